@@ -1,0 +1,350 @@
+//! Names GPU targets, their suffixes and families, and PTX ISA and toolkit versions.
+//!
+//! A **target** is what PTX is written for (`.target sm_121a`) and what ptxas assembles for (`-arch=sm_121a`).
+//! Rules: PTX ISA, "PTX Module Directives: .target", and the text of `ptxas --help` for `--gpu-name`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The suffix of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Suffix {
+    /// No suffix: features every later architecture keeps.
+    Base,
+    /// `a`: features of this architecture only.
+    Arch,
+    /// `f`: features of this family.
+    Family,
+}
+
+/// A GPU target such as `sm_121a`.
+///
+/// The order is by number, then base, `a`, `f`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    /// The architecture number: 121 for `sm_121a`.
+    pub number: u16,
+    /// The suffix: `a` for `sm_121a`.
+    pub suffix: Suffix,
+}
+
+/// One line per target the tool can ask about.
+struct Known {
+    number: u16,
+    suffix: Suffix,
+    group: Group,
+}
+
+/// Which request selects a target.
+#[derive(PartialEq)]
+enum Group {
+    /// Asked when nothing is said.
+    Default,
+    /// Added by `--target all`.
+    All,
+    /// Only when named.
+    Named,
+}
+
+const fn known(number: u16, suffix: Suffix, group: Group) -> Known {
+    Known { number, suffix, group }
+}
+
+/// Every target the tool knows by name; a new target is one line here.
+const KNOWN: &[Known] = &[
+    known(75, Suffix::Base, Group::Named),
+    known(80, Suffix::Base, Group::All),
+    known(86, Suffix::Base, Group::Named),
+    known(87, Suffix::Base, Group::Named),
+    known(88, Suffix::Base, Group::Named),
+    known(89, Suffix::Base, Group::All),
+    known(90, Suffix::Base, Group::Named),
+    known(90, Suffix::Arch, Group::All),
+    known(100, Suffix::Base, Group::Named),
+    known(100, Suffix::Arch, Group::All),
+    known(100, Suffix::Family, Group::All),
+    known(101, Suffix::Base, Group::Named),
+    known(101, Suffix::Arch, Group::Named),
+    known(101, Suffix::Family, Group::Named),
+    known(103, Suffix::Base, Group::Named),
+    known(103, Suffix::Arch, Group::All),
+    known(103, Suffix::Family, Group::All),
+    known(107, Suffix::Base, Group::Named),
+    known(107, Suffix::Arch, Group::Named),
+    known(107, Suffix::Family, Group::Named),
+    known(110, Suffix::Base, Group::Named),
+    known(110, Suffix::Arch, Group::All),
+    known(110, Suffix::Family, Group::All),
+    known(120, Suffix::Base, Group::Default),
+    known(120, Suffix::Arch, Group::Default),
+    known(120, Suffix::Family, Group::Default),
+    known(121, Suffix::Base, Group::Default),
+    known(121, Suffix::Arch, Group::Default),
+    known(121, Suffix::Family, Group::Default),
+];
+
+/// A text that names no target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown target `{0}`; known targets: {list}", list = names(KNOWN))]
+pub struct UnknownTarget(pub String);
+
+fn names(known: &[Known]) -> String {
+    let names: Vec<String> =
+        known.iter().map(|k| Target { number: k.number, suffix: k.suffix }.to_string()).collect();
+    names.join(" ")
+}
+
+fn select(keep: impl Fn(&Group) -> bool) -> Vec<Target> {
+    KNOWN.iter().filter(|k| keep(&k.group)).map(|k| Target { number: k.number, suffix: k.suffix }).collect()
+}
+
+impl Target {
+    /// The six SM12x targets: asked when no target is named.
+    #[must_use]
+    pub fn default_set() -> Vec<Self> {
+        select(|g| *g == Group::Default)
+    }
+
+    /// The targets of `--target all`: the default set and its relatives from Ampere to Blackwell.
+    #[must_use]
+    pub fn all_set() -> Vec<Self> {
+        select(|g| *g != Group::Named)
+    }
+
+    /// Whether this is one of the SM12x targets (RTX 50, RTX PRO 6000, GB10).
+    #[must_use]
+    pub const fn is_sm12x(self) -> bool {
+        self.number / 10 == 12
+    }
+
+    /// Whether both belong to one architecture family, by the PTX ISA's table of families.
+    ///
+    /// sm_110 is the later name of sm_101.
+    #[must_use]
+    pub fn same_family(self, other: Self) -> bool {
+        let family = |n: u16| if n == 101 { 11 } else { n / 10 };
+        family(self.number) == family(other.number)
+    }
+
+    /// Whether PTX for `self` may be assembled for `arch`, by the rule that `ptxas --help` states.
+    #[must_use]
+    pub fn may_assemble_for(self, arch: Self) -> bool {
+        match self.suffix {
+            Suffix::Base => arch.number >= self.number,
+            Suffix::Family => self.same_family(arch) && arch.number >= self.number,
+            Suffix::Arch => arch == self,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let suffix = match self.suffix {
+            Suffix::Base => "",
+            Suffix::Arch => "a",
+            Suffix::Family => "f",
+        };
+        // `pad`, so that tables may align targets.
+        f.pad(&format!("sm_{}{suffix}", self.number))
+    }
+}
+
+impl FromStr for Target {
+    type Err = UnknownTarget;
+
+    /// Reads `sm_121a` or `121a`; only targets the tool knows.
+    fn from_str(text: &str) -> Result<Self, UnknownTarget> {
+        let unknown = || UnknownTarget(text.to_owned());
+        let rest = text.strip_prefix("sm_").unwrap_or(text);
+        let (digits, suffix) = match rest.strip_suffix(['a', 'f']) {
+            Some(digits) if rest.ends_with('a') => (digits, Suffix::Arch),
+            Some(digits) => (digits, Suffix::Family),
+            None => (rest, Suffix::Base),
+        };
+        let number: u16 = digits.parse().map_err(|_| unknown())?;
+        let target = Self { number, suffix };
+        if KNOWN.iter().any(|k| k.number == number && k.suffix == suffix) {
+            Ok(target)
+        } else {
+            Err(unknown())
+        }
+    }
+}
+
+/// A PTX ISA version, as in `.version 9.5`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PtxIsa {
+    /// 9 of 9.5.
+    pub major: u16,
+    /// 5 of 9.5.
+    pub minor: u16,
+}
+
+/// A toolkit version, named by its ptxas: 13.5.37.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToolkitVersion {
+    /// 13 of 13.5.37.
+    pub major: u16,
+    /// 5 of 13.5.37.
+    pub minor: u16,
+    /// 37 of 13.5.37.
+    pub patch: u16,
+}
+
+/// A text that is no version number of the wanted form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {wanted}")]
+pub struct BadVersion {
+    text: String,
+    wanted: &'static str,
+}
+
+fn numbers<const N: usize>(text: &str, wanted: &'static str) -> Result<[u16; N], BadVersion> {
+    let bad = || BadVersion { text: text.to_owned(), wanted };
+    let mut out = [0; N];
+    let mut parts = text.split('.');
+    for slot in &mut out {
+        *slot = parts.next().and_then(|p| p.parse().ok()).ok_or_else(bad)?;
+    }
+    if parts.next().is_some() { Err(bad()) } else { Ok(out) }
+}
+
+impl FromStr for PtxIsa {
+    type Err = BadVersion;
+
+    fn from_str(text: &str) -> Result<Self, BadVersion> {
+        let [major, minor] = numbers(text, "a PTX ISA version such as 9.5")?;
+        Ok(Self { major, minor })
+    }
+}
+
+impl fmt::Display for PtxIsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}.{}", self.major, self.minor))
+    }
+}
+
+impl ToolkitVersion {
+    /// `13.5` of 13.5.37: how people name a toolkit.
+    #[must_use]
+    pub fn short(self) -> String {
+        format!("{}.{}", self.major, self.minor)
+    }
+
+    /// Whether `name` (`13`, `13.5` or `13.5.37`) names this version.
+    #[must_use]
+    pub fn is_named(self, name: &str) -> bool {
+        let full = self.to_string();
+        full == name || full.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+    }
+}
+
+impl FromStr for ToolkitVersion {
+    type Err = BadVersion;
+
+    fn from_str(text: &str) -> Result<Self, BadVersion> {
+        let [major, minor, patch] = numbers(text, "a toolkit version such as 13.5.37")?;
+        Ok(Self { major, minor, patch })
+    }
+}
+
+impl fmt::Display for ToolkitVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}.{}.{}", self.major, self.minor, self.patch))
+    }
+}
+
+/// Serialises a type by its `Display` and `FromStr`: targets and versions are strings in every format we write.
+macro_rules! as_text {
+    ($($type:ty => $example:literal),*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "examples": [$example] })
+            }
+        }
+    )*};
+}
+
+as_text!(Target => "sm_121a", PtxIsa => "9.5", ToolkitVersion => "13.5.37");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(text: &str) -> Target {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn every_known_target_reads_back() {
+        for k in KNOWN {
+            let t = Target { number: k.number, suffix: k.suffix };
+            assert_eq!(target(&t.to_string()), t);
+            assert_eq!(target(t.to_string().trim_start_matches("sm_")), t);
+        }
+    }
+
+    #[test]
+    fn unknown_targets_are_refused_with_the_list() {
+        for text in ["sm_999z", "sm_999", "sm_121b", "", "sm_", "a", "sm_121aa", "sm_99999999a", "sm_-1"] {
+            let error = text.parse::<Target>().unwrap_err().to_string();
+            assert!(error.contains("sm_121a") && error.contains(&format!("`{text}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn default_and_all_sets_are_the_documented_ones() {
+        let text = |set: Vec<Target>| set.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        assert_eq!(text(Target::default_set()), "sm_120 sm_120a sm_120f sm_121 sm_121a sm_121f");
+        assert_eq!(
+            text(Target::all_set()),
+            "sm_80 sm_89 sm_90a sm_100a sm_100f sm_103a sm_103f sm_110a sm_110f sm_120 sm_120a sm_120f sm_121 sm_121a sm_121f"
+        );
+    }
+
+    #[test]
+    fn assembly_rule_matches_the_measured_table() {
+        // Rows: PTX `.target`; columns: `-arch` 120 120f 120a 121 121f 121a (measured with 12.9, 13.0 and 13.5).
+        let archs = ["sm_120", "sm_120f", "sm_120a", "sm_121", "sm_121f", "sm_121a"].map(target);
+        for (row, want) in [
+            ("sm_120", "YYYYYY"),
+            ("sm_120f", "YYYYYY"),
+            ("sm_120a", "nnYnnn"),
+            ("sm_121", "nnnYYY"),
+            ("sm_121f", "nnnYYY"),
+            ("sm_121a", "nnnnnY"),
+        ] {
+            let got: String =
+                archs.iter().map(|a| if target(row).may_assemble_for(*a) { 'Y' } else { 'n' }).collect();
+            assert_eq!(got, want, "{row}");
+        }
+    }
+
+    #[test]
+    fn versions_are_named_by_prefix_parts() {
+        let v: ToolkitVersion = "13.5.37".parse().unwrap();
+        assert!(v.is_named("13.5.37") && v.is_named("13.5") && v.is_named("13"));
+        assert!(!v.is_named("13.50") && !v.is_named("3.5") && !v.is_named("13.5.3") && !v.is_named(""));
+        assert!("13.5".parse::<ToolkitVersion>().is_err() && "13.5.37.1".parse::<ToolkitVersion>().is_err());
+    }
+}

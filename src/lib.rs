@@ -1,0 +1,30 @@
+//! sm121probe: what an SM12x GPU's toolchain really does, with evidence.
+//!
+//! Rooms, in order; a room uses earlier rooms only (`tests/tidy.rs` enforces it):
+//!
+//! | room | duty |
+//! |---|---|
+//! | [`arch`] | targets, suffixes, families, versions |
+//! | [`event`] | how rooms tell progress; no printing |
+//! | [`record`] | the versioned record of a run |
+//! | [`header`] | YAML into typed structs, errors with file, line, column |
+//! | [`store`] | one cache: locked, atomic, damaged entries are misses |
+//! | [`worker`] | child processes with a time limit |
+//! | [`snippet`] | loads and expands `ptx_snippets/` |
+//! | [`toolkit`] | finds, installs and runs ptxas and nvdisasm; judges nothing |
+//! | [`matrix`] | plan, batch assembly, classified cells, claims |
+//! | [`report`] | renderers, each a pure function of the record |
+//! | [`cli`] | verbs, error printing, exit codes |
+
+pub mod arch;
+pub mod event;
+pub mod header;
+pub mod record;
+pub mod snippet;
+pub mod store;
+pub mod worker;
+pub mod cli {
+    pub fn main() -> std::process::ExitCode {
+        std::process::ExitCode::SUCCESS
+    }
+}

@@ -1,0 +1,212 @@
+//! The document's types, and how a cell is looked up.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::outcome::{Expect, Native, Outcome, Standing};
+use super::pairs::PairSet;
+use crate::arch::{PtxIsa, Target, ToolkitVersion};
+
+/// The schema this build writes and reads.
+pub const SCHEMA: u32 = 1;
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    /// Version of this format; raised when a field changes its meaning.
+    pub schema: u32,
+    /// Name and version of the tool that wrote the record.
+    pub tool: String,
+    /// The capability matrix.
+    pub matrix: Matrix,
+}
+
+/// What every asked assembler did with every asked variant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Matrix {
+    /// The toolkits asked, ascending.
+    pub toolkits: Vec<ToolkitRow>,
+    /// The disassembler that named the opcodes; none when there was none.
+    pub disassembler: Option<ToolkitVersion>,
+    /// The pairs asked. Those with `arch` = `target` come first, by toolkit, then target.
+    pub pairs: Vec<Pair>,
+    /// The snippet files.
+    pub snippets: Vec<SnippetRow>,
+    /// The variants, by id.
+    pub variants: Vec<VariantRow>,
+    /// The assemblers' messages.
+    pub messages: Vec<MessageRow>,
+    /// The kinds of message, with cause and remedy.
+    pub kinds: Vec<KindRow>,
+    /// Opcode sets: opcodes sorted and joined by a space.
+    pub opcodes: Vec<String>,
+    /// The claims, and how they stand.
+    pub claims: Vec<ClaimRow>,
+}
+
+/// A toolkit that was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolkitRow {
+    /// The version of its ptxas.
+    pub version: ToolkitVersion,
+    /// The highest PTX ISA it knows: the one used unless a snippet pins another.
+    pub isa: PtxIsa,
+    /// SHA-256 of its ptxas.
+    pub sha256: String,
+}
+
+/// One (toolkit, PTX `.target`, `-arch`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Pair {
+    /// The toolkit.
+    pub toolkit: ToolkitVersion,
+    /// What the PTX is written for.
+    pub target: Target,
+    /// What it is assembled for.
+    pub arch: Target,
+}
+
+/// A snippet file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SnippetRow {
+    /// The file.
+    pub file: String,
+    /// Its family: the name of its folder.
+    pub family: String,
+    /// What it asks; empty for a plain file.
+    pub about: String,
+    /// The manual's section.
+    pub spec: String,
+    /// The capabilities that acceptance grants.
+    pub grants: Vec<String>,
+}
+
+/// A variant and its cells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VariantRow {
+    /// Its id.
+    pub id: String,
+    /// Index into `snippets`.
+    pub snippet: usize,
+    /// The opcodes that would show the hardware instruction, by dotted prefix.
+    pub expects: Vec<String>,
+    /// One letter per pair: A accepted, R rejected, U unknown target, I unsupported PTX ISA, C crashed, T timed out,
+    /// `.` not asked. Trailing `.` are left out.
+    pub outcomes: String,
+    /// One letter per pair: N native, S split, E emulated, ? unknown, `.` not accepted. Trailing `.` are left out.
+    pub native: String,
+    /// Which message (index into `messages`) in which pairs.
+    pub messages: Vec<Spread>,
+    /// Which opcode set (index into `opcodes`) in which pairs.
+    pub sass: Vec<Spread>,
+}
+
+/// One thing in several pairs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Spread {
+    /// Index of the thing.
+    pub index: usize,
+    /// The pairs.
+    pub pairs: PairSet,
+}
+
+/// What an assembler said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageRow {
+    /// Its words: the first error.
+    pub text: String,
+    /// Index into `kinds`; none when no kind is known for it.
+    pub kind: Option<usize>,
+}
+
+/// A kind of message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KindRow {
+    /// Its name.
+    pub name: String,
+    /// Why ptxas says it, in one sentence.
+    pub cause: String,
+    /// What to do about it, in one sentence.
+    pub remedy: String,
+}
+
+/// A claim against the cells it speaks of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimRow {
+    /// Index into `snippets`.
+    pub snippet: usize,
+    /// Who says it.
+    pub source: String,
+    /// Where to read it.
+    pub url: Option<String>,
+    /// What it says.
+    pub expect: Expect,
+    /// The targets it speaks of.
+    pub targets: Vec<Target>,
+    /// The toolkits it speaks of, as written; empty for all.
+    pub toolkits: String,
+    /// Ids of the variants it speaks of, or none when it speaks of all of the snippet.
+    pub variants: Vec<String>,
+    /// How it stands in this run.
+    pub standing: Standing,
+    /// How it is recorded to stand; a difference (other than untested) is a finding.
+    pub recorded: Standing,
+    /// Answered cells it speaks of.
+    pub cells: usize,
+    /// Those that disagree.
+    pub disagree: usize,
+    /// The first that disagrees: `<variant> <toolkit> <target> <arch> <outcome>`; empty when none does.
+    pub example: String,
+}
+
+impl ClaimRow {
+    /// Whether the run contradicts what is recorded of the claim.
+    #[must_use]
+    pub fn is_finding(&self) -> bool {
+        self.standing != Standing::Untested && self.standing != self.recorded
+    }
+}
+
+/// One cell, looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cell<'a> {
+    /// What the assembler did.
+    pub outcome: Outcome,
+    /// What the code shows; none when not accepted.
+    pub native: Option<Native>,
+    /// The opcodes, sorted and joined by a space; empty when not accepted or not disassembled.
+    pub sass: &'a str,
+    /// What the assembler said; none when accepted.
+    pub message: Option<&'a MessageRow>,
+}
+
+impl Matrix {
+    /// The cell of a variant in a pair (an index into `pairs`); `None` when it was not asked.
+    #[must_use]
+    pub fn cell<'a>(&'a self, variant: &'a VariantRow, pair: usize) -> Option<Cell<'a>> {
+        let letter = |s: &str| s.as_bytes().get(pair).map(|b| char::from(*b));
+        let find = |spreads: &'a [Spread]| spreads.iter().find(|s| s.pairs.contains(pair)).map(|s| s.index);
+        Some(Cell {
+            outcome: letter(&variant.outcomes).and_then(Outcome::from_letter)?,
+            native: letter(&variant.native).and_then(Native::from_letter),
+            sass: find(&variant.sass).and_then(|i| self.opcodes.get(i)).map_or("", String::as_str),
+            message: find(&variant.messages).and_then(|i| self.messages.get(i)),
+        })
+    }
+
+    /// The index of a pair.
+    #[must_use]
+    pub fn pair(&self, toolkit: ToolkitVersion, target: Target, arch: Target) -> Option<usize> {
+        self.pairs.iter().position(|p| *p == Pair { toolkit, target, arch })
+    }
+
+    /// The targets asked with `arch` = `target`, ascending.
+    #[must_use]
+    pub fn targets(&self) -> Vec<Target> {
+        let mut targets: Vec<Target> =
+            self.pairs.iter().filter(|p| p.target == p.arch).map(|p| p.target).collect();
+        targets.sort();
+        targets.dedup();
+        targets
+    }
+}

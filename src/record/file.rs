@@ -1,0 +1,167 @@
+//! Reading and writing records.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde::Deserialize;
+
+use super::document::{Matrix, Record, SCHEMA, Spread};
+use super::outcome::{NOT_ASKED, Native, Outcome};
+use crate::store;
+
+/// Why a record cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file cannot be written.
+    #[error("{}: cannot be written: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is no record.
+    #[error("{}:{line}:{column}: not a record of sm121probe: {message}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// The record is of another schema.
+    #[error("{}: schema {found}, and this build reads schema {SCHEMA}; use the sm121probe that wrote it ({tool})", path.display())]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: u64,
+        /// The tool that wrote it.
+        tool: String,
+    },
+    /// The record contradicts itself.
+    #[error("{}: the record is damaged: {message}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        message: String,
+    },
+}
+
+/// What every schema has.
+#[derive(Deserialize)]
+struct Envelope {
+    schema: u64,
+    #[serde(default)]
+    tool: String,
+}
+
+impl Record {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// [`RecordError`] when the file is no record, is of another schema, or points at what is not in it.
+    pub fn read(path: &Path) -> Result<Self, RecordError> {
+        let text =
+            fs::read_to_string(path).map_err(|source| RecordError::Read { path: path.to_owned(), source })?;
+        Self::parse(path, &text)
+    }
+
+    /// Reads a record from `text`; `path` is for errors.
+    ///
+    /// # Errors
+    /// As [`Record::read`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, RecordError> {
+        let syntax = |error: serde_json::Error| RecordError::Syntax {
+            path: path.to_owned(),
+            line: error.line(),
+            column: error.column(),
+            message: error.to_string(),
+        };
+        let envelope: Envelope = serde_json::from_str(text).map_err(syntax)?;
+        if envelope.schema != u64::from(SCHEMA) {
+            return Err(RecordError::Schema {
+                path: path.to_owned(),
+                found: envelope.schema,
+                tool: envelope.tool,
+            });
+        }
+        let record: Self = serde_json::from_str(text).map_err(syntax)?;
+        check(&record.matrix).map_err(|message| RecordError::Damaged { path: path.to_owned(), message })?;
+        Ok(record)
+    }
+
+    /// The record as JSON, one line per row so that differences can be read.
+    ///
+    /// # Errors
+    /// Only when serialisation itself fails.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        let list = |rows: Vec<String>| {
+            if rows.is_empty() { "[]".to_owned() } else { format!("[\n{}\n  ]", rows.join(",\n")) }
+        };
+        let rows = |value: &serde_json::Value| -> serde_json::Result<String> {
+            let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            Ok(list(items.iter().map(serde_json::to_string).collect::<Result<_, _>>()?))
+        };
+        let matrix = serde_json::to_value(&self.matrix)?;
+        let mut fields = Vec::new();
+        for (name, value) in matrix.as_object().into_iter().flatten() {
+            let text = if value.is_array() { rows(value)? } else { serde_json::to_string(value)? };
+            fields.push(format!("  {}: {text}", serde_json::to_string(name)?));
+        }
+        Ok(format!(
+            "{{\n\"schema\": {},\n\"tool\": {},\n\"matrix\": {{\n{}\n}}\n}}\n",
+            self.schema,
+            serde_json::to_string(&self.tool)?,
+            fields.join(",\n")
+        ))
+    }
+
+    /// Writes `text`, rendered from a record, whole or not at all.
+    ///
+    /// # Errors
+    /// [`RecordError::Write`]; an older file then stands.
+    pub fn write_report(path: &Path, text: &str) -> Result<(), RecordError> {
+        store::write_atomic(path, text.as_bytes())
+            .map_err(|source| RecordError::Write { path: path.to_owned(), source })
+    }
+}
+
+fn check(matrix: &Matrix) -> Result<(), String> {
+    let pairs = matrix.pairs.len();
+    let spreads = |spreads: &[Spread], things: usize| {
+        spreads.iter().all(|s| s.index < things && s.pairs.last().is_none_or(|l| l < pairs))
+    };
+    for v in &matrix.variants {
+        let outcomes = v.outcomes.chars().all(|c| c == NOT_ASKED || Outcome::from_letter(c).is_some());
+        let natives = v.native.chars().all(|c| c == NOT_ASKED || Native::from_letter(c).is_some());
+        if !outcomes || !natives || v.outcomes.len() > pairs || v.native.len() > pairs {
+            return Err(format!("variant `{}` has letters that mean nothing", v.id));
+        }
+        let known = v.snippet < matrix.snippets.len()
+            && spreads(&v.messages, matrix.messages.len())
+            && spreads(&v.sass, matrix.opcodes.len());
+        if !known {
+            return Err(format!("variant `{}` points at rows that are not there", v.id));
+        }
+    }
+    if matrix.messages.iter().any(|m| m.kind.is_some_and(|k| k >= matrix.kinds.len())) {
+        return Err("a message points at a kind that is not there".to_owned());
+    }
+    if matrix.claims.iter().any(|c| c.snippet >= matrix.snippets.len()) {
+        return Err("a claim points at a snippet that is not there".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! The record of a run: one versioned JSON document, from which every report is rendered.
+//!
+//! It is columnar, so that it stays small: (toolkit, target, arch) pairs are listed once, a variant has one letter per
+//! pair, messages and opcode sets are listed once and pointed at. Readers ignore unknown fields and refuse unknown schemas.
+
+mod document;
+mod file;
+mod outcome;
+mod pairs;
+
+pub use document::{
+    Cell, ClaimRow, KindRow, Matrix, MessageRow, Pair, Record, SCHEMA, SnippetRow, Spread, ToolkitRow,
+    VariantRow,
+};
+pub use file::RecordError;
+pub use outcome::{Expect, Native, Outcome, Standing};
+pub use pairs::PairSet;

@@ -1,0 +1,23 @@
+//! Snippets: PTX template files, their axes expanded into variants, and the claims people make about them.
+//!
+//! A snippet is one file `ptx_snippets/<family>/<stem>.ptx`. A `//@` header names its axes; a variant's id is the stem
+//! followed by one axis value per axis, joined by dots. A file without a header is a snippet too: one variant, judged as
+//! written and with `.version` and `.target` rewritten. CONTRIBUTING.md documents the format.
+
+mod axes;
+mod claim;
+mod embedded;
+mod filter;
+mod library;
+mod model;
+mod module;
+mod scaffold;
+mod template;
+
+pub use axes::{Assignment, Condition, Value, Values};
+pub use claim::{Claim, Requirement};
+pub use embedded::files as embedded_files;
+pub use filter::{Filter, FilterError};
+pub use library::{Library, SnippetError};
+pub use model::{Code, Header, Snippet, Variant};
+pub use scaffold::{NewSnippetError, create as create_snippet};

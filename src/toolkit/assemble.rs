@@ -1,0 +1,38 @@
+//! Runs ptxas on a file.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use super::discover::Toolkit;
+use super::process;
+use crate::worker::Ended;
+
+/// What one run of ptxas left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assembly {
+    /// How it ended.
+    pub ended: Ended,
+    /// Standard output, then standard error. Messages begin with `ptxas`, wherever the file lies.
+    pub text: String,
+    /// Whether it wrote a cubin that is not empty.
+    pub produced: bool,
+}
+
+/// Assembles `ptx` for `arch` (`sm_121a`) into `cubin`, which is removed first.
+///
+/// # Errors
+/// When ptxas cannot be started or an old cubin cannot be removed; that ptxas fails is no error here.
+pub fn assemble(toolkit: &Toolkit, arch: &str, ptx: &Path, cubin: &Path, limit: Duration) -> io::Result<Assembly> {
+    match fs::remove_file(cubin) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let arch = format!("-arch={arch}");
+    let args = [OsStr::new(&arch), ptx.as_os_str(), OsStr::new("-o"), cubin.as_os_str()];
+    let output = process::run(&toolkit.path, "ptxas", args, limit)?;
+    let produced = fs::metadata(cubin).is_ok_and(|meta| meta.len() > 0);
+    Ok(Assembly { ended: output.ended, text: output.text(), produced })
+}

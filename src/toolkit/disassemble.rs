@@ -1,0 +1,175 @@
+//! Names machine instructions with nvdisasm.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::process;
+use crate::arch::ToolkitVersion;
+use crate::worker::Ended;
+
+/// Bytes of one machine instruction (Volta and later).
+const SLOT: usize = 16;
+
+/// What stands for an instruction that nvdisasm does not know.
+pub const UNKNOWN_OPCODE: &str = "unknown";
+
+/// nvdisasm names every slot it cannot read in one run; another run or two may follow, never many.
+const ROUNDS: usize = 4;
+
+/// An nvdisasm that answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disassembler {
+    /// Its version.
+    pub version: ToolkitVersion,
+    /// The file to run.
+    pub path: PathBuf,
+    /// SHA-256 of the file.
+    pub sha256: String,
+}
+
+/// Why no opcodes could be had.
+#[derive(Debug, thiserror::Error)]
+pub enum DisassembleError {
+    /// The bytes are no whole number of instructions.
+    #[error("{bytes} bytes of machine code are no multiple of {SLOT}")]
+    Ragged {
+        /// How many there are.
+        bytes: usize,
+    },
+    /// A file could not be written or the program not started.
+    #[error("nvdisasm at {} cannot be run: {source}", path.display())]
+    Start {
+        /// The program.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It failed as a whole.
+    #[error("nvdisasm at {} {how} on code for sm_{arch_number}: {said}", path.display())]
+    Failed {
+        /// The program.
+        path: PathBuf,
+        /// The architecture asked for.
+        arch_number: u16,
+        /// How it ended.
+        how: String,
+        /// What it said.
+        said: String,
+    },
+}
+
+impl Disassembler {
+    /// The opcode of each 16-byte instruction of `code`: predicate and operands dropped, modifiers kept
+    /// (`QMMA.SF.16832.F32.E4M3.E2M1.E8`). An instruction that nvdisasm cannot read is [`UNKNOWN_OPCODE`].
+    ///
+    /// # Errors
+    /// [`DisassembleError`] when nvdisasm cannot be run or fails as a whole.
+    pub fn opcodes_of_raw(
+        &self,
+        arch_number: u16,
+        code: &[u8],
+        scratch: &Path,
+        limit: Duration,
+    ) -> Result<Vec<String>, DisassembleError> {
+        if !code.len().is_multiple_of(SLOT) {
+            return Err(DisassembleError::Ragged { bytes: code.len() });
+        }
+        let slots: Vec<&[u8]> = code.chunks_exact(SLOT).collect();
+        let mut readable: Vec<usize> = (0..slots.len()).collect();
+        let mut failure = String::new();
+        let mut how = Ended::Exited(0);
+        for _ in 0..ROUNDS {
+            if readable.is_empty() {
+                return Ok(vec![UNKNOWN_OPCODE.to_owned(); slots.len()]);
+            }
+            let bytes: Vec<u8> = readable.iter().flat_map(|slot| slots[*slot]).copied().collect();
+            let (ended, stdout, stderr) = self.run(arch_number, &bytes, scratch, limit)?;
+            let named: Vec<String> = stdout.lines().filter_map(opcode_of_line).collect();
+            if ended == Ended::Exited(0) && named.len() == readable.len() {
+                let mut opcodes = vec![UNKNOWN_OPCODE.to_owned(); slots.len()];
+                for (slot, opcode) in readable.into_iter().zip(named) {
+                    opcodes[slot] = opcode;
+                }
+                return Ok(opcodes);
+            }
+            (failure, how) = (stderr, ended);
+            let bad = unreadable(&failure, readable.len());
+            if bad.is_empty() {
+                break;
+            }
+            readable = readable.into_iter().enumerate().filter(|(i, _)| !bad.contains(i)).map(|(_, s)| s).collect();
+        }
+        Err(DisassembleError::Failed {
+            path: self.path.clone(),
+            arch_number,
+            how: process::words(how, limit),
+            said: process::first_line(&failure),
+        })
+    }
+
+    fn run(&self, arch: u16, bytes: &[u8], scratch: &Path, limit: Duration) -> Result<(Ended, String, String), DisassembleError> {
+        let start = |source| DisassembleError::Start { path: self.path.clone(), source };
+        // Several threads may share the folder.
+        let mut file = tempfile::Builder::new().prefix("code-").suffix(".bin").tempfile_in(scratch).map_err(start)?;
+        io::Write::write_all(&mut file, bytes).map_err(start)?;
+        // `a` reads everything of its number; older architectures have none.
+        let machine = if arch >= 90 { format!("SM{arch}a") } else { format!("SM{arch}") };
+        let args = ["-b".as_ref(), machine.as_ref(), file.path().as_os_str()];
+        let output = process::run(&self.path, "nvdisasm", args, limit).map_err(start)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok((output.ended, text(&output.stdout), text(&output.stderr)))
+    }
+}
+
+/// `QMMA.SF` of `/*0010*/  @!UP0 QMMA.SF R0, R4, R8 ;`; other lines have none.
+fn opcode_of_line(line: &str) -> Option<String> {
+    let (address, rest) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
+    if address.is_empty() || !address.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut words = rest.split(|c: char| c.is_whitespace() || c == ';').filter(|word| !word.is_empty());
+    let opcode = words.find(|word| !word.starts_with('@'))?;
+    Some(opcode.to_owned())
+}
+
+/// The slots that "... at address 0x00000010" lines name.
+fn unreadable(text: &str, slots: usize) -> BTreeSet<usize> {
+    let addresses = text.lines().filter_map(|line| line.split_once("at address 0x")).filter_map(|(_, rest)| {
+        let digits = rest.split(|c: char| !c.is_ascii_hexdigit()).next()?;
+        usize::from_str_radix(digits, 16).ok()
+    });
+    addresses.map(|address| address / SLOT).filter(|slot| *slot < slots).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opcodes_lose_predicate_and_operands() {
+        for (line, want) in [
+            ("        /*0000*/                   LDC R1, c[0x0][0x37c] ;", Some("LDC")),
+            ("        /*0010*/              @!UP0 QMMA.SF.16832.F32.E4M3.E2M1.E8 R0, R4, R8, R0, R2, R3, URZ ;", Some("QMMA.SF.16832.F32.E4M3.E2M1.E8")),
+            ("        /*0020*/               @P0  EXIT ;", Some("EXIT")),
+            ("        /*ff060*/                  BRA 0x60;", Some("BRA")),
+            ("        /*0070*/                   NOP;", Some("NOP")),
+            (".L_x_1:", None),
+            ("        /* 0x0000000000007918 */", None),
+            ("\t.headerflags\t@\"EF_CUDA_SM121\"", None),
+        ] {
+            assert_eq!(opcode_of_line(line).as_deref(), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn bad_slots_are_read_from_the_messages() {
+        let text = "nvdisasm error   : Unrecognized operation for functional unit 'uC' at address 0x00000010\n\
+                    nvdisasm error   : Illegal instruction found\n\
+                    nvdisasm error   : Opclass 'x', undefined value 0xc7 for table 'T' at address 0x00000050\n\
+                    nvdisasm error   : at address 0xffffffff";
+        assert_eq!(unreadable(text, 8), BTreeSet::from([1, 5]));
+    }
+}

@@ -1,0 +1,154 @@
+//! Turns candidates into toolkits: each file asked once, the same binary listed once.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::disassemble::Disassembler;
+use super::identify::{Expected, Identity, identify};
+use super::places::{Origin, Place, Places};
+use crate::arch::{PtxIsa, Target, ToolkitVersion};
+use crate::store::Store;
+
+/// One place at which a toolkit's ptxas was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Where, which says who would use it.
+    pub origin: Origin,
+    /// The path as found.
+    pub path: PathBuf,
+}
+
+/// A ptxas that answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Toolkit {
+    /// Its version.
+    pub version: ToolkitVersion,
+    /// The highest PTX version it accepts.
+    pub isa: PtxIsa,
+    /// The targets it knows, such as `sm_121a`, by number.
+    pub targets: Vec<String>,
+    /// The file to run, links resolved.
+    pub path: PathBuf,
+    /// SHA-256 of the file.
+    pub sha256: String,
+    /// Everywhere this binary was found; the first is the preferred one.
+    pub origins: Vec<Found>,
+}
+
+impl Toolkit {
+    /// Whether `-arch=<target>` is known to it.
+    #[must_use]
+    pub fn knows(&self, target: Target) -> bool {
+        let name = target.to_string();
+        self.targets.contains(&name)
+    }
+}
+
+/// A candidate that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// The file.
+    pub path: PathBuf,
+    /// Where it was found.
+    pub origin: Origin,
+    /// Why, in words that follow the path.
+    pub reason: String,
+}
+
+/// What a machine has.
+#[derive(Debug, Clone, Default)]
+pub struct Discovery {
+    /// Usable toolkits by version, ascending; of one version the preferred first.
+    pub toolkits: Vec<Toolkit>,
+    /// Candidates that are not.
+    pub unusable: Vec<Unusable>,
+    /// The newest nvdisasm.
+    pub disassembler: Option<Disassembler>,
+}
+
+/// Asks every candidate who it is. A candidate that fails becomes a row of [`Discovery::unusable`].
+#[must_use]
+pub fn discover(store: Option<&Store>, places: &Places) -> Discovery {
+    let mut discovery = Discovery { unusable: places.unusable.clone(), ..Discovery::default() };
+    let mut by_hash: HashMap<String, usize> = HashMap::new();
+    for (place, real, answer) in ask_all(store, &places.ptxas, Expected::Ptxas) {
+        let found = Found { origin: place.origin, path: place.path.clone() };
+        let usable = answer.and_then(|identity| {
+            let assembler = identity.assembler.ok_or("it is no assembler")?;
+            Ok((identity.version, identity.sha256, assembler))
+        });
+        match usable {
+            Err(reason) => {
+                discovery.unusable.push(Unusable { path: found.path, origin: found.origin, reason });
+            }
+            Ok((version, sha256, assembler)) => match by_hash.get(&sha256) {
+                Some(index) => discovery.toolkits[*index].origins.push(found),
+                None => {
+                    by_hash.insert(sha256.clone(), discovery.toolkits.len());
+                    discovery.toolkits.push(Toolkit {
+                        version,
+                        isa: assembler.isa,
+                        targets: assembler.targets,
+                        path: real,
+                        sha256,
+                        origins: vec![found],
+                    });
+                }
+            },
+        }
+    }
+    // Stable, so that of one version the preferred stays first.
+    discovery.toolkits.sort_by_key(|toolkit| toolkit.version);
+    for (place, real, answer) in ask_all(store, &places.nvdisasm, Expected::Nvdisasm) {
+        match answer {
+            Err(reason) => {
+                let path = place.path.clone();
+                discovery.unusable.push(Unusable { path, origin: place.origin, reason });
+            }
+            Ok(Identity { version, sha256, .. }) => {
+                if discovery.disassembler.as_ref().is_none_or(|best| best.version < version) {
+                    discovery.disassembler = Some(Disassembler { version, path: real, sha256 });
+                }
+            }
+        }
+    }
+    discovery
+}
+
+type Answer<'a> = (&'a Place, PathBuf, Result<Identity, String>);
+
+/// Every place with its real path and answer, in the order of `places`; each file is asked once, several at a time.
+fn ask_all<'a>(store: Option<&Store>, places: &'a [Place], expected: Expected) -> Vec<Answer<'a>> {
+    let real: Vec<Result<PathBuf, String>> = places
+        .iter()
+        .map(|place| fs::canonicalize(&place.path).map_err(|error| format!("it cannot be used: {error}")))
+        .collect();
+    let mut files: Vec<&Path> = real.iter().flatten().map(PathBuf::as_path).collect();
+    files.sort_unstable();
+    files.dedup();
+    let answers: HashMap<&Path, Result<Identity, String>> =
+        files.into_par_iter().map(|file| (file, identify(store, file, expected))).collect();
+    let one = |place: &'a Place, real: &Result<PathBuf, String>| match real {
+        Err(reason) => (place, place.path.clone(), Err(reason.clone())),
+        Ok(real) => {
+            let answer = answers.get(real.as_path()).cloned();
+            let answer = answer.unwrap_or_else(|| Err("it was not asked".to_owned()));
+            (place, real.clone(), answer.and_then(|identity| checked(place, identity)))
+        }
+    };
+    places.iter().zip(&real).map(|(place, real)| one(place, real)).collect()
+}
+
+/// Refuses what we installed and somebody changed since.
+fn checked(place: &Place, identity: Identity) -> Result<Identity, String> {
+    match &place.sha256 {
+        Some(sha256) if *sha256 != identity.sha256 => {
+            let version = identity.version;
+            Err(format!("it was changed since it was installed; `sm121probe toolkit install {version}` repairs it"))
+        }
+        _ => Ok(identity),
+    }
+}

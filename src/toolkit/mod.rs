@@ -1,0 +1,37 @@
+//! Finds every ptxas and nvdisasm of a machine, installs pinned ones and runs them. It judges nothing.
+//!
+//! [`discover`] takes candidates from [`Places`] and asks each once who it is; the answers are kept in the cache, so that
+//! a later run starts no process. [`install`] fetches the wheels of [`Pins`] through pip, verifies them and moves the
+//! unpacked folder into place in one step:
+//!
+//! ```text
+//! <cache>/toolkits/<tool>/<version>/manifest.json    what was unpacked, from which wheel, with hashes
+//! <cache>/toolkits/<tool>/<version>/bin/ptxas        or lib/libnvrtc.so.13, ...
+//! ```
+//!
+//! Only a folder with a manifest counts as installed.
+
+mod assemble;
+mod disassemble;
+mod discover;
+mod environment;
+mod identify;
+mod install;
+mod installed;
+mod pins;
+mod pip;
+mod places;
+mod process;
+mod select;
+mod unpack;
+
+pub use assemble::{Assembly, assemble};
+pub use disassemble::{DisassembleError, Disassembler, UNKNOWN_OPCODE};
+pub use discover::{Discovery, Found, Toolkit, Unusable, discover};
+pub use environment::Environment;
+pub use install::{InstallError, InstallOptions, install};
+pub use installed::{Installed, RemoveError, installed, remove};
+pub use pins::{Arch, Pin, PinError, Pins, Tool, Wheel};
+pub use pip::{PipError, PipSource};
+pub use places::{Origin, Place, Places};
+pub use select::SelectError;

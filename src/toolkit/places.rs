@@ -1,0 +1,212 @@
+//! Where a ptxas or an nvdisasm may lie, and who uses it there.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::discover::Unusable;
+use super::environment::{Environment, children};
+use super::installed;
+use super::pins::Tool;
+
+/// Where a ptxas was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// Named by the user.
+    Named,
+    /// `CUDA_HOME` or `CUDA_PATH`.
+    CudaHome,
+    /// A folder of `PATH`.
+    Path,
+    /// `/usr/local/cuda*` and other fixed places.
+    System,
+    /// A conda environment.
+    Conda,
+    /// PyTorch's package.
+    Torch,
+    /// Triton's package.
+    Triton,
+    /// Triton's second ptxas, which it runs for Blackwell.
+    TritonBlackwell,
+    /// NVIDIA's Python packages.
+    Python,
+    /// Installed by `toolkit install`.
+    Cache,
+}
+
+impl Origin {
+    /// Who would run this ptxas, in one sentence.
+    #[must_use]
+    pub const fn used_by(self) -> &'static str {
+        match self {
+            Self::Named => "You named it.",
+            Self::CudaHome => "CMake, PyTorch extensions and FlashInfer's JIT build with CUDA_HOME's toolkit.",
+            Self::Path => "nvcc and everything that starts ptxas by name run the first one on PATH.",
+            Self::System => "Builds that look for a system-wide CUDA use it when CUDA_HOME is not set.",
+            Self::Conda => "Builds inside this conda environment use it.",
+            Self::Torch => "PyTorch's wheel brings it for torch.compile.",
+            Self::Triton => "Triton, and so torch.compile and vLLM's Triton kernels, assembles with it for GPUs before Blackwell.",
+            Self::TritonBlackwell => "Triton assembles with it for Blackwell GPUs, SM12x among them.",
+            Self::Python => "JAX, Numba and other packages that depend on NVIDIA's compiler wheels use it.",
+            Self::Cache => "sm121probe alone uses it.",
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Named => "named",
+            Self::CudaHome => "CUDA_HOME",
+            Self::Path => "PATH",
+            Self::System => "system",
+            Self::Conda => "conda",
+            Self::Torch => "PyTorch",
+            Self::Triton => "Triton",
+            Self::TritonBlackwell => "Triton (Blackwell)",
+            Self::Python => "Python wheel",
+            Self::Cache => "sm121probe",
+        })
+    }
+}
+
+/// A file that may be a ptxas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Where it was looked for.
+    pub origin: Origin,
+    /// The file.
+    pub path: PathBuf,
+    /// The hash it must have, known for what we installed.
+    pub sha256: Option<String>,
+}
+
+/// Every candidate of a machine, in order of preference; files that are not there are left out.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// Candidates for ptxas.
+    pub ptxas: Vec<Place>,
+    /// Candidates for nvdisasm.
+    pub nvdisasm: Vec<Place>,
+    /// What was asked for by name or variable and cannot be a candidate.
+    pub unusable: Vec<Unusable>,
+}
+
+impl Places {
+    /// The candidates of this machine; `store_root` is the cache folder.
+    #[must_use]
+    pub fn from_environment(store_root: Option<&Path>) -> Self {
+        Self::collect(&Environment::of_process(), store_root)
+    }
+
+    /// The candidates that `environment` knows.
+    #[must_use]
+    pub fn collect(environment: &Environment, store_root: Option<&Path>) -> Self {
+        let mut places = Self::default();
+        places.variables(environment);
+        for folder in environment.paths("PATH") {
+            places.folder(Origin::Path, &folder);
+        }
+        places.system(&environment.root);
+        for prefix in environment.conda_prefixes() {
+            places.folder(Origin::Conda, &prefix.join("bin"));
+        }
+        for site in environment.site_packages() {
+            places.packages(&site);
+        }
+        if let Some(root) = store_root {
+            places.cache(root);
+        }
+        places
+    }
+
+    /// Adds the files among `names`: those with a `/`. A ptxas named by its path must be known before it can be selected.
+    pub fn add_named(&mut self, names: &[String]) {
+        let files = names.iter().filter(|name| name.contains('/'));
+        let named = files.map(|name| Place { origin: Origin::Named, path: name.into(), sha256: None });
+        self.ptxas.splice(0..0, named);
+    }
+
+    fn variables(&mut self, environment: &Environment) {
+        for name in ["CUDA_HOME", "CUDA_PATH"] {
+            if let Some(home) = environment.path(name)
+                && !self.folder(Origin::CudaHome, &home.join("bin"))
+            {
+                self.absent(Origin::CudaHome, home.join("bin/ptxas"), name);
+            }
+        }
+        for (name, origin) in
+            [("TRITON_PTXAS_PATH", Origin::Triton), ("TRITON_PTXAS_BLACKWELL_PATH", Origin::TritonBlackwell)]
+        {
+            if let Some(path) = environment.path(name)
+                && !self.file(origin, &path)
+            {
+                self.absent(origin, path, name);
+            }
+        }
+    }
+
+    fn system(&mut self, root: &Path) {
+        for folder in children(&root.join("usr/local")) {
+            if folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"cuda")) {
+                self.folder(Origin::System, &folder.join("bin"));
+            }
+        }
+        for folder in ["opt/cuda/bin", "usr/lib/cuda/bin", "usr/lib/nvidia-cuda-toolkit/bin"] {
+            self.folder(Origin::System, &root.join(folder));
+        }
+        // HPC SDK: Linux_x86_64/25.9/cuda/13.0/bin.
+        for release in children(&root.join("opt/nvidia/hpc_sdk")).iter().flat_map(|machine| children(machine)) {
+            for version in children(&release.join("cuda")) {
+                self.folder(Origin::System, &version.join("bin"));
+            }
+        }
+    }
+
+    fn packages(&mut self, site: &Path) {
+        self.folder(Origin::Torch, &site.join("torch/bin"));
+        for folder in ["triton/backends/nvidia/bin", "triton/third_party/cuda/bin"] {
+            self.folder(Origin::Triton, &site.join(folder));
+            self.file(Origin::TritonBlackwell, &site.join(folder).join("ptxas-blackwell"));
+        }
+        // nvidia/cu13/bin, nvidia/cuda_nvcc/bin, and one level deeper.
+        for package in children(&site.join("nvidia")) {
+            self.folder(Origin::Python, &package.join("bin"));
+            for inner in children(&package).iter().filter(|inner| inner.is_dir()) {
+                self.folder(Origin::Python, &inner.join("bin"));
+            }
+        }
+    }
+
+    fn cache(&mut self, root: &Path) {
+        for (tool, list) in [(Tool::Ptxas, &mut self.ptxas), (Tool::Nvdisasm, &mut self.nvdisasm)] {
+            for entry in installed::of_tool(root, tool) {
+                let path = entry.folder.join("bin").join(tool.name());
+                if let Some(sha256) = entry.sha256_of(&path) {
+                    list.push(Place { origin: Origin::Cache, path, sha256: Some(sha256) });
+                }
+            }
+        }
+    }
+
+    /// Adds the tools of a `bin` folder; whether a ptxas is among them.
+    fn folder(&mut self, origin: Origin, folder: &Path) -> bool {
+        let nvdisasm = folder.join("nvdisasm");
+        if nvdisasm.exists() {
+            self.nvdisasm.push(Place { origin, path: nvdisasm, sha256: None });
+        }
+        self.file(origin, &folder.join("ptxas"))
+    }
+
+    fn file(&mut self, origin: Origin, path: &Path) -> bool {
+        let there = path.exists();
+        if there {
+            self.ptxas.push(Place { origin, path: path.to_owned(), sha256: None });
+        }
+        there
+    }
+
+    fn absent(&mut self, origin: Origin, path: PathBuf, variable: &str) {
+        let reason = format!("{variable} points here, but there is no such file; correct or unset {variable}");
+        self.unusable.push(Unusable { path, origin, reason });
+    }
+}

@@ -1,0 +1,50 @@
+//! Starts a tool found on the machine, in the way all of this room does.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::worker::{self, Ended, Output};
+
+/// Tries to start a file that somebody still holds open for writing.
+const BUSY_TRIES: u32 = 50;
+
+/// Runs `program` under the name `name`, so that its messages read the same wherever it lies.
+///
+/// A file just installed can be "busy" for a moment: a child forked by another thread still holds it open for writing.
+pub(super) fn run<I, S>(program: &Path, name: &str, args: I, limit: Duration) -> io::Result<Output>
+where
+    I: IntoIterator<Item = S>,
+    S: AsRef<OsStr>,
+{
+    let mut command = Command::new(program);
+    command.arg0(name).args(args);
+    let mut tries = 0;
+    loop {
+        match worker::run(&mut command, limit) {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// How a process ended, in words that follow "it".
+pub(super) fn words(ended: Ended, limit: Duration) -> String {
+    match ended {
+        Ended::Exited(code) => format!("exited with status {code}"),
+        Ended::Signalled(signal) => format!("was killed by signal {signal}"),
+        Ended::TimedOut => format!("did not end within {} s", limit.as_secs_f32()),
+    }
+}
+
+/// The first line of `text` that says something, cut to a readable length.
+pub(super) fn first_line(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    line.chars().filter(|c| !c.is_control()).take(160).collect()
+}
