@@ -17,14 +17,13 @@
 //! | [`cli`] | verbs, error printing, exit codes |
 
 pub mod arch;
+pub mod cli;
 pub mod event;
 pub mod header;
+pub mod matrix;
 pub mod record;
+pub mod report;
 pub mod snippet;
 pub mod store;
+pub mod toolkit;
 pub mod worker;
-pub mod cli {
-    pub fn main() -> std::process::ExitCode {
-        std::process::ExitCode::SUCCESS
-    }
-}

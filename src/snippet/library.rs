@@ -159,7 +159,7 @@ impl Library {
             let as_written = self.as_written(path, text);
             let code = Code::from_module(text, outline(text), 1);
             let variant =
-                Variant { id: stem.clone(), snippet: index, axes: Vec::new(), sass: Vec::new(), code };
+                Variant { id: stem.clone(), snippet: index, axes: Vec::new(), sass: Vec::new(), sass_count: 1, code };
             let snippet =
                 Snippet { path: path.to_owned(), family, stem, header: Header::default(), as_written };
             return Ok((snippet, vec![variant]));
@@ -205,9 +205,17 @@ impl Library {
             let in_sass = |fault: Fault| invalid(line_of("sass:"), fault.message);
             let sass =
                 header.sass.iter().map(|s| scope(&[], s)).collect::<Result<_, _>>().map_err(in_sass)?;
+            let sass_count = match &header.sass_count {
+                None => 1,
+                Some(count) => {
+                    let text = scope(&[], &count.0).map_err(|f| invalid(line_of("sass_count:"), f.message))?;
+                    let number = text.parse().ok().filter(|n| *n > 0);
+                    number.ok_or_else(|| invalid(line_of("sass_count:"), format!("`{text}` is no count of opcodes")))?
+                }
+            };
             let values = axes.iter().map(|(_, value)| value.as_str());
             let id = std::iter::once(stem.as_str()).chain(values).collect::<Vec<_>>().join(".");
-            variants.push(Variant { id, snippet: index, axes, sass, code });
+            variants.push(Variant { id, snippet: index, axes, sass, sass_count, code });
         }
         if variants.is_empty() {
             return Err(invalid(

@@ -19,5 +19,6 @@ pub use claim::{Claim, Requirement};
 pub use embedded::files as embedded_files;
 pub use filter::{Filter, FilterError};
 pub use library::{Library, SnippetError};
-pub use model::{Code, Header, Snippet, Variant};
+pub use model::{AsWritten, Code, Header, Snippet, Variant};
+pub(crate) use model::preamble;
 pub use scaffold::{NewSnippetError, create as create_snippet};

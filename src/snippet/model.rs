@@ -33,6 +33,9 @@ pub struct Header {
     /// Opcodes that show the hardware instruction, by dotted prefix.
     #[serde(default)]
     pub(super) sass: Vec<String>,
+    /// How many of these opcodes the text asks for, when every form in it is one hardware instruction: `1` when left out.
+    /// May hold placeholders.
+    pub(super) sass_count: Option<Value>,
     /// Whether the variants are also asked with every other `-arch`.
     #[serde(default)]
     pub cross_arch: bool,
@@ -84,6 +87,8 @@ pub struct Variant {
     pub axes: Assignment,
     /// Opcodes that show the hardware instruction, by dotted prefix.
     pub sass: Vec<String>,
+    /// How many of these opcodes show that every form of the text is one hardware instruction.
+    pub sass_count: u32,
     /// What is assembled.
     pub code: Code,
 }
@@ -108,6 +113,8 @@ pub enum Code {
         version: Option<Range<usize>>,
         /// Where the target stands.
         target: Option<Range<usize>>,
+        /// Line of the snippet file on which the text begins.
+        first_line: usize,
     },
 }
 
@@ -129,7 +136,8 @@ impl Code {
     /// Takes a whole module apart as far as a cell needs it. `first_line` is the line of the file on which `text` begins.
     pub(super) fn from_module(text: &str, outline: Outline, first_line: usize) -> Self {
         let Some(name) = outline.lone_entry else {
-            return Self::Module { text: text.to_owned(), version: outline.version, target: outline.target };
+            let (text, version, target) = (text.to_owned(), outline.version, outline.target);
+            return Self::Module { text, version, target, first_line };
         };
         let mut before = text[..name.start].to_owned();
         for directive in outline.directives {
@@ -152,7 +160,7 @@ impl Code {
     pub fn standalone(&self, isa: PtxIsa, target: Target) -> String {
         match self {
             Self::Entry { before, after, .. } => format!("{}{before}v0{after}", preamble(isa, target)),
-            Self::Module { text, version, target: place } => {
+            Self::Module { text, version, target: place, .. } => {
                 let mut out = text.clone();
                 let mut edits: Vec<(Range<usize>, String)> = Vec::new();
                 edits.extend(version.clone().map(|r| (r, isa.to_string())));
@@ -173,6 +181,19 @@ impl Code {
         }
     }
 
+    /// The line of the snippet file that `line` of [`Code::standalone`] is, both from 1; `None` for bodies, whose users know
+    /// them by their id.
+    #[must_use]
+    pub fn file_line(&self, line: usize) -> Option<usize> {
+        match self {
+            Self::Entry { first_line, .. } => Some(line.checked_sub(PREAMBLE_LINES + 1)? + (*first_line)?),
+            Self::Module { version, target, first_line, .. } => {
+                let inserted = usize::from(version.is_none()) + usize::from(target.is_none());
+                (line + first_line).checked_sub(inserted + 1)
+            }
+        }
+    }
+
     /// What the verdict depends on beside toolkit, target, arch and PTX version.
     #[must_use]
     pub fn identity(&self) -> String {
@@ -182,6 +203,9 @@ impl Code {
         }
     }
 }
+
+/// Lines of [`preamble`].
+const PREAMBLE_LINES: usize = 3;
 
 /// The directives that open a file of entries.
 #[must_use]

@@ -25,7 +25,13 @@ pub struct Assembly {
 ///
 /// # Errors
 /// When ptxas cannot be started or an old cubin cannot be removed; that ptxas fails is no error here.
-pub fn assemble(toolkit: &Toolkit, arch: &str, ptx: &Path, cubin: &Path, limit: Duration) -> io::Result<Assembly> {
+pub fn assemble(
+    toolkit: &Toolkit,
+    arch: &str,
+    ptx: &Path,
+    cubin: &Path,
+    limit: Duration,
+) -> io::Result<Assembly> {
     match fs::remove_file(cubin) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

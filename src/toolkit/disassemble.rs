@@ -1,7 +1,6 @@
 //! Names machine instructions with nvdisasm.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -95,12 +94,18 @@ impl Disassembler {
                 }
                 return Ok(opcodes);
             }
-            (failure, how) = (stderr, ended);
+            how = ended;
+            failure = if ended == Ended::Exited(0) {
+                format!("it named {} of {} instructions", named.len(), readable.len())
+            } else {
+                stderr
+            };
             let bad = unreadable(&failure, readable.len());
             if bad.is_empty() {
                 break;
             }
-            readable = readable.into_iter().enumerate().filter(|(i, _)| !bad.contains(i)).map(|(_, s)| s).collect();
+            readable =
+                readable.into_iter().enumerate().filter(|(i, _)| !bad.contains(i)).map(|(_, s)| s).collect();
         }
         Err(DisassembleError::Failed {
             path: self.path.clone(),
@@ -110,10 +115,17 @@ impl Disassembler {
         })
     }
 
-    fn run(&self, arch: u16, bytes: &[u8], scratch: &Path, limit: Duration) -> Result<(Ended, String, String), DisassembleError> {
+    fn run(
+        &self,
+        arch: u16,
+        bytes: &[u8],
+        scratch: &Path,
+        limit: Duration,
+    ) -> Result<(Ended, String, String), DisassembleError> {
         let start = |source| DisassembleError::Start { path: self.path.clone(), source };
         // Several threads may share the folder.
-        let mut file = tempfile::Builder::new().prefix("code-").suffix(".bin").tempfile_in(scratch).map_err(start)?;
+        let mut file =
+            tempfile::Builder::new().prefix("code-").suffix(".bin").tempfile_in(scratch).map_err(start)?;
         io::Write::write_all(&mut file, bytes).map_err(start)?;
         // `a` reads everything of its number; older architectures have none.
         let machine = if arch >= 90 { format!("SM{arch}a") } else { format!("SM{arch}") };
@@ -137,10 +149,11 @@ fn opcode_of_line(line: &str) -> Option<String> {
 
 /// The slots that "... at address 0x00000010" lines name.
 fn unreadable(text: &str, slots: usize) -> BTreeSet<usize> {
-    let addresses = text.lines().filter_map(|line| line.split_once("at address 0x")).filter_map(|(_, rest)| {
-        let digits = rest.split(|c: char| !c.is_ascii_hexdigit()).next()?;
-        usize::from_str_radix(digits, 16).ok()
-    });
+    let addresses =
+        text.lines().filter_map(|line| line.split_once("at address 0x")).filter_map(|(_, rest)| {
+            let digits = rest.split(|c: char| !c.is_ascii_hexdigit()).next()?;
+            usize::from_str_radix(digits, 16).ok()
+        });
     addresses.map(|address| address / SLOT).filter(|slot| *slot < slots).collect()
 }
 
@@ -152,7 +165,10 @@ mod tests {
     fn opcodes_lose_predicate_and_operands() {
         for (line, want) in [
             ("        /*0000*/                   LDC R1, c[0x0][0x37c] ;", Some("LDC")),
-            ("        /*0010*/              @!UP0 QMMA.SF.16832.F32.E4M3.E2M1.E8 R0, R4, R8, R0, R2, R3, URZ ;", Some("QMMA.SF.16832.F32.E4M3.E2M1.E8")),
+            (
+                "        /*0010*/              @!UP0 QMMA.SF.16832.F32.E4M3.E2M1.E8 R0, R4, R8, R0, R2, R3, URZ ;",
+                Some("QMMA.SF.16832.F32.E4M3.E2M1.E8"),
+            ),
             ("        /*0020*/               @P0  EXIT ;", Some("EXIT")),
             ("        /*ff060*/                  BRA 0x60;", Some("BRA")),
             ("        /*0070*/                   NOP;", Some("NOP")),

@@ -1,8 +1,9 @@
 //! Turns candidates into toolkits: each file asked once, the same binary listed once.
 
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
 
 use rayon::prelude::*;
 
@@ -74,7 +75,7 @@ pub struct Discovery {
 pub fn discover(store: Option<&Store>, places: &Places) -> Discovery {
     let mut discovery = Discovery { unusable: places.unusable.clone(), ..Discovery::default() };
     let mut by_hash: HashMap<String, usize> = HashMap::new();
-    for (place, real, answer) in ask_all(store, &places.ptxas, Expected::Ptxas) {
+    for (place, real, answer) in ask_all(store, &places.ptxas, Expected::Ptxas, places.limit) {
         let found = Found { origin: place.origin, path: place.path.clone() };
         let usable = answer.and_then(|identity| {
             let assembler = identity.assembler.ok_or("it is no assembler")?;
@@ -102,7 +103,7 @@ pub fn discover(store: Option<&Store>, places: &Places) -> Discovery {
     }
     // Stable, so that of one version the preferred stays first.
     discovery.toolkits.sort_by_key(|toolkit| toolkit.version);
-    for (place, real, answer) in ask_all(store, &places.nvdisasm, Expected::Nvdisasm) {
+    for (place, real, answer) in ask_all(store, &places.nvdisasm, Expected::Nvdisasm, places.limit) {
         match answer {
             Err(reason) => {
                 let path = place.path.clone();
@@ -121,25 +122,33 @@ pub fn discover(store: Option<&Store>, places: &Places) -> Discovery {
 type Answer<'a> = (&'a Place, PathBuf, Result<Identity, String>);
 
 /// Every place with its real path and answer, in the order of `places`; each file is asked once, several at a time.
-fn ask_all<'a>(store: Option<&Store>, places: &'a [Place], expected: Expected) -> Vec<Answer<'a>> {
-    let real: Vec<Result<PathBuf, String>> = places
+fn ask_all<'a>(
+    store: Option<&Store>,
+    places: &'a [Place],
+    expected: Expected,
+    limit: Duration,
+) -> Vec<Answer<'a>> {
+    let mut seen = HashSet::new();
+    let real: Vec<(&Place, io::Result<PathBuf>)> = places
         .iter()
-        .map(|place| fs::canonicalize(&place.path).map_err(|error| format!("it cannot be used: {error}")))
+        .map(|place| (place, fs::canonicalize(&place.path)))
+        // `/usr/local/cuda` is a link to one of its neighbours, and variables repeat each other.
+        .filter(|(place, real)| seen.insert((place.origin, real.as_ref().unwrap_or(&place.path).clone())))
         .collect();
-    let mut files: Vec<&Path> = real.iter().flatten().map(PathBuf::as_path).collect();
+    let mut files: Vec<&Path> = real.iter().filter_map(|(_, real)| real.as_deref().ok()).collect();
     files.sort_unstable();
     files.dedup();
     let answers: HashMap<&Path, Result<Identity, String>> =
-        files.into_par_iter().map(|file| (file, identify(store, file, expected))).collect();
-    let one = |place: &'a Place, real: &Result<PathBuf, String>| match real {
-        Err(reason) => (place, place.path.clone(), Err(reason.clone())),
+        files.into_par_iter().map(|file| (file, identify(store, file, expected, limit))).collect();
+    let one = |(place, real): &(&'a Place, io::Result<PathBuf>)| match real {
+        Err(error) => (*place, place.path.clone(), Err(format!("it cannot be used: {error}"))),
         Ok(real) => {
-            let answer = answers.get(real.as_path()).cloned();
-            let answer = answer.unwrap_or_else(|| Err("it was not asked".to_owned()));
-            (place, real.clone(), answer.and_then(|identity| checked(place, identity)))
+            let answer =
+                answers.get(real.as_path()).cloned().unwrap_or_else(|| Err("it was not asked".to_owned()));
+            (*place, real.clone(), answer.and_then(|identity| checked(place, identity)))
         }
     };
-    places.iter().zip(&real).map(|(place, real)| one(place, real)).collect()
+    real.iter().map(one).collect()
 }
 
 /// Refuses what we installed and somebody changed since.
@@ -147,7 +156,9 @@ fn checked(place: &Place, identity: Identity) -> Result<Identity, String> {
     match &place.sha256 {
         Some(sha256) if *sha256 != identity.sha256 => {
             let version = identity.version;
-            Err(format!("it was changed since it was installed; `sm121probe toolkit install {version}` repairs it"))
+            Err(format!(
+                "it was changed since it was installed; `sm121probe toolkit install {version}` repairs it"
+            ))
         }
         _ => Ok(identity),
     }

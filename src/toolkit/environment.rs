@@ -41,10 +41,14 @@ impl Environment {
     /// Conda environments: the active one, those conda has recorded, and those beside conda itself.
     pub(super) fn conda_prefixes(&self) -> Vec<PathBuf> {
         let mut prefixes: Vec<PathBuf> = self.path("CONDA_PREFIX").into_iter().collect();
-        if let Some(list) = self.path("HOME").and_then(|home| fs::read_to_string(home.join(".conda/environments.txt")).ok()) {
+        if let Some(list) =
+            self.path("HOME").and_then(|home| fs::read_to_string(home.join(".conda/environments.txt")).ok())
+        {
             prefixes.extend(list.lines().map(str::trim).filter(|line| !line.is_empty()).map(PathBuf::from));
         }
-        if let Some(base) = self.path("CONDA_EXE").and_then(|conda| Some(conda.parent()?.parent()?.to_owned())) {
+        if let Some(base) =
+            self.path("CONDA_EXE").and_then(|conda| Some(conda.parent()?.parent()?.to_owned()))
+        {
             prefixes.extend(children(&base.join("envs")));
             prefixes.push(base);
         }
@@ -76,7 +80,8 @@ impl Environment {
         for prefix in prefixes {
             for library in ["lib", "lib64"] {
                 for python in children(&prefix.join(library)) {
-                    if python.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python3")) {
+                    if python.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python3"))
+                    {
                         sites.extend(["site-packages", "dist-packages"].map(|name| python.join(name)));
                     }
                 }

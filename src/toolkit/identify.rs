@@ -1,6 +1,7 @@
 //! Asks a file once who it is; the answer is kept in the cache under the file's identity.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -11,9 +12,6 @@ use super::process;
 use crate::arch::{PtxIsa, ToolkitVersion};
 use crate::store::{self, Store};
 use crate::worker::{Ended, Output};
-
-/// A healthy tool answers in milliseconds; this is for a machine under load.
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// The kind of cache entry; a change of [`Identity`] changes it.
 const KIND: &str = "toolkit-1";
@@ -44,22 +42,44 @@ pub(super) enum Expected {
     Nvdisasm,
 }
 
+impl Expected {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ptxas => "ptxas",
+            Self::Nvdisasm => "nvdisasm",
+        }
+    }
+}
+
 /// Who the file at `path` (canonical) is, or why it cannot be used.
-pub(super) fn identify(store: Option<&Store>, path: &Path, expected: Expected) -> Result<Identity, String> {
+pub(super) fn identify(
+    store: Option<&Store>,
+    path: &Path,
+    expected: Expected,
+    limit: Duration,
+) -> Result<Identity, String> {
     let meta = fs::metadata(path).map_err(|error| format!("it cannot be read: {error}"))?;
     if !meta.is_file() {
         return Err("it is not a file".to_owned());
     }
     // The key is a hash, so the path does not show in the cache; another machine's file of this name misses.
     let key = store::sha256(
-        format!("{expected:?} {} {} {} {} {}", path.display(), meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ino())
-            .as_bytes(),
+        format!(
+            "{expected:?} {} {} {} {} {}",
+            path.display(),
+            meta.len(),
+            meta.mtime(),
+            meta.mtime_nsec(),
+            meta.ino()
+        )
+        .as_bytes(),
     );
-    let known = store.and_then(|store| store.get(KIND, &key)).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let known =
+        store.and_then(|store| store.get(KIND, &key)).and_then(|bytes| serde_json::from_slice(&bytes).ok());
     if let Some(identity) = known {
         return Ok(identity);
     }
-    let identity = ask(path, expected)?;
+    let identity = ask(&Asked { path, name: expected.name(), limit })?;
     if let (Some(store), Ok(bytes)) = (store, serde_json::to_vec(&identity)) {
         // A cache that cannot be written costs time, not the answer.
         let _ = store.put(KIND, &key, &bytes);
@@ -67,42 +87,68 @@ pub(super) fn identify(store: Option<&Store>, path: &Path, expected: Expected) -
     Ok(identity)
 }
 
-fn ask(path: &Path, expected: Expected) -> Result<Identity, String> {
-    let name = match expected {
-        Expected::Ptxas => "ptxas",
-        Expected::Nvdisasm => "nvdisasm",
-    };
-    let text = answer(path, name, &["--version"])?;
-    let version = version(&text)
-        .ok_or_else(|| format!("`--version` names no CUDA release; it printed `{}`", process::first_line(&text)))?;
-    let assembler = if expected == Expected::Ptxas {
-        let targets = targets(&answer(path, name, &["--help"])?);
+/// A file that is asked, by the name it goes under.
+struct Asked<'a> {
+    path: &'a Path,
+    name: &'static str,
+    limit: Duration,
+}
+
+fn ask(asked: &Asked<'_>) -> Result<Identity, String> {
+    let text = asked.answer("--version")?;
+    let version = version(&text).ok_or_else(|| {
+        format!("`--version` names no CUDA release; it printed `{}`", process::first_line(&text))
+    })?;
+    let assembler = if asked.name == Expected::Ptxas.name() {
+        let targets = targets(&asked.answer("--help")?);
         if targets.is_empty() {
             return Err("`--help` lists no target under `--gpu-name`".to_owned());
         }
-        Some(Assembler { isa: highest_isa(path, name)?, targets })
+        Some(Assembler { isa: asked.highest_isa()?, targets })
     } else {
         None
     };
-    let sha256 = store::sha256_file(path).map_err(|error| format!("it cannot be read: {error}"))?;
+    let sha256 = store::sha256_file(asked.path).map_err(|error| format!("it cannot be read: {error}"))?;
     Ok(Identity { version, sha256, assembler })
 }
 
-fn run(path: &Path, name: &str, args: &[&str]) -> Result<Output, String> {
-    let output = process::run(path, name, args, LIMIT).map_err(|error| format!("it cannot be started: {error}"))?;
-    match output.ended {
-        Ended::Exited(_) => Ok(output),
-        other => Err(format!("`{}`: it {}", args.join(" "), process::words(other, LIMIT))),
+impl Asked<'_> {
+    fn run(&self, args: &[&str]) -> Result<Output, String> {
+        let output = process::run(self.path, self.name, args, self.limit);
+        let output = output.map_err(|error| format!("it cannot be started: {error}"))?;
+        match output.ended {
+            Ended::Exited(_) => Ok(output),
+            other => Err(format!("asked for `{}`, it {}", args.join(" "), process::words(other, self.limit))),
+        }
     }
-}
 
-fn answer(path: &Path, name: &str, args: &[&str]) -> Result<String, String> {
-    let output = run(path, name, args)?;
-    if output.ended == Ended::Exited(0) {
-        return Ok(output.text());
+    fn answer(&self, option: &str) -> Result<String, String> {
+        let output = self.run(&[option])?;
+        let text = output.text();
+        if output.ended == Ended::Exited(0) {
+            return Ok(text);
+        }
+        let ended = process::words(output.ended, self.limit);
+        Err(format!("asked for `{option}`, it {ended} and printed `{}`", process::first_line(&text)))
     }
-    let said = process::first_line(&output.text());
-    Err(format!("`{}`: it {}: `{said}`", args.join(" "), process::words(output.ended, LIMIT)))
+
+    fn highest_isa(&self) -> Result<PtxIsa, String> {
+        let failed = |error: io::Error| format!("it cannot be asked for its PTX version: {error}");
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let ptx = folder.path().join("probe.ptx");
+        fs::write(&ptx, PROBE).map_err(failed)?;
+        let cubin = folder.path().join("probe.cubin");
+        let text = self.run(&[&ptx.to_string_lossy(), "-o", &cubin.to_string_lossy()])?.text();
+        let isa = text
+            .split_once("current version is '")
+            .and_then(|(_, rest)| rest.split('\'').next()?.parse().ok());
+        isa.ok_or_else(|| {
+            format!(
+                "it does not say which PTX version it accepts; it printed `{}`",
+                process::first_line(&text)
+            )
+        })
+    }
 }
 
 /// The version in "Cuda compilation tools, release 13.5, V13.5.37".
@@ -118,23 +164,11 @@ fn targets(help: &str) -> Vec<String> {
     let section = section.split("Default value").next().unwrap_or("");
     let mut targets: Vec<String> =
         section.split('\'').filter(|word| word.starts_with("sm_")).map(str::to_owned).collect();
-    let number = |target: &str| target.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().unwrap_or(0);
+    let number =
+        |target: &str| target.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().unwrap_or(0);
     targets.sort_by(|a, b| number(a).cmp(&number(b)).then_with(|| a.cmp(b)));
     targets.dedup();
     targets
-}
-
-fn highest_isa(path: &Path, name: &str) -> Result<PtxIsa, String> {
-    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-    let ptx = folder.path().join("probe.ptx");
-    fs::write(&ptx, PROBE).map_err(|error| format!("no temporary file: {error}"))?;
-    let cubin = folder.path().join("probe.cubin");
-    let output = run(path, name, &[&ptx.to_string_lossy(), "-o", &cubin.to_string_lossy()])?;
-    let text = output.text();
-    let isa = text.split_once("current version is '").and_then(|(_, rest)| rest.split('\'').next()?.parse().ok());
-    isa.ok_or_else(|| {
-        format!("it does not say which PTX version it accepts; it printed `{}`", process::first_line(&text))
-    })
 }
 
 #[cfg(test)]
@@ -145,7 +179,13 @@ mod tests {
     fn version_is_the_last_word_of_its_line() {
         let text = "ptxas: NVIDIA (R) Ptx optimizing assembler\nCuda compilation tools, release 13.5, V13.5.37\nBuild x\n";
         assert_eq!(version(text).map(|v| v.to_string()).as_deref(), Some("13.5.37"));
-        for bad in ["", "13.5.37", "Cuda compilation tools, release 13.5", "Cuda compilation tools, V13.5", "V13.5.37"] {
+        for bad in [
+            "",
+            "13.5.37",
+            "Cuda compilation tools, release 13.5",
+            "Cuda compilation tools, V13.5",
+            "V13.5.37",
+        ] {
             assert_eq!(version(bad), None, "{bad}");
         }
     }

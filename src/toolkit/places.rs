@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::discover::Unusable;
 use super::environment::{Environment, children};
 use super::installed;
-use super::pins::Tool;
+use super::pins::{Arch, Tool};
 
 /// Where a ptxas was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,12 +40,16 @@ impl Origin {
     pub const fn used_by(self) -> &'static str {
         match self {
             Self::Named => "You named it.",
-            Self::CudaHome => "CMake, PyTorch extensions and FlashInfer's JIT build with CUDA_HOME's toolkit.",
+            Self::CudaHome => {
+                "CMake, PyTorch extensions and FlashInfer's JIT build with CUDA_HOME's toolkit."
+            }
             Self::Path => "nvcc and everything that starts ptxas by name run the first one on PATH.",
             Self::System => "Builds that look for a system-wide CUDA use it when CUDA_HOME is not set.",
             Self::Conda => "Builds inside this conda environment use it.",
             Self::Torch => "PyTorch's wheel brings it for torch.compile.",
-            Self::Triton => "Triton, and so torch.compile and vLLM's Triton kernels, assembles with it for GPUs before Blackwell.",
+            Self::Triton => {
+                "Triton, and so torch.compile and vLLM's Triton kernels, assembles with it for GPUs before Blackwell."
+            }
             Self::TritonBlackwell => "Triton assembles with it for Blackwell GPUs, SM12x among them.",
             Self::Python => "JAX, Numba and other packages that depend on NVIDIA's compiler wheels use it.",
             Self::Cache => "sm121probe alone uses it.",
@@ -81,7 +86,7 @@ pub struct Place {
 }
 
 /// Every candidate of a machine, in order of preference; files that are not there are left out.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Places {
     /// Candidates for ptxas.
     pub ptxas: Vec<Place>,
@@ -89,6 +94,15 @@ pub struct Places {
     pub nvdisasm: Vec<Place>,
     /// What was asked for by name or variable and cannot be a candidate.
     pub unusable: Vec<Unusable>,
+    /// How long a candidate may take to say who it is.
+    pub limit: Duration,
+}
+
+impl Default for Places {
+    /// No candidates. A healthy tool answers in milliseconds; ten seconds are for a machine under load.
+    fn default() -> Self {
+        Self { ptxas: Vec::new(), nvdisasm: Vec::new(), unusable: Vec::new(), limit: Duration::from_secs(10) }
+    }
 }
 
 impl Places {
@@ -155,7 +169,8 @@ impl Places {
             self.folder(Origin::System, &root.join(folder));
         }
         // HPC SDK: Linux_x86_64/25.9/cuda/13.0/bin.
-        for release in children(&root.join("opt/nvidia/hpc_sdk")).iter().flat_map(|machine| children(machine)) {
+        for release in children(&root.join("opt/nvidia/hpc_sdk")).iter().flat_map(|machine| children(machine))
+        {
             for version in children(&release.join("cuda")) {
                 self.folder(Origin::System, &version.join("bin"));
             }
@@ -181,7 +196,13 @@ impl Places {
         for (tool, list) in [(Tool::Ptxas, &mut self.ptxas), (Tool::Nvdisasm, &mut self.nvdisasm)] {
             for entry in installed::of_tool(root, tool) {
                 let path = entry.folder.join("bin").join(tool.name());
-                if let Some(sha256) = entry.sha256_of(&path) {
+                if Some(entry.arch) != Arch::host() {
+                    let reason = format!(
+                        "it was installed for {}, another machine that shares this cache",
+                        entry.arch.name()
+                    );
+                    self.unusable.push(Unusable { path, origin: Origin::Cache, reason });
+                } else if let Some(sha256) = entry.sha256_of(&path) {
                     list.push(Place { origin: Origin::Cache, path, sha256: Some(sha256) });
                 }
             }
@@ -206,7 +227,8 @@ impl Places {
     }
 
     fn absent(&mut self, origin: Origin, path: PathBuf, variable: &str) {
-        let reason = format!("{variable} points here, but there is no such file; correct or unset {variable}");
+        let reason =
+            format!("{variable} points here, but there is no such file; correct or unset {variable}");
         self.unusable.push(Unusable { path, origin, reason });
     }
 }

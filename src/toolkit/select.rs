@@ -8,13 +8,17 @@ use super::discover::{Discovery, Toolkit};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// The machine has no usable ptxas at all.
-    #[error("no usable ptxas on this machine{because}; `sm121probe toolkit install latest 12.9` fetches pinned ones")]
+    #[error(
+        "no usable ptxas on this machine{because}; `sm121probe toolkit install latest 12.9` fetches pinned ones"
+    )]
     NoneFound {
         /// Why candidates cannot be used, or nothing.
         because: String,
     },
     /// No toolkit has that version.
-    #[error("no toolkit `{name}` on this machine; there is: {there}; `sm121probe toolkit install {name}` fetches it if it is pinned")]
+    #[error(
+        "no toolkit `{name}` on this machine; there is: {there}; `sm121probe toolkit install {name}` fetches it if it is pinned"
+    )]
     Unknown {
         /// The name.
         name: String,
@@ -76,12 +80,16 @@ impl Discovery {
 
     fn at(&self, path: &Path) -> Result<&Toolkit, SelectError> {
         let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let here = |found: &Path| found == path || std::fs::canonicalize(found).is_ok_and(|found| found == real);
-        if let Some(toolkit) = self.toolkits.iter().find(|t| t.path == real || t.origins.iter().any(|o| here(&o.path))) {
+        let here =
+            |found: &Path| found == path || std::fs::canonicalize(found).is_ok_and(|found| found == real);
+        if let Some(toolkit) =
+            self.toolkits.iter().find(|t| t.path == real || t.origins.iter().any(|o| here(&o.path)))
+        {
             return Ok(toolkit);
         }
         let row = self.unusable.iter().find(|row| here(&row.path));
-        let reason = row.map_or_else(|| "it was not among the candidates".to_owned(), |row| row.reason.clone());
+        let reason =
+            row.map_or_else(|| "it was not among the candidates".to_owned(), |row| row.reason.clone());
         Err(SelectError::Unusable { path: path.to_owned(), reason })
     }
 
@@ -96,7 +104,8 @@ impl Discovery {
         if self.toolkits.is_empty() {
             return self.none_found();
         }
-        let mut there: Vec<String> = self.toolkits.iter().map(|toolkit| toolkit.version.to_string()).collect();
+        let mut there: Vec<String> =
+            self.toolkits.iter().map(|toolkit| toolkit.version.to_string()).collect();
         there.dedup();
         SelectError::Unknown { name: name.to_owned(), there: there.join(" ") }
     }

@@ -1,0 +1,189 @@
+//! What may be typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// What SM12x GPUs and their toolchains really do, with evidence.
+///
+/// Without a verb: judge all snippets with the newest toolkit and 12.9 for the six SM12x targets, and print the report.
+#[derive(Debug, Parser)]
+#[command(name = "sm121probe", version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) verb: Option<Verb>,
+    #[command(flatten)]
+    pub(super) job: JobArgs,
+    /// The report's form; for the terminal when left out.
+    #[arg(long, value_name = "FORM")]
+    pub(super) report: Option<ReportForm>,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 conforms, 1 internal error, 2 usage or unusable input file, 4 nothing selected, \
+    100 batch and isolated verdicts differ, 110 a claim stands otherwise than recorded, 120 a toolkit is missing.\n\
+    The cache is SM121PROBE_CACHE, or sm121probe in the XDG cache folder.";
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Judge snippets and write the cells.
+    Matrix(MatrixArgs),
+    /// Show all that is known of one variant.
+    Explain(ExplainArgs),
+    /// List, install and remove toolkits.
+    #[command(subcommand)]
+    Toolkit(ToolkitVerb),
+    /// Render a recorded run again.
+    Report(ReportArgs),
+    /// Start a file.
+    #[command(subcommand)]
+    New(NewVerb),
+}
+
+/// What is asked of whom.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct JobArgs {
+    /// Judge the .ptx files below this folder instead of the built-in snippets.
+    #[arg(long, value_name = "DIR")]
+    pub(super) snippets: Option<PathBuf>,
+    /// Toolkit: 13.5, 13.5.37, `all`, or the path of a ptxas. May be repeated.
+    #[arg(long = "toolkit", short = 'k', value_name = "V")]
+    pub(super) toolkits: Vec<String>,
+    /// Target: sm_121a, 121a, or `all`. May be repeated.
+    #[arg(long = "target", short = 't', value_name = "T")]
+    pub(super) targets: Vec<String>,
+    /// Variants, by glob over ids and <family>/<id> (`*`, `?`). May be repeated.
+    #[arg(long = "filter", short = 'f', value_name = "GLOB")]
+    pub(super) filters: Vec<String>,
+    /// Never fetch anything.
+    #[arg(long)]
+    pub(super) offline: bool,
+    /// Seconds that ptxas gets for one variant.
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
+    pub(super) time_limit: Duration,
+    /// Parallel jobs; the number of cores when left out.
+    #[arg(long, short = 'j', value_name = "N")]
+    pub(super) jobs: Option<usize>,
+    /// Print what the run cost, on standard error.
+    #[arg(long)]
+    pub(super) figures: bool,
+    /// Do not name opcodes: verdicts only.
+    #[arg(long)]
+    pub(super) no_sass: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).ok().filter(|d| !d.is_zero()).ok_or_else(|| "must be above 0".to_owned())
+}
+
+/// Where the result goes.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct OutputArgs {
+    /// Write to this file instead of standard output.
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+}
+
+/// Forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ReportForm {
+    /// For the terminal.
+    Text,
+    /// Markdown, every variant.
+    Md,
+    /// The record itself.
+    Json,
+    /// One line per cell.
+    Csv,
+}
+
+/// Arguments of `matrix`.
+#[derive(Debug, Args)]
+pub(super) struct MatrixArgs {
+    #[command(flatten)]
+    pub(super) job: JobArgs,
+    /// The form of the cells.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub(super) format: ReportForm,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+    /// One process per cell and no cache: the slow way that checks the fast one.
+    #[arg(long)]
+    pub(super) isolated: bool,
+    /// Ask every cell both ways, compare, and print both costs.
+    #[arg(long, conflicts_with = "isolated")]
+    pub(super) verify: bool,
+    /// With --verify: only every Nth variant.
+    #[arg(long, value_name = "N", requires = "verify", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) sample: u32,
+    /// Print the ids of the selected variants and ask nothing.
+    #[arg(long)]
+    pub(super) list: bool,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub(super) struct ExplainArgs {
+    /// The variant's id, as `matrix --list` prints it.
+    pub(super) variant: String,
+    /// Read this record instead of asking the toolkits.
+    #[arg(long, value_name = "RECORD")]
+    pub(super) from: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) job: JobArgs,
+}
+
+/// Verbs of `toolkit`.
+#[derive(Debug, Subcommand)]
+pub(super) enum ToolkitVerb {
+    /// Every ptxas this machine has, and who would use it.
+    List,
+    /// Fetch pinned releases through pip: 13.5, 12.9.41, nvrtc-13.0, cuobjdump, `latest`, `all`.
+    Install {
+        /// What to install.
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Remove what `install` fetched.
+    Remove {
+        /// What to remove.
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub(super) struct ReportArgs {
+    /// The record: what `--report json` wrote.
+    #[arg(long, value_name = "RECORD")]
+    pub(super) from: PathBuf,
+    /// The report's form.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub(super) report: ReportForm,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Verbs of `new`.
+#[derive(Debug, Subcommand)]
+pub(super) enum NewVerb {
+    /// A snippet stub, which the loader refuses until it is filled in.
+    Snippet {
+        /// <family>/<stem>, such as mma/mma.mxf4.
+        name: String,
+        /// The folder of snippets.
+        #[arg(long, value_name = "DIR", default_value = "ptx_snippets")]
+        snippets: PathBuf,
+    },
+}
+
+/// The whole command, for documentation and tests.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}

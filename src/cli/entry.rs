@@ -1,0 +1,59 @@
+//! From arguments to exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use super::args::{Cli, Verb};
+use super::error::CliError;
+use super::{exit, verbs};
+
+/// Runs the command line and returns its exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // `--help` and `--version` are no mistakes.
+            let code = match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => exit::CONFORMS,
+                _ => exit::USAGE,
+            };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    // Rust's own exit code for a panic is 101; ours says "internal error" like every other defect.
+    let code = std::panic::catch_unwind(|| match run(cli) {
+        Ok(()) => exit::CONFORMS,
+        Err(error) => {
+            let code = error.exit_code();
+            eprintln!("{:?}", miette::Report::new(error));
+            code
+        }
+    });
+    ExitCode::from(code.unwrap_or(exit::INTERNAL))
+}
+
+fn run(cli: Cli) -> Result<(), CliError> {
+    #[cfg(debug_assertions)]
+    if std::env::var_os("SM121PROBE_TEST_PANIC").is_some() {
+        plant_a_panic();
+    }
+    match cli.verb {
+        None => verbs::whole_job(&cli.job, cli.report, &cli.output),
+        Some(Verb::Matrix(args)) => verbs::matrix(&args),
+        Some(Verb::Explain(args)) => verbs::explain(&args),
+        Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb),
+        Some(Verb::Report(args)) => verbs::report(&args),
+        Some(Verb::New(verb)) => verbs::new(&verb),
+    }
+}
+
+/// For the test that a panic gives exit code 1.
+#[cfg(debug_assertions)]
+#[expect(clippy::panic, reason = "planted")]
+fn plant_a_panic() {
+    panic!("planted by SM121PROBE_TEST_PANIC");
+}

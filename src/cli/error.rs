@@ -1,0 +1,85 @@
+//! Errors as people see them: the sentence, the help, the exit code.
+
+use miette::Diagnostic;
+
+use super::exit;
+use crate::matrix::{MatrixError, PlanError};
+use crate::record::RecordError;
+use crate::report::ExplainError;
+use crate::snippet::{FilterError, NewSnippetError, SnippetError};
+use crate::store::StoreError;
+use crate::toolkit::{InstallError, PinError, RemoveError, SelectError};
+
+/// Anything that ends a verb.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum CliError {
+    #[error(transparent)]
+    Target(#[from] crate::arch::UnknownTarget),
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    #[error(transparent)]
+    Snippet(#[from] SnippetError),
+    #[error(transparent)]
+    NewSnippet(#[from] NewSnippetError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Explain(#[from] ExplainError),
+    #[error(transparent)]
+    Select(#[from] SelectError),
+    #[error(transparent)]
+    Pins(#[from] PinError),
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    #[error(transparent)]
+    Remove(#[from] RemoveError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("no toolkit on this machine, and --offline forbids fetching one")]
+    #[diagnostic(help(
+        "run `sm121probe toolkit install latest 12.9` where there is a network, or set CUDA_HOME to an installed CUDA toolkit"
+    ))]
+    Offline,
+    #[error("{0} of the snippet files cannot be used; everything else was judged")]
+    UnusableFiles(usize),
+    #[error("batch and isolated verdicts differ on {0} cells")]
+    #[diagnostic(help("this is a defect of sm121probe: please report it with the cells above"))]
+    VerdictsDiffer(usize),
+    #[error("{0} claims stand otherwise than recorded")]
+    #[diagnostic(help("the report names them; a claim that is known to be wrong says `stands: refuted` in its snippet"))]
+    Claims(usize),
+    #[error("the result cannot be written: {0}")]
+    Output(std::io::Error),
+    #[error("the thread pool cannot be made: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+    #[error("the record cannot be serialised: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl CliError {
+    /// The exit code of the error.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Target(_)
+            | Self::Filter(_)
+            | Self::NewSnippet(_)
+            | Self::Record(_)
+            | Self::Explain(_)
+            | Self::UnusableFiles(_)
+            | Self::Remove(_)
+            | Self::Store(_)
+            | Self::Output(_)
+            | Self::Matrix(_) => exit::USAGE,
+            Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
+            Self::Snippet(_) => exit::USAGE,
+            Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
+            Self::VerdictsDiffer(_) => exit::DOES_NOT_CONFORM,
+            Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
+            Self::Threads(_) | Self::Json(_) => exit::INTERNAL,
+        }
+    }
+}

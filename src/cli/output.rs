@@ -1,0 +1,41 @@
+//! Where results go, and when they are coloured.
+
+use std::io::{self, IsTerminal, Write};
+
+use super::args::{OutputArgs, ReportForm};
+use super::error::CliError;
+use crate::record::Record;
+use crate::report::{self, Styles};
+
+/// Whether a stream may be coloured: a terminal, and nobody said NO_COLOR (no-color.org).
+pub(super) fn may_colour(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// Renders a record in a form.
+pub(super) fn render(record: &Record, form: ReportForm, to_file: bool) -> Result<String, CliError> {
+    Ok(match form {
+        ReportForm::Text if !to_file && may_colour(&io::stdout()) => report::terminal(record, &Styles::colored()),
+        ReportForm::Text => report::terminal(record, &Styles::plain()),
+        ReportForm::Md => report::markdown(record),
+        ReportForm::Json => record.to_json()?,
+        ReportForm::Csv => report::csv(record),
+    })
+}
+
+/// Writes `text` to the file of `-o`, whole or not at all, or to standard output.
+pub(super) fn write(text: &str, output: &OutputArgs) -> Result<(), CliError> {
+    match &output.output {
+        Some(path) => Ok(Record::write_report(path, text)?),
+        None => print(text),
+    }
+}
+
+/// Writes to standard output; a reader who has seen enough (`| head`) is no error.
+pub(super) fn print(text: &str) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Output(error)),
+        _ => Ok(()),
+    }
+}

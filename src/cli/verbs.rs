@@ -1,0 +1,195 @@
+//! What each verb does.
+
+use std::fmt::Write as _;
+
+use super::args::{
+    ExplainArgs, JobArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, ReportForm, ToolkitVerb,
+};
+use super::error::CliError;
+use super::job::{self, Job};
+use super::output;
+use super::progress::Progress;
+use crate::arch::Target;
+use crate::matrix::{self, Options, Plan};
+use crate::record::Record;
+use crate::snippet;
+use crate::store::Store;
+use crate::toolkit::{self, InstallOptions, Pins, Places};
+
+/// Differing cells that `--verify` prints.
+const DIFFERENCES_SHOWN: usize = 20;
+
+/// Bare `sm121probe`.
+pub(super) fn whole_job(args: &JobArgs, form: Option<ReportForm>, to: &OutputArgs) -> Result<(), CliError> {
+    let job = Job::prepare(args)?;
+    let (record, _) = job.run(args, false)?;
+    deliver(&job, &record, form.unwrap_or(ReportForm::Text), to)
+}
+
+/// `matrix`.
+pub(super) fn matrix(args: &MatrixArgs) -> Result<(), CliError> {
+    if args.list {
+        return list(args);
+    }
+    let mut job = Job::prepare(&args.job)?;
+    if args.verify {
+        return verify(&mut job, args);
+    }
+    let (record, _) = job.run(&args.job, args.isolated)?;
+    deliver(&job, &record, args.format, &args.output)
+}
+
+/// Writes the report, then says by exit code what is wrong with the run.
+fn deliver(job: &Job, record: &Record, form: ReportForm, to: &OutputArgs) -> Result<(), CliError> {
+    output::write(&output::render(record, form, to.output.is_some())?, to)?;
+    let unusable = job.library.problems.len();
+    if unusable > 0 {
+        return Err(CliError::UnusableFiles(unusable));
+    }
+    match record.matrix.claims.iter().filter(|c| c.is_finding()).count() {
+        0 => Ok(()),
+        findings => Err(CliError::Claims(findings)),
+    }
+}
+
+fn list(args: &MatrixArgs) -> Result<(), CliError> {
+    let library = match &args.job.snippets {
+        Some(folder) => snippet::Library::load(folder)?,
+        None => snippet::Library::embedded(),
+    };
+    for problem in &library.problems {
+        eprintln!("error: {problem}");
+    }
+    let filters = job::selection(&args.job)?.filters;
+    let mut text = String::new();
+    for v in &library.variants {
+        let family = &library.snippets[v.snippet].family;
+        if filters.is_empty() || filters.iter().any(|f| f.matches(family, &v.id)) {
+            text.push_str(&v.id);
+            text.push('\n');
+        }
+    }
+    output::write(&text, &args.output)?;
+    if library.problems.is_empty() { Ok(()) } else { Err(CliError::UnusableFiles(library.problems.len())) }
+}
+
+fn verify(job: &mut Job, args: &MatrixArgs) -> Result<(), CliError> {
+    let mut n = 0;
+    job.library.variants.retain(|_| {
+        n += 1;
+        (n - 1) % args.sample == 0
+    });
+    let toolkits = job.toolkits(&args.job)?;
+    let plan = Plan::new(&job.library, &toolkits, &job::selection(&args.job)?)?;
+    let options = Options { isolated: false, time_limit: args.job.time_limit };
+    let result = matrix::verify(&job.library, &plan, &toolkits, &options, &job.sink)?;
+    let mut text = String::new();
+    for d in result.differences.iter().take(DIFFERENCES_SHOWN) {
+        let _ = writeln!(text, "{}\n  batch:    {}\n  isolated: {}", d.cell, d.batch, d.isolated);
+    }
+    let _ = writeln!(
+        text,
+        "{} cells asked both ways, {} differ\nbatch:    {}\nisolated: {}\nbatch verdicts are {:.1} times faster",
+        result.cells,
+        result.differences.len(),
+        job::figures(&result.batch),
+        job::figures(&result.isolated),
+        result.ratio()
+    );
+    output::write(&text, &args.output)?;
+    if result.differences.is_empty() { Ok(()) } else { Err(CliError::VerdictsDiffer(result.differences.len())) }
+}
+
+/// `explain`.
+pub(super) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
+    let record = match &args.from {
+        Some(path) => Record::read(path)?,
+        None => {
+            let mut asked = args.job.clone();
+            asked.filters = vec![args.variant.clone()];
+            if asked.targets.is_empty() {
+                asked.targets = vec!["all".to_owned()];
+            }
+            let job = Job::prepare(&asked)?;
+            // One variant costs little: ask every toolkit there is.
+            if asked.toolkits.is_empty() {
+                asked.toolkits = vec!["all".to_owned()];
+            }
+            if !job.library.variants.iter().any(|v| v.id == args.variant.trim_end_matches("@as-written")) {
+                let ids = job.library.variants.iter().map(|v| v.id.as_str());
+                return Err(crate::report::ExplainError::unknown(&args.variant, ids).into());
+            }
+            job.run(&asked, false)?.0
+        }
+    };
+    output::print(&crate::report::explain(&record, &args.variant)?)
+}
+
+/// `report`.
+pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
+    let record = Record::read(&args.from)?;
+    output::write(&output::render(&record, args.report, args.output.output.is_some())?, &args.output)
+}
+
+/// `new`.
+pub(super) fn new(verb: &NewVerb) -> Result<(), CliError> {
+    let NewVerb::Snippet { name, snippets } = verb;
+    let path = snippet::create_snippet(snippets, name)?;
+    output::print(&format!(
+        "{0}\nFill it in, then see it fail and pass:\n  sm121probe matrix --snippets {1}\n",
+        path.display(),
+        snippets.display()
+    ))
+}
+
+/// `toolkit`.
+pub(super) fn toolkit(verb: &ToolkitVerb) -> Result<(), CliError> {
+    match verb {
+        ToolkitVerb::List => list_toolkits(),
+        ToolkitVerb::Install { names } => {
+            let store = Store::open(None)?;
+            let pins = Pins::built_in()?;
+            let options = InstallOptions::for_host()?;
+            let installed = toolkit::install(&store, &pins, names, &options, &Progress::new())?;
+            let mut text = String::new();
+            for i in installed {
+                let _ = writeln!(text, "{} {} in {}", i.tool, i.version, i.folder.display());
+            }
+            output::print(&text)
+        }
+        ToolkitVerb::Remove { names } => {
+            let removed = toolkit::remove(&Store::open(None)?, names)?;
+            let lines: Vec<String> = removed.iter().map(|(tool, v)| format!("removed {tool} {v}\n")).collect();
+            output::print(&lines.concat())
+        }
+    }
+}
+
+fn list_toolkits() -> Result<(), CliError> {
+    let store = Store::open(None).ok();
+    let places = Places::from_environment(store.as_ref().map(Store::root));
+    let discovery = toolkit::discover(store.as_ref(), &places);
+    let mut text = String::new();
+    for t in &discovery.toolkits {
+        let known: Vec<String> = t.targets.iter().filter(|n| n.parse::<Target>().is_ok()).cloned().collect();
+        let _ = writeln!(text, "{}  PTX ISA {}  knows {}", t.version, t.isa, known.join(" "));
+        for found in &t.origins {
+            let _ = writeln!(text, "    {} ({}). {}", found.path.display(), found.origin, found.origin.used_by());
+        }
+    }
+    if let Some(d) = &discovery.disassembler {
+        let _ = writeln!(text, "nvdisasm {}\n    {}", d.version, d.path.display());
+    }
+    for row in &discovery.unusable {
+        let _ = writeln!(text, "not usable: {} ({}): {}", row.path.display(), row.origin, row.reason);
+    }
+    if let Some(store) = &store {
+        for i in toolkit::installed(store).iter().filter(|i| !matches!(i.tool, toolkit::Tool::Ptxas | toolkit::Tool::Nvdisasm)) {
+            let _ = writeln!(text, "{} {}\n    {}", i.tool, i.version, i.folder.display());
+        }
+    }
+    if discovery.toolkits.is_empty() {
+        text.push_str("no ptxas on this machine; `sm121probe toolkit install latest 12.9` fetches two\n");
+    }
+    output::print(&text)
+}

@@ -1,0 +1,91 @@
+//! One question to one assembler, and what its answer is taken for.
+
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, io};
+
+use super::diagnostics::{self, Diagnostic};
+use super::kinds;
+use crate::arch::Target;
+use crate::record::Outcome;
+use crate::toolkit::{self, Toolkit};
+use crate::worker::Ended;
+
+/// What ptxas did with one variant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// The outcome.
+    pub(super) outcome: Outcome,
+    /// ptxas's words: its first error, or how it ended; empty when accepted.
+    pub(super) message: String,
+    /// The machine code of the entry; empty unless accepted and asked for.
+    pub(super) code: Vec<u8>,
+}
+
+impl Answer {
+    /// The answer that a diagnostic is.
+    pub(super) fn refusal(diagnostic: &Diagnostic) -> Self {
+        Self::new(kinds::outcome_of(&diagnostic.text), diagnostic.text.clone())
+    }
+
+    pub(super) fn new(outcome: Outcome, message: String) -> Self {
+        Self { outcome, message, code: Vec::new() }
+    }
+}
+
+/// Time limits of ptxas.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// For one variant alone.
+    pub(super) single: Duration,
+}
+
+impl Limits {
+    /// For `n` variants in one file: a hundredth of the limit for each further one.
+    pub(super) fn of_batch(self, n: usize) -> Duration {
+        self.single + self.single.mul_f64(n.saturating_sub(1) as f64 / 100.0)
+    }
+}
+
+/// What one run of ptxas on a file gave.
+pub(super) enum Run {
+    /// It made a cubin.
+    Made(Vec<u8>),
+    /// It refused with diagnostics, at least one.
+    Refused(Vec<Diagnostic>),
+    /// It ended without a cubin and without a diagnostic.
+    Broke(Answer),
+}
+
+/// Assembles `text` for `arch`.
+///
+/// # Errors
+/// When ptxas cannot be started or the scratch folder not be written.
+pub(super) fn assemble(toolkit: &Toolkit, arch: Target, text: &str, scratch: &Path, limit: Duration) -> io::Result<Run> {
+    // Several threads share the folder.
+    let folder = tempfile::tempdir_in(scratch)?;
+    let ptx = folder.path().join("x.ptx");
+    let cubin = folder.path().join("x.cubin");
+    fs::write(&ptx, text)?;
+    let assembly = toolkit::assemble(toolkit, &arch.to_string(), &ptx, &cubin, limit)?;
+    let first_line = || assembly.text.lines().find(|l| !l.trim().is_empty()).unwrap_or("").trim().to_owned();
+    let broke = |outcome, what: String| {
+        let said = first_line();
+        let message = if said.is_empty() { what } else { format!("{what}: {said}") };
+        Run::Broke(Answer::new(outcome, message))
+    };
+    Ok(match assembly.ended {
+        Ended::TimedOut => broke(Outcome::TimedOut, format!("ptxas did not end within {} s", limit.as_secs_f64())),
+        Ended::Signalled(signal) => broke(Outcome::Crashed, format!("ptxas was ended by signal {signal}")),
+        Ended::Exited(0) if assembly.produced => Run::Made(fs::read(&cubin)?),
+        Ended::Exited(status) => {
+            let diagnostics = diagnostics::parse(&assembly.text);
+            if diagnostics.is_empty() || status == 0 {
+                let what = if status == 0 { "no cubin" } else { "no diagnostic" };
+                broke(Outcome::Crashed, format!("ptxas ended with status {status} and {what}"))
+            } else {
+                Run::Refused(diagnostics)
+            }
+        }
+    })
+}

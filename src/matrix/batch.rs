@@ -1,0 +1,119 @@
+//! Many variants in one run of ptxas, each with its own answer.
+//!
+//! An error belongs to the entry that holds its line, or that it names. After a fatal error nothing is known of the
+//! entries behind it. So: settle the offenders, assemble the rest again, until ptxas makes a cubin of what is left. What
+//! cannot be attributed (a crash, a time limit, an error outside every entry) is bisected, never spread over all.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use super::assembler::{Answer, Limits, Run, assemble};
+use super::code;
+use super::diagnostics::{Diagnostic, Severity};
+use super::entries::{Entry, EntryFile, name};
+use crate::arch::{PtxIsa, Target};
+use crate::record::Outcome;
+use crate::toolkit::Toolkit;
+
+/// Entries in one file: few enough that a crash loses little, enough that starting ptxas costs nothing.
+pub(super) const CHUNK: usize = 192;
+
+/// Where a batch is assembled.
+pub(super) struct Site<'a> {
+    pub(super) toolkit: &'a Toolkit,
+    pub(super) target: Target,
+    pub(super) arch: Target,
+    pub(super) isa: PtxIsa,
+    pub(super) scratch: &'a Path,
+    pub(super) limits: Limits,
+    /// Whether the machine code is wanted.
+    pub(super) want_code: bool,
+}
+
+impl Site<'_> {
+    /// The answer for every entry, in order.
+    ///
+    /// # Errors
+    /// When ptxas cannot be started or the scratch folder not be written.
+    pub(super) fn settle(&self, entries: &[Entry<'_>]) -> io::Result<Vec<Answer>> {
+        let mut answers: Vec<Option<Answer>> = vec![None; entries.len()];
+        // Groups of entry indices still to be assembled together.
+        let mut groups: Vec<Vec<usize>> = vec![(0..entries.len()).collect()];
+        while let Some(group) = groups.pop() {
+            if group.is_empty() {
+                continue;
+            }
+            let file = EntryFile::new(self.isa, self.target, group.iter().map(|i| entries[*i]));
+            let limit = self.limits.of_batch(group.len());
+            match assemble(self.toolkit, self.arch, &file.text, self.scratch, limit)? {
+                Run::Made(cubin) => {
+                    let names: Vec<String> = (0..group.len()).map(name).collect();
+                    let mut codes = if self.want_code { code::of_entries(&cubin, &names) } else { BTreeMap::new() };
+                    for (n, i) in group.iter().enumerate() {
+                        let code = codes.remove(&names[n]).unwrap_or_default();
+                        answers[*i] = Some(Answer { outcome: Outcome::Accepted, message: String::new(), code });
+                    }
+                }
+                Run::Refused(diagnostics) => {
+                    let offenders = attribute(&file, &diagnostics, |n| entries[group[n]].first_line);
+                    if offenders.is_empty() {
+                        self.divide(&group, &Answer::refusal(&diagnostics[0]), &mut answers, &mut groups);
+                        continue;
+                    }
+                    let rest: Vec<usize> = (0..group.len()).filter(|n| !offenders.contains_key(n)).map(|n| group[n]).collect();
+                    for (n, answer) in offenders {
+                        answers[group[n]] = Some(answer);
+                    }
+                    groups.push(rest);
+                }
+                Run::Broke(answer) => self.divide(&group, &answer, &mut answers, &mut groups),
+            }
+        }
+        Ok(answers.into_iter().map(|a| a.unwrap_or_else(never_asked)).collect())
+    }
+
+    fn divide(&self, group: &[usize], answer: &Answer, answers: &mut [Option<Answer>], groups: &mut Vec<Vec<usize>>) {
+        if let [only] = group {
+            answers[*only] = Some(answer.clone());
+            return;
+        }
+        let (left, right) = group.split_at(group.len() / 2);
+        groups.push(right.to_vec());
+        groups.push(left.to_vec());
+    }
+}
+
+/// Every group ends with an answer for each of its entries, so this stands for a defect of ours.
+fn never_asked() -> Answer {
+    Answer::new(Outcome::Crashed, "sm121probe lost this cell; please report it".to_owned())
+}
+
+/// The refused entries of a file, each with its first error; empty when no error can be attributed.
+fn attribute(
+    file: &EntryFile,
+    diagnostics: &[Diagnostic],
+    first_line: impl Fn(usize) -> Option<usize>,
+) -> BTreeMap<usize, Answer> {
+    let mut offenders = BTreeMap::new();
+    for diagnostic in diagnostics {
+        let entry = match diagnostic.line {
+            Some(line) => file.entry_at(line),
+            None => file.entry_named(&diagnostic.text).map(|entry| (entry, 0)),
+        };
+        if let Some((entry, line)) = entry {
+            offenders.entry(entry).or_insert_with(|| {
+                let mut answer = Answer::refusal(diagnostic);
+                if let (Some(first), Some(_)) = (first_line(entry), diagnostic.line) {
+                    answer.message = format!("line {}: {}", first + line, answer.message);
+                }
+                answer.message = answer.message.replace(&format!("'{}'", name(entry)), "'v0'");
+                answer
+            });
+        }
+        if diagnostic.severity == Severity::Fatal {
+            break;
+        }
+    }
+    offenders
+}

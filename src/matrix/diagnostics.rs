@@ -1,0 +1,80 @@
+//! Reads what ptxas prints: `ptxas x.ptx, line 12; error   : words`.
+
+/// How grave a diagnostic is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// ptxas refuses and reads on.
+    Error,
+    /// ptxas refuses and stops reading: nothing is known of what follows.
+    Fatal,
+}
+
+/// One error; warnings, advisories and the closing line are no diagnostics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How grave.
+    pub severity: Severity,
+    /// Line in the file given to ptxas, from 1.
+    pub line: Option<usize>,
+    /// ptxas's words.
+    pub text: String,
+}
+
+/// Every error in `output`, in the order printed.
+pub(super) fn parse(output: &str) -> Vec<Diagnostic> {
+    output.lines().filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &str) -> Option<Diagnostic> {
+    let (head, severity, text) = [("error", Severity::Error), ("fatal", Severity::Fatal)]
+        .into_iter()
+        .filter_map(|(word, severity)| {
+            let (head, rest) = line.split_once(word)?;
+            let text = rest.trim_start().strip_prefix(": ").or_else(|| rest.trim_start().strip_prefix(':'))?;
+            // The word stands behind "; " of the place, or behind the tool's name.
+            (head.ends_with("; ") || head.starts_with("ptxas")).then_some((head, severity, text.trim()))
+        })
+        .min_by_key(|(head, ..)| head.len())?;
+    if text.starts_with("Ptx assembly aborted due to errors") {
+        return None;
+    }
+    let place = head.trim_end().trim_end_matches(';');
+    let line = place.rsplit_once(", line ").and_then(|(_, n)| n.parse().ok());
+    Some(Diagnostic { severity, line, text: text.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_forms_that_ptxas_prints() {
+        let output = "\
+ptxas b.ptx, line 6; error   : Unknown modifier '.bar'
+ptxas b.ptx, line 7; warning : Some error: here
+ptxas info    : (C7519) Potential Performance Loss: error
+ptxas b, line 3.ptx, line 11; fatal   : Parsing error near 'r2': syntax error
+ptxas fatal   : Value 'sm_999' is not defined for option 'gpu-name'
+ptxas error   : Entry function 'v1' uses too much shared data (0x1c000 bytes, 0xc000 max)
+ptxas fatal   : Ptx assembly aborted due to errors
+garbage error everywhere
+";
+        let got: Vec<_> = parse(output).into_iter().map(|d| (d.severity, d.line, d.text)).collect();
+        assert_eq!(
+            got,
+            [
+                (Severity::Error, Some(6), "Unknown modifier '.bar'".to_owned()),
+                (Severity::Fatal, Some(11), "Parsing error near 'r2': syntax error".to_owned()),
+                (Severity::Fatal, None, "Value 'sm_999' is not defined for option 'gpu-name'".to_owned()),
+                (Severity::Error, None, "Entry function 'v1' uses too much shared data (0x1c000 bytes, 0xc000 max)".to_owned()),
+            ]
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_output_is_survived(output in ".{0,300}") {
+            parse(&output);
+        }
+    }
+}

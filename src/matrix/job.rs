@@ -1,0 +1,466 @@
+//! A whole run: cached answers, batches for the rest, opcodes, claims, record.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+
+use super::assembler::{Answer, Limits, Run, assemble};
+use super::batch::{CHUNK, Site};
+use super::entries::Entry;
+use super::pack::{CellAnswer, Interner, Pack, cell_key};
+use super::plan::{Plan, PlannedPair};
+use super::sass::{self, Dictionary};
+use super::{claims, code, kinds};
+use crate::arch::PtxIsa;
+use crate::event::{Event, Sink};
+use crate::record::{
+    Matrix, MessageRow, Outcome, Pair, PairSet, Record, SCHEMA, SnippetRow, Spread, ToolkitRow, VariantRow,
+};
+use crate::snippet::{Code, Library, preamble};
+use crate::store::Store;
+use crate::toolkit::{Disassembler, Toolkit};
+use crate::worker;
+
+/// How a run is made.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// One process per cell, no cache: the slow way that checks the fast one.
+    pub isolated: bool,
+    /// Time that ptxas gets for one variant; a batch of n gets 1 + (n − 1)/100 times as much.
+    pub time_limit: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { isolated: false, time_limit: Duration::from_secs(20) }
+    }
+}
+
+/// What a run cost.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figures {
+    /// Cells asked.
+    pub cells: usize,
+    /// Cells answered from the cache.
+    pub cached: usize,
+    /// Processes started.
+    pub processes: u64,
+    /// Time spent on verdicts.
+    pub verdicts: Duration,
+    /// Time spent on naming opcodes.
+    pub sass: Duration,
+    /// Distinct machine instructions that had to be named.
+    pub instructions: usize,
+}
+
+/// Why there is no matrix at all.
+#[derive(Debug, thiserror::Error)]
+pub enum MatrixError {
+    /// No temporary folder.
+    #[error("no temporary folder can be made: {0}; set TMPDIR to a folder that can be written")]
+    Scratch(io::Error),
+}
+
+/// Answers by row and pair.
+pub(super) struct Grid {
+    pairs: usize,
+    cells: Vec<Option<CellAnswer>>,
+}
+
+impl Grid {
+    fn new(rows: usize, pairs: usize) -> Self {
+        Self { pairs, cells: vec![None; rows * pairs] }
+    }
+
+    pub(super) fn get(&self, row: usize, pair: usize) -> Option<&CellAnswer> {
+        self.cells[row * self.pairs + pair].as_ref()
+    }
+
+    fn set(&mut self, row: usize, pair: usize, answer: CellAnswer) {
+        self.cells[row * self.pairs + pair] = Some(answer);
+    }
+}
+
+/// What is the same for every cell of a run.
+struct Context<'a> {
+    library: &'a Library,
+    plan: &'a Plan,
+    scratch: &'a std::path::Path,
+    limits: Limits,
+    want_code: bool,
+    sink: &'a dyn Sink,
+}
+
+/// Asks every planned cell. Without a disassembler the opcodes stay unknown; without a store nothing is kept.
+///
+/// # Errors
+/// [`MatrixError`]; whatever happens to single assemblers is an outcome of their cells.
+pub fn run(
+    library: &Library,
+    plan: &Plan,
+    toolkits: &[&Toolkit],
+    disassembler: Option<&Disassembler>,
+    store: Option<&Store>,
+    options: &Options,
+    sink: &dyn Sink,
+) -> Result<(Record, Figures), MatrixError> {
+    let scratch = scratch(store).map_err(MatrixError::Scratch)?;
+    let before = worker::started();
+    let context = Context {
+        library,
+        plan,
+        scratch: scratch.path(),
+        limits: Limits { single: options.time_limit },
+        want_code: disassembler.is_some(),
+        sink,
+    };
+    sink.emit(Event::MatrixStarted { pairs: plan.pairs.len(), cells: plan.cells() });
+    let mut figures = Figures { cells: plan.cells(), ..Figures::default() };
+    let mut grid = Grid::new(plan.rows.len(), plan.pairs.len());
+    let store = store.filter(|_| !options.isolated);
+    let mut dictionary = disassembler.map(|d| Dictionary::new(d, store));
+    for (t, toolkit) in toolkits.iter().enumerate() {
+        context.ask_toolkit(t, toolkit, store, options.isolated, dictionary.as_mut(), &mut grid, &mut figures);
+    }
+    sink.emit(Event::MatrixFinished);
+    figures.processes = worker::started() - before;
+    let record = record(library, plan, toolkits, disassembler, &grid);
+    Ok((record, figures))
+}
+
+/// A folder for files that live as long as the run.
+pub(super) fn scratch(store: Option<&Store>) -> io::Result<tempfile::TempDir> {
+    match store.map(Store::scratch) {
+        Some(Ok(folder)) => Ok(folder),
+        _ => tempfile::tempdir(),
+    }
+}
+
+/// One pair of a toolkit while it is asked.
+struct Asked<'a> {
+    index: usize,
+    pair: &'a PlannedPair,
+    keys: Vec<String>,
+    pack: Pack,
+    /// Positions in `pair.rows` that the cache does not answer.
+    missing: Vec<usize>,
+}
+
+impl Context<'_> {
+    /// Asks all pairs of one toolkit. The toolkit is locked while cells are missing, so that of several processes that
+    /// want the same cells one assembles and the others read; never two locks at once, so never a deadlock.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a run that change are passed, not hidden in the context")]
+    fn ask_toolkit(
+        &self,
+        index: usize,
+        toolkit: &Toolkit,
+        store: Option<&Store>,
+        isolated: bool,
+        mut dictionary: Option<&mut Dictionary<'_>>,
+        grid: &mut Grid,
+        figures: &mut Figures,
+    ) {
+        let of_toolkit = || self.plan.pairs.iter().enumerate().filter(|(_, p)| p.toolkit == index);
+        let load = |(n, pair)| self.load(n, pair, toolkit, store);
+        let mut asked: Vec<Asked<'_>> = of_toolkit().map(load).collect();
+        let mut lock = None;
+        if asked.iter().any(|a| !a.missing.is_empty())
+            && let Some(store) = store
+        {
+            lock = match store.lock(&format!("ptxas-{}", &toolkit.sha256[..16.min(toolkit.sha256.len())])) {
+                Ok(lock) => Some(lock),
+                Err(error) => {
+                    self.sink.emit(Event::Warning { text: format!("{error}; nothing is kept of this run") });
+                    None
+                }
+            };
+            // Another process may have answered while we waited.
+            asked = of_toolkit().map(load).collect();
+        }
+        let start = Instant::now();
+        let answers: Vec<Vec<Answer>> = asked
+            .par_iter()
+            .map(|a| {
+                let answers = if isolated { self.ask_isolated(a, toolkit) } else { self.ask_batched(a, toolkit) };
+                let (target, arch) = (a.pair.target, a.pair.arch);
+                self.sink.emit(Event::PairFinished { pair: format!("{} {target} {arch}", toolkit.version) });
+                answers
+            })
+            .collect();
+        figures.verdicts += start.elapsed();
+
+        let start = Instant::now();
+        if let Some(dictionary) = dictionary.as_mut() {
+            let codes: Vec<(u16, &[u8])> = asked
+                .iter()
+                .zip(&answers)
+                .flat_map(|(a, list)| list.iter().map(|answer| (a.pair.arch.number, answer.code.as_slice())))
+                .filter(|(_, code)| !code.is_empty())
+                .collect();
+            figures.instructions += dictionary.learn(&codes, self.scratch, self.sink);
+        }
+        for (a, answers) in asked.iter_mut().zip(answers) {
+            figures.cached += a.pair.rows.len() - a.missing.len();
+            for (n, answer) in a.missing.iter().zip(answers) {
+                let opcodes = dictionary.as_ref().and_then(|d| d.opcodes(a.pair.arch.number, &answer.code));
+                let cell = CellAnswer { outcome: answer.outcome, message: answer.message, opcodes };
+                a.pack.insert(a.keys[*n].clone(), &cell);
+                grid.set(a.pair.rows[*n], a.index, cell);
+            }
+            for (n, row) in a.pair.rows.iter().enumerate() {
+                if grid.get(*row, a.index).is_none()
+                    && let Some(cell) = a.pack.get(&a.keys[n])
+                {
+                    grid.set(*row, a.index, cell.clone());
+                }
+            }
+            if let (Some(store), Some(_), false) = (store, &lock, a.missing.is_empty())
+                && let Err(error) = a.pack.save(store, toolkit, a.pair.target, a.pair.arch, &a.keys)
+            {
+                self.sink.emit(Event::Warning { text: error.to_string() });
+            }
+        }
+        figures.sass += start.elapsed();
+    }
+
+    fn load<'a>(&self, index: usize, pair: &'a PlannedPair, toolkit: &Toolkit, store: Option<&Store>) -> Asked<'a> {
+        let keys: Vec<String> = pair.rows.iter().map(|row| self.key(*row)).collect();
+        let pack = store.map(|s| Pack::load(s, toolkit, pair.target, pair.arch)).unwrap_or_default();
+        let answered = |key: &String| {
+            pack.get(key).is_some_and(|c| {
+                // An acceptance from a run without a disassembler is asked again once there is one.
+                c.outcome != Outcome::Accepted || c.opcodes.is_some() || !self.want_code
+            })
+        };
+        let missing = (0..keys.len()).filter(|n| !answered(&keys[*n])).collect();
+        Asked { index, pair, keys, pack, missing }
+    }
+
+    fn key(&self, row: usize) -> String {
+        let row = &self.plan.rows[row];
+        match row.variant {
+            Some(v) => cell_key(&self.library.variants[v].code.identity(), self.library.snippets[row.snippet].header.isa),
+            None => cell_key(&format!("as written\n{}", self.as_written(row.snippet)), None),
+        }
+    }
+
+    fn as_written(&self, snippet: usize) -> &str {
+        self.library.snippets[snippet].as_written.as_ref().map_or("", |w| w.text.as_str())
+    }
+
+    fn isa(&self, row: usize, toolkit: &Toolkit) -> PtxIsa {
+        self.library.snippets[self.plan.rows[row].snippet].header.isa.unwrap_or(toolkit.isa)
+    }
+
+    fn code(&self, row: usize) -> Option<&Code> {
+        self.plan.rows[row].variant.map(|v| &self.library.variants[v].code)
+    }
+
+    /// The answers for the missing cells of a pair, most of them by batch.
+    fn ask_batched(&self, asked: &Asked<'_>, toolkit: &Toolkit) -> Vec<Answer> {
+        if asked.missing.is_empty() {
+            return Vec::new();
+        }
+        if let Some(refusal) = self.refusal(asked.pair, toolkit) {
+            // A whole module has directives and lines of its own.
+            let answer = |n: &usize| match self.code(asked.pair.rows[*n]) {
+                Some(Code::Entry { .. }) => refusal.clone(),
+                _ => self.ask_alone(asked.pair.rows[*n], asked.pair, toolkit),
+            };
+            return asked.missing.iter().map(answer).collect();
+        }
+        // Entries of one PTX version share files; everything else is asked alone.
+        let mut groups: Vec<(PtxIsa, Vec<usize>)> = Vec::new();
+        let mut alone = Vec::new();
+        for (position, n) in asked.missing.iter().enumerate() {
+            let row = asked.pair.rows[*n];
+            match self.code(row) {
+                Some(Code::Entry { .. }) => {
+                    let isa = self.isa(row, toolkit);
+                    match groups.iter_mut().find(|(i, _)| *i == isa) {
+                        Some((_, list)) => list.push(position),
+                        None => groups.push((isa, vec![position])),
+                    }
+                }
+                _ => alone.push(position),
+            }
+        }
+        let row_at = |position: usize| asked.pair.rows[asked.missing[position]];
+        let batches: Vec<(PtxIsa, Vec<usize>)> =
+            groups.iter().flat_map(|(isa, list)| list.chunks(CHUNK).map(|c| (*isa, c.to_vec()))).collect();
+        let batched = batches.par_iter().flat_map_iter(|(isa, positions)| {
+            let entries: Vec<Entry<'_>> = positions.iter().filter_map(|p| self.entry(row_at(*p))).collect();
+            let site = Site {
+                toolkit,
+                target: asked.pair.target,
+                arch: asked.pair.arch,
+                isa: *isa,
+                scratch: self.scratch,
+                limits: self.limits,
+                want_code: self.want_code,
+            };
+            let answers = site.settle(&entries).unwrap_or_else(|error| vec![cannot_start(&error); positions.len()]);
+            positions.clone().into_iter().zip(answers).collect::<Vec<_>>()
+        });
+        let single = alone.par_iter().map(|p| (*p, self.ask_alone(row_at(*p), asked.pair, toolkit)));
+        let mut answers: Vec<(usize, Answer)> = batched.collect();
+        answers.extend(single.collect::<Vec<_>>());
+        answers.sort_by_key(|(position, _)| *position);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    fn entry(&self, row: usize) -> Option<Entry<'_>> {
+        match self.code(row)? {
+            Code::Entry { before, after, first_line } => Some(Entry { before, after, first_line: *first_line }),
+            Code::Module { .. } => None,
+        }
+    }
+
+    /// What this ptxas says to an empty kernel, unless it accepts it: then no variant needs to be asked.
+    fn refusal(&self, pair: &PlannedPair, toolkit: &Toolkit) -> Option<Answer> {
+        let text = format!("{}.visible .entry v0()\n{{\nret;\n}}\n", preamble(toolkit.isa, pair.target));
+        match assemble(toolkit, pair.arch, &text, self.scratch, self.limits.of_batch(1)) {
+            Ok(Run::Made(_)) => None,
+            Ok(Run::Refused(diagnostics)) => diagnostics.first().map(Answer::refusal),
+            Ok(Run::Broke(answer)) => Some(answer),
+            Err(error) => Some(cannot_start(&error)),
+        }
+    }
+
+    fn ask_isolated(&self, asked: &Asked<'_>, toolkit: &Toolkit) -> Vec<Answer> {
+        asked.missing.par_iter().map(|n| self.ask_alone(asked.pair.rows[*n], asked.pair, toolkit)).collect()
+    }
+
+    /// One cell in a process of its own.
+    fn ask_alone(&self, row: usize, pair: &PlannedPair, toolkit: &Toolkit) -> Answer {
+        let code = self.code(row);
+        let text = match code {
+            Some(code) => code.standalone(self.isa(row, toolkit), pair.target),
+            None => self.as_written(self.plan.rows[row].snippet).to_owned(),
+        };
+        match assemble(toolkit, pair.arch, &text, self.scratch, self.limits.of_batch(1)) {
+            Ok(Run::Made(cubin)) => {
+                let code = match code {
+                    _ if !self.want_code => Vec::new(),
+                    Some(Code::Entry { .. }) => code::of_entries(&cubin, &["v0".to_owned()]).remove("v0").unwrap_or_default(),
+                    _ => code::of_cubin(&cubin),
+                };
+                Answer { outcome: Outcome::Accepted, message: String::new(), code }
+            }
+            Ok(Run::Refused(diagnostics)) => {
+                let Some(first) = diagnostics.first() else { return Answer::new(Outcome::Rejected, String::new()) };
+                let mut answer = Answer::refusal(first);
+                let line = first.line.and_then(|line| code.map_or(Some(line), |c| c.file_line(line)));
+                if let Some(line) = line.filter(|_| answer.outcome == Outcome::Rejected) {
+                    answer.message = format!("line {line}: {}", answer.message);
+                }
+                answer
+            }
+            Ok(Run::Broke(answer)) => answer,
+            Err(error) => cannot_start(&error),
+        }
+    }
+}
+
+fn cannot_start(error: &io::Error) -> Answer {
+    Answer::new(Outcome::Crashed, format!("ptxas cannot be run: {error}"))
+}
+
+/// Pours the answers into the columnar record.
+fn record(
+    library: &Library,
+    plan: &Plan,
+    toolkits: &[&Toolkit],
+    disassembler: Option<&Disassembler>,
+    grid: &Grid,
+) -> Record {
+    let mut messages = Interner::default();
+    let mut opcodes = Interner::default();
+    let mut variants = Vec::new();
+    for (r, row) in plan.rows.iter().enumerate() {
+        let variant = row.variant.map(|v| &library.variants[v]);
+        let expects = variant.map(|v| v.sass.clone()).unwrap_or_default();
+        let count = variant.map_or(1, |v| v.sass_count);
+        let (mut outcomes, mut native) = (String::new(), String::new());
+        let (mut said, mut shown) = (Vec::<Spread>::new(), Vec::<Spread>::new());
+        for p in 0..plan.pairs.len() {
+            let Some(cell) = grid.get(r, p) else {
+                outcomes.push('.');
+                native.push('.');
+                continue;
+            };
+            outcomes.push(cell.outcome.letter());
+            if cell.outcome == Outcome::Accepted {
+                native.push(sass::judge(cell.opcodes.as_deref(), &expects, count).letter());
+                if let Some(list) = &cell.opcodes {
+                    let names: Vec<&str> = list.iter().map(|(name, _)| name.as_str()).collect();
+                    spread(&mut shown, opcodes.index(&names.join(" ")), p);
+                }
+            } else {
+                native.push('.');
+                spread(&mut said, messages.index(&cell.message), p);
+            }
+        }
+        variants.push(VariantRow {
+            id: row.id.clone(),
+            snippet: row.snippet,
+            expects,
+            outcomes: outcomes.trim_end_matches('.').to_owned(),
+            native: native.trim_end_matches('.').to_owned(),
+            messages: said,
+            sass: shown,
+        });
+    }
+    let message = |text: String| MessageRow { kind: kinds::classify(&text), text };
+    let pair = |p: &PlannedPair| Pair { toolkit: toolkits[p.toolkit].version, target: p.target, arch: p.arch };
+    let snippet = |s: &crate::snippet::Snippet| SnippetRow {
+        file: s.path.display().to_string(),
+        family: s.family.clone(),
+        about: s.header.about.clone(),
+        spec: s.header.spec.clone(),
+        grants: s.header.grants.clone(),
+    };
+    let toolkit = |t: &&Toolkit| ToolkitRow { version: t.version, isa: t.isa, sha256: t.sha256.clone() };
+    Record {
+        schema: SCHEMA,
+        tool: concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(),
+        matrix: Matrix {
+            toolkits: toolkits.iter().map(toolkit).collect(),
+            disassembler: disassembler.map(|d| d.version),
+            pairs: plan.pairs.iter().map(pair).collect(),
+            snippets: library.snippets.iter().map(snippet).collect(),
+            variants,
+            messages: messages.items.into_iter().map(message).collect(),
+            kinds: kinds::rows(),
+            opcodes: opcodes.items,
+            claims: claims::judge(library, plan, toolkits, grid),
+        },
+    }
+}
+
+fn spread(spreads: &mut Vec<Spread>, index: usize, pair: usize) {
+    match spreads.iter_mut().find(|s| s.index == index) {
+        Some(s) => s.pairs.push(pair),
+        None => {
+            let mut pairs = PairSet::default();
+            pairs.push(pair);
+            spreads.push(Spread { index, pairs });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_gather_pairs() {
+        let mut spreads = Vec::new();
+        for (index, pair) in [(0, 0), (1, 1), (0, 2), (0, 3)] {
+            spread(&mut spreads, index, pair);
+        }
+        let text: Vec<String> = spreads.iter().map(|s| format!("{}:{}", s.index, s.pairs)).collect();
+        assert_eq!(text, ["0:0,2-3", "1:1"]);
+    }
+}

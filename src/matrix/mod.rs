@@ -1,0 +1,24 @@
+//! The capability matrix: which cells to ask, asking them in batches, and what the answers mean.
+//!
+//! ptxas reports every offending line of a file in one run. So one file per (toolkit, target, arch) holds many variants
+//! as entries; offenders are sorted out by line, and the rest is assembled again until ptxas accepts it: an acceptance is
+//! always seen, never inferred. Answers are cached per cell, so one new variant assembles one variant.
+
+mod assembler;
+mod batch;
+mod claims;
+mod code;
+mod diagnostics;
+mod entries;
+mod job;
+mod kinds;
+mod pack;
+mod plan;
+mod sass;
+mod verify;
+
+pub use diagnostics::{Diagnostic, Severity};
+pub use job::{Figures, MatrixError, Options, run};
+pub use kinds::classify;
+pub use plan::{Plan, PlanError, Selection};
+pub use verify::{Difference, Verification, verify};

@@ -1,0 +1,78 @@
+//! How the claims stand: counts, findings, and one sentence per claim.
+
+use super::phrase::names;
+use crate::record::{ClaimRow, Matrix, Standing};
+
+/// The counts of claims.
+pub(super) struct Counts {
+    /// Every answered cell agrees.
+    pub(super) confirmed: usize,
+    /// Some answered cell disagrees.
+    pub(super) refuted: usize,
+    /// No cell was answered.
+    pub(super) untested: usize,
+    /// The run contradicts what is recorded of the claim.
+    pub(super) findings: usize,
+}
+
+/// Counts the claims.
+pub(super) fn counts(matrix: &Matrix) -> Counts {
+    let of = |standing| matrix.claims.iter().filter(|c| c.standing == standing).count();
+    Counts {
+        confirmed: of(Standing::Confirmed),
+        refuted: of(Standing::Refuted),
+        untested: of(Standing::Untested),
+        findings: matrix.claims.iter().filter(|c| c.is_finding()).count(),
+    }
+}
+
+/// What a claim says: `accepted on sm_120a sm_121a, toolkits >=12.9`.
+pub(super) fn says(claim: &ClaimRow) -> String {
+    let toolkits =
+        if claim.toolkits.is_empty() { String::new() } else { format!(", toolkits {}", claim.toolkits) };
+    format!("{} on {}{toolkits}", claim.expect.words(), names(&claim.targets))
+}
+
+/// What was measured: `refuted by 3 of 12 cells, first ...`.
+pub(super) fn measured(claim: &ClaimRow) -> String {
+    match claim.standing {
+        Standing::Confirmed => format!("confirmed by all {} cells", claim.cells),
+        Standing::Refuted => {
+            format!(
+                "refuted by {} of {} cells; the first: {}",
+                claim.disagree,
+                claim.cells,
+                example(&claim.example)
+            )
+        }
+        Standing::Untested => "untested: no cell that it speaks of was answered".to_owned(),
+    }
+}
+
+/// A cell of a record, `<variant> <toolkit> <target> <arch> <outcome>`, as one says it.
+fn example(cell: &str) -> String {
+    let mut words = cell.rsplitn(5, ' ');
+    match [words.next(), words.next(), words.next(), words.next(), words.next()] {
+        [Some(outcome), Some(arch), Some(target), Some(toolkit), Some(variant)] => {
+            let arch = if arch == target { String::new() } else { format!(" for -arch={arch}") };
+            format!("{toolkit} says {} to {variant} on {target}{arch}", outcome.replace('_', " "))
+        }
+        _ => cell.to_owned(),
+    }
+}
+
+/// What a claim is about: its one variant, or the name of its snippet and how many of its variants.
+pub(super) fn subject(matrix: &Matrix, claim: &ClaimRow) -> String {
+    let name = matrix.snippets.get(claim.snippet).map_or("", |s| stem(&s.file));
+    match claim.variants.as_slice() {
+        [] => name.to_owned(),
+        [one] => one.clone(),
+        some => format!("{name} ({} variants)", some.len()),
+    }
+}
+
+/// A file's name without folder and extension.
+pub(super) fn stem(file: &str) -> &str {
+    let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    name.strip_suffix(".ptx").unwrap_or(name)
+}

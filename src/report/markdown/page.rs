@@ -1,0 +1,164 @@
+//! The page: which sections stand in which order, the headline, the families, `-arch` tables and toolkits.
+
+use std::fmt::Write;
+
+use super::super::markup::{code, head, plain, row};
+use super::super::phrase::{counted, grouped, short};
+use super::super::view::{Answer, View};
+use super::super::{catalogue, claims, cross, rollup};
+use crate::arch::Target;
+use crate::record::{Outcome, Record};
+
+/// The report as Markdown.
+#[must_use]
+pub fn markdown(record: &Record) -> String {
+    let view = View::new(&record.matrix);
+    let page = Page { view: &view };
+    let sections = [
+        page.headline(&record.tool),
+        page.suffixes(),
+        page.groups(),
+        page.families(),
+        page.crossings(),
+        page.claims(),
+        page.toolkits(),
+        catalogue::render(&view, 2),
+    ];
+    sections.into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// What every section is rendered from.
+pub(super) struct Page<'a> {
+    pub(super) view: &'a View<'a>,
+}
+
+impl Page<'_> {
+    fn headline(&self, tool: &str) -> String {
+        let (view, matrix) = (self.view, self.view.matrix);
+        let count = |outcome: Outcome| -> usize {
+            matrix.variants.iter().map(|v| v.outcomes.matches(outcome.letter()).count()).sum()
+        };
+        let each: Vec<String> = Outcome::ALL
+            .iter()
+            .filter(|o| count(**o) > 0)
+            .map(|o| format!("{} {}", grouped(count(*o)), o.word().replace('_', " ")))
+            .collect();
+        let cells: usize = Outcome::ALL.iter().map(|o| count(*o)).sum();
+        let counts = claims::counts(matrix);
+        let oldest = view.toolkits.first().map_or_else(String::new, ToString::to_string);
+        format!(
+            "# Capability matrix\n\n\
+            {}: {} on {} by {} ({oldest} to {}).\n\n\
+            - {}: {}. A toolkit that does not know a target or a PTX version cannot say, which is not a no.\n\
+            - {}: {} confirmed, {} refuted, {} untested; {}.\n",
+            plain(tool),
+            counted(matrix.variants.len(), "variant"),
+            counted(view.targets.len(), "target"),
+            counted(view.toolkits.len(), "toolkit"),
+            view.newest_name(),
+            counted(cells, "cell"),
+            each.join(", "),
+            counted(matrix.claims.len(), "claim"),
+            counts.confirmed,
+            counts.refuted,
+            counts.untested,
+            counted(counts.findings, "finding"),
+        )
+    }
+
+    fn families(&self) -> String {
+        let view = self.view;
+        let families = rollup::families(view, &view.targets);
+        let mut names_row = vec!["family".to_owned(), "forms".to_owned(), "must be refused".to_owned()];
+        names_row.extend(view.targets.iter().map(|t| short(*t)));
+        let mut out = format!(
+            "## Families\n\nForms that each target accepts, by {}. `absent`: refused, and a confirmed claim says by design; \
+            `?`: unknown to this toolkit, or not asked; `!`: ptxas crashed or did not end. Forms that exist to be refused, and \
+            are, stand in a column of their own.\n\n{}",
+            view.newest_name(),
+            head(&names_row)
+        );
+        for family in families {
+            let name = plain(family.name);
+            let anchor = family.name.to_lowercase().replace(' ', "-");
+            let mut cells =
+                vec![format!("[{name}](#{anchor})"), grouped(family.forms), grouped(family.refused)];
+            cells.extend(family.tallies.iter().map(|t| t.word().0));
+            out.push_str(&row(&cells));
+        }
+        out
+    }
+
+    fn crossings(&self) -> String {
+        let view = self.view;
+        let (crossings, Some(newest)) = (cross::crossings(view), view.newest()) else { return String::new() };
+        if crossings.is_empty() {
+            return String::new();
+        }
+        let mut out = "## Which `.target` goes to which `-arch`\n\nRows: `.target` of the PTX; columns: `-arch` of ptxas.\n".to_owned();
+        for crossing in crossings {
+            let mut names_row = vec![String::new()];
+            names_row.extend(crossing.archs.iter().map(|a| short(*a)));
+            _ = write!(
+                out,
+                "\n{}, by {}:\n\n{}",
+                code(&crossing.variant.id),
+                view.newest_name(),
+                head(&names_row)
+            );
+            for target in &crossing.targets {
+                let mut cells = vec![target.to_string()];
+                let answer = |arch: &Target| view.answer(crossing.variant, newest, *target, *arch);
+                cells.extend(crossing.archs.iter().map(|a| mark(answer(a)).to_owned()));
+                out.push_str(&row(&cells));
+            }
+            let mut rest: Vec<String> = Vec::new();
+            for (target, arch, answer) in crossing.against_rule(view) {
+                rest.push(format!(
+                    "against the rule of `ptxas --help`: {target} for {arch} {}",
+                    mark(answer)
+                ));
+            }
+            for (toolkit, target, arch, answer) in crossing.changes(view) {
+                rest.push(format!(
+                    "{} differs: {target} for {arch} {}",
+                    view.toolkits[toolkit],
+                    mark(answer)
+                ));
+            }
+            if rest.is_empty() && view.toolkits.len() > 1 {
+                rest.push("every older toolkit answers the same where it knows both".to_owned());
+            }
+            out.push('\n');
+            for line in rest {
+                _ = writeln!(out, "- {line}");
+            }
+        }
+        out
+    }
+
+    fn toolkits(&self) -> String {
+        let mut out = "## Toolkits\n\n| ptxas | PTX ISA | SHA-256 |\n|---|---|---|\n".to_owned();
+        for t in &self.view.matrix.toolkits {
+            out.push_str(&row(&[t.version.to_string(), t.isa.to_string(), code(&t.sha256)]));
+        }
+        let opcodes = self.view.matrix.disassembler.map(|d| format!("Opcodes are named by nvdisasm {d}.\n"));
+        out + "\n"
+            + opcodes
+                .as_deref()
+                .unwrap_or("No disassembler was there: whether code is native is not known.\n")
+    }
+}
+
+/// An answer as the tables mark it.
+pub(super) const fn mark(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Accepted => "✓",
+        Answer::Rejected => "✗",
+        Answer::Absent => "⊘",
+        Answer::Silent => "?",
+        Answer::Crashed => "crash",
+        Answer::TimedOut => "timeout",
+        Answer::NotAsked => "·",
+    }
+}

@@ -1,0 +1,38 @@
+//! Reports: renderers, each a pure function of the record.
+//!
+//! | form | renderer | holds |
+//! |---|---|---|
+//! | terminal | [`terminal()`] | what a reader came for, on one screen: SM12x, families, findings |
+//! | Markdown | [`markdown()`] | the same, then every variant with the assemblers' words |
+//! | JSON | [`json()`] | the record itself |
+//! | CSV | [`csv()`] | one row per cell |
+//!
+//! [`variants()`] is the Markdown of the variants alone, [`explain()`] all that is known of one. Nothing is printed here,
+//! and a toolkit that cannot say (it does not know the target) is never shown as one that says no.
+
+mod catalogue;
+mod claims;
+mod cross;
+mod csv;
+mod explain;
+mod form;
+mod history;
+mod markdown;
+mod markup;
+mod near;
+mod notes;
+mod phrase;
+mod places;
+mod rollup;
+mod sm12x;
+mod style;
+mod terminal;
+mod view;
+
+pub use catalogue::variants;
+pub use csv::csv;
+pub use explain::{ExplainError, explain};
+pub use form::{Format, ReportError, json, render};
+pub use markdown::markdown;
+pub use style::Styles;
+pub use terminal::terminal;

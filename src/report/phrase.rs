@@ -1,0 +1,140 @@
+//! Words and columns: counts, lists and tables as plain text.
+
+use super::style::{Styles, Tone};
+use crate::arch::Target;
+
+/// The width a terminal report keeps to.
+pub(super) const WIDTH: usize = 100;
+
+/// `1,712`.
+pub(super) fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 variant`, `2,000 variants`.
+pub(super) fn counted(number: usize, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// `all six`, or the number when there are fewer or more.
+pub(super) fn all_of(number: usize) -> String {
+    if number == 6 { "all six".to_owned() } else { format!("all {number}") }
+}
+
+/// `121a`: a target without `sm_`, where the column says what it is.
+pub(super) fn short(target: Target) -> String {
+    target.to_string().trim_start_matches("sm_").to_owned()
+}
+
+/// Targets joined by spaces.
+pub(super) fn names<'a>(targets: impl IntoIterator<Item = &'a Target>) -> String {
+    targets.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// One line without control characters: messages quote what stands in files, and files may hold anything.
+pub(super) fn clean(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Words in lines of at most [`WIDTH`], the first behind `first`, the others behind as many spaces. Ends with a line end.
+pub(super) fn wrapped<'a>(first: &str, words: impl IntoIterator<Item = &'a str>) -> String {
+    let indent = first.chars().count();
+    let (mut out, mut column) = (first.to_owned(), indent);
+    for word in words {
+        let width = word.chars().count();
+        if column > indent && column + 1 + width > WIDTH {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        }
+        if column > indent {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    let mut out = out.trim_end().to_owned();
+    out.push('\n');
+    out
+}
+
+/// A table of aligned columns: the first to the left, the others to the right, the last to the left again if `tail`.
+#[derive(Default)]
+pub(super) struct Columns {
+    rows: Vec<Vec<(String, Tone)>>,
+    tail: bool,
+}
+
+impl Columns {
+    /// An empty table.
+    pub(super) fn new(tail: bool) -> Self {
+        Self { rows: Vec::new(), tail }
+    }
+
+    /// Adds a row.
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The table, each line indented by two spaces.
+    pub(super) fn render(&self, styles: &Styles) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
+        let width = |c: usize| {
+            self.rows.iter().filter_map(|r| r.get(c)).map(|p| p.0.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut out = String::new();
+        for row in &self.rows {
+            let mut line = " ".to_owned();
+            for (c, (text, tone)) in row.iter().enumerate() {
+                let left = c == 0 || (self.tail && c + 1 == columns);
+                let pad = " ".repeat(widths[c].saturating_sub(text.chars().count()));
+                let painted = styles.paint(*tone, text);
+                line.push(' ');
+                if left && c + 1 == row.len() {
+                    line.push_str(&painted);
+                } else if left {
+                    line.push_str(&(painted + &pad));
+                } else {
+                    line.push_str(&(pad + &painted));
+                }
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_three() {
+        let got = [0, 999, 1000, 12_345, 1_234_567].map(grouped);
+        assert_eq!(got, ["0", "999", "1,000", "12,345", "1,234,567"]);
+    }
+
+    #[test]
+    fn lines_break_before_the_width() {
+        let text = wrapped("  say: ", std::iter::repeat_n("word", 60));
+        assert!(text.lines().all(|l| l.chars().count() <= WIDTH && l.starts_with("  ")));
+        assert_eq!(text.matches("word").count(), 60);
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_a_terminal() {
+        assert_eq!(clean("a\n\tb\u{1b}[31m"), "a b\u{fffd}[31m");
+    }
+}

@@ -1,0 +1,7 @@
+//! The report for a terminal: what a reader came for, on one screen.
+
+mod page;
+mod sm12x;
+mod tables;
+
+pub use page::terminal;

@@ -1,0 +1,129 @@
+//! The page: which sections stand in which order, the headline, the findings and the hint.
+
+use super::super::claims;
+use super::super::phrase::{clean, counted, grouped, wrapped};
+use super::super::style::{Styles, Tone};
+use super::super::view::View;
+use crate::record::{Outcome, Record};
+
+/// Records with at most this many variants list them all: somebody asks about a kernel.
+const FEW: usize = 16;
+/// Ids listed of each kind of difference.
+pub(super) const LISTED: usize = 12;
+
+/// The report for a terminal.
+#[must_use]
+pub fn terminal(record: &Record, styles: &Styles) -> String {
+    let view = View::new(&record.matrix);
+    let page = Page { view: &view, styles };
+    let few = (1..=FEW).contains(&record.matrix.variants.len());
+    let mut sections = vec![page.headline(&record.tool)];
+    if few {
+        sections.push(page.variants());
+    }
+    sections.push(page.suffixes());
+    if !few {
+        sections.extend([page.groups(), page.families()]);
+    }
+    sections.extend([page.crossing(), page.findings(), page.hint()]);
+    sections.retain(|s| !s.is_empty());
+    sections.join("\n")
+}
+
+/// What every section is rendered from.
+pub(super) struct Page<'a> {
+    pub(super) view: &'a View<'a>,
+    pub(super) styles: &'a Styles,
+}
+
+impl Page<'_> {
+    pub(super) fn heading(&self, text: &str) -> String {
+        format!("{}\n", self.styles.paint(Tone::Head, text))
+    }
+
+    fn headline(&self, tool: &str) -> String {
+        let (view, matrix) = (self.view, self.view.matrix);
+        let range = match view.toolkits.as_slice() {
+            [] => "no toolkit".to_owned(),
+            [one] => format!("toolkit {one}"),
+            [first, .., last] => format!("{} toolkits, {first} to {last}", view.toolkits.len()),
+        };
+        let count = |outcome: Outcome| -> usize {
+            matrix.variants.iter().map(|v| v.outcomes.matches(outcome.letter()).count()).sum()
+        };
+        let cells: usize = Outcome::ALL.iter().map(|o| count(*o)).sum();
+        let mut out = self.heading(&clean(tool));
+        out.push_str(&wrapped(
+            "  asked   ",
+            [
+                format!("{range};"),
+                counted(view.targets.len(), "target") + ";",
+                counted(matrix.variants.len(), "variant") + ";",
+                counted(cells, "cell"),
+            ]
+            .iter()
+            .map(String::as_str),
+        ));
+        let silent = count(Outcome::UnknownTarget) + count(Outcome::UnsupportedIsa);
+        let mut answers = vec![
+            format!("{} accepted,", grouped(count(Outcome::Accepted))),
+            format!("{} rejected,", grouped(count(Outcome::Rejected))),
+            format!("{} unknown to the toolkit", grouped(silent)),
+        ];
+        for (outcome, word) in [(Outcome::Crashed, "crashed"), (Outcome::TimedOut, "timed out")] {
+            if count(outcome) > 0 {
+                answers.push(format!("· {} {word}", grouped(count(outcome))));
+            }
+        }
+        out.push_str(&wrapped("  cells   ", answers.iter().map(String::as_str)));
+        let counts = claims::counts(matrix);
+        let mut line = format!(
+            "  claims  {} confirmed, {} refuted, {} untested",
+            grouped(counts.confirmed),
+            grouped(counts.refuted),
+            grouped(counts.untested)
+        );
+        if counts.findings > 0 {
+            line.push_str("; ");
+            line.push_str(&self.styles.paint(Tone::Bad, &counted(counts.findings, "finding")));
+        }
+        out + &line + "\n"
+    }
+
+    fn findings(&self) -> String {
+        let matrix = self.view.matrix;
+        let findings: Vec<_> = matrix.claims.iter().filter(|c| c.is_finding()).collect();
+        if findings.is_empty() {
+            return String::new();
+        }
+        let mut out = self.heading("Findings: claims that the run contradicts as they are recorded");
+        for claim in findings.iter().take(LISTED) {
+            let subject = clean(&claims::subject(matrix, claim));
+            let text = format!("{subject}: {}: {}", clean(&claim.source), claims::says(claim));
+            out.push_str(&wrapped("  ", text.split(' ')));
+            let text = format!("recorded as {}; {}", claim.recorded.word(), clean(&claims::measured(claim)));
+            out.push_str(&wrapped("    ", text.split(' ')));
+        }
+        if findings.len() > LISTED {
+            out.push_str(&format!("  and {} more\n", findings.len() - LISTED));
+        }
+        out
+    }
+
+    /// How to see more, with a variant worth seeing: one that sm_121a and sm_121f answer differently, or that is refused.
+    fn hint(&self) -> String {
+        let variants = &self.view.matrix.variants;
+        let mut accepted_somewhere = variants.iter().filter(|v| {
+            let has = |outcome: Outcome| v.outcomes.contains(outcome.letter());
+            has(Outcome::Accepted) && has(Outcome::Rejected)
+        });
+        let differing = self.main_contrast().and_then(|c| c.only_left.into_iter().chain(c.only_right).next());
+        let example = differing.and_then(|d| variants.get(d.variant)).or_else(|| accepted_somewhere.next());
+        let Some(example) = example.or(variants.first()) else { return "No variant was asked.\n".to_owned() };
+        let lines = [
+            format!("sm121probe explain {}", clean(&example.id)),
+            "  shows all that is known of one variant; --report md shows every variant.".to_owned(),
+        ];
+        lines.map(|line| self.styles.paint(Tone::Faint, &line) + "\n").concat()
+    }
+}

@@ -1,0 +1,198 @@
+//! The record addressed as readers ask: by variant, toolkit and target.
+
+use std::collections::BTreeMap;
+
+use super::history::History;
+use crate::arch::{Target, ToolkitVersion};
+use crate::record::{
+    Cell, ClaimRow, Expect, Matrix, MessageRow, Native, Outcome, Pair, Standing, VariantRow,
+};
+use crate::snippet::Requirement;
+
+/// What is known of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Answer {
+    /// It assembles.
+    Accepted,
+    /// It is refused.
+    Rejected,
+    /// It is refused, and a confirmed claim says that the hardware has no such instruction.
+    Absent,
+    /// The toolkit knows the target or the PTX version not: it cannot say.
+    Silent,
+    /// The assembler crashed.
+    Crashed,
+    /// The assembler did not end in time.
+    TimedOut,
+    /// Nobody asked.
+    NotAsked,
+}
+
+impl Answer {
+    /// Whether the toolkit said something about the form.
+    pub(super) const fn is_said(self) -> bool {
+        match self {
+            Self::Accepted | Self::Rejected | Self::Absent | Self::Crashed | Self::TimedOut => true,
+            Self::Silent | Self::NotAsked => false,
+        }
+    }
+
+    /// Whether it is refused, for whatever reason.
+    pub(super) const fn is_no(self) -> bool {
+        matches!(self, Self::Rejected | Self::Absent)
+    }
+}
+
+/// A claim that something is absent by design, read once.
+struct Absence<'a> {
+    claim: &'a ClaimRow,
+    toolkits: Option<Requirement>,
+}
+
+/// A record with its indices.
+pub(super) struct View<'a> {
+    /// The record's matrix.
+    pub(super) matrix: &'a Matrix,
+    /// The toolkits, ascending.
+    pub(super) toolkits: Vec<ToolkitVersion>,
+    /// The targets: SM12x first, then the relatives, each ascending.
+    pub(super) targets: Vec<Target>,
+    pairs: BTreeMap<Pair, usize>,
+    absences: BTreeMap<usize, Vec<Absence<'a>>>,
+}
+
+impl<'a> View<'a> {
+    /// Indexes a record.
+    pub(super) fn new(matrix: &'a Matrix) -> Self {
+        let mut toolkits: Vec<ToolkitVersion> = matrix.toolkits.iter().map(|t| t.version).collect();
+        toolkits.extend(matrix.pairs.iter().map(|p| p.toolkit));
+        toolkits.sort();
+        toolkits.dedup();
+        let mut targets = matrix.targets();
+        targets.sort_by_key(|t| (!t.is_sm12x(), *t));
+        let mut absences: BTreeMap<usize, Vec<Absence<'a>>> = BTreeMap::new();
+        for claim in &matrix.claims {
+            if claim.expect == Expect::AbsentByDesign && claim.standing == Standing::Confirmed {
+                let toolkits = claim.toolkits.parse().ok();
+                absences.entry(claim.snippet).or_default().push(Absence { claim, toolkits });
+            }
+        }
+        let pairs = matrix.pairs.iter().enumerate().map(|(n, p)| (*p, n)).collect();
+        Self { matrix, toolkits, targets, pairs, absences }
+    }
+
+    /// The newest toolkit's index.
+    pub(super) fn newest(&self) -> Option<usize> {
+        self.toolkits.len().checked_sub(1)
+    }
+
+    /// The name of the newest toolkit, as reports say it.
+    pub(super) fn newest_name(&self) -> String {
+        self.toolkits.last().map_or_else(|| "no toolkit".to_owned(), ToString::to_string)
+    }
+
+    /// The variants that are asked on every target: all but files judged as written.
+    pub(super) fn variants(&self) -> impl Iterator<Item = (usize, &'a VariantRow)> {
+        self.matrix.variants.iter().enumerate().filter(|(_, v)| !is_as_written(v))
+    }
+
+    /// The family of a variant.
+    pub(super) fn family(&self, variant: &VariantRow) -> &'a str {
+        self.matrix.snippets.get(variant.snippet).map_or("", |s| s.family.as_str())
+    }
+
+    /// The cell of a variant.
+    pub(super) fn cell(
+        &self,
+        variant: &'a VariantRow,
+        toolkit: usize,
+        target: Target,
+        arch: Target,
+    ) -> Option<Cell<'a>> {
+        let pair = Pair { toolkit: *self.toolkits.get(toolkit)?, target, arch };
+        self.matrix.cell(variant, *self.pairs.get(&pair)?)
+    }
+
+    /// What is known of a cell.
+    pub(super) fn answer(
+        &self,
+        variant: &VariantRow,
+        toolkit: usize,
+        target: Target,
+        arch: Target,
+    ) -> Answer {
+        let pair = self.toolkits.get(toolkit).map(|t| Pair { toolkit: *t, target, arch });
+        let letter = pair
+            .and_then(|p| self.pairs.get(&p))
+            .and_then(|i| variant.outcomes.as_bytes().get(*i))
+            .and_then(|b| Outcome::from_letter(char::from(*b)));
+        match letter {
+            None => Answer::NotAsked,
+            Some(Outcome::Accepted) => Answer::Accepted,
+            Some(Outcome::Rejected) if target == arch && self.is_absent(variant, toolkit, target) => {
+                Answer::Absent
+            }
+            Some(Outcome::Rejected) => Answer::Rejected,
+            Some(Outcome::UnknownTarget | Outcome::UnsupportedIsa) => Answer::Silent,
+            Some(Outcome::Crashed) => Answer::Crashed,
+            Some(Outcome::TimedOut) => Answer::TimedOut,
+        }
+    }
+
+    /// What every toolkit says of a variant on a target.
+    pub(super) fn history(&self, variant: &VariantRow, target: Target) -> History {
+        History::new((0..self.toolkits.len()).map(|t| self.answer(variant, t, target, target)).collect())
+    }
+
+    /// What the code of an accepted cell shows.
+    pub(super) fn native(&self, variant: &'a VariantRow, toolkit: usize, target: Target) -> Option<Native> {
+        self.cell(variant, toolkit, target, target)?.native
+    }
+
+    /// What the assembler said of a cell.
+    pub(super) fn message(
+        &self,
+        variant: &'a VariantRow,
+        toolkit: usize,
+        target: Target,
+    ) -> Option<&'a MessageRow> {
+        self.cell(variant, toolkit, target, target)?.message
+    }
+
+    /// `13.1` for the first release of 13.1 in the record, else the full version: where a range begins.
+    pub(super) fn start_name(&self, toolkit: usize) -> String {
+        self.name(toolkit, toolkit.checked_sub(1))
+    }
+
+    /// `13.1` for the last release of 13.1 in the record, else the full version: where a range ends.
+    pub(super) fn end_name(&self, toolkit: usize) -> String {
+        self.name(toolkit, Some(toolkit + 1))
+    }
+
+    fn name(&self, toolkit: usize, beside: Option<usize>) -> String {
+        let Some(version) = self.toolkits.get(toolkit) else { return String::new() };
+        let neighbour = beside.and_then(|n| self.toolkits.get(n));
+        let alone = neighbour.is_none_or(|n| (n.major, n.minor) != (version.major, version.minor));
+        if alone { version.short() } else { version.to_string() }
+    }
+
+    fn is_absent(&self, variant: &VariantRow, toolkit: usize, target: Target) -> bool {
+        let version = self.toolkits[toolkit];
+        self.absences.get(&variant.snippet).into_iter().flatten().any(|absence| {
+            // A range that cannot be read covers nothing; an empty one covers all.
+            let toolkits = absence.claim.toolkits.is_empty()
+                || absence.toolkits.as_ref().is_some_and(|r| r.allows(version));
+            toolkits && absence.claim.targets.contains(&target) && speaks_of(absence.claim, variant)
+        })
+    }
+}
+
+/// Whether a variant is a file judged as its author wrote it, which has one target.
+pub(super) fn is_as_written(variant: &VariantRow) -> bool {
+    variant.id.ends_with("@as-written")
+}
+
+/// Whether a claim speaks of a variant.
+pub(super) fn speaks_of(claim: &ClaimRow, variant: &VariantRow) -> bool {
+    claim.snippet == variant.snippet && (claim.variants.is_empty() || claim.variants.contains(&variant.id))
+}

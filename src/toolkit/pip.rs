@@ -1,0 +1,228 @@
+//! Fetches one wheel with pip, so that mirrors, proxies and certificates configured for pip hold here too.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use super::environment::children;
+use super::pins::{Pin, Wheel};
+use super::process;
+use crate::event::{Event, Sink};
+use crate::worker::{self, Ended};
+
+/// How often progress is told.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Which Python runs pip, and with what more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PipSource {
+    /// The interpreter.
+    pub python: PathBuf,
+    /// Arguments after `pip download`, such as `--no-index --find-links FOLDER`.
+    pub args: Vec<OsString>,
+}
+
+impl PipSource {
+    /// `SM121PROBE_PYTHON`, or `python3` of `PATH`.
+    #[must_use]
+    pub fn from_environment() -> Self {
+        let python = std::env::var_os("SM121PROBE_PYTHON").filter(|python| !python.is_empty());
+        Self { python: python.map_or_else(|| PathBuf::from("python3"), PathBuf::from), args: Vec::new() }
+    }
+}
+
+/// Why pip brought no wheel.
+#[derive(Debug, thiserror::Error)]
+pub enum PipError {
+    /// Python cannot be started.
+    #[error("cannot start Python at {}: {source}; install it with pip (`apt install python3-pip`), or set SM121PROBE_PYTHON to a Python that has pip", python.display())]
+    Python {
+        /// The interpreter.
+        python: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Python has no pip.
+    #[error("{} has no pip; install it (`apt install python3-pip`), or set SM121PROBE_PYTHON to a Python that has pip", python.display())]
+    Missing {
+        /// The interpreter.
+        python: PathBuf,
+    },
+    /// pip failed.
+    #[error(
+        "pip could not fetch {requirement}: {said}; check the network and pip's settings (`pip config list`: index, proxy, certificates)"
+    )]
+    Failed {
+        /// Package and version.
+        requirement: String,
+        /// Its last error line, or how it ended.
+        said: String,
+    },
+    /// pip took too long.
+    #[error(
+        "pip did not fetch {requirement} within {limit:?} and was stopped; check the network and pip's settings (`pip config list`: index, proxy)"
+    )]
+    TimedOut {
+        /// Package and version.
+        requirement: String,
+        /// The limit.
+        limit: Duration,
+    },
+    /// pip succeeded with something else.
+    #[error("pip fetched {requirement}, but not the pinned file {wanted}; it brought: {brought}")]
+    OtherFile {
+        /// Package and version.
+        requirement: String,
+        /// The pinned file.
+        wanted: String,
+        /// What lies there.
+        brought: String,
+    },
+}
+
+/// Downloads the wheel of `pin` below `folder` and returns its path. Everything pip writes goes below `folder`, its own cache excepted.
+pub(super) fn download(
+    source: &PipSource,
+    pin: &Pin,
+    wheel: &Wheel,
+    folder: &Path,
+    limit: Duration,
+    sink: &dyn Sink,
+) -> Result<PathBuf, PipError> {
+    let requirement = format!("{}=={}", pin.package, pin.version);
+    let start = |error| PipError::Python { python: source.python.clone(), source: error };
+    let (arrived, temporary) = (folder.join("wheel"), folder.join("tmp"));
+    fs::create_dir_all(&arrived).and_then(|()| fs::create_dir_all(&temporary)).map_err(start)?;
+
+    let mut command = Command::new(&source.python);
+    command
+        .args([
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--no-input",
+            "download",
+            "--no-deps",
+            "--only-binary=:all:",
+        ])
+        .args(["--progress-bar=off", "--python-version=3", "--implementation=py", "--abi=none"])
+        .args(platforms(&wheel.file).map(|platform| format!("--platform={platform}")))
+        .arg("--dest")
+        .arg(&arrived)
+        .args(&source.args)
+        .arg(&requirement)
+        // Its partial download must lie where we look for progress and where a later install cleans up.
+        .env("TMPDIR", &temporary)
+        // Nothing is installed into any Python, so a user's rule against that must not stop it.
+        .env("PIP_REQUIRE_VIRTUALENV", "false");
+    let output =
+        watched(&[&arrived, &temporary], &pin.what(), wheel.bytes, sink, || worker::run(&mut command, limit))
+            .map_err(start)?;
+
+    let text = String::from_utf8_lossy(&output.stderr);
+    match output.ended {
+        Ended::TimedOut => Err(PipError::TimedOut { requirement, limit }),
+        Ended::Exited(0) => {
+            let file = arrived.join(&wheel.file);
+            if file.is_file() {
+                return Ok(file);
+            }
+            let names: Vec<String> = children(&arrived)
+                .iter()
+                .filter_map(|p| Some(p.file_name()?.to_string_lossy().into_owned()))
+                .collect();
+            let brought = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+            Err(PipError::OtherFile { requirement, wanted: wheel.file.clone(), brought })
+        }
+        Ended::Exited(_) if text.contains("No module named pip") => {
+            Err(PipError::Missing { python: source.python.clone() })
+        }
+        ended => Err(PipError::Failed {
+            requirement,
+            said: last_error(&text).unwrap_or_else(|| format!("it {}", process::words(ended, limit))),
+        }),
+    }
+}
+
+/// The platforms in the last part of a wheel's file name.
+fn platforms(file: &str) -> impl Iterator<Item = &str> {
+    file.strip_suffix(".whl").unwrap_or(file).rsplit('-').next().unwrap_or("").split('.')
+}
+
+/// pip's last error; what it said last when no line is marked as one. A connection that failed says more than its consequence.
+fn last_error(text: &str) -> Option<String> {
+    let lines = || text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines().find(|line| line.starts_with("ERROR:")).or_else(|| lines().next())?;
+    let error = process::first_line(error.trim_start_matches("ERROR:"));
+    let broken = lines().find(|line| line.contains("after connection broken"));
+    Some(match broken.and_then(|line| line.split_once("broken by ")) {
+        Some((_, cause)) => format!("{error} (the index cannot be reached: {})", process::first_line(cause)),
+        None => error,
+    })
+}
+
+/// Runs `work` and meanwhile tells how many bytes have arrived.
+fn watched<T: Send>(
+    folders: &[&Path],
+    what: &str,
+    bytes: u64,
+    sink: &dyn Sink,
+    work: impl FnOnce() -> T,
+) -> T {
+    let (done, wait) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut last = 0;
+            while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                // pip copies the finished file, so the larger of the two counts.
+                let now = folders.iter().map(|folder| size(folder)).max().unwrap_or(0).min(bytes);
+                if now > last {
+                    last = now;
+                    sink.emit(Event::FetchProgress { what: what.to_owned(), done: now });
+                }
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+fn size(folder: &Path) -> u64 {
+    let of = |path: &PathBuf| match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => size(path),
+        Ok(meta) => meta.len(),
+        Err(_) => 0,
+    };
+    children(folder).iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn platforms_are_the_last_part_of_the_name() {
+        let names: Vec<&str> =
+            platforms("a-1.0-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl").collect();
+        assert_eq!(names, ["manylinux2010_x86_64", "manylinux_2_12_x86_64"]);
+    }
+
+    #[test]
+    fn the_cause_stands_beside_the_last_error() {
+        let text = "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(x)': /simple/a/\n\
+                    ERROR: Could not find a version\nERROR: No matching distribution found for a==1\n\n";
+        let said = last_error(text).unwrap();
+        assert!(
+            said.starts_with("No matching distribution found for a==1 (the index")
+                && said.contains("NewConnectionError"),
+            "{said}"
+        );
+        assert_eq!(last_error("Traceback\nValueError: x\n").as_deref(), Some("ValueError: x"));
+        assert_eq!(last_error(" \n"), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! Verifies a wheel and unpacks the pinned members of it, and nothing else.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use super::installed::InstalledFile;
+use super::pins::{Arch, Pin, Wheel};
+use crate::store;
+
+/// Why a wheel that arrived is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// It is not the pinned file.
+    #[error(
+        "{file} is not what was pinned ({got_bytes} bytes with sha256 {got}, pinned are {bytes} bytes with {want}); a mirror or proxy changed or cut it: fetch it again, or name another index to pip"
+    )]
+    Changed {
+        /// The wheel.
+        file: String,
+        /// The pinned size.
+        bytes: u64,
+        /// The pinned hash.
+        want: String,
+        /// Its size.
+        got_bytes: u64,
+        /// Its hash.
+        got: String,
+    },
+    /// It cannot be read as a wheel, or a pinned member is missing or damaged.
+    #[error("{file}: {member} cannot be unpacked: {reason}")]
+    Member {
+        /// The wheel.
+        file: String,
+        /// The member.
+        member: String,
+        /// Why.
+        reason: String,
+    },
+    /// The disk refuses.
+    #[error("cannot write {}: {source}; free some space, or set SM121PROBE_CACHE to a folder that can be written", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Checks size and hash of the wheel at `path`.
+pub(super) fn verify(path: &Path, wheel: &Wheel) -> Result<(), UnpackError> {
+    let write = |source| UnpackError::Write { path: path.to_owned(), source };
+    let got_bytes = fs::metadata(path).map_err(write)?.len();
+    let got = store::sha256_file(path).map_err(write)?;
+    if got == wheel.sha256 && got_bytes == wheel.bytes {
+        return Ok(());
+    }
+    let (file, want) = (wheel.file.clone(), wheel.sha256.clone());
+    Err(UnpackError::Changed { file, bytes: wheel.bytes, want, got_bytes, got })
+}
+
+/// Unpacks the members of `pin` from the wheel at `path` into `folder`.
+pub(super) fn unpack(
+    path: &Path,
+    pin: &Pin,
+    arch: Arch,
+    folder: &Path,
+) -> Result<Vec<InstalledFile>, UnpackError> {
+    let wheel = &pin.wheel(arch).file;
+    let bad = |member: &str, reason: String| UnpackError::Member {
+        file: wheel.clone(),
+        member: member.to_owned(),
+        reason,
+    };
+    let file = File::open(path).map_err(|source| UnpackError::Write { path: path.to_owned(), source })?;
+    let mut archive = ZipArchive::new(file).map_err(|error| bad("the wheel", error.to_string()))?;
+    let mut files = Vec::new();
+    for member in &pin.members {
+        let name = member.path();
+        let mut entry = archive.by_name(name).map_err(|error| match error {
+            ZipError::FileNotFound => bad(name, "the wheel has no such file".to_owned()),
+            other => bad(name, other.to_string()),
+        })?;
+        if !entry.is_file() {
+            return Err(bad(name, "it is no regular file".to_owned()));
+        }
+        // Only the pin's own words make the path; a wheel cannot choose where it is written.
+        let target = folder.join(member.target());
+        let mode = if member.target().starts_with("bin/") { 0o755 } else { 0o644 };
+        let machine = write(&mut entry, &target, mode).map_err(|failure| match failure {
+            Failure::Read(error) => bad(name, error.to_string()),
+            Failure::Write(source) => UnpackError::Write { path: target.clone(), source },
+        })?;
+        if let Some(other) = machine.filter(|machine| *machine != elf_machine(arch)) {
+            return Err(bad(
+                name,
+                format!("it is for another machine (ELF machine {other}), not for {}", arch.name()),
+            ));
+        }
+        let read = |source| UnpackError::Write { path: target.clone(), source };
+        let bytes = fs::metadata(&target).map_err(read)?.len();
+        let sha256 = store::sha256_file(&target).map_err(read)?;
+        files.push(InstalledFile { path: member.target().to_owned(), bytes, sha256 });
+    }
+    Ok(files)
+}
+
+enum Failure {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+/// Copies `from` to `target`, onto the disk; the ELF machine of the file if it is one.
+fn write(from: &mut impl Read, target: &Path, mode: u32) -> Result<Option<u16>, Failure> {
+    if let Some(parent) = target.parent() {
+        fs::create_dir_all(parent).map_err(Failure::Write)?;
+    }
+    let mut file =
+        File::options().write(true).create_new(true).mode(mode).open(target).map_err(Failure::Write)?;
+    let mut chunk = vec![0; 1 << 18];
+    let mut head: Vec<u8> = Vec::new();
+    loop {
+        let length = from.read(&mut chunk).map_err(Failure::Read)?;
+        if length == 0 {
+            break;
+        }
+        if head.len() < 20 {
+            head.extend(chunk[..length].iter().take(20));
+        }
+        file.write_all(&chunk[..length]).map_err(Failure::Write)?;
+    }
+    // A rename may reach the disk before the data does.
+    file.sync_all().map_err(Failure::Write)?;
+    let machine =
+        (head.len() >= 20 && head.starts_with(b"\x7fELF")).then(|| u16::from_le_bytes([head[18], head[19]]));
+    Ok(machine)
+}
+
+/// `e_machine` of the ELF specification.
+const fn elf_machine(arch: Arch) -> u16 {
+    match arch {
+        Arch::X86_64 => 62,
+        Arch::Aarch64 => 183,
+    }
+}

@@ -1,0 +1,119 @@
+//! Against the real tools of this machine, where they are installed: `cargo test --test toolkit -- --ignored real`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use sm121probe::store::Store;
+use sm121probe::toolkit::{Discovery, Places, UNKNOWN_OPCODE, assemble, discover};
+use sm121probe::worker::Ended;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn found() -> Discovery {
+    let store = Store::open(None).unwrap();
+    discover(None, &Places::from_environment(Some(store.root())))
+}
+
+fn kernel(isa: &str, target: &str) -> String {
+    format!(
+        ".version {isa}\n.target {target}\n.address_size 64\n\
+         .visible .entry k(.param .u64 p, .param .f32 x) {{\n\
+         .reg .b64 a; .reg .f32 f<4>; .reg .pred q; .reg .b32 r<8>;\n\
+         ld.param.u64 a, [p]; ld.param.f32 f0, [x]; ld.global.f32 f1, [a];\n\
+         setp.gt.f32 q, f0, f1; @q bra D; ex2.approx.f32 f1, f1; bar.sync 0; D:\n\
+         mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{f0,f1,f2,f3}}, {{r0,r1,r2,r3}}, {{r4,r5}}, {{f0,f1,f2,f3}};\n\
+         fma.rn.f32 f2, f0, f1, f2; st.global.f32 [a], f2; st.global.f32 [a+4], f3; ret; }}\n"
+    )
+}
+
+/// The opcodes `nvdisasm -c` prints for the whole file, and the file's code.
+fn of_whole_file(nvdisasm: &std::path::Path, cubin: &std::path::Path) -> Vec<String> {
+    let output = Command::new(nvdisasm).args(["-c", "-json"]).arg(cubin).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let functions = json[1].as_array().unwrap();
+    let instructions =
+        functions.iter().flat_map(|function| function["sass-instructions"].as_array().unwrap());
+    instructions.map(|one| one["opcode"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The bytes of the section `.text.k` of a 64-bit little-endian ELF file.
+fn code(cubin: &[u8]) -> Vec<u8> {
+    let word = |at: usize, size: usize| {
+        cubin[at..at + size].iter().rev().fold(0, |all, byte| all << 8 | usize::from(*byte))
+    };
+    let (table, entry, count, names) = (word(40, 8), word(58, 2), word(60, 2), word(62, 2));
+    let section = |i: usize| table + i * entry;
+    let strings = word(section(names) + 24, 8);
+    for i in 0..count {
+        let name = strings + word(section(i), 4);
+        if cubin[name..].starts_with(b".text.k\0") {
+            let (start, size) = (word(section(i) + 24, 8), word(section(i) + 32, 8));
+            return cubin[start..start + size].to_vec();
+        }
+    }
+    panic!("no .text.k");
+}
+
+#[test]
+#[ignore = "needs installed toolkits: `sm121probe toolkit install all`"]
+fn real_raw_opcodes_are_those_of_the_whole_file() {
+    let found = found();
+    let disassembler = found.disassembler.as_ref().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (ptx, cubin) = (dir.path().join("k.ptx"), dir.path().join("k.cubin"));
+    let mut compared = BTreeSet::new();
+    for toolkit in &found.toolkits {
+        for target in toolkit.targets.iter().filter(|target| disassembles(target)) {
+            fs::write(&ptx, kernel(&toolkit.isa.to_string(), target)).unwrap();
+            let assembly = assemble(toolkit, target, &ptx, &cubin, LIMIT).unwrap();
+            assert!(assembly.produced, "{} {target}: {}", toolkit.version, assembly.text);
+            let number = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse().unwrap();
+            let raw = disassembler
+                .opcodes_of_raw(number, &code(&fs::read(&cubin).unwrap()), dir.path(), LIMIT)
+                .unwrap();
+            // The two names that depend on what a whole file knows: addresses become labels, nothing else.
+            assert_eq!(raw, of_whole_file(&disassembler.path, &cubin), "{} {target}", toolkit.version);
+            assert!(!raw.iter().any(|opcode| opcode == UNKNOWN_OPCODE));
+            compared.insert(target.clone());
+        }
+    }
+    println!("{} toolkits, targets {compared:?}", found.toolkits.len());
+    assert!(compared.contains("sm_121a") && compared.contains("sm_80"));
+}
+
+/// mma m16n8k16 is there from sm_80; nvdisasm 13 reads from sm_75.
+fn disassembles(target: &str) -> bool {
+    target
+        .trim_start_matches("sm_")
+        .trim_end_matches(['a', 'f'])
+        .parse::<u32>()
+        .is_ok_and(|number| number >= 80)
+}
+
+#[test]
+#[ignore = "needs installed toolkits: `sm121probe toolkit install all`"]
+fn real_unreadable_slots_are_marked() {
+    let disassembler = found().disassembler.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let nop = 0x000f_c000_0000_0000_0000_0000_0000_7918_u128.to_le_bytes();
+    let code = [nop, [0xff; 16], nop, [0; 16], nop].concat();
+    let opcodes = disassembler.opcodes_of_raw(121, &code, dir.path(), LIMIT).unwrap();
+    assert_eq!(opcodes[..3], ["NOP", UNKNOWN_OPCODE, "NOP"]);
+    assert_eq!(opcodes[4], "NOP");
+}
+
+#[test]
+#[ignore = "needs installed toolkits: `sm121probe toolkit install all`"]
+fn real_messages_begin_with_ptxas() {
+    let found = found();
+    let dir = tempfile::tempdir().unwrap();
+    let (ptx, cubin) = (dir.path().join("k.ptx"), dir.path().join("k.cubin"));
+    fs::write(&ptx, ".version 8.0\n.target sm_90\n.address_size 64\nnonsense;\n").unwrap();
+    for toolkit in &found.toolkits {
+        let got = assemble(toolkit, "sm_90", &ptx, &cubin, LIMIT).unwrap();
+        assert!(matches!(got.ended, Ended::Exited(code) if code != 0) && !got.produced);
+        assert!(got.text.starts_with("ptxas ") && got.text.contains("line 4"), "{}", got.text);
+    }
+}

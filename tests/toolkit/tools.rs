@@ -1,0 +1,112 @@
+//! Running ptxas and nvdisasm, with scripts in their place.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use sm121probe::toolkit::{Disassembler, Origin, Toolkit, UNKNOWN_OPCODE, assemble, discover};
+use sm121probe::worker::Ended;
+
+use crate::fakes::{place, places, program, ptxas};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn toolkit(folder: &Path, then: &str) -> Toolkit {
+    let file = program(&folder.join("ptxas"), &ptxas("13.5.37"));
+    let toolkit = discover(None, &places(vec![place(Origin::Path, &file)])).toolkits.remove(0);
+    program(&file, &format!("#!/bin/sh\n{then}\n"));
+    toolkit
+}
+
+#[test]
+fn an_assembly_tells_status_words_and_whether_there_is_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ptx, cubin) = (dir.path().join("x.ptx"), dir.path().join("x.cubin"));
+    for (script, ended, text, produced) in [
+        ("echo \"$*\" > $4", Ended::Exited(0), "", true),
+        ("echo out; echo err >&2; exit 255", Ended::Exited(255), "out\nerr\n", false),
+        (": > $4", Ended::Exited(0), "", false),
+        ("kill -SEGV $$", Ended::Signalled(11), "", false),
+        ("echo x > $4; kill -9 $$", Ended::Signalled(9), "", true),
+    ] {
+        // An old result must not count.
+        fs::write(&cubin, "old").unwrap();
+        let got = assemble(&toolkit(dir.path(), script), "sm_121a", &ptx, &cubin, LIMIT).unwrap();
+        assert_eq!((got.ended, got.text.as_str(), got.produced), (ended, text, produced), "{script}");
+    }
+    assemble(&toolkit(dir.path(), "echo \"$*\" > $4"), "sm_121a", &ptx, &cubin, LIMIT).unwrap();
+    let args = fs::read_to_string(&cubin).unwrap();
+    assert_eq!(args.trim(), format!("-arch=sm_121a {} -o {}", ptx.display(), cubin.display()));
+    let hangs = toolkit(dir.path(), "sleep 100");
+    let got = assemble(&hangs, "sm_121a", &ptx, &cubin, Duration::from_millis(200)).unwrap();
+    assert_eq!(got.ended, Ended::TimedOut);
+    fs::remove_file(&hangs.path).unwrap();
+    assert!(assemble(&hangs, "sm_121a", &ptx, &cubin, LIMIT).is_err());
+}
+
+/// An nvdisasm that knows an instruction by its first byte: `N` is NOP, `M` a predicated QMMA, all else it cannot read.
+fn disassembler(folder: &Path) -> Disassembler {
+    let script = r#"#!/bin/sh
+[ "$1 $2" = "-b SM121a" ] || [ "$1 $2" = "-b SM89" ] || { echo "nvdisasm fatal : Value '$2' is not defined" >&2; exit 1; }
+size=$(wc -c < "$3"); at=0; bad=0; out=
+while [ $at -lt $size ]; do
+    address=$(printf %04x $at)
+    case $(tail -c +$((at + 1)) "$3" | head -c 1) in
+    N) out="$out        /*$address*/                   NOP;\n";;
+    M) out="$out.L_x_1:\n        /*$address*/              @!UP0 QMMA.SF.16832.F32.E4M3.E2M1.E8 R0, R4 ;\n";;
+    *) bad=1; echo "nvdisasm error   : Unrecognized operation for functional unit 'uC' at address 0x0000$address" >&2
+       echo "nvdisasm error   : Illegal instruction found" >&2;;
+    esac
+    at=$((at + 16))
+done
+[ $bad = 1 ] && exit 1
+printf "\t.headerflags\t@\"x\"\n$out"
+"#;
+    let path = program(&folder.join("nvdisasm"), script);
+    Disassembler { version: "13.5.37".parse().unwrap(), path, sha256: String::new() }
+}
+
+fn code(letters: &str) -> Vec<u8> {
+    letters.bytes().flat_map(|letter| [&[letter][..], &[b'.'; 15]].concat()).collect()
+}
+
+#[test]
+fn opcodes_stand_in_their_slots_and_unreadable_ones_are_marked() {
+    let dir = tempfile::tempdir().unwrap();
+    let tool = disassembler(dir.path());
+    let scratch = tempfile::tempdir().unwrap();
+    let opcodes = |arch, letters| {
+        tool.opcodes_of_raw(arch, &code(letters), scratch.path(), LIMIT).map_err(|e| e.to_string())
+    };
+    let qmma = "QMMA.SF.16832.F32.E4M3.E2M1.E8";
+    assert_eq!(opcodes(121, "NMN").unwrap(), ["NOP", qmma, "NOP"]);
+    assert_eq!(opcodes(89, "N").unwrap(), ["NOP"], "no suffix before sm_90");
+    assert_eq!(
+        opcodes(121, "?NM?N?").unwrap(),
+        [UNKNOWN_OPCODE, "NOP", qmma, UNKNOWN_OPCODE, "NOP", UNKNOWN_OPCODE]
+    );
+    assert_eq!(opcodes(121, "??").unwrap(), [UNKNOWN_OPCODE; 2]);
+    assert_eq!(opcodes(121, "").unwrap(), Vec::<String>::new());
+    let error = opcodes(999, "N").unwrap_err();
+    assert!(error.contains("SM999a") && error.contains("status 1"), "{error}");
+    let error = tool.opcodes_of_raw(121, &[0; 15], scratch.path(), LIMIT).unwrap_err().to_string();
+    assert!(error.contains("15 bytes"), "{error}");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_broken_nvdisasm_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let tool = disassembler(dir.path());
+    for (script, limit, word) in [
+        ("exit 0", LIMIT, "named 0 of 1"),
+        ("kill -SEGV $$", LIMIT, "signal 11"),
+        ("sleep 100", Duration::from_millis(200), "did not end"),
+        ("echo 'nvdisasm error : odd' >&2; exit 1", LIMIT, "odd"),
+    ] {
+        program(&tool.path, &format!("#!/bin/sh\n{script}\n"));
+        let error = tool.opcodes_of_raw(121, &code("N"), dir.path(), limit).unwrap_err().to_string();
+        assert!(error.contains(word) && error.contains("sm_121"), "{error}");
+    }
+    assert!(tool.opcodes_of_raw(121, &code("N"), &dir.path().join("absent"), LIMIT).is_err());
+}
