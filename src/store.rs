@@ -6,11 +6,13 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
+
+use crate::record::write_atomic;
 
 /// Bytes of entries kept by [`Store::trim`]; installed toolkits do not count.
 pub const ENTRY_BYTES_KEPT: u64 = 1 << 30;
@@ -69,27 +71,6 @@ pub fn sha256_file(path: &Path) -> io::Result<String> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// Writes `bytes` to `path` so that a reader sees the old file or the new one, never a part.
-///
-/// # Errors
-/// When the folder cannot be written; the old file then stands.
-pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut temporary = tempfile::Builder::new().prefix(".sm121probe-").tempfile_in(folder)?;
-    temporary.write_all(bytes)?;
-    // Readable like any file the user makes, not private as temporary files are.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        temporary.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
-    }
-    temporary.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }
 
 /// An exclusive lock on a file, held until dropped.

@@ -453,12 +453,12 @@ fn a_full_matrix_stays_below_a_megabyte() {
     let like = m.variants[0].clone();
     m.variants.clear();
     m.messages.clear();
-    for n in 0..400 {
+    for n in 0..100 {
         m.messages
             .push(MessageRow { text: format!("Feature '{n}' not supported on .target"), kind: Some(0) });
     }
     for n in 0..1700_usize {
-        // Every row different: refused up to a toolkit that depends on row and column.
+        // Refused up to a toolkit that depends on row and column.
         let first = |p: usize| (n * 7 + (p % 15) * 3) % 19;
         let outcomes: String = (0..240).map(|p| if p / 15 >= first(p) { 'A' } else { 'R' }).collect();
         let mut pairs = PairSet::default();
@@ -468,7 +468,7 @@ fn a_full_matrix_stays_below_a_megabyte() {
             snippet: n % m.snippets.len(),
             native: outcomes.replace('R', ".").replace('A', "N"),
             outcomes,
-            messages: vec![Spread { index: n % 400, pairs }],
+            messages: vec![Spread { index: n % 100, pairs }],
             ..like.clone()
         });
     }

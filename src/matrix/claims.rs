@@ -62,6 +62,7 @@ pub(super) fn judge(library: &Library, plan: &Plan, toolkits: &[&Toolkit], grid:
                 targets: claim.targets.clone(),
                 toolkits: claim.toolkits.as_ref().map(ToString::to_string).unwrap_or_default(),
                 variants: if claim.when.is_empty() { Vec::new() } else { rows.iter().map(|r| plan.rows[*r].id.clone()).collect() },
+                whole: library.variants.iter().filter(|v| v.snippet == s && snippet.claim_speaks_of(claim, &v.axes)).count() == rows.len(),
                 standing,
                 recorded: claim.stands,
                 cells,

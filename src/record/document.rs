@@ -147,6 +147,8 @@ pub struct ClaimRow {
     pub toolkits: String,
     /// Ids of the variants it speaks of, or none when it speaks of all of the snippet.
     pub variants: Vec<String>,
+    /// Whether every variant it speaks of was asked.
+    pub whole: bool,
     /// How it stands in this run.
     pub standing: Standing,
     /// How it is recorded to stand; a difference (other than untested) is a finding.
@@ -160,10 +162,15 @@ pub struct ClaimRow {
 }
 
 impl ClaimRow {
-    /// Whether the run contradicts what is recorded of the claim.
+    /// Whether the run contradicts what is recorded of the claim. One disagreeing cell refutes; that none disagrees says
+    /// something only when every variant was asked.
     #[must_use]
     pub fn is_finding(&self) -> bool {
-        self.standing != Standing::Untested && self.standing != self.recorded
+        match (self.recorded, self.standing) {
+            (_, Standing::Untested) => false,
+            (Standing::Refuted, Standing::Confirmed) => self.whole,
+            (recorded, standing) => recorded != standing,
+        }
     }
 }
 

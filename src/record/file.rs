@@ -1,5 +1,6 @@
 //! Reading and writing records.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -7,7 +8,6 @@ use serde::Deserialize;
 
 use super::document::{Matrix, Record, SCHEMA, Spread};
 use super::outcome::{NOT_ASKED, Native, Outcome};
-use crate::store;
 
 /// Why a record cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -134,9 +134,26 @@ impl Record {
     /// # Errors
     /// [`RecordError::Write`]; an older file then stands.
     pub fn write_report(path: &Path, text: &str) -> Result<(), RecordError> {
-        store::write_atomic(path, text.as_bytes())
+        write_atomic(path, text.as_bytes())
             .map_err(|source| RecordError::Write { path: path.to_owned(), source })
     }
+}
+
+/// Writes `bytes` to `path` so that a reader sees the old file or the new one, never a part.
+///
+/// # Errors
+/// When the folder cannot be written; the old file then stands.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut temporary = tempfile::Builder::new().prefix(".sm121probe-").tempfile_in(folder)?;
+    io::Write::write_all(&mut temporary, bytes)?;
+    // Readable like any file the user makes, not private as temporary files are.
+    temporary.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+    temporary.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 fn check(matrix: &Matrix) -> Result<(), String> {

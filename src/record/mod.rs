@@ -12,6 +12,6 @@ pub use document::{
     Cell, ClaimRow, KindRow, Matrix, MessageRow, Pair, Record, SCHEMA, SnippetRow, Spread, ToolkitRow,
     VariantRow,
 };
-pub use file::RecordError;
+pub use file::{RecordError, write_atomic};
 pub use outcome::{Expect, Native, Outcome, Standing};
 pub use pairs::PairSet;

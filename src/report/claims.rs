@@ -55,7 +55,7 @@ fn example(cell: &str) -> String {
     match [words.next(), words.next(), words.next(), words.next(), words.next()] {
         [Some(outcome), Some(arch), Some(target), Some(toolkit), Some(variant)] => {
             let arch = if arch == target { String::new() } else { format!(" for -arch={arch}") };
-            format!("{toolkit} says {} to {variant} on {target}{arch}", outcome.replace('_', " "))
+            format!("{variant} on {target}{arch}, {toolkit}: {}", outcome.replace('_', " "))
         }
         _ => cell.to_owned(),
     }

@@ -2,7 +2,7 @@
 
 use super::view::{Answer, View};
 use crate::arch::Target;
-use crate::record::{Pair, VariantRow};
+use crate::record::{Outcome, Pair, VariantRow};
 
 /// A variant that was asked with several `-arch` per `.target`.
 pub(super) struct Crossing<'a> {
@@ -14,41 +14,72 @@ pub(super) struct Crossing<'a> {
     pub(super) archs: Vec<Target>,
 }
 
+/// A `.target`, the `-arch`s that answer alike, and the answer.
+type Row = (Target, Vec<Target>, Answer);
+
 impl Crossing<'_> {
-    /// What toolkits other than the newest answer otherwise: toolkit, `.target`, `-arch`, answer. Only cells that both
-    /// toolkits answer count.
-    pub(super) fn changes(&self, view: &View<'_>) -> Vec<(usize, Target, Target, Answer)> {
-        let Some(newest) = view.newest() else { return Vec::new() };
+    /// The newest toolkit's answer.
+    pub(super) fn answer(&self, view: &View<'_>, target: Target, arch: Target) -> Answer {
+        view.newest().map_or(Answer::NotAsked, |newest| view.answer(self.variant, newest, target, arch))
+    }
+
+    /// The targets that accept the variant with their own `-arch`.
+    pub(super) fn own(&self, view: &View<'_>) -> Vec<Target> {
+        self.targets.iter().copied().filter(|t| self.answer(view, *t, *t) == Answer::Accepted).collect()
+    }
+
+    /// What toolkits other than the newest answer otherwise. Only cells that both toolkits answer count.
+    pub(super) fn changes(&self, view: &View<'_>) -> Vec<(usize, Target, Vec<Target>, Answer)> {
         let mut out = Vec::new();
-        for toolkit in 0..newest {
-            for (target, arch) in self.targets.iter().flat_map(|t| self.archs.iter().map(move |a| (*t, *a))) {
-                let now = view.answer(self.variant, newest, target, arch);
+        for toolkit in 0..view.newest().unwrap_or_default() {
+            let rows = self.rows(|target, arch| {
+                let now = self.answer(view, target, arch);
                 let then = view.answer(self.variant, toolkit, target, arch);
-                let both = now.is_said() && then.is_said();
-                if both && (now.is_no() != then.is_no() || (!now.is_no() && now != then)) {
-                    out.push((toolkit, target, arch, then));
-                }
-            }
+                // With its own -arch a change is the catalogue's business.
+                let both = target != arch && now.is_said() && then.is_said();
+                (both && (now.is_no() != then.is_no() || (!now.is_no() && now != then))).then_some(then)
+            });
+            // What the target itself could not do then says nothing about the -arch.
+            let own = |target| view.answer(self.variant, toolkit, target, target);
+            let rows = rows.into_iter().filter(|(t, _, then)| !(then.is_no() && own(*t).is_no()));
+            out.extend(rows.map(|(target, archs, then)| (toolkit, target, archs, then)));
         }
         out
     }
 
     /// Cells in which assembling differs from the rule that `ptxas --help` states, with the newest toolkit.
-    pub(super) fn against_rule(&self, view: &View<'_>) -> Vec<(Target, Target, Answer)> {
-        let Some(newest) = view.newest() else { return Vec::new() };
-        let cells = self.targets.iter().flat_map(|t| self.archs.iter().map(move |a| (*t, *a)));
-        cells
-            .map(|(target, arch)| (target, arch, view.answer(self.variant, newest, target, arch)))
-            .filter(|(target, arch, answer)| {
-                let own = view.answer(self.variant, newest, *target, *target);
-                let rule = own == Answer::Accepted && target.may_assemble_for(*arch);
-                answer.is_said() && rule != (*answer == Answer::Accepted)
-            })
-            .collect()
+    pub(super) fn against_rule(&self, view: &View<'_>) -> Vec<Row> {
+        self.rows(|target, arch| {
+            let rule = self.answer(view, target, target) == Answer::Accepted && target.may_assemble_for(arch);
+            let answer = self.answer(view, target, arch);
+            (answer.is_said() && rule != (answer == Answer::Accepted)).then_some(answer)
+        })
+    }
+
+    /// Cells that `base` and the variant's own `.target` do not foretell, with the newest toolkit.
+    pub(super) fn deviations(&self, view: &View<'_>, base: &Crossing<'_>) -> Vec<Row> {
+        self.rows(|target, arch| {
+            let own = self.answer(view, target, target) == Answer::Accepted;
+            let foretold = own && base.answer(view, target, arch) == Answer::Accepted;
+            let answer = self.answer(view, target, arch);
+            (answer.is_said() && foretold != (answer == Answer::Accepted)).then_some(answer)
+        })
+    }
+
+    fn rows(&self, pick: impl Fn(Target, Target) -> Option<Answer>) -> Vec<Row> {
+        let mut out: Vec<Row> = Vec::new();
+        for (target, arch) in self.targets.iter().flat_map(|t| self.archs.iter().map(move |a| (*t, *a))) {
+            let Some(answer) = pick(target, arch) else { continue };
+            match out.iter_mut().find(|(t, _, a)| *t == target && *a == answer) {
+                Some((_, archs, _)) => archs.push(arch),
+                None => out.push((target, vec![arch], answer)),
+            }
+        }
+        out
     }
 }
 
-/// The variants that were asked with an `-arch` other than their `.target`.
+/// The variants that were asked with an `-arch` other than their `.target`; first the one that the most pairs accept.
 pub(super) fn crossings<'a>(view: &View<'a>) -> Vec<Crossing<'a>> {
     let mut out = Vec::new();
     for (_, variant) in view.variants() {
@@ -70,5 +101,7 @@ pub(super) fn crossings<'a>(view: &View<'a>) -> Vec<Crossing<'a>> {
         };
         out.push(Crossing { variant, targets: list(|p| p.target), archs: list(|p| p.arch) });
     }
+    let accepted = |c: &Crossing<'_>| c.variant.outcomes.matches(Outcome::Accepted.letter()).count();
+    out.sort_by_key(|c| std::cmp::Reverse(accepted(c)));
     out
 }

@@ -52,6 +52,7 @@ impl Styles {
     /// `text` as a `tone` looks.
     pub(super) fn paint(&self, tone: Tone, text: &str) -> String {
         let style = match tone {
+            _ if text.is_empty() => return String::new(),
             Tone::Plain => return text.to_owned(),
             Tone::Head => self.head,
             Tone::Good => self.good,

@@ -15,8 +15,11 @@ const SLOT: usize = 16;
 /// What stands for an instruction that nvdisasm does not know.
 pub const UNKNOWN_OPCODE: &str = "unknown";
 
-/// nvdisasm names every slot it cannot read in one run; another run or two may follow, never many.
-const ROUNDS: usize = 4;
+/// nvdisasm's words for an instruction it cannot read; the address stands in another line, or nowhere.
+const ILLEGAL: &str = "Illegal instruction found";
+
+/// Failed runs at most per question: most unreadable instructions are named in the first, the others are searched by halves.
+const RUNS: u32 = 200;
 
 /// An nvdisasm that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,60 +80,78 @@ impl Disassembler {
             return Err(DisassembleError::Ragged { bytes: code.len() });
         }
         let slots: Vec<&[u8]> = code.chunks_exact(SLOT).collect();
-        let mut readable: Vec<usize> = (0..slots.len()).collect();
-        let mut failure = String::new();
-        let mut how = Ended::Exited(0);
-        for _ in 0..ROUNDS {
-            if readable.is_empty() {
-                return Ok(vec![UNKNOWN_OPCODE.to_owned(); slots.len()]);
-            }
-            let bytes: Vec<u8> = readable.iter().flat_map(|slot| slots[*slot]).copied().collect();
-            let (ended, stdout, stderr) = self.run(arch_number, &bytes, scratch, limit)?;
-            let named: Vec<String> = stdout.lines().filter_map(opcode_of_line).collect();
-            if ended == Ended::Exited(0) && named.len() == readable.len() {
-                let mut opcodes = vec![UNKNOWN_OPCODE.to_owned(); slots.len()];
-                for (slot, opcode) in readable.into_iter().zip(named) {
-                    opcodes[slot] = opcode;
-                }
-                return Ok(opcodes);
-            }
-            how = ended;
-            failure = if ended == Ended::Exited(0) {
-                format!("it named {} of {} instructions", named.len(), readable.len())
-            } else {
-                stderr
-            };
-            let bad = unreadable(&failure, readable.len());
-            if bad.is_empty() {
-                break;
-            }
-            readable =
-                readable.into_iter().enumerate().filter(|(i, _)| !bad.contains(i)).map(|(_, s)| s).collect();
+        Run { tool: self, arch_number, scratch, limit }.name(&slots, &mut { RUNS })
+    }
+}
+
+/// One question to nvdisasm, asked of ever smaller parts while it finds unreadable instructions.
+struct Run<'a> {
+    tool: &'a Disassembler,
+    arch_number: u16,
+    scratch: &'a Path,
+    limit: Duration,
+}
+
+impl Run<'_> {
+    fn name(&self, slots: &[&[u8]], runs: &mut u32) -> Result<Vec<String>, DisassembleError> {
+        if slots.is_empty() {
+            return Ok(Vec::new());
         }
-        Err(DisassembleError::Failed {
-            path: self.path.clone(),
-            arch_number,
-            how: process::words(how, limit),
-            said: process::first_line(&failure),
-        })
+        let (ended, stdout, stderr) = self.start(&slots.concat())?;
+        let named: Vec<String> = stdout.lines().filter_map(opcode_of_line).collect();
+        if ended == Ended::Exited(0) && named.len() == slots.len() {
+            return Ok(named);
+        }
+        let said = if ended == Ended::Exited(0) {
+            format!("it named {} of {} instructions", named.len(), slots.len())
+        } else {
+            stderr
+        };
+        *runs = runs.saturating_sub(1);
+        let bad = unreadable(&said, slots.len());
+        if !said.contains(ILLEGAL) || *runs == 0 {
+            return Err(self.failed(ended, &said));
+        }
+        if slots.len() == 1 {
+            return Ok(vec![UNKNOWN_OPCODE.to_owned()]);
+        }
+        if bad.is_empty() {
+            // Some it refuses without an address, such as sixteen zeros.
+            let (left, right) = slots.split_at(slots.len() / 2);
+            let mut opcodes = self.name(left, runs)?;
+            opcodes.extend(self.name(right, runs)?);
+            return Ok(opcodes);
+        }
+        let good: Vec<&[u8]> =
+            slots.iter().enumerate().filter(|(i, _)| !bad.contains(i)).map(|(_, s)| *s).collect();
+        let mut named = self.name(&good, runs)?.into_iter();
+        let one = |i| if bad.contains(&i) { None } else { named.next() };
+        Ok((0..slots.len()).map(one).map(|name| name.unwrap_or_else(|| UNKNOWN_OPCODE.to_owned())).collect())
     }
 
-    fn run(
-        &self,
-        arch: u16,
-        bytes: &[u8],
-        scratch: &Path,
-        limit: Duration,
-    ) -> Result<(Ended, String, String), DisassembleError> {
-        let start = |source| DisassembleError::Start { path: self.path.clone(), source };
+    fn failed(&self, ended: Ended, said: &str) -> DisassembleError {
+        DisassembleError::Failed {
+            path: self.tool.path.clone(),
+            arch_number: self.arch_number,
+            how: process::words(ended, self.limit),
+            said: process::first_line(said),
+        }
+    }
+
+    fn start(&self, bytes: &[u8]) -> Result<(Ended, String, String), DisassembleError> {
+        let start = |source| DisassembleError::Start { path: self.tool.path.clone(), source };
         // Several threads may share the folder.
-        let mut file =
-            tempfile::Builder::new().prefix("code-").suffix(".bin").tempfile_in(scratch).map_err(start)?;
+        let mut file = tempfile::Builder::new()
+            .prefix("code-")
+            .suffix(".bin")
+            .tempfile_in(self.scratch)
+            .map_err(start)?;
         io::Write::write_all(&mut file, bytes).map_err(start)?;
         // `a` reads everything of its number; older architectures have none.
+        let arch = self.arch_number;
         let machine = if arch >= 90 { format!("SM{arch}a") } else { format!("SM{arch}") };
         let args = ["-b".as_ref(), machine.as_ref(), file.path().as_os_str()];
-        let output = process::run(&self.path, "nvdisasm", args, limit).map_err(start)?;
+        let output = process::run(&self.tool.path, "nvdisasm", args, self.limit).map_err(start)?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok((output.ended, text(&output.stdout), text(&output.stderr)))
     }

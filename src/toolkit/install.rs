@@ -13,7 +13,8 @@ use super::pins::{Arch, Pin, PinError, Pins};
 use super::pip::{self, PipError, PipSource};
 use super::unpack::{self, UnpackError};
 use crate::event::{Event, Sink};
-use crate::store::{self, Store, StoreError};
+use crate::record;
+use crate::store::{Store, StoreError};
 
 /// How to install.
 #[derive(Debug, Clone)]
@@ -237,7 +238,7 @@ fn publish(store: &Store, pin: &Pin, aside: &TempDir, manifest: Manifest) -> Res
     let failed = |source| InstallError::Publish { what: pin.what(), path: folder.clone(), source };
     let tree = aside.path().join("tree");
     let text = serde_json::to_vec_pretty(&manifest).map_err(|error| failed(error.into()))?;
-    store::write_atomic(&tree.join(MANIFEST), &text).map_err(failed)?;
+    record::write_atomic(&tree.join(MANIFEST), &text).map_err(failed)?;
     if let Some(parent) = folder.parent() {
         fs::create_dir_all(parent).map_err(failed)?;
     }

@@ -12,7 +12,7 @@ use super::environment::children;
 use super::pins::{Pin, Wheel};
 use super::process;
 use crate::event::{Event, Sink};
-use crate::worker::{self, Ended};
+use crate::worker::Ended;
 
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(100);
@@ -119,9 +119,10 @@ pub(super) fn download(
         .env("TMPDIR", &temporary)
         // Nothing is installed into any Python, so a user's rule against that must not stop it.
         .env("PIP_REQUIRE_VIRTUALENV", "false");
-    let output =
-        watched(&[&arrived, &temporary], &pin.what(), wheel.bytes, sink, || worker::run(&mut command, limit))
-            .map_err(start)?;
+    let output = watched(&[&arrived, &temporary], &pin.what(), wheel.bytes, sink, || {
+        process::run_command(&mut command, limit)
+    })
+    .map_err(start)?;
 
     let text = String::from_utf8_lossy(&output.stderr);
     match output.ended {

@@ -161,7 +161,7 @@ fn a_bad_candidate_costs_only_itself() {
         let row = found.unusable.iter().find(|row| row.path == at(name));
         assert!(row.is_some_and(|row| row.reason.contains(reason)), "{name}: {row:?}");
         assert!(
-            row.is_some_and(|row| row.reason.len() < 400 && !row.reason.contains(char::is_control)),
+            row.is_some_and(|row| row.reason.chars().count() < 300 && !row.reason.contains(char::is_control)),
             "{name}: {row:?}"
         );
     }

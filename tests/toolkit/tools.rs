@@ -44,7 +44,7 @@ fn an_assembly_tells_status_words_and_whether_there_is_code() {
     assert!(assemble(&hangs, "sm_121a", &ptx, &cubin, LIMIT).is_err());
 }
 
-/// An nvdisasm that knows an instruction by its first byte: `N` is NOP, `M` a predicated QMMA, all else it cannot read.
+/// An nvdisasm that knows an instruction by its first byte: `N` is NOP, `M` a predicated QMMA, all else it cannot read, `0` without saying where.
 fn disassembler(folder: &Path) -> Disassembler {
     let script = r#"#!/bin/sh
 [ "$1 $2" = "-b SM121a" ] || [ "$1 $2" = "-b SM89" ] || { echo "nvdisasm fatal : Value '$2' is not defined" >&2; exit 1; }
@@ -54,6 +54,7 @@ while [ $at -lt $size ]; do
     case $(tail -c +$((at + 1)) "$3" | head -c 1) in
     N) out="$out        /*$address*/                   NOP;\n";;
     M) out="$out.L_x_1:\n        /*$address*/              @!UP0 QMMA.SF.16832.F32.E4M3.E2M1.E8 R0, R4 ;\n";;
+    0) bad=1; echo "nvdisasm error   : Illegal instruction found" >&2;;
     *) bad=1; echo "nvdisasm error   : Unrecognized operation for functional unit 'uC' at address 0x0000$address" >&2
        echo "nvdisasm error   : Illegal instruction found" >&2;;
     esac
@@ -75,7 +76,7 @@ fn opcodes_stand_in_their_slots_and_unreadable_ones_are_marked() {
     let dir = tempfile::tempdir().unwrap();
     let tool = disassembler(dir.path());
     let scratch = tempfile::tempdir().unwrap();
-    let opcodes = |arch, letters| {
+    let opcodes = |arch, letters: &str| {
         tool.opcodes_of_raw(arch, &code(letters), scratch.path(), LIMIT).map_err(|e| e.to_string())
     };
     let qmma = "QMMA.SF.16832.F32.E4M3.E2M1.E8";
@@ -85,6 +86,12 @@ fn opcodes_stand_in_their_slots_and_unreadable_ones_are_marked() {
         opcodes(121, "?NM?N?").unwrap(),
         [UNKNOWN_OPCODE, "NOP", qmma, UNKNOWN_OPCODE, "NOP", UNKNOWN_OPCODE]
     );
+    assert_eq!(
+        opcodes(121, "N0M?NN0").unwrap(),
+        ["NOP", UNKNOWN_OPCODE, qmma, UNKNOWN_OPCODE, "NOP", "NOP", UNKNOWN_OPCODE]
+    );
+    let error = opcodes(121, &"0".repeat(110)).unwrap_err();
+    assert!(error.contains("Illegal instruction"), "{error}");
     assert_eq!(opcodes(121, "??").unwrap(), [UNKNOWN_OPCODE; 2]);
     assert_eq!(opcodes(121, "").unwrap(), Vec::<String>::new());
     let error = opcodes(999, "N").unwrap_err();

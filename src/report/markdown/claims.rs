@@ -28,7 +28,7 @@ impl Page<'_> {
             *sources.entry(&claim.source).or_default() += 1;
         }
         if !sources.is_empty() {
-            out.push_str("\n### Confirmed\n\n");
+            out.push_str("\n### Confirmed\n\n<details><summary>The sources</summary>\n\n");
             for (source, n) in sources {
                 _ = writeln!(
                     out,
@@ -37,6 +37,7 @@ impl Page<'_> {
                     if n == 1 { String::new() } else { format!(" ({n} claims)") }
                 );
             }
+            out.push_str("\n</details>\n");
         }
         out
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::super::markup::{code, head, plain, row};
-use super::super::phrase::{counted, grouped, short};
+use super::super::phrase::{counted, grouped, names, short};
 use super::super::view::{Answer, View};
 use super::super::{catalogue, claims, cross, rollup};
 use crate::arch::Target;
@@ -18,6 +18,7 @@ pub fn markdown(record: &Record) -> String {
         page.headline(&record.tool),
         page.suffixes(),
         page.groups(),
+        page.natives(),
         page.families(),
         page.crossings(),
         page.claims(),
@@ -89,50 +90,72 @@ impl Page<'_> {
         out
     }
 
+    /// One table for the variant that the most pairs accept, and a sentence for each other.
     fn crossings(&self) -> String {
-        let view = self.view;
-        let (crossings, Some(newest)) = (cross::crossings(view), view.newest()) else { return String::new() };
+        let (view, mut crossings) = (self.view, cross::crossings(self.view));
         if crossings.is_empty() {
             return String::new();
         }
-        let mut out = "## Which `.target` goes to which `-arch`\n\nRows: `.target` of the PTX; columns: `-arch` of ptxas.\n".to_owned();
-        for crossing in crossings {
-            let mut names_row = vec![String::new()];
-            names_row.extend(crossing.archs.iter().map(|a| short(*a)));
-            _ = write!(
-                out,
-                "\n{}, by {}:\n\n{}",
-                code(&crossing.variant.id),
-                view.newest_name(),
-                head(&names_row)
-            );
-            for target in &crossing.targets {
-                let mut cells = vec![target.to_string()];
-                let answer = |arch: &Target| view.answer(crossing.variant, newest, *target, *arch);
-                cells.extend(crossing.archs.iter().map(|a| mark(answer(a)).to_owned()));
-                out.push_str(&row(&cells));
-            }
-            let mut rest: Vec<String> = Vec::new();
-            for (target, arch, answer) in crossing.against_rule(view) {
+        let base = crossings.remove(0);
+        let mut out = "## Which `.target` goes to which `-arch`\n\n".to_owned();
+        let id = code(&base.variant.id);
+        _ = writeln!(
+            out,
+            "{id} by {}. Rows: `.target` of the PTX; columns: `-arch` of ptxas.\n",
+            view.newest_name()
+        );
+        let mut names_row = vec![String::new()];
+        names_row.extend(base.archs.iter().map(|a| short(*a)));
+        out.push_str(&head(&names_row));
+        for target in &base.targets {
+            let mut cells = vec![target.to_string()];
+            cells.extend(base.archs.iter().map(|arch| mark(base.answer(view, *target, *arch)).to_owned()));
+            out.push_str(&row(&cells));
+        }
+        let mut rest: Vec<String> = Vec::new();
+        for (target, archs, answer) in base.against_rule(view) {
+            rest.push(format!(
+                "against the rule of `ptxas --help`: {target} for {} {}",
+                names(&archs),
+                mark(answer)
+            ));
+        }
+        for crossing in std::iter::once(&base).chain(&crossings) {
+            for (toolkit, target, archs, answer) in crossing.changes(view) {
+                let (id, version) = (code(&crossing.variant.id), view.toolkits[toolkit]);
                 rest.push(format!(
-                    "against the rule of `ptxas --help`: {target} for {arch} {}",
+                    "{version} differs: {id} with {target} for {} {}",
+                    names(&archs),
                     mark(answer)
                 ));
             }
-            for (toolkit, target, arch, answer) in crossing.changes(view) {
-                rest.push(format!(
-                    "{} differs: {target} for {arch} {}",
-                    view.toolkits[toolkit],
-                    mark(answer)
-                ));
+        }
+        if rest.is_empty() && view.toolkits.len() > 1 {
+            rest.push("every older toolkit answers the same where it knows both".to_owned());
+        }
+        let mut alike: Vec<(Vec<Target>, Vec<String>)> = Vec::new();
+        for crossing in &crossings {
+            let deviations = crossing.deviations(view, &base);
+            let id = code(&crossing.variant.id);
+            for (target, archs, answer) in deviations {
+                rest.push(format!("{id}: {target} for {} {}, unlike the table", names(&archs), mark(answer)));
             }
-            if rest.is_empty() && view.toolkits.len() > 1 {
-                rest.push("every older toolkit answers the same where it knows both".to_owned());
+            let own = crossing.own(view);
+            match alike.iter_mut().find(|(targets, _)| *targets == own) {
+                Some((_, ids)) => ids.push(id),
+                None => alike.push((own, vec![id])),
             }
-            out.push('\n');
-            for line in rest {
-                _ = writeln!(out, "- {line}");
-            }
+        }
+        for (targets, ids) in alike {
+            let targets = if targets.is_empty() { "no target".to_owned() } else { names(&targets) };
+            rest.push(format!(
+                "{}: accepted for {targets}; with another `-arch` as the table says",
+                ids.join(", ")
+            ));
+        }
+        out.push('\n');
+        for line in rest {
+            _ = writeln!(out, "- {line}");
         }
         out
     }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::super::claims;
 use super::super::markup::{code, head, plain, row};
 use super::super::phrase::{all_of, counted, grouped, names, short};
 use super::super::sm12x::{self, Contrast, Difference, Group};
+use super::super::{ids, native};
 use super::page::{Page, mark};
 use crate::arch::{Suffix, Target};
+use crate::record::Native;
 
 /// Groups with at most this many variants name them.
 const NAMED: usize = 60;
@@ -68,8 +69,7 @@ impl Page<'_> {
     fn difference(&self, difference: &Difference, accepts: Target, refuses: Target) -> String {
         let variant = &self.view.matrix.variants[difference.variant];
         let since = self.view.start_name(difference.since);
-        let since =
-            if difference.was_alike { since } else { format!("{since}, the first to answer for both") };
+        let since = if difference.was_alike { since } else { format!("{since}, the first to know both") };
         let message = self.view.newest().and_then(|t| self.view.message(variant, t, refuses));
         let words = message.map_or_else(String::new, |m| code(&m.text));
         row(&[code(&variant.id), accepts.to_string(), since, words])
@@ -131,30 +131,43 @@ impl Page<'_> {
             let list: Vec<String> = families.iter().map(|(f, n)| format!("{} {n}", plain(f))).collect();
             _ = writeln!(out, "- **{}**: {}", group.title, list.join(", "));
         }
-        let most = group.since.iter().max_by_key(|(_, list)| list.len()).map(|(t, _)| *t);
+        let most =
+            group.since.iter().max_by_key(|(t, list)| (list.len(), std::cmp::Reverse(**t))).map(|(t, _)| *t);
         for (toolkit, list) in group.since.iter().filter(|(t, _)| Some(**t) != most) {
             _ = writeln!(out, "  - from {}: {}", self.view.start_name(*toolkit), self.ids(list));
         }
         out
     }
 
-    /// Ids; `mma.mxf4.*` for all variants of a snippet.
     fn ids(&self, variants: &[usize]) -> String {
-        let matrix = self.view.matrix;
-        let mut by_snippet: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for n in variants {
-            by_snippet.entry(matrix.variants[*n].snippet).or_default().push(*n);
+        let bunches = ids::bunches(self.view, variants);
+        bunches.iter().flat_map(|b| b.complete(self.view, code)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What the machine code of accepted forms shows.
+    pub(super) fn natives(&self) -> String {
+        let targets = sm12x::targets(self.view);
+        let shown = native::shown(self.view, &targets);
+        if shown.counts.keys().all(|n| *n == Native::Unknown) {
+            return String::new();
         }
-        let mut out = Vec::new();
-        for (snippet, members) in by_snippet {
-            let whole = self.view.variants().filter(|(_, v)| v.snippet == snippet).count();
-            match matrix.snippets.get(snippet) {
-                Some(row) if whole == members.len() && whole > 2 => {
-                    out.push(format!("{} (all {whole})", code(&format!("{}.*", claims::stem(&row.file)))));
-                }
-                _ => out.extend(members.iter().map(|n| code(&matrix.variants[*n].id))),
-            }
+        let newest = self.view.newest_name();
+        let mut out = format!(
+            "## Is it the hardware's instruction?\n\nAccepted variants by what their machine code shows, by {newest}.\n\n"
+        );
+        let mut names_row = vec!["machine code".to_owned()];
+        names_row.extend(targets.iter().map(|t| short(*t)));
+        out.push_str(&head(&names_row));
+        for (native, counts) in &shown.counts {
+            let mut cells = vec![native::words(*native).to_owned()];
+            cells.extend(counts.iter().map(|n| grouped(*n)));
+            out.push_str(&row(&cells));
         }
-        out.join(", ")
+        out.push('\n');
+        for ((native, targets), variants) in &shown.exceptions {
+            let (what, ids) = (native::words(*native), self.ids(variants));
+            _ = writeln!(out, "- **{what}** on {}: {ids}", names(targets));
+        }
+        out
     }
 }

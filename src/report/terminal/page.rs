@@ -23,7 +23,7 @@ pub fn terminal(record: &Record, styles: &Styles) -> String {
     }
     sections.push(page.suffixes());
     if !few {
-        sections.extend([page.groups(), page.families()]);
+        sections.extend([page.groups(), page.natives(), page.families()]);
     }
     sections.extend([page.crossing(), page.findings(), page.hint()]);
     sections.retain(|s| !s.is_empty());

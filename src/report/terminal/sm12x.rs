@@ -1,11 +1,15 @@
 //! The SM12x targets: suffix against suffix, number against number, and all six together.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::super::phrase::{Columns, all_of, clean, counted, grouped, names, short, wrapped};
 use super::super::sm12x::{self, Contrast, Difference, Group};
 use super::super::style::Tone;
+use super::super::{ids, native};
 use super::page::{LISTED, Page};
 use super::tables::word;
 use crate::arch::{Suffix, Target};
+use crate::record::Native;
 
 impl Page<'_> {
     /// sm_121a against sm_121f, or whichever number has both.
@@ -48,32 +52,37 @@ impl Page<'_> {
     }
 
     fn differences(&self, list: &[Difference], accepts: Target, refuses: Target) -> String {
+        let view = self.view;
         let mut out = match list.len() {
             0 => return format!("  only {accepts} accepts: none\n"),
             n => format!("  only {accepts} accepts {}; {refuses} says:\n", counted(n, "variant")),
         };
-        let mut by_words: Vec<(String, Vec<&Difference>)> = Vec::new();
-        for difference in list {
-            let variant = &self.view.matrix.variants[difference.variant];
-            let message = self.view.newest().and_then(|t| self.view.message(variant, t, refuses));
+        // A line of words stands for every snippet whose first difference has them.
+        let mut by_words: Vec<(String, Vec<String>)> = Vec::new();
+        for bunch in ids::bunches(view, &list.iter().map(|d| d.variant).collect::<Vec<_>>()) {
+            let variant = bunch.members.first().and_then(|n| view.matrix.variants.get(*n));
+            let message = variant.and_then(|v| view.message(v, view.newest()?, refuses));
             let words = message.map_or_else(|| "nothing".to_owned(), |m| clean(&m.text));
+            let since: BTreeSet<String> = list
+                .iter()
+                .filter(|d| bunch.members.contains(&d.variant))
+                .map(|d| view.start_name(d.since))
+                .collect();
+            let since = since.into_iter().collect::<Vec<_>>().join(" and ");
+            let name = format!("{} since {since};", clean(&bunch.short(view).join(", ")));
             match by_words.iter_mut().find(|(w, _)| *w == words) {
-                Some((_, members)) => members.push(difference),
-                None => by_words.push((words, vec![difference])),
+                Some((_, names)) => names.push(name),
+                None => by_words.push((words, vec![name])),
             }
         }
-        for (words, members) in by_words {
+        let more = by_words.len().saturating_sub(LISTED);
+        for (words, names) in by_words.into_iter().take(LISTED) {
             out.push_str(&wrapped("    ", words.split(' ')));
-            for member in members.iter().take(LISTED) {
-                let id = clean(&self.view.matrix.variants[member.variant].id);
-                let since = self.view.start_name(member.since);
-                let since = if member.was_alike { format!("since {since}") } else { format!("{since}+") };
-                let line = format!("      {id}  {}", self.styles.paint(Tone::Faint, &since));
-                out.push_str(&(line + "\n"));
-            }
-            if members.len() > LISTED {
-                out.push_str(&format!("      and {} more\n", members.len() - LISTED));
-            }
+            let names = names.join(" ");
+            out.push_str(&wrapped("      ", names.trim_end_matches(';').split(' ')));
+        }
+        if more > 0 {
+            out.push_str(&format!("    and {more} more messages\n"));
         }
         out
     }
@@ -123,6 +132,9 @@ impl Page<'_> {
             .map(|(t, list)| format!("{} from {}", names(&list), self.view.start_name(t)))
             .collect();
         out.push_str(&wrapped("  ", format!("Targets known: {}.", known.join("; ")).split(' ')));
+        for group in &groups {
+            out.push_str(&self.later(group));
+        }
         for (n, targets, last) in sm12x::withdrawn(self.view).into_iter().take(LISTED) {
             let id = &self.view.matrix.variants[n].id;
             let text = format!(
@@ -135,12 +147,56 @@ impl Page<'_> {
         out
     }
 
-    /// `12.9 (240), 13.1 (12)`: from which toolkit on all accepting targets accept.
+    /// `12.9`, or `12.9, 71 later`: from which toolkit on all accepting targets accept.
     fn since(&self, group: &Group) -> String {
-        let part = |(t, list): (&usize, &Vec<usize>)| {
-            let name = self.view.start_name(*t);
-            if list.len() == group.count { name } else { format!("{name} ({})", grouped(list.len())) }
+        let Some((first, list)) = group.since.first_key_value() else { return String::new() };
+        let later = group.since.values().map(Vec::len).sum::<usize>() - list.len();
+        let name = self.view.start_name(*first);
+        if later == 0 { name } else { format!("{name}, {} later", grouped(later)) }
+    }
+
+    /// Which families grew with which toolkit.
+    fn later(&self, group: &Group) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        for (toolkit, list) in group.since.iter().skip(1) {
+            let mut families: BTreeMap<&str, usize> = BTreeMap::new();
+            for n in list {
+                *families.entry(self.view.family(&self.view.matrix.variants[*n])).or_default() += 1;
+            }
+            let families: Vec<String> = families.iter().map(|(f, n)| format!("{} {n}", clean(f))).collect();
+            parts.push(format!("from {}: {}", self.view.start_name(*toolkit), families.join(", ")));
+        }
+        if parts.is_empty() {
+            return String::new();
+        }
+        wrapped("  ", format!("Later, {}: {}.", group.title, parts.join("; ")).split(' '))
+    }
+
+    /// Which accepted variants are not one hardware instruction.
+    pub(super) fn natives(&self) -> String {
+        let Some(target) = self.main_contrast().map(|c| c.left) else { return String::new() };
+        let shown = native::shown(self.view, &[target]);
+        if shown.counts.keys().all(|n| *n == Native::Unknown) {
+            return String::new();
+        }
+        let count = |(native, counts): (&Native, &Vec<usize>)| {
+            format!("{} {}", grouped(counts.iter().sum()), native::words(*native))
         };
-        group.since.iter().map(part).collect::<Vec<_>>().join(", ")
+        let counts: Vec<String> = shown.counts.iter().map(count).collect();
+        let newest = self.view.newest_name();
+        let mut out = self.heading(&format!("Machine code of what {target} accepts, by {newest}"));
+        out.push_str(&wrapped("  ", counts.join(", ").split(' ')));
+        for ((native, _), variants) in shown.exceptions.iter().rev() {
+            let bunches = ids::bunches(self.view, variants);
+            let names: Vec<String> = bunches.iter().flat_map(|b| b.short(self.view)).collect();
+            let more = names.len().saturating_sub(LISTED);
+            let mut text = clean(&names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", "));
+            if more > 0 {
+                text.push_str(&format!(", and {more} more"));
+            }
+            let word = native.word();
+            out.push_str(&wrapped(&format!("  {word}: "), text.split(' ')));
+        }
+        out
     }
 }

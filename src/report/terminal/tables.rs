@@ -7,24 +7,43 @@ use super::super::{cross, notes, rollup, sm12x};
 use super::page::{LISTED, Page};
 use crate::arch::Target;
 
+/// A column of the table of families.
+struct Column {
+    first: Target,
+    name: String,
+    cells: Vec<(String, Tone)>,
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        let cells = self.cells.iter().map(|(text, _)| text.chars().count()).max().unwrap_or_default();
+        1 + cells.max(self.name.chars().count())
+    }
+}
+
 impl Page<'_> {
     pub(super) fn families(&self) -> String {
         let view = self.view;
         let families = rollup::families(view, &view.targets);
-        // Columns are at most seven wide; what does not fit goes into a second table.
-        let per_table = (WIDTH - 24) / 7;
+        let columns = self.columns(&families);
         let mut out = self.heading(&format!("Families: accepted forms, by {}", view.newest_name()));
-        for (part, targets) in view.targets.chunks(per_table.max(1)).enumerate() {
+        let names = families.iter().map(|f| f.name.chars().count()).max().unwrap_or_default();
+        let mut rest = columns.as_slice();
+        while let Some(first) = rest.first() {
+            // As many columns as fit; at least one.
+            let mut used = 2 + names.max(6) + 7 + first.width();
+            let fits = |c: &&Column| {
+                used += c.width();
+                used <= WIDTH
+            };
+            let (part, others) = rest.split_at(1 + rest[1..].iter().take_while(fits).count());
+            rest = others;
             let mut table = Columns::new(false);
-            let mut head = vec!["family".to_owned(), "forms".to_owned()];
-            head.extend(targets.iter().map(|t| short(*t)));
-            table.row(head.into_iter().map(|text| (text, Tone::Faint)));
-            for family in &families {
-                let mut row = vec![(clean(family.name), Tone::Plain), (grouped(family.forms), Tone::Faint)];
-                row.extend(
-                    family.tallies.iter().skip(part * per_table).take(targets.len()).map(rollup::Tally::word),
-                );
-                table.row(row);
+            let head = ["family", "forms"].into_iter().chain(part.iter().map(|c| c.name.as_str()));
+            table.row(head.map(|text| (text.to_owned(), Tone::Faint)));
+            for (n, family) in families.iter().enumerate() {
+                let first = [(clean(family.name), Tone::Plain), (grouped(family.forms), Tone::Faint)];
+                table.row(first.into_iter().chain(part.iter().map(|c| c.cells[n].clone())));
             }
             out.push_str(&table.render(self.styles));
         }
@@ -38,6 +57,22 @@ impl Page<'_> {
             ));
         }
         out + &wrapped("  ", legend.split(' '))
+    }
+
+    /// One column per target; targets of one architecture family and suffix that agree in every row share one.
+    fn columns(&self, families: &[rollup::Family<'_>]) -> Vec<Column> {
+        let mut columns: Vec<Column> = Vec::new();
+        for (n, target) in self.view.targets.iter().enumerate() {
+            let cells: Vec<_> = families.iter().map(|f| f.tallies[n].word()).collect();
+            let alike = |c: &&mut Column| {
+                c.first.same_family(*target) && c.first.suffix == target.suffix && c.cells == cells
+            };
+            match columns.iter_mut().find(alike) {
+                Some(column) => column.name.push_str(&format!("/{}", short(*target))),
+                None => columns.push(Column { first: *target, name: short(*target), cells }),
+            }
+        }
+        columns
     }
 
     /// Every variant on the SM12x targets, with the words of the newest toolkit that refuses.
@@ -93,7 +128,7 @@ impl Page<'_> {
 
     /// The first crossing variant on SM12x, as a table.
     pub(super) fn crossing(&self) -> String {
-        let (view, Some(newest)) = (self.view, self.view.newest()) else { return String::new() };
+        let view = self.view;
         let all = cross::crossings(view);
         let Some(crossing) = all.first() else { return String::new() };
         let of = |list: &[Target]| -> Vec<Target> { list.iter().copied().filter(|t| t.is_sm12x()).collect() };
@@ -105,7 +140,7 @@ impl Page<'_> {
         let head = std::iter::once(".target \\ -arch".to_owned()).chain(archs.iter().map(|a| short(*a)));
         table.row(head.map(|text| (text, Tone::Faint)));
         for target in targets {
-            let answers = archs.iter().map(|arch| word(view.answer(crossing.variant, newest, target, *arch)));
+            let answers = archs.iter().map(|arch| word(crossing.answer(view, target, *arch)));
             table.row(std::iter::once((target.to_string(), Tone::Plain)).chain(answers));
         }
         let id = clean(&crossing.variant.id);

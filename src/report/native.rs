@@ -1,0 +1,46 @@
+//! What the machine code of accepted forms shows, per target, with the newest toolkit.
+
+use std::collections::BTreeMap;
+
+use super::view::View;
+use crate::arch::Target;
+use crate::record::Native;
+
+/// The counts and the exceptions.
+pub(super) struct Shown {
+    /// Per answer, how many accepted variants each target has.
+    pub(super) counts: BTreeMap<Native, Vec<usize>>,
+    /// Variants that are not one hardware instruction, by answer and the targets it holds for.
+    pub(super) exceptions: BTreeMap<(Native, Vec<Target>), Vec<usize>>,
+}
+
+/// Looks at the accepted variants on `targets`.
+pub(super) fn shown(view: &View<'_>, targets: &[Target]) -> Shown {
+    let mut out = Shown { counts: BTreeMap::new(), exceptions: BTreeMap::new() };
+    let Some(newest) = view.newest() else { return out };
+    for (n, variant) in view.variants() {
+        let mut special: BTreeMap<Native, Vec<Target>> = BTreeMap::new();
+        for (place, target) in targets.iter().enumerate() {
+            let Some(native) = view.native(variant, newest, *target) else { continue };
+            out.counts.entry(native).or_insert_with(|| vec![0; targets.len()])[place] += 1;
+            match native {
+                Native::Split | Native::Emulated => special.entry(native).or_default().push(*target),
+                Native::Native | Native::Unknown => {}
+            }
+        }
+        for key in special {
+            out.exceptions.entry(key).or_default().push(n);
+        }
+    }
+    out
+}
+
+/// The answer as a heading says it.
+pub(super) const fn words(native: Native) -> &'static str {
+    match native {
+        Native::Native => "native",
+        Native::Split => "split into several hardware instructions",
+        Native::Emulated => "emulated",
+        Native::Unknown => "not known",
+    }
+}

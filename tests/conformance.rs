@@ -1,0 +1,161 @@
+//! `cargo test` as the product's other face: one trial per (snippet file, toolkit).
+//!
+//! A trial asks all targets and fails when a claim stands otherwise than recorded, or when a cell differs from the
+//! committed matrix `reports/matrix.json`. Toolkits are those of the machine; with none the trials are shown as ignored
+//! with the reason. `SM121PROBE_REQUIRE=toolkit:13.5` (comma-separated) turns such a skip into a failure.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use sm121probe::arch::{Target, ToolkitVersion};
+use sm121probe::event::Silent;
+use sm121probe::matrix::{self, Options, Plan, Selection};
+use sm121probe::record::{Cell, Record};
+use sm121probe::snippet::{Filter, Library};
+use sm121probe::store::Store;
+use sm121probe::toolkit::{self, Discovery, Places};
+
+/// Shown where a machine has no toolkit at all: the pair that the main job fetches.
+const EXPECTED: [&str; 2] = ["12.9", "13.5"];
+
+/// Lines of a failure that are printed.
+const LINES: usize = 30;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // One job budget: a trial of a cold toolkit assembles on all cores already.
+    arguments.test_threads.get_or_insert(2);
+    let store = Store::open(None).ok();
+    let discovery = toolkit::discover(store.as_ref(), &Places::from_environment(store.as_ref().map(Store::root)));
+    let shared = Arc::new(Shared {
+        library: Library::embedded(),
+        baseline: baseline(),
+        store,
+        discovery,
+        records: Mutex::default(),
+    });
+    let mut trials = Vec::new();
+    for snippet in &shared.library.snippets {
+        for toolkit in &shared.discovery.toolkits {
+            let name = format!("matrix.{}/{}/{}", snippet.family, snippet.stem, toolkit.version);
+            let (shared, stem, version) = (Arc::clone(&shared), snippet.stem.clone(), toolkit.version);
+            trials.push(Trial::test(name, move || shared.check(&stem, version)));
+        }
+    }
+    trials.extend(missing(&shared));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// The committed matrix.
+fn baseline() -> Result<Record, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/matrix.json");
+    Record::read(&path).map_err(|e| e.to_string())
+}
+
+/// Trials that stand for toolkits which are not here: ignored, or failing when they are required.
+fn missing(shared: &Arc<Shared>) -> Vec<Trial> {
+    let required = std::env::var("SM121PROBE_REQUIRE").unwrap_or_default();
+    let required: Vec<&str> = required.split(',').filter_map(|r| r.trim().strip_prefix("toolkit:")).collect();
+    let here = |name: &str| shared.discovery.toolkits.iter().any(|t| t.version.is_named(name));
+    let mut trials = Vec::new();
+    for name in &required {
+        if !here(name) {
+            let message = format!("SM121PROBE_REQUIRE asks for toolkit {name}; `sm121probe toolkit install {name}` fetches it");
+            trials.push(Trial::test(format!("required.toolkit/{name}"), move || Err(Failed::from(message))));
+        }
+    }
+    if shared.discovery.toolkits.is_empty() {
+        let reason = "no ptxas on this machine; `cargo run --release -- toolkit install latest 12.9` fetches two";
+        for snippet in &shared.library.snippets {
+            for name in EXPECTED {
+                let name = format!("matrix.{}/{}/{name}", snippet.family, snippet.stem);
+                let trial = Trial::ignorable_test(name, move || Ok(libtest_mimic::Completion::ignored_with(reason)));
+                // Known while listing, so that a runner that judges by exit status shows it as skipped too.
+                trials.push(trial.with_kind(reason).with_ignored_flag(true));
+            }
+        }
+    }
+    trials
+}
+
+struct Shared {
+    library: Library,
+    baseline: Result<Record, String>,
+    store: Option<Store>,
+    discovery: Discovery,
+    /// The matrix of each toolkit, made by the first trial that wants it.
+    records: Mutex<HashMap<ToolkitVersion, Arc<Record>>>,
+}
+
+impl Shared {
+    fn check(&self, stem: &str, version: ToolkitVersion) -> Result<(), Failed> {
+        let record = self.record(version)?;
+        let matrix = &record.matrix;
+        let mut wrong = Vec::new();
+        for claim in matrix.claims.iter().filter(|c| c.is_finding() && self.library.snippets[c.snippet].stem == stem) {
+            wrong.push(format!(
+                "claim stands {}, recorded {}: {} ({} of {} cells disagree; {})",
+                claim.standing.word(),
+                claim.recorded.word(),
+                claim.source,
+                claim.disagree,
+                claim.cells,
+                claim.example
+            ));
+        }
+        let baseline = self.baseline.as_ref().map_err(|e| Failed::from(e.clone()))?;
+        let known = baseline.matrix.toolkits.iter().any(|t| t.version == version);
+        for row in matrix.variants.iter().filter(|v| self.library.snippets[v.snippet].stem == stem) {
+            let old = baseline.matrix.variants.iter().find(|v| v.id == row.id);
+            for (p, pair) in matrix.pairs.iter().enumerate().filter(|_| known) {
+                let now = matrix.cell(row, p);
+                let then = old.and_then(|v| {
+                    let at = baseline.matrix.pair(pair.toolkit, pair.target, pair.arch)?;
+                    baseline.matrix.cell(v, at)
+                });
+                if words(now, matrix.disassembler.is_some()) != words(then, matrix.disassembler.is_some()) {
+                    let (now, then) = (words(now, true), words(then, true));
+                    wrong.push(format!("{} {} {}: {now}; the committed matrix says {then}", row.id, pair.target, pair.arch));
+                }
+            }
+        }
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let total = wrong.len();
+        wrong.truncate(LINES);
+        wrong.push(format!("{total} findings; if ptxas is right, `.ci/reports` makes the committed matrix anew"));
+        Err(Failed::from(wrong.join("\n")))
+    }
+
+    fn record(&self, version: ToolkitVersion) -> Result<Arc<Record>, Failed> {
+        let mut records = self.records.lock().map_err(|_| "another trial of this toolkit panicked")?;
+        if let Some(record) = records.get(&version) {
+            return Ok(Arc::clone(record));
+        }
+        let toolkits: Vec<_> = self.discovery.select(&[version.to_string()]).map_err(|e| e.to_string())?;
+        let selection = Selection { targets: Target::all_set(), filters: Vec::<Filter>::new() };
+        let plan = Plan::new(&self.library, &toolkits, &selection).map_err(|e| e.to_string())?;
+        let (disassembler, store) = (self.discovery.disassembler.as_ref(), self.store.as_ref());
+        let (record, _) =
+            matrix::run(&self.library, &plan, &toolkits, disassembler, store, &Options::default(), &Silent)
+                .map_err(|e| e.to_string())?;
+        let record = Arc::new(record);
+        records.insert(version, Arc::clone(&record));
+        Ok(record)
+    }
+}
+
+/// A cell in words, for comparison: outcome, message, and what the code shows.
+fn words(cell: Option<Cell<'_>>, with_native: bool) -> String {
+    cell.map_or_else(
+        || "not asked".to_owned(),
+        |c| {
+            let native = c.native.filter(|_| with_native).map_or("", |n| n.word());
+            format!("{} {native} {}", c.outcome.word(), c.message.map_or("", |m| m.text.as_str()))
+        },
+    )
+}

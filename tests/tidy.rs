@@ -1,0 +1,150 @@
+//! The promises about the tree itself: room order, headers, file length, embedded files.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A room may use rooms before it.
+const ROOMS: [&str; 11] =
+    ["arch", "event", "record", "header", "store", "worker", "snippet", "toolkit", "matrix", "report", "cli"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            out.extend(files(&path, ending));
+        } else if path.extension().is_some_and(|e| e == ending) {
+            out.push(path);
+        }
+    }
+    out.sort();
+    out
+}
+
+fn room_of(path: &Path) -> String {
+    let inside = path.strip_prefix(root().join("src")).unwrap();
+    let first = inside.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+/// Rooms that a text names by `crate::…`, inline paths and grouped imports included.
+fn rooms_named(text: &str) -> BTreeSet<String> {
+    let word = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let mut out = BTreeSet::new();
+    for (at, _) in text.match_indices("crate::") {
+        let rest = &text[at + 7..];
+        match rest.strip_prefix('{') {
+            Some(group) => {
+                let end = group.find(';').unwrap_or(group.len());
+                let mut depth = 0;
+                let mut item = String::new();
+                for c in group[..end].chars() {
+                    match c {
+                        '{' => depth += 1,
+                        '}' => depth -= 1,
+                        ',' if depth == 0 => {
+                            out.insert(word(item.trim()));
+                            item.clear();
+                        }
+                        _ => {}
+                    }
+                    if depth == 0 && c != ',' {
+                        item.push(c);
+                    }
+                }
+                out.insert(word(item.trim()));
+            }
+            None => {
+                out.insert(word(rest));
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn rooms_use_earlier_rooms_only() {
+    let place = |room: &str| ROOMS.iter().position(|r| *r == room);
+    for path in files(&root().join("src"), "rs") {
+        let room = room_of(&path);
+        if ["lib", "main"].contains(&room.as_str()) {
+            continue;
+        }
+        let own = place(&room).unwrap_or_else(|| panic!("{room} is not in the list of rooms"));
+        for used in rooms_named(&fs::read_to_string(&path).unwrap()) {
+            let Some(other) = place(&used) else { continue };
+            assert!(other <= own, "{}: {room} uses {used}, which is later", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_room_test_sees_every_way_to_name_a_room() {
+    let named = rooms_named("use crate::{a::{b, c}, d};\nlet x = crate::e::f();\nuse crate::g;\nmacro!(crate::h::i)");
+    assert_eq!(named, ["a", "d", "e", "g", "h"].map(str::to_owned).into_iter().collect());
+}
+
+#[test]
+fn report_knows_the_record_alone() {
+    for path in files(&root().join("src/report"), "rs") {
+        for used in rooms_named(&fs::read_to_string(&path).unwrap()) {
+            let allowed = ["record", "arch", "report"].contains(&used.as_str());
+            assert!(allowed, "{}: uses {used}; a renderer is a pure function of the record", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_file_opens_with_its_duty_and_stays_readable() {
+    for folder in ["src", "tests", "benches"] {
+        for path in files(&root().join(folder), "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.starts_with("//! "), "{} does not open with a //! line on its duty", path.display());
+            let lines = text.lines().count();
+            assert!(lines <= 600, "{} has {lines} lines: find the seam", path.display());
+        }
+    }
+}
+
+#[test]
+fn special_words_stay_in_their_room() {
+    for path in files(&root().join("src"), "rs") {
+        let text = fs::read_to_string(&path).unwrap();
+        let room = room_of(&path);
+        for (word, home) in [("serde_yaml", "header"), ("miette", "cli"), ("indicatif", "cli"), ("println!", "cli"), ("rayon::Thread", "cli")] {
+            // A doc comment may name a crate.
+            let code: String = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+            assert!(room == home || !code.contains(word), "{} says {word}; that belongs to {home}", path.display());
+        }
+        assert!(!text.contains("unsafe {"), "{}: unsafe belongs to gpu/ and the NVRTC binding", path.display());
+    }
+}
+
+#[test]
+fn the_binary_carries_the_snippets_on_disk() {
+    let folder = root().join("ptx_snippets");
+    let on_disk: Vec<(String, String)> = files(&folder, "ptx")
+        .iter()
+        .map(|p| (p.strip_prefix(root()).unwrap().display().to_string(), fs::read_to_string(p).unwrap()))
+        .collect();
+    let embedded = sm121probe::snippet::embedded_files();
+    assert_eq!(on_disk.len(), embedded.len());
+    for ((path, text), (name, carried)) in on_disk.iter().zip(embedded) {
+        assert_eq!((path.as_str(), text.as_str()), (*name, *carried));
+    }
+}
+
+#[test]
+fn the_built_in_snippets_have_no_problems() {
+    let library = sm121probe::snippet::Library::embedded();
+    let problems: Vec<String> = library.problems.iter().map(ToString::to_string).collect();
+    assert!(problems.is_empty(), "{problems:#?}");
+    let unclaimed: Vec<&str> =
+        library.snippets.iter().filter(|s| s.header.claims.is_empty()).map(|s| s.stem.as_str()).collect();
+    assert!(unclaimed.is_empty(), "snippets without a claim: {unclaimed:?}");
+}
