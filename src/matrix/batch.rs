@@ -12,6 +12,7 @@ use super::assembler::{Answer, Limits, Run, assemble};
 use super::code;
 use super::diagnostics::{Diagnostic, Severity};
 use super::entries::{Entry, EntryFile, name};
+use super::kinds;
 use crate::arch::{PtxIsa, Target};
 use crate::record::Outcome;
 use crate::toolkit::Toolkit;
@@ -40,6 +41,7 @@ impl Site<'_> {
         let mut answers: Vec<Option<Answer>> = vec![None; entries.len()];
         // Groups of entry indices still to be assembled together.
         let mut groups: Vec<Vec<usize>> = vec![(0..entries.len()).collect()];
+        let mut assembler_works = false;
         while let Some(group) = groups.pop() {
             if group.is_empty() {
                 continue;
@@ -57,6 +59,12 @@ impl Site<'_> {
                 }
                 Run::Refused(diagnostics) => {
                     let offenders = attribute(&file, &diagnostics, |n| entries[group[n]].first_line);
+                    if offenders.is_empty() && kinds::is_of_the_file(&diagnostics[0].text) {
+                        for i in group {
+                            answers[i] = Some(Answer::refusal(&diagnostics[0]));
+                        }
+                        continue;
+                    }
                     if offenders.is_empty() {
                         self.divide(&group, &Answer::refusal(&diagnostics[0]), &mut answers, &mut groups);
                         continue;
@@ -67,10 +75,31 @@ impl Site<'_> {
                     }
                     groups.push(rest);
                 }
-                Run::Broke(answer) => self.divide(&group, &answer, &mut answers, &mut groups),
+                Run::Broke(answer) => {
+                    // An assembler that fails on anything is not asked about everything.
+                    if !assembler_works && let Some(answer) = self.broken()? {
+                        for i in group.into_iter().chain(groups.drain(..).flatten()) {
+                            answers[i] = Some(answer.clone());
+                        }
+                        continue;
+                    }
+                    assembler_works = true;
+                    self.divide(&group, &answer, &mut answers, &mut groups);
+                }
             }
         }
         Ok(answers.into_iter().map(|a| a.unwrap_or_else(never_asked)).collect())
+    }
+
+    /// How ptxas fails on an empty kernel; `None` when it does not fail.
+    fn broken(&self) -> io::Result<Option<Answer>> {
+        let empty = EntryFile::new(
+            self.isa,
+            self.target,
+            std::iter::once(Entry { before: ".visible .entry ", after: "()\n{\nret;\n}\n", first_line: None }),
+        );
+        let run = assemble(self.toolkit, self.arch, &empty.text, self.scratch, self.limits.of_batch(1))?;
+        Ok(if let Run::Broke(answer) = run { Some(answer) } else { None })
     }
 
     fn divide(&self, group: &[usize], answer: &Answer, answers: &mut [Option<Answer>], groups: &mut Vec<Vec<usize>>) {

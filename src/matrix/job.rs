@@ -17,7 +17,7 @@ use crate::event::{Event, Sink};
 use crate::record::{
     Matrix, MessageRow, Outcome, Pair, PairSet, Record, SCHEMA, SnippetRow, Spread, ToolkitRow, VariantRow,
 };
-use crate::snippet::{Code, Library, preamble};
+use crate::snippet::{Code, Library};
 use crate::store::Store;
 use crate::toolkit::{Disassembler, Toolkit};
 use crate::worker;
@@ -262,14 +262,6 @@ impl Context<'_> {
         if asked.missing.is_empty() {
             return Vec::new();
         }
-        if let Some(refusal) = self.refusal(asked.pair, toolkit) {
-            // A whole module has directives and lines of its own.
-            let answer = |n: &usize| match self.code(asked.pair.rows[*n]) {
-                Some(Code::Entry { .. }) => refusal.clone(),
-                _ => self.ask_alone(asked.pair.rows[*n], asked.pair, toolkit),
-            };
-            return asked.missing.iter().map(answer).collect();
-        }
         // Entries of one PTX version share files; everything else is asked alone.
         let mut groups: Vec<(PtxIsa, Vec<usize>)> = Vec::new();
         let mut alone = Vec::new();
@@ -314,17 +306,6 @@ impl Context<'_> {
         match self.code(row)? {
             Code::Entry { before, after, first_line } => Some(Entry { before, after, first_line: *first_line }),
             Code::Module { .. } => None,
-        }
-    }
-
-    /// What this ptxas says to an empty kernel, unless it accepts it: then no variant needs to be asked.
-    fn refusal(&self, pair: &PlannedPair, toolkit: &Toolkit) -> Option<Answer> {
-        let text = format!("{}.visible .entry v0()\n{{\nret;\n}}\n", preamble(toolkit.isa, pair.target));
-        match assemble(toolkit, pair.arch, &text, self.scratch, self.limits.of_batch(1)) {
-            Ok(Run::Made(_)) => None,
-            Ok(Run::Refused(diagnostics)) => diagnostics.first().map(Answer::refusal),
-            Ok(Run::Broke(answer)) => Some(answer),
-            Err(error) => Some(cannot_start(&error)),
         }
     }
 

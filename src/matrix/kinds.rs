@@ -52,7 +52,7 @@ const KINDS: &[Kind] = &[
     ),
     kind(
         "target_does_not_fit_arch",
-        r"cannot be compiled (for architecture|to future architecture)|^SM version specified by \.target is higher",
+        r"cannot be compiled (for architecture|to (future|different))|^SM version specified by \.target is higher",
         "PTX for an `a` target runs on that architecture alone, for an `f` target in its family from there on, and no PTX runs on an older architecture.",
         "Write the PTX for a target that may go to this `-arch`: plain sm_120 and sm_120f go to every SM12x, sm_120a only to sm_120a.",
     ),
@@ -76,7 +76,7 @@ const KINDS: &[Kind] = &[
     ),
     kind(
         "target_lacks_it",
-        r"not supported on \.target '|for arch 'sm_\d+[af]'|is not supported (on|for) (this )?(architecture|target)|not supported for target",
+        r"not supported on \.target '|for arch 'sm_\d+[af]'|requires \.target sm_\d+|is not supported (on|for) (this )?(architecture|target)|not supported for target",
         "This architecture, or family of architectures, does not have the feature.",
         "Use a form that this variant's row shows as accepted on the target.",
     ),
@@ -94,7 +94,7 @@ const KINDS: &[Kind] = &[
     ),
     kind(
         "modifier_missing",
-        r"modifiers? required|^Modifier '.*' requires? |requires '.*' (type|modifier)|^'.*' modifier required|requires? .* modifier|modifier must be specified",
+        r"modifiers? required|^Modifier '.*' requires? |requires '.*' (type|modifier)|^'.*' modifier required|requires? .* modifier|modifier must be specified|^Modifier '.*' required for|' syntax expected",
         "The form is incomplete: the instruction needs another modifier.",
         "Add the modifier that the message names.",
     ),
@@ -112,7 +112,7 @@ const KINDS: &[Kind] = &[
     ),
     kind(
         "shape_illegal",
-        r"^Illegal (matrix shape|[ab]layout|reduction operation|shape|vector size|operation|atomic|dimension)|^Incorrect (shape|vector)|[Ii]llegal vector",
+        r"^Illegal (matrix shape|[ab]layout|reduction operation|shape|vector size|operation|atomic|dimension)|^Incorrect (shape|vector|operations)|[Ii]llegal vector",
         "The shape, layout or operation is none that the instruction has.",
         "Use a shape, layout or operation from the manual's table for the instruction.",
     ),
@@ -124,13 +124,13 @@ const KINDS: &[Kind] = &[
     ),
     kind(
         "immediate_illegal",
-        r"^Argument \d+ of instruction .*(value|range|constant)|out of range|^Integer constant expression expected|must be a constant|immediate (value|operand)",
+        r"^Argument \d+ of instruction .*(value|range|constant)|out of range|^Integer constant expression expected|must be a constant|value must be|immediate (value|operand)",
         "An immediate operand has a value that the instruction does not have.",
         "Use a value from the range that the message gives.",
     ),
     kind(
         "operands_illegal",
-        r"^Arguments? mismatch|^Sink '|^Unexpected (number of )?(arguments|operands)|requires a non-zero|^Operand|number of (arguments|operands)|^Argument \d+ of instruction",
+        r"^Arguments? mismatch|^Sink '|vector size mismatch|^Unexpected (number of )?(arguments|operands)|requires a non-zero|^Operand|number of (arguments|operands)|^Argument \d+ of instruction",
         "The operands do not have the number or the form that the instruction wants.",
         "Compare the operand list with the manual's syntax for exactly these modifiers.",
     ),
@@ -214,6 +214,14 @@ pub(super) fn rows() -> Vec<KindRow> {
         .collect()
 }
 
+/// Kinds that speak of the file's directives and so of every variant in it.
+const OF_THE_FILE: [&str; 4] = ["unknown_arch", "unknown_target", "unsupported_isa", "target_does_not_fit_arch"];
+
+/// Whether an error with this text speaks of every variant in the file alike.
+pub(super) fn is_of_the_file(text: &str) -> bool {
+    classify(text).is_some_and(|i| OF_THE_FILE.contains(&KINDS[i].name))
+}
+
 /// The outcome that an error with this text is.
 pub(super) fn outcome_of(text: &str) -> Outcome {
     classify(text).map_or(Outcome::Rejected, |i| KINDS[i].outcome)
@@ -228,6 +236,7 @@ mod tests {
     fn every_pattern_compiles_and_every_row_speaks_in_sentences() {
         assert_eq!(PATTERNS.len(), KINDS.len());
         let names: BTreeSet<&str> = KINDS.iter().map(|k| k.name).collect();
+        assert!(OF_THE_FILE.iter().all(|name| names.contains(name)));
         assert_eq!(names.len(), KINDS.len());
         for k in KINDS {
             assert!(k.cause.ends_with('.') && k.remedy.ends_with('.'), "{}", k.name);

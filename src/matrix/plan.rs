@@ -1,6 +1,6 @@
 //! Which cells are asked: variants × (toolkit, target, arch).
 
-use crate::arch::Target;
+use crate::arch::{Suffix, Target};
 use crate::snippet::{Filter, Library};
 use crate::toolkit::Toolkit;
 
@@ -118,7 +118,8 @@ impl Plan {
     }
 }
 
-/// Whether PTX for `target` is also asked with `arch`: within a family, and from everywhere to SM12x.
+/// Whether PTX for `target` is also asked with `arch`: within a family, and from everywhere to sm_120a and sm_121a, the
+/// targets of the GPUs themselves.
 fn is_crossed(target: Target, arch: Target) -> bool {
-    target != arch && (target.same_family(arch) || arch.is_sm12x())
+    target != arch && (target.same_family(arch) || (arch.is_sm12x() && arch.suffix == Suffix::Arch))
 }

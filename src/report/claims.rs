@@ -36,7 +36,10 @@ pub(super) fn says(claim: &ClaimRow) -> String {
 /// What was measured: `refuted by 3 of 12 cells, first ...`.
 pub(super) fn measured(claim: &ClaimRow) -> String {
     match claim.standing {
-        Standing::Confirmed => format!("confirmed by all {} cells", claim.cells),
+        Standing::Confirmed if claim.whole => format!("confirmed by all {} cells", claim.cells),
+        Standing::Confirmed => {
+            format!("confirmed by all {} cells asked; not all variants were asked", claim.cells)
+        }
         Standing::Refuted => {
             format!(
                 "refuted by {} of {} cells; the first: {}",

@@ -48,17 +48,17 @@ pub(super) fn kinds(matrix: &Matrix, used: &BTreeSet<usize>) -> String {
     out
 }
 
-/// A message on one line, with `sm_*` for every target: the column already says which.
+/// A message on one line, with `'sm_*'` for every quoted target: the column already says which. `sm_90 or higher` stays.
 pub(super) fn words(text: &str) -> String {
     let text = clean(text);
-    let mut parts = text.split("sm_");
+    let mut parts = text.split("'sm_");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
-        let is_target = rest.len() < part.len();
-        let rest = if is_target { rest.strip_prefix(['a', 'f']).unwrap_or(rest) } else { part };
-        out.push_str(if is_target { "sm_*" } else { "sm_" });
-        out.push_str(rest);
+        let digits = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        let rest = digits.strip_prefix(['a', 'f']).unwrap_or(digits);
+        let is_target = digits.len() < part.len() && rest.starts_with('\'');
+        out.push_str(if is_target { "'sm_*" } else { "'sm_" });
+        out.push_str(if is_target { rest } else { part });
     }
     out
 }
@@ -74,6 +74,6 @@ mod tests {
         assert_eq!(notes.number(&message("no 'x' on .target 'sm_121'")), 1);
         assert_eq!(notes.number(&message("no 'y' on .target 'sm_121'")), 2);
         assert_eq!(notes.number(&message("no 'x' on .target 'sm_120f'")), 1);
-        assert_eq!(words("sm_100a sm_ sm_x sm_90"), "sm_* sm_ sm_x sm_*");
+        assert_eq!(words("'sm_100a' needs sm_90 or 'sm_x' 'sm_12'"), "'sm_*' needs sm_90 or 'sm_x' 'sm_*'");
     }
 }

@@ -17,7 +17,8 @@ use crate::worker::Ended;
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Which Python runs pip, and with what more.
+/// Which Python runs pip, and with what more. pip's own variables and files hold too: `PIP_INDEX_URL`, `PIP_PROXY`, or
+/// `PIP_NO_INDEX` with `PIP_FIND_LINKS` for a folder of wheels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipSource {
     /// The interpreter.
@@ -43,6 +44,14 @@ pub enum PipError {
     Python {
         /// The interpreter.
         python: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no room for the download.
+    #[error("cannot write {}: {source}; free some space, or set SM121PROBE_CACHE to a folder that can be written", path.display())]
+    Write {
+        /// The folder.
+        path: PathBuf,
         /// Why.
         source: io::Error,
     },
@@ -96,7 +105,9 @@ pub(super) fn download(
     let requirement = format!("{}=={}", pin.package, pin.version);
     let start = |error| PipError::Python { python: source.python.clone(), source: error };
     let (arrived, temporary) = (folder.join("wheel"), folder.join("tmp"));
-    fs::create_dir_all(&arrived).and_then(|()| fs::create_dir_all(&temporary)).map_err(start)?;
+    for path in [&arrived, &temporary] {
+        fs::create_dir_all(path).map_err(|source| PipError::Write { path: path.clone(), source })?;
+    }
 
     let mut command = Command::new(&source.python);
     command

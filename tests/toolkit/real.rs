@@ -16,15 +16,44 @@ fn found() -> Discovery {
     discover(None, &Places::from_environment(Some(store.root())))
 }
 
-fn kernel(isa: &str, target: &str) -> String {
+/// Whether a target has the instructions of a body.
+type Has = fn(&str) -> bool;
+
+/// Bodies and their targets.
+const BODIES: [(&str, Has); 4] = [
+    (
+        "setp.gt.f32 q, f0, f1; @q bra D; ex2.approx.f32 f1, f1; bar.sync 0; D:\n\
+         mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {f0,f1,f2,f3}, {r0,r1,r2,r3}, {r4,r5}, {f0,f1,f2,f3};\n\
+         fma.rn.f32 f2, f0, f1, f2;",
+        |_| true,
+    ),
+    (
+        "ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64 {r0,r1,r2,r3}, [s];\n\
+         ldmatrix.sync.aligned.m8n16.x2.shared.b8x16.b4x16_p64 {r4,r5}, [s];\n\
+         mma.sync.aligned.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e4m3.e2m1.f32.ue8m0 \
+         {f0,f1,f2,f3}, {r0,r1,r2,r3}, {r4,r5}, {f0,f1,f2,f3}, r6, {0, 0}, r7, {0, 0};",
+        |target| ["sm_120a", "sm_120f", "sm_121a", "sm_121f"].contains(&target),
+    ),
+    (
+        "wgmma.fence.sync.aligned;\n\
+         wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {f0,f1,f2,f3}, a, a, 1, 1, 1, 0, 0;\n\
+         wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;",
+        |target| target == "sm_90a",
+    ),
+    (
+        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [s], 32; ld.shared.u32 r0, [s];\n\
+         tcgen05.mma.cta_group::1.kind::f16 [r0], a, a, r1, q; tcgen05.dealloc.cta_group::1.sync.aligned.b32 r0, 32;",
+        |target| ["sm_100a", "sm_103a"].contains(&target),
+    ),
+];
+
+fn kernel(isa: &str, target: &str, body: &str) -> String {
     format!(
         ".version {isa}\n.target {target}\n.address_size 64\n\
          .visible .entry k(.param .u64 p, .param .f32 x) {{\n\
-         .reg .b64 a; .reg .f32 f<4>; .reg .pred q; .reg .b32 r<8>;\n\
-         ld.param.u64 a, [p]; ld.param.f32 f0, [x]; ld.global.f32 f1, [a];\n\
-         setp.gt.f32 q, f0, f1; @q bra D; ex2.approx.f32 f1, f1; bar.sync 0; D:\n\
-         mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{f0,f1,f2,f3}}, {{r0,r1,r2,r3}}, {{r4,r5}}, {{f0,f1,f2,f3}};\n\
-         fma.rn.f32 f2, f0, f1, f2; st.global.f32 [a], f2; st.global.f32 [a+4], f3; ret; }}\n"
+         .reg .b64 a; .reg .f32 f<4>; .reg .pred q; .reg .b32 r<8>; .shared .align 128 .b8 s[1024];\n\
+         ld.param.u64 a, [p]; ld.param.f32 f0, [x]; ld.global.f32 f1, [a];\n{body}\n\
+         st.global.f32 [a], f2; st.global.f32 [a+4], f3; ret; }}\n"
     )
 }
 
@@ -63,24 +92,28 @@ fn real_raw_opcodes_are_those_of_the_whole_file() {
     let disassembler = found.disassembler.as_ref().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let (ptx, cubin) = (dir.path().join("k.ptx"), dir.path().join("k.cubin"));
-    let mut compared = BTreeSet::new();
-    for toolkit in &found.toolkits {
-        for target in toolkit.targets.iter().filter(|target| disassembles(target)) {
-            fs::write(&ptx, kernel(&toolkit.isa.to_string(), target)).unwrap();
+    let (mut compared, mut named) = (BTreeSet::new(), BTreeSet::new());
+    for toolkit in found.select(&[]).unwrap() {
+        let targets = toolkit.targets.iter().filter(|target| disassembles(target));
+        for (target, (body, has)) in targets.flat_map(|target| BODIES.map(|body| (target, body))) {
+            if !has(target) {
+                continue;
+            }
+            fs::write(&ptx, kernel(&toolkit.isa.to_string(), target, body)).unwrap();
             let assembly = assemble(toolkit, target, &ptx, &cubin, LIMIT).unwrap();
             assert!(assembly.produced, "{} {target}: {}", toolkit.version, assembly.text);
             let number = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse().unwrap();
-            let raw = disassembler
-                .opcodes_of_raw(number, &code(&fs::read(&cubin).unwrap()), dir.path(), LIMIT)
-                .unwrap();
-            // The two names that depend on what a whole file knows: addresses become labels, nothing else.
+            let bytes = code(&fs::read(&cubin).unwrap());
+            let raw = disassembler.opcodes_of_raw(number, &bytes, dir.path(), LIMIT).unwrap();
             assert_eq!(raw, of_whole_file(&disassembler.path, &cubin), "{} {target}", toolkit.version);
             assert!(!raw.iter().any(|opcode| opcode == UNKNOWN_OPCODE));
+            named.extend(raw.into_iter().filter(|opcode| opcode.contains("MMA")));
             compared.insert(target.clone());
         }
     }
-    println!("{} toolkits, targets {compared:?}", found.toolkits.len());
+    println!("targets {compared:?}, opcodes {named:?}");
     assert!(compared.contains("sm_121a") && compared.contains("sm_80"));
+    assert!(named.contains("QMMA.SF.16832.F32.E4M3.E2M1.E8"));
 }
 
 /// mma m16n8k16 is there from sm_80; nvdisasm 13 reads from sm_75.

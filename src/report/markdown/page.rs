@@ -1,5 +1,6 @@
 //! The page: which sections stand in which order, the headline, the families, `-arch` tables and toolkits.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::super::markup::{code, head, plain, row};
@@ -120,16 +121,19 @@ impl Page<'_> {
                 mark(answer)
             ));
         }
+        let mut changes: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for crossing in std::iter::once(&base).chain(&crossings) {
             for (toolkit, target, archs, answer) in crossing.changes(view) {
-                let (id, version) = (code(&crossing.variant.id), view.toolkits[toolkit]);
-                rest.push(format!(
-                    "{version} differs: {id} with {target} for {} {}",
+                let what = format!(
+                    "{} otherwise: {target} for {} {}",
+                    view.toolkits[toolkit],
                     names(&archs),
                     mark(answer)
-                ));
+                );
+                changes.entry(what).or_default().push(code(&crossing.variant.id));
             }
         }
+        rest.extend(changes.into_iter().map(|(what, ids)| format!("{what} ({})", ids.join(", "))));
         if rest.is_empty() && view.toolkits.len() > 1 {
             rest.push("every older toolkit answers the same where it knows both".to_owned());
         }

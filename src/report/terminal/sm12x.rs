@@ -115,7 +115,7 @@ impl Page<'_> {
         let mut first = vec![head("variants that are")];
         first.extend(targets.iter().map(|t| head(&short(*t))));
         table.row(first.into_iter().chain([head("variants"), head("from toolkit")]));
-        for group in &groups {
+        for group in groups.iter().take(LISTED) {
             let mut row = vec![(group.title.clone(), Tone::Plain)];
             row.extend(group.answers.iter().map(|a| word(*a)));
             table.row(
@@ -132,7 +132,11 @@ impl Page<'_> {
             .map(|(t, list)| format!("{} from {}", names(&list), self.view.start_name(t)))
             .collect();
         out.push_str(&wrapped("  ", format!("Targets known: {}.", known.join("; ")).split(' ')));
-        for group in &groups {
+        if groups.len() > LISTED {
+            let more = format!("  and {} more combinations\n", groups.len() - LISTED);
+            out.push_str(&more);
+        }
+        for group in groups.iter().take(LISTED) {
             out.push_str(&self.later(group));
         }
         for (n, targets, last) in sm12x::withdrawn(self.view).into_iter().take(LISTED) {

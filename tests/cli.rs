@@ -1,0 +1,388 @@
+//! The command on bad input: a clear error naming file, line and remedy, or an outcome of the cell; never a lost rest.
+//!
+//! The assembler is a script that behaves as a word in the PTX tells it, so that no toolkit is needed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// Accepts everything, except as words in the text say. The last argument is the cubin.
+const FAKE_PTXAS: &str = r#"#!/bin/sh
+case "$1" in
+--version) echo "Cuda compilation tools, release 13.9, V13.9.1"; exit 0;;
+--help) printf '%s\n' "--gpu-name <gpu name>  (-arch)" "        Allowed values for this option:  'sm_120','sm_121a','sm_121f'" "        Default value:  'sm_120'."; exit 0;;
+esac
+for last; do :; done
+file="$2"; arch="$1"
+[ "$arch" = "-arch" ] && { arch="$2"; file="$3"; }
+echo run >> "$COUNT"
+if grep -q 'version 99' "$file"; then echo "ptxas $file, line 1; fatal   : Unsupported .version 99.9; current version is '9.9'" >&2; exit 255; fi
+grep -q HANG "$file" && sleep 600
+grep -q CRASH "$file" && kill -SEGV $$
+grep -q GARBAGE "$file" && { printf '\377\376 what is this\n' >&2; exit 3; }
+grep -q NOTHING "$file" && exit 0
+bad=$(grep -n BAD "$file" | cut -d: -f1)
+for n in $bad; do echo "ptxas $file, line $n; error   : Feature 'BAD' not supported on .target 'sm_121a'" >&2; done
+fatal=$(grep -n SYNTAX "$file" | head -1 | cut -d: -f1)
+[ -n "$fatal" ] && echo "ptxas $file, line $fatal; fatal   : Parsing error near 'SYNTAX': syntax error" >&2
+[ -n "$bad$fatal" ] && { echo "ptxas fatal   : Ptx assembly aborted due to errors" >&2; exit 255; }
+echo code > "$last"
+"#;
+
+struct Desk {
+    dir: TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self { dir: TempDir::new().unwrap() };
+        fs::create_dir(desk.path("snippets")).unwrap();
+        desk.script("ptxas", FAKE_PTXAS);
+        fs::write(desk.path("count"), "").unwrap();
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn snippet(&self, name: &str, text: &str) {
+        fs::write(self.path("snippets").join(format!("{name}.ptx")), text).unwrap();
+    }
+
+    /// A plain kernel whose body holds `word`.
+    fn kernel(&self, name: &str, word: &str) {
+        self.snippet(name, &format!(".version 9.5\n.target sm_121a\n.address_size 64\n.visible .entry k()\n{{\n{word}\nret;\n}}\n"));
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sm121probe"));
+        command
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.dir.path())
+            .env("SM121PROBE_CACHE", self.path("cache"))
+            .env("COUNT", self.path("count"))
+            .env("RUST_BACKTRACE", "0");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command().args(args).output().unwrap()
+    }
+
+    /// `matrix` on the desk's snippets with the fake assembler for sm_121a, as CSV.
+    fn matrix(&self, more: &[&str]) -> Output {
+        let (ptxas, snippets) = (self.path("ptxas"), self.path("snippets"));
+        let mut args = vec!["matrix", "--offline", "--format", "csv", "-t", "sm_121a", "--time-limit", "1"];
+        args.extend(["-k", ptxas.to_str().unwrap(), "--snippets", snippets.to_str().unwrap()]);
+        args.extend(more);
+        self.run(&args)
+    }
+
+    fn processes(&self) -> usize {
+        fs::read_to_string(self.path("count")).unwrap().lines().count()
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    // miette folds lines; errors are compared without its frame.
+    let text = String::from_utf8_lossy(&output.stderr).replace("│", " ");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// `id outcome` of every CSV row, and its message.
+fn outcomes(output: &Output) -> Vec<(String, String, String)> {
+    let mut reader = csv::Reader::from_reader(output.stdout.as_slice());
+    reader.records().map(|r| r.unwrap()).map(|r| (r[0].to_owned(), r[4].to_owned(), r[7].to_owned())).collect()
+}
+
+fn assert_fails(output: &Output, code: i32, words: &[&str]) {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    for word in words {
+        assert!(text.contains(word), "no `{word}` in: {text}");
+    }
+    assert!(!text.contains("panicked"), "{text}");
+}
+
+const HEADER: &str = "//@ about: A.\n//@ spec: B\n//@ grants: [c]\n";
+
+#[test]
+fn a_bad_file_is_named_with_its_line_and_the_rest_is_judged() {
+    let huge = "x".repeat(50 << 20);
+    let cases: Vec<(&str, Vec<u8>, Vec<&str>)> = vec![
+        ("unknown_axis", format!("{HEADER}add ${{zz}};\n").into(), vec!["unknown_axis.ptx:4", "unknown placeholder `${zz}`"]),
+        ("unused_axis", format!("{HEADER}//@ axes:\n//@   ty: [u32]\nret;\n").into(), vec!["unused_axis.ptx:5", "`ty` is not used", "${ty}"]),
+        ("yaml", "//@ about: [\n//@ spec: B\nret;\n".into(), vec!["yaml.ptx:"]),
+        ("unknown_key", format!("{HEADER}//@ colour: red\nret;\n").into(), vec!["unknown_key.ptx:4", "colour"]),
+        ("todo", "//@ about: TODO\n//@ spec: B\n//@ grants: [c]\nret;\n".into(), vec!["todo.ptx:1", "still to be written"]),
+        ("bad_target", format!("{HEADER}//@ claims:\n//@   - {{source: s, expect: accepted, targets: [sm_999z]}}\nret;\n").into(), vec!["bad_target.ptx:5", "sm_999z"]),
+        ("not_utf8", b"ret;\n\xff\xfe\n".to_vec(), vec!["not_utf8.ptx:2", "UTF-8"]),
+        ("huge", huge.into_bytes(), vec!["huge.ptx", "50 MB", "cut the kernel down"]),
+        ("isa_in_body", format!("{HEADER}.version 9.5\n.target sm_121a\n.entry k() {{ // ${{target}}\n}}\n").into(), vec!["isa_in_body.ptx:4", ".target only"]),
+        ("values", format!("{HEADER}//@ axes:\n//@   ty: [a.b]\n${{ty}}\n").into(), vec!["values.ptx:5", "`a.b`"]),
+        ("when", format!("{HEADER}//@ axes:\n//@   ty: [u32]\n//@ claims:\n//@   - {{source: s, expect: accepted, targets: [sm_121a], when: {{ty: s8}}}}\n${{ty}}\n").into(), vec!["when.ptx:6", "`s8`"]),
+    ];
+    for (name, text, words) in cases {
+        let desk = Desk::new();
+        desk.kernel("good", "");
+        fs::write(desk.path("snippets").join(format!("{name}.ptx")), text).unwrap();
+        let output = desk.matrix(&[]);
+        assert_fails(&output, 2, &words);
+        let rows = outcomes(&output);
+        assert!(rows.iter().any(|(id, outcome, _)| id == "good" && outcome == "accepted"), "{name}: {rows:?}");
+    }
+}
+
+#[test]
+fn two_files_with_one_id_lose_only_the_second() {
+    let desk = Desk::new();
+    for folder in ["a", "b"] {
+        fs::create_dir(desk.path("snippets").join(folder)).unwrap();
+        desk.snippet(&format!("{folder}/same"), &format!("{HEADER}ret;\n"));
+    }
+    let output = desk.matrix(&[]);
+    assert_fails(&output, 2, &["b/same.ptx", "a/same.ptx", "`same`", "rename"]);
+    assert_eq!(outcomes(&output).len(), 1);
+}
+
+#[test]
+fn nothing_to_ask_is_exit_code_4() {
+    let desk = Desk::new();
+    assert_fails(&desk.matrix(&[]), 4, &["no .ptx file", "new snippet"]);
+    desk.kernel("good", "");
+    assert_fails(&desk.matrix(&["--filter", "zz*"]), 4, &["no variant matches"]);
+}
+
+#[test]
+fn mistakes_in_the_call_are_exit_code_2() {
+    let desk = Desk::new();
+    desk.kernel("good", "");
+    assert_fails(&desk.matrix(&["-t", "sm_999z"]), 2, &["unknown target `sm_999z`", "sm_121a"]);
+    assert_fails(&desk.run(&["matrix", "--format", "html"]), 2, &["html"]);
+    assert_fails(&desk.run(&["matrix", "--time-limit", "0"]), 2, &["above 0"]);
+    assert_fails(&desk.run(&["report", "--from", "/nonexistent.json"]), 2, &["/nonexistent.json"]);
+    let folder = desk.path("nowhere");
+    assert_fails(&desk.run(&["matrix", "--snippets", folder.to_str().unwrap(), "--list"]), 2, &["nowhere", "folder"]);
+}
+
+#[test]
+fn a_toolkit_that_is_not_there_is_exit_code_120() {
+    let desk = Desk::new();
+    desk.kernel("good", "");
+    let snippets = desk.path("snippets");
+    let with = |args: &[&str]| {
+        let mut all = vec!["matrix", "--snippets", snippets.to_str().unwrap(), "--offline"];
+        all.extend(args);
+        desk.run(&all)
+    };
+    assert_fails(&with(&[]), 120, &["--offline", "toolkit install latest 12.9", "CUDA_HOME"]);
+    assert_fails(&with(&["-k", "99.1"]), 120, &["toolkit"]);
+    assert_fails(&with(&["-k", "/nonexistent/ptxas"]), 120, &["/nonexistent/ptxas"]);
+}
+
+#[test]
+fn a_ptxas_that_is_none_is_refused_with_the_reason() {
+    for (name, text) in [
+        ("not_one", "#!/bin/sh\necho hello\n"),
+        ("garbage", "#!/bin/sh\nhead -c 3000 /dev/urandom\nexit 3\n"),
+        ("killed", "#!/bin/sh\nkill -KILL $$\n"),
+        ("dies", "#!/bin/sh\nexit 1\n"),
+        ("no_program", "\x7fELF nonsense"),
+    ] {
+        let desk = Desk::new();
+        desk.kernel("good", "");
+        desk.script("ptxas", text);
+        assert_fails(&desk.matrix(&[]), 120, &["ptxas"]);
+        println!("{name}: {}", stderr(&desk.matrix(&[])));
+    }
+}
+
+#[test]
+fn crashes_hangs_and_garbage_are_outcomes_of_their_cells_alone() {
+    let desk = Desk::new();
+    for (name, word) in [
+        ("a_good", ""),
+        ("b_crash", "CRASH"),
+        ("c_good", ""),
+        ("d_hang", "HANG"),
+        ("e_garbage", "GARBAGE"),
+        ("f_bad", "BAD"),
+        ("g_syntax", "SYNTAX"),
+        ("h_bad", "BAD"),
+        ("i_nothing", "NOTHING"),
+        ("j_good", ""),
+    ] {
+        desk.kernel(name, word);
+    }
+    let want = |rows: &[(String, String, String)]| {
+        let of = |id: &str| rows.iter().find(|r| r.0 == id).map(|r| (r.1.clone(), r.2.clone())).unwrap();
+        for good in ["a_good", "c_good", "j_good"] {
+            assert_eq!(of(good).0, "accepted", "{rows:#?}");
+        }
+        assert_eq!((of("b_crash").0.as_str(), of("d_hang").0.as_str()), ("crashed", "timed_out"));
+        assert!(of("b_crash").1.contains("signal 11") && of("d_hang").1.contains("did not end within"));
+        assert_eq!((of("e_garbage").0.as_str(), of("i_nothing").0.as_str()), ("crashed", "crashed"));
+        assert!(of("e_garbage").1.contains("status 3") && of("i_nothing").1.contains("no cubin"));
+        for bad in ["f_bad", "h_bad"] {
+            assert_eq!(of(bad), ("rejected".into(), "line 6: Feature 'BAD' not supported on .target 'sm_121a'".into()));
+        }
+        assert_eq!(of("g_syntax"), ("rejected".into(), "line 6: Parsing error near 'SYNTAX': syntax error".into()));
+        assert_eq!(of("f_bad@as-written").0, "rejected");
+    };
+    let batched = desk.matrix(&[]);
+    assert_eq!(batched.status.code(), Some(0), "{}", stderr(&batched));
+    want(&outcomes(&batched));
+    let isolated = desk.matrix(&["--isolated"]);
+    want(&outcomes(&isolated));
+    assert_eq!(stdout(&batched), stdout(&isolated));
+}
+
+#[test]
+fn a_second_run_starts_no_process_and_a_new_file_asks_only_itself() {
+    let desk = Desk::new();
+    desk.kernel("a", "");
+    desk.kernel("b", "BAD");
+    let first = desk.matrix(&["--no-sass"]);
+    let after_first = desk.processes();
+    assert!(after_first > 0);
+    let second = desk.matrix(&["--no-sass", "--figures"]);
+    assert!(stderr(&second).contains("4 cells, 4 from the cache, 0 processes"), "{}", stderr(&second));
+    assert_eq!((stdout(&first), after_first), (stdout(&second), desk.processes()));
+    desk.kernel("c", "");
+    let third = desk.matrix(&["--no-sass", "--figures"]);
+    assert!(stderr(&third).contains("6 cells, 4 from the cache"), "{}", stderr(&third));
+}
+
+#[test]
+fn damaged_cache_entries_are_asked_again() {
+    let desk = Desk::new();
+    desk.kernel("a", "BAD");
+    let first = desk.matrix(&["--no-sass"]);
+    let entries = desk.path("cache").join("entries");
+    let mut damaged = 0;
+    for kind in fs::read_dir(entries).unwrap() {
+        for file in fs::read_dir(kind.unwrap().path()).unwrap() {
+            fs::write(file.unwrap().path(), "sm121probe-entry-1 nonsense\n{}").unwrap();
+            damaged += 1;
+        }
+    }
+    assert!(damaged >= 2);
+    let second = desk.matrix(&["--no-sass"]);
+    assert_eq!((stdout(&first), second.status.code()), (stdout(&second), Some(0)));
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_costs_the_cache_alone() {
+    let desk = Desk::new();
+    desk.kernel("a", "");
+    let good = desk.matrix(&["--no-sass"]);
+    let (ptxas, snippets) = (desk.path("ptxas"), desk.path("snippets"));
+    let with = |name: &str, value: &Path| {
+        let mut command = desk.command();
+        command.args(["matrix", "--offline", "--format", "csv", "-t", "sm_121a", "--no-sass"]);
+        command.args(["-k", ptxas.to_str().unwrap(), "--snippets", snippets.to_str().unwrap()]);
+        command.env("SM121PROBE_CACHE", desk.path("cache2")).env(name, value).output().unwrap()
+    };
+    // Root writes to read-only folders, so the failure is injected.
+    let broken = with("SM121PROBE_TEST_BROKEN_STORE", Path::new("1"));
+    assert_eq!(stdout(&broken), stdout(&good), "{}", stderr(&broken));
+    assert!(stderr(&broken).contains("SM121PROBE_CACHE"), "{}", stderr(&broken));
+    // A file where the folder should be.
+    let blocked = with("SM121PROBE_CACHE", &ptxas.join("below"));
+    assert_eq!(stdout(&blocked), stdout(&good), "{}", stderr(&blocked));
+    assert!(stderr(&blocked).contains("SM121PROBE_CACHE"), "{}", stderr(&blocked));
+}
+
+#[test]
+fn a_report_is_written_whole_or_not_at_all() {
+    let desk = Desk::new();
+    desk.kernel("a", "");
+    let file = desk.path("run.json");
+    let args = ["--no-sass", "--format", "json", "-o", file.to_str().unwrap()];
+    // The later --format wins over the desk's csv only if clap allows it; use a fresh call.
+    let (ptxas, snippets) = (desk.path("ptxas"), desk.path("snippets"));
+    let mut call = vec!["matrix", "--offline", "-t", "sm_121a", "-k", ptxas.to_str().unwrap(), "--snippets", snippets.to_str().unwrap()];
+    call.extend(args);
+    assert_eq!(desk.run(&call).status.code(), Some(0));
+    let md = desk.run(&["report", "--from", file.to_str().unwrap(), "--report", "md"]);
+    assert!(md.status.success() && stdout(&md).contains("sm_121a"), "{}", stderr(&md));
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("\"schema\": 1", "\"schema\": 7")).unwrap();
+    assert_fails(&desk.run(&["report", "--from", file.to_str().unwrap()]), 2, &["schema 7", "run.json"]);
+    fs::write(&file, &text[..text.len() / 2]).unwrap();
+    assert_fails(&desk.run(&["report", "--from", file.to_str().unwrap()]), 2, &["run.json:", "not a record"]);
+    call.truncate(call.len() - 1);
+    let nowhere = desk.path("no/such/folder/x.json");
+    call.push(nowhere.to_str().unwrap());
+    assert_fails(&desk.run(&call), 2, &["cannot be written"]);
+}
+
+#[test]
+fn explain_knows_near_ids() {
+    let desk = Desk::new();
+    desk.kernel("my_kernel", "BAD");
+    let (ptxas, snippets) = (desk.path("ptxas"), desk.path("snippets"));
+    let explain = |id: &str| {
+        desk.run(&["explain", id, "--offline", "-k", ptxas.to_str().unwrap(), "--snippets", snippets.to_str().unwrap()])
+    };
+    let good = explain("my_kernel");
+    assert!(good.status.success() && stdout(&good).contains("Feature 'BAD' not supported"), "{}", stderr(&good));
+    assert_fails(&explain("my_kernal"), 2, &["my_kernal", "my_kernel"]);
+}
+
+#[test]
+fn pip_that_is_missing_or_fails_is_said_with_the_remedy() {
+    let desk = Desk::new();
+    desk.script("python3", "#!/bin/sh\necho 'No module named pip' >&2\nexit 1\n");
+    let with = |python: &Path| desk.command().env("SM121PROBE_PYTHON", python).args(["toolkit", "install", "13.5"]).output().unwrap();
+    assert_fails(&with(&desk.path("python3")), 120, &["pip"]);
+    desk.script("python3", "#!/bin/sh\necho 'ERROR: Could not find a version that satisfies the requirement' >&2\nexit 1\n");
+    assert_fails(&with(&desk.path("python3")), 120, &["nvidia-cuda-nvcc", "13.5.37"]);
+    assert_fails(&with(Path::new("/nonexistent/python3")), 120, &["python3"]);
+    assert_fails(&desk.run(&["toolkit", "install", "99.9"]), 120, &["99.9", "13.5"]);
+    assert_fails(&desk.run(&["toolkit", "remove", "13.5"]), 2, &["13.5"]);
+}
+
+#[test]
+fn new_snippet_writes_a_stub_that_must_be_filled_in() {
+    let desk = Desk::new();
+    let folder = desk.path("snippets");
+    let new = |name: &str| desk.run(&["new", "snippet", name, "--snippets", folder.to_str().unwrap()]);
+    assert!(new("mma/mma.mine").status.success());
+    assert_fails(&new("mma/mma.mine"), 2, &["there already"]);
+    assert_fails(&new("../../etc/x"), 2, &["snippet name"]);
+    assert_fails(&desk.matrix(&[]), 4, &["mma.mine.ptx:1", "still to be written"]);
+    let file = folder.join("mma/mma.mine.ptx");
+    let filled = fs::read_to_string(&file).unwrap().replace("TODO ", "").replace("todo_", "");
+    fs::write(&file, filled).unwrap();
+    let rows = outcomes(&desk.matrix(&[]));
+    assert_eq!(rows.iter().map(|r| r.0.as_str()).collect::<Vec<_>>(), ["mma.mine.s32", "mma.mine.u32"]);
+}
+
+#[test]
+fn a_panic_is_exit_code_1() {
+    let desk = Desk::new();
+    let output = desk.command().env("SM121PROBE_TEST_PANIC", "1").args(["toolkit", "list"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let program = env!("CARGO_BIN_EXE_sm121probe");
+    let output = Command::new("sh").args(["-c", &format!("{program} matrix --list | head -1")]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+}
