@@ -15,9 +15,7 @@ case "$1" in
 --version) echo "Cuda compilation tools, release 13.9, V13.9.1"; exit 0;;
 --help) printf '%s\n' "--gpu-name <gpu name>  (-arch)" "        Allowed values for this option:  'sm_120','sm_121a','sm_121f'" "        Default value:  'sm_120'."; exit 0;;
 esac
-for last; do :; done
-file="$2"; arch="$1"
-[ "$arch" = "-arch" ] && { arch="$2"; file="$3"; }
+for last; do case "$last" in *.ptx) file="$last";; esac; done
 echo run >> "$COUNT"
 if grep -q 'version 99' "$file"; then echo "ptxas $file, line 1; fatal   : Unsupported .version 99.9; current version is '9.9'" >&2; exit 255; fi
 grep -q HANG "$file" && sleep 600
@@ -262,7 +260,7 @@ fn a_second_run_starts_no_process_and_a_new_file_asks_only_itself() {
     let second = desk.matrix(&["--no-sass", "--figures"]);
     assert!(stderr(&second).contains("4 cells, 4 from the cache, 0 processes"), "{}", stderr(&second));
     assert_eq!((stdout(&first), after_first), (stdout(&second), desk.processes()));
-    desk.kernel("c", "");
+    desk.kernel("c", "// another text");
     let third = desk.matrix(&["--no-sass", "--figures"]);
     assert!(stderr(&third).contains("6 cells, 4 from the cache"), "{}", stderr(&third));
 }
@@ -329,6 +327,27 @@ fn a_report_is_written_whole_or_not_at_all() {
     let nowhere = desk.path("no/such/folder/x.json");
     call.push(nowhere.to_str().unwrap());
     assert_fails(&desk.run(&call), 2, &["cannot be written"]);
+}
+
+#[test]
+fn a_device_is_written_to_and_not_replaced() {
+    let desk = Desk::new();
+    desk.kernel("a", "");
+    let link = desk.path("link.csv");
+    fs::write(desk.path("file.csv"), "old").unwrap();
+    std::os::unix::fs::symlink(desk.path("file.csv"), &link).unwrap();
+    let pipe = desk.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).unwrap()
+    });
+    assert!(desk.matrix(&["-o", pipe.to_str().unwrap()]).status.success());
+    assert!(reader.join().unwrap().starts_with("variant,toolkit,"));
+    assert!(!fs::metadata(&pipe).unwrap().is_file());
+    assert!(desk.matrix(&["-o", link.to_str().unwrap()]).status.success());
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(desk.path("file.csv")).unwrap().starts_with("variant,toolkit,"));
 }
 
 #[test]

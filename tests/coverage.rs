@@ -44,7 +44,7 @@ fn forms_of(text: &str, out: &mut BTreeSet<String>) {
             let mut form = format!("{opcode} ");
             let mut word = String::new();
             for c in compact.chars().chain([',']) {
-                if "[]{},".contains(c) {
+                if "[]{},|".contains(c) {
                     if !word.is_empty() {
                         form.push_str(if keep_special && word.starts_with('%') { &word } else { "x" });
                         word.clear();

@@ -477,5 +477,6 @@ fn a_full_matrix_stays_below_a_megabyte() {
     let md = report::markdown(&record);
     assert!(md.len() < 1_000_000, "{} bytes", md.len());
     let text = report::terminal(&record, &Styles::plain());
-    assert!(text.lines().count() < 120, "{text}");
+    // The worst case, in which all targets differ; a real record takes some 60 lines.
+    assert!(text.lines().count() < 200, "{text}");
 }

@@ -18,7 +18,7 @@ use crate::record::Outcome;
 use crate::toolkit::Toolkit;
 
 /// Entries in one file: few enough that a crash loses little, enough that starting ptxas costs nothing.
-pub(super) const CHUNK: usize = 192;
+pub(super) const CHUNK: usize = 320;
 
 /// Where a batch is assembled.
 pub(super) struct Site<'a> {

@@ -1,5 +1,9 @@
 //! Reads what ptxas prints: `ptxas x.ptx, line 12; error   : words`.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 /// How grave a diagnostic is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
@@ -25,22 +29,18 @@ pub(super) fn parse(output: &str) -> Vec<Diagnostic> {
     output.lines().filter_map(parse_line).collect()
 }
 
+/// `ptxas <file>, line <n>; error   : <words>` or `ptxas fatal   : <words>`. The file is ours and may hold anything.
+static FORM: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^(?:ptxas .*?, line (\d+); |ptxas )(error|fatal) *: ?(.*)$").ok());
+
 fn parse_line(line: &str) -> Option<Diagnostic> {
-    let (head, severity, text) = [("error", Severity::Error), ("fatal", Severity::Fatal)]
-        .into_iter()
-        .filter_map(|(word, severity)| {
-            let (head, rest) = line.split_once(word)?;
-            let text = rest.trim_start().strip_prefix(": ").or_else(|| rest.trim_start().strip_prefix(':'))?;
-            // The word stands behind "; " of the place, or behind the tool's name.
-            (head.ends_with("; ") || head.starts_with("ptxas")).then_some((head, severity, text.trim()))
-        })
-        .min_by_key(|(head, ..)| head.len())?;
+    let found = FORM.as_ref()?.captures(line)?;
+    let text = found[3].trim();
     if text.starts_with("Ptx assembly aborted due to errors") {
         return None;
     }
-    let place = head.trim_end().trim_end_matches(';');
-    let line = place.rsplit_once(", line ").and_then(|(_, n)| n.parse().ok());
-    Some(Diagnostic { severity, line, text: text.to_owned() })
+    let severity = if &found[2] == "fatal" { Severity::Fatal } else { Severity::Error };
+    Some(Diagnostic { severity, line: found.get(1).and_then(|n| n.as_str().parse().ok()), text: text.to_owned() })
 }
 
 #[cfg(test)]

@@ -144,6 +144,12 @@ impl Record {
 /// # Errors
 /// When the folder cannot be written; the old file then stands.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // A device or a pipe (`-o /dev/stdout`) is written to, never replaced; a link stays and its file is replaced.
+    if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        return fs::write(path, bytes);
+    }
+    let resolved = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let path = resolved.as_path();
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::history::History;
-use crate::arch::{Target, ToolkitVersion};
+use crate::arch::{Requirement, Target, ToolkitVersion};
 use crate::record::{
     Cell, ClaimRow, Expect, Matrix, MessageRow, Native, Outcome, Pair, Standing, VariantRow,
 };
-use crate::snippet::Requirement;
 
 /// What is known of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,7 +15,7 @@ mod scaffold;
 mod template;
 
 pub use axes::{Assignment, Condition, Value, Values};
-pub use claim::{Claim, Requirement};
+pub use claim::Claim;
 pub use embedded::files as embedded_files;
 pub use filter::{Filter, FilterError};
 pub use library::{Library, SnippetError};

@@ -98,6 +98,9 @@ impl Run<'_> {
             return Ok(Vec::new());
         }
         let (ended, stdout, stderr) = self.start(&slots.concat())?;
+        if ended == Ended::Exited(0) && stdout.trim().is_empty() {
+            return Err(self.failed(ended, "it printed nothing"));
+        }
         if ended == Ended::Exited(0) {
             // For some instructions it prints an empty line; ldmatrix .s8.s4 is one with 13.5.
             let mut opcodes = vec![UNKNOWN_OPCODE.to_owned(); slots.len()];

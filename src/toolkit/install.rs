@@ -195,8 +195,9 @@ fn leftovers(store: &Store, pin: &Pin) -> Vec<PathBuf> {
 /// Removes what killed installs of this tool left; the caller holds the lock, so none is running.
 fn clear(store: &Store, pin: &Pin) {
     for left in leftovers(store, pin) {
-        // An orphaned pip may still write there; what remains goes with the next install.
-        let _ = fs::remove_dir_all(left);
+        // Moved first: an orphaned pip may still write by the old name. What remains goes with the next install.
+        let Ok(away) = store.scratch() else { return };
+        let _ = fs::rename(left, away.path().join("killed"));
     }
 }
 

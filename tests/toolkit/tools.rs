@@ -44,7 +44,8 @@ fn an_assembly_tells_status_words_and_whether_there_is_code() {
     assert!(assemble(&hangs, "sm_121a", &ptx, &cubin, LIMIT).is_err());
 }
 
-/// An nvdisasm that knows an instruction by its first byte: `N` is NOP, `M` a predicated QMMA, all else it cannot read, `0` without saying where.
+/// An nvdisasm that knows an instruction by its first byte: `N` is NOP, `M` a predicated QMMA, all else it cannot read, `0` without saying where; for `E` it
+/// prints an empty line.
 fn disassembler(folder: &Path) -> Disassembler {
     let script = r#"#!/bin/sh
 [ "$1 $2" = "-b SM121a" ] || [ "$1 $2" = "-b SM89" ] || { echo "nvdisasm fatal : Value '$2' is not defined" >&2; exit 1; }
@@ -54,6 +55,7 @@ while [ $at -lt $size ]; do
     case $(tail -c +$((at + 1)) "$3" | head -c 1) in
     N) out="$out        /*$address*/                   NOP;\n";;
     M) out="$out.L_x_1:\n        /*$address*/              @!UP0 QMMA.SF.16832.F32.E4M3.E2M1.E8 R0, R4 ;\n";;
+    E) out="$out\n";;
     0) bad=1; echo "nvdisasm error   : Illegal instruction found" >&2;;
     *) bad=1; echo "nvdisasm error   : Unrecognized operation for functional unit 'uC' at address 0x0000$address" >&2
        echo "nvdisasm error   : Illegal instruction found" >&2;;
@@ -81,6 +83,8 @@ fn opcodes_stand_in_their_slots_and_unreadable_ones_are_marked() {
     };
     let qmma = "QMMA.SF.16832.F32.E4M3.E2M1.E8";
     assert_eq!(opcodes(121, "NMN").unwrap(), ["NOP", qmma, "NOP"]);
+    assert_eq!(opcodes(121, "ENEM").unwrap(), [UNKNOWN_OPCODE, "NOP", UNKNOWN_OPCODE, qmma]);
+    assert_eq!(opcodes(121, "E").unwrap(), [UNKNOWN_OPCODE]);
     assert_eq!(opcodes(89, "N").unwrap(), ["NOP"], "no suffix before sm_90");
     assert_eq!(
         opcodes(121, "?NM?N?").unwrap(),
@@ -106,7 +110,7 @@ fn a_broken_nvdisasm_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let tool = disassembler(dir.path());
     for (script, limit, word) in [
-        ("exit 0", LIMIT, "named 0 of 1"),
+        ("exit 0", LIMIT, "printed nothing"),
         ("kill -SEGV $$", LIMIT, "signal 11"),
         ("sleep 100", Duration::from_millis(200), "did not end"),
         ("echo 'nvdisasm error : odd' >&2; exit 1", LIMIT, "odd"),

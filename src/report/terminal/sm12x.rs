@@ -11,6 +11,9 @@ use super::tables::word;
 use crate::arch::{Suffix, Target};
 use crate::record::Native;
 
+/// Messages listed of each difference between the numbers, which are expected to be none.
+const SIBLINGS: usize = 3;
+
 impl Page<'_> {
     /// sm_121a against sm_121f, or whichever number has both.
     pub(super) fn main_contrast(&self) -> Option<Contrast> {
@@ -32,8 +35,8 @@ impl Page<'_> {
         };
         let mut out = self.heading(&format!("{title}: {verdict}"));
         if contrast.compared > 0 {
-            out.push_str(&self.differences(&contrast.only_left, contrast.left, contrast.right));
-            out.push_str(&self.differences(&contrast.only_right, contrast.right, contrast.left));
+            out.push_str(&self.differences(&contrast.only_left, contrast.left, contrast.right, LISTED));
+            out.push_str(&self.differences(&contrast.only_right, contrast.right, contrast.left, LISTED));
         }
         if contrast.open > 0 {
             out.push_str(&format!("  not known on both: {}\n", counted(contrast.open, "variant")));
@@ -51,7 +54,7 @@ impl Page<'_> {
         out
     }
 
-    fn differences(&self, list: &[Difference], accepts: Target, refuses: Target) -> String {
+    fn differences(&self, list: &[Difference], accepts: Target, refuses: Target, limit: usize) -> String {
         let view = self.view;
         let mut out = match list.len() {
             0 => return format!("  only {accepts} accepts: none\n"),
@@ -75,8 +78,8 @@ impl Page<'_> {
                 None => by_words.push((words, vec![name])),
             }
         }
-        let more = by_words.len().saturating_sub(LISTED);
-        for (words, names) in by_words.into_iter().take(LISTED) {
+        let more = by_words.len().saturating_sub(limit);
+        for (words, names) in by_words.into_iter().take(limit) {
             out.push_str(&wrapped("    ", words.split(' ')));
             let names = names.join(" ");
             out.push_str(&wrapped("      ", names.trim_end_matches(';').split(' ')));
@@ -93,8 +96,8 @@ impl Page<'_> {
             if compared > 0 && only_left.is_empty() && only_right.is_empty() {
                 alike.push(format!("{left} as {right}"));
             } else if compared > 0 {
-                out.push_str(&self.differences(&only_left, left, right));
-                out.push_str(&self.differences(&only_right, right, left));
+                out.push_str(&self.differences(&only_left, left, right, SIBLINGS));
+                out.push_str(&self.differences(&only_right, right, left, SIBLINGS));
             }
         }
         if !alike.is_empty() {

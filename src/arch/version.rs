@@ -1,0 +1,100 @@
+//! Versions of the PTX ISA and of toolkits.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A PTX ISA version, as in `.version 9.5`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PtxIsa {
+    /// 9 of 9.5.
+    pub major: u16,
+    /// 5 of 9.5.
+    pub minor: u16,
+}
+
+/// A toolkit version, named by its ptxas: 13.5.37.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToolkitVersion {
+    /// 13 of 13.5.37.
+    pub major: u16,
+    /// 5 of 13.5.37.
+    pub minor: u16,
+    /// 37 of 13.5.37.
+    pub patch: u16,
+}
+
+/// A text that is no version number of the wanted form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {wanted}")]
+pub struct BadVersion {
+    text: String,
+    wanted: &'static str,
+}
+
+fn numbers<const N: usize>(text: &str, wanted: &'static str) -> Result<[u16; N], BadVersion> {
+    let bad = || BadVersion { text: text.to_owned(), wanted };
+    let mut out = [0; N];
+    let mut parts = text.split('.');
+    for slot in &mut out {
+        *slot = parts.next().and_then(|p| p.parse().ok()).ok_or_else(bad)?;
+    }
+    if parts.next().is_some() { Err(bad()) } else { Ok(out) }
+}
+
+impl FromStr for PtxIsa {
+    type Err = BadVersion;
+
+    fn from_str(text: &str) -> Result<Self, BadVersion> {
+        let [major, minor] = numbers(text, "a PTX ISA version such as 9.5")?;
+        Ok(Self { major, minor })
+    }
+}
+
+impl fmt::Display for PtxIsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}.{}", self.major, self.minor))
+    }
+}
+
+impl ToolkitVersion {
+    /// `13.5` of 13.5.37: how people name a toolkit.
+    #[must_use]
+    pub fn short(self) -> String {
+        format!("{}.{}", self.major, self.minor)
+    }
+
+    /// Whether `name` (`13`, `13.5` or `13.5.37`) names this version.
+    #[must_use]
+    pub fn is_named(self, name: &str) -> bool {
+        let full = self.to_string();
+        full == name || full.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+    }
+}
+
+impl FromStr for ToolkitVersion {
+    type Err = BadVersion;
+
+    fn from_str(text: &str) -> Result<Self, BadVersion> {
+        let [major, minor, patch] = numbers(text, "a toolkit version such as 13.5.37")?;
+        Ok(Self { major, minor, patch })
+    }
+}
+
+impl fmt::Display for ToolkitVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}.{}.{}", self.major, self.minor, self.patch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_named_by_prefix_parts() {
+        let v: ToolkitVersion = "13.5.37".parse().unwrap();
+        assert!(v.is_named("13.5.37") && v.is_named("13.5") && v.is_named("13"));
+        assert!(!v.is_named("13.50") && !v.is_named("3.5") && !v.is_named("13.5.3") && !v.is_named(""));
+        assert!("13.5".parse::<ToolkitVersion>().is_err() && "13.5.37.1".parse::<ToolkitVersion>().is_err());
+    }
+}
