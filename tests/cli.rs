@@ -2,6 +2,8 @@
 //!
 //! The assembler is a script that behaves as a word in the PTX tells it, so that no toolkit is needed.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -58,7 +60,12 @@ impl Desk {
 
     /// A plain kernel whose body holds `word`.
     fn kernel(&self, name: &str, word: &str) {
-        self.snippet(name, &format!(".version 9.5\n.target sm_121a\n.address_size 64\n.visible .entry k()\n{{\n{word}\nret;\n}}\n"));
+        self.snippet(
+            name,
+            &format!(
+                ".version 9.5\n.target sm_121a\n.address_size 64\n.visible .entry k()\n{{\n{word}\nret;\n}}\n"
+            ),
+        );
     }
 
     fn command(&self) -> Command {
@@ -104,7 +111,11 @@ fn stderr(output: &Output) -> String {
 /// `id outcome` of every CSV row, and its message.
 fn outcomes(output: &Output) -> Vec<(String, String, String)> {
     let mut reader = csv::Reader::from_reader(output.stdout.as_slice());
-    reader.records().map(|r| r.unwrap()).map(|r| (r[0].to_owned(), r[4].to_owned(), r[7].to_owned())).collect()
+    reader
+        .records()
+        .map(|r| r.unwrap())
+        .map(|r| (r[0].to_owned(), r[4].to_owned(), r[7].to_owned()))
+        .collect()
 }
 
 fn assert_fails(output: &Output, code: i32, words: &[&str]) {
@@ -141,7 +152,10 @@ fn a_bad_file_is_named_with_its_line_and_the_rest_is_judged() {
         let output = desk.matrix(&[]);
         assert_fails(&output, 2, &words);
         let rows = outcomes(&output);
-        assert!(rows.iter().any(|(id, outcome, _)| id == "good" && outcome == "accepted"), "{name}: {rows:?}");
+        assert!(
+            rows.iter().any(|(id, outcome, _)| id == "good" && outcome == "accepted"),
+            "{name}: {rows:?}"
+        );
     }
 }
 
@@ -174,7 +188,11 @@ fn mistakes_in_the_call_are_exit_code_2() {
     assert_fails(&desk.run(&["matrix", "--time-limit", "0"]), 2, &["above 0"]);
     assert_fails(&desk.run(&["report", "--from", "/nonexistent.json"]), 2, &["/nonexistent.json"]);
     let folder = desk.path("nowhere");
-    assert_fails(&desk.run(&["matrix", "--snippets", folder.to_str().unwrap(), "--list"]), 2, &["nowhere", "folder"]);
+    assert_fails(
+        &desk.run(&["matrix", "--snippets", folder.to_str().unwrap(), "--list"]),
+        2,
+        &["nowhere", "folder"],
+    );
 }
 
 #[test]
@@ -236,9 +254,15 @@ fn crashes_hangs_and_garbage_are_outcomes_of_their_cells_alone() {
         assert_eq!((of("e_garbage").0.as_str(), of("i_nothing").0.as_str()), ("crashed", "crashed"));
         assert!(of("e_garbage").1.contains("status 3") && of("i_nothing").1.contains("no cubin"));
         for bad in ["f_bad", "h_bad"] {
-            assert_eq!(of(bad), ("rejected".into(), "line 6: Feature 'BAD' not supported on .target 'sm_121a'".into()));
+            assert_eq!(
+                of(bad),
+                ("rejected".into(), "line 6: Feature 'BAD' not supported on .target 'sm_121a'".into())
+            );
         }
-        assert_eq!(of("g_syntax"), ("rejected".into(), "line 6: Parsing error near 'SYNTAX': syntax error".into()));
+        assert_eq!(
+            of("g_syntax"),
+            ("rejected".into(), "line 6: Parsing error near 'SYNTAX': syntax error".into())
+        );
         assert_eq!(of("f_bad@as-written").0, "rejected");
     };
     let batched = desk.matrix(&[]);
@@ -313,7 +337,16 @@ fn a_report_is_written_whole_or_not_at_all() {
     let args = ["--no-sass", "--format", "json", "-o", file.to_str().unwrap()];
     // The later --format wins over the desk's csv only if clap allows it; use a fresh call.
     let (ptxas, snippets) = (desk.path("ptxas"), desk.path("snippets"));
-    let mut call = vec!["matrix", "--offline", "-t", "sm_121a", "-k", ptxas.to_str().unwrap(), "--snippets", snippets.to_str().unwrap()];
+    let mut call = vec![
+        "matrix",
+        "--offline",
+        "-t",
+        "sm_121a",
+        "-k",
+        ptxas.to_str().unwrap(),
+        "--snippets",
+        snippets.to_str().unwrap(),
+    ];
     call.extend(args);
     assert_eq!(desk.run(&call).status.code(), Some(0));
     let md = desk.run(&["report", "--from", file.to_str().unwrap(), "--report", "md"]);
@@ -356,10 +389,22 @@ fn explain_knows_near_ids() {
     desk.kernel("my_kernel", "BAD");
     let (ptxas, snippets) = (desk.path("ptxas"), desk.path("snippets"));
     let explain = |id: &str| {
-        desk.run(&["explain", id, "--offline", "-k", ptxas.to_str().unwrap(), "--snippets", snippets.to_str().unwrap()])
+        desk.run(&[
+            "explain",
+            id,
+            "--offline",
+            "-k",
+            ptxas.to_str().unwrap(),
+            "--snippets",
+            snippets.to_str().unwrap(),
+        ])
     };
     let good = explain("my_kernel");
-    assert!(good.status.success() && stdout(&good).contains("Feature 'BAD' not supported"), "{}", stderr(&good));
+    assert!(
+        good.status.success() && stdout(&good).contains("Feature 'BAD' not supported"),
+        "{}",
+        stderr(&good)
+    );
     assert_fails(&explain("my_kernal"), 2, &["my_kernal", "my_kernel"]);
 }
 
@@ -367,9 +412,14 @@ fn explain_knows_near_ids() {
 fn pip_that_is_missing_or_fails_is_said_with_the_remedy() {
     let desk = Desk::new();
     desk.script("python3", "#!/bin/sh\necho 'No module named pip' >&2\nexit 1\n");
-    let with = |python: &Path| desk.command().env("SM121PROBE_PYTHON", python).args(["toolkit", "install", "13.5"]).output().unwrap();
+    let with = |python: &Path| {
+        desk.command().env("SM121PROBE_PYTHON", python).args(["toolkit", "install", "13.5"]).output().unwrap()
+    };
     assert_fails(&with(&desk.path("python3")), 120, &["pip"]);
-    desk.script("python3", "#!/bin/sh\necho 'ERROR: Could not find a version that satisfies the requirement' >&2\nexit 1\n");
+    desk.script(
+        "python3",
+        "#!/bin/sh\necho 'ERROR: Could not find a version that satisfies the requirement' >&2\nexit 1\n",
+    );
     assert_fails(&with(&desk.path("python3")), 120, &["nvidia-cuda-nvcc", "13.5.37"]);
     assert_fails(&with(Path::new("/nonexistent/python3")), 120, &["python3"]);
     assert_fails(&desk.run(&["toolkit", "install", "99.9"]), 120, &["99.9", "13.5"]);
@@ -402,6 +452,7 @@ fn a_panic_is_exit_code_1() {
 #[test]
 fn a_reader_that_leaves_is_no_error() {
     let program = env!("CARGO_BIN_EXE_sm121probe");
-    let output = Command::new("sh").args(["-c", &format!("{program} matrix --list | head -1")]).output().unwrap();
+    let output =
+        Command::new("sh").args(["-c", &format!("{program} matrix --list | head -1")]).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
 }

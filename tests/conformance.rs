@@ -29,7 +29,8 @@ fn main() -> ExitCode {
     // One job budget: a trial of a cold toolkit assembles on all cores already.
     arguments.test_threads.get_or_insert(2);
     let store = Store::open(None).ok();
-    let discovery = toolkit::discover(store.as_ref(), &Places::from_environment(store.as_ref().map(Store::root)));
+    let discovery =
+        toolkit::discover(store.as_ref(), &Places::from_environment(store.as_ref().map(Store::root)));
     let shared = Arc::new(Shared {
         library: Library::embedded(),
         baseline: baseline(),
@@ -63,16 +64,20 @@ fn missing(shared: &Arc<Shared>) -> Vec<Trial> {
     let mut trials = Vec::new();
     for name in &required {
         if !here(name) {
-            let message = format!("SM121PROBE_REQUIRE asks for toolkit {name}; `sm121probe toolkit install {name}` fetches it");
+            let message = format!(
+                "SM121PROBE_REQUIRE asks for toolkit {name}; `sm121probe toolkit install {name}` fetches it"
+            );
             trials.push(Trial::test(format!("required.toolkit/{name}"), move || Err(Failed::from(message))));
         }
     }
     if shared.discovery.toolkits.is_empty() {
-        let reason = "no ptxas on this machine; `cargo run --release -- toolkit install latest 12.9` fetches two";
+        let reason =
+            "no ptxas on this machine; `cargo run --release -- toolkit install latest 12.9` fetches two";
         for snippet in &shared.library.snippets {
             for name in EXPECTED {
                 let name = format!("matrix.{}/{}/{name}", snippet.family, snippet.stem);
-                let trial = Trial::ignorable_test(name, move || Ok(libtest_mimic::Completion::ignored_with(reason)));
+                let trial =
+                    Trial::ignorable_test(name, move || Ok(libtest_mimic::Completion::ignored_with(reason)));
                 // Known while listing, so that a runner that judges by exit status shows it as skipped too.
                 trials.push(trial.with_kind(reason).with_ignored_flag(true));
             }
@@ -95,7 +100,9 @@ impl Shared {
         let record = self.record(version)?;
         let matrix = &record.matrix;
         let mut wrong = Vec::new();
-        for claim in matrix.claims.iter().filter(|c| c.is_finding() && self.library.snippets[c.snippet].stem == stem) {
+        for claim in
+            matrix.claims.iter().filter(|c| c.is_finding() && self.library.snippets[c.snippet].stem == stem)
+        {
             wrong.push(format!(
                 "claim stands {}, recorded {}: {} ({} of {} cells disagree; {})",
                 claim.standing.word(),
@@ -108,17 +115,19 @@ impl Shared {
         }
         let baseline = self.baseline.as_ref().map_err(|e| Failed::from(e.clone()))?;
         let known = baseline.matrix.toolkits.iter().any(|t| t.version == version);
+        let places: Vec<Option<usize>> =
+            matrix.pairs.iter().map(|p| baseline.matrix.pair(p.toolkit, p.target, p.arch)).collect();
         for row in matrix.variants.iter().filter(|v| self.library.snippets[v.snippet].stem == stem) {
             let old = baseline.matrix.variants.iter().find(|v| v.id == row.id);
             for (p, pair) in matrix.pairs.iter().enumerate().filter(|_| known) {
                 let now = matrix.cell(row, p);
-                let then = old.and_then(|v| {
-                    let at = baseline.matrix.pair(pair.toolkit, pair.target, pair.arch)?;
-                    baseline.matrix.cell(v, at)
-                });
+                let then = old.and_then(|v| baseline.matrix.cell(v, places[p]?));
                 if words(now, matrix.disassembler.is_some()) != words(then, matrix.disassembler.is_some()) {
                     let (now, then) = (words(now, true), words(then, true));
-                    wrong.push(format!("{} {} {}: {now}; the committed matrix says {then}", row.id, pair.target, pair.arch));
+                    wrong.push(format!(
+                        "{} {} {}: {now}; the committed matrix says {then}",
+                        row.id, pair.target, pair.arch
+                    ));
                 }
             }
         }
@@ -127,7 +136,9 @@ impl Shared {
         }
         let total = wrong.len();
         wrong.truncate(LINES);
-        wrong.push(format!("{total} findings; if ptxas is right, `.ci/reports` makes the committed matrix anew"));
+        wrong.push(format!(
+            "{total} findings; if ptxas is right, `.ci/reports` makes the committed matrix anew"
+        ));
         Err(Failed::from(wrong.join("\n")))
     }
 

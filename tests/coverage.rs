@@ -2,6 +2,8 @@
 //!
 //! A form is an opcode with all its qualifiers in their order, and its operands with every name replaced by `x`.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -16,7 +18,10 @@ fn root() -> &'static Path {
 fn forms(name: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(root().join("tests/coverage").join(name)).unwrap();
     let lines = text.lines().filter(|l| !l.starts_with('#'));
-    lines.map(|l| l.split_once(' ').unwrap()).map(|(group, form)| (unbraced(form), group.to_owned())).collect()
+    lines
+        .map(|l| l.split_once(' ').unwrap())
+        .map(|(group, form)| (unbraced(form), group.to_owned()))
+        .collect()
 }
 
 /// A vector of one element is the element.
@@ -26,7 +31,8 @@ fn unbraced(form: &str) -> String {
 
 /// The forms in one variant's text. A special register is a name of its own and a plain operand too.
 fn forms_of(text: &str, out: &mut BTreeSet<String>) {
-    let without_comments: String = text.lines().map(|l| l.split("//").next().unwrap_or("")).collect::<Vec<_>>().join(" ");
+    let without_comments: String =
+        text.lines().map(|l| l.split("//").next().unwrap_or("")).collect::<Vec<_>>().join(" ");
     // Only statements end with `;`; braces that open or close blocks stand at their ends.
     for statement in without_comments.split(';') {
         let mut statement = statement.trim();
@@ -66,7 +72,9 @@ fn rendered() -> BTreeSet<String> {
     for v in &library.variants {
         match &v.code {
             // The text from behind the entry's name; parameters end at the first brace.
-            Code::Entry { after, .. } => forms_of(after.split_once('{').map_or("", |(_, body)| body), &mut out),
+            Code::Entry { after, .. } => {
+                forms_of(after.split_once('{').map_or("", |(_, body)| body), &mut out)
+            }
             Code::Module { text, .. } => forms_of(text, &mut out),
         }
     }

@@ -50,7 +50,9 @@ pub(super) enum CliError {
     #[diagnostic(help("this is a defect of sm121probe: please report it with the cells above"))]
     VerdictsDiffer(usize),
     #[error("{0} claims stand otherwise than recorded")]
-    #[diagnostic(help("the report names them; a claim that is known to be wrong says `stands: refuted` in its snippet"))]
+    #[diagnostic(help(
+        "the report names them; a claim that is known to be wrong says `stands: refuted` in its snippet"
+    ))]
     Claims(usize),
     #[error("the result cannot be written: {0}")]
     Output(std::io::Error),

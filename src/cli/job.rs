@@ -71,7 +71,10 @@ impl Job {
         let pins = Pins::built_in()?;
         let names = FIRST_TOOLKITS.map(str::to_owned);
         let what: Vec<String> = pins.resolve(&names)?.iter().map(|pin| pin.what()).collect();
-        let text = format!("No toolkit on this machine. Fetching {} through pip, pinned by SHA-256.", what.join(", "));
+        let text = format!(
+            "No toolkit on this machine. Fetching {} through pip, pinned by SHA-256.",
+            what.join(", ")
+        );
         self.sink.emit(Event::Notice { text });
         toolkit::install(store, &pins, &names, &InstallOptions::for_host()?, &self.sink)?;
         self.discover(args);

@@ -15,7 +15,9 @@ pub(super) fn may_colour(stream: &impl IsTerminal) -> bool {
 /// Renders a record in a form.
 pub(super) fn render(record: &Record, form: ReportForm, to_file: bool) -> Result<String, CliError> {
     Ok(match form {
-        ReportForm::Text if !to_file && may_colour(&io::stdout()) => report::terminal(record, &Styles::colored()),
+        ReportForm::Text if !to_file && may_colour(&io::stdout()) => {
+            report::terminal(record, &Styles::colored())
+        }
         ReportForm::Text => report::terminal(record, &Styles::plain()),
         ReportForm::Md => report::markdown(record),
         ReportForm::Json => record.to_json()?,

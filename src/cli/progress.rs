@@ -70,7 +70,9 @@ impl Sink for Progress {
                 }
             }),
             Event::FetchFinished { .. } | Event::MatrixFinished => self.end(),
-            Event::MatrixStarted { pairs, cells } => self.start(pairs as u64, CELLS, format!("{cells} cells")),
+            Event::MatrixStarted { pairs, cells } => {
+                self.start(pairs as u64, CELLS, format!("{cells} cells"))
+            }
             Event::PairFinished { pair } => self.with(|slot| {
                 if let Some(bar) = slot {
                     bar.set_message(pair);

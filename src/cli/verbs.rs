@@ -97,7 +97,11 @@ fn verify(job: &mut Job, args: &MatrixArgs) -> Result<(), CliError> {
         result.ratio()
     );
     output::write(&text, &args.output)?;
-    if result.differences.is_empty() { Ok(()) } else { Err(CliError::VerdictsDiffer(result.differences.len())) }
+    if result.differences.is_empty() {
+        Ok(())
+    } else {
+        Err(CliError::VerdictsDiffer(result.differences.len()))
+    }
 }
 
 /// `explain`.
@@ -159,7 +163,8 @@ pub(super) fn toolkit(verb: &ToolkitVerb) -> Result<(), CliError> {
         }
         ToolkitVerb::Remove { names } => {
             let removed = toolkit::remove(&Store::open(None)?, names)?;
-            let lines: Vec<String> = removed.iter().map(|(tool, v)| format!("removed {tool} {v}\n")).collect();
+            let lines: Vec<String> =
+                removed.iter().map(|(tool, v)| format!("removed {tool} {v}\n")).collect();
             output::print(&lines.concat())
         }
     }
@@ -174,7 +179,8 @@ fn list_toolkits() -> Result<(), CliError> {
         let known: Vec<String> = t.targets.iter().filter(|n| n.parse::<Target>().is_ok()).cloned().collect();
         let _ = writeln!(text, "{}  PTX ISA {}  knows {}", t.version, t.isa, known.join(" "));
         for found in &t.origins {
-            let _ = writeln!(text, "    {} ({}). {}", found.path.display(), found.origin, found.origin.used_by());
+            let _ =
+                writeln!(text, "    {} ({}). {}", found.path.display(), found.origin, found.origin.used_by());
         }
     }
     if let Some(d) = &discovery.disassembler {
@@ -184,7 +190,10 @@ fn list_toolkits() -> Result<(), CliError> {
         let _ = writeln!(text, "not usable: {} ({}): {}", row.path.display(), row.origin, row.reason);
     }
     if let Some(store) = &store {
-        for i in toolkit::installed(store).iter().filter(|i| !matches!(i.tool, toolkit::Tool::Ptxas | toolkit::Tool::Nvdisasm)) {
+        for i in toolkit::installed(store)
+            .iter()
+            .filter(|i| !matches!(i.tool, toolkit::Tool::Ptxas | toolkit::Tool::Nvdisasm))
+        {
             let _ = writeln!(text, "{} {}\n    {}", i.tool, i.version, i.folder.display());
         }
     }

@@ -61,7 +61,13 @@ pub(super) enum Run {
 ///
 /// # Errors
 /// When ptxas cannot be started or the scratch folder not be written.
-pub(super) fn assemble(toolkit: &Toolkit, arch: Target, text: &str, scratch: &Path, limit: Duration) -> io::Result<Run> {
+pub(super) fn assemble(
+    toolkit: &Toolkit,
+    arch: Target,
+    text: &str,
+    scratch: &Path,
+    limit: Duration,
+) -> io::Result<Run> {
     // Several threads share the folder.
     let folder = tempfile::tempdir_in(scratch)?;
     let ptx = folder.path().join("x.ptx");
@@ -75,7 +81,9 @@ pub(super) fn assemble(toolkit: &Toolkit, arch: Target, text: &str, scratch: &Pa
         Run::Broke(Answer::new(outcome, message))
     };
     Ok(match assembly.ended {
-        Ended::TimedOut => broke(Outcome::TimedOut, format!("ptxas did not end within {} s", limit.as_secs_f64())),
+        Ended::TimedOut => {
+            broke(Outcome::TimedOut, format!("ptxas did not end within {} s", limit.as_secs_f64()))
+        }
         Ended::Signalled(signal) => broke(Outcome::Crashed, format!("ptxas was ended by signal {signal}")),
         Ended::Exited(0) if assembly.produced => Run::Made(fs::read(&cubin)?),
         Ended::Exited(status) => {

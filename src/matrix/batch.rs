@@ -51,10 +51,12 @@ impl Site<'_> {
             match assemble(self.toolkit, self.arch, &file.text, self.scratch, limit)? {
                 Run::Made(cubin) => {
                     let names: Vec<String> = (0..group.len()).map(name).collect();
-                    let mut codes = if self.want_code { code::of_entries(&cubin, &names) } else { BTreeMap::new() };
+                    let mut codes =
+                        if self.want_code { code::of_entries(&cubin, &names) } else { BTreeMap::new() };
                     for (n, i) in group.iter().enumerate() {
                         let code = codes.remove(&names[n]).unwrap_or_default();
-                        answers[*i] = Some(Answer { outcome: Outcome::Accepted, message: String::new(), code });
+                        answers[*i] =
+                            Some(Answer { outcome: Outcome::Accepted, message: String::new(), code });
                     }
                 }
                 Run::Refused(diagnostics) => {
@@ -69,7 +71,8 @@ impl Site<'_> {
                         self.divide(&group, &Answer::refusal(&diagnostics[0]), &mut answers, &mut groups);
                         continue;
                     }
-                    let rest: Vec<usize> = (0..group.len()).filter(|n| !offenders.contains_key(n)).map(|n| group[n]).collect();
+                    let rest: Vec<usize> =
+                        (0..group.len()).filter(|n| !offenders.contains_key(n)).map(|n| group[n]).collect();
                     for (n, answer) in offenders {
                         answers[group[n]] = Some(answer);
                     }
@@ -96,13 +99,23 @@ impl Site<'_> {
         let empty = EntryFile::new(
             self.isa,
             self.target,
-            std::iter::once(Entry { before: ".visible .entry ", after: "()\n{\nret;\n}\n", first_line: None }),
+            std::iter::once(Entry {
+                before: ".visible .entry ",
+                after: "()\n{\nret;\n}\n",
+                first_line: None,
+            }),
         );
         let run = assemble(self.toolkit, self.arch, &empty.text, self.scratch, self.limits.of_batch(1))?;
         Ok(if let Run::Broke(answer) = run { Some(answer) } else { None })
     }
 
-    fn divide(&self, group: &[usize], answer: &Answer, answers: &mut [Option<Answer>], groups: &mut Vec<Vec<usize>>) {
+    fn divide(
+        &self,
+        group: &[usize],
+        answer: &Answer,
+        answers: &mut [Option<Answer>],
+        groups: &mut Vec<Vec<usize>>,
+    ) {
         if let [only] = group {
             answers[*only] = Some(answer.clone());
             return;

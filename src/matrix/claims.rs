@@ -37,7 +37,10 @@ pub(super) fn judge(library: &Library, plan: &Plan, toolkits: &[&Toolkit], grid:
                     let agrees = match cell.outcome {
                         Outcome::Accepted => claim.expect == Expect::Accepted,
                         Outcome::Rejected => claim.expect != Expect::Accepted,
-                        Outcome::UnknownTarget | Outcome::UnsupportedIsa | Outcome::Crashed | Outcome::TimedOut => continue,
+                        Outcome::UnknownTarget
+                        | Outcome::UnsupportedIsa
+                        | Outcome::Crashed
+                        | Outcome::TimedOut => continue,
                     };
                     cells += 1;
                     if !agrees {
@@ -61,8 +64,17 @@ pub(super) fn judge(library: &Library, plan: &Plan, toolkits: &[&Toolkit], grid:
                 expect: claim.expect,
                 targets: claim.targets.clone(),
                 toolkits: claim.toolkits.as_ref().map(ToString::to_string).unwrap_or_default(),
-                variants: if claim.when.is_empty() { Vec::new() } else { rows.iter().map(|r| plan.rows[*r].id.clone()).collect() },
-                whole: library.variants.iter().filter(|v| v.snippet == s && snippet.claim_speaks_of(claim, &v.axes)).count() == rows.len(),
+                variants: if claim.when.is_empty() {
+                    Vec::new()
+                } else {
+                    rows.iter().map(|r| plan.rows[*r].id.clone()).collect()
+                },
+                whole: library
+                    .variants
+                    .iter()
+                    .filter(|v| v.snippet == s && snippet.claim_speaks_of(claim, &v.axes))
+                    .count()
+                    == rows.len(),
                 standing,
                 recorded: claim.stands,
                 cells,

@@ -9,7 +9,9 @@ use object::{Object, ObjectSection};
 /// accepted all the same, and what their code shows stays unknown.
 pub(super) fn of_entries(cubin: &[u8], names: &[String]) -> BTreeMap<String, Vec<u8>> {
     let Ok(file) = ElfFile64::<object::Endianness>::parse(cubin) else { return BTreeMap::new() };
-    let wanted = |section: &str| section.strip_prefix(".text.").filter(|n| names.iter().any(|name| name == n)).map(str::to_owned);
+    let wanted = |section: &str| {
+        section.strip_prefix(".text.").filter(|n| names.iter().any(|name| name == n)).map(str::to_owned)
+    };
     file.sections()
         .filter_map(|section| {
             let name = wanted(section.name().ok()?)?;

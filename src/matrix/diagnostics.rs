@@ -40,7 +40,11 @@ fn parse_line(line: &str) -> Option<Diagnostic> {
         return None;
     }
     let severity = if &found[2] == "fatal" { Severity::Fatal } else { Severity::Error };
-    Some(Diagnostic { severity, line: found.get(1).and_then(|n| n.as_str().parse().ok()), text: text.to_owned() })
+    Some(Diagnostic {
+        severity,
+        line: found.get(1).and_then(|n| n.as_str().parse().ok()),
+        text: text.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -66,7 +70,11 @@ garbage error everywhere
                 (Severity::Error, Some(6), "Unknown modifier '.bar'".to_owned()),
                 (Severity::Fatal, Some(11), "Parsing error near 'r2': syntax error".to_owned()),
                 (Severity::Fatal, None, "Value 'sm_999' is not defined for option 'gpu-name'".to_owned()),
-                (Severity::Error, None, "Entry function 'v1' uses too much shared data (0x1c000 bytes, 0xc000 max)".to_owned()),
+                (
+                    Severity::Error,
+                    None,
+                    "Entry function 'v1' uses too much shared data (0x1c000 bytes, 0xc000 max)".to_owned()
+                ),
             ]
         );
     }

@@ -121,7 +121,15 @@ pub fn run(
     let store = store.filter(|_| !options.isolated);
     let mut dictionary = disassembler.map(|d| Dictionary::new(d, store));
     for (t, toolkit) in toolkits.iter().enumerate() {
-        context.ask_toolkit(t, toolkit, store, options.isolated, dictionary.as_mut(), &mut grid, &mut figures);
+        context.ask_toolkit(
+            t,
+            toolkit,
+            store,
+            options.isolated,
+            dictionary.as_mut(),
+            &mut grid,
+            &mut figures,
+        );
     }
     sink.emit(Event::MatrixFinished);
     figures.processes = worker::started() - before;
@@ -150,7 +158,10 @@ struct Asked<'a> {
 impl Context<'_> {
     /// Asks all pairs of one toolkit. The toolkit is locked while cells are missing, so that of several processes that
     /// want the same cells one assembles and the others read; never two locks at once, so never a deadlock.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a run that change are passed, not hidden in the context")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a run that change are passed, not hidden in the context"
+    )]
     fn ask_toolkit(
         &self,
         index: usize,
@@ -182,7 +193,8 @@ impl Context<'_> {
         let answers: Vec<Vec<Answer>> = asked
             .par_iter()
             .map(|a| {
-                let answers = if isolated { self.ask_isolated(a, toolkit) } else { self.ask_batched(a, toolkit) };
+                let answers =
+                    if isolated { self.ask_isolated(a, toolkit) } else { self.ask_batched(a, toolkit) };
                 let (target, arch) = (a.pair.target, a.pair.arch);
                 self.sink.emit(Event::PairFinished { pair: format!("{} {target} {arch}", toolkit.version) });
                 answers
@@ -224,7 +236,13 @@ impl Context<'_> {
         figures.sass += start.elapsed();
     }
 
-    fn load<'a>(&self, index: usize, pair: &'a PlannedPair, toolkit: &Toolkit, store: Option<&Store>) -> Asked<'a> {
+    fn load<'a>(
+        &self,
+        index: usize,
+        pair: &'a PlannedPair,
+        toolkit: &Toolkit,
+        store: Option<&Store>,
+    ) -> Asked<'a> {
         let keys: Vec<String> = pair.rows.iter().map(|row| self.key(*row)).collect();
         let pack = store.map(|s| Pack::load(s, toolkit, pair.target, pair.arch)).unwrap_or_default();
         let answered = |key: &String| {
@@ -240,7 +258,10 @@ impl Context<'_> {
     fn key(&self, row: usize) -> String {
         let row = &self.plan.rows[row];
         match row.variant {
-            Some(v) => cell_key(&self.library.variants[v].code.identity(), self.library.snippets[row.snippet].header.isa),
+            Some(v) => cell_key(
+                &self.library.variants[v].code.identity(),
+                self.library.snippets[row.snippet].header.isa,
+            ),
             None => cell_key(&format!("as written\n{}", self.as_written(row.snippet)), None),
         }
     }
@@ -292,7 +313,8 @@ impl Context<'_> {
                 limits: self.limits,
                 want_code: self.want_code,
             };
-            let answers = site.settle(&entries).unwrap_or_else(|error| vec![cannot_start(&error); positions.len()]);
+            let answers =
+                site.settle(&entries).unwrap_or_else(|error| vec![cannot_start(&error); positions.len()]);
             positions.clone().into_iter().zip(answers).collect::<Vec<_>>()
         });
         let single = alone.par_iter().map(|p| (*p, self.ask_alone(row_at(*p), asked.pair, toolkit)));
@@ -304,7 +326,9 @@ impl Context<'_> {
 
     fn entry(&self, row: usize) -> Option<Entry<'_>> {
         match self.code(row)? {
-            Code::Entry { before, after, first_line } => Some(Entry { before, after, first_line: *first_line }),
+            Code::Entry { before, after, first_line } => {
+                Some(Entry { before, after, first_line: *first_line })
+            }
             Code::Module { .. } => None,
         }
     }
@@ -324,13 +348,17 @@ impl Context<'_> {
             Ok(Run::Made(cubin)) => {
                 let code = match code {
                     _ if !self.want_code => Vec::new(),
-                    Some(Code::Entry { .. }) => code::of_entries(&cubin, &["v0".to_owned()]).remove("v0").unwrap_or_default(),
+                    Some(Code::Entry { .. }) => {
+                        code::of_entries(&cubin, &["v0".to_owned()]).remove("v0").unwrap_or_default()
+                    }
                     _ => code::of_cubin(&cubin),
                 };
                 Answer { outcome: Outcome::Accepted, message: String::new(), code }
             }
             Ok(Run::Refused(diagnostics)) => {
-                let Some(first) = diagnostics.first() else { return Answer::new(Outcome::Rejected, String::new()) };
+                let Some(first) = diagnostics.first() else {
+                    return Answer::new(Outcome::Rejected, String::new());
+                };
                 let mut answer = Answer::refusal(first);
                 let line = first.line.and_then(|line| code.map_or(Some(line), |c| c.file_line(line)));
                 if let Some(line) = line.filter(|_| answer.outcome == Outcome::Rejected) {
@@ -394,7 +422,8 @@ fn record(
         });
     }
     let message = |text: String| MessageRow { kind: kinds::classify(&text), text };
-    let pair = |p: &PlannedPair| Pair { toolkit: toolkits[p.toolkit].version, target: p.target, arch: p.arch };
+    let pair =
+        |p: &PlannedPair| Pair { toolkit: toolkits[p.toolkit].version, target: p.target, arch: p.arch };
     let snippet = |s: &crate::snippet::Snippet| SnippetRow {
         file: s.path.display().to_string(),
         family: s.family.clone(),

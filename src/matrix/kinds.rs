@@ -200,7 +200,7 @@ fn words(message: &str) -> &str {
     }
 }
 
-/// The index into [`rows`] of a message's kind; `None` when no kind is known for it.
+/// The index into the record's kinds of a message's kind; `None` when no kind is known for it.
 #[must_use]
 pub fn classify(message: &str) -> Option<usize> {
     PATTERNS.matches(words(message)).iter().next()
@@ -215,7 +215,8 @@ pub(super) fn rows() -> Vec<KindRow> {
 }
 
 /// Kinds that speak of the file's directives and so of every variant in it.
-const OF_THE_FILE: [&str; 4] = ["unknown_arch", "unknown_target", "unsupported_isa", "target_does_not_fit_arch"];
+const OF_THE_FILE: [&str; 4] =
+    ["unknown_arch", "unknown_target", "unsupported_isa", "target_does_not_fit_arch"];
 
 /// Whether an error with this text speaks of every variant in the file alike.
 pub(super) fn is_of_the_file(text: &str) -> bool {

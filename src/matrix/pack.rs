@@ -72,7 +72,11 @@ impl Pack {
                 None => String::new(),
             };
             let opcodes = match opcodes {
-                Some(list) => Some(list.into_iter().map(|(i, n)| Some((stored.opcodes.get(i)?.clone(), n))).collect::<Option<_>>()?),
+                Some(list) => Some(
+                    list.into_iter()
+                        .map(|(i, n)| Some((stored.opcodes.get(i)?.clone(), n)))
+                        .collect::<Option<_>>()?,
+                ),
                 None => None,
             };
             Some(CellAnswer { outcome: Outcome::from_letter(letter)?, message, opcodes })
@@ -97,7 +101,14 @@ impl Pack {
     ///
     /// # Errors
     /// [`StoreError`]; the old pack then stands.
-    pub(super) fn save(&mut self, store: &Store, toolkit: &Toolkit, target: Target, arch: Target, asked: &[String]) -> Result<(), StoreError> {
+    pub(super) fn save(
+        &mut self,
+        store: &Store,
+        toolkit: &Toolkit,
+        target: Target,
+        arch: Target,
+        asked: &[String],
+    ) -> Result<(), StoreError> {
         if self.cells.len() > asked.len() + STALE_CELLS {
             self.cells.retain(|key, _| asked.contains(key));
         }

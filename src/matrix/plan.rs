@@ -78,26 +78,40 @@ impl Plan {
         }
         rows.sort_by(|a, b| a.id.cmp(&b.id));
 
-        let of = |keep: &dyn Fn(&Row) -> bool| -> Vec<usize> { (0..rows.len()).filter(|i| keep(&rows[*i])).collect() };
+        let of = |keep: &dyn Fn(&Row) -> bool| -> Vec<usize> {
+            (0..rows.len()).filter(|i| keep(&rows[*i])).collect()
+        };
         let variants = of(&|row| row.variant.is_some());
         let crossing = of(&|row| row.variant.is_some() && library.snippets[row.snippet].header.cross_arch);
         let mut pairs = Vec::new();
         for (t, _) in toolkits.iter().enumerate() {
             for target in &selection.targets {
-                pairs.push(PlannedPair { toolkit: t, target: *target, arch: *target, rows: variants.clone() });
+                pairs.push(PlannedPair {
+                    toolkit: t,
+                    target: *target,
+                    arch: *target,
+                    rows: variants.clone(),
+                });
             }
         }
         for (t, _) in toolkits.iter().enumerate() {
             for target in &selection.targets {
                 for arch in selection.targets.iter().filter(|arch| is_crossed(*target, **arch)) {
                     if !crossing.is_empty() {
-                        pairs.push(PlannedPair { toolkit: t, target: *target, arch: *arch, rows: crossing.clone() });
+                        pairs.push(PlannedPair {
+                            toolkit: t,
+                            target: *target,
+                            arch: *arch,
+                            rows: crossing.clone(),
+                        });
                     }
                 }
             }
         }
         for (n, row) in rows.iter().enumerate() {
-            let Some(written) = library.snippets[row.snippet].as_written.as_ref().filter(|_| row.variant.is_none()) else {
+            let Some(written) =
+                library.snippets[row.snippet].as_written.as_ref().filter(|_| row.variant.is_none())
+            else {
                 continue;
             };
             for (t, _) in toolkits.iter().enumerate() {

@@ -67,7 +67,9 @@ impl<'a> Dictionary<'a> {
             .collect();
         let named: Vec<_> = chunks
             .par_iter()
-            .map(|(arch, chunk)| self.disassembler.opcodes_of_raw(*arch, chunk.as_flattened(), scratch, LIMIT))
+            .map(|(arch, chunk)| {
+                self.disassembler.opcodes_of_raw(*arch, chunk.as_flattened(), scratch, LIMIT)
+            })
             .collect();
         let mut touched = HashSet::new();
         for ((arch, chunk), result) in chunks.into_iter().zip(named) {

@@ -53,7 +53,8 @@ pub fn verify(
     options: &Options,
     sink: &dyn Sink,
 ) -> Result<Verification, MatrixError> {
-    let both = |isolated| run(library, plan, toolkits, None, None, &Options { isolated, ..options.clone() }, sink);
+    let both =
+        |isolated| run(library, plan, toolkits, None, None, &Options { isolated, ..options.clone() }, sink);
     let (batch_record, batch) = both(false)?;
     let (isolated_record, isolated) = both(true)?;
     let differences = compare(&batch_record, &isolated_record);
@@ -62,7 +63,9 @@ pub fn verify(
 
 fn compare(batch: &Record, isolated: &Record) -> Vec<Difference> {
     let words = |cell: Option<Cell<'_>>| {
-        cell.map_or_else(String::new, |c| format!("{} {}", c.outcome.word(), c.message.map_or("", |m| m.text.as_str())))
+        cell.map_or_else(String::new, |c| {
+            format!("{} {}", c.outcome.word(), c.message.map_or("", |m| m.text.as_str()))
+        })
     };
     let (left, right) = (&batch.matrix, &isolated.matrix);
     let mut out = Vec::new();

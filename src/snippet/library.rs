@@ -158,8 +158,14 @@ impl Library {
         let Some(yaml) = split.yaml else {
             let as_written = self.as_written(path, text);
             let code = Code::from_module(text, outline(text), 1);
-            let variant =
-                Variant { id: stem.clone(), snippet: index, axes: Vec::new(), sass: Vec::new(), sass_count: 1, code };
+            let variant = Variant {
+                id: stem.clone(),
+                snippet: index,
+                axes: Vec::new(),
+                sass: Vec::new(),
+                sass_count: 1,
+                code,
+            };
             let snippet =
                 Snippet { path: path.to_owned(), family, stem, header: Header::default(), as_written };
             return Ok((snippet, vec![variant]));
@@ -176,25 +182,20 @@ impl Library {
         for axes in combinations(&header) {
             let mut scope = |extra: &[(&str, &str)], text: &str| -> Result<String, Fault> {
                 let mut scope = Scope { axes: &axes, tables: &header.tables, extra, used: BTreeSet::new() };
-                let out = scope.render(text);
+                let out = scope.render(text)?;
                 used.append(&mut scope.used);
-                out
+                Ok(out)
             };
             let in_body = |fault: Fault| invalid(split.body_line + fault.line - 1, fault.message);
-            let is_module = outline(split.body).version.is_some();
-            let code = if is_module {
-                let render =
-                    |scope: &mut dyn FnMut(&[(&str, &str)], &str) -> Result<String, Fault>, isa, target| {
-                        let text = scope(&[("isa", isa), ("target", target)], split.body)?;
-                        let outline = outline(&text);
-                        Ok((text, outline))
-                    };
-                let (text, found) = render(&mut scope, "8.8", "sm_121a").map_err(in_body)?;
-                let code = Code::from_module(&text, found, split.body_line);
+            let code = if outline(split.body).version.is_some() {
+                let mut module = |isa, target| {
+                    let text = scope(&[("isa", isa), ("target", target)], split.body)?;
+                    Ok(Code::from_module(&text, outline(&text), split.body_line))
+                };
+                let code = module("8.8", "sm_121a").map_err(in_body)?;
                 // Were `${isa}` or `${target}` used elsewhere, the code would depend on them.
-                let (other, found) = render(&mut scope, "8.9", "sm_120f").map_err(in_body)?;
-                let sample = |code: &Code| code.standalone(SAMPLE_ISA, SAMPLE_TARGET);
-                if sample(&code) != sample(&Code::from_module(&other, found, split.body_line)) {
+                let other = module("8.9", "sm_120f").map_err(in_body)?;
+                if code.standalone(SAMPLE_ISA, SAMPLE_TARGET) != other.standalone(SAMPLE_ISA, SAMPLE_TARGET) {
                     let message = "`${isa}` and `${target}` belong to .version and .target only".to_owned();
                     return Err(invalid(split.body_line, message));
                 }
@@ -208,9 +209,12 @@ impl Library {
             let sass_count = match &header.sass_count {
                 None => 1,
                 Some(count) => {
-                    let text = scope(&[], &count.0).map_err(|f| invalid(line_of("sass_count:"), f.message))?;
+                    let text =
+                        scope(&[], &count.0).map_err(|f| invalid(line_of("sass_count:"), f.message))?;
                     let number = text.parse().ok().filter(|n| *n > 0);
-                    number.ok_or_else(|| invalid(line_of("sass_count:"), format!("`{text}` is no count of opcodes")))?
+                    number.ok_or_else(|| {
+                        invalid(line_of("sass_count:"), format!("`{text}` is no count of opcodes"))
+                    })?
                 }
             };
             let values = axes.iter().map(|(_, value)| value.as_str());

@@ -19,6 +19,6 @@ pub use claim::Claim;
 pub use embedded::files as embedded_files;
 pub use filter::{Filter, FilterError};
 pub use library::{Library, SnippetError};
-pub use model::{AsWritten, Code, Header, Snippet, Variant};
 pub(crate) use model::preamble;
+pub use model::{AsWritten, Code, Header, Snippet, Variant};
 pub use scaffold::{NewSnippetError, create as create_snippet};
