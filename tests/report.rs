@@ -167,6 +167,7 @@ impl Fixture {
             url: Some(format!("https://example.org/{stem}#L4")),
             expect,
             targets: targets.split(' ').map(target).collect(),
+            archs: Vec::new(),
             toolkits: String::new(),
             variants: Vec::new(),
             whole: true,

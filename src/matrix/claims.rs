@@ -63,6 +63,7 @@ pub(super) fn judge(library: &Library, plan: &Plan, toolkits: &[&Toolkit], grid:
                 url: claim.url.clone(),
                 expect: claim.expect,
                 targets: claim.targets.clone(),
+                archs: claim.archs.clone(),
                 toolkits: claim.toolkits.as_ref().map(ToString::to_string).unwrap_or_default(),
                 variants: if claim.when.is_empty() {
                     Vec::new()

@@ -143,6 +143,9 @@ pub struct ClaimRow {
     pub expect: Expect,
     /// The targets it speaks of.
     pub targets: Vec<Target>,
+    /// The `-arch`s it speaks of; empty for the target itself.
+    #[serde(default)]
+    pub archs: Vec<Target>,
     /// The toolkits it speaks of, as written; empty for all.
     pub toolkits: String,
     /// Ids of the variants it speaks of, or none when it speaks of all of the snippet.

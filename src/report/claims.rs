@@ -30,7 +30,9 @@ pub(super) fn counts(matrix: &Matrix) -> Counts {
 pub(super) fn says(claim: &ClaimRow) -> String {
     let toolkits =
         if claim.toolkits.is_empty() { String::new() } else { format!(", toolkits {}", claim.toolkits) };
-    format!("{} on {}{toolkits}", claim.expect.words(), names(&claim.targets))
+    let archs =
+        if claim.archs.is_empty() { String::new() } else { format!(" for -arch {}", names(&claim.archs)) };
+    format!("{} on {}{archs}{toolkits}", claim.expect.words(), names(&claim.targets))
 }
 
 /// What was measured: `refuted by 3 of 12 cells, first ...`.
