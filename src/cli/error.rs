@@ -5,7 +5,7 @@ use miette::Diagnostic;
 use super::exit;
 use crate::matrix::{MatrixError, PlanError};
 use crate::record::RecordError;
-use crate::report::ExplainError;
+use crate::report::{ExplainError, ReportError};
 use crate::snippet::{FilterError, NewSnippetError, SnippetError};
 use crate::store::StoreError;
 use crate::toolkit::{InstallError, PinError, RemoveError, SelectError};
@@ -58,8 +58,8 @@ pub(super) enum CliError {
     Output(std::io::Error),
     #[error("the thread pool cannot be made: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
-    #[error("the record cannot be serialised: {0}")]
-    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Report(#[from] ReportError),
 }
 
 impl CliError {
@@ -81,7 +81,7 @@ impl CliError {
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
             Self::VerdictsDiffer(_) => exit::DOES_NOT_CONFORM,
             Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
-            Self::Threads(_) | Self::Json(_) => exit::INTERNAL,
+            Self::Threads(_) | Self::Report(_) => exit::INTERNAL,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use super::args::{OutputArgs, ReportForm};
 use super::error::CliError;
 use crate::record::Record;
-use crate::report::{self, Styles};
+use crate::report::{self, Format, Styles};
 
 /// Whether a stream may be coloured: a terminal, and nobody said NO_COLOR (no-color.org).
 pub(super) fn may_colour(stream: &impl IsTerminal) -> bool {
@@ -14,15 +14,17 @@ pub(super) fn may_colour(stream: &impl IsTerminal) -> bool {
 
 /// Renders a record in a form.
 pub(super) fn render(record: &Record, form: ReportForm, to_file: bool) -> Result<String, CliError> {
-    Ok(match form {
-        ReportForm::Text if !to_file && may_colour(&io::stdout()) => {
-            report::terminal(record, &Styles::colored())
+    let format = match form {
+        ReportForm::Text => {
+            let coloured = !to_file && may_colour(&io::stdout());
+            let styles = if coloured { Styles::colored() } else { Styles::plain() };
+            return Ok(report::terminal(record, &styles));
         }
-        ReportForm::Text => report::terminal(record, &Styles::plain()),
-        ReportForm::Md => report::markdown(record),
-        ReportForm::Json => record.to_json()?,
-        ReportForm::Csv => report::csv(record),
-    })
+        ReportForm::Md => Format::Md,
+        ReportForm::Json => Format::Json,
+        ReportForm::Csv => Format::Csv,
+    };
+    Ok(report::render(record, format)?)
 }
 
 /// Writes `text` to the file of `-o`, whole or not at all, or to standard output.

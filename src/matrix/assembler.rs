@@ -41,9 +41,9 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// For `n` variants in one file: a hundredth of the limit for each further one.
+    /// For `n` variants in one file: a four-hundredth of the limit for each further one.
     pub(super) fn of_batch(self, n: usize) -> Duration {
-        self.single + self.single.mul_f64(n.saturating_sub(1) as f64 / 100.0)
+        self.single + self.single.mul_f64(n.saturating_sub(1) as f64 / 400.0)
     }
 }
 

@@ -27,7 +27,7 @@ use crate::worker;
 pub struct Options {
     /// One process per cell, no cache: the slow way that checks the fast one.
     pub isolated: bool,
-    /// Time that ptxas gets for one variant; a batch of n gets 1 + (n − 1)/100 times as much.
+    /// Time that ptxas gets for one variant; a batch of n gets 1 + (n − 1)/400 times as much.
     pub time_limit: Duration,
 }
 
