@@ -71,8 +71,7 @@ fn missing(shared: &Arc<Shared>) -> Vec<Trial> {
         }
     }
     if shared.discovery.toolkits.is_empty() {
-        let reason =
-            "no ptxas on this machine; `cargo run --release -- toolkit install latest 12.9` fetches two";
+        let reason = "no ptxas here: sm121probe toolkit install latest 12.9";
         for snippet in &shared.library.snippets {
             for name in EXPECTED {
                 let name = format!("matrix.{}/{}/{name}", snippet.family, snippet.stem);
