@@ -57,7 +57,7 @@ pub(super) enum Run {
     Broke(Answer),
 }
 
-/// Assembles `text` for `arch`.
+/// Assembles `text` for `arch`; with `entry`, code is generated for this one alone.
 ///
 /// # Errors
 /// When ptxas cannot be started or the scratch folder not be written.
@@ -65,6 +65,7 @@ pub(super) fn assemble(
     toolkit: &Toolkit,
     arch: Target,
     text: &str,
+    entry: Option<&str>,
     scratch: &Path,
     limit: Duration,
 ) -> io::Result<Run> {
@@ -73,7 +74,7 @@ pub(super) fn assemble(
     let ptx = folder.path().join("x.ptx");
     let cubin = folder.path().join("x.cubin");
     fs::write(&ptx, text)?;
-    let assembly = toolkit::assemble(toolkit, &arch.to_string(), &ptx, &cubin, limit)?;
+    let assembly = toolkit::assemble(toolkit, &arch.to_string(), &ptx, &cubin, entry, limit)?;
     let first_line = || assembly.text.lines().find(|l| !l.trim().is_empty()).unwrap_or("").trim().to_owned();
     let broke = |outcome, what: String| {
         let said = first_line();

@@ -1,5 +1,8 @@
 //! Many variants in one run of ptxas, each with its own answer.
 //!
+//! Nearly all refusals come before code is generated: [`Pass::Check`] has ptxas read every entry but generate code for an
+//! empty one alone, at a tenth of the cost. [`Pass::Generate`] makes the code of what stands.
+//!
 //! An error belongs to the entry that holds its line, or that it names. After a fatal error nothing is known of the
 //! entries behind it. So: settle the offenders, assemble the rest again, until ptxas makes a cubin of what is left. What
 //! cannot be attributed (a crash, a time limit, an error outside every entry) is bisected, never spread over all.
@@ -11,14 +14,31 @@ use std::path::Path;
 use super::assembler::{Answer, Limits, Run, assemble};
 use super::code;
 use super::diagnostics::{Diagnostic, Severity};
-use super::entries::{Entry, EntryFile, name};
+use super::entries::{Entry, EntryFile, NOTHING, name};
 use super::kinds;
 use crate::arch::{PtxIsa, Target};
 use crate::record::Outcome;
 use crate::toolkit::Toolkit;
 
-/// Entries in one file: few enough that a crash loses little. From 160 to 1024 the cost per entry hardly changes.
-pub(super) const CHUNK: usize = 320;
+/// What is wanted of ptxas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// The verdict, for entries that are not judged late.
+    Check,
+    /// The code of every entry, and with it the verdict.
+    Generate,
+}
+
+impl Pass {
+    /// Entries in one file: few enough that a crash loses little, enough that the start of a process does not count. From
+    /// 160 to 1024 the cost of code per entry hardly changes.
+    pub(super) fn chunk(self) -> usize {
+        match self {
+            Self::Check => 2560,
+            Self::Generate => 320,
+        }
+    }
+}
 
 /// Where a batch is assembled.
 pub(super) struct Site<'a> {
@@ -28,8 +48,7 @@ pub(super) struct Site<'a> {
     pub(super) isa: PtxIsa,
     pub(super) scratch: &'a Path,
     pub(super) limits: Limits,
-    /// Whether the machine code is wanted.
-    pub(super) want_code: bool,
+    pub(super) pass: Pass,
 }
 
 impl Site<'_> {
@@ -46,13 +65,22 @@ impl Site<'_> {
             if group.is_empty() {
                 continue;
             }
-            let file = EntryFile::new(self.isa, self.target, group.iter().map(|i| entries[*i]));
+            let mut file = EntryFile::new(self.isa, self.target, group.iter().map(|i| entries[*i]));
+            let only = match self.pass {
+                Pass::Check => {
+                    file.add_nothing();
+                    Some(NOTHING)
+                }
+                Pass::Generate => None,
+            };
             let limit = self.limits.of_batch(group.len());
-            match assemble(self.toolkit, self.arch, &file.text, self.scratch, limit)? {
+            match assemble(self.toolkit, self.arch, &file.text, only, self.scratch, limit)? {
                 Run::Made(cubin) => {
                     let names: Vec<String> = (0..group.len()).map(name).collect();
-                    let mut codes =
-                        if self.want_code { code::of_entries(&cubin, &names) } else { BTreeMap::new() };
+                    let mut codes = match self.pass {
+                        Pass::Check => BTreeMap::new(),
+                        Pass::Generate => code::of_entries(&cubin, &names),
+                    };
                     for (n, i) in group.iter().enumerate() {
                         let code = codes.remove(&names[n]).unwrap_or_default();
                         answers[*i] =
@@ -105,7 +133,8 @@ impl Site<'_> {
                 first_line: None,
             }),
         );
-        let run = assemble(self.toolkit, self.arch, &empty.text, self.scratch, self.limits.of_batch(1))?;
+        let run =
+            assemble(self.toolkit, self.arch, &empty.text, None, self.scratch, self.limits.of_batch(1))?;
         Ok(if let Run::Broke(answer) = run { Some(answer) } else { None })
     }
 

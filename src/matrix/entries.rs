@@ -40,6 +40,11 @@ impl EntryFile {
         Self { text, starts, end: line }
     }
 
+    /// Adds the entry [`NOTHING`] behind the others.
+    pub(super) fn add_nothing(&mut self) {
+        self.text.push_str(&format!(".visible .entry {NOTHING}()\n{{\nret;\n}}\n"));
+    }
+
     /// The entry that holds `line`, and the line within it, from 0.
     pub(super) fn entry_at(&self, line: usize) -> Option<(usize, usize)> {
         if line >= self.end {
@@ -56,6 +61,9 @@ impl EntryFile {
         (number < self.starts.len()).then_some(number)
     }
 }
+
+/// An empty entry, for runs that want code for none of the others.
+pub(super) const NOTHING: &str = "nothing";
 
 /// The name of entry `n`.
 pub(super) fn name(n: usize) -> String {

@@ -1,12 +1,13 @@
 //! A whole run: cached answers, batches for the rest, opcodes, claims, record.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
 use super::assembler::{Answer, Limits, Run, assemble};
-use super::batch::{CHUNK, Site};
+use super::batch::{Pass, Site};
 use super::entries::Entry;
 use super::pack::{CellAnswer, Interner, Pack, cell_key};
 use super::plan::{Plan, PlannedPair};
@@ -155,6 +156,13 @@ struct Asked<'a> {
     missing: Vec<usize>,
 }
 
+impl Asked<'_> {
+    /// The row of a missing cell.
+    fn row(&self, position: usize) -> usize {
+        self.pair.rows[self.missing[position]]
+    }
+}
+
 impl Context<'_> {
     /// Asks all pairs of one toolkit. The toolkit is locked while cells are missing, so that of several processes that
     /// want the same cells one assembles and the others read; never two locks at once, so never a deadlock.
@@ -190,11 +198,10 @@ impl Context<'_> {
             asked = of_toolkit().map(load).collect();
         }
         let start = Instant::now();
-        let answers: Vec<Vec<Answer>> = asked
+        let mut answers: Vec<Vec<Answer>> = asked
             .par_iter()
             .map(|a| {
-                let answers =
-                    if isolated { self.ask_isolated(a, toolkit) } else { self.ask_batched(a, toolkit) };
+                let answers = if isolated { self.ask_isolated(a, toolkit) } else { self.check(a, toolkit) };
                 let (target, arch) = (a.pair.target, a.pair.arch);
                 self.sink.emit(Event::PairFinished { pair: format!("{} {target} {arch}", toolkit.version) });
                 answers
@@ -203,6 +210,9 @@ impl Context<'_> {
         figures.verdicts += start.elapsed();
 
         let start = Instant::now();
+        if self.want_code && !isolated {
+            asked.par_iter().zip(&mut answers).for_each(|(a, answers)| self.generate(a, toolkit, answers));
+        }
         if let Some(dictionary) = dictionary.as_mut() {
             let codes: Vec<(u16, &[u8])> = asked
                 .iter()
@@ -278,32 +288,66 @@ impl Context<'_> {
         self.plan.rows[row].variant.map(|v| &self.library.variants[v].code)
     }
 
-    /// The answers for the missing cells of a pair, most of them by batch.
-    fn ask_batched(&self, asked: &Asked<'_>, toolkit: &Toolkit) -> Vec<Answer> {
-        if asked.missing.is_empty() {
-            return Vec::new();
-        }
-        // Entries of one PTX version share files; everything else is asked alone.
-        let mut groups: Vec<(PtxIsa, Vec<usize>)> = Vec::new();
-        let mut alone = Vec::new();
-        for (position, n) in asked.missing.iter().enumerate() {
-            let row = asked.pair.rows[*n];
-            match self.code(row) {
-                Some(Code::Entry { .. }) => {
-                    let isa = self.isa(row, toolkit);
-                    match groups.iter_mut().find(|(i, _)| *i == isa) {
-                        Some((_, list)) => list.push(position),
-                        None => groups.push((isa, vec![position])),
-                    }
-                }
-                _ => alone.push(position),
+    /// The verdicts on the missing cells of a pair: entries in batches, what cannot share a file alone. What may be refused
+    /// late gets its code at once, and files of its own, so that the others are not read again for its sake.
+    fn check(&self, asked: &Asked<'_>, toolkit: &Toolkit) -> Vec<Answer> {
+        let (mut early, mut late, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+        for position in 0..asked.missing.len() {
+            let row = asked.row(position);
+            match self.entry(row) {
+                Some(_) if self.judged_late(row) => late.push(position),
+                Some(_) => early.push(position),
+                None => alone.push(position),
             }
         }
-        let row_at = |position: usize| asked.pair.rows[asked.missing[position]];
-        let batches: Vec<(PtxIsa, Vec<usize>)> =
-            groups.iter().flat_map(|(isa, list)| list.chunks(CHUNK).map(|c| (*isa, c.to_vec()))).collect();
+        let mut answers = self.in_batches(asked, toolkit, Pass::Check, &early);
+        answers.extend(self.in_batches(asked, toolkit, Pass::Generate, &late));
+        let single = alone.par_iter().map(|p| (*p, self.ask_alone(asked.row(*p), asked.pair, toolkit)));
+        answers.extend(single.collect::<Vec<_>>());
+        answers.sort_by_key(|(position, _)| *position);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    /// Adds the code of the entries that passed the check. One that ptxas refuses only now is refused.
+    fn generate(&self, asked: &Asked<'_>, toolkit: &Toolkit, answers: &mut [Answer]) {
+        let checked_only = |p: &usize| {
+            let row = asked.row(*p);
+            answers[*p].outcome == Outcome::Accepted && self.entry(row).is_some() && !self.judged_late(row)
+        };
+        let positions: Vec<usize> = (0..answers.len()).filter(checked_only).collect();
+        for (position, answer) in self.in_batches(asked, toolkit, Pass::Generate, &positions) {
+            if answer.outcome != Outcome::Accepted {
+                let (id, outcome) = (&self.plan.rows[asked.row(position)].id, answer.outcome.word());
+                let text = format!(
+                    "{id} is {outcome} only when its code is generated; its header wants `judged_late: true`"
+                );
+                self.sink.emit(Event::Warning { text });
+            }
+            answers[position] = answer;
+        }
+    }
+
+    fn judged_late(&self, row: usize) -> bool {
+        self.plan.rows[row].variant.is_some_and(|v| self.library.variants[v].judged_late)
+    }
+
+    /// Assembles the entries at these positions in files of one PTX version each.
+    fn in_batches(
+        &self,
+        asked: &Asked<'_>,
+        toolkit: &Toolkit,
+        pass: Pass,
+        positions: &[usize],
+    ) -> Vec<(usize, Answer)> {
+        let mut groups: BTreeMap<PtxIsa, Vec<usize>> = BTreeMap::new();
+        for position in positions {
+            groups.entry(self.isa(asked.row(*position), toolkit)).or_default().push(*position);
+        }
+        let batches: Vec<(PtxIsa, &[usize])> =
+            groups.iter().flat_map(|(isa, list)| list.chunks(pass.chunk()).map(|c| (*isa, c))).collect();
         let batched = batches.par_iter().flat_map_iter(|(isa, positions)| {
-            let entries: Vec<Entry<'_>> = positions.iter().filter_map(|p| self.entry(row_at(*p))).collect();
+            let entries: Vec<Entry<'_>> =
+                positions.iter().filter_map(|p| self.entry(asked.row(*p))).collect();
             let site = Site {
                 toolkit,
                 target: asked.pair.target,
@@ -311,21 +355,18 @@ impl Context<'_> {
                 isa: *isa,
                 scratch: self.scratch,
                 limits: self.limits,
-                want_code: self.want_code,
+                pass,
             };
             let answers =
                 site.settle(&entries).unwrap_or_else(|error| vec![cannot_start(&error); positions.len()]);
-            positions.clone().into_iter().zip(answers).collect::<Vec<_>>()
+            positions.iter().copied().zip(answers).collect::<Vec<_>>()
         });
-        let single = alone.par_iter().map(|p| (*p, self.ask_alone(row_at(*p), asked.pair, toolkit)));
-        let mut answers: Vec<(usize, Answer)> = batched.collect();
-        answers.extend(single.collect::<Vec<_>>());
-        answers.sort_by_key(|(position, _)| *position);
-        answers.into_iter().map(|(_, answer)| answer).collect()
+        batched.collect()
     }
 
     fn entry(&self, row: usize) -> Option<Entry<'_>> {
-        match self.code(row)? {
+        let variant = &self.library.variants[self.plan.rows[row].variant?];
+        match &variant.code {
             Code::Entry { before, after, first_line } => {
                 Some(Entry { before, after, first_line: *first_line })
             }
@@ -344,7 +385,7 @@ impl Context<'_> {
             Some(code) => code.standalone(self.isa(row, toolkit), pair.target),
             None => self.as_written(self.plan.rows[row].snippet).to_owned(),
         };
-        match assemble(toolkit, pair.arch, &text, self.scratch, self.limits.of_batch(1)) {
+        match assemble(toolkit, pair.arch, &text, None, self.scratch, self.limits.of_batch(1)) {
             Ok(Run::Made(cubin)) => {
                 let code = match code {
                     _ if !self.want_code => Vec::new(),

@@ -17,11 +17,19 @@ use crate::toolkit::Disassembler;
 /// One machine instruction (Volta and later).
 type Instruction = [u8; 16];
 
-/// Kind of the entries in the store.
-const KIND: &str = "sass-1";
+/// An instruction without what schedules it.
+type Key = [u8; 16];
 
-/// Instructions in one run of nvdisasm.
-const CHUNK: usize = 4096;
+/// Bits 105 to 125 of an instruction say when it issues: stalls, barriers, reuse (Jia et al., "Dissecting the NVIDIA Volta GPU
+/// Architecture via Microbenchmarking", section 2.1). They have no part in its name,
+/// but nvdisasm wants them valid: it is shown a real instruction of each key.
+const SCHEDULING: u128 = ((1 << 21) - 1) << 105;
+
+/// Kind of the entries in the store.
+const KIND: &str = "sass-2";
+
+/// Instructions in one run of nvdisasm: to start it costs as much as to name 5,000.
+const CHUNK: usize = 16384;
 
 /// Time limit of one run.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -33,7 +41,7 @@ const PADDING: &str = "NOP";
 pub(super) struct Dictionary<'a> {
     disassembler: &'a Disassembler,
     store: Option<&'a Store>,
-    names: BTreeMap<u16, HashMap<Instruction, String>>,
+    names: BTreeMap<u16, HashMap<Key, String>>,
 }
 
 impl<'a> Dictionary<'a> {
@@ -43,15 +51,17 @@ impl<'a> Dictionary<'a> {
 
     /// Names every instruction of `codes`, given by architecture number, and returns how many were new.
     pub(super) fn learn(&mut self, codes: &[(u16, &[u8])], scratch: &Path, sink: &dyn Sink) -> usize {
-        let mut new: BTreeMap<u16, HashSet<Instruction>> = BTreeMap::new();
+        let mut new: BTreeMap<u16, BTreeMap<Key, Instruction>> = BTreeMap::new();
         for (arch, code) in codes {
             let (disassembler, store) = (self.disassembler, self.store);
             let known = self.names.entry(*arch).or_insert_with(|| recall(store, disassembler, *arch));
-            for instruction in instructions(code).filter(|i| !known.contains_key(i)) {
-                new.entry(*arch).or_default().insert(instruction);
+            for instruction in instructions(code).filter(|i| !known.contains_key(&key_of(*i))) {
+                // The least of a key, so that a run is the same whatever order the cells come in.
+                let shown = new.entry(*arch).or_default().entry(key_of(instruction)).or_insert(instruction);
+                *shown = instruction.min(*shown);
             }
         }
-        let total: usize = new.values().map(HashSet::len).sum();
+        let total: usize = new.values().map(BTreeMap::len).sum();
         if total == 0 {
             return 0;
         }
@@ -59,9 +69,7 @@ impl<'a> Dictionary<'a> {
         let chunks: Vec<(u16, Vec<Instruction>)> = new
             .into_iter()
             .flat_map(|(arch, set)| {
-                // Sorted, so that a run is the same whatever the hash seed.
-                let mut list: Vec<Instruction> = set.into_iter().collect();
-                list.sort_unstable();
+                let list: Vec<Instruction> = set.into_values().collect();
                 list.chunks(CHUNK).map(|c| (arch, c.to_vec())).collect::<Vec<_>>()
             })
             .collect();
@@ -76,7 +84,7 @@ impl<'a> Dictionary<'a> {
             match result {
                 Ok(opcodes) => {
                     touched.insert(arch);
-                    self.names.entry(arch).or_default().extend(chunk.into_iter().zip(opcodes));
+                    self.names.entry(arch).or_default().extend(chunk.into_iter().map(key_of).zip(opcodes));
                 }
                 // The cells stay accepted; what their code shows is unknown, and the user learns why.
                 Err(error) => sink.emit(Event::Warning { text: error.to_string() }),
@@ -93,7 +101,7 @@ impl<'a> Dictionary<'a> {
         let names = self.names.get(&arch)?;
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
         for instruction in instructions(code) {
-            let name = names.get(&instruction)?.as_str();
+            let name = names.get(&key_of(instruction))?.as_str();
             if name != PADDING {
                 *counts.entry(name).or_default() += 1;
             }
@@ -118,7 +126,7 @@ fn key(disassembler: &Disassembler, arch: u16) -> String {
     store::sha256(format!("{} {arch}", disassembler.sha256).as_bytes())[..40].to_owned()
 }
 
-fn recall(store: Option<&Store>, disassembler: &Disassembler, arch: u16) -> HashMap<Instruction, String> {
+fn recall(store: Option<&Store>, disassembler: &Disassembler, arch: u16) -> HashMap<Key, String> {
     let bytes = store.and_then(|s| s.get(KIND, &key(disassembler, arch))).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let line = |line: &str| {
@@ -131,6 +139,10 @@ fn recall(store: Option<&Store>, disassembler: &Disassembler, arch: u16) -> Hash
 fn instructions(code: &[u8]) -> impl Iterator<Item = Instruction> {
     let (chunks, _) = code.as_chunks::<16>();
     chunks.iter().copied()
+}
+
+fn key_of(instruction: Instruction) -> Key {
+    (u128::from_le_bytes(instruction) & !SCHEDULING).to_le_bytes()
 }
 
 /// Whether `opcode` begins with `prefix`, part by part: `QMMA.SF.16832` does with `QMMA.SF`, `QMMA.SFX` does not.

@@ -101,13 +101,15 @@ pub struct Library {
     pub variants: Vec<Variant>,
     /// Files, or parts of files, that could not be used.
     pub problems: Vec<SnippetError>,
+    /// Whether the snippets are those the binary carries.
+    ours: bool,
 }
 
 impl Library {
     /// The snippets the binary carries.
     #[must_use]
     pub fn embedded() -> Self {
-        let mut library = Self::default();
+        let mut library = Self { ours: true, ..Self::default() };
         for (path, text) in embedded::files() {
             library.add(Path::new(path), text);
         }
@@ -164,6 +166,7 @@ impl Library {
                 axes: Vec::new(),
                 sass: Vec::new(),
                 sass_count: 1,
+                judged_late: true,
                 code,
             };
             let snippet =
@@ -217,9 +220,10 @@ impl Library {
                     })?
                 }
             };
+            let judged_late = header.judged_late || !self.ours;
             let values = axes.iter().map(|(_, value)| value.as_str());
             let id = std::iter::once(stem.as_str()).chain(values).collect::<Vec<_>>().join(".");
-            variants.push(Variant { id, snippet: index, axes, sass, sass_count, code });
+            variants.push(Variant { id, snippet: index, axes, sass, sass_count, judged_late, code });
         }
         if variants.is_empty() {
             return Err(invalid(

@@ -36,6 +36,9 @@ pub struct Header {
     /// How many of these opcodes the text asks for, when every form in it is one hardware instruction: `1` when left out.
     /// May hold placeholders.
     pub(super) sass_count: Option<Value>,
+    /// Whether ptxas may refuse a variant as late as when it generates code, so that reading it proves nothing.
+    #[serde(default)]
+    pub(super) judged_late: bool,
     /// Whether the variants are also asked with every other `-arch`.
     #[serde(default)]
     pub cross_arch: bool,
@@ -89,6 +92,8 @@ pub struct Variant {
     pub sass: Vec<String>,
     /// How many of these opcodes show that every form of the text is one hardware instruction.
     pub sass_count: u32,
+    /// Whether ptxas may refuse it as late as when it generates code. Of files that are not ours nobody knows.
+    pub judged_late: bool,
     /// What is assembled.
     pub code: Code,
 }

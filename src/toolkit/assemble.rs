@@ -21,7 +21,8 @@ pub struct Assembly {
     pub produced: bool,
 }
 
-/// Assembles `ptx` for `arch` (`sm_121a`) into `cubin`, which is removed first.
+/// Assembles `ptx` for `arch` (`sm_121a`) into `cubin`, which is removed first. With `entry`, every entry is checked but
+/// code is generated for this one alone (`ptxas --entry`).
 ///
 /// # Errors
 /// When ptxas cannot be started or an old cubin cannot be removed; that ptxas fails is no error here.
@@ -30,6 +31,7 @@ pub fn assemble(
     arch: &str,
     ptx: &Path,
     cubin: &Path,
+    entry: Option<&str>,
     limit: Duration,
 ) -> io::Result<Assembly> {
     match fs::remove_file(cubin) {
@@ -37,7 +39,10 @@ pub fn assemble(
         _ => {}
     }
     let arch = format!("-arch={arch}");
-    let args = [OsStr::new(&arch), ptx.as_os_str(), OsStr::new("-o"), cubin.as_os_str()];
+    let only = entry.map(|name| format!("--entry={name}"));
+    let mut args = vec![OsStr::new(&arch)];
+    args.extend(only.as_deref().map(OsStr::new));
+    args.extend([ptx.as_os_str(), OsStr::new("-o"), cubin.as_os_str()]);
     let output = process::run(&toolkit.path, "ptxas", args, limit)?;
     let produced = fs::metadata(cubin).is_ok_and(|meta| meta.len() > 0);
     Ok(Assembly { ended: output.ended, text: output.text(), produced })

@@ -100,7 +100,7 @@ fn real_raw_opcodes_are_those_of_the_whole_file() {
                 continue;
             }
             fs::write(&ptx, kernel(&toolkit.isa.to_string(), target, body)).unwrap();
-            let assembly = assemble(toolkit, target, &ptx, &cubin, LIMIT).unwrap();
+            let assembly = assemble(toolkit, target, &ptx, &cubin, None, LIMIT).unwrap();
             assert!(assembly.produced, "{} {target}: {}", toolkit.version, assembly.text);
             let number = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse().unwrap();
             let bytes = code(&fs::read(&cubin).unwrap());
@@ -144,7 +144,7 @@ fn real_messages_begin_with_ptxas() {
     let (ptx, cubin) = (dir.path().join("k.ptx"), dir.path().join("k.cubin"));
     fs::write(&ptx, ".version 8.0\n.target sm_90\n.address_size 64\nnonsense;\n").unwrap();
     for toolkit in &found.toolkits {
-        let got = assemble(toolkit, "sm_90", &ptx, &cubin, LIMIT).unwrap();
+        let got = assemble(toolkit, "sm_90", &ptx, &cubin, None, LIMIT).unwrap();
         assert!(matches!(got.ended, Ended::Exited(code) if code != 0) && !got.produced);
         assert!(got.text.starts_with("ptxas ") && got.text.contains("line 4"), "{}", got.text);
     }

@@ -31,17 +31,17 @@ fn an_assembly_tells_status_words_and_whether_there_is_code() {
     ] {
         // An old result must not count.
         fs::write(&cubin, "old").unwrap();
-        let got = assemble(&toolkit(dir.path(), script), "sm_121a", &ptx, &cubin, LIMIT).unwrap();
+        let got = assemble(&toolkit(dir.path(), script), "sm_121a", &ptx, &cubin, None, LIMIT).unwrap();
         assert_eq!((got.ended, got.text.as_str(), got.produced), (ended, text, produced), "{script}");
     }
-    assemble(&toolkit(dir.path(), "echo \"$*\" > $4"), "sm_121a", &ptx, &cubin, LIMIT).unwrap();
+    assemble(&toolkit(dir.path(), "echo \"$*\" > $4"), "sm_121a", &ptx, &cubin, None, LIMIT).unwrap();
     let args = fs::read_to_string(&cubin).unwrap();
     assert_eq!(args.trim(), format!("-arch=sm_121a {} -o {}", ptx.display(), cubin.display()));
     let hangs = toolkit(dir.path(), "sleep 100");
-    let got = assemble(&hangs, "sm_121a", &ptx, &cubin, Duration::from_millis(200)).unwrap();
+    let got = assemble(&hangs, "sm_121a", &ptx, &cubin, None, Duration::from_millis(200)).unwrap();
     assert_eq!(got.ended, Ended::TimedOut);
     fs::remove_file(&hangs.path).unwrap();
-    assert!(assemble(&hangs, "sm_121a", &ptx, &cubin, LIMIT).is_err());
+    assert!(assemble(&hangs, "sm_121a", &ptx, &cubin, None, LIMIT).is_err());
 }
 
 /// An nvdisasm that knows an instruction by its first byte: `N` is NOP, `M` a predicated QMMA, all else it cannot read, `0` without saying where; for `E` it
