@@ -7,6 +7,7 @@
 //! | [`arch`] | targets, suffixes, families, versions |
 //! | [`event`] | how rooms tell progress; no printing |
 //! | [`record`] | the versioned record of a run |
+//! | [`ptx`] | PTX text to a syntax tree with spans, and back |
 //! | [`header`] | YAML into typed structs, errors with file, line, column |
 //! | [`store`] | one cache: locked, atomic, damaged entries are misses |
 //! | [`worker`] | child processes with a time limit |
@@ -21,6 +22,7 @@ pub mod cli;
 pub mod event;
 pub mod header;
 pub mod matrix;
+pub mod ptx;
 pub mod record;
 pub mod report;
 pub mod snippet;

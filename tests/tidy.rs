@@ -7,8 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A room may use rooms before it.
-const ROOMS: [&str; 11] =
-    ["arch", "event", "record", "header", "store", "worker", "snippet", "toolkit", "matrix", "report", "cli"];
+const ROOMS: [&str; 12] = [
+    "arch", "event", "record", "ptx", "header", "store", "worker", "snippet", "toolkit", "matrix", "report",
+    "cli",
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,0 +1,16 @@
+//! PTX text to a syntax tree with spans, and back. Knows syntax, no meaning.
+
+mod ast;
+mod error;
+mod lexer;
+mod meaning;
+mod parser;
+mod printer;
+
+pub use ast::{
+    Address, AddressBase, Directive, Function, Guard, Immediate, Init, Instruction, Item, Linkage, Module,
+    Operand, Space, Span, Statement, Type, Variable,
+};
+pub use error::{LineColumn, SyntaxError, line_column, source_line};
+pub use meaning::{same_meaning, without_spans};
+pub use parser::parse;

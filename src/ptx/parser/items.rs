@@ -1,0 +1,150 @@
+//! What stands at the top level: variables, functions, files, sections, aliases.
+
+use super::super::ast::{Directive, Function, Item, Linkage, Span};
+use super::super::lexer::Kind;
+use super::variables::{linkage, space};
+use super::{Parsed, Parser};
+
+/// What may stand at the top level, for errors.
+const ITEM: &str = "a function, a variable or a directive of the module";
+
+impl Parser<'_> {
+    /// The next item; a declaration of several names is several.
+    pub(super) fn item(&mut self, items: &mut Vec<Item>) -> Parsed<()> {
+        let Some(word) = self.dotted() else {
+            return Err(self.wrong(ITEM));
+        };
+        match word {
+            "file" => items.push(self.file()?),
+            "section" => items.push(self.section()?),
+            "alias" => {
+                self.next();
+                let (alias, _) = self.name("a function")?;
+                self.expect(b',')?;
+                let (aliasee, _) = self.name("a function")?;
+                self.expect(b';')?;
+                items.push(Item::Alias { alias, aliasee });
+            }
+            "pragma" => {
+                self.next();
+                let words = self.strings()?;
+                self.expect(b';')?;
+                items.push(Item::Pragma(words));
+            }
+            _ => {
+                let linkage = self.linkage();
+                match self.dotted() {
+                    Some("entry" | "func") => items.push(Item::Function(self.function(linkage)?)),
+                    Some(word) if space(word).is_some() => {
+                        self.declaration(linkage, |v| items.push(Item::Variable(v)))?;
+                    }
+                    _ if linkage.is_some() => return Err(self.wrong("a function or a variable")),
+                    _ => return Err(self.wrong(ITEM)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `.visible` and the like, when it stands here.
+    pub(super) fn linkage(&mut self) -> Option<Linkage> {
+        let found = linkage(self.dotted()?)?;
+        self.next();
+        Some(found)
+    }
+
+    fn file(&mut self) -> Parsed<Item> {
+        self.next();
+        let index = self.small("the number of a file")?;
+        let name = self.string()?;
+        let mut stamp = None;
+        if self.eat(b',') {
+            let time = self.integer("a timestamp")?;
+            self.expect(b',')?;
+            stamp = Some((time, self.integer("a size")?));
+        }
+        Ok(Item::File { index, name, stamp })
+    }
+
+    fn section(&mut self) -> Parsed<Item> {
+        self.next();
+        let start = self.token().span.start;
+        let mut end = start;
+        while matches!(self.kind(), Kind::Dotted | Kind::Word) {
+            end = self.next().span.end;
+        }
+        if end == start {
+            return Err(self.wrong("the name of a section"));
+        }
+        let name = self.slice(Span { start, end }).to_owned();
+        let from = self.expect(b'{')?.span.end;
+        let mut depth = 1_u32;
+        loop {
+            match self.kind() {
+                Kind::Mark(b'{') => depth += 1,
+                Kind::Mark(b'}') => depth -= 1,
+                Kind::End | Kind::Bad => return Err(self.wrong("`}` that closes the section")),
+                _ => {}
+            }
+            let token = self.next();
+            if depth == 0 {
+                let text = self.slice(Span { start: from, end: token.span.start }).to_owned();
+                return Ok(Item::Section { name, text });
+            }
+        }
+    }
+
+    fn function(&mut self, linkage: Option<Linkage>) -> Parsed<Function> {
+        let entry = self.dotted() == Some("entry");
+        self.next();
+        // `.attribute(…)` stands before the name, everything else behind the parameters; both are read in both places.
+        let mut directives = self.directives()?;
+        let returns = if self.eat(b'(') { self.parameters()? } else { Vec::new() };
+        let (name, span) = self.name("the name of a function")?;
+        let params = if self.eat(b'(') { self.parameters()? } else { Vec::new() };
+        directives.extend(self.directives()?);
+        let body = if self.eat(b';') {
+            None
+        } else if self.eat(b'{') {
+            Some(self.statements()?)
+        } else {
+            return Err(self.wrong("`{`, `;` or a directive of the function"));
+        };
+        Ok(Function { linkage, entry, name, returns, params, directives, body, span })
+    }
+
+    /// `.maxntid 128, 1, 1 .noreturn …`
+    pub(super) fn directives(&mut self) -> Parsed<Vec<Directive>> {
+        let mut out = Vec::new();
+        while let Some(name) = self.dotted() {
+            if linkage(name).is_some() || space(name).is_some() {
+                break;
+            }
+            self.next();
+            let mut directive = Directive { name: name.to_owned(), values: Vec::new(), words: Vec::new() };
+            match self.kind() {
+                Kind::Mark(b'(') if name == "attribute" => {
+                    let text = self.attribute()?;
+                    let inner = text.strip_prefix("attribute(").and_then(|t| t.strip_suffix(')'));
+                    directive.words.push(inner.unwrap_or_default().to_owned());
+                }
+                Kind::Text => {
+                    directive.words = self.strings()?;
+                    // The manual ends a pragma with a semicolon here too.
+                    if name == "pragma" {
+                        self.eat(b';');
+                    }
+                }
+                Kind::Number => {
+                    directive.values.push(self.integer("a number")?);
+                    while self.eat(b',') {
+                        directive.values.push(self.integer("a number")?);
+                    }
+                }
+                _ => {}
+            }
+            out.push(directive);
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,207 @@
+//! Tokens into the tree: the reader that the other files of this folder share, and a module's header.
+
+mod constants;
+mod items;
+mod operands;
+mod statements;
+mod variables;
+
+use super::ast::{Module, Span};
+use super::error::SyntaxError;
+use super::lexer::{Kind, Token, Tokens, tokens};
+
+/// How deep blocks, vectors and parentheses may nest: far deeper than code is written, far shallower than the stack.
+const DEPTH: u32 = 128;
+
+/// The result of a part.
+type Parsed<T> = Result<T, SyntaxError>;
+
+/// Reads a module.
+///
+/// # Errors
+/// The first place at which the text is not PTX.
+pub fn parse(text: &str) -> Result<Module, SyntaxError> {
+    if u32::try_from(text.len()).is_err() {
+        return Err(SyntaxError::at("", Span::default(), "a text of less than 4 GiB", "a longer one"));
+    }
+    Parser { text, tokens: tokens(text), at: 0, depth: 0 }.module()
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    tokens: Tokens,
+    at: usize,
+    depth: u32,
+}
+
+impl<'t> Parser<'t> {
+    /// The token `ahead` places on; the last one when there are not so many.
+    fn ahead(&self, ahead: usize) -> Token {
+        let end = Token { kind: Kind::End, span: Span::default() };
+        self.tokens.list.get(self.at + ahead).or(self.tokens.list.last()).copied().unwrap_or(end)
+    }
+
+    fn token(&self) -> Token {
+        self.ahead(0)
+    }
+
+    fn kind(&self) -> Kind {
+        self.token().kind
+    }
+
+    /// Passes a token; the last one stays.
+    fn next(&mut self) -> Token {
+        let token = self.token();
+        if self.at + 1 < self.tokens.list.len() {
+            self.at += 1;
+        }
+        token
+    }
+
+    fn slice(&self, span: Span) -> &'t str {
+        self.text.get(span.start as usize..span.end as usize).unwrap_or_default()
+    }
+
+    fn is(&self, mark: u8) -> bool {
+        self.kind() == Kind::Mark(mark)
+    }
+
+    /// Passes a mark if it is there.
+    fn eat(&mut self, mark: u8) -> bool {
+        let there = self.is(mark);
+        if there {
+            self.next();
+        }
+        there
+    }
+
+    fn expect(&mut self, mark: u8) -> Parsed<Token> {
+        if self.is(mark) { Ok(self.next()) } else { Err(self.wrong(format!("`{}`", mark as char))) }
+    }
+
+    /// The word behind the dot of a directive, when one stands here.
+    fn dotted(&self) -> Option<&'t str> {
+        let token = self.token();
+        if token.kind == Kind::Dotted { self.slice(token.span).get(1..) } else { None }
+    }
+
+    /// A name.
+    fn name(&mut self, what: &str) -> Parsed<(String, Span)> {
+        if self.kind() != Kind::Word {
+            return Err(self.wrong(what));
+        }
+        let token = self.next();
+        Ok((self.slice(token.span).to_owned(), token.span))
+    }
+
+    /// Names with commas between them.
+    fn names(&mut self, what: &str) -> Parsed<Vec<String>> {
+        let mut names = vec![self.name(what)?.0];
+        while self.eat(b',') {
+            names.push(self.name(what)?.0);
+        }
+        Ok(names)
+    }
+
+    /// A string, without its quotes and with its backslashes.
+    fn string(&mut self) -> Parsed<String> {
+        if self.kind() != Kind::Text {
+            return Err(self.wrong("a string"));
+        }
+        let token = self.next();
+        let text = self.slice(token.span);
+        Ok(text.get(1..text.len() - 1).unwrap_or_default().to_owned())
+    }
+
+    /// Strings with commas between them.
+    fn strings(&mut self) -> Parsed<Vec<String>> {
+        let mut strings = vec![self.string()?];
+        while self.eat(b',') {
+            strings.push(self.string()?);
+        }
+        Ok(strings)
+    }
+
+    /// `read` until `close`, with commas between; the opening mark is passed already.
+    fn list<T>(&mut self, close: u8, mut read: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut out = Vec::new();
+        if self.eat(close) {
+            return Ok(out);
+        }
+        loop {
+            out.push(read(self)?);
+            if self.eat(close) {
+                return Ok(out);
+            }
+            if !self.eat(b',') {
+                return Err(self.wrong(format!("`,` or `{}`", close as char)));
+            }
+        }
+    }
+
+    /// Reads one level deeper.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= DEPTH {
+            return Err(self.wrong(format!("at most {DEPTH} levels of nesting")));
+        }
+        self.depth += 1;
+        let out = read(self);
+        self.depth -= 1;
+        out
+    }
+
+    /// The error at the current token.
+    fn wrong(&self, expected: impl Into<String>) -> SyntaxError {
+        self.wrong_at(self.token(), expected)
+    }
+
+    fn wrong_at(&self, token: Token, expected: impl Into<String>) -> SyntaxError {
+        let expected = match token.kind {
+            Kind::Bad => self.tokens.wanted.to_owned(),
+            _ => expected.into(),
+        };
+        let found = match token.kind {
+            Kind::End => "the end of the text".to_owned(),
+            _ => format!("`{}`", self.slice(token.span).escape_debug()),
+        };
+        SyntaxError::at(self.text, token.span, expected, found)
+    }
+
+    fn module(mut self) -> Parsed<Module> {
+        let version = self.version()?;
+        if self.dotted() != Some("target") {
+            return Err(self.wrong("`.target`"));
+        }
+        self.next();
+        let targets = self.names("a target such as `sm_121a`")?;
+        // PTX ISA, .address_size: 32 when it is left out.
+        let mut address_size = 32;
+        if self.dotted() == Some("address_size") {
+            self.next();
+            address_size = self.small("32 or 64")?;
+        }
+        let mut items = Vec::new();
+        while self.kind() != Kind::End {
+            self.item(&mut items)?;
+        }
+        Ok(Module { version, targets, address_size, items })
+    }
+
+    fn version(&mut self) -> Parsed<(u32, u32)> {
+        if self.dotted() != Some("version") {
+            return Err(self.wrong("`.version`"));
+        }
+        self.next();
+        let pair = |text: &str| {
+            let (major, minor) = text.split_once('.')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        };
+        match pair(self.slice(self.token().span)) {
+            Some(version) if self.kind() == Kind::Number => {
+                self.next();
+                Ok(version)
+            }
+            _ => Err(self.wrong("a version such as `8.8`")),
+        }
+    }
+}

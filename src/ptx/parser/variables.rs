@@ -1,0 +1,215 @@
+//! Declarations: variables, parameters, registers, initialisers.
+
+use super::super::ast::{Immediate, Init, Linkage, Space, Span, Type, Variable};
+use super::super::lexer::Kind;
+use super::{Parsed, Parser};
+
+/// The linkage of a directive.
+pub(super) fn linkage(word: &str) -> Option<Linkage> {
+    Some(match word {
+        "extern" => Linkage::Extern,
+        "visible" => Linkage::Visible,
+        "weak" => Linkage::Weak,
+        "common" => Linkage::Common,
+        _ => return None,
+    })
+}
+
+/// The state space of a directive.
+pub(super) fn space(word: &str) -> Option<Space> {
+    Some(match word {
+        "reg" => Space::Reg,
+        "const" => Space::Const,
+        "global" => Space::Global,
+        "local" => Space::Local,
+        "param" => Space::Param,
+        "shared" => Space::Shared,
+        "tex" => Space::Tex,
+        _ => return None,
+    })
+}
+
+/// The type of a directive.
+fn ty(word: &str) -> Option<Type> {
+    Some(match word {
+        "b8" => Type::B8,
+        "b16" => Type::B16,
+        "b32" => Type::B32,
+        "b64" => Type::B64,
+        "b128" => Type::B128,
+        "u8" => Type::U8,
+        "u16" => Type::U16,
+        "u32" => Type::U32,
+        "u64" => Type::U64,
+        "s8" => Type::S8,
+        "s16" => Type::S16,
+        "s32" => Type::S32,
+        "s64" => Type::S64,
+        "f16" => Type::F16,
+        "f16x2" => Type::F16x2,
+        "bf16" => Type::Bf16,
+        "bf16x2" => Type::Bf16x2,
+        "f32" => Type::F32,
+        "f64" => Type::F64,
+        "pred" => Type::Pred,
+        "texref" => Type::TexRef,
+        "samplerref" => Type::SamplerRef,
+        "surfref" => Type::SurfRef,
+        _ => return None,
+    })
+}
+
+impl Parser<'_> {
+    /// `.global .align 4 .b8 a[4] = {…}, b;` from the state space to the semicolon: one variable a name.
+    pub(super) fn declaration(
+        &mut self,
+        linkage: Option<Linkage>,
+        mut each: impl FnMut(Variable),
+    ) -> Parsed<()> {
+        let mut common = self.specifiers()?;
+        common.linkage = linkage;
+        loop {
+            each(self.declared(common.clone())?);
+            if self.eat(b';') {
+                return Ok(());
+            }
+            if !self.eat(b',') {
+                return Err(self.wrong("`,` or `;`"));
+            }
+        }
+    }
+
+    /// `(.param .u64 a, …)` behind its `(`.
+    pub(super) fn parameters(&mut self) -> Parsed<Vec<Variable>> {
+        self.list(b')', |p| {
+            let common = p.specifiers()?;
+            p.declared(common)
+        })
+    }
+
+    /// State space, alignment, vector, type and attributes, up to the name.
+    fn specifiers(&mut self) -> Parsed<Variable> {
+        let Some(space) = self.dotted().and_then(space) else {
+            return Err(self.wrong("a state space such as `.param` or `.reg`"));
+        };
+        self.next();
+        let mut variable = Variable {
+            linkage: None,
+            space,
+            align: None,
+            vector: 1,
+            ty: Type::None,
+            attributes: Vec::new(),
+            name: String::new(),
+            count: None,
+            dims: Vec::new(),
+            init: None,
+            span: Span::default(),
+        };
+        let mut pointer = false;
+        while let Some(word) = self.dotted() {
+            let here = self.token();
+            self.next();
+            match word {
+                "align" => {
+                    let bytes = self.small("an alignment in bytes")?;
+                    // Behind `.ptr` it is the alignment of what is pointed at.
+                    if pointer {
+                        variable.attributes.push(format!("align {bytes}"));
+                    } else {
+                        variable.align = Some(bytes);
+                    }
+                }
+                "attribute" => variable.attributes.push(self.attribute()?),
+                "ptr" => {
+                    pointer = true;
+                    variable.attributes.push("ptr".to_owned());
+                }
+                _ if pointer => variable.attributes.push(word.to_owned()),
+                "v2" => variable.vector = 2,
+                "v4" => variable.vector = 4,
+                "v8" => variable.vector = 8,
+                _ => match ty(word) {
+                    Some(ty) if variable.ty == Type::None => variable.ty = ty,
+                    _ => return Err(self.wrong_at(here, "one type such as `.b32`, or a name")),
+                },
+            }
+        }
+        if variable.ty == Type::None {
+            return Err(self.wrong("a type such as `.b32`"));
+        }
+        Ok(variable)
+    }
+
+    /// `attribute(.unified(1,2))`, from the parenthesis on; blanks go.
+    pub(super) fn attribute(&mut self) -> Parsed<String> {
+        let mut text = String::from("attribute(");
+        let mut depth = 1_u32;
+        self.expect(b'(')?;
+        while depth > 0 {
+            match self.kind() {
+                Kind::Mark(b'(') => depth += 1,
+                Kind::Mark(b')') => depth -= 1,
+                Kind::Mark(b',') | Kind::Word | Kind::Dotted | Kind::Number => {}
+                _ => return Err(self.wrong("an attribute, or `)`")),
+            }
+            let token = self.next();
+            text.push_str(self.slice(token.span));
+        }
+        Ok(text)
+    }
+
+    /// A name with its count, dimensions and initialiser.
+    fn declared(&mut self, mut variable: Variable) -> Parsed<Variable> {
+        (variable.name, variable.span) = self.name("a name")?;
+        if self.eat(b'<') {
+            variable.count = Some(self.small("a number of registers")?);
+            self.expect(b'>')?;
+        }
+        while self.eat(b'[') {
+            let size = if self.is(b']') { None } else { Some(self.integer("a number of elements")?) };
+            self.expect(b']')?;
+            variable.dims.push(size);
+        }
+        if self.eat(b'=') {
+            variable.init = Some(self.initialiser()?);
+        }
+        Ok(variable)
+    }
+
+    fn initialiser(&mut self) -> Parsed<Init> {
+        match self.kind() {
+            Kind::Mark(b'{') => {
+                self.next();
+                self.nested(|p| p.list(b'}', Self::initialiser)).map(Init::List)
+            }
+            Kind::Word if !self.at_warp_size() => self.symbol(None),
+            // `0xFF00(symbol)`: one byte of an address.
+            Kind::Number if self.ahead(1).kind == Kind::Mark(b'(') => {
+                let at = self.token();
+                let Immediate::Integer { bits, .. } = self.literal()? else {
+                    return Err(self.wrong_at(at, "a byte mask such as `0xFF00`"));
+                };
+                self.expect(b'(')?;
+                let symbol = self.symbol(Some(bits))?;
+                self.expect(b')')?;
+                Ok(symbol)
+            }
+            _ => self.constant().map(Init::Number),
+        }
+    }
+
+    /// `symbol+4`, `generic(symbol)+4`.
+    fn symbol(&mut self, mask: Option<u64>) -> Parsed<Init> {
+        let (mut symbol, _) = self.name("a symbol")?;
+        let generic = symbol == "generic" && self.eat(b'(');
+        let mut offset = 0_i64;
+        if generic {
+            symbol = self.name("a symbol")?.0;
+            offset = self.offset()?;
+            self.expect(b')')?;
+        }
+        offset = offset.wrapping_add(self.offset()?);
+        Ok(Init::Address { symbol, offset, generic, mask })
+    }
+}
