@@ -8,6 +8,7 @@
 //! | [`event`] | how rooms tell progress; no printing |
 //! | [`record`] | the versioned record of a run |
 //! | [`ptx`] | PTX text to a syntax tree with spans, and back |
+//! | [`num`] | formats, rounding, arithmetic, tensor-core sums, fragment and scale layouts; pure |
 //! | [`header`] | YAML into typed structs, errors with file, line, column |
 //! | [`store`] | one cache: locked, atomic, damaged entries are misses |
 //! | [`worker`] | child processes with a time limit |
@@ -22,6 +23,7 @@ pub mod cli;
 pub mod event;
 pub mod header;
 pub mod matrix;
+pub mod num;
 pub mod ptx;
 pub mod record;
 pub mod report;

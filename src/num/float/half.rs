@@ -1,0 +1,120 @@
+//! Half precision: binary16 and bfloat16, one value of a packed register at a time.
+//!
+//! Every operation here is exact or rounded to odd in a double and then rounded once: the double holds more than
+//! twice the bits of either format.
+
+use super::single::fma_to_odd;
+use crate::num::convert::f64_to;
+use crate::num::format::{Format, NAN_16};
+use crate::num::round::Rounding;
+
+/// What differs between the two formats of 16 bits.
+#[derive(Clone, Copy)]
+struct Half {
+    format: Format,
+    exponent: u16,
+}
+
+const F16: Half = Half { format: Format::F16, exponent: 0x7C00 };
+const BF16: Half = Half { format: Format::Bf16, exponent: 0x7F80 };
+const ONE: f64 = 1.0;
+
+impl Half {
+    const fn is_nan(self, a: u16) -> bool {
+        a & 0x7FFF > self.exponent
+    }
+
+    const fn flush(self, a: u16, ftz: bool) -> u16 {
+        if ftz && a & self.exponent == 0 { a & 0x8000 } else { a }
+    }
+
+    fn take(self, a: u16, ftz: bool) -> f64 {
+        f64::from(self.format.decode(u32::from(self.flush(a, ftz))))
+    }
+
+    fn finish(self, exact: f64, ftz: bool, sat: bool, relu: bool) -> u16 {
+        let code = f64_to(self.format, exact, Rounding::NearestEven, false, relu) as u16;
+        let code = self.flush(code, ftz);
+        if !sat {
+            code
+        } else if exact > 0.0 {
+            code.min(f64_to(self.format, ONE, Rounding::NearestEven, false, false) as u16)
+        } else {
+            0
+        }
+    }
+
+    fn fma(self, [a, b, c]: [u16; 3], ftz: bool, sat: bool, relu: bool) -> u16 {
+        let [a, b, c] = [a, b, c].map(|x| self.take(x, ftz));
+        self.finish(fma_to_odd(a, b, c), ftz, sat, relu)
+    }
+
+    fn add(self, a: u16, b: u16, ftz: bool, sat: bool) -> u16 {
+        self.finish(fma_to_odd(self.take(a, ftz), ONE, self.take(b, ftz)), ftz, sat, false)
+    }
+
+    fn mul(self, a: u16, b: u16, ftz: bool, sat: bool) -> u16 {
+        self.finish(self.take(a, ftz) * self.take(b, ftz), ftz, sat, false)
+    }
+
+    const fn abs(self, a: u16, ftz: bool) -> u16 {
+        self.canonical(self.flush(a, ftz) & 0x7FFF)
+    }
+
+    const fn neg(self, a: u16, ftz: bool) -> u16 {
+        self.canonical(self.flush(a, ftz) ^ 0x8000)
+    }
+
+    const fn canonical(self, a: u16) -> u16 {
+        if self.is_nan(a) { NAN_16 } else { a }
+    }
+}
+
+macro_rules! operations {
+    ($half:ident: $add:ident $sub:ident $mul:ident $fma:ident $abs:ident $neg:ident $canonical:ident, $type:literal) => {
+        #[doc = concat!("`add.", $type, "`.")]
+        #[must_use]
+        pub fn $add(a: u16, b: u16, ftz: bool, sat: bool) -> u16 {
+            $half.add(a, b, ftz, sat)
+        }
+
+        #[doc = concat!("`sub.", $type, "`.")]
+        #[must_use]
+        pub fn $sub(a: u16, b: u16, ftz: bool, sat: bool) -> u16 {
+            $half.add(a, b ^ 0x8000, ftz, sat)
+        }
+
+        #[doc = concat!("`mul.", $type, "`.")]
+        #[must_use]
+        pub fn $mul(a: u16, b: u16, ftz: bool, sat: bool) -> u16 {
+            $half.mul(a, b, ftz, sat)
+        }
+
+        #[doc = concat!("`fma.rn.", $type, "`; `relu` turns results below zero into `+0`.")]
+        #[must_use]
+        pub fn $fma(a: u16, b: u16, c: u16, ftz: bool, sat: bool, relu: bool) -> u16 {
+            $half.fma([a, b, c], ftz, sat, relu)
+        }
+
+        #[doc = concat!("`abs.", $type, "`.")]
+        #[must_use]
+        pub const fn $abs(a: u16, ftz: bool) -> u16 {
+            $half.abs(a, ftz)
+        }
+
+        #[doc = concat!("`neg.", $type, "`.")]
+        #[must_use]
+        pub const fn $neg(a: u16, ftz: bool) -> u16 {
+            $half.neg(a, ftz)
+        }
+
+        #[doc = concat!("A ", $type, " with any NaN replaced by the canonical one.")]
+        #[must_use]
+        pub const fn $canonical(a: u16) -> u16 {
+            $half.canonical(a)
+        }
+    };
+}
+
+operations!(F16: add_f16 sub_f16 mul_f16 fma_f16 abs_f16 neg_f16 canonical_f16, "f16");
+operations!(BF16: add_bf16 sub_bf16 mul_bf16 fma_bf16 abs_bf16 neg_bf16 canonical_bf16, "bf16");

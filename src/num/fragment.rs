@@ -1,0 +1,1 @@
+//! Which lane and register of a warp holds which element of an `mma` operand.

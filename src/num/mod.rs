@@ -1,0 +1,15 @@
+//! Pure numerics: narrow formats, conversions, IEEE arithmetic as PTX defines it, tensor-core accumulation and layouts.
+//!
+//! Everything works on bit patterns, so that one input has one answer on every host: NaNs are canonical, no result
+//! depends on the host's NaN payloads, and transcendentals come from the `libm` crate.
+
+pub mod convert;
+pub mod float;
+pub mod format;
+pub mod fragment;
+pub mod round;
+pub mod scale_layout;
+pub mod tensor_core;
+
+pub use format::Format;
+pub use round::Rounding;

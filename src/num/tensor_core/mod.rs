@@ -1,0 +1,67 @@
+//! What a tensor core computes: named accumulation models, bit for bit.
+//!
+//! A floating-point `mma` is one fused sum: products are exact, every term is cut toward zero at a fixed place below
+//! the largest exponent, the rest is added exactly and converted once. Places and lengths differ per architecture.
+//! Sources: Xie et al., "MMA-Sim" (arXiv 2511.10909) and its package `mmasim` 2.1.1; Khattak and Mikaitis (arXiv
+//! 2512.07004). The recorded vectors of an H100 confirm [`Model::Sm90`], those of MMA-Sim [`Model::Sm120`].
+
+mod double;
+mod exact;
+mod integer;
+mod model;
+mod sparse;
+
+pub use double::mma_f64;
+pub use exact::mma_exact;
+pub use integer::{BitOp, Integer, mma_b1, mma_integer};
+pub use model::{Kind, Model, Output, Rule};
+pub use sparse::{Sparsity, sparse_expand};
+
+use super::format::Format;
+
+/// Rows, columns and depth of one instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct MmaShape {
+    /// Rows of A and D.
+    pub m: usize,
+    /// Columns of B and D.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+}
+
+/// A floating-point `mma` as far as its numbers go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct MmaForm {
+    /// Its shape.
+    pub shape: MmaShape,
+    /// Elements of A.
+    pub a: Format,
+    /// Elements of B.
+    pub b: Format,
+    /// Elements of C and D: `F32` or `F16`.
+    pub accumulator: Format,
+    /// Block scales: their format and how many of them cover K.
+    pub scale: Option<(Format, u32)>,
+}
+
+/// `D = A·B + C` of `form` as `model` computes it.
+///
+/// * `a`: codes `[M][K]`; `b`: codes `[N][K]`, one row per column of B.
+/// * `c`, `d`: bits `[M][N]`; binary16 in the low half.
+/// * `sfa`, `sfb`: scale codes `[M][chunks]` and `[N][chunks]`; empty without scales.
+///
+/// A slice that is too short counts as filled up with zeros; `d` keeps what lies beyond `[M][N]`.
+#[expect(clippy::too_many_arguments, reason = "the operands of one instruction, each a matrix")]
+pub fn mma(
+    model: Model,
+    form: &MmaForm,
+    a: &[u32],
+    b: &[u32],
+    c: &[u32],
+    sfa: &[u32],
+    sfb: &[u32],
+    d: &mut [u32],
+) {
+    mma_exact(model, form, a, b, c, sfa, sfb, d);
+}

@@ -1,0 +1,65 @@
+//! Structured sparsity: where the kept elements of A stand in its full rows.
+//!
+//! Source: PTX ISA "Matrix multiply-accumulate operation using mma.sp instruction with sparse matrix A".
+
+/// Which elements of a group are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Sparsity {
+    /// 1 of 2: `tf32`.
+    OneOfTwo,
+    /// 2 of 4: 16-bit and 8-bit elements.
+    TwoOfFour,
+    /// 4 of 8 as two pairs of neighbours: 4-bit elements.
+    PairsOfEight,
+}
+
+impl Sparsity {
+    /// Metadata bits of one kept element, or of one kept pair.
+    #[must_use]
+    pub const fn index_bits(self) -> u32 {
+        match self {
+            // 0b1110 keeps the second element, 0b0100 the first: two indices into halves of 16 bits.
+            Self::OneOfTwo => 4,
+            Self::TwoOfFour | Self::PairsOfEight => 2,
+        }
+    }
+
+    /// Kept elements that one metadata field places.
+    #[must_use]
+    pub const fn elements_per_index(self) -> usize {
+        match self {
+            Self::OneOfTwo | Self::TwoOfFour => 1,
+            Self::PairsOfEight => 2,
+        }
+    }
+
+    /// The element of a full row that kept element `kept` is, given its metadata field.
+    #[must_use]
+    pub const fn position(self, kept: usize, index: u32) -> usize {
+        match self {
+            Self::OneOfTwo => kept * 2 + ((index >> 1) & 1) as usize,
+            Self::TwoOfFour => kept / 2 * 4 + (index & 3) as usize,
+            Self::PairsOfEight => kept / 4 * 8 + (index & 3) as usize * 2 + kept % 2,
+        }
+    }
+}
+
+/// The full rows of A: `kept` holds `[m][k/2]` elements, `index` their metadata fields, `[m][k/2]` divided by
+/// [`Sparsity::elements_per_index`]. Elements that are not kept are code 0.
+#[must_use]
+pub fn sparse_expand(sparsity: Sparsity, m: usize, k: usize, kept: &[u32], index: &[u32]) -> Vec<u32> {
+    let mut out = vec![0; m * k];
+    let half = k / 2;
+    let per_index = sparsity.elements_per_index();
+    for row in 0..m {
+        for element in 0..half {
+            let field = index.get((row * half + element) / per_index).copied().unwrap_or(0);
+            let position = row * k + sparsity.position(element, field);
+            let code = kept.get(row * half + element).copied().unwrap_or(0);
+            if let Some(slot) = out.get_mut(position) {
+                *slot = code;
+            }
+        }
+    }
+    out
+}
