@@ -14,12 +14,14 @@
 //! | [`worker`] | child processes with a time limit |
 //! | [`snippet`] | loads and expands `ptx_snippets/` |
 //! | [`toolkit`] | finds, installs and runs ptxas and nvdisasm; judges nothing |
+//! | [`emulator`] | runs PTX grids on the CPU |
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |
 //! | [`report`] | renderers, each a pure function of the record |
 //! | [`cli`] | verbs, error printing, exit codes |
 
 pub mod arch;
 pub mod cli;
+pub mod emulator;
 pub mod event;
 pub mod header;
 pub mod matrix;

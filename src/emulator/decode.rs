@@ -1,0 +1,677 @@
+//! The syntax tree of a kernel into rows: names into slots, labels into row numbers, calls into copies of the callee.
+
+use std::collections::HashMap;
+
+use super::isa;
+use super::program::{Constant, Kernel, Origin, Parameter, Row, Special, UNGUARDED};
+use super::trap::Unsupported;
+use crate::ptx::{
+    AddressBase, Function, Immediate, Instruction, Operand, Space as AstSpace, Span, Statement, Type,
+    Variable,
+};
+
+/// A register bank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bank {
+    P,
+    W,
+    D,
+    /// Two slots of the 64-bit bank, low half first.
+    Q,
+}
+
+/// A register: its bank, slot and declared type.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Register {
+    pub(super) bank: Bank,
+    pub(super) slot: u32,
+    pub(super) ty: Type,
+}
+
+/// What a name that is no register stands for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Symbol {
+    Global(usize),
+    Const(u64),
+    /// Static shared memory, as a shared address.
+    Shared(u32),
+    DynamicShared,
+    /// A place in the thread's local frame.
+    Local(u32),
+    /// A kernel parameter, by offset.
+    Param(u64),
+}
+
+/// Why an instruction cannot be decoded.
+pub(super) type Refusal = String;
+
+/// What the whole module offers to its functions.
+pub(super) struct Scope<'a> {
+    pub(super) symbols: HashMap<String, Symbol>,
+    pub(super) functions: HashMap<&'a str, &'a Function>,
+}
+
+/// A jump whose target is a label.
+struct Fixup {
+    row: usize,
+    label: String,
+    span: Span,
+}
+
+/// Makes one kernel.
+pub(super) struct Decoder<'a> {
+    scope: &'a Scope<'a>,
+    pub(super) rows: Vec<Row>,
+    origins: Vec<Origin>,
+    /// Names in force, innermost last. A call pushes a scope of its own.
+    registers: Vec<HashMap<String, Register>>,
+    locals: Vec<HashMap<String, Symbol>>,
+    labels: HashMap<String, usize>,
+    tables: HashMap<String, Vec<String>>,
+    fixups: Vec<Fixup>,
+    w_slots: u32,
+    d_slots: u32,
+    p_slots: u32,
+    constants_w: HashMap<Constant, u32>,
+    constants_d: HashMap<Constant, u32>,
+    specials_w: HashMap<Special, u32>,
+    specials_d: HashMap<Special, u32>,
+    local_bytes: u32,
+    pub(super) shared_bytes: u32,
+    /// What labels of the function being copied are prefixed with.
+    prefix: String,
+    copies: u32,
+    /// Functions being copied, outermost first.
+    calling: Vec<String>,
+    /// Label behind the copy being made: where `ret` goes.
+    return_to: Option<String>,
+    at: Span,
+    loc: (u32, u32),
+    text: &'a str,
+}
+
+/// What decoding a kernel can say.
+pub(super) type Decoded<T> = Result<T, Unsupported>;
+
+impl<'a> Decoder<'a> {
+    fn new(scope: &'a Scope<'a>, text: &'a str, shared_bytes: u32) -> Self {
+        Self {
+            scope,
+            rows: Vec::new(),
+            origins: Vec::new(),
+            registers: vec![HashMap::new()],
+            locals: vec![HashMap::new()],
+            labels: HashMap::new(),
+            tables: HashMap::new(),
+            fixups: Vec::new(),
+            w_slots: 0,
+            d_slots: 0,
+            p_slots: 0,
+            constants_w: HashMap::new(),
+            constants_d: HashMap::new(),
+            specials_w: HashMap::new(),
+            specials_d: HashMap::new(),
+            local_bytes: 0,
+            shared_bytes,
+            prefix: String::new(),
+            copies: 0,
+            calling: Vec::new(),
+            return_to: None,
+            at: Span::default(),
+            loc: (0, 0),
+            text,
+        }
+    }
+
+    fn unsupported(&self, form: &str, why: impl Into<String>) -> Unsupported {
+        let line = crate::ptx::line_column(self.text, self.at.start as usize).line;
+        Unsupported { form: form.to_owned(), line, why: why.into() }
+    }
+
+    // ---- statements
+
+    fn statements(&mut self, body: &[Statement]) -> Decoded<()> {
+        for statement in body {
+            match statement {
+                Statement::Variable(variable) => self.declare(variable)?,
+                Statement::Label { name, .. } => {
+                    let label = format!("{}{name}", self.prefix);
+                    self.labels.insert(label, self.rows.len());
+                }
+                Statement::Block(inner) => {
+                    self.registers.push(HashMap::new());
+                    self.locals.push(HashMap::new());
+                    self.statements(inner)?;
+                    self.registers.pop();
+                    self.locals.pop();
+                }
+                Statement::Loc { file, line, .. } => self.loc = (*file, *line),
+                Statement::BranchTargets { name, labels } => {
+                    let full = labels.iter().map(|l| format!("{}{l}", self.prefix)).collect();
+                    self.tables.insert(format!("{}{name}", self.prefix), full);
+                }
+                Statement::Instruction(instruction) => self.instruction(instruction)?,
+                Statement::Pragma(_) | Statement::CallTargets { .. } | Statement::CallPrototype { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn declare(&mut self, variable: &Variable) -> Decoded<()> {
+        self.at = variable.span;
+        let size = size_of(variable);
+        match variable.space {
+            AstSpace::Reg => {
+                let names: Vec<String> = match variable.count {
+                    Some(n) => (0..n).map(|i| format!("{}{i}", variable.name)).collect(),
+                    None => vec![variable.name.clone()],
+                };
+                for name in names {
+                    let register = self.fresh(variable.ty);
+                    if let Some(scope) = self.registers.last_mut() {
+                        scope.insert(name, register);
+                    }
+                }
+            }
+            AstSpace::Shared => {
+                let symbol = if variable.dims.contains(&None)
+                    || variable.linkage == Some(crate::ptx::Linkage::Extern)
+                {
+                    Symbol::DynamicShared
+                } else {
+                    let at = self.shared_bytes.next_multiple_of(alignment(variable));
+                    self.shared_bytes = at + u32::try_from(size).unwrap_or(u32::MAX / 2);
+                    Symbol::Shared(super::memory::SHARED_START + at)
+                };
+                self.name(&variable.name, symbol);
+            }
+            AstSpace::Local | AstSpace::Param => {
+                let at = self.local_bytes.next_multiple_of(alignment(variable));
+                self.local_bytes = at + u32::try_from(size).unwrap_or(u32::MAX / 2);
+                self.name(&variable.name, Symbol::Local(at));
+            }
+            AstSpace::Const | AstSpace::Global | AstSpace::Tex => {
+                return Err(self.unsupported(&variable.name, "a module variable declared in a function"));
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, name: &str, symbol: Symbol) {
+        if let Some(scope) = self.locals.last_mut() {
+            scope.insert(name.to_owned(), symbol);
+        }
+    }
+
+    fn instruction(&mut self, i: &Instruction) -> Decoded<()> {
+        self.at = i.span;
+        let first = self.rows.len();
+        let made = match i.opcode.as_str() {
+            "call" => self.call(i),
+            "ret" => self.ret(i),
+            _ => isa::decode(self, i),
+        };
+        made.map_err(|why| self.unsupported(&i.form(), why))?;
+        if let Some(guard) = &i.guard {
+            let (slot, negated) =
+                self.predicate(&guard.register).map_err(|why| self.unsupported(&i.form(), why))?;
+            for row in &mut self.rows[first..] {
+                // A row with a guard of its own belongs to a copied function.
+                if row.guard == UNGUARDED {
+                    row.guard = slot;
+                    row.negate = if guard.negated != negated { !0 } else { 0 };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `ret` of an entry ends the thread; of a function it goes behind the copy.
+    fn ret(&mut self, _: &Instruction) -> Result<(), Refusal> {
+        match self.return_to.clone() {
+            None => self.push(Row::new(isa::control::exit)),
+            Some(label) => self.jump(&label),
+        }
+        Ok(())
+    }
+
+    /// A call is a copy of the callee: its parameters are places in the caller's frame.
+    fn call(&mut self, i: &Instruction) -> Result<(), Refusal> {
+        let mut operands = i.operands.iter().peekable();
+        let results = match operands.peek() {
+            Some(Operand::Group(list)) => {
+                operands.next();
+                list.clone()
+            }
+            _ => Vec::new(),
+        };
+        let Some(Operand::Name(name)) = operands.next() else {
+            return Err("a call through a register".to_owned());
+        };
+        let arguments = match operands.next() {
+            Some(Operand::Group(list)) => list.clone(),
+            _ => Vec::new(),
+        };
+        let function = *self.scope.functions.get(name.as_str()).ok_or_else(|| {
+            format!("`{name}` is no function of this module; the emulator has no library to link with")
+        })?;
+        let Some(body) = &function.body else { return Err(format!("`{name}` is declared but has no body")) };
+        if self.calling.iter().any(|f| f == name) {
+            return Err(format!("`{name}` calls itself; recursion is not emulated"));
+        }
+        if i.guard.is_some() {
+            return Err("a call with a guard".to_owned());
+        }
+        let place = |this: &Self, operand: &Operand| match operand {
+            Operand::Name(n) => this.symbol(n).ok_or_else(|| format!("`{n}` is no parameter variable")),
+            _ => Err("a call argument that is no variable".to_owned()),
+        };
+        let pairs = function.returns.iter().zip(&results).chain(function.params.iter().zip(&arguments));
+        let mut frame = HashMap::new();
+        let mut registers = HashMap::new();
+        for (formal, actual) in pairs {
+            if formal.space == AstSpace::Reg {
+                let Operand::Name(n) = actual else {
+                    return Err("a register argument that is no name".into());
+                };
+                let register = self.register(n).ok_or_else(|| format!("`{n}` is no register"))?;
+                registers.insert(formal.name.clone(), register);
+            } else {
+                frame.insert(formal.name.clone(), place(self, actual)?);
+            }
+        }
+        self.copies += 1;
+        let behind = format!("{}@{}", name, self.copies);
+        let prefix = std::mem::replace(&mut self.prefix, format!("{behind}/"));
+        let return_to = self.return_to.replace(behind.clone());
+        self.calling.push(name.clone());
+        // The callee sees its own names and the module's, not the caller's.
+        let outer_registers = std::mem::replace(&mut self.registers, vec![registers]);
+        let outer_locals = std::mem::replace(&mut self.locals, vec![frame]);
+        let (at, loc) = (self.at, self.loc);
+        let result = self.statements(body);
+        (self.at, self.loc) = (at, loc);
+        self.registers = outer_registers;
+        self.locals = outer_locals;
+        self.calling.pop();
+        self.prefix = prefix;
+        self.return_to = return_to;
+        self.labels.insert(behind, self.rows.len());
+        result.map_err(|u| format!("in `{name}`, line {}: `{}`: {}", u.line, u.form, u.why))
+    }
+
+    // ---- rows
+
+    pub(super) fn push(&mut self, row: Row) {
+        self.rows.push(row);
+        self.origins.push(Origin {
+            start: self.at.start,
+            end: self.at.end,
+            file: self.loc.0,
+            line: self.loc.1,
+        });
+    }
+
+    /// A jump to a label as the program knows it, prefix and all.
+    fn jump(&mut self, label: &str) {
+        self.fixups.push(Fixup { row: self.rows.len(), label: label.to_owned(), span: self.at });
+        self.push(Row::new(isa::control::branch));
+    }
+
+    /// A jump to a label as the function names it.
+    pub(super) fn branch(&mut self, label: &str) {
+        self.jump(&format!("{}{label}", self.prefix));
+    }
+
+    /// The labels of a `.branchtargets` table.
+    pub(super) fn targets(&self, table: &str) -> Option<Vec<String>> {
+        self.tables.get(&format!("{}{table}", self.prefix)).cloned()
+    }
+
+    /// A jump through a table: one guarded-by-index row per target follows the same rule as a branch.
+    pub(super) fn branch_full(&mut self, row: Row, label: &str) {
+        self.fixups.push(Fixup { row: self.rows.len(), label: label.to_owned(), span: self.at });
+        self.push(row);
+    }
+
+    // ---- registers and operands
+
+    /// A new register for a type.
+    pub(super) fn fresh(&mut self, ty: Type) -> Register {
+        let bank = match ty {
+            Type::Pred => Bank::P,
+            Type::B64 | Type::U64 | Type::S64 | Type::F64 => Bank::D,
+            Type::B128 => Bank::Q,
+            _ => Bank::W,
+        };
+        let (counter, n) = match bank {
+            Bank::P => (&mut self.p_slots, 1),
+            Bank::W => (&mut self.w_slots, 1),
+            Bank::D => (&mut self.d_slots, 1),
+            Bank::Q => (&mut self.d_slots, 2),
+        };
+        let slot = *counter;
+        *counter += n;
+        Register { bank, slot, ty }
+    }
+
+    pub(super) fn register(&self, name: &str) -> Option<Register> {
+        self.registers.iter().rev().find_map(|scope| scope.get(name)).copied()
+    }
+
+    pub(super) fn symbol(&self, name: &str) -> Option<Symbol> {
+        let local = self.locals.iter().rev().find_map(|scope| scope.get(name));
+        local.or_else(|| self.scope.symbols.get(name)).copied()
+    }
+
+    fn constant_w(&mut self, constant: Constant) -> u32 {
+        let next = &mut self.w_slots;
+        *self.constants_w.entry(constant).or_insert_with(|| {
+            *next += 1;
+            *next - 1
+        })
+    }
+
+    fn constant_d(&mut self, constant: Constant) -> u32 {
+        let next = &mut self.d_slots;
+        *self.constants_d.entry(constant).or_insert_with(|| {
+            *next += 1;
+            *next - 1
+        })
+    }
+
+    /// A slot of the 32-bit bank that holds `bits` in every lane.
+    pub(super) fn bits_w(&mut self, bits: u32) -> u32 {
+        self.constant_w(Constant::Bits(u64::from(bits)))
+    }
+
+    /// A slot of the 64-bit bank that holds `bits` in every lane.
+    pub(super) fn bits_d(&mut self, bits: u64) -> u32 {
+        self.constant_d(Constant::Bits(bits))
+    }
+
+    /// The special register of this name as a slot of the 32-bit bank.
+    pub(super) fn special_w(&mut self, special: Special) -> u32 {
+        let next = &mut self.w_slots;
+        *self.specials_w.entry(special).or_insert_with(|| {
+            *next += 1;
+            *next - 1
+        })
+    }
+
+    pub(super) fn special_d(&mut self, special: Special) -> u32 {
+        let next = &mut self.d_slots;
+        *self.specials_d.entry(special).or_insert_with(|| {
+            *next += 1;
+            *next - 1
+        })
+    }
+
+    /// A source of up to 32 bits. `ty` says how a number is to be read.
+    pub(super) fn src(&mut self, operand: &Operand, ty: Type) -> Result<u32, Refusal> {
+        match operand {
+            Operand::Name(name) => {
+                if let Some(register) = self.register(name) {
+                    return match register.bank {
+                        Bank::W => Ok(register.slot),
+                        bank => {
+                            Err(format!("`{name}` is in bank {bank:?}, where a register of {ty:?} is wanted"))
+                        }
+                    };
+                }
+                if let Some(special) = isa::special(name) {
+                    return Ok(self.special_w(special));
+                }
+                if name == "WARP_SZ" {
+                    return Ok(self.bits_w(32));
+                }
+                match self.address_of(name, 0, false)? {
+                    Constant::Bits(bits) => Ok(self.bits_w(bits as u32)),
+                    other => Ok(self.constant_w(other)),
+                }
+            }
+            Operand::Offset(name, offset) => {
+                let constant = self.address_of(name, *offset, false)?;
+                Ok(self.constant_w(constant))
+            }
+            Operand::Immediate(immediate) => Ok(self.bits_w(immediate_bits(*immediate, ty) as u32)),
+            other => Err(format!("`{other:?}` is no operand of {ty:?}")),
+        }
+    }
+
+    /// A source of 64 bits.
+    pub(super) fn src_d(&mut self, operand: &Operand, ty: Type) -> Result<u32, Refusal> {
+        match operand {
+            Operand::Name(name) => {
+                if let Some(register) = self.register(name) {
+                    return match register.bank {
+                        Bank::D | Bank::Q => Ok(register.slot),
+                        bank => {
+                            Err(format!("`{name}` is in bank {bank:?}, where a 64-bit register is wanted"))
+                        }
+                    };
+                }
+                if let Some(special) = isa::special(name) {
+                    return Ok(self.special_d(special));
+                }
+                if name == "WARP_SZ" {
+                    return Ok(self.bits_d(32));
+                }
+                let constant = self.address_of(name, 0, false)?;
+                Ok(self.constant_d(constant))
+            }
+            Operand::Offset(name, offset) => {
+                let constant = self.address_of(name, *offset, false)?;
+                Ok(self.constant_d(constant))
+            }
+            Operand::Immediate(immediate) => Ok(self.bits_d(immediate_bits(*immediate, ty))),
+            other => Err(format!("`{other:?}` is no operand of {ty:?}")),
+        }
+    }
+
+    /// The address that a variable's name stands for.
+    pub(super) fn address_of(&self, name: &str, offset: i64, generic: bool) -> Result<Constant, Refusal> {
+        use super::machine::{Machine, Space};
+        let symbol = self.symbol(name).ok_or_else(|| format!("`{name}` is not declared"))?;
+        let in_space = |space: Space, at: u64| {
+            let at = at.wrapping_add_signed(offset);
+            Constant::Bits(if generic { Machine::generic(space, at) } else { at })
+        };
+        Ok(match symbol {
+            Symbol::Global(index) => Constant::Global { index, offset },
+            Symbol::DynamicShared => Constant::DynamicShared { generic, offset },
+            Symbol::Shared(at) => in_space(Space::Shared, u64::from(at)),
+            Symbol::Local(at) => in_space(Space::Local, u64::from(at)),
+            Symbol::Const(at) => in_space(Space::Const, at),
+            Symbol::Param(at) => in_space(Space::Param, at),
+        })
+    }
+
+    /// A destination of up to 32 bits; `_` is a slot nobody reads.
+    pub(super) fn dst(&mut self, operand: &Operand) -> Result<u32, Refusal> {
+        self.destination(operand, Bank::W)
+    }
+
+    /// A destination of 64 bits.
+    pub(super) fn dst_d(&mut self, operand: &Operand) -> Result<u32, Refusal> {
+        self.destination(operand, Bank::D)
+    }
+
+    /// A destination predicate.
+    pub(super) fn dst_p(&mut self, operand: &Operand) -> Result<u32, Refusal> {
+        self.destination(operand, Bank::P)
+    }
+
+    fn destination(&mut self, operand: &Operand, bank: Bank) -> Result<u32, Refusal> {
+        match operand {
+            Operand::Sink => Ok(self
+                .fresh(match bank {
+                    Bank::P => Type::Pred,
+                    Bank::W => Type::B32,
+                    Bank::D => Type::B64,
+                    Bank::Q => Type::B128,
+                })
+                .slot),
+            Operand::Name(name) => {
+                let register = self.register(name).ok_or_else(|| format!("`{name}` is no register"))?;
+                let fits = register.bank == bank || (bank == Bank::D && register.bank == Bank::Q);
+                if !fits {
+                    return Err(format!(
+                        "`{name}` is in bank {:?}, where {bank:?} is written",
+                        register.bank
+                    ));
+                }
+                Ok(register.slot)
+            }
+            other => Err(format!("`{other:?}` cannot be written")),
+        }
+    }
+
+    /// A predicate by name: its slot, and whether the name carries a `!`.
+    pub(super) fn predicate(&mut self, name: &str) -> Result<(u32, bool), Refusal> {
+        match self.register(name) {
+            Some(Register { bank: Bank::P, slot, .. }) => Ok((slot, false)),
+            _ => Err(format!("`{name}` is no predicate")),
+        }
+    }
+
+    /// A predicate operand: `p`, `!p`, or a number.
+    pub(super) fn src_p(&mut self, operand: &Operand) -> Result<(u32, bool), Refusal> {
+        match operand {
+            Operand::Name(name) => self.predicate(name),
+            Operand::Not(name) => self.predicate(name).map(|(slot, negated)| (slot, !negated)),
+            Operand::Immediate(Immediate::Integer { bits, .. }) => {
+                // A slot nobody writes is false in every lane.
+                Ok((self.fresh(Type::Pred).slot, *bits != 0))
+            }
+            other => Err(format!("`{other:?}` is no predicate")),
+        }
+    }
+
+    /// The elements of a vector operand; a single operand is a vector of one.
+    pub(super) fn elements(operand: &Operand) -> &[Operand] {
+        match operand {
+            Operand::Vector(list) => list,
+            other => std::slice::from_ref(other),
+        }
+    }
+
+    /// An address operand: slot of the base in the 64-bit bank, and the offset. Bases in 32-bit registers are widened by
+    /// a row of their own.
+    pub(super) fn address(&mut self, operand: &Operand) -> Result<(u32, i64), Refusal> {
+        let address = match operand {
+            Operand::Address(address) | Operand::Composite(address, _) => address,
+            other => return Err(format!("`{other:?}` is no address")),
+        };
+        match &address.base {
+            AddressBase::Absolute(at) => Ok((self.bits_d(*at), address.offset)),
+            AddressBase::Name(name) => match self.register(name) {
+                Some(Register { bank: Bank::D, slot, .. }) => Ok((slot, address.offset)),
+                Some(Register { bank: Bank::W, slot, .. }) => {
+                    let wide = self.fresh(Type::B64).slot;
+                    self.push(Row { d: wide, a: slot, ..Row::new(isa::moves::widen) });
+                    Ok((wide, address.offset))
+                }
+                Some(_) => Err(format!("`{name}` cannot hold an address")),
+                None => {
+                    let constant = self.address_of(name, 0, false)?;
+                    Ok((self.constant_d(constant), address.offset))
+                }
+            },
+        }
+    }
+
+    /// Whether an address operand names a variable of this kind: `ld` and `st` of parameters need it.
+    pub(super) fn address_symbol(&self, operand: &Operand) -> Option<Symbol> {
+        match operand {
+            Operand::Address(address) => match &address.base {
+                AddressBase::Name(name) if self.register(name).is_none() => self.symbol(name),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// The bits of a number where a value of type `ty` is wanted.
+pub(super) fn immediate_bits(immediate: Immediate, ty: Type) -> u64 {
+    match (immediate, ty) {
+        (Immediate::Integer { bits, .. }, Type::F32) => u64::from((bits as i64 as f32).to_bits()),
+        (Immediate::Integer { bits, .. }, Type::F64) => (bits as i64 as f64).to_bits(),
+        (Immediate::Integer { bits, .. }, Type::B16 | Type::U16 | Type::S16 | Type::F16 | Type::Bf16) => {
+            bits & 0xFFFF
+        }
+        (Immediate::Integer { bits, .. }, _) => bits,
+        (Immediate::F32(x), Type::F64) => f64::from(x).to_bits(),
+        (Immediate::F32(x), _) => u64::from(x.to_bits()),
+        (Immediate::F64(x), Type::F32 | Type::B32) => u64::from((x as f32).to_bits()),
+        (Immediate::F64(x), _) => x.to_bits(),
+    }
+}
+
+/// Bytes of a variable.
+pub(super) fn size_of(variable: &Variable) -> u64 {
+    let elements: u64 = variable.dims.iter().map(|d| d.unwrap_or(0)).product();
+    elements * u64::from(variable.vector) * variable.ty.bytes() as u64
+}
+
+/// Alignment of a variable.
+pub(super) fn alignment(variable: &Variable) -> u32 {
+    let natural = u32::try_from(variable.ty.bytes()).unwrap_or(1).max(1) * u32::from(variable.vector);
+    variable.align.unwrap_or(1).max(natural)
+}
+
+/// Decodes an entry.
+pub(super) fn kernel(scope: &Scope<'_>, text: &str, entry: &Function, module_shared: u32) -> Decoded<Kernel> {
+    let mut decoder = Decoder::new(scope, text, module_shared);
+    let mut params = Vec::new();
+    let mut offset = 0usize;
+    for param in &entry.params {
+        let size = usize::try_from(size_of(param)).unwrap_or(0);
+        let at = offset.next_multiple_of(alignment(param) as usize);
+        offset = at + size;
+        decoder.name(&param.name, Symbol::Param(at as u64));
+        params.push(Parameter { name: param.name.clone(), offset: at, size, ty: param.ty });
+    }
+    decoder.statements(entry.body.as_deref().unwrap_or_default())?;
+    decoder.push(Row::new(isa::control::exit));
+    super::flow::finish(
+        &mut decoder.rows,
+        &mut decoder.origins,
+        decoder.fixups.iter().map(|f| {
+            (
+                f.row,
+                decoder.labels.get(&f.label).copied().ok_or_else(|| {
+                    let line = crate::ptx::line_column(text, f.span.start as usize).line;
+                    Unsupported { form: f.label.clone(), line, why: "there is no such label".to_owned() }
+                }),
+            )
+        }),
+    )?;
+    let directive = |name: &str| entry.directives.iter().find(|d| d.name == name);
+    let three = |values: &[u64]| {
+        let at = |n: usize| values.get(n).and_then(|v| u32::try_from(*v).ok()).unwrap_or(1);
+        [at(0), at(1), at(2)]
+    };
+    let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
+    let specials = |map: HashMap<Special, u32>| map.into_iter().map(|(s, slot)| (slot, s)).collect();
+    Ok(Kernel {
+        name: entry.name.clone(),
+        rows: decoder.rows,
+        origins: decoder.origins,
+        w_slots: decoder.w_slots as usize,
+        d_slots: decoder.d_slots as usize,
+        p_slots: decoder.p_slots as usize,
+        constants_w: pairs(decoder.constants_w),
+        constants_d: pairs(decoder.constants_d),
+        specials_w: specials(decoder.specials_w),
+        specials_d: specials(decoder.specials_d),
+        watched: 0,
+        params,
+        param_bytes: offset,
+        shared_bytes: decoder.shared_bytes,
+        local_bytes: decoder.local_bytes.next_multiple_of(16) as usize,
+        required_threads: directive("reqntid").map(|d| three(&d.values)),
+        max_threads: directive("maxntid").map(|d| d.values.iter().product()),
+    })
+}

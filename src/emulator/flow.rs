@@ -1,0 +1,157 @@
+//! Control flow of decoded rows: where lanes that part at a branch meet again.
+//!
+//! Every branch gets the first row of its immediate post-dominator as meeting point; a [`Flow::Join`](super::machine::Flow)
+//! row is put there, so that rows elsewhere pay nothing.
+
+use super::isa::control;
+use super::program::{Origin, Row};
+use super::trap::Unsupported;
+
+/// Nowhere: the paths meet only at the end of the thread.
+pub(super) const NEVER: u32 = u32::MAX;
+
+/// Resolves labels, finds meeting points and inserts join rows.
+pub(super) fn finish(
+    rows: &mut Vec<Row>,
+    origins: &mut Vec<Origin>,
+    fixups: impl Iterator<Item = (usize, Result<usize, Unsupported>)>,
+) -> Result<(), Unsupported> {
+    let mut target: Vec<Option<usize>> = vec![None; rows.len()];
+    for (row, label) in fixups {
+        target[row] = Some(label?);
+    }
+    let n = rows.len();
+    // Successors by row; `n` is the end.
+    let successors: Vec<[usize; 2]> = (0..n)
+        .map(|i| {
+            let next = (i + 1).min(n);
+            match target[i] {
+                Some(t) if rows[i].guard == super::program::UNGUARDED && rows[i].imm == 0 => [t, t],
+                Some(t) => [next, t],
+                None if std::ptr::fn_addr_eq(rows[i].exec, control::exit as super::program::Exec)
+                    && rows[i].guard == super::program::UNGUARDED =>
+                {
+                    [n, n]
+                }
+                None => [next, next],
+            }
+        })
+        .collect();
+    let meets = post_dominators(&successors, &target);
+    // Insert joins from the back, so that earlier row numbers stay.
+    let mut places: Vec<usize> =
+        (0..n).filter(|i| target[*i].is_some()).map(|i| meets[i]).filter(|m| *m < n).collect();
+    places.sort_unstable();
+    places.dedup();
+    let moved = |row: usize| row + places.partition_point(|p| *p < row);
+    let mut out = Vec::with_capacity(n + places.len());
+    let mut out_origins = Vec::with_capacity(n + places.len());
+    for (i, (mut row, origin)) in std::mem::take(rows).into_iter().zip(std::mem::take(origins)).enumerate() {
+        if places.binary_search(&i).is_ok() {
+            out.push(Row::new(control::join));
+            out_origins.push(origin);
+        }
+        if let Some(t) = target[i] {
+            row.c = u32::try_from(moved(t)).unwrap_or(NEVER);
+            row.d = if meets[i] < n { u32::try_from(moved(meets[i])).unwrap_or(NEVER) } else { NEVER };
+        }
+        out.push(row);
+        out_origins.push(origin);
+    }
+    *rows = out;
+    *origins = out_origins;
+    Ok(())
+}
+
+/// For each row with a branch, the row where all its paths meet; `n` for the end.
+///
+/// Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", on basic blocks of the reversed graph.
+fn post_dominators(successors: &[[usize; 2]], target: &[Option<usize>]) -> Vec<usize> {
+    let n = successors.len();
+    // Basic blocks: leaders are targets and what follows a branch or an end.
+    let mut leader = vec![false; n + 1];
+    leader[0] = true;
+    leader[n] = true;
+    for i in 0..n {
+        if let Some(t) = target[i] {
+            leader[t] = true;
+            leader[i + 1] = true;
+        } else if successors[i] != [i + 1, i + 1] {
+            leader[i + 1] = true;
+        }
+    }
+    let starts: Vec<usize> = (0..=n).filter(|i| leader[*i]).collect();
+    let block_of = |row: usize| starts.partition_point(|s| *s <= row) - 1;
+    let count = starts.len();
+    let end = count - 1;
+    let follows: Vec<[usize; 2]> = (0..count)
+        .map(|b| {
+            if b == end {
+                return [end, end];
+            }
+            let last = starts[b + 1] - 1;
+            successors[last].map(block_of)
+        })
+        .collect();
+    let mut preds: Vec<Vec<usize>> = vec![Vec::new(); count];
+    for (b, next) in follows.iter().enumerate().take(end) {
+        preds[next[0]].push(b);
+        if next[1] != next[0] {
+            preds[next[1]].push(b);
+        }
+    }
+    // Postorder of the reversed graph from the end.
+    let mut order = vec![usize::MAX; count];
+    let mut sequence = Vec::with_capacity(count);
+    let mut stack = vec![(end, 0usize)];
+    let mut seen = vec![false; count];
+    seen[end] = true;
+    while let Some((b, i)) = stack.pop() {
+        if let Some(next) = preds[b].get(i) {
+            stack.push((b, i + 1));
+            if !seen[*next] {
+                seen[*next] = true;
+                stack.push((*next, 0));
+            }
+        } else {
+            order[b] = sequence.len();
+            sequence.push(b);
+        }
+    }
+    let mut idom = vec![usize::MAX; count];
+    idom[end] = end;
+    let intersect = |idom: &[usize], mut a: usize, mut b: usize| {
+        while a != b {
+            while order[a] < order[b] {
+                a = idom[a];
+            }
+            while order[b] < order[a] {
+                b = idom[b];
+            }
+        }
+        a
+    };
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for b in sequence.iter().rev().copied().filter(|b| *b != end) {
+            let mut new = usize::MAX;
+            for next in follows[b] {
+                if idom[next] != usize::MAX {
+                    new = if new == usize::MAX { next } else { intersect(&idom, next, new) };
+                }
+            }
+            if new != usize::MAX && idom[b] != new {
+                idom[b] = new;
+                changed = true;
+            }
+        }
+    }
+    (0..n)
+        .map(|i| match target[i] {
+            // An endless loop never reaches the end: its lanes never meet.
+            Some(_) => idom.get(block_of(i)).filter(|b| **b < end).map_or(n, |b| starts[*b]),
+            None => n,
+        })
+        .collect()
+}

@@ -1,0 +1,314 @@
+//! Loads and stores (PTX ISA 9.7.9): `ld`, `st`, `ldu`, `prefetch` and cache hints, which say nothing here.
+
+use super::moves::space;
+use super::{FormRow, Words};
+use crate::emulator::decode::{Bank, Decoder, Refusal, Symbol};
+use crate::emulator::machine::{Flow, Machine, Space, lanes};
+use crate::emulator::program::Row;
+use crate::ptx::{Instruction, Operand, Type};
+
+const CHAPTER: &str = "Data Movement: memory";
+
+pub(in crate::emulator) const ROWS: &[FormRow] = &[
+    FormRow::new(
+        CHAPTER,
+        "ld",
+        "ld{.weak,.relaxed,.acquire,.volatile}{.scope}{.space}{.cache}{.vec}.type",
+        decode_load,
+    ),
+    FormRow::new(CHAPTER, "ldu", "ldu{.space}{.vec}.type", decode_load),
+    FormRow::new(
+        CHAPTER,
+        "st",
+        "st{.weak,.relaxed,.release,.volatile}{.scope}{.space}{.cache}{.vec}.type",
+        decode_store,
+    ),
+    FormRow::new(CHAPTER, "prefetch", "prefetch{.space}.level, prefetch.tensormap", decode_nothing),
+    FormRow::new(CHAPTER, "prefetchu", "prefetchu.L1", decode_nothing),
+    FormRow::new(CHAPTER, "applypriority", "applypriority{.global}.level", decode_nothing),
+    FormRow::new(CHAPTER, "discard", "discard{.global}.level", decode_nothing),
+    FormRow::new(
+        CHAPTER,
+        "createpolicy",
+        "createpolicy… (the policy itself means nothing here)",
+        decode_policy,
+    ),
+];
+
+fn decode_nothing(d: &mut Decoder<'_>, _: &Instruction) -> Result<(), Refusal> {
+    d.push(Row::new(|_, _| Flow::Next));
+    Ok(())
+}
+
+fn decode_policy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let to = i.operands.first().ok_or("createpolicy wants a destination")?;
+    let (to, a) = (d.dst_d(to)?, d.bits_d(0));
+    d.push(Row { d: to, a, ..Row::new(super::moves::move_d) });
+    Ok(())
+}
+
+/// What an access looks like, in the fields of a row.
+struct Access {
+    space: Space,
+    ty: Type,
+    count: usize,
+}
+
+fn access(i: &Instruction) -> Result<Access, Refusal> {
+    let mut words = Words::of(i);
+    for word in ["weak", "volatile", "relaxed", "acquire", "release", "mmio"] {
+        words.take(word);
+    }
+    for word in ["cta", "cluster", "gpu", "sys"] {
+        words.take(word);
+    }
+    let space = space(&mut words).unwrap_or(Space::Generic);
+    for word in ["ca", "cg", "cs", "lu", "cv", "nc", "wb", "wt", "unified", "L2::cache_hint"] {
+        words.take(word);
+    }
+    while words.prefixed("L1::").is_some() || words.prefixed("L2::").is_some() {}
+    let count = match words.one_of(&["v2", "v4", "v8"]) {
+        Some("v2") => 2,
+        Some("v4") => 4,
+        Some(_) => 8,
+        None => 1,
+    };
+    let ty = words.ty()?;
+    words.done()?;
+    Ok(Access { space, ty, count })
+}
+
+fn space_number(space: Space) -> u32 {
+    match space {
+        Space::Generic => 0,
+        Space::Global => 1,
+        Space::Shared => 2,
+        Space::Local => 3,
+        Space::Const => 4,
+        Space::Param => 5,
+    }
+}
+
+fn numbered(number: u32) -> Space {
+    [Space::Generic, Space::Global, Space::Shared, Space::Local, Space::Const, Space::Param]
+        [number as usize % 6]
+}
+
+/// A parameter of a call lies in the thread's frame; one of the entry does not.
+fn resolve(d: &Decoder<'_>, operand: &Operand, space: Space) -> Space {
+    match (space, d.address_symbol(operand)) {
+        (Space::Param, Some(Symbol::Local(_))) => Space::Local,
+        (Space::Generic, Some(Symbol::Local(_))) => Space::Local,
+        (Space::Generic, Some(Symbol::Shared(_) | Symbol::DynamicShared)) => Space::Shared,
+        (Space::Generic, Some(Symbol::Const(_))) => Space::Const,
+        (Space::Generic, Some(Symbol::Param(_))) => Space::Param,
+        _ => space,
+    }
+}
+
+fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let access = access(i)?;
+    let (to, from) = match i.operands.as_slice() {
+        [to, from] | [to, from, _] => (to, from),
+        _ => return Err("ld takes a destination and an address".to_owned()),
+    };
+    let space = resolve(d, from, access.space);
+    let (a, offset) = d.address(from)?;
+    let elements = Decoder::elements(to).to_vec();
+    if elements.len() != access.count {
+        return Err(format!("{} destinations for {} elements", elements.len(), access.count));
+    }
+    let mut list = Vec::new();
+    let mut wide = false;
+    for element in &elements {
+        let bank = match element {
+            Operand::Name(name) => d.register(name).map(|r| r.bank),
+            _ => None,
+        };
+        match bank.unwrap_or(if access.ty.bytes() > 4 { Bank::D } else { Bank::W }) {
+            Bank::D | Bank::Q => {
+                wide = true;
+                list.push(d.dst_d(element)?);
+            }
+            Bank::W => list.push(d.dst(element)?),
+            Bank::P => return Err("a predicate cannot be loaded".to_owned()),
+        }
+    }
+    let exec = match (access.ty.bytes(), wide, access.count) {
+        (1, false, 1) => load_w::<1, 1>,
+        (1, false, 2) => load_w::<1, 2>,
+        (1, false, 4) => load_w::<1, 4>,
+        (2, false, 1) => load_w::<2, 2>,
+        (2, false, 2) => load_w::<2, 4>,
+        (2, false, 4) => load_w::<2, 8>,
+        (4, false, 1) => load_w::<4, 4>,
+        (4, false, 2) => load_w::<4, 8>,
+        (4, false, 4) => load_w::<4, 16>,
+        (4, false, 8) => load_w::<4, 32>,
+        (1, true, 1) => load_d::<1, 1>,
+        (2, true, 1) => load_d::<2, 2>,
+        (4, true, 1) => load_d::<4, 4>,
+        (8, true, 1) => load_d::<8, 8>,
+        (8, true, 2) => load_d::<8, 16>,
+        (8, true, 4) => load_d::<8, 32>,
+        (16, true, 1) => {
+            let low = list[0];
+            list.push(low + 1);
+            load_d::<8, 16>
+        }
+        (bytes, _, count) => return Err(format!("a load of {count} times {bytes} bytes")),
+    };
+    let signed = matches!(access.ty, Type::S8 | Type::S16 | Type::S32);
+    let row = Row {
+        a,
+        b: space_number(space),
+        c: u32::from(signed),
+        imm: offset as u64,
+        list: list.into(),
+        ..Row::new(exec)
+    };
+    d.push(row);
+    Ok(())
+}
+
+/// Loads `T / N` elements of `N` bytes into 32-bit registers.
+fn load_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let space = numbered(row.b);
+    let address = m.r.d[row.a as usize];
+    for i in lanes(m.mask) {
+        let bytes = match m.read::<T>(space, address[i].wrapping_add(row.imm), i) {
+            Ok(bytes) => bytes,
+            Err(fault) => return m.fail(fault.at(i)),
+        };
+        for (n, slot) in row.list.iter().enumerate() {
+            let mut word = [0; 4];
+            word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
+            let mut value = u32::from_le_bytes(word);
+            if row.c == 1 && N < 4 {
+                let shift = 32 - 8 * N as u32;
+                value = ((value << shift) as i32 >> shift) as u32;
+            }
+            m.r.w[*slot as usize][i] = value;
+        }
+    }
+    Flow::Next
+}
+
+/// Loads `T / N` elements of `N` bytes into 64-bit registers.
+fn load_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let space = numbered(row.b);
+    let address = m.r.d[row.a as usize];
+    for i in lanes(m.mask) {
+        let bytes = match m.read::<T>(space, address[i].wrapping_add(row.imm), i) {
+            Ok(bytes) => bytes,
+            Err(fault) => return m.fail(fault.at(i)),
+        };
+        for (n, slot) in row.list.iter().enumerate() {
+            let mut word = [0; 8];
+            word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
+            let mut value = u64::from_le_bytes(word);
+            if row.c == 1 && N < 8 {
+                let shift = 64 - 8 * N as u32;
+                value = ((value << shift) as i64 >> shift) as u64;
+            }
+            m.r.d[*slot as usize][i] = value;
+        }
+    }
+    Flow::Next
+}
+
+fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let access = access(i)?;
+    let (to, from) = match i.operands.as_slice() {
+        [to, from] | [to, from, _] => (to, from),
+        _ => return Err("st takes an address and a source".to_owned()),
+    };
+    let space = resolve(d, to, access.space);
+    let (a, offset) = d.address(to)?;
+    let elements = Decoder::elements(from).to_vec();
+    if elements.len() != access.count {
+        return Err(format!("{} sources for {} elements", elements.len(), access.count));
+    }
+    let mut list = Vec::new();
+    let mut wide = false;
+    for element in &elements {
+        let bank = match element {
+            Operand::Name(name) => d.register(name).map(|r| r.bank),
+            _ => None,
+        };
+        match bank.unwrap_or(if access.ty.bytes() > 4 { Bank::D } else { Bank::W }) {
+            Bank::D | Bank::Q => {
+                wide = true;
+                list.push(d.src_d(element, access.ty)?);
+            }
+            Bank::W => list.push(d.src(element, access.ty)?),
+            Bank::P => return Err("a predicate cannot be stored".to_owned()),
+        }
+    }
+    let exec = match (access.ty.bytes(), wide, access.count) {
+        (1, false, 1) => store_w::<1, 1>,
+        (1, false, 2) => store_w::<1, 2>,
+        (1, false, 4) => store_w::<1, 4>,
+        (2, false, 1) => store_w::<2, 2>,
+        (2, false, 2) => store_w::<2, 4>,
+        (2, false, 4) => store_w::<2, 8>,
+        (4, false, 1) => store_w::<4, 4>,
+        (4, false, 2) => store_w::<4, 8>,
+        (4, false, 4) => store_w::<4, 16>,
+        (4, false, 8) => store_w::<4, 32>,
+        (1, true, 1) => store_d::<1, 1>,
+        (2, true, 1) => store_d::<2, 2>,
+        (4, true, 1) => store_d::<4, 4>,
+        (8, true, 1) => store_d::<8, 8>,
+        (8, true, 2) => store_d::<8, 16>,
+        (8, true, 4) => store_d::<8, 32>,
+        (16, true, 1) => {
+            let low = list[0];
+            list.push(low + 1);
+            store_d::<8, 16>
+        }
+        (bytes, _, count) => return Err(format!("a store of {count} times {bytes} bytes")),
+    };
+    d.push(Row { a, b: space_number(space), imm: offset as u64, list: list.into(), ..Row::new(exec) });
+    Ok(())
+}
+
+fn store_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let space = numbered(row.b);
+    let address = m.r.d[row.a as usize];
+    for i in lanes(m.mask) {
+        let mut bytes = [0; T];
+        for (n, slot) in row.list.iter().enumerate() {
+            bytes[n * N..(n + 1) * N].copy_from_slice(&m.r.w[*slot as usize][i].to_le_bytes()[..N]);
+        }
+        if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes) {
+            return m.fail(fault.at(i));
+        }
+    }
+    stored(m, space)
+}
+
+fn store_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let space = numbered(row.b);
+    let address = m.r.d[row.a as usize];
+    for i in lanes(m.mask) {
+        let mut bytes = [0; T];
+        for (n, slot) in row.list.iter().enumerate() {
+            bytes[n * N..(n + 1) * N].copy_from_slice(&m.r.d[*slot as usize][i].to_le_bytes()[..N]);
+        }
+        if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes) {
+            return m.fail(fault.at(i));
+        }
+    }
+    stored(m, space)
+}
+
+/// A store may be what a waiting warp polls for.
+fn stored(m: &mut Machine<'_>, space: Space) -> Flow {
+    match space {
+        Space::Shared => m.cta.events += 1,
+        Space::Global | Space::Generic => m.world.events += 1,
+        _ => {}
+    }
+    Flow::Next
+}

@@ -1,0 +1,227 @@
+//! Memory: regions of bytes with an initialisation bit each, and the address space that holds them.
+
+use super::trap::{Fault, Law};
+
+/// Generic addresses of the windows; global allocations lie below all of them.
+pub(super) const GLOBAL_BASE: u64 = 0x10_0000_0000;
+pub(super) const CONST_WINDOW: u64 = 0x7a00_0000_0000;
+pub(super) const PARAM_WINDOW: u64 = 0x7b00_0000_0000;
+pub(super) const LOCAL_WINDOW: u64 = 0x7c00_0000_0000;
+pub(super) const SHARED_WINDOW: u64 = 0x7d00_0000_0000;
+const WINDOW: u64 = 0x100_0000_0000;
+
+/// Shared memory begins here, so that a null pointer is out of bounds.
+pub(super) const SHARED_START: u32 = 1024;
+
+/// Bytes nobody may touch between two global allocations.
+const GUARD: u64 = 4096;
+
+/// A piece of memory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Region {
+    pub(super) data: Vec<u8>,
+    /// One bit per byte; empty when the whole region counts as written.
+    init: Vec<u64>,
+}
+
+impl Region {
+    /// `len` bytes that nobody has written; they hold `poison`.
+    pub(super) fn unwritten(len: usize, poison: u8) -> Self {
+        Self { data: vec![poison; len], init: vec![0; len.div_ceil(64)] }
+    }
+
+    pub(super) fn written(data: Vec<u8>) -> Self {
+        Self { data, init: Vec::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// The bytes at `at`, if they are there.
+    #[inline]
+    pub(super) fn get<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.data.get(at..)?.first_chunk::<N>().copied()
+    }
+
+    /// Whether every byte of the range was written.
+    #[inline]
+    pub(super) fn is_written(&self, at: usize, len: usize) -> bool {
+        if self.init.is_empty() {
+            return true;
+        }
+        // Accesses of a power of two up to 16 bytes that are aligned lie within one word.
+        let (word, bit) = (at / 64, at % 64);
+        if bit + len <= 64 {
+            let mask = if len == 64 { !0 } else { ((1u64 << len) - 1) << bit };
+            return self.init.get(word).is_some_and(|w| w & mask == mask);
+        }
+        (at..at + len).all(|i| self.init.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1))
+    }
+
+    #[inline]
+    pub(super) fn mark(&mut self, at: usize, len: usize) {
+        if self.init.is_empty() {
+            return;
+        }
+        let (word, bit) = (at / 64, at % 64);
+        if bit + len <= 64 {
+            let mask = if len == 64 { !0 } else { ((1u64 << len) - 1) << bit };
+            if let Some(w) = self.init.get_mut(word) {
+                *w |= mask;
+            }
+            return;
+        }
+        for i in at..at + len {
+            if let Some(w) = self.init.get_mut(i / 64) {
+                *w |= 1 << (i % 64);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn put(&mut self, at: usize, bytes: &[u8]) -> bool {
+        let Some(place) = self.data.get_mut(at..at + bytes.len()) else { return false };
+        place.copy_from_slice(bytes);
+        self.mark(at, bytes.len());
+        true
+    }
+}
+
+/// A global allocation.
+#[derive(Debug, Clone)]
+struct Allocation {
+    base: u64,
+    region: Region,
+    freed: bool,
+}
+
+/// Global memory: allocations in ascending order, guarded from each other.
+#[derive(Debug, Clone, Default)]
+pub struct GlobalMemory {
+    allocations: Vec<Allocation>,
+    /// The allocation of the last access, most likely that of the next.
+    last: usize,
+    /// Whether reads of bytes that nobody wrote are faults.
+    pub(super) check_init: bool,
+}
+
+impl GlobalMemory {
+    /// No allocations; reads of unwritten bytes are faults when `check_init`.
+    #[must_use]
+    pub fn new(check_init: bool) -> Self {
+        Self { check_init, ..Self::default() }
+    }
+
+    fn add(&mut self, region: Region) -> u64 {
+        let base = self
+            .allocations
+            .last()
+            .map_or(GLOBAL_BASE, |a| (a.base + a.region.len() as u64 + GUARD).next_multiple_of(GUARD));
+        self.allocations.push(Allocation { base, region, freed: false });
+        base
+    }
+
+    /// `len` bytes nobody has written; their address.
+    pub fn allocate(&mut self, len: usize) -> u64 {
+        self.add(Region::unwritten(len, 0xCD))
+    }
+
+    /// A copy of `data`; its address.
+    pub fn allocate_with(&mut self, data: Vec<u8>) -> u64 {
+        self.add(Region::written(data))
+    }
+
+    /// Frees the allocation that begins at `base`; later accesses are faults.
+    pub fn free(&mut self, base: u64) -> bool {
+        match self.allocations.iter_mut().find(|a| a.base == base && !a.freed) {
+            Some(a) => {
+                a.freed = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The bytes of the allocation that begins at `base`.
+    #[must_use]
+    pub fn bytes(&self, base: u64) -> Option<&[u8]> {
+        self.allocations.iter().find(|a| a.base == base && !a.freed).map(|a| a.region.data.as_slice())
+    }
+
+    /// Finds the place of an access.
+    #[inline]
+    pub(super) fn locate(&mut self, address: u64, len: usize) -> Result<(usize, usize), Fault> {
+        let inside = |a: &Allocation| {
+            let at = address.wrapping_sub(a.base);
+            (at < a.region.len() as u64 && at + len as u64 <= a.region.len() as u64 && !a.freed).then_some(at)
+        };
+        if let Some(at) = self.allocations.get(self.last).and_then(inside) {
+            return Ok((self.last, at as usize));
+        }
+        let n = self.allocations.partition_point(|a| a.base <= address);
+        if let Some(i) = n.checked_sub(1)
+            && let Some(at) = inside(&self.allocations[i])
+        {
+            self.last = i;
+            return Ok((i, at as usize));
+        }
+        Err(self.outside(address, len))
+    }
+
+    #[cold]
+    fn outside(&self, address: u64, len: usize) -> Fault {
+        let near = self.allocations.iter().rev().find(|a| a.base <= address);
+        match near {
+            Some(a) if a.freed && address < a.base + a.region.len() as u64 => Fault::new(
+                Law::UseAfterFree,
+                format!("{len} bytes at {address:#x} lie in an allocation that was freed"),
+            ),
+            Some(a) => Fault::new(
+                Law::OutOfBounds,
+                format!(
+                    "{len} bytes at global address {address:#x}, byte {} of an allocation of {} bytes",
+                    address - a.base,
+                    a.region.len()
+                ),
+            ),
+            None => Fault::new(
+                Law::OutOfBounds,
+                format!("{len} bytes at global address {address:#x}, where nothing is"),
+            ),
+        }
+    }
+
+    #[inline]
+    pub(super) fn region(&self, index: usize) -> &Region {
+        &self.allocations[index].region
+    }
+
+    #[inline]
+    pub(super) fn region_mut(&mut self, index: usize) -> &mut Region {
+        &mut self.allocations[index].region
+    }
+}
+
+/// A state space that an address can lie in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Window {
+    Global,
+    Const,
+    Param,
+    Local,
+    Shared,
+}
+
+/// The window of a generic address, and the address within it.
+#[inline]
+pub(super) fn window_of(address: u64) -> (Window, u64) {
+    match address {
+        a if a < CONST_WINDOW => (Window::Global, a),
+        a if a < CONST_WINDOW + WINDOW => (Window::Const, a - CONST_WINDOW),
+        a if a < PARAM_WINDOW + WINDOW => (Window::Param, a - PARAM_WINDOW),
+        a if a < LOCAL_WINDOW + WINDOW => (Window::Local, a - LOCAL_WINDOW),
+        a if a < SHARED_WINDOW + WINDOW => (Window::Shared, a - SHARED_WINDOW),
+        a => (Window::Global, a),
+    }
+}

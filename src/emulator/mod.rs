@@ -1,0 +1,20 @@
+//! Runs PTX grids on the CPU, by the documented meaning of PTX. It proves kernels, never hardware.
+
+mod cta;
+mod decode;
+mod flow;
+mod isa;
+mod load;
+mod machine;
+mod memory;
+mod program;
+mod schedule;
+mod trap;
+mod warp;
+
+pub use isa::{Coverage, FormRow, coverage};
+pub use load::load;
+pub use memory::GlobalMemory;
+pub use program::{Kernel, Parameter, Program};
+pub use schedule::{Counts, Launch, Options, launch};
+pub use trap::{Law, Place, Stop, Trap, Unsupported};

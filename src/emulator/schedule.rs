@@ -1,0 +1,422 @@
+//! A launch: resident CTAs, the seeded scheduler, and what is said when nothing can go on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::cta::Cta;
+use super::machine::{LANES, Registers, World};
+use super::memory::{GlobalMemory, Region, SHARED_START};
+use super::program::{Constant, Kernel, Program, Special};
+use super::trap::{Fault, Law, Place, Stop, Trap};
+use super::warp::{Stopped, Turn, Wait, Warp};
+
+/// How a kernel is launched.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// CTAs in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a CTA in x, y, z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: u32,
+    /// The parameter bytes.
+    pub params: Vec<u8>,
+}
+
+/// How a launch is emulated.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The schedule: 0 runs warps in turn, any other number picks them, and their quanta, by chance.
+    pub seed: u64,
+    /// Instructions the launch may execute, over all warps.
+    pub fuel: u64,
+    /// Whether reads of memory that nobody wrote are traps.
+    pub check_init: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 0, fuel: 20_000_000_000, check_init: true }
+    }
+}
+
+/// What a launch did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows executed by warps.
+    pub warp_instructions: u64,
+}
+
+/// Shared memory that the emulator lends to a CTA: the opt-in limit of SM90 and SM100, the largest there is.
+const SHARED_LIMIT: u32 = 232_448;
+
+/// CTAs that are resident together.
+const RESIDENT: usize = 64;
+
+/// Rows a warp runs before others have their turn.
+const QUANTUM: u32 = 256;
+
+/// SplitMix64 (Steele, Lea, Flood, 2014).
+#[derive(Debug, Clone)]
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+struct Resident {
+    cta: Cta,
+    warps: Vec<Warp>,
+}
+
+/// Runs a kernel on `memory`.
+///
+/// # Errors
+/// [`Stop`]: the launch is impossible, the kernel broke a law, or the emulator failed.
+pub fn launch(
+    program: &Program,
+    kernel: &Kernel,
+    launch: &Launch,
+    memory: &mut GlobalMemory,
+    options: &Options,
+) -> Result<Counts, Stop> {
+    check(kernel, launch)?;
+    let mut constants = program.constants.clone();
+    let globals = place_globals(program, memory, &mut constants);
+    let mut world = World {
+        global: std::mem::take(memory),
+        params: launch.params.clone(),
+        constants: Region::written(constants),
+        arch: program.arch,
+        events: 0,
+        clock: 0,
+        check_init: options.check_init,
+        random: Random(options.seed),
+        grid: launch.grid,
+    };
+    // A panic in here is ours, not the kernel's.
+    let result =
+        catch_unwind(AssertUnwindSafe(|| run(program, kernel, launch, &mut world, &globals, options)));
+    *memory = std::mem::take(&mut world.global);
+    match result {
+        Ok(result) => result,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            Err(Stop::Bug(text.unwrap_or_else(|| "a panic without a message".to_owned())))
+        }
+    }
+}
+
+fn check(kernel: &Kernel, launch: &Launch) -> Result<(), Stop> {
+    let fail = |what: String| Err(Stop::Launch(what));
+    let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();
+    if launch.grid.contains(&0) || threads == 0 {
+        return fail(format!("grid {:?} and block {:?} must not hold zeros", launch.grid, launch.block));
+    }
+    if threads > 1024 || launch.block[2] > 64 {
+        return fail(format!(
+            "a block of {:?} is {threads} threads; 1024, and 64 in z, are the limit",
+            launch.block
+        ));
+    }
+    if launch.grid[1] > 65535 || launch.grid[2] > 65535 || launch.grid[0] > i32::MAX as u32 {
+        return fail(format!("grid {:?} exceeds 2^31-1 x 65535 x 65535", launch.grid));
+    }
+    if let Some(required) = kernel.required_threads.filter(|r| *r != launch.block) {
+        return fail(format!(
+            "{} wants .reqntid {required:?}, not a block of {:?}",
+            kernel.name, launch.block
+        ));
+    }
+    if let Some(most) = kernel.max_threads.filter(|most| threads > *most) {
+        return fail(format!("{} allows .maxntid {most} threads, not {threads}", kernel.name));
+    }
+    if launch.params.len() != kernel.param_bytes {
+        return fail(format!(
+            "{} takes {} bytes of parameters, not {}",
+            kernel.name,
+            kernel.param_bytes,
+            launch.params.len()
+        ));
+    }
+    let shared = u64::from(kernel.shared_bytes) + u64::from(launch.shared_bytes);
+    if shared > u64::from(SHARED_LIMIT) {
+        return fail(format!("{shared} bytes of shared memory; {SHARED_LIMIT} is the most that any GPU has"));
+    }
+    Ok(())
+}
+
+/// Gives module variables their addresses.
+fn place_globals(program: &Program, memory: &mut GlobalMemory, constants: &mut [u8]) -> Vec<u64> {
+    let _ = constants;
+    let bases: Vec<u64> = program.globals.iter().map(|g| memory.allocate_with(g.bytes.clone())).collect();
+    for (g, base) in program.globals.iter().zip(&bases) {
+        for (at, target, addend) in &g.relocations {
+            let address = bases[*target].wrapping_add_signed(*addend);
+            if let Ok((index, place)) = memory.locate(base + *at as u64, 8) {
+                memory.region_mut(index).put(place, &address.to_le_bytes());
+            }
+        }
+    }
+    bases
+}
+
+fn run(
+    program: &Program,
+    kernel: &Kernel,
+    launch: &Launch,
+    world: &mut World,
+    globals: &[u64],
+    options: &Options,
+) -> Result<Counts, Stop> {
+    let total: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
+    let mut next = 0u64;
+    let mut residents: Vec<Resident> = Vec::new();
+    let mut counts = Counts::default();
+    let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
+        Stop::Trap(Box::new(Trap {
+            law: stopped.fault.law,
+            what: stopped.fault.what,
+            place: place(program, kernel, stopped.pc, cta.id, warp, stopped.fault.lane),
+        }))
+    };
+    loop {
+        while residents.len() < RESIDENT && next < total {
+            residents.push(resident(kernel, launch, globals, next));
+            next += 1;
+        }
+        if residents.is_empty() {
+            return Ok(counts);
+        }
+        let mut ran = false;
+        let count = residents.len();
+        for turn in 0..count {
+            let at = if options.seed == 0 { turn } else { world.random.below(count) };
+            let Resident { cta, warps } = &mut residents[at];
+            for w in 0..warps.len() {
+                let w = if options.seed == 0 { w } else { world.random.below(warps.len()) };
+                let quantum =
+                    if options.seed == 0 { QUANTUM } else { 1 + world.random.below(QUANTUM as usize) as u32 };
+                let warp = &mut warps[w];
+                if warp.live == 0 {
+                    continue;
+                }
+                let before = counts.warp_instructions;
+                match warp.run(kernel, cta, world, quantum, &mut counts.warp_instructions) {
+                    Ok(Turn::Waiting) => {}
+                    Ok(Turn::Ready | Turn::Ended) => ran = true,
+                    Err(stopped) => return Err(trap(stopped, cta, warp.index)),
+                }
+                world.clock += counts.warp_instructions - before;
+            }
+            // Under a random schedule copies end at any time; otherwise as late as they may.
+            if options.seed != 0 && !cta.pending.is_empty() && world.random.below(4) == 0 {
+                let chosen = world.random.below(cta.pending.len());
+                complete_nth(cta, world, chosen)
+                    .map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
+            }
+        }
+        if counts.warp_instructions > options.fuel {
+            let Resident { cta, warps } = &residents[0];
+            let warp = warps.iter().find(|w| w.live != 0).unwrap_or(&warps[0]);
+            let pc = warp.fragments.first().map_or(u32::MAX, |f| f.pc);
+            let what = format!("more than {} instructions", options.fuel);
+            return Err(trap(Stopped { fault: Fault::new(Law::Fuel, what), pc }, cta, warp.index));
+        }
+        for resident in residents.iter_mut().filter(|r| r.warps.iter().all(|w| w.live == 0)) {
+            // What a CTA leaves behind ends with it.
+            let cta = &mut resident.cta;
+            cta.complete(world, |_| true).map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
+            world.events += 1;
+        }
+        let before = residents.len();
+        residents.retain(|r| r.warps.iter().any(|w| w.live != 0));
+        if ran || residents.len() != before {
+            continue;
+        }
+        if !unblock(&mut residents, world).map_err(|(f, cta)| {
+            Stop::Trap(Box::new(Trap {
+                law: f.law,
+                what: f.what,
+                place: place(program, kernel, u32::MAX, cta, 0, f.lane),
+            }))
+        })? {
+            // With a random schedule a round may have missed the warps that can run.
+            if residents.iter().any(|r| r.warps.iter().any(|w| w.can_run(&r.cta, world))) {
+                continue;
+            }
+            return Err(deadlock(program, kernel, &residents));
+        }
+    }
+}
+
+/// Lets something go on when every warp waits: copies first, then lanes that wait only for company.
+fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault, [u32; 3])> {
+    for resident in residents.iter_mut() {
+        if !resident.cta.pending.is_empty() {
+            let id = resident.cta.id;
+            complete_nth(&mut resident.cta, world, 0).map_err(|f| (f, id))?;
+            return Ok(true);
+        }
+    }
+    let mut any = false;
+    for warp in residents.iter_mut().flat_map(|r| &mut r.warps) {
+        any |= warp.release_company();
+    }
+    Ok(any)
+}
+
+fn complete_nth(cta: &mut Cta, world: &mut World, n: usize) -> Result<(), Fault> {
+    let mut i = 0;
+    cta.complete(world, |_| {
+        i += 1;
+        i == n + 1
+    })
+}
+
+fn resident(kernel: &Kernel, launch: &Launch, globals: &[u64], n: u64) -> Resident {
+    let [gx, gy, _] = launch.grid.map(u64::from);
+    let id = [(n % gx) as u32, (n / gx % gy) as u32, (n / gx / gy) as u32];
+    let threads: u32 = launch.block.iter().product();
+    // Dynamic shared memory begins on 1024 bytes, the largest alignment that a kernel can rely on.
+    let dynamic = kernel.shared_bytes.next_multiple_of(16);
+    let dynamic = if launch.shared_bytes > 0 { dynamic.next_multiple_of(1024) } else { dynamic };
+    let cta = Cta {
+        id,
+        shared: Region::unwritten((dynamic + launch.shared_bytes) as usize, 0xCD),
+        barriers: std::array::from_fn(|_| super::cta::Barrier::default()),
+        mbarriers: Default::default(),
+        pending: Vec::new(),
+        events: 0,
+        threads,
+        dynamic_at: SHARED_START + dynamic,
+        groups: Default::default(),
+        arrived_in: 0,
+        cluster: (0, 0),
+        cluster_phase: Default::default(),
+    };
+    let warps = (0..threads.div_ceil(32)).map(|w| {
+        let left = (threads - w * 32).min(32);
+        let live = if left == 32 { !0 } else { (1u32 << left) - 1 };
+        Warp::new(w, live, registers(kernel, launch, globals, &cta, w))
+    });
+    let warps = warps.collect();
+    Resident { cta, warps }
+}
+
+fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp: u32) -> Registers {
+    let mut r = Registers {
+        w: vec![[0; LANES]; kernel.w_slots],
+        d: vec![[0; LANES]; kernel.d_slots],
+        p: vec![0; kernel.p_slots],
+        written: vec![0; kernel.watched],
+        local: Region::unwritten(kernel.local_bytes * LANES, 0xCD),
+    };
+    let value = |constant: Constant| match constant {
+        Constant::Bits(bits) => bits,
+        Constant::Global { index, offset } => globals[index].wrapping_add_signed(offset),
+        Constant::DynamicShared { generic, offset } => {
+            let at = u64::from(cta.dynamic_at).wrapping_add_signed(offset);
+            if generic { at + super::memory::SHARED_WINDOW } else { at }
+        }
+    };
+    for (slot, constant) in &kernel.constants_w {
+        r.w[*slot as usize] = [value(*constant) as u32; LANES];
+    }
+    for (slot, constant) in &kernel.constants_d {
+        r.d[*slot as usize] = [value(*constant); LANES];
+    }
+    let [bx, by, _] = launch.block;
+    let special = |special: Special, lane: usize| -> u64 {
+        let thread = warp * 32 + lane as u32;
+        let bit = 1u64 << lane;
+        u64::from(match special {
+            Special::Tid(0) => thread % bx,
+            Special::Tid(1) => thread / bx % by,
+            Special::Tid(_) => thread / bx / by,
+            Special::Ntid(axis) => launch.block[usize::from(axis) % 3],
+            Special::Ctaid(axis) => cta.id[usize::from(axis) % 3],
+            Special::Nctaid(axis) => launch.grid[usize::from(axis) % 3],
+            Special::Laneid => lane as u32,
+            Special::Warpid => warp,
+            Special::Nwarpid => launch.block.iter().product::<u32>().div_ceil(32),
+            Special::Smid | Special::Gridid | Special::Zero => 0,
+            Special::Nsmid | Special::One => 1,
+            Special::LanemaskEq => bit as u32,
+            Special::LanemaskLt => (bit - 1) as u32,
+            Special::LanemaskLe => (bit - 1 + bit) as u32,
+            Special::LanemaskGt => !((bit - 1 + bit) as u32),
+            Special::LanemaskGe => !((bit - 1) as u32),
+            Special::DynamicSmemSize => launch.shared_bytes,
+            Special::TotalSmemSize | Special::AggrSmemSize => cta.shared.len() as u32,
+        })
+    };
+    for (slot, name) in &kernel.specials_w {
+        r.w[*slot as usize] = std::array::from_fn(|lane| special(*name, lane) as u32);
+    }
+    for (slot, name) in &kernel.specials_d {
+        r.d[*slot as usize] = std::array::from_fn(|lane| special(*name, lane));
+    }
+    r
+}
+
+/// Where in the text a row is.
+fn place(program: &Program, kernel: &Kernel, pc: u32, cta: [u32; 3], warp: u32, lane: Option<u32>) -> Place {
+    let origin = kernel.origins.get(pc as usize).copied();
+    let text = origin.and_then(|o| program.text.get(o.start as usize..o.end as usize)).unwrap_or_default();
+    let line = origin.map_or(0, |o| crate::ptx::line_column(&program.text, o.start as usize).line);
+    let source = origin
+        .filter(|o| o.line > 0)
+        .map(|o| (program.files.get(&o.file).cloned().unwrap_or_else(|| format!("file {}", o.file)), o.line));
+    let instruction = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    Place { kernel: kernel.name.clone(), line, instruction, source, cta, warp, lane }
+}
+
+/// Who waits for what.
+fn deadlock(program: &Program, kernel: &Kernel, residents: &[Resident]) -> Stop {
+    let mut who = Vec::new();
+    let mut first = None;
+    for resident in residents {
+        for warp in &resident.warps {
+            for fragment in &warp.fragments {
+                let at = place(program, kernel, fragment.pc, resident.cta.id, warp.index, None);
+                let what = match fragment.wait {
+                    Wait::Barrier { id, .. } => {
+                        let barrier = &resident.cta.barriers[id as usize & 15];
+                        let wanted = if barrier.expected == u32::MAX {
+                            resident.cta.threads
+                        } else {
+                            barrier.expected
+                        };
+                        format!("barrier {id} ({} of {wanted} threads)", barrier.arrived)
+                    }
+                    Wait::Event { .. } => format!("line {} `{}`", at.line, at.instruction),
+                    Wait::Company(_) => "the other lanes of its warp".to_owned(),
+                    Wait::Converge(wanted) => {
+                        format!("lanes {wanted:#010x} to come to line {} `{}`", at.line, at.instruction)
+                    }
+                    Wait::Nothing => "its turn".to_owned(),
+                };
+                if who.len() < 8 {
+                    who.push(format!(
+                        "CTA {:?} warp {} lanes {:#010x} wait for {what}",
+                        resident.cta.id, warp.index, fragment.mask
+                    ));
+                }
+                first.get_or_insert(at);
+            }
+        }
+    }
+    let what = format!("nothing can go on: {}", who.join("; "));
+    Stop::Trap(Box::new(Trap { law: Law::Deadlock, what, place: first.unwrap_or_default() }))
+}

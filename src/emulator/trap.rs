@@ -1,0 +1,166 @@
+//! How a launch ends badly: the kernel is wrong, we are incomplete, or we are broken. The three never mix.
+
+use std::fmt;
+
+/// Where in the kernel something happened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The kernel.
+    pub kernel: String,
+    /// Line of the PTX text, from 1; 0 when there is none.
+    pub line: usize,
+    /// The instruction as written.
+    pub instruction: String,
+    /// Line of the source file, as `.loc` says: file and line.
+    pub source: Option<(String, u32)>,
+    /// The CTA.
+    pub cta: [u32; 3],
+    /// The warp within the CTA.
+    pub warp: u32,
+    /// The lane, when one is meant.
+    pub lane: Option<u32>,
+}
+
+/// A law of PTX that a kernel broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Law {
+    /// An access outside every allocation, or across the end of one.
+    OutOfBounds,
+    /// An address that is no multiple of the access's size.
+    Misaligned,
+    /// An address of another state space.
+    WrongSpace,
+    /// An access to memory that was freed.
+    UseAfterFree,
+    /// A register or byte that nobody wrote is read.
+    Uninitialised,
+    /// Two accesses that nothing orders, at least one of them a write.
+    Race,
+    /// A barrier, or an `.aligned` instruction, that not all lanes of the warp reach together.
+    Divergent,
+    /// Nothing can go on.
+    Deadlock,
+    /// More instructions than the launch was given.
+    Fuel,
+    /// A barrier object that is used against its rules: count, phase, tx-count.
+    Barrier,
+    /// A tensor map or a tensor instruction that breaks its rules.
+    TensorMap,
+    /// Data of the primary grid touched before `griddepcontrol.wait`.
+    Dependency,
+    /// `trap`, `brkpt`, or a failed assertion of the kernel itself.
+    Explicit,
+    /// An operand value that PTX leaves undefined.
+    Operand,
+}
+
+impl Law {
+    /// The law in one word, as reports and tests name it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::OutOfBounds => "out_of_bounds",
+            Self::Misaligned => "misaligned",
+            Self::WrongSpace => "wrong_space",
+            Self::UseAfterFree => "use_after_free",
+            Self::Uninitialised => "uninitialised",
+            Self::Race => "race",
+            Self::Divergent => "divergent",
+            Self::Deadlock => "deadlock",
+            Self::Fuel => "fuel",
+            Self::Barrier => "barrier",
+            Self::TensorMap => "tensor_map",
+            Self::Dependency => "dependency",
+            Self::Explicit => "trap",
+            Self::Operand => "operand",
+        }
+    }
+}
+
+/// The kernel is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trap {
+    /// The law.
+    pub law: Law,
+    /// What happened, with addresses.
+    pub what: String,
+    /// Where.
+    pub place: Place,
+}
+
+/// Why a launch did not finish.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Stop {
+    /// The kernel is wrong.
+    #[error("{0}")]
+    Trap(Box<Trap>),
+    /// The emulator lacks something that the kernel uses.
+    #[error("{0}")]
+    Unsupported(Unsupported),
+    /// The launch cannot be made: entry, arguments, sizes.
+    #[error("{0}")]
+    Launch(String),
+    /// The emulator is wrong.
+    #[error("the emulator failed: {0}; please report it")]
+    Bug(String),
+}
+
+/// A form that the emulator lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsupported {
+    /// The form, as written.
+    pub form: String,
+    /// Line of the PTX text, from 1.
+    pub line: usize,
+    /// Why, or the nearest form that is known.
+    pub why: String,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: `{}` is not emulated: {}", self.line, self.form, self.why)
+    }
+}
+
+impl fmt::Display for Trap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.law.word(), self.what, self.place)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kernel {}", self.kernel)?;
+        if self.line > 0 {
+            write!(f, ", PTX line {} `{}`", self.line, self.instruction)?;
+        }
+        if let Some((file, line)) = &self.source {
+            write!(f, ", {file}:{line}")?;
+        }
+        let [x, y, z] = self.cta;
+        write!(f, ", CTA ({x},{y},{z}), warp {}", self.warp)?;
+        match self.lane {
+            Some(lane) => write!(f, ", lane {lane}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What an instruction reports: the machine adds the place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) law: Law,
+    pub(super) what: String,
+    pub(super) lane: Option<u32>,
+}
+
+impl Fault {
+    pub(super) fn new(law: Law, what: impl Into<String>) -> Self {
+        Self { law, what: what.into(), lane: None }
+    }
+
+    pub(super) fn at(mut self, lane: usize) -> Self {
+        self.lane = Some(u32::try_from(lane).unwrap_or_default());
+        self
+    }
+}

@@ -1,0 +1,298 @@
+//! A warp: fragments of lanes that run apart, and where they meet again.
+//!
+//! Lanes that part at a branch wait for each other at its meeting point, and yet progress independently: when all other
+//! fragments of the warp wait for something, those that wait only for company go on.
+
+use super::cta::Cta;
+use super::flow::NEVER;
+use super::machine::{Flow, Machine, Registers, World};
+use super::program::{Kernel, UNGUARDED};
+use super::trap::Fault;
+
+/// What a fragment waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    Nothing,
+    /// A barrier of the CTA: number and the generation that must pass.
+    Barrier {
+        id: u32,
+        generation: u32,
+    },
+    /// Something to happen: event counts of CTA and world when it last looked.
+    Event {
+        cta: u64,
+        world: u64,
+    },
+    /// The other lanes, at a meeting point: the group.
+    Company(u32),
+    /// These lanes to come to its row.
+    Converge(u32),
+}
+
+/// Lanes that run together.
+#[derive(Debug, Clone)]
+pub(super) struct Fragment {
+    pub(super) pc: u32,
+    pub(super) mask: u32,
+    pub(super) wait: Wait,
+    /// Groups it owes its arrival to, innermost last.
+    groups: Vec<u32>,
+}
+
+/// Lanes that parted at one branch; free when it expects nobody.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    /// Where they meet.
+    pc: u32,
+    /// Lanes still expected or arrived; lanes that end are taken out.
+    expected: u32,
+    arrived: u32,
+}
+
+/// A warp.
+pub(super) struct Warp {
+    pub(super) index: u32,
+    pub(super) registers: Registers,
+    pub(super) live: u32,
+    pub(super) fragments: Vec<Fragment>,
+    groups: Vec<Group>,
+    current: usize,
+}
+
+/// How a turn ended.
+pub(super) enum Turn {
+    /// The warp can go on.
+    Ready,
+    /// Every fragment waits.
+    Waiting,
+    /// All lanes have ended.
+    Ended,
+}
+
+/// Why a warp stopped.
+pub(super) struct Stopped {
+    pub(super) fault: Fault,
+    pub(super) pc: u32,
+}
+
+impl Warp {
+    pub(super) fn new(index: u32, live: u32, registers: Registers) -> Self {
+        let first = Fragment { pc: 0, mask: live, wait: Wait::Nothing, groups: Vec::new() };
+        Self { index, registers, live, fragments: vec![first], groups: Vec::new(), current: 0 }
+    }
+
+    /// Whether a fragment can run.
+    pub(super) fn can_run(&self, cta: &Cta, world: &World) -> bool {
+        self.fragments.iter().any(|f| ready(f, cta, world))
+    }
+
+    /// Lets fragments that wait only for company go on; whether there were any.
+    pub(super) fn release_company(&mut self) -> bool {
+        let mut any = false;
+        for fragment in &mut self.fragments {
+            if let Wait::Company(g) = fragment.wait {
+                any = true;
+                self.groups[g as usize].expected &= !fragment.mask;
+                fragment.groups.pop();
+                fragment.wait = Wait::Nothing;
+            }
+        }
+        any
+    }
+
+    /// Runs one fragment for up to `quantum` rows; `steps` counts them.
+    pub(super) fn run(
+        &mut self,
+        kernel: &Kernel,
+        cta: &mut Cta,
+        world: &mut World,
+        quantum: u32,
+        steps: &mut u64,
+    ) -> Result<Turn, Stopped> {
+        let n = self.fragments.len();
+        let Some(at) =
+            (0..n).map(|i| (self.current + i) % n).find(|i| ready(&self.fragments[*i], cta, world))
+        else {
+            return Ok(Turn::Waiting);
+        };
+        self.current = at;
+        self.fragments[at].wait = Wait::Nothing;
+        let (mut pc, mut fragment) = (self.fragments[at].pc, self.fragments[at].mask);
+        let mut left = quantum;
+        let mut m = Machine {
+            mask: 0,
+            fragment,
+            live: self.live,
+            warp: self.index,
+            r: &mut self.registers,
+            cta,
+            world,
+            kernel,
+            fault: None,
+        };
+        let wait = loop {
+            // Every path ends in `exit`, so a row is there.
+            let Some(row) = kernel.rows.get(pc as usize).filter(|_| left > 0) else { break Wait::Nothing };
+            left -= 1;
+            let mask = if row.guard == UNGUARDED {
+                fragment
+            } else {
+                fragment & (m.r.p[row.guard as usize] ^ row.negate)
+            };
+            if mask == 0 {
+                pc += 1;
+                continue;
+            }
+            m.mask = mask;
+            match (row.exec)(&mut m, row) {
+                Flow::Next => pc += 1,
+                Flow::Jump(target) => pc = target,
+                Flow::Split { taken, target } => {
+                    let rest = fragment & !taken;
+                    let this = &mut self.fragments[at];
+                    if row.d != NEVER {
+                        let group = Group { pc: row.d, expected: fragment, arrived: 0 };
+                        let free = self.groups.iter().position(|g| g.expected == 0);
+                        let g = free.unwrap_or(self.groups.len());
+                        if free.is_some() {
+                            self.groups[g] = group
+                        } else {
+                            self.groups.push(group)
+                        }
+                        this.groups.push(u32::try_from(g).unwrap_or(NEVER));
+                    }
+                    this.mask = rest;
+                    let groups = this.groups.clone();
+                    self.fragments.push(Fragment { pc: target, mask: taken, wait: Wait::Nothing, groups });
+                    fragment = rest;
+                    m.fragment = rest;
+                    pc += 1;
+                }
+                Flow::Exit => {
+                    m.live &= !mask;
+                    self.live = m.live;
+                    m.cta.leave(mask.count_ones());
+                    for group in &mut self.groups {
+                        group.expected &= !mask;
+                        group.arrived &= !mask;
+                    }
+                    fragment &= !mask;
+                    m.fragment = fragment;
+                    self.fragments[at].mask = fragment;
+                    pc += 1;
+                    if fragment == 0 {
+                        break Wait::Nothing;
+                    }
+                }
+                Flow::Retry => break Wait::Event { cta: m.cta.events, world: m.world.events },
+                Flow::Barrier(id) => {
+                    pc += 1;
+                    let rest = fragment & !mask;
+                    let this = &mut self.fragments[at];
+                    this.mask = mask;
+                    if rest != 0 {
+                        let groups = this.groups.clone();
+                        self.fragments.push(Fragment { pc, mask: rest, wait: Wait::Nothing, groups });
+                    }
+                    // The generation that the arrival belongs to; the barrier may have completed with it.
+                    break Wait::Barrier { id, generation: m.cta.arrived_in };
+                }
+                Flow::Yield => {
+                    pc += 1;
+                    self.current = at + 1;
+                    break Wait::Nothing;
+                }
+                Flow::Join => match self.fragments[at].groups.last() {
+                    Some(g) if self.groups[*g as usize].pc == pc => {
+                        self.groups[*g as usize].arrived |= fragment;
+                        break Wait::Company(*g);
+                    }
+                    _ => pc += 1,
+                },
+                Flow::Converge(wanted) => break Wait::Converge(wanted),
+                Flow::Fault => {
+                    let fault = m.fault.take().unwrap_or_else(|| {
+                        Fault::new(super::trap::Law::Explicit, "an instruction failed without a reason")
+                    });
+                    *steps += u64::from(quantum - left);
+                    return Err(Stopped { fault, pc });
+                }
+            }
+        };
+        *steps += u64::from(quantum - left);
+        let this = &mut self.fragments[at];
+        this.pc = pc;
+        this.wait = wait;
+        if this.mask == 0 {
+            self.fragments.swap_remove(at);
+        }
+        if matches!(wait, Wait::Company(_)) || self.fragments.len() != n {
+            self.meet();
+        }
+        if let Wait::Converge(wanted) = wait {
+            self.converge(pc, wanted);
+        }
+        Ok(if self.live == 0 { Turn::Ended } else { Turn::Ready })
+    }
+
+    /// Makes one fragment of those that wait for each other at a row, once all are there.
+    fn converge(&mut self, pc: u32, wanted: u32) {
+        let here = |f: &Fragment| f.pc == pc && matches!(f.wait, Wait::Converge(_));
+        let present = self.fragments.iter().filter(|f| here(f)).fold(0, |mask, f| mask | f.mask);
+        if present & wanted & self.live != wanted & self.live {
+            return;
+        }
+        let (mut together, apart): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.fragments).into_iter().partition(here);
+        self.fragments = apart;
+        let Some(mut merged) = together.pop() else { return };
+        for other in together {
+            merged.mask |= other.mask;
+            // What both owe is owed together; what one owes alone is owed no more.
+            let common = merged.groups.iter().zip(&other.groups).take_while(|(a, b)| a == b).count();
+            for (groups, mask) in [(&merged.groups, merged.mask), (&other.groups, other.mask)] {
+                for g in &groups[common..] {
+                    self.groups[*g as usize].expected &= !mask;
+                }
+            }
+            merged.groups.truncate(common);
+        }
+        merged.wait = Wait::Nothing;
+        self.fragments.push(merged);
+        self.meet();
+    }
+
+    /// Makes one fragment of all that have met.
+    fn meet(&mut self) {
+        for g in 0..self.groups.len() {
+            let Group { pc, expected, arrived } = self.groups[g];
+            if expected == 0 || expected != arrived {
+                continue;
+            }
+            let waits = Wait::Company(u32::try_from(g).unwrap_or(NEVER));
+            let Some(first) = self.fragments.iter().position(|f| f.wait == waits) else { continue };
+            let mut i = self.fragments.len();
+            while i > first + 1 {
+                i -= 1;
+                if self.fragments[i].wait == waits {
+                    let other = self.fragments.remove(i);
+                    self.fragments[first].mask |= other.mask;
+                }
+            }
+            let merged = &mut self.fragments[first];
+            merged.groups.pop();
+            merged.pc = pc;
+            merged.wait = Wait::Nothing;
+            self.groups[g].expected = 0;
+        }
+    }
+}
+
+fn ready(fragment: &Fragment, cta: &Cta, world: &World) -> bool {
+    match fragment.wait {
+        Wait::Nothing => true,
+        Wait::Barrier { id, generation } => cta.barriers[id as usize & 15].generation != generation,
+        Wait::Event { cta: seen, world: seen_world } => cta.events != seen || world.events != seen_world,
+        Wait::Company(_) | Wait::Converge(_) => false,
+    }
+}
