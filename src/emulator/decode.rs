@@ -11,7 +11,7 @@ use crate::ptx::{
 };
 
 /// A register bank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Bank {
     P,
     W,
@@ -58,6 +58,21 @@ struct Fixup {
     span: Span,
 }
 
+/// A register: bank and slot.
+pub(super) type Place = (Bank, u32);
+
+/// One instruction as data flow sees it.
+#[derive(Debug, Default)]
+pub(super) struct Step {
+    /// Its rows.
+    pub(super) rows: std::ops::Range<usize>,
+    pub(super) reads: Vec<Place>,
+    pub(super) writes: Vec<Place>,
+    /// Whether it copies one register to another: what was never written may be copied, but not used.
+    pub(super) copies: bool,
+    pub(super) guarded: bool,
+}
+
 /// Makes one kernel.
 pub(super) struct Decoder<'a> {
     scope: &'a Scope<'a>,
@@ -83,6 +98,9 @@ pub(super) struct Decoder<'a> {
     copies: u32,
     /// Functions being copied, outermost first.
     calling: Vec<String>,
+    /// What the instruction being decoded reads and writes.
+    step: Step,
+    steps: Vec<Step>,
     /// Label behind the copy being made: where `ret` goes.
     return_to: Option<String>,
     at: Span,
@@ -116,6 +134,8 @@ impl<'a> Decoder<'a> {
             prefix: String::new(),
             copies: 0,
             calling: Vec::new(),
+            step: Step::default(),
+            steps: Vec::new(),
             return_to: None,
             at: Span::default(),
             loc: (0, 0),
@@ -206,23 +226,29 @@ impl<'a> Decoder<'a> {
     fn instruction(&mut self, i: &Instruction) -> Decoded<()> {
         self.at = i.span;
         let first = self.rows.len();
+        self.step = Step::default();
         let made = match i.opcode.as_str() {
-            "call" => self.call(i),
+            "call" => {
+                // The copy's instructions are steps of their own.
+                return self.call(i).map_err(|why| self.unsupported(&i.form(), why));
+            }
             "ret" => self.ret(i),
             _ => isa::decode(self, i),
         };
         made.map_err(|why| self.unsupported(&i.form(), why))?;
         if let Some(guard) = &i.guard {
-            let (slot, negated) =
+            let (slot, _) =
                 self.predicate(&guard.register).map_err(|why| self.unsupported(&i.form(), why))?;
             for row in &mut self.rows[first..] {
-                // A row with a guard of its own belongs to a copied function.
-                if row.guard == UNGUARDED {
-                    row.guard = slot;
-                    row.negate = if guard.negated != negated { !0 } else { 0 };
-                }
+                row.guard = slot;
+                row.negate = if guard.negated { !0 } else { 0 };
             }
         }
+        let mut step = std::mem::take(&mut self.step);
+        step.rows = first..self.rows.len();
+        step.copies = i.opcode == "mov" && step.reads.len() == 1 && step.writes.len() == 1;
+        step.guarded = i.guard.is_some();
+        self.steps.push(step);
         Ok(())
     }
 
@@ -359,6 +385,13 @@ impl<'a> Decoder<'a> {
         self.registers.iter().rev().find_map(|scope| scope.get(name)).copied()
     }
 
+    /// The register of this name, which the instruction reads.
+    fn read(&mut self, name: &str) -> Option<Register> {
+        let register = self.register(name)?;
+        self.step.reads.push((register.bank, register.slot));
+        Some(register)
+    }
+
     pub(super) fn symbol(&self, name: &str) -> Option<Symbol> {
         let local = self.locals.iter().rev().find_map(|scope| scope.get(name));
         local.or_else(|| self.scope.symbols.get(name)).copied()
@@ -411,7 +444,7 @@ impl<'a> Decoder<'a> {
     pub(super) fn src(&mut self, operand: &Operand, ty: Type) -> Result<u32, Refusal> {
         match operand {
             Operand::Name(name) => {
-                if let Some(register) = self.register(name) {
+                if let Some(register) = self.read(name) {
                     return match register.bank {
                         Bank::W => Ok(register.slot),
                         bank => {
@@ -443,7 +476,7 @@ impl<'a> Decoder<'a> {
     pub(super) fn src_d(&mut self, operand: &Operand, ty: Type) -> Result<u32, Refusal> {
         match operand {
             Operand::Name(name) => {
-                if let Some(register) = self.register(name) {
+                if let Some(register) = self.read(name) {
                     return match register.bank {
                         Bank::D | Bank::Q => Ok(register.slot),
                         bank => {
@@ -514,6 +547,7 @@ impl<'a> Decoder<'a> {
                 .slot),
             Operand::Name(name) => {
                 let register = self.register(name).ok_or_else(|| format!("`{name}` is no register"))?;
+                self.step.writes.push((register.bank, register.slot));
                 let fits = register.bank == bank || (bank == Bank::D && register.bank == Bank::Q);
                 if !fits {
                     return Err(format!(
@@ -529,7 +563,7 @@ impl<'a> Decoder<'a> {
 
     /// A predicate by name: its slot, and whether the name carries a `!`.
     pub(super) fn predicate(&mut self, name: &str) -> Result<(u32, bool), Refusal> {
-        match self.register(name) {
+        match self.read(name) {
             Some(Register { bank: Bank::P, slot, .. }) => Ok((slot, false)),
             _ => Err(format!("`{name}` is no predicate")),
         }
@@ -565,7 +599,7 @@ impl<'a> Decoder<'a> {
         };
         match &address.base {
             AddressBase::Absolute(at) => Ok((self.bits_d(*at), address.offset)),
-            AddressBase::Name(name) => match self.register(name) {
+            AddressBase::Name(name) => match self.read(name) {
                 Some(Register { bank: Bank::D, slot, .. }) => Ok((slot, address.offset)),
                 Some(Register { bank: Bank::W, slot, .. }) => {
                     let wide = self.fresh(Type::B64).slot;
@@ -635,19 +669,17 @@ pub(super) fn kernel(scope: &Scope<'_>, text: &str, entry: &Function, module_sha
     }
     decoder.statements(entry.body.as_deref().unwrap_or_default())?;
     decoder.push(Row::new(isa::control::exit));
-    super::flow::finish(
-        &mut decoder.rows,
-        &mut decoder.origins,
-        decoder.fixups.iter().map(|f| {
-            (
-                f.row,
-                decoder.labels.get(&f.label).copied().ok_or_else(|| {
-                    let line = crate::ptx::line_column(text, f.span.start as usize).line;
-                    Unsupported { form: f.label.clone(), line, why: "there is no such label".to_owned() }
-                }),
-            )
-        }),
-    )?;
+    let target = |fixup: &Fixup| {
+        decoder.labels.get(&fixup.label).copied().ok_or_else(|| {
+            let line = crate::ptx::line_column(text, fixup.span.start as usize).line;
+            Unsupported { form: fixup.label.clone(), line, why: "there is no such label".to_owned() }
+        })
+    };
+    let mut targets = vec![None; decoder.rows.len()];
+    for fixup in &decoder.fixups {
+        targets[fixup.row] = Some(target(fixup)?);
+    }
+    let watched = super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &decoder.steps);
     let directive = |name: &str| entry.directives.iter().find(|d| d.name == name);
     let three = |values: &[u64]| {
         let at = |n: usize| values.get(n).and_then(|v| u32::try_from(*v).ok()).unwrap_or(1);
@@ -666,7 +698,7 @@ pub(super) fn kernel(scope: &Scope<'_>, text: &str, entry: &Function, module_sha
         constants_d: pairs(decoder.constants_d),
         specials_w: specials(decoder.specials_w),
         specials_d: specials(decoder.specials_d),
-        watched: 0,
+        watched,
         params,
         param_bytes: offset,
         shared_bytes: decoder.shared_bytes,

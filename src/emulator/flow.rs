@@ -3,23 +3,31 @@
 //! Every branch gets the first row of its immediate post-dominator as meeting point; a [`Flow::Join`](super::machine::Flow)
 //! row is put there, so that rows elsewhere pay nothing.
 
+use super::assignment;
+use super::decode::Step;
 use super::isa::control;
 use super::program::{Origin, Row};
-use super::trap::Unsupported;
 
 /// Nowhere: the paths meet only at the end of the thread.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// Resolves labels, finds meeting points and inserts join rows.
+/// Rows to be put between others.
+#[derive(Default)]
+struct Insertions {
+    /// Behind the row before this position; jumps to the position pass them by.
+    behind: Vec<(usize, Row)>,
+    /// In front of the row at this position; jumps to it run them.
+    before: Vec<(usize, Row)>,
+}
+
+/// Finds meeting points and registers that must be watched, and inserts the rows that both need. Gives the number of
+/// watched registers.
 pub(super) fn finish(
     rows: &mut Vec<Row>,
     origins: &mut Vec<Origin>,
-    fixups: impl Iterator<Item = (usize, Result<usize, Unsupported>)>,
-) -> Result<(), Unsupported> {
-    let mut target: Vec<Option<usize>> = vec![None; rows.len()];
-    for (row, label) in fixups {
-        target[row] = Some(label?);
-    }
+    target: &[Option<usize>],
+    steps: &[Step],
+) -> usize {
     let n = rows.len();
     // Successors by row; `n` is the end.
     let successors: Vec<[usize; 2]> = (0..n)
@@ -37,30 +45,48 @@ pub(super) fn finish(
             }
         })
         .collect();
-    let meets = post_dominators(&successors, &target);
-    // Insert joins from the back, so that earlier row numbers stay.
-    let mut places: Vec<usize> =
+    let meets = post_dominators(&successors, target);
+    let mut insertions = Insertions::default();
+    let mut meeting: Vec<usize> =
         (0..n).filter(|i| target[*i].is_some()).map(|i| meets[i]).filter(|m| *m < n).collect();
-    places.sort_unstable();
-    places.dedup();
-    let moved = |row: usize| row + places.partition_point(|p| *p < row);
-    let mut out = Vec::with_capacity(n + places.len());
-    let mut out_origins = Vec::with_capacity(n + places.len());
+    meeting.sort_unstable();
+    meeting.dedup();
+    for at in meeting {
+        insertions.before.push((at, Row::new(control::join)));
+    }
+    let watched = assignment::watch(rows, &successors, steps, &mut insertions.before, &mut insertions.behind);
+    let Insertions { mut behind, mut before } = insertions;
+    behind.sort_by_key(|(at, _)| *at);
+    before.sort_by_key(|(at, _)| *at);
+    // Where a jump to a row lands: in front of what was put before it, behind what belongs to the row above.
+    let (behind_at, before_at): (Vec<usize>, Vec<usize>) =
+        (behind.iter().map(|(at, _)| *at).collect(), before.iter().map(|(at, _)| *at).collect());
+    let moved =
+        |row: usize| row + behind_at.partition_point(|p| *p <= row) + before_at.partition_point(|p| *p < row);
+    let mut out = Vec::with_capacity(n + behind.len() + before.len());
+    let mut out_origins = Vec::with_capacity(out.capacity());
+    let (mut behind, mut before) = (behind.into_iter().peekable(), before.into_iter().peekable());
+    let mut last = Origin::default();
     for (i, (mut row, origin)) in std::mem::take(rows).into_iter().zip(std::mem::take(origins)).enumerate() {
-        if places.binary_search(&i).is_ok() {
-            out.push(Row::new(control::join));
+        while let Some((_, extra)) = behind.next_if(|(at, _)| *at == i) {
+            out.push(extra);
+            out_origins.push(last);
+        }
+        while let Some((_, extra)) = before.next_if(|(at, _)| *at == i) {
+            out.push(extra);
             out_origins.push(origin);
         }
         if let Some(t) = target[i] {
             row.c = u32::try_from(moved(t)).unwrap_or(NEVER);
             row.d = if meets[i] < n { u32::try_from(moved(meets[i])).unwrap_or(NEVER) } else { NEVER };
         }
+        last = origin;
         out.push(row);
         out_origins.push(origin);
     }
     *rows = out;
     *origins = out_origins;
-    Ok(())
+    watched
 }
 
 /// For each row with a branch, the row where all its paths meet; `n` for the end.

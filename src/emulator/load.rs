@@ -155,6 +155,7 @@ impl Fill<'_> {
                 place.copy_from_slice(&bits[..n]);
                 Ok(())
             }
+            Init::Field { .. } => Err("a named field in an initialiser is not emulated".to_owned()),
             Init::Address { symbol, offset, mask, .. } => match (self.symbols.get(symbol), mask) {
                 (Some(Symbol::Global(index)), None) => {
                     self.relocations.push((at, *index, *offset));

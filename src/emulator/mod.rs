@@ -1,5 +1,6 @@
 //! Runs PTX grids on the CPU, by the documented meaning of PTX. It proves kernels, never hardware.
 
+mod assignment;
 mod cta;
 mod decode;
 mod flow;

@@ -1,0 +1,196 @@
+//! Registers that may be read before they are written.
+//!
+//! Data flow at decode time finds the reads that some path reaches without a write. Only those registers are watched at run
+//! time, lane by lane, by rows of their own; all others cost nothing. A copy of a register that nobody wrote is no fault, as
+//! compilers make such copies of values that nobody uses; its use is.
+
+use std::collections::{HashMap, HashSet};
+
+use super::decode::{Place, Step};
+use super::machine::{Flow, Machine};
+use super::program::Row;
+use super::trap::{Fault, Law};
+
+/// A set of registers, one bit each.
+type Bits = Vec<u64>;
+
+fn has(bits: &Bits, i: usize) -> bool {
+    bits[i / 64] >> (i % 64) & 1 == 1
+}
+
+fn set(bits: &mut Bits, i: usize, value: bool) {
+    if value {
+        bits[i / 64] |= 1 << (i % 64);
+    } else {
+        bits[i / 64] &= !(1 << (i % 64));
+    }
+}
+
+/// Finds the registers to watch and adds their rows; gives their number.
+pub(super) fn watch(
+    rows: &[Row],
+    successors: &[[usize; 2]],
+    steps: &[Step],
+    before: &mut Vec<(usize, Row)>,
+    behind: &mut Vec<(usize, Row)>,
+) -> usize {
+    let mut index: HashMap<Place, usize> = HashMap::new();
+    for place in steps.iter().flat_map(|s| s.reads.iter().chain(&s.writes)) {
+        let next = index.len();
+        index.entry(*place).or_insert(next);
+    }
+    let incoming = assigned(successors, steps, &index);
+    // Reads that need watching, and then the sources of copies into what is watched.
+    let mut watched: HashSet<Place> = HashSet::new();
+    for (step, set) in steps.iter().zip(&incoming) {
+        if let Some(set) = set.as_ref().filter(|_| !step.copies) {
+            watched.extend(step.reads.iter().filter(|p| !has(set, index[*p])));
+        }
+    }
+    loop {
+        let before = watched.len();
+        for (step, set) in steps.iter().zip(&incoming) {
+            if let (true, Some(set)) = (step.copies, set)
+                && watched.contains(&step.writes[0])
+                && !has(set, index[&step.reads[0]])
+            {
+                watched.insert(step.reads[0]);
+            }
+        }
+        if watched.len() == before {
+            break;
+        }
+    }
+    if watched.is_empty() {
+        return 0;
+    }
+    let mut order: Vec<Place> = watched.into_iter().collect();
+    order.sort_by_key(|(bank, slot)| (*bank as u8, *slot));
+    let number: HashMap<Place, u32> = order.iter().zip(0..).map(|(p, n)| (*p, n)).collect();
+    for (step, set) in steps.iter().zip(&incoming) {
+        // Unreachable steps never run.
+        let (Some(set), Some(first)) = (set, rows.get(step.rows.start)) else { continue };
+        let guard = (first.guard, first.negate);
+        let row = |exec| Row { guard: guard.0, negate: guard.1, ..Row::new(exec) };
+        if !step.copies {
+            let mut reads: Vec<Place> = step.reads.clone();
+            reads.sort_by_key(|(bank, slot)| (*bank as u8, *slot));
+            reads.dedup();
+            for place in reads.into_iter().filter(|p| !has(set, index[p])) {
+                if let Some(n) = number.get(&place) {
+                    // The guard itself is read by every lane.
+                    let is_guard = place.0 == super::decode::Bank::P && place.1 == guard.0;
+                    let check = if is_guard { Row::new(check_written) } else { row(check_written) };
+                    before.push((step.rows.start, Row { a: *n, ..check }));
+                }
+            }
+        }
+        for place in &step.writes {
+            if let Some(n) = number.get(place) {
+                let source = step.copies.then(|| step.reads[0]).filter(|p| !has(set, index[p]));
+                let mark = match source.and_then(|p| number.get(&p)) {
+                    Some(from) => Row { d: *n, a: *from, ..row(copy_written) },
+                    None => Row { d: *n, ..row(mark_written) },
+                };
+                behind.push((step.rows.end, mark));
+            }
+        }
+    }
+    order.len()
+}
+
+/// The registers that every path to a step has written; `None` for steps that no path reaches.
+fn assigned(successors: &[[usize; 2]], steps: &[Step], index: &HashMap<Place, usize>) -> Vec<Option<Bits>> {
+    let words = index.len().div_ceil(64);
+    let mut step_at = vec![usize::MAX; successors.len() + 1];
+    for (n, step) in steps.iter().enumerate() {
+        if !step.rows.is_empty() {
+            step_at[step.rows.start] = n;
+        }
+    }
+    // State at the entry of each row that is reached from elsewhere than the row above, and of each step.
+    let mut incoming: Vec<Option<Bits>> = vec![None; steps.len()];
+    let mut at_row: HashMap<usize, Bits> = HashMap::new();
+    let mut work = vec![0usize];
+    at_row.insert(0, vec![0; words]);
+    while let Some(start) = work.pop() {
+        let Some(mut state) = at_row.get(&start).cloned() else { continue };
+        let mut row = start;
+        while row < successors.len() {
+            if let Some(step) = steps.get(step_at[row]) {
+                let known = &mut incoming[step_at[row]];
+                match known {
+                    Some(old) => old.iter_mut().zip(&state).for_each(|(o, s)| *o &= s),
+                    None => *known = Some(state.clone()),
+                }
+                let copied = step.copies.then(|| has(&state, index[&step.reads[0]]));
+                for place in &step.writes {
+                    let i = index[place];
+                    let value = copied.unwrap_or(true);
+                    // Under a guard some lanes keep what they had.
+                    let value = if step.guarded { has(&state, i) && value } else { value };
+                    set(&mut state, i, value);
+                }
+            }
+            let [next, other] = successors[row];
+            for jump in [next, other] {
+                if jump == row + 1 {
+                    continue;
+                }
+                if merge(&mut at_row, jump, &state) {
+                    work.push(jump);
+                }
+            }
+            if next != row + 1 && other != row + 1 {
+                break;
+            }
+            row += 1;
+            // Where paths meet, the state is what all of them have.
+            if let Some(known) = at_row.get_mut(&row) {
+                let changed = known.iter().zip(&state).any(|(k, s)| k & !s != 0);
+                if !changed {
+                    break;
+                }
+                known.iter_mut().zip(&state).for_each(|(k, s)| *k &= s);
+                state.clone_from(known);
+            }
+        }
+    }
+    incoming
+}
+
+/// Meets `state` into what is known at a row; whether that changed anything.
+fn merge(at_row: &mut HashMap<usize, Bits>, row: usize, state: &Bits) -> bool {
+    match at_row.get_mut(&row) {
+        Some(known) => {
+            let changed = known.iter().zip(state).any(|(k, s)| k & !s != 0);
+            known.iter_mut().zip(state).for_each(|(k, s)| *k &= s);
+            changed
+        }
+        None => {
+            at_row.insert(row, state.clone());
+            true
+        }
+    }
+}
+
+fn check_written(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let missing = m.mask & !m.r.written[row.a as usize];
+    if missing == 0 {
+        return Flow::Next;
+    }
+    let lane = missing.trailing_zeros() as usize;
+    m.fail(Fault::new(Law::Uninitialised, "a register is read that nothing wrote on this path").at(lane))
+}
+
+fn mark_written(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.r.written[row.d as usize] |= m.mask;
+    Flow::Next
+}
+
+fn copy_written(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let from = m.r.written[row.a as usize];
+    let to = &mut m.r.written[row.d as usize];
+    *to = (*to & !m.mask) | (from & m.mask);
+    Flow::Next
+}
