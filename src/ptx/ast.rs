@@ -170,6 +170,13 @@ pub enum Init {
     List(Vec<Init>),
     /// A number.
     Number(Immediate),
+    /// `addr_mode_0 = wrap`: a part of a sampler or texture reference.
+    Field {
+        /// What is set.
+        name: String,
+        /// To what: a number, or a word as an address without offset.
+        value: Box<Init>,
+    },
     /// The address of a variable or function plus an offset; with `generic(…)` or not; a mask such as `0xFF(x)` takes one byte.
     Address {
         /// The symbol.
@@ -321,6 +328,8 @@ pub enum Operand {
     Composite(Address, Vec<Operand>),
     /// `name+offset` outside brackets (`mov.b64 x, array+8`).
     Offset(String, i64),
+    /// `array[1]`, `array[r]`: an element of an array; the index is a number or a register.
+    Element(String, Box<Operand>),
     /// `(a, b)`: arguments or results of a call.
     Group(Vec<Operand>),
 }

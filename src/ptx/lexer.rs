@@ -171,6 +171,7 @@ impl Lexer<'_> {
         length
     }
 
+    /// A backslash is a character like others, as in `"C:\dir\"`.
     fn text(&self) -> Cut {
         let mut length = 1;
         loop {
@@ -178,7 +179,6 @@ impl Lexer<'_> {
                 b'"' => return Ok((Kind::Text, length + 1)),
                 b'\n' => break,
                 0 if self.at + length >= self.bytes.len() => break,
-                b'\\' if !matches!(self.byte(length + 1), 0 | b'\n') => length += 2,
                 _ => length += 1,
             }
         }
@@ -241,7 +241,6 @@ mod tests {
         for (text, wanted) in [
             ("a /* b", "a comment that `*/` closes"),
             ("a \"b\n", "a string that `\"` closes on its line"),
-            ("a \"b\\", "a string that `\"` closes on its line"),
             ("a é b", "PTX"),
             ("a . b", "a word behind the dot"),
         ] {

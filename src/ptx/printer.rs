@@ -191,6 +191,7 @@ impl Display for Init {
                 f.write_char('}')
             }
             Self::Number(number) => write!(f, "{number}"),
+            Self::Field { name, value } => write!(f, "{name} = {value}"),
             Self::Address { symbol, offset, generic, mask } => {
                 if let Some(mask) = mask {
                     write!(f, "0x{mask:X}(")?;
@@ -248,6 +249,7 @@ impl Display for Operand {
                 separated(f, parts)?;
                 f.write_char(']')
             }
+            Self::Element(name, index) => write!(f, "{name}[{index}]"),
             Self::Offset(name, offset) => {
                 f.write_str(name)?;
                 // An offset of 0 is written, or it would read as the name alone.

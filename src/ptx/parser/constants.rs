@@ -10,7 +10,7 @@ fn signed(value: i64) -> Immediate {
 }
 
 /// How tight a binary operator binds, as in C; the ternary binds looser than all.
-fn binding(kind: Kind) -> Option<u8> {
+pub(super) fn binding(kind: Kind) -> Option<u8> {
     Some(match kind {
         Kind::Or => 1,
         Kind::And => 2,
@@ -25,9 +25,6 @@ fn binding(kind: Kind) -> Option<u8> {
         _ => return None,
     })
 }
-
-/// The binding of `*`: what an offset's term is made of.
-const TERM: u8 = 10;
 
 impl Parser<'_> {
     /// A constant expression.
@@ -67,26 +64,18 @@ impl Parser<'_> {
         }
     }
 
-    /// `+4-8…` behind a symbol; 0 when nothing follows.
+    /// `+4`, `+-4`, `+2*4` behind a symbol; 0 when nothing follows.
     pub(super) fn offset(&mut self) -> Parsed<i64> {
-        let mut sum = 0_i64;
-        loop {
-            let negative = match self.kind() {
-                Kind::Mark(b'+') => false,
-                Kind::Mark(b'-') => true,
-                _ => return Ok(sum),
-            };
-            self.next();
-            let at = self.token();
-            if at.kind == Kind::Word && !self.at_warp_size() {
-                return Err(self.wrong("a constant offset; PTX adds no register to an address"));
-            }
-            let Immediate::Integer { bits, .. } = self.binary(TERM)? else {
-                return Err(self.wrong_at(at, "an offset in whole bytes"));
-            };
-            let term = bits.cast_signed();
-            sum = if negative { sum.wrapping_sub(term) } else { sum.wrapping_add(term) };
+        if self.is(b'-') {
+            return Err(self.wrong("`+`; a negative offset is written `+-4`"));
         }
+        if !self.eat(b'+') {
+            return Ok(0);
+        }
+        if self.kind() == Kind::Word && !self.at_warp_size() {
+            return Err(self.wrong("a constant offset; PTX adds no register to an address"));
+        }
+        Ok(self.integer("an offset in whole bytes")?.cast_signed())
     }
 
     /// Whether `WARP_SZ` stands here, the one name that is a number.

@@ -103,12 +103,18 @@ impl Parser<'_> {
         let (name, span) = self.name("the name of a function")?;
         let params = if self.eat(b'(') { self.parameters()? } else { Vec::new() };
         directives.extend(self.directives()?);
-        let body = if self.eat(b';') {
-            None
-        } else if self.eat(b'{') {
-            Some(self.statements()?)
-        } else {
-            return Err(self.wrong("`{`, `;` or a directive of the function"));
+        let body = match self.kind() {
+            Kind::Mark(b'{') => {
+                self.next();
+                Some(self.statements()?)
+            }
+            Kind::Mark(b';') => {
+                self.next();
+                None
+            }
+            // ptxas does without the semicolon of a declaration.
+            Kind::Dotted | Kind::End => None,
+            _ => return Err(self.wrong("`{`, `;` or a directive of the function")),
         };
         Ok(Function { linkage, entry, name, returns, params, directives, body, span })
     }
@@ -117,7 +123,8 @@ impl Parser<'_> {
     pub(super) fn directives(&mut self) -> Parsed<Vec<Directive>> {
         let mut out = Vec::new();
         while let Some(name) = self.dotted() {
-            if linkage(name).is_some() || space(name).is_some() {
+            let item = ["entry", "func", "file", "section", "alias"].contains(&name);
+            if item || linkage(name).is_some() || space(name).is_some() {
                 break;
             }
             self.next();

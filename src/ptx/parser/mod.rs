@@ -174,8 +174,8 @@ impl<'t> Parser<'t> {
         }
         self.next();
         let targets = self.names("a target such as `sm_121a`")?;
-        // PTX ISA, .address_size: 32 when it is left out.
-        let mut address_size = 32;
+        // The manual says 32 when it is left out; ptxas takes 64, and knows no 32 from sm_90 on.
+        let mut address_size = 64;
         if self.dotted() == Some("address_size") {
             self.next();
             address_size = self.small("32 or 64")?;

@@ -2,6 +2,7 @@
 
 use super::super::ast::{Address, AddressBase, Operand};
 use super::super::lexer::Kind;
+use super::constants::binding;
 use super::{Parsed, Parser};
 
 impl Parser<'_> {
@@ -57,7 +58,9 @@ impl Parser<'_> {
     }
 
     fn named(&mut self) -> Parsed<Operand> {
-        if self.at_warp_size() && matches!(self.ahead(1).kind, Kind::Mark(b'+' | b'-' | b'*' | b'/')) {
+        // Alone it is a name; as part of an expression a number.
+        let next = self.ahead(1).kind;
+        if self.at_warp_size() && (binding(next).is_some() || next == Kind::Mark(b'?')) {
             return self.constant().map(Operand::Immediate);
         }
         let name = self.dotted_name("an operand")?;
@@ -67,6 +70,14 @@ impl Parser<'_> {
         if matches!(self.kind(), Kind::Mark(b'+' | b'-')) {
             let offset = self.offset()?;
             return Ok(Operand::Offset(name, offset));
+        }
+        if self.eat(b'[') {
+            let index = match self.kind() {
+                Kind::Word if !self.at_warp_size() => Operand::Name(self.dotted_name("an index")?),
+                _ => Operand::Immediate(self.constant()?),
+            };
+            self.expect(b']')?;
+            return Ok(Operand::Element(name, Box::new(index)));
         }
         Ok(Operand::Name(name))
     }

@@ -16,10 +16,6 @@ impl Parser<'_> {
                         p.next();
                         return Ok(out);
                     }
-                    // An empty statement.
-                    Kind::Mark(b';') => {
-                        p.next();
-                    }
                     Kind::Mark(b'{') => {
                         p.next();
                         out.push(Statement::Block(p.statements()?));

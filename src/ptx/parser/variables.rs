@@ -183,6 +183,12 @@ impl Parser<'_> {
                 self.next();
                 self.nested(|p| p.list(b'}', Self::initialiser)).map(Init::List)
             }
+            // `addr_mode_0 = wrap`
+            Kind::Word if self.ahead(1).kind == Kind::Mark(b'=') => {
+                let (name, _) = self.name("a field")?;
+                self.next();
+                Ok(Init::Field { name, value: Box::new(self.nested(Self::initialiser)?) })
+            }
             Kind::Word if !self.at_warp_size() => self.symbol(None),
             // `0xFF00(symbol)`: one byte of an address.
             Kind::Number if self.ahead(1).kind == Kind::Mark(b'(') => {
