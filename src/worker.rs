@@ -16,6 +16,15 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 /// Children started by this process so far.
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
+/// The hidden verb that makes this program a worker: `__worker <kind> <job file>`.
+pub const VERB: &str = "__worker";
+
+/// Ends this process when its parent does, so that a killed run leaves no worker behind.
+pub fn end_with_parent() {
+    // Where the kernel refuses, a time limit still ends us.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+}
+
 /// At most this much of one output stream is kept.
 const OUTPUT_LIMIT: u64 = 256 << 20;
 

@@ -138,7 +138,7 @@ fn special_words_stay_in_their_room() {
             );
         }
         assert!(
-            !text.contains("unsafe {"),
+            !text.contains("unsafe {") || path.ends_with("toolkit/nvrtc/binding.rs"),
             "{}: unsafe belongs to gpu/ and the NVRTC binding",
             path.display()
         );

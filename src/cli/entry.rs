@@ -1,5 +1,6 @@
 //! From arguments to exit code.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -8,10 +9,14 @@ use clap::error::ErrorKind;
 use super::args::{Cli, Verb};
 use super::error::CliError;
 use super::{exit, verbs};
+use crate::{toolkit, worker};
 
 /// Runs the command line and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(code) = worker_job() {
+        return ExitCode::from(code);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -34,6 +39,20 @@ pub fn main() -> ExitCode {
         }
     });
     ExitCode::from(code.unwrap_or(exit::INTERNAL))
+}
+
+/// Does a worker's job when this process was started as one.
+fn worker_job() -> Option<u8> {
+    let mut words = std::env::args_os().skip(1);
+    if words.next()? != worker::VERB {
+        return None;
+    }
+    worker::end_with_parent();
+    let (kind, job) = (words.next(), words.next());
+    Some(match (kind, job) {
+        (Some(kind), Some(job)) if kind == toolkit::NVRTC_WORKER => toolkit::serve_nvrtc(Path::new(&job)),
+        _ => exit::USAGE,
+    })
 }
 
 fn run(cli: Cli) -> Result<(), CliError> {

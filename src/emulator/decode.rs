@@ -68,6 +68,8 @@ pub(super) struct Step {
     pub(super) rows: std::ops::Range<usize>,
     pub(super) reads: Vec<Place>,
     pub(super) writes: Vec<Place>,
+    /// The addresses it uses, as slot and offset.
+    pub(super) addresses: Vec<(u32, i64)>,
     /// Whether it copies one register to another: what was never written may be copied, but not used.
     pub(super) copies: bool,
     pub(super) guarded: bool,
@@ -245,6 +247,14 @@ impl<'a> Decoder<'a> {
             }
         }
         let mut step = std::mem::take(&mut self.step);
+        if let Some(origin) = self.origins.get_mut(first) {
+            origin.first = true;
+        }
+        if let Some(origin) = self.origins[first..].last_mut() {
+            for (place, address) in origin.addresses.iter_mut().zip(&step.addresses) {
+                *place = *address;
+            }
+        }
         step.rows = first..self.rows.len();
         step.copies = i.opcode == "mov" && step.reads.len() == 1 && step.writes.len() == 1;
         step.guarded = i.guard.is_some();
@@ -335,6 +345,7 @@ impl<'a> Decoder<'a> {
             end: self.at.end,
             file: self.loc.0,
             line: self.loc.1,
+            ..Origin::default()
         });
     }
 
@@ -597,22 +608,24 @@ impl<'a> Decoder<'a> {
             Operand::Address(address) | Operand::Composite(address, _) => address,
             other => return Err(format!("`{other:?}` is no address")),
         };
-        match &address.base {
-            AddressBase::Absolute(at) => Ok((self.bits_d(*at), address.offset)),
+        let slot = match &address.base {
+            AddressBase::Absolute(at) => self.bits_d(*at),
             AddressBase::Name(name) => match self.read(name) {
-                Some(Register { bank: Bank::D, slot, .. }) => Ok((slot, address.offset)),
+                Some(Register { bank: Bank::D, slot, .. }) => slot,
                 Some(Register { bank: Bank::W, slot, .. }) => {
                     let wide = self.fresh(Type::B64).slot;
                     self.push(Row { d: wide, a: slot, ..Row::new(isa::moves::widen) });
-                    Ok((wide, address.offset))
+                    wide
                 }
-                Some(_) => Err(format!("`{name}` cannot hold an address")),
+                Some(_) => return Err(format!("`{name}` cannot hold an address")),
                 None => {
                     let constant = self.address_of(name, 0, false)?;
-                    Ok((self.constant_d(constant), address.offset))
+                    self.constant_d(constant)
                 }
             },
-        }
+        };
+        self.step.addresses.push((slot, address.offset));
+        Ok((slot, address.offset))
     }
 
     /// Whether an address operand names a variable of this kind: `ld` and `st` of parameters need it.

@@ -70,11 +70,11 @@ pub(super) fn finish(
     for (i, (mut row, origin)) in std::mem::take(rows).into_iter().zip(std::mem::take(origins)).enumerate() {
         while let Some((_, extra)) = behind.next_if(|(at, _)| *at == i) {
             out.push(extra);
-            out_origins.push(last);
+            out_origins.push(last.beside());
         }
         while let Some((_, extra)) = before.next_if(|(at, _)| *at == i) {
             out.push(extra);
-            out_origins.push(origin);
+            out_origins.push(origin.beside());
         }
         if let Some(t) = target[i] {
             row.c = u32::try_from(moved(t)).unwrap_or(NEVER);

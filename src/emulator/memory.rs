@@ -149,6 +149,13 @@ impl GlobalMemory {
         self.allocations.iter().find(|a| a.base == base && !a.freed).map(|a| a.region.data.as_slice())
     }
 
+    /// How many bytes of the allocation that begins at `base` nobody has written.
+    #[must_use]
+    pub fn unwritten(&self, base: u64) -> usize {
+        let region = self.allocations.iter().find(|a| a.base == base).map(|a| &a.region);
+        region.map_or(0, |r| (0..r.len()).filter(|at| !r.is_written(*at, 1)).count())
+    }
+
     /// Finds the place of an access.
     #[inline]
     pub(super) fn locate(&mut self, address: u64, len: usize) -> Result<(usize, usize), Fault> {

@@ -64,7 +64,7 @@ impl Row {
 }
 
 /// Where a row comes from.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
     /// Bytes of the text.
     pub(super) start: u32,
@@ -72,6 +72,26 @@ pub(super) struct Origin {
     /// `.loc`: file and line; 0 when there is none.
     pub(super) file: u32,
     pub(super) line: u32,
+    /// Whether it is the first row of its instruction.
+    pub(super) first: bool,
+    /// The addresses that the instruction uses, as slot and offset, with its last row; [`NO_SLOT`] where there is none.
+    pub(super) addresses: [(u32, i64); 2],
+}
+
+/// No slot.
+pub(super) const NO_SLOT: u32 = u32::MAX;
+
+impl Default for Origin {
+    fn default() -> Self {
+        Self { start: 0, end: 0, file: 0, line: 0, first: false, addresses: [(NO_SLOT, 0); 2] }
+    }
+}
+
+impl Origin {
+    /// Of a row that was put beside one of this origin.
+    pub(super) fn beside(self) -> Self {
+        Self { first: false, addresses: [(NO_SLOT, 0); 2], ..self }
+    }
 }
 
 /// What a constant slot holds.

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::cta::Cta;
 use super::machine::{LANES, Registers, World};
 use super::memory::{GlobalMemory, Region, SHARED_START};
+use super::observe::{Nobody, Observer};
 use super::program::{Constant, Kernel, Program, Special};
 use super::trap::{Fault, Law, Place, Stop, Trap};
 use super::warp::{Stopped, Turn, Wait, Warp};
@@ -89,6 +90,21 @@ pub fn launch(
     memory: &mut GlobalMemory,
     options: &Options,
 ) -> Result<Counts, Stop> {
+    launch_observed(program, kernel, launch, memory, options, &mut Nobody)
+}
+
+/// [`launch`], with every row told to `observer`.
+///
+/// # Errors
+/// As [`launch`].
+pub fn launch_observed<O: Observer>(
+    program: &Program,
+    kernel: &Kernel,
+    launch: &Launch,
+    memory: &mut GlobalMemory,
+    options: &Options,
+    observer: &mut O,
+) -> Result<Counts, Stop> {
     check(kernel, launch)?;
     let mut constants = program.constants.clone();
     let globals = place_globals(program, memory, &mut constants);
@@ -104,8 +120,9 @@ pub fn launch(
         grid: launch.grid,
     };
     // A panic in here is ours, not the kernel's.
-    let result =
-        catch_unwind(AssertUnwindSafe(|| run(program, kernel, launch, &mut world, &globals, options)));
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        run(program, kernel, launch, &mut world, &globals, options, observer)
+    }));
     *memory = std::mem::take(&mut world.global);
     match result {
         Ok(result) => result,
@@ -171,13 +188,14 @@ fn place_globals(program: &Program, memory: &mut GlobalMemory, constants: &mut [
     bases
 }
 
-fn run(
+fn run<O: Observer>(
     program: &Program,
     kernel: &Kernel,
     launch: &Launch,
     world: &mut World,
     globals: &[u64],
     options: &Options,
+    observer: &mut O,
 ) -> Result<Counts, Stop> {
     let total: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
     let mut next = 0u64;
@@ -212,7 +230,7 @@ fn run(
                     continue;
                 }
                 let before = counts.warp_instructions;
-                match warp.run(kernel, cta, world, quantum, &mut counts.warp_instructions) {
+                match warp.run(kernel, cta, world, quantum, &mut counts.warp_instructions, observer) {
                     Ok(Turn::Waiting) => {}
                     Ok(Turn::Ready | Turn::Ended) => ran = true,
                     Err(stopped) => return Err(trap(stopped, cta, warp.index)),

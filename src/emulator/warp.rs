@@ -6,6 +6,7 @@
 use super::cta::Cta;
 use super::flow::NEVER;
 use super::machine::{Flow, Machine, Registers, World};
+use super::observe::{Executed, Observer};
 use super::program::{Kernel, UNGUARDED};
 use super::trap::Fault;
 
@@ -101,13 +102,14 @@ impl Warp {
     }
 
     /// Runs one fragment for up to `quantum` rows; `steps` counts them.
-    pub(super) fn run(
+    pub(super) fn run<O: Observer>(
         &mut self,
         kernel: &Kernel,
         cta: &mut Cta,
         world: &mut World,
         quantum: u32,
         steps: &mut u64,
+        observer: &mut O,
     ) -> Result<Turn, Stopped> {
         let n = self.fragments.len();
         let Some(at) =
@@ -144,6 +146,9 @@ impl Warp {
                 continue;
             }
             m.mask = mask;
+            if O::WATCHES {
+                observer.row(&Executed::new(&m, pc));
+            }
             match (row.exec)(&mut m, row) {
                 Flow::Next => pc += 1,
                 Flow::Jump(target) => pc = target,

@@ -1,4 +1,4 @@
-//! Finds every ptxas and nvdisasm of a machine, installs pinned ones and runs them. It judges nothing.
+//! Finds every ptxas, nvdisasm and NVRTC of a machine, installs pinned ones and runs them. It judges nothing.
 //!
 //! [`discover`] takes candidates from [`Places`] and asks each once who it is; the answers are kept in the cache, so that
 //! a later run starts no process. [`install`] fetches the wheels of [`Pins`] through pip, verifies them and moves the
@@ -18,6 +18,7 @@ mod environment;
 mod identify;
 mod install;
 mod installed;
+mod nvrtc;
 mod pins;
 mod pip;
 mod places;
@@ -31,6 +32,9 @@ pub use discover::{Discovery, Found, Toolkit, Unusable, discover};
 pub use environment::Environment;
 pub use install::{InstallError, InstallOptions, install};
 pub use installed::{Installed, InstalledFile, RemoveError, installed, remove};
+pub use nvrtc::{
+    Compiled, NVRTC_WORKER, Nvrtc, NvrtcError, Source, compile, nvrtcs, options_for, select_nvrtc, serve_nvrtc,
+};
 pub use pins::{Arch, Member, Pin, PinError, Pins, Tool, Wheel};
 pub use pip::{PipError, PipSource};
 pub use places::{Origin, Place, Places};

@@ -1,0 +1,150 @@
+//! The eight functions of NVRTC that a compilation needs, bound at run time. Runs in a worker process only: a library that
+//! crashes or hangs takes nothing with it, and two NVRTCs of one minor version never meet in one process.
+
+#![expect(unsafe_code, reason = "NVRTC is a C library, found at run time")]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::ptr;
+
+use libloading::Library;
+
+type Handle = *mut c_void;
+type Status = c_int;
+
+/// The status of success.
+const SUCCESS: Status = 0;
+
+/// The status of a program that does not compile; the log says why.
+const COMPILATION: Status = 6;
+
+/// A loaded NVRTC. The function pointers are good as long as the libraries are loaded, so both live here.
+pub(super) struct Binding {
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
+    error_string: unsafe extern "C" fn(Status) -> *const c_char,
+    create: unsafe extern "C" fn(
+        *mut Handle,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> Status,
+    compile: unsafe extern "C" fn(Handle, c_int, *const *const c_char) -> Status,
+    log_size: unsafe extern "C" fn(Handle, *mut usize) -> Status,
+    log: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
+    ptx_size: unsafe extern "C" fn(Handle, *mut usize) -> Status,
+    ptx: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
+    _library: Library,
+    _builtins: Option<Library>,
+}
+
+/// What became of a program.
+pub(super) struct Answer {
+    /// PTX, if it compiled.
+    pub(super) ptx: Option<String>,
+    /// What NVRTC said.
+    pub(super) log: String,
+}
+
+impl Binding {
+    /// Loads the library at `path`, and before it the built-ins it looks for by name.
+    pub(super) fn load(path: &Path, builtins: Option<&Path>) -> Result<Self, String> {
+        let open = |path: &Path| {
+            // SAFETY: loading runs the library's initialisers. Both files are NVIDIA's, verified by hash when we installed
+            // them, otherwise those that every CUDA program of this machine would load; this process exists for them alone.
+            unsafe { Library::new(path) }.map_err(|error| format!("it cannot be loaded: {error}"))
+        };
+        let builtins = builtins.map(open).transpose()?;
+        let library = open(path)?;
+        macro_rules! symbol {
+            ($name:literal) => {{
+                // SAFETY: the type is the declaration in nvrtc.h, which has not changed since CUDA 7; the pointer is
+                // used only while `_library` of the same struct is alive.
+                let symbol = unsafe { library.get($name.to_bytes_with_nul()) };
+                *symbol.map_err(|_| format!("it has no function `{}`", $name.to_string_lossy()))?
+            }};
+        }
+        Ok(Self {
+            version: symbol!(c"nvrtcVersion"),
+            error_string: symbol!(c"nvrtcGetErrorString"),
+            create: symbol!(c"nvrtcCreateProgram"),
+            compile: symbol!(c"nvrtcCompileProgram"),
+            log_size: symbol!(c"nvrtcGetProgramLogSize"),
+            log: symbol!(c"nvrtcGetProgramLog"),
+            ptx_size: symbol!(c"nvrtcGetPTXSize"),
+            ptx: symbol!(c"nvrtcGetPTX"),
+            _library: library,
+            _builtins: builtins,
+        })
+    }
+
+    /// Major and minor version.
+    pub(super) fn version(&self) -> Result<(i32, i32), String> {
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: both pointers are to live integers.
+        self.check(unsafe { (self.version)(&raw mut major, &raw mut minor) })?;
+        Ok((major, minor))
+    }
+
+    /// Compiles `source`, which messages call `name`.
+    pub(super) fn compile(&self, source: &str, name: &str, options: &[String]) -> Result<Answer, String> {
+        let text = |s: &str| CString::new(s).map_err(|_| "the source or an option holds a NUL".to_owned());
+        let (source, name) = (text(source)?, text(name)?);
+        let options = options.iter().map(|o| text(o)).collect::<Result<Vec<_>, _>>()?;
+        let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
+        let count = c_int::try_from(pointers.len()).map_err(|_| "too many options".to_owned())?;
+        let mut program: Handle = ptr::null_mut();
+        // SAFETY: the strings end in NUL and outlive the call; no headers are passed, so both arrays may be null.
+        self.check(unsafe {
+            (self.create)(&raw mut program, source.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null())
+        })?;
+        // The program is not destroyed: the process ends after one compilation.
+        // SAFETY: `program` was just made; `pointers` holds `count` strings that outlive the call.
+        let status = unsafe { (self.compile)(program, count, pointers.as_ptr()) };
+        let log = self.text(program, self.log_size, self.log)?;
+        let ptx = match status {
+            SUCCESS => Some(self.text(program, self.ptx_size, self.ptx)?),
+            COMPILATION => None,
+            other if log.trim().is_empty() => return Err(self.words(other)),
+            _ => None,
+        };
+        Ok(Answer { ptx, log })
+    }
+
+    /// Reads a text of the program by a function for its size and one for itself.
+    fn text(
+        &self,
+        program: Handle,
+        size: unsafe extern "C" fn(Handle, *mut usize) -> Status,
+        get: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
+    ) -> Result<String, String> {
+        let mut length = 0;
+        // SAFETY: `program` is alive and `length` is a live integer.
+        self.check(unsafe { size(program, &raw mut length) })?;
+        let mut bytes = vec![0u8; length];
+        if length > 0 {
+            // SAFETY: the buffer has the size that the library asked for, the final NUL included.
+            self.check(unsafe { get(program, bytes.as_mut_ptr().cast()) })?;
+        }
+        while bytes.last() == Some(&0) {
+            bytes.pop();
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn check(&self, status: Status) -> Result<(), String> {
+        if status == SUCCESS { Ok(()) } else { Err(self.words(status)) }
+    }
+
+    fn words(&self, status: Status) -> String {
+        // SAFETY: the function takes any status and returns a static string, or null.
+        let text = unsafe { (self.error_string)(status) };
+        if text.is_null() {
+            return format!("it failed with status {status}");
+        }
+        // SAFETY: not null, and a string that ends in NUL and lives as long as the library.
+        let text = unsafe { CStr::from_ptr(text) };
+        format!("it failed with {}", text.to_string_lossy())
+    }
+}

@@ -1,0 +1,253 @@
+//! CUDA C++ to PTX with any NVRTC of the machine: in a worker process with a time limit, the answer kept in the cache.
+
+mod binding;
+mod find;
+mod serve;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::process;
+use crate::arch::{Target, ToolkitVersion};
+use crate::store::{self, Store, StoreError};
+use crate::worker::{self, Ended};
+pub use find::{Nvrtc, nvrtcs};
+pub use serve::serve as serve_nvrtc;
+
+/// The kind of cache entry; a change of [`Compiled`] changes it.
+const KIND: &str = "nvrtc-1";
+
+/// The word after the worker verb.
+pub const NVRTC_WORKER: &str = "nvrtc";
+
+/// What is compiled, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source<'a> {
+    /// CUDA C++.
+    pub text: &'a str,
+    /// The name that messages and line information call it, without a folder.
+    pub name: &'a str,
+    /// The options, beginning with [`options_for`]'s.
+    pub options: Vec<String>,
+}
+
+/// The options of every compilation: PTX for `target`, no contraction that the source does not ask for, and line numbers.
+#[must_use]
+pub fn options_for(target: Target) -> Vec<String> {
+    let arch = target.to_string().replacen("sm_", "compute_", 1);
+    ["--fmad=false", "-default-device", "--std=c++17", "-lineinfo"].iter().map(|s| (*s).to_owned()).fold(
+        vec![format!("--gpu-architecture={arch}")],
+        |mut all, option| {
+            all.push(option);
+            all
+        },
+    )
+}
+
+/// PTX, and what was said on the way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compiled {
+    /// The PTX.
+    pub ptx: String,
+    /// Warnings.
+    pub log: String,
+}
+
+/// Why there is no PTX.
+#[derive(Debug, thiserror::Error)]
+pub enum NvrtcError {
+    /// The machine has none, or none of that version.
+    #[error("no NVRTC{wanted} on this machine{there}; `sm121probe toolkit install {install}` fetches it")]
+    Missing {
+        /// The version asked for, with a space before it, or nothing.
+        wanted: String,
+        /// What there is, as a clause, or nothing.
+        there: String,
+        /// What to install.
+        install: String,
+    },
+    /// The source does not compile.
+    #[error("{name} does not compile with NVRTC {version}:\n{log}")]
+    Rejected {
+        /// The source's name.
+        name: String,
+        /// The NVRTC.
+        version: ToolkitVersion,
+        /// What NVRTC said, each place followed by its line of the source.
+        log: String,
+    },
+    /// The library cannot be used.
+    #[error("NVRTC {version} at {} cannot be used: {reason}", path.display())]
+    Unusable {
+        /// The NVRTC.
+        version: ToolkitVersion,
+        /// The library.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The worker cannot be started, or its files cannot be written.
+    #[error("NVRTC's worker process cannot be run: {0}")]
+    Worker(io::Error),
+    /// The cache cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The newest NVRTC that `name` names (`13.5`, `13.5.37`), or the newest of all.
+///
+/// # Errors
+/// [`NvrtcError::Missing`] with what there is and the command that helps.
+pub fn select_nvrtc<'a>(found: &'a [Nvrtc], name: Option<&str>) -> Result<&'a Nvrtc, NvrtcError> {
+    let named = |nvrtc: &&Nvrtc| name.is_none_or(|name| nvrtc.version.is_named(name));
+    if let Some(newest) = found.iter().rev().find(named) {
+        // Of one version the preferred.
+        return Ok(found.iter().find(|n| n.version == newest.version).unwrap_or(newest));
+    }
+    let versions: Vec<String> = found.iter().map(|n| n.version.to_string()).collect();
+    Err(NvrtcError::Missing {
+        wanted: name.map(|name| format!(" {name}")).unwrap_or_default(),
+        there: if versions.is_empty() {
+            String::new()
+        } else {
+            format!(" (there is {})", versions.join(" "))
+        },
+        install: name.map_or_else(|| "nvrtc".to_owned(), |name| format!("nvrtc:{name}")),
+    })
+}
+
+/// Compiles with `nvrtc`, or takes the answer from the cache. `program` is this tool: its hidden verb does the work.
+///
+/// # Errors
+/// [`NvrtcError`]; a source that does not compile comes with NVRTC's log and the lines it speaks of.
+pub fn compile(
+    nvrtc: &Nvrtc,
+    source: &Source<'_>,
+    store: Option<&Store>,
+    program: &Path,
+    limit: Duration,
+) -> Result<Compiled, NvrtcError> {
+    let unusable =
+        |reason: String| NvrtcError::Unusable { version: nvrtc.version, path: nvrtc.library.clone(), reason };
+    let sha256 = nvrtc.sha256(store).map_err(|error| unusable(format!("it cannot be read: {error}")))?;
+    let parts = [&sha256, source.name, &source.options.join("\0"), source.text];
+    let key = store::sha256(parts.join("\0\0").as_bytes());
+    let known = || {
+        let bytes = store?.get(KIND, &key)?;
+        serde_json::from_slice::<Compiled>(&bytes).ok()
+    };
+    if let Some(compiled) = known() {
+        return Ok(compiled);
+    }
+    // One compiles, the others wait and read; few locks for many keys.
+    let _lock = store.map(|store| store.lock(&format!("nvrtc-{}", &key[..2]))).transpose()?;
+    if let Some(compiled) = known() {
+        return Ok(compiled);
+    }
+    let compiled = match in_worker(nvrtc, source, program, limit)? {
+        Ok(serve::Reply::Compiled { ptx, log, .. }) => Compiled { ptx, log },
+        Ok(serve::Reply::Rejected { log }) => {
+            return Err(NvrtcError::Rejected {
+                name: source.name.to_owned(),
+                version: nvrtc.version,
+                log: with_lines(&log, source),
+            });
+        }
+        Ok(serve::Reply::Failed { reason }) | Err(reason) => return Err(unusable(reason)),
+    };
+    if let (Some(store), Ok(bytes)) = (store, serde_json::to_vec(&compiled)) {
+        // A cache that cannot be written costs time, not the answer.
+        let _ = store.put(KIND, &key, &bytes);
+    }
+    Ok(compiled)
+}
+
+/// The worker's reply, or how it ended instead.
+fn in_worker(
+    nvrtc: &Nvrtc,
+    source: &Source<'_>,
+    program: &Path,
+    limit: Duration,
+) -> Result<Result<serve::Reply, String>, NvrtcError> {
+    let folder = tempfile::tempdir().map_err(NvrtcError::Worker)?;
+    let job = serve::Job {
+        library: nvrtc.library.clone(),
+        builtins: nvrtc.builtins.clone(),
+        source: source.text.to_owned(),
+        name: source.name.to_owned(),
+        options: source.options.clone(),
+        reply: folder.path().join("reply.json"),
+    };
+    let path = folder.path().join("job.json");
+    let text = serde_json::to_vec(&job).map_err(|error| NvrtcError::Worker(error.into()))?;
+    fs::write(&path, text).map_err(NvrtcError::Worker)?;
+    let mut command = Command::new(program);
+    command.arg(worker::VERB).arg(NVRTC_WORKER).arg(&path).current_dir(folder.path());
+    let output = process::run_command(&mut command, limit).map_err(NvrtcError::Worker)?;
+    if output.ended != Ended::Exited(0) {
+        let said = process::first_line(&output.text());
+        let said = if said.is_empty() { said } else { format!("; it said `{said}`") };
+        return Ok(Err(format!("its worker process {}{said}", process::words(output.ended, limit))));
+    }
+    let reply = fs::read(&job.reply).map_err(NvrtcError::Worker)?;
+    Ok(serde_json::from_slice(&reply).map_err(|error| format!("its worker's reply cannot be read: {error}")))
+}
+
+/// NVRTC's log, each `name(12): error` followed by line 12 where NVRTC itself does not show it.
+fn with_lines(log: &str, source: &Source<'_>) -> String {
+    let mut out = String::new();
+    let mut rows = log.trim_end().lines().peekable();
+    while let Some(row) = rows.next() {
+        let _ = writeln!(out, "{row}");
+        let number = row.strip_prefix(source.name).and_then(|rest| rest.strip_prefix('('));
+        let number = number.and_then(|rest| rest.split_once(')')?.0.parse::<usize>().ok());
+        let Some(line) = number.and_then(|n| source.text.lines().nth(n.checked_sub(1)?)) else { continue };
+        if rows.peek().is_none_or(|next| next.trim() != line.trim()) {
+            let _ = writeln!(out, "    {}", line.trim());
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_nvrtc_says_what_is_there_and_what_to_install() {
+        let said = select_nvrtc(&[], None).unwrap_err().to_string();
+        assert_eq!(said, "no NVRTC on this machine; `sm121probe toolkit install nvrtc` fetches it");
+        let one = Nvrtc {
+            version: "13.5.37".parse().unwrap(),
+            library: "/x/libnvrtc.so.13".into(),
+            builtins: None,
+            origin: super::super::Origin::Cache,
+            sha256: None,
+        };
+        let all = [one];
+        let said = select_nvrtc(&all, Some("12.9")).unwrap_err().to_string();
+        assert_eq!(
+            said,
+            "no NVRTC 12.9 on this machine (there is 13.5.37); `sm121probe toolkit install nvrtc:12.9` fetches it"
+        );
+        assert_eq!(select_nvrtc(&all, Some("13.5")).unwrap().version.patch, 37);
+    }
+
+    #[test]
+    fn the_log_shows_the_line_once() {
+        let source = Source { text: "int a;\nint b c;\n", name: "k.cu", options: Vec::new() };
+        assert_eq!(
+            with_lines("k.cu(2): error: expected\n", &source),
+            "k.cu(2): error: expected\n    int b c;"
+        );
+        let shown = "k.cu(2): error: expected\n  int b c;\n        ^";
+        assert_eq!(with_lines(shown, &source), shown);
+    }
+}
