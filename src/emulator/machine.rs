@@ -58,6 +58,11 @@ pub(super) struct World {
     pub(super) check_init: bool,
     pub(super) random: super::schedule::Random,
     pub(super) grid: [u32; 3],
+    /// CTAs of the primary grid that have not ended, when this grid is a programmatic secondary: `griddepcontrol.wait`
+    /// waits until there are none. `None` for a lone grid. Whoever changes it increments `events`.
+    pub(super) dependency: Option<u64>,
+    /// The accumulation model of tensor-core instructions.
+    pub(super) model: crate::num::tensor_core::Model,
 }
 
 /// The running warp and all it may touch.
@@ -97,6 +102,29 @@ pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
             lane
         })
     })
+}
+
+/// The sets of lanes that name the same member mask.
+#[derive(Clone)]
+pub(super) struct Parties {
+    masks: [u32; LANES],
+    left: u32,
+}
+
+impl Iterator for Parties {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        if self.left == 0 {
+            return None;
+        }
+        let mask = self.masks[self.left.trailing_zeros() as usize % LANES];
+        let same = self.masks.iter().enumerate().fold(0u32, |set, (i, m)| set | u32::from(*m == mask) << i);
+        let party = same & self.left;
+        self.left &= !party;
+        Some(party)
+    }
 }
 
 impl Machine<'_> {
@@ -201,24 +229,36 @@ impl Machine<'_> {
         Flow::Next
     }
 
-    /// For an instruction whose lanes are named by a mask (slot `row.c`): runs it with all of them together, or says what
-    /// to do instead. Lanes that ended are not waited for.
-    pub(super) fn members(&mut self, slot: u32) -> Result<u32, Flow> {
-        let lane = self.mask.trailing_zeros() as usize;
-        let wanted = self.r.w[slot as usize][lane];
-        if wanted >> lane & 1 == 0 {
-            let what = format!("a lane that its own member mask {wanted:#010x} does not name");
-            return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
+    /// For an instruction whose lanes are named by the masks of a slot: the sets of lanes that take part together, or what
+    /// to do instead. Lanes that name the same mask are one party, and it runs complete or not at all; lanes that ended are
+    /// not waited for.
+    pub(super) fn parties(&mut self, slot: u32) -> Result<Parties, Flow> {
+        let masks = self.r.w[slot as usize];
+        let all = Parties { masks, left: self.mask };
+        for party in all.clone() {
+            let lane = party.trailing_zeros() as usize % LANES;
+            let wanted = masks[lane];
+            if let Some(lane) = lanes(party & !wanted).next() {
+                let what = format!("a lane that its own member mask {wanted:#010x} does not name");
+                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
+            }
+            let missing = wanted & self.live & !party;
+            if missing == 0 {
+                continue;
+            }
+            if missing & self.mask != 0 {
+                let what =
+                    format!("lanes {party:#010x} and {:#010x} name different masks", missing & self.mask);
+                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
+            }
+            if missing & self.fragment != 0 {
+                let what =
+                    format!("the member mask names lanes {missing:#010x}, whose guard keeps them away");
+                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
+            }
+            return Err(Flow::Converge(wanted & self.live));
         }
-        let missing = wanted & self.live & !self.mask;
-        if missing == 0 {
-            return Ok(wanted);
-        }
-        if missing & self.fragment != 0 {
-            let what = format!("the member mask names lanes {missing:#010x}, whose guard keeps them away");
-            return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
-        }
-        Err(Flow::Converge(wanted & self.live))
+        Ok(all)
     }
 
     /// Whether all lanes of the warp that have not ended run this row, as `.aligned` demands.

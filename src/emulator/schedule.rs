@@ -9,6 +9,7 @@ use super::observe::{Nobody, Observer};
 use super::program::{Constant, Kernel, Program, Special};
 use super::trap::{Fault, Law, Place, Stop, Trap};
 use super::warp::{Stopped, Turn, Wait, Warp};
+use crate::num::tensor_core::Model;
 
 /// How a kernel is launched.
 #[derive(Debug, Clone)]
@@ -32,11 +33,13 @@ pub struct Options {
     pub fuel: u64,
     /// Whether reads of memory that nobody wrote are traps.
     pub check_init: bool,
+    /// The accumulation model of tensor-core instructions; `None` is that of the module's target.
+    pub model: Option<Model>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, fuel: 20_000_000_000, check_init: true }
+        Self { seed: 0, fuel: 20_000_000_000, check_init: true, model: None }
     }
 }
 
@@ -118,6 +121,8 @@ pub fn launch_observed<O: Observer>(
         check_init: options.check_init,
         random: Random(options.seed),
         grid: launch.grid,
+        dependency: None,
+        model: options.model.unwrap_or_else(|| model_of(program.arch)),
     };
     // A panic in here is ours, not the kernel's.
     let result = catch_unwind(AssertUnwindSafe(|| {
@@ -131,6 +136,17 @@ pub fn launch_observed<O: Observer>(
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
             Err(Stop::Bug(text.unwrap_or_else(|| "a panic without a message".to_owned())))
         }
+    }
+}
+
+/// The accumulation model of a target.
+fn model_of(arch: u32) -> Model {
+    match arch {
+        ..89 => Model::Sm80,
+        89 => Model::Sm89,
+        90..100 => Model::Sm90,
+        100..120 => Model::Sm100,
+        _ => Model::Sm120,
     }
 }
 

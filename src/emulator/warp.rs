@@ -111,7 +111,7 @@ impl Warp {
         steps: &mut u64,
         observer: &mut O,
     ) -> Result<Turn, Stopped> {
-        let n = self.fragments.len();
+        let (n, live) = (self.fragments.len(), self.live);
         let Some(at) =
             (0..n).map(|i| (self.current + i) % n).find(|i| ready(&self.fragments[*i], cta, world))
         else {
@@ -237,12 +237,26 @@ impl Warp {
         if let Wait::Converge(wanted) = wait {
             self.converge(pc, wanted);
         }
+        if self.live != live {
+            // Lanes that ended are waited for no longer.
+            let waiting: Vec<(u32, u32)> = self
+                .fragments
+                .iter()
+                .filter_map(|f| match f.wait {
+                    Wait::Converge(wanted) => Some((f.pc, wanted)),
+                    _ => None,
+                })
+                .collect();
+            for (pc, wanted) in waiting {
+                self.converge(pc, wanted);
+            }
+        }
         Ok(if self.live == 0 { Turn::Ended } else { Turn::Ready })
     }
 
     /// Makes one fragment of those that wait for each other at a row, once all are there.
     fn converge(&mut self, pc: u32, wanted: u32) {
-        let here = |f: &Fragment| f.pc == pc && matches!(f.wait, Wait::Converge(_));
+        let here = |f: &Fragment| f.pc == pc && f.mask & wanted != 0 && matches!(f.wait, Wait::Converge(_));
         let present = self.fragments.iter().filter(|f| here(f)).fold(0, |mask, f| mask | f.mask);
         if present & wanted & self.live != wanted & self.live {
             return;

@@ -155,7 +155,7 @@ fn decode_warp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 
 /// Lanes that the mask names and that run apart are waited for.
 fn warp_sync(m: &mut Machine<'_>, row: &Row) -> Flow {
-    m.members(row.a).map_or_else(|flow| flow, |_| Flow::Next)
+    m.parties(row.a).map_or_else(|flow| flow, |_| Flow::Next)
 }
 
 fn decode_cluster(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {

@@ -78,7 +78,7 @@ fn access(i: &Instruction) -> Result<Access, Refusal> {
     Ok(Access { space, ty, count })
 }
 
-fn space_number(space: Space) -> u32 {
+pub(super) fn space_number(space: Space) -> u32 {
     match space {
         Space::Generic => 0,
         Space::Global => 1,
@@ -89,13 +89,13 @@ fn space_number(space: Space) -> u32 {
     }
 }
 
-fn numbered(number: u32) -> Space {
+pub(super) fn numbered(number: u32) -> Space {
     [Space::Generic, Space::Global, Space::Shared, Space::Local, Space::Const, Space::Param]
         [number as usize % 6]
 }
 
 /// A parameter of a call lies in the thread's frame; one of the entry does not.
-fn resolve(d: &Decoder<'_>, operand: &Operand, space: Space) -> Space {
+pub(super) fn resolve(d: &Decoder<'_>, operand: &Operand, space: Space) -> Space {
     match (space, d.address_symbol(operand)) {
         (Space::Param, Some(Symbol::Local(_))) => Space::Local,
         (Space::Generic, Some(Symbol::Local(_))) => Space::Local,
@@ -304,7 +304,7 @@ fn store_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Fl
 }
 
 /// A store may be what a waiting warp polls for.
-fn stored(m: &mut Machine<'_>, space: Space) -> Flow {
+pub(super) fn stored(m: &mut Machine<'_>, space: Space) -> Flow {
     match space {
         Space::Shared => m.cta.events += 1,
         Space::Global | Space::Generic => m.world.events += 1,

@@ -2,11 +2,14 @@
 //!
 //! A row's decoder reads the modifiers and operands once and pushes rows that run.
 
+mod atomics;
 pub(super) mod barrier;
 pub(super) mod control;
 mod integer;
 mod memory;
+mod misc;
 pub(super) mod moves;
+mod warp;
 mod words;
 
 use std::collections::HashMap;
@@ -80,7 +83,16 @@ impl FormRow {
 }
 
 /// The chapters, in the manual's order.
-const CHAPTERS: &[&[FormRow]] = &[integer::ROWS, moves::ROWS, memory::ROWS, control::ROWS, barrier::ROWS];
+const CHAPTERS: &[&[FormRow]] = &[
+    integer::ROWS,
+    moves::ROWS,
+    memory::ROWS,
+    control::ROWS,
+    barrier::ROWS,
+    warp::ROWS,
+    atomics::ROWS,
+    misc::ROWS,
+];
 
 /// Every row of the instruction table.
 pub fn coverage() -> impl Iterator<Item = &'static FormRow> {
