@@ -39,6 +39,8 @@ pub(super) struct Registers {
     pub(super) w: Vec<[u32; LANES]>,
     pub(super) d: Vec<[u64; LANES]>,
     pub(super) p: Vec<u32>,
+    /// The carry of extended-precision arithmetic, one bit per lane.
+    pub(super) carry: u32,
     /// Lanes that wrote a watched register.
     pub(super) written: Vec<u32>,
     /// Local memory, lane after lane.

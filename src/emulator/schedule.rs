@@ -353,6 +353,7 @@ fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp:
         w: vec![[0; LANES]; kernel.w_slots],
         d: vec![[0; LANES]; kernel.d_slots],
         p: vec![0; kernel.p_slots],
+        carry: 0,
         written: vec![0; kernel.watched],
         local: Region::unwritten(kernel.local_bytes * LANES, 0xCD),
     };

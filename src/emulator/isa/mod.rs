@@ -2,13 +2,21 @@
 //!
 //! A row's decoder reads the modifiers and operands once and pushes rows that run.
 
+mod arithmetic;
 mod atomics;
 pub(super) mod barrier;
+mod bits;
+mod carry;
+mod compare;
 pub(super) mod control;
 mod integer;
+mod lanewise;
+mod logic;
 mod memory;
 mod misc;
 pub(super) mod moves;
+mod packed;
+mod select;
 mod warp;
 mod words;
 
@@ -85,6 +93,12 @@ impl FormRow {
 /// The chapters, in the manual's order.
 const CHAPTERS: &[&[FormRow]] = &[
     integer::ROWS,
+    arithmetic::ROWS,
+    bits::ROWS,
+    carry::ROWS,
+    compare::ROWS,
+    select::ROWS,
+    logic::ROWS,
     moves::ROWS,
     memory::ROWS,
     control::ROWS,
