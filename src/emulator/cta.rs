@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::guard::{Guarded, Proxy};
 use super::memory::Region;
+use super::pending::{Pending, shared_address};
 use super::trap::{Fault, Law};
 
 /// One of the sixteen barriers.
@@ -37,8 +39,20 @@ pub(super) struct Mbarrier {
 }
 
 impl Mbarrier {
+    /// The largest count, and the largest tx-count.
+    pub(super) const MOST: u32 = (1 << 20) - 1;
+
     pub(super) fn new(count: u32) -> Self {
         Self { expected: count, pending: count, dropped: 0, tx: 0, phase: 0 }
+    }
+
+    /// One more arrival in this phase.
+    pub(super) fn add_pending(&mut self) -> Result<(), Fault> {
+        if self.pending >= Self::MOST {
+            return Err(Fault::new(Law::Barrier, "the pending count of an mbarrier exceeds its range"));
+        }
+        self.pending += 1;
+        Ok(())
     }
 
     /// Completes the phase when nothing is missing.
@@ -54,29 +68,6 @@ impl Mbarrier {
     }
 }
 
-/// A copy that has been issued and not yet done.
-pub(super) struct Pending {
-    /// The warp and the lanes that issued it.
-    pub(super) warp: u32,
-    pub(super) lane: u32,
-    pub(super) kind: PendingKind,
-    /// The group of the issuing thread it belongs to, once committed.
-    pub(super) group: Option<u64>,
-    /// Does the copy, and tells the barrier.
-    pub(super) work: Box<dyn FnOnce(&mut Cta, &mut super::machine::World) -> Result<(), Fault> + Send>,
-}
-
-/// Which waits a copy answers to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PendingKind {
-    /// `cp.async`: `cp.async.wait_group`, `cp.async.mbarrier.arrive`.
-    CpAsync,
-    /// Bulk copies with `.bulk_group`.
-    Bulk,
-    /// Bulk copies that complete on an mbarrier.
-    Barrier,
-}
-
 /// A CTA.
 pub(super) struct Cta {
     pub(super) id: [u32; 3],
@@ -84,15 +75,22 @@ pub(super) struct Cta {
     pub(super) barriers: [Barrier; 16],
     /// Barrier objects by place in shared memory.
     pub(super) mbarriers: BTreeMap<usize, Mbarrier>,
+    /// Asynchronous copies, oldest first.
     pub(super) pending: Vec<Pending>,
+    /// Bytes that belong to them or to barrier objects.
+    pub(super) guarded: Guarded,
+    /// Who wrote what without a proxy fence; kept when the kernel has copies that read through the async proxy.
+    pub(super) proxy: Option<Proxy>,
+    /// The barrier object and phase that a thread was last seen to wait for.
+    pub(super) awaited: BTreeMap<u32, (usize, u64)>,
     /// Counts what may let a waiting warp go on.
     pub(super) events: u64,
     /// Threads that have not ended.
     pub(super) threads: u32,
     /// Where dynamic shared memory begins, as a shared address.
     pub(super) dynamic_at: u32,
-    /// The group numbers of each thread's `cp.async` and bulk groups: next to be committed.
-    pub(super) groups: BTreeMap<(u32, u32, bool), u64>,
+    /// By warp: how many groups each lane has committed, of `cp.async` and (`true`) of bulk copies.
+    pub(super) commits: BTreeMap<(u32, bool), [u64; 32]>,
     /// The generation that the last arrival at a barrier belonged to.
     pub(super) arrived_in: u32,
     /// The cluster barrier: threads that arrived, completed phases, and the phase each thread arrived in.
@@ -154,63 +152,114 @@ impl Cta {
         }
     }
 
-    /// Notes an access to shared memory. Barrier objects are opaque: only their instructions touch them.
+    /// Notes an access to shared memory. Barrier objects are opaque, and bytes of a copy under way are its own.
     #[inline]
     pub(super) fn note(&mut self, at: usize, len: usize, write: bool, _warp: u32) -> Result<(), Fault> {
-        if !self.mbarriers.is_empty() {
-            self.check_object(at, len, write)?;
+        if self.guarded.hit(at, len, write) {
+            return self.touched(at, len, write);
         }
         Ok(())
     }
 
-    fn check_object(&self, at: usize, len: usize, write: bool) -> Result<(), Fault> {
-        let near = self.mbarriers.range(..at + len).next_back();
-        match near {
-            Some((place, _)) if place + 8 > at => Err(Fault::new(
-                Law::Barrier,
-                format!(
-                    "{} of {len} bytes that belong to the mbarrier object at {:#x}",
-                    if write { "a write" } else { "a read" },
-                    *place as u64 + u64::from(super::memory::SHARED_START)
-                ),
-            )),
-            _ => Ok(()),
+    /// Notes that a thread wrote bytes through the generic proxy.
+    #[inline]
+    pub(super) fn wrote(&mut self, at: usize, len: usize, thread: u32) {
+        if let Some(proxy) = &mut self.proxy {
+            proxy.wrote(at, len, thread);
         }
+    }
+
+    /// Makes a barrier object.
+    pub(super) fn init_barrier(&mut self, at: usize, count: u32) -> Result<(), Fault> {
+        let address = shared_address(at);
+        if self.mbarriers.contains_key(&at) {
+            let what = format!("the mbarrier at {address:#x} is initialised again without `mbarrier.inval`");
+            return Err(Fault::new(Law::Barrier, what));
+        }
+        if count == 0 || count > Mbarrier::MOST {
+            let what = format!("an mbarrier count of {count}; 1 to {} is legal", Mbarrier::MOST);
+            return Err(Fault::new(Law::Barrier, what));
+        }
+        self.note(at, 8, true, 0)?;
+        self.guarded.watch(at, 8, self.shared.len());
+        self.mbarriers.insert(at, Mbarrier::new(count));
+        self.events += 1;
+        Ok(())
+    }
+
+    /// Ends a barrier object; its bytes hold nothing from then on.
+    pub(super) fn inval_barrier(&mut self, at: usize) -> Result<(), Fault> {
+        self.mbarrier(at)?;
+        self.mbarriers.remove(&at);
+        self.guarded.leave(at, 8);
+        self.shared.unmark(at, 8);
+        self.events += 1;
+        Ok(())
     }
 
     /// The object at a place in shared memory.
     pub(super) fn mbarrier(&mut self, at: usize) -> Result<&mut Mbarrier, Fault> {
         self.mbarriers.get_mut(&at).ok_or_else(|| {
-            let address = at as u64 + u64::from(super::memory::SHARED_START);
+            let address = shared_address(at);
             Fault::new(Law::Barrier, format!("no mbarrier was initialised at shared address {address:#x}"))
         })
     }
 
-    /// Tells a barrier object that `bytes` have been written.
-    pub(super) fn complete_tx(&mut self, at: usize, bytes: u32) -> Result<(), Fault> {
+    /// Arrives `count` times; the phase before, and the arrivals that were missing then.
+    pub(super) fn arrive(&mut self, at: usize, count: u32) -> Result<(u64, u32), Fault> {
         let barrier = self.mbarrier(at)?;
-        barrier.tx -= i64::from(bytes);
-        barrier.settle();
-        self.events += 1;
+        let before = (barrier.phase, barrier.pending);
+        if count == 0 || count > barrier.pending {
+            let what = format!(
+                "{count} arrivals at the mbarrier at {:#x}, where {} are missing in phase {}",
+                shared_address(at),
+                barrier.pending,
+                barrier.phase
+            );
+            return Err(Fault::new(Law::Barrier, what));
+        }
+        barrier.pending -= count;
+        if barrier.settle() {
+            self.events += 1;
+        }
+        Ok(before)
+    }
+
+    /// Tells a barrier object that `bytes` have been written.
+    pub(super) fn complete_tx(&mut self, at: usize, bytes: i64) -> Result<(), Fault> {
+        self.expect_tx(at, -bytes)?;
+        if self.mbarrier(at)?.settle() {
+            self.events += 1;
+        }
         Ok(())
     }
 
-    /// Does the pending copies that `which` chooses, oldest first.
-    pub(super) fn complete(
-        &mut self,
-        world: &mut super::machine::World,
-        mut which: impl FnMut(&Pending) -> bool,
-    ) -> Result<(), Fault> {
-        let mut i = 0;
-        while i < self.pending.len() {
-            if which(&self.pending[i]) {
-                let pending = self.pending.remove(i);
-                (pending.work)(self, world)?;
-                self.events += 1;
-            } else {
-                i += 1;
-            }
+    /// Tells a barrier object that its phase has to wait for `bytes`.
+    pub(super) fn expect_tx(&mut self, at: usize, bytes: i64) -> Result<(), Fault> {
+        let barrier = self.mbarrier(at)?;
+        let sum = barrier.tx + bytes;
+        if sum.unsigned_abs() > u64::from(Mbarrier::MOST) {
+            let what = format!(
+                "the tx-count of the mbarrier at {:#x} becomes {sum}; {} is the most",
+                shared_address(at),
+                Mbarrier::MOST
+            );
+            return Err(Fault::new(Law::Barrier, what));
         }
+        barrier.tx = sum;
         Ok(())
+    }
+
+    /// What a thread waits for, as a deadlock is explained.
+    pub(super) fn waits_for(&self, thread: u32) -> Option<String> {
+        let (at, phase) = self.awaited.get(&thread)?;
+        let barrier = self.mbarriers.get(at).filter(|b| b.phase == *phase)?;
+        Some(format!(
+            "phase {phase} of the mbarrier at {:#x} ({} of {} arrivals and {} bytes missing)",
+            shared_address(*at),
+            barrier.pending,
+            barrier.expected,
+            barrier.tx
+        ))
     }
 }

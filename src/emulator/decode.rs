@@ -108,6 +108,8 @@ pub(super) struct Decoder<'a> {
     at: Span,
     loc: (u32, u32),
     text: &'a str,
+    /// Whether a copy reads shared memory through the async proxy.
+    pub(super) async_reads: bool,
 }
 
 /// What decoding a kernel can say.
@@ -142,7 +144,13 @@ impl<'a> Decoder<'a> {
             at: Span::default(),
             loc: (0, 0),
             text,
+            async_reads: false,
         }
+    }
+
+    /// Line of the PTX text that is being decoded.
+    pub(super) fn line(&self) -> u32 {
+        u32::try_from(crate::ptx::line_column(self.text, self.at.start as usize).line).unwrap_or(0)
     }
 
     fn unsupported(&self, form: &str, why: impl Into<String>) -> Unsupported {
@@ -712,6 +720,7 @@ pub(super) fn kernel(scope: &Scope<'_>, text: &str, entry: &Function, module_sha
         specials_w: specials(decoder.specials_w),
         specials_d: specials(decoder.specials_d),
         watched,
+        async_reads: decoder.async_reads,
         params,
         param_bytes: offset,
         shared_bytes: decoder.shared_bytes,

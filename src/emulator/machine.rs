@@ -55,6 +55,8 @@ pub(super) struct World {
     pub(super) arch: u32,
     /// Counts what may let a waiting warp of any CTA go on.
     pub(super) events: u64,
+    /// What had happened when waits were last ended early.
+    pub(super) hurried: Option<u64>,
     /// Instructions so far: what clocks read.
     pub(super) clock: u64,
     pub(super) check_init: bool,
@@ -80,6 +82,8 @@ pub(super) struct Machine<'a> {
     pub(super) cta: &'a mut Cta,
     pub(super) world: &'a mut World,
     pub(super) kernel: &'a Kernel,
+    /// Whether a wait that may end early is to end now, as nothing else can go on.
+    pub(super) impatient: bool,
     pub(super) fault: Option<Fault>,
 }
 
@@ -254,8 +258,7 @@ impl Machine<'_> {
                 return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
             }
             if missing & self.fragment != 0 {
-                let what =
-                    format!("the member mask names lanes {missing:#010x}, whose guard keeps them away");
+                let what = format!("the member mask names lanes {missing:#010x}, whose guard keeps them away");
                 return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
             }
             return Err(Flow::Converge(wanted & self.live));
@@ -401,6 +404,7 @@ impl Machine<'_> {
             Window::Shared => {
                 let at = self.shared_at(at, N)?;
                 self.cta.note(at, N, true, self.warp)?;
+                self.cta.wrote(at, N, self.warp * 32 + lane as u32);
                 self.cta.shared.put(at, &bytes);
             }
             Window::Local => {

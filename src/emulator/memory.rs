@@ -79,6 +79,15 @@ impl Region {
         }
     }
 
+    /// Makes bytes count as not written.
+    pub(super) fn unmark(&mut self, at: usize, len: usize) {
+        for i in at..at + len {
+            if let Some(w) = self.init.get_mut(i / 64) {
+                *w &= !(1 << (i % 64));
+            }
+        }
+    }
+
     #[inline]
     pub(super) fn put(&mut self, at: usize, bytes: &[u8]) -> bool {
         let Some(place) = self.data.get_mut(at..at + bytes.len()) else { return false };

@@ -1,13 +1,16 @@
 //! Runs PTX grids on the CPU, by the documented meaning of PTX. It proves kernels, never hardware.
 
 mod assignment;
+mod copies;
 mod cta;
 mod decode;
 mod flow;
+mod guard;
 mod isa;
 mod load;
 mod machine;
 mod memory;
+mod pending;
 mod observe;
 mod profile;
 mod program;

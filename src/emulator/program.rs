@@ -163,6 +163,8 @@ pub struct Kernel {
     pub(super) specials_d: Vec<(u32, Special)>,
     /// Registers whose lanes are watched, because flow leaves open whether they were written.
     pub(super) watched: usize,
+    /// Whether it has copies that read shared memory through the async proxy.
+    pub(super) async_reads: bool,
     /// Its parameters.
     pub params: Vec<Parameter>,
     /// Bytes of all parameters.

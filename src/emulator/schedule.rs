@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::cta::Cta;
+use super::guard::Proxy;
 use super::machine::{LANES, Registers, World};
 use super::memory::{GlobalMemory, Region, SHARED_START};
 use super::observe::{Nobody, Observer};
@@ -117,6 +118,7 @@ pub fn launch_observed<O: Observer>(
         constants: Region::written(constants),
         arch: program.arch,
         events: 0,
+        hurried: None,
         clock: 0,
         check_init: options.check_init,
         random: Random(options.seed),
@@ -125,9 +127,8 @@ pub fn launch_observed<O: Observer>(
         model: options.model.unwrap_or_else(|| model_of(program.arch)),
     };
     // A panic in here is ours, not the kernel's.
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        run(program, kernel, launch, &mut world, &globals, options, observer)
-    }));
+    let result =
+        catch_unwind(AssertUnwindSafe(|| run(program, kernel, launch, &mut world, &globals, options, observer)));
     *memory = std::mem::take(&mut world.global);
     match result {
         Ok(result) => result,
@@ -256,7 +257,7 @@ fn run<O: Observer>(
             // Under a random schedule copies end at any time; otherwise as late as they may.
             if options.seed != 0 && !cta.pending.is_empty() && world.random.below(4) == 0 {
                 let chosen = world.random.below(cta.pending.len());
-                complete_nth(cta, world, chosen)
+                cta.complete_nth(world, chosen)
                     .map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
             }
         }
@@ -270,7 +271,13 @@ fn run<O: Observer>(
         for resident in residents.iter_mut().filter(|r| r.warps.iter().all(|w| w.live == 0)) {
             // What a CTA leaves behind ends with it.
             let cta = &mut resident.cta;
-            cta.complete(world, |_| true).map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
+            let left = cta.pending.iter().find(|p| p.outlives());
+            if let Some(left) = left {
+                let what = format!("the CTA ends while the copy of line {} still uses its shared memory", left.line);
+                let stopped = Stopped { fault: Fault::new(Law::Race, what), pc: u32::MAX };
+                return Err(trap(stopped, cta, left.warp));
+            }
+            cta.complete(world, |p| p.lanes).map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
             world.events += 1;
         }
         let before = residents.len();
@@ -299,7 +306,7 @@ fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault
     for resident in residents.iter_mut() {
         if !resident.cta.pending.is_empty() {
             let id = resident.cta.id;
-            complete_nth(&mut resident.cta, world, 0).map_err(|f| (f, id))?;
+            resident.cta.complete_nth(world, 0).map_err(|f| (f, id))?;
             return Ok(true);
         }
     }
@@ -307,15 +314,17 @@ fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault
     for warp in residents.iter_mut().flat_map(|r| &mut r.warps) {
         any |= warp.release_company();
     }
+    if any {
+        return Ok(true);
+    }
+    // `mbarrier.try_wait` may give up. That helps once: without anything new, the same waits would only go round.
+    let happened = world.events + residents.iter().map(|r| r.cta.events).sum::<u64>();
+    if world.hurried.replace(happened) != Some(happened) {
+        for warp in residents.iter_mut().flat_map(|r| &mut r.warps) {
+            any |= warp.hurry();
+        }
+    }
     Ok(any)
-}
-
-fn complete_nth(cta: &mut Cta, world: &mut World, n: usize) -> Result<(), Fault> {
-    let mut i = 0;
-    cta.complete(world, |_| {
-        i += 1;
-        i == n + 1
-    })
 }
 
 fn resident(kernel: &Kernel, launch: &Launch, globals: &[u64], n: u64) -> Resident {
@@ -331,10 +340,13 @@ fn resident(kernel: &Kernel, launch: &Launch, globals: &[u64], n: u64) -> Reside
         barriers: std::array::from_fn(|_| super::cta::Barrier::default()),
         mbarriers: Default::default(),
         pending: Vec::new(),
+        guarded: Default::default(),
+        proxy: kernel.async_reads.then(|| Proxy::new((dynamic + launch.shared_bytes) as usize, threads)),
+        awaited: Default::default(),
         events: 0,
         threads,
         dynamic_at: SHARED_START + dynamic,
-        groups: Default::default(),
+        commits: Default::default(),
         arrived_in: 0,
         cluster: (0, 0),
         cluster_phase: Default::default(),
@@ -435,12 +447,16 @@ fn deadlock(program: &Program, kernel: &Kernel, residents: &[Resident]) -> Stop 
                         };
                         format!("barrier {id} ({} of {wanted} threads)", barrier.arrived)
                     }
-                    Wait::Event { .. } => format!("line {} `{}`", at.line, at.instruction),
+                    Wait::Event { .. } => {
+                        let thread = warp.index * 32 + fragment.mask.trailing_zeros() % 32;
+                        let object = resident.cta.waits_for(thread).map_or_else(String::new, |o| format!("{o}, "));
+                        format!("{object}line {} `{}`", at.line, at.instruction)
+                    }
                     Wait::Company(_) => "the other lanes of its warp".to_owned(),
                     Wait::Converge(wanted) => {
                         format!("lanes {wanted:#010x} to come to line {} `{}`", at.line, at.instruction)
                     }
-                    Wait::Nothing => "its turn".to_owned(),
+                    Wait::Nothing | Wait::Impatient => "its turn".to_owned(),
                 };
                 if who.len() < 8 {
                     who.push(format!(

@@ -24,6 +24,8 @@ pub(super) enum Wait {
         cta: u64,
         world: u64,
     },
+    /// Nothing, but it did, and a wait that may end early is to end now.
+    Impatient,
     /// The other lanes, at a meeting point: the group.
     Company(u32),
     /// These lanes to come to its row.
@@ -101,6 +103,16 @@ impl Warp {
         any
     }
 
+    /// Ends waits that may end early; whether there were any.
+    pub(super) fn hurry(&mut self) -> bool {
+        let mut any = false;
+        for fragment in self.fragments.iter_mut().filter(|f| matches!(f.wait, Wait::Event { .. })) {
+            fragment.wait = Wait::Impatient;
+            any = true;
+        }
+        any
+    }
+
     /// Runs one fragment for up to `quantum` rows; `steps` counts them.
     pub(super) fn run<O: Observer>(
         &mut self,
@@ -118,6 +130,7 @@ impl Warp {
             return Ok(Turn::Waiting);
         };
         self.current = at;
+        let impatient = self.fragments[at].wait == Wait::Impatient;
         self.fragments[at].wait = Wait::Nothing;
         let (mut pc, mut fragment) = (self.fragments[at].pc, self.fragments[at].mask);
         let mut left = quantum;
@@ -130,6 +143,7 @@ impl Warp {
             cta,
             world,
             kernel,
+            impatient,
             fault: None,
         };
         let wait = loop {
@@ -309,7 +323,7 @@ impl Warp {
 
 fn ready(fragment: &Fragment, cta: &Cta, world: &World) -> bool {
     match fragment.wait {
-        Wait::Nothing => true,
+        Wait::Nothing | Wait::Impatient => true,
         Wait::Barrier { id, generation } => cta.barriers[id as usize & 15].generation != generation,
         Wait::Event { cta: seen, world: seen_world } => cta.events != seen || world.events != seen_world,
         Wait::Company(_) | Wait::Converge(_) => false,

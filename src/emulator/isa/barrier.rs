@@ -184,8 +184,25 @@ fn cluster(m: &mut Machine<'_>, row: &Row) -> Flow {
     }
 }
 
-fn decode_fence(d: &mut Decoder<'_>, _: &Instruction) -> Result<(), Refusal> {
+fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let everywhere = ["async", "shared::cta", "shared::cluster"];
+    if i.has("proxy")
+        && i.modifiers.iter().any(|m| everywhere.contains(&m.as_str()) || m.starts_with("async::"))
+    {
+        // A fence for `.global` alone says nothing of shared memory.
+        if !i.has("global") {
+            d.push(Row::new(proxy_fence));
+            return Ok(());
+        }
+    }
     // Memory is sequentially consistent here; what a missing fence would break is the race observer's business.
     d.push(Row::new(|_, _| Flow::Next));
     Ok(())
+}
+
+fn proxy_fence(m: &mut Machine<'_>, _: &Row) -> Flow {
+    if let Some(proxy) = &mut m.cta.proxy {
+        proxy.fence(m.warp, m.mask);
+    }
+    Flow::Next
 }

@@ -3,6 +3,7 @@
 //! A row's decoder reads the modifiers and operands once and pushes rows that run.
 
 mod arithmetic;
+mod async_copy;
 mod atomics;
 pub(super) mod barrier;
 mod bits;
@@ -12,10 +13,12 @@ pub(super) mod control;
 mod integer;
 mod lanewise;
 mod logic;
+mod mbarrier;
 mod memory;
 mod misc;
 pub(super) mod moves;
 mod packed;
+pub(super) mod reduce;
 mod select;
 mod warp;
 mod words;
@@ -92,8 +95,8 @@ impl FormRow {
 
 /// The chapters, in the manual's order.
 const CHAPTERS: &[&[FormRow]] = &[
-    integer::ROWS,
     arithmetic::ROWS,
+    integer::ROWS,
     bits::ROWS,
     carry::ROWS,
     compare::ROWS,
@@ -103,6 +106,8 @@ const CHAPTERS: &[&[FormRow]] = &[
     memory::ROWS,
     control::ROWS,
     barrier::ROWS,
+    async_copy::ROWS,
+    mbarrier::ROWS,
     warp::ROWS,
     atomics::ROWS,
     misc::ROWS,

@@ -1,0 +1,348 @@
+//! The life of an asynchronous copy (PTX ISA 9.7.9.27): issued, committed, waited for, done.
+
+use super::cta::Cta;
+use super::machine::World;
+use super::memory::Region;
+use super::pending::{Pending, PendingKind, Piece, Store, Work, shared_address};
+use super::trap::{Fault, Law};
+
+impl Cta {
+    /// Takes on a copy. Its ranges have been checked against the memories' bounds.
+    pub(super) fn issue(&mut self, pending: Pending, world: &World) -> Result<(), Fault> {
+        let size = self.shared.len();
+        let at_lane = |f: Fault, lane: u32| f.at(lane as usize);
+        for piece in &pending.pieces {
+            let (target, source) = match pending.work {
+                Work::Load { .. } => (Some(piece.at), None),
+                Work::Store(_) => (None, Some(piece.at)),
+                Work::Within { .. } => (Some(piece.address as usize), Some(piece.at)),
+                Work::Arrive => (None, None),
+            };
+            if let Some(at) = target
+                && self.guarded.hit(at, piece.len, true)
+                && !self
+                    .pending
+                    .iter()
+                    .any(|p| p.pieces.contains(&Piece { lane: p.pieces[0].lane, ..*piece }))
+            {
+                self.touched(at, piece.len, true).map_err(|f| at_lane(f, piece.lane))?;
+            }
+            if let Some(at) = source {
+                if self.guarded.hit(at, piece.len, false) {
+                    self.touched(at, piece.len, false).map_err(|f| at_lane(f, piece.lane))?;
+                }
+                if world.check_init && !self.shared.is_written(at + piece.skip, piece.taken.min(piece.len)) {
+                    let what = format!(
+                        "a copy of {} bytes from shared address {:#x}, not all of them written",
+                        piece.len,
+                        shared_address(at)
+                    );
+                    return Err(at_lane(Fault::new(Law::Uninitialised, what), piece.lane));
+                }
+                if let Some(proxy) = &self.proxy
+                    && let Some((byte, thread)) =
+                        proxy.unfenced(at, piece.len, pending.warp * 32 + piece.lane)
+                {
+                    let what = format!(
+                        "no proxy fence: the async proxy reads shared address {:#x}, which thread {thread} \
+                         wrote through the generic proxy without `fence.proxy.async` since",
+                        shared_address(byte)
+                    );
+                    return Err(at_lane(Fault::new(Law::Race, what), piece.lane));
+                }
+                self.guarded.read(at, piece.len, size);
+            }
+            if let Some(at) = target {
+                self.guarded.watch(at, piece.len, size);
+                if !matches!(pending.work, Work::Within { reduce: Some(_) }) {
+                    self.shared.unmark(at, piece.len);
+                }
+            }
+        }
+        self.pending.push(pending);
+        Ok(())
+    }
+
+    /// Why an access to guarded bytes is wrong.
+    #[cold]
+    pub(super) fn touched(&self, at: usize, len: usize, write: bool) -> Result<(), Fault> {
+        let overlaps = |(place, bytes): (usize, usize)| place < at + len && at < place + bytes;
+        let verb = if write { "a write" } else { "a read" };
+        if let Some((place, _)) = self.mbarriers.range(..at + len).next_back().filter(|(p, _)| **p + 8 > at) {
+            let what = format!(
+                "{verb} of {len} bytes that belong to the mbarrier object at {:#x}",
+                shared_address(*place)
+            );
+            return Err(Fault::new(Law::Barrier, what));
+        }
+        for pending in &self.pending {
+            let target = pending.targets().any(overlaps);
+            if target || write && pending.sources().any(overlaps) {
+                let what = format!(
+                    "{verb} of {len} bytes at shared address {:#x}, which the copy of line {} {} and \
+                     nobody has waited for",
+                    shared_address(at),
+                    pending.line,
+                    if target { "writes" } else { pending.verb() },
+                );
+                return Err(Fault::new(Law::Race, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The lanes commit their copies of one kind to a group.
+    pub(super) fn commit(&mut self, warp: u32, lanes: u32, kind: PendingKind) {
+        let numbers = *self.commits.entry((warp, kind == PendingKind::Bulk)).or_insert([0; 32]);
+        let mut i = 0;
+        while i < self.pending.len() {
+            let pending = &mut self.pending[i];
+            i += 1;
+            if pending.warp != warp || pending.kind != kind || pending.group.is_some() {
+                continue;
+            }
+            // Lanes whose next groups have the same number go together.
+            let mut left = pending.lanes & lanes;
+            while left != 0 {
+                let number = numbers[left.trailing_zeros() as usize];
+                let same = super::machine::lanes(left)
+                    .filter(|l| numbers[*l] == number)
+                    .fold(0u32, |mask, l| mask | 1 << l);
+                left &= !same;
+                let pending = &mut self.pending[i - 1];
+                if pending.lanes == same {
+                    pending.group = Some(number);
+                } else if let Some(mut part) = pending.split(same) {
+                    part.group = Some(number);
+                    self.pending.insert(i - 1, part);
+                    i += 1;
+                }
+            }
+        }
+        if let Some(numbers) = self.commits.get_mut(&(warp, kind == PendingKind::Bulk)) {
+            super::machine::lanes(lanes).for_each(|l| numbers[l] += 1);
+        }
+    }
+
+    /// Waits until at most `n` groups of the lanes are not done; with `read`, until the others have read their sources.
+    pub(super) fn wait_group(
+        &mut self,
+        world: &mut World,
+        warp: u32,
+        lanes: u32,
+        kind: PendingKind,
+        n: u64,
+        read: bool,
+    ) -> Result<(), Fault> {
+        let numbers = self.commits.get(&(warp, kind == PendingKind::Bulk)).copied().unwrap_or([0; 32]);
+        let due = |p: &Pending| match p.group {
+            Some(group) if p.warp == warp && p.kind == kind => super::machine::lanes(p.lanes & lanes)
+                .filter(|l| group + n < numbers[*l])
+                .fold(0u32, |mask, l| mask | 1 << l),
+            _ => 0,
+        };
+        if read {
+            let mut all = std::mem::take(&mut self.pending);
+            for pending in all.iter_mut().filter(|p| due(p) != 0) {
+                self.read_sources(pending);
+            }
+            self.pending = all;
+            return Ok(());
+        }
+        self.complete(world, due)
+    }
+
+    /// Takes a store's bytes out of shared memory.
+    fn read_sources(&mut self, pending: &mut Pending) {
+        if let Work::Store(Store { read: read @ None, .. }) = &mut pending.work {
+            let mut bytes = Vec::new();
+            for piece in &pending.pieces {
+                bytes.extend_from_slice(&self.shared.data[piece.at..piece.at + piece.len]);
+                self.guarded.was_read(piece.at, piece.len);
+            }
+            *read = Some(bytes);
+        }
+    }
+
+    /// Does the copies of the lanes that `which` chooses, oldest first.
+    pub(super) fn complete(
+        &mut self,
+        world: &mut World,
+        mut which: impl FnMut(&Pending) -> u32,
+    ) -> Result<(), Fault> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let mut rest = Vec::new();
+        let mut done = Vec::new();
+        for mut pending in std::mem::take(&mut self.pending) {
+            match which(&pending) {
+                0 => rest.push(pending),
+                lanes if pending.lanes & !lanes == 0 => done.push(pending),
+                lanes => {
+                    done.extend(pending.split(lanes));
+                    rest.push(pending);
+                }
+            }
+        }
+        self.pending = rest;
+        for pending in done {
+            self.finish(pending, world)?;
+            self.events += 1;
+        }
+        Ok(())
+    }
+
+    /// Does the `n`-th copy, and what must come before it.
+    pub(super) fn complete_nth(&mut self, world: &mut World, n: usize) -> Result<(), Fault> {
+        let Some(chosen) = self.pending.get(n) else { return Ok(()) };
+        // An arrival follows the earlier copies of its lanes.
+        let before =
+            if matches!(chosen.work, Work::Arrive) { Some((chosen.warp, chosen.lanes)) } else { None };
+        let mut i = 0;
+        self.complete(world, |p| {
+            i += 1;
+            match before {
+                Some((warp, lanes)) if i <= n && p.warp == warp && p.kind == PendingKind::CpAsync => {
+                    p.lanes & lanes
+                }
+                _ if i == n + 1 => p.lanes,
+                _ => 0,
+            }
+        })
+    }
+
+    /// Does the oldest copy that a barrier object waits for.
+    pub(super) fn hurry(&mut self, world: &mut World, barrier: usize) -> Result<(), Fault> {
+        let waits = |p: &Pending| match (&p.work, p.barrier) {
+            (Work::Arrive, _) => p.pieces.iter().any(|piece| piece.at == barrier),
+            (_, Some((at, _))) => at == barrier,
+            _ => false,
+        };
+        match self.pending.iter().position(waits) {
+            Some(n) => self.complete_nth(world, n),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, mut pending: Pending, world: &mut World) -> Result<(), Fault> {
+        let line = pending.line;
+        let about = |f: Fault| {
+            let what = format!("{}, by the copy of line {line}", f.what);
+            Fault { what, ..f }
+        };
+        self.read_sources(&mut pending);
+        match &pending.work {
+            Work::Load { fill } => {
+                for piece in &pending.pieces {
+                    self.load(piece, fill, world).map_err(about)?;
+                    self.guarded.leave(piece.at, piece.len);
+                    if let Some(proxy) = &mut self.proxy {
+                        match pending.kind {
+                            PendingKind::CpAsync => {
+                                proxy.wrote(piece.at, piece.len, pending.warp * 32 + piece.lane);
+                            }
+                            _ => proxy.forget(piece.at, piece.len),
+                        }
+                    }
+                }
+            }
+            Work::Store(store) => {
+                let mut from = store.read.as_deref().unwrap_or_default();
+                for piece in &pending.pieces {
+                    let (bytes, rest) = from.split_at(piece.len.min(from.len()));
+                    from = rest;
+                    store_piece(store, piece, bytes, world).map_err(about)?;
+                }
+                world.events += 1;
+            }
+            Work::Within { reduce } => {
+                for piece in &pending.pieces {
+                    let mut bytes = self.shared.data[piece.at..piece.at + piece.len].to_vec();
+                    let to = piece.address as usize;
+                    if let Some(reduce) = reduce {
+                        reduce.apply(&mut bytes, &self.shared.data[to..to + piece.len]);
+                    }
+                    self.guarded.was_read(piece.at, piece.len);
+                    self.shared.put(to, &bytes);
+                    self.guarded.leave(to, piece.len);
+                }
+            }
+            Work::Arrive => {
+                for piece in &pending.pieces {
+                    self.arrive(piece.at, 1)?;
+                }
+            }
+        }
+        if let Some((at, bytes)) = pending.barrier {
+            self.complete_tx(at, i64::from(bytes)).map_err(about)?;
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, piece: &Piece, fill: &[u8; 16], world: &mut World) -> Result<(), Fault> {
+        let to = &mut self.shared.data[piece.at..piece.at + piece.len];
+        if piece.taken < piece.len {
+            to.iter_mut().enumerate().for_each(|(i, byte)| *byte = fill[i % 16]);
+        }
+        self.shared.mark(piece.at, piece.len);
+        if piece.taken == 0 {
+            return Ok(());
+        }
+        let (index, from) = world.global.locate(piece.address, piece.taken)?;
+        let region: &Region = world.global.region(index);
+        let at = piece.at + piece.skip;
+        self.shared.data[at..at + piece.taken].copy_from_slice(&region.data[from..from + piece.taken]);
+        // What was never written stays so: the fault is to use it, not to copy it along.
+        if !region.is_written(from, piece.taken) {
+            for i in 0..piece.taken {
+                if !region.is_written(from + i, 1) {
+                    self.shared.unmark(at + i, 1);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn store_piece(store: &Store, piece: &Piece, bytes: &[u8], world: &mut World) -> Result<(), Fault> {
+    if piece.taken == 0 {
+        return Ok(());
+    }
+    let packed: Vec<u8>;
+    let bytes = if store.pack6 {
+        packed = pack6(bytes);
+        &packed[..]
+    } else {
+        &bytes[piece.skip..piece.skip + piece.taken]
+    };
+    let (index, at) = world.global.locate(piece.address, bytes.len())?;
+    if let Some(reduce) = store.reduce {
+        let region = world.global.region(index);
+        if world.check_init && !region.is_written(at, bytes.len()) {
+            let what = format!("{} bytes at {:#x} that nobody wrote are reduced", bytes.len(), piece.address);
+            return Err(Fault::new(Law::Uninitialised, what));
+        }
+        let mut bytes = bytes.to_vec();
+        reduce.apply(&mut bytes, &region.data[at..at + piece.taken]);
+        world.global.region_mut(index).put(at, &bytes);
+    } else if let Some(mask) = store.mask {
+        for (i, byte) in bytes.iter().enumerate().filter(|(i, _)| mask >> (i % 16) & 1 == 1) {
+            world.global.region_mut(index).put(at + i, &[*byte]);
+        }
+    } else {
+        world.global.region_mut(index).put(at, bytes);
+    }
+    Ok(())
+}
+
+/// Sixteen 6-bit values, a byte each, into twelve bytes.
+fn pack6(bytes: &[u8]) -> Vec<u8> {
+    bytes
+        .chunks(4)
+        .flat_map(|four| {
+            let bits = four.iter().enumerate().fold(0u32, |t, (i, b)| t | u32::from(b & 63) << (6 * i));
+            bits.to_le_bytes().into_iter().take(3)
+        })
+        .collect()
+}

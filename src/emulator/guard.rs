@@ -1,0 +1,108 @@
+//! Bytes of shared memory that asynchronous copies and barrier objects keep from others (PTX ISA 9.7.9.27, 8.8).
+
+/// Bytes of shared memory that must be left alone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Guarded {
+    /// A bit per byte: targets of copies under way, and barrier objects. Empty while there were none.
+    watched: Vec<u64>,
+    /// Copies under way that have still to read a byte. Empty while there were none.
+    sources: Vec<u8>,
+    reading: usize,
+}
+
+impl Guarded {
+    /// Whether an access touches a byte that is watched.
+    #[inline]
+    pub(super) fn hit(&self, at: usize, len: usize, write: bool) -> bool {
+        if write && self.reading > 0 && self.sources[at..at + len].iter().any(|n| *n > 0) {
+            return true;
+        }
+        if self.watched.is_empty() {
+            return false;
+        }
+        let (word, bit) = (at / 64, at % 64);
+        if bit + len <= 64 {
+            let mask = if len == 64 { !0 } else { ((1u64 << len) - 1) << bit };
+            return self.watched[word] & mask != 0;
+        }
+        (at..at + len).any(|i| self.watched[i / 64] >> (i % 64) & 1 == 1)
+    }
+
+    pub(super) fn watch(&mut self, at: usize, len: usize, size: usize) {
+        if self.watched.is_empty() {
+            self.watched = vec![0; size.div_ceil(64)];
+        }
+        for i in at..at + len {
+            self.watched[i / 64] |= 1 << (i % 64);
+        }
+    }
+
+    pub(super) fn leave(&mut self, at: usize, len: usize) {
+        for i in at..at + len {
+            self.watched[i / 64] &= !(1 << (i % 64));
+        }
+    }
+
+    pub(super) fn read(&mut self, at: usize, len: usize, size: usize) {
+        if self.sources.is_empty() {
+            self.sources = vec![0; size];
+        }
+        self.reading += 1;
+        self.sources[at..at + len].iter_mut().for_each(|n| *n = n.saturating_add(1));
+    }
+
+    pub(super) fn was_read(&mut self, at: usize, len: usize) {
+        self.reading -= 1;
+        self.sources[at..at + len].iter_mut().for_each(|n| *n = n.saturating_sub(1));
+    }
+}
+
+/// Who wrote shared memory through the generic proxy, for copies that read it through the async proxy.
+#[derive(Debug, Clone)]
+pub(super) struct Proxy {
+    /// By byte: the thread in the upper 10 bits and its stamp, one more than the fences so far; 0 for nobody.
+    written: Vec<u32>,
+    fences: u32,
+    /// By thread: the fences so far when it last fenced.
+    fenced: Vec<u32>,
+}
+
+const STAMP_BITS: u32 = 22;
+
+impl Proxy {
+    pub(super) fn new(bytes: usize, threads: u32) -> Self {
+        Self { written: vec![0; bytes], fences: 0, fenced: vec![0; threads.next_multiple_of(32) as usize] }
+    }
+
+    pub(super) fn wrote(&mut self, at: usize, len: usize, thread: u32) {
+        self.written[at..at + len].fill(thread << STAMP_BITS | (self.fences + 1));
+    }
+
+    pub(super) fn forget(&mut self, at: usize, len: usize) {
+        self.written[at..at + len].fill(0);
+    }
+
+    /// The lanes of a warp fence.
+    pub(super) fn fence(&mut self, warp: u32, lanes: u32) {
+        if self.fences + 2 >> STAMP_BITS != 0 {
+            // Stamps are used up: begin again with all that was written seen as fenced.
+            self.written.fill(0);
+            self.fenced.fill(0);
+            self.fences = 0;
+        }
+        self.fences += 1;
+        for lane in super::machine::lanes(lanes) {
+            self.fenced[warp as usize * 32 + lane] = self.fences;
+        }
+    }
+
+    /// The first byte that a thread wrote and that neither it nor the reader fenced since.
+    pub(super) fn unfenced(&self, at: usize, len: usize, reader: u32) -> Option<(usize, u32)> {
+        let reader = self.fenced[reader as usize];
+        (at..at + len).find_map(|i| {
+            let word = self.written[i];
+            let (thread, stamp) = (word >> STAMP_BITS, word & ((1 << STAMP_BITS) - 1));
+            (self.fenced[thread as usize] < stamp && reader < stamp).then_some((i, thread))
+        })
+    }
+}
