@@ -10,14 +10,18 @@ mod bits;
 mod carry;
 mod compare;
 pub(super) mod control;
+mod float;
+mod half;
 mod integer;
 mod lanewise;
 mod logic;
 mod mbarrier;
 mod memory;
+mod minmax;
 mod misc;
 pub(super) mod moves;
 mod packed;
+mod quotient;
 pub(super) mod reduce;
 mod select;
 mod warp;
@@ -97,6 +101,8 @@ impl FormRow {
 const CHAPTERS: &[&[FormRow]] = &[
     arithmetic::ROWS,
     integer::ROWS,
+    quotient::ROWS,
+    minmax::ROWS,
     bits::ROWS,
     carry::ROWS,
     compare::ROWS,

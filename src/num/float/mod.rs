@@ -9,12 +9,14 @@ mod half;
 mod minmax;
 mod single;
 pub(crate) mod value;
+mod wide_approx;
 
 pub use approximate::*;
 pub use double::*;
 pub use half::*;
 pub use minmax::*;
 pub use single::*;
+pub use wide_approx::*;
 
 /// The NaN that an invalid double-precision operation gives.
 ///
