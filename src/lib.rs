@@ -13,6 +13,7 @@
 //! | [`store`] | one cache: locked, atomic, damaged entries are misses |
 //! | [`worker`] | child processes with a time limit |
 //! | [`snippet`] | loads and expands `ptx_snippets/` |
+//! | [`vectors`] | recorded instruction vectors: what hardware and a bit-accurate model answer |
 //! | [`toolkit`] | finds, installs and runs ptxas and nvdisasm; judges nothing |
 //! | [`emulator`] | runs PTX grids on the CPU |
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |
@@ -32,4 +33,5 @@ pub mod report;
 pub mod snippet;
 pub mod store;
 pub mod toolkit;
+pub mod vectors;
 pub mod worker;

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A room may use rooms before it.
-const ROOMS: [&str; 14] = [
-    "arch", "event", "record", "ptx", "num", "header", "store", "worker", "snippet", "toolkit", "emulator",
-    "matrix", "report", "cli",
+const ROOMS: [&str; 15] = [
+    "arch", "event", "record", "ptx", "num", "header", "store", "worker", "snippet", "vectors", "toolkit",
+    "emulator", "matrix", "report", "cli",
 ];
 
 fn root() -> &'static Path {
