@@ -52,9 +52,6 @@ impl Display for Function {
         parameters(f, &self.params)?;
         for directive in self.directives.iter().filter(|d| d.name != "attribute") {
             write!(f, "\n{directive}")?;
-            if directive.name == "pragma" {
-                f.write_char(';')?;
-            }
         }
         match &self.body {
             Some(body) => {
@@ -81,7 +78,7 @@ impl Display for Directive {
         for word in &self.words {
             part(f, &format_args!("\"{word}\""))?;
         }
-        Ok(())
+        f.write_str(if self.name == "pragma" { ";" } else { "" })
     }
 }
 

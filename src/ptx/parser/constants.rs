@@ -9,6 +9,9 @@ fn signed(value: i64) -> Immediate {
     Immediate::Integer { bits: value.cast_unsigned(), unsigned: false }
 }
 
+/// The one name that is a number: how many threads a warp has.
+pub(super) const WARP_SIZE: &str = "WARP_SZ";
+
 /// How tight a binary operator binds, as in C; the ternary binds looser than all.
 pub(super) fn binding(kind: Kind) -> Option<u8> {
     Some(match kind {
@@ -78,10 +81,10 @@ impl Parser<'_> {
         Ok(self.integer("an offset in whole bytes")?.cast_signed())
     }
 
-    /// Whether `WARP_SZ` stands here, the one name that is a number.
+    /// Whether [`WARP_SIZE`] stands here.
     pub(super) fn at_warp_size(&self) -> bool {
         let token = self.token();
-        token.kind == Kind::Word && self.slice(token.span) == "WARP_SZ"
+        token.kind == Kind::Word && self.slice(token.span) == WARP_SIZE
     }
 
     /// Operators that bind as tight as `least` or tighter. Loops on chains, so only brackets nest.

@@ -97,8 +97,7 @@ impl Parser<'_> {
     fn function(&mut self, linkage: Option<Linkage>) -> Parsed<Function> {
         let entry = self.dotted() == Some("entry");
         self.next();
-        // `.attribute(…)` stands before the name, everything else behind the parameters; both are read in both places.
-        let mut directives = self.directives()?;
+        let mut directives = self.attributes()?;
         let returns = if self.eat(b'(') { self.parameters()? } else { Vec::new() };
         let (name, span) = self.name("the name of a function")?;
         let params = if self.eat(b'(') { self.parameters()? } else { Vec::new() };
@@ -119,29 +118,36 @@ impl Parser<'_> {
         Ok(Function { linkage, entry, name, returns, params, directives, body, span })
     }
 
-    /// `.maxntid 128, 1, 1 .noreturn …`
+    /// `.attribute(.unified(1,2))`, which stands before a function's name.
+    fn attributes(&mut self) -> Parsed<Vec<Directive>> {
+        let mut out = Vec::new();
+        while self.dotted() == Some("attribute") {
+            self.next();
+            let text = self.attribute()?;
+            let inner = text.strip_prefix("attribute(").and_then(|t| t.strip_suffix(')'));
+            let words = vec![inner.unwrap_or_default().to_owned()];
+            out.push(Directive { name: "attribute".to_owned(), values: Vec::new(), words });
+        }
+        Ok(out)
+    }
+
+    /// `.maxntid 128, 1, 1 .noreturn …`, which stand behind the parameters.
     pub(super) fn directives(&mut self) -> Parsed<Vec<Directive>> {
         let mut out = Vec::new();
         while let Some(name) = self.dotted() {
-            let item = ["entry", "func", "file", "section", "alias"].contains(&name);
+            let item = ["entry", "func", "file", "section", "alias", "attribute"].contains(&name);
             if item || linkage(name).is_some() || space(name).is_some() {
                 break;
             }
             self.next();
             let mut directive = Directive { name: name.to_owned(), values: Vec::new(), words: Vec::new() };
             match self.kind() {
-                Kind::Mark(b'(') if name == "attribute" => {
-                    let text = self.attribute()?;
-                    let inner = text.strip_prefix("attribute(").and_then(|t| t.strip_suffix(')'));
-                    directive.words.push(inner.unwrap_or_default().to_owned());
-                }
-                Kind::Text => {
+                // Here too a pragma ends with a semicolon, and it alone.
+                _ if name == "pragma" => {
                     directive.words = self.strings()?;
-                    // The manual ends a pragma with a semicolon here too.
-                    if name == "pragma" {
-                        self.eat(b';');
-                    }
+                    self.expect(b';')?;
                 }
+                Kind::Text => directive.words = self.strings()?,
                 Kind::Number => {
                     directive.values.push(self.integer("a number")?);
                     while self.eat(b',') {

@@ -34,6 +34,21 @@ struct Parser<'t> {
     depth: u32,
 }
 
+/// A token as an error shows it: on one line and not endless.
+fn shown(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars().take(48) {
+        match c {
+            '"' | '\'' | '\\' => out.push(c),
+            _ => out.extend(c.escape_debug()),
+        }
+    }
+    if text.chars().nth(48).is_some() {
+        out.push('…');
+    }
+    out
+}
+
 impl<'t> Parser<'t> {
     /// The token `ahead` places on; the last one when there are not so many.
     fn ahead(&self, ahead: usize) -> Token {
@@ -122,12 +137,14 @@ impl<'t> Parser<'t> {
         Ok(strings)
     }
 
-    /// `read` until `close`, with commas between; the opening mark is passed already.
-    fn list<T>(&mut self, close: u8, mut read: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+    /// `read` until `close`, with commas between, or nothing; the opening mark is passed already.
+    fn list<T>(&mut self, close: u8, read: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        if self.eat(close) { Ok(Vec::new()) } else { self.some(close, read) }
+    }
+
+    /// [`Self::list`] of at least one.
+    fn some<T>(&mut self, close: u8, mut read: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut out = Vec::new();
-        if self.eat(close) {
-            return Ok(out);
-        }
         loop {
             out.push(read(self)?);
             if self.eat(close) {
@@ -162,7 +179,7 @@ impl<'t> Parser<'t> {
         };
         let found = match token.kind {
             Kind::End => "the end of the text".to_owned(),
-            _ => format!("`{}`", self.slice(token.span).escape_debug()),
+            _ => format!("`{}`", shown(self.slice(token.span))),
         };
         SyntaxError::at(self.text, token.span, expected, found)
     }

@@ -2,7 +2,7 @@
 
 use super::super::ast::{Address, AddressBase, Operand};
 use super::super::lexer::Kind;
-use super::constants::binding;
+use super::constants::{WARP_SIZE, binding};
 use super::{Parsed, Parser};
 
 impl Parser<'_> {
@@ -17,12 +17,13 @@ impl Parser<'_> {
     }
 
     fn single(&mut self, call: bool) -> Parsed<Operand> {
-        let names_follow = self.ahead(1).kind == Kind::Word;
+        let next = self.ahead(1);
+        let names_follow = next.kind == Kind::Word && self.slice(next.span) != WARP_SIZE;
         match self.kind() {
             Kind::Word => self.named(),
             Kind::Mark(b'{') => {
                 self.next();
-                self.nested(|p| p.list(b'}', |p| p.operand(false))).map(Operand::Vector)
+                self.nested(|p| p.some(b'}', |p| p.operand(false))).map(Operand::Vector)
             }
             Kind::Mark(b'[') => {
                 self.next();
@@ -102,7 +103,7 @@ impl Parser<'_> {
         if !self.eat(b',') {
             return Err(self.wrong("`]`, `,` or an offset"));
         }
-        let parts = self.list(b']', |p| p.operand(false))?;
+        let parts = self.some(b']', |p| p.operand(false))?;
         Ok(Operand::Composite(address, parts))
     }
 }

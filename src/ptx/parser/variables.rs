@@ -120,7 +120,7 @@ impl Parser<'_> {
                         variable.align = Some(bytes);
                     }
                 }
-                "attribute" => variable.attributes.push(self.attribute()?),
+                "attribute" if !pointer => variable.attributes.push(self.attribute()?),
                 "ptr" => {
                     pointer = true;
                     variable.attributes.push("ptr".to_owned());
@@ -141,18 +141,25 @@ impl Parser<'_> {
         Ok(variable)
     }
 
-    /// `attribute(.unified(1,2))`, from the parenthesis on; blanks go.
+    /// `attribute(.unified(1,2))`, from the parenthesis on, with blanks where words would run together.
     pub(super) fn attribute(&mut self) -> Parsed<String> {
         let mut text = String::from("attribute(");
         let mut depth = 1_u32;
+        let mut after_word = false;
         self.expect(b'(')?;
         while depth > 0 {
+            let word = matches!(self.kind(), Kind::Word | Kind::Dotted | Kind::Number);
             match self.kind() {
                 Kind::Mark(b'(') => depth += 1,
                 Kind::Mark(b')') => depth -= 1,
-                Kind::Mark(b',') | Kind::Word | Kind::Dotted | Kind::Number => {}
+                Kind::Mark(b',') => {}
+                _ if word => {}
                 _ => return Err(self.wrong("an attribute, or `)`")),
             }
+            if word && after_word {
+                text.push(' ');
+            }
+            after_word = word;
             let token = self.next();
             text.push_str(self.slice(token.span));
         }
