@@ -18,8 +18,11 @@ impl Cta {
                 Work::Within { .. } => (Some(piece.address as usize), Some(piece.at)),
                 Work::Arrive => (None, None),
             };
+            // Reductions may meet: each element is changed at once.
+            let reduces = matches!(pending.work, Work::Within { reduce: Some(_) });
             if let Some(at) = target
                 && self.guarded.hit(at, piece.len, true)
+                && !(reduces && self.only_reduced(at, piece.len))
                 && !self
                     .pending
                     .iter()
@@ -54,13 +57,24 @@ impl Cta {
             }
             if let Some(at) = target {
                 self.guarded.watch(at, piece.len, size);
-                if !matches!(pending.work, Work::Within { reduce: Some(_) }) {
+                if !reduces {
                     self.shared.unmark(at, piece.len);
                 }
             }
         }
         self.pending.push(pending);
         Ok(())
+    }
+
+    /// Whether all copies that touch these bytes reduce into them.
+    fn only_reduced(&self, at: usize, len: usize) -> bool {
+        let overlaps = |(place, bytes): (usize, usize)| place < at + len && at < place + bytes;
+        let objects = self.mbarriers.range(..at + len).next_back().is_some_and(|(p, _)| *p + 8 > at);
+        !objects
+            && self.pending.iter().all(|p| {
+                let reduces = matches!(p.work, Work::Within { reduce: Some(_) });
+                !p.sources().any(overlaps) && (reduces || !p.targets().any(overlaps))
+            })
     }
 
     /// Why an access to guarded bytes is wrong.

@@ -7,6 +7,7 @@ mod async_copy;
 mod atomics;
 pub(super) mod barrier;
 mod bits;
+mod bulk;
 mod carry;
 mod compare;
 pub(super) mod control;
@@ -114,6 +115,7 @@ const CHAPTERS: &[&[FormRow]] = &[
     barrier::ROWS,
     async_copy::ROWS,
     mbarrier::ROWS,
+    bulk::ROWS,
     warp::ROWS,
     atomics::ROWS,
     misc::ROWS,
