@@ -67,6 +67,8 @@ pub(super) struct World {
     pub(super) dependency: Option<u64>,
     /// The accumulation model of tensor-core instructions.
     pub(super) model: crate::num::tensor_core::Model,
+    /// Buffers of matrix instructions.
+    pub(super) scratch: super::isa::matrix::Scratch,
 }
 
 /// The running warp and all it may touch.
@@ -258,7 +260,8 @@ impl Machine<'_> {
                 return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
             }
             if missing & self.fragment != 0 {
-                let what = format!("the member mask names lanes {missing:#010x}, whose guard keeps them away");
+                let what =
+                    format!("the member mask names lanes {missing:#010x}, whose guard keeps them away");
                 return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
             }
             return Err(Flow::Converge(wanted & self.live));

@@ -125,10 +125,12 @@ pub fn launch_observed<O: Observer>(
         grid: launch.grid,
         dependency: None,
         model: options.model.unwrap_or_else(|| model_of(program.arch)),
+        scratch: Default::default(),
     };
     // A panic in here is ours, not the kernel's.
-    let result =
-        catch_unwind(AssertUnwindSafe(|| run(program, kernel, launch, &mut world, &globals, options, observer)));
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        run(program, kernel, launch, &mut world, &globals, options, observer)
+    }));
     *memory = std::mem::take(&mut world.global);
     match result {
         Ok(result) => result,
@@ -273,7 +275,8 @@ fn run<O: Observer>(
             let cta = &mut resident.cta;
             let left = cta.pending.iter().find(|p| p.outlives());
             if let Some(left) = left {
-                let what = format!("the CTA ends while the copy of line {} still uses its shared memory", left.line);
+                let what =
+                    format!("the CTA ends while the copy of line {} still uses its shared memory", left.line);
                 let stopped = Stopped { fault: Fault::new(Law::Race, what), pc: u32::MAX };
                 return Err(trap(stopped, cta, left.warp));
             }
@@ -449,7 +452,8 @@ fn deadlock(program: &Program, kernel: &Kernel, residents: &[Resident]) -> Stop 
                     }
                     Wait::Event { .. } => {
                         let thread = warp.index * 32 + fragment.mask.trailing_zeros() % 32;
-                        let object = resident.cta.waits_for(thread).map_or_else(String::new, |o| format!("{o}, "));
+                        let object =
+                            resident.cta.waits_for(thread).map_or_else(String::new, |o| format!("{o}, "));
                         format!("{object}line {} `{}`", at.line, at.instruction)
                     }
                     Wait::Company(_) => "the other lanes of its warp".to_owned(),

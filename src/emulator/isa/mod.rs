@@ -16,6 +16,7 @@ mod half;
 mod integer;
 mod lanewise;
 mod logic;
+pub(super) mod matrix;
 mod mbarrier;
 mod memory;
 mod minmax;
@@ -118,6 +119,10 @@ const CHAPTERS: &[&[FormRow]] = &[
     bulk::ROWS,
     warp::ROWS,
     atomics::ROWS,
+    matrix::tiles::ROWS,
+    matrix::decode::ROWS,
+    matrix::wmma::ROWS,
+    matrix::ROWS,
     misc::ROWS,
 ];
 
