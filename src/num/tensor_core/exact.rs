@@ -196,10 +196,18 @@ pub(super) fn mma_exact_at(
         let mut sum = Sum::new(rule.zero_exponent);
         sum.addend(form.accumulator.parts(accumulator));
         match rule.kind {
-            Kind::Products | Kind::Widened => {
+            Kind::Products => {
                 for at in first..last {
                     let (x, y) = product(at);
                     add_scaled(&mut sum, x, y, scale(at));
+                }
+            }
+            Kind::Widened => {
+                // The lower halves of all registers are unpacked for the first sum, the upper ones for the second.
+                for at in (first..last).map(|place| place % (k / 2) / 2 * 4 + place % 2 + place / (k / 2) * 2)
+                {
+                    let (x, y) = product(at);
+                    sum.product(x, y, 0);
                 }
             }
             Kind::Groups(size) => {

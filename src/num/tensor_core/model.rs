@@ -25,7 +25,10 @@ pub enum Kind {
     Products,
     /// The exact sum of this many products is a term, and only the scales' exponents place it.
     Groups(usize),
-    /// Operands are widened to binary16, the products summed onto zero, and C is added by an `add.rn` of its own.
+    /// Operands are widened to binary16 and summed onto zero in two halves, then C is added by an `add.rn` of its own.
+    ///
+    /// Read from what ptxas makes of `mma.sync` with 8-bit floats on sm_90: `F2FP.UNPACK_B` of each register's lower
+    /// and upper half, two `HMMA` onto `RZ`, one `FADD` or `HADD2`. The first half is K with K mod 4 below 2.
     Widened,
 }
 
@@ -111,7 +114,7 @@ impl Model {
                 let output = if half { Output::Half } else { Output::Single13 };
                 Rule { fraction: 13, output, ..rule }
             }
-            Self::Sm90 if narrow => Rule { kind: Kind::Widened, depth: 16, ..rule },
+            Self::Sm90 if narrow => Rule { kind: Kind::Widened, depth: form.shape.k.div_ceil(2), ..rule },
             _ => rule,
         }
     }
