@@ -9,6 +9,7 @@ pub mod format;
 pub mod fragment;
 pub mod round;
 pub mod scale_layout;
+pub mod stochastic;
 pub mod tensor_core;
 
 pub use format::Format;

@@ -11,6 +11,9 @@ mod bulk;
 mod carry;
 mod compare;
 pub(super) mod control;
+mod convert;
+mod convert_float;
+mod convert_packed;
 mod float;
 mod half;
 mod integer;
@@ -103,6 +106,7 @@ impl FormRow {
 const CHAPTERS: &[&[FormRow]] = &[
     arithmetic::ROWS,
     integer::ROWS,
+    convert::ROWS,
     quotient::ROWS,
     minmax::ROWS,
     bits::ROWS,

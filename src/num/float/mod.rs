@@ -7,6 +7,7 @@ mod approximate;
 mod double;
 mod half;
 mod minmax;
+mod saturate;
 mod single;
 pub(crate) mod value;
 mod wide_approx;
@@ -15,6 +16,7 @@ pub use approximate::*;
 pub use double::*;
 pub use half::*;
 pub use minmax::*;
+pub use saturate::*;
 pub use single::*;
 pub use wide_approx::*;
 
