@@ -33,9 +33,14 @@ pub fn f64_to(format: Format, x: f64, rounding: Rounding, satfinite: bool, relu:
     narrow(format, unpack(F64, x.to_bits()), rounding, satfinite, relu)
 }
 
-/// `cvt.f32.f64` with the bits of the result.
+/// `cvt.f32.f64` with the bits of the result; a NaN keeps sign and upper payload and becomes quiet (measured).
 #[must_use]
 pub fn f64_to_f32(x: f64, r: Rounding) -> u32 {
+    if x.is_nan() {
+        let bits = x.to_bits();
+        let sign = (bits >> 63 << 31) as u32;
+        return sign | F32.infinity() as u32 | QUIET_F32 | ((bits >> 29) as u32 & 0x007F_FFFF);
+    }
     f64_to(Format::F32, x, r, false, false)
 }
 

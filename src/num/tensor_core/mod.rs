@@ -15,7 +15,7 @@ pub use double::mma_f64;
 pub use exact::mma_exact;
 pub use integer::{BitOp, Integer, mma_b1, mma_integer};
 pub use model::{Kind, Model, Output, Rule};
-pub use sparse::{Sparsity, sparse_expand};
+pub use sparse::{Sparsity, mma_sparse, sparse_expand};
 
 use super::format::Format;
 

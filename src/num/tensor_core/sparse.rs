@@ -1,6 +1,12 @@
 //! Structured sparsity: where the kept elements of A stand in its full rows.
 //!
+//! A sparse sum has the kept products alone as its terms: what is not kept is no term of zero, which would count in the
+//! choice of the largest exponent. An H100's `mma.sp.m16n8k32` is one fused sum of its 16 kept products and C
+//! (measured).
+//!
 //! Source: PTX ISA "Matrix multiply-accumulate operation using mma.sp instruction with sparse matrix A".
+
+use super::{MmaForm, MmaShape, Model, mma};
 
 /// Which elements of a group are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -62,4 +68,42 @@ pub fn sparse_expand(sparsity: Sparsity, m: usize, k: usize, kept: &[u32], index
         }
     }
     out
+}
+
+/// A sparse `mma`: `form` has the full K, `a` the kept elements `[m][k/2]`, `index` their metadata fields as in
+/// [`sparse_expand`]; everything else as in [`mma`].
+#[expect(clippy::too_many_arguments, reason = "the operands of one instruction, each a matrix")]
+pub fn mma_sparse(
+    model: Model,
+    form: &MmaForm,
+    sparsity: Sparsity,
+    a: &[u32],
+    index: &[u32],
+    b: &[u32],
+    c: &[u32],
+    sfa: &[u32],
+    sfb: &[u32],
+    d: &mut [u32],
+) {
+    let MmaShape { m, n, k } = form.shape;
+    let half = k / 2;
+    let one_row = MmaForm { shape: MmaShape { m: 1, n, k: half }, ..*form };
+    let chunks = form.scale.map_or(0, |(_, chunks)| chunks as usize);
+    let mut met = vec![0; n * half];
+    for row in 0..m {
+        for element in 0..half {
+            let field = (row * half + element) / sparsity.elements_per_index();
+            let place = sparsity.position(element, index.get(field).copied().unwrap_or(0));
+            for column in 0..n {
+                met[column * half + element] = b.get(column * k + place).copied().unwrap_or(0);
+            }
+        }
+        let (Some(kept), Some(addend), Some(out)) =
+            (a.get(row * half..), c.get(row * n..), d.get_mut(row * n..))
+        else {
+            return;
+        };
+        let scales = sfa.get(row * chunks..).unwrap_or_default();
+        mma(model, &one_row, kept, &met, addend, scales, sfb, out);
+    }
 }
