@@ -1,6 +1,6 @@
 //! PTX text to the tree and back: everything the snippets, the examples and NVRTC write, and what is refused.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 
 use std::fs;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn every_variant_of_the_library_reads_and_reads_back() {
     for variant in &library.variants {
         round_trip(&variant.code.standalone(isa, target), &variant.id);
     }
-    assert!(library.variants.len() > 1_600, "{}", library.variants.len());
+    assert!(library.variants.len() > 2_000, "{}", library.variants.len());
 }
 
 #[test]
