@@ -285,20 +285,19 @@ fn run<O: Observer>(
         }
         let before = residents.len();
         residents.retain(|r| r.warps.iter().any(|w| w.live != 0));
-        if ran || residents.len() != before {
+        // With a random schedule a round may have missed the warps that can run.
+        let can_run = |r: &Resident| r.warps.iter().any(|w| w.can_run(&r.cta, world));
+        if ran || residents.len() != before || residents.iter().any(can_run) {
             continue;
         }
-        if !unblock(&mut residents, world).map_err(|(f, cta)| {
+        let unblocked = unblock(&mut residents, world).map_err(|(f, cta)| {
             Stop::Trap(Box::new(Trap {
                 law: f.law,
                 what: f.what,
                 place: place(program, kernel, u32::MAX, cta, 0, f.lane),
             }))
-        })? {
-            // With a random schedule a round may have missed the warps that can run.
-            if residents.iter().any(|r| r.warps.iter().any(|w| w.can_run(&r.cta, world))) {
-                continue;
-            }
+        })?;
+        if !unblocked {
             return Err(deadlock(program, kernel, &residents));
         }
     }

@@ -148,7 +148,11 @@ impl Warp {
         };
         let wait = loop {
             // Every path ends in `exit`, so a row is there.
-            let Some(row) = kernel.rows.get(pc as usize).filter(|_| left > 0) else { break Wait::Nothing };
+            let Some(row) = kernel.rows.get(pc as usize).filter(|_| left > 0) else {
+                // A fragment that spins must not starve the others.
+                self.current = at + 1;
+                break Wait::Nothing;
+            };
             left -= 1;
             let mask = if row.guard == UNGUARDED {
                 fragment
