@@ -5,6 +5,9 @@ use super::machine::World;
 use super::memory::Region;
 use super::pending::{Pending, PendingKind, Piece, Store, Work, shared_address};
 use super::trap::{Fault, Law};
+use crate::num::convert::f32_to;
+use crate::num::format::Format;
+use crate::num::round::Rounding;
 
 impl Cta {
     /// Takes on a copy. Its ranges have been checked against the memories' bounds.
@@ -54,12 +57,23 @@ impl Cta {
                     return Err(at_lane(Fault::new(Law::Race, what), piece.lane));
                 }
                 self.guarded.read(at, piece.len, size);
+                if let Some(races) = &mut self.races {
+                    races.shared(at, piece.len, false, pending.warp).map_err(|f| at_lane(f, piece.lane))?;
+                }
             }
             if let Some(at) = target {
+                if let Some(races) = &mut self.races {
+                    races.shared(at, piece.len, true, pending.warp).map_err(|f| at_lane(f, piece.lane))?;
+                }
                 self.guarded.watch(at, piece.len, size);
                 if !reduces {
                     self.shared.unmark(at, piece.len);
                 }
+            }
+        }
+        if let (Work::Arrive, Some(races)) = (&pending.work, &mut self.races) {
+            for piece in &pending.pieces {
+                races.release(shared_address(piece.at), pending.warp);
             }
         }
         self.pending.push(pending);
@@ -247,10 +261,19 @@ impl Cta {
         };
         self.read_sources(&mut pending);
         match &pending.work {
-            Work::Load { fill } => {
+            Work::Load { fill, round } => {
                 for piece in &pending.pieces {
                     self.load(piece, fill, world).map_err(about)?;
+                    if *round {
+                        to_tf32(&mut self.shared.data[piece.at + piece.skip..][..piece.taken]);
+                    }
                     self.guarded.leave(piece.at, piece.len);
+                    if let Some(races) = &mut self.races {
+                        match pending.kind {
+                            PendingKind::CpAsync => races.written_for(piece.at, piece.len, pending.warp),
+                            _ => races.forget(piece.at, piece.len),
+                        }
+                    }
                     if let Some(proxy) = &mut self.proxy {
                         match pending.kind {
                             PendingKind::CpAsync => {
@@ -280,6 +303,9 @@ impl Cta {
                     self.guarded.was_read(piece.at, piece.len);
                     self.shared.put(to, &bytes);
                     self.guarded.leave(to, piece.len);
+                    if let Some(races) = &mut self.races {
+                        races.forget(to, piece.len);
+                    }
                 }
             }
             Work::Arrive => {
@@ -360,3 +386,20 @@ fn pack6(bytes: &[u8]) -> Vec<u8> {
         })
         .collect()
 }
+
+/// Rounds elements to TF32. Measured on an H100: to nearest, subnormals kept, NaNs canonical.
+fn to_tf32(bytes: &mut [u8]) {
+    for element in bytes.chunks_exact_mut(4) {
+        let mut word = [0; 4];
+        word.copy_from_slice(element);
+        let value = f32::from_bits(u32::from_le_bytes(word));
+        let bits = if value.is_nan() {
+            TF32_NAN
+        } else {
+            f32_to(Format::Tf32, value, Rounding::NearestAway, false, false)
+        };
+        element.copy_from_slice(&bits.to_le_bytes());
+    }
+}
+
+const TF32_NAN: u32 = 0x7FFF_E000;

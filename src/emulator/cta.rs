@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::guard::{Guarded, Proxy};
 use super::memory::Region;
 use super::pending::{Pending, shared_address};
+use super::races::Races;
 use super::trap::{Fault, Law};
 
 /// One of the sixteen barriers.
@@ -83,6 +84,8 @@ pub(super) struct Cta {
     pub(super) proxy: Option<Proxy>,
     /// The barrier object and phase that a thread was last seen to wait for.
     pub(super) awaited: BTreeMap<u32, (usize, u64)>,
+    /// The race observer, when there is one.
+    pub(super) races: Option<Races>,
     /// Counts what may let a waiting warp go on.
     pub(super) events: u64,
     /// Threads that have not ended.
@@ -115,6 +118,9 @@ impl Cta {
             self.cluster_phase.insert(warp * 32 + lane as u32, self.cluster.1);
         }
         self.cluster.0 += mask.count_ones();
+        if let Some(races) = &mut self.races {
+            races.cluster_arrive(warp);
+        }
         self.settle_cluster();
     }
 
@@ -149,16 +155,22 @@ impl Cta {
             barrier.expected = 0;
             barrier.result = std::mem::take(&mut barrier.votes);
             self.events += 1;
+            if let Some(races) = &mut self.races {
+                races.complete(id);
+            }
         }
     }
 
     /// Notes an access to shared memory. Barrier objects are opaque, and bytes of a copy under way are its own.
     #[inline]
-    pub(super) fn note(&mut self, at: usize, len: usize, write: bool, _warp: u32) -> Result<(), Fault> {
+    pub(super) fn note(&mut self, at: usize, len: usize, write: bool, warp: u32) -> Result<(), Fault> {
         if self.guarded.hit(at, len, write) {
             return self.touched(at, len, write);
         }
-        Ok(())
+        match &mut self.races {
+            Some(races) => races.shared(at, len, write, warp),
+            None => Ok(()),
+        }
     }
 
     /// Notes that a thread wrote bytes through the generic proxy.
@@ -180,7 +192,12 @@ impl Cta {
             let what = format!("an mbarrier count of {count}; 1 to {} is legal", Mbarrier::MOST);
             return Err(Fault::new(Law::Barrier, what));
         }
-        self.note(at, 8, true, 0)?;
+        if self.guarded.hit(at, 8, true) {
+            self.touched(at, 8, true)?;
+        }
+        if let Some(races) = &mut self.races {
+            races.forget(at, 8);
+        }
         self.guarded.watch(at, 8, self.shared.len());
         self.mbarriers.insert(at, Mbarrier::new(count));
         self.events += 1;

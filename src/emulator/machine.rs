@@ -57,6 +57,7 @@ pub(super) struct World {
     pub(super) events: u64,
     /// What had happened when waits were last ended early.
     pub(super) hurried: Option<u64>,
+    pub(super) races: super::races::GlobalRaces,
     /// Instructions so far: what clocks read.
     pub(super) clock: u64,
     pub(super) check_init: bool,
@@ -86,6 +87,8 @@ pub(super) struct Machine<'a> {
     pub(super) kernel: &'a Kernel,
     /// Whether a wait that may end early is to end now, as nothing else can go on.
     pub(super) impatient: bool,
+    /// Whether the accesses being made are strong; only kept for the race observer.
+    pub(super) strong: bool,
     pub(super) fault: Option<Fault>,
 }
 
@@ -338,6 +341,40 @@ impl Machine<'_> {
         ))
     }
 
+    /// Runs `f` with accesses that count as strong: atomics, `.volatile`, `.relaxed` and the like.
+    pub(super) fn strongly<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.set_strong(true);
+        let result = f(self);
+        self.set_strong(false);
+        result
+    }
+
+    fn set_strong(&mut self, strong: bool) {
+        if let Some(races) = &mut self.cta.races {
+            self.strong = strong;
+            races.strong = strong;
+        }
+    }
+
+    /// A strong access to shared memory orders what it meets there.
+    fn meet_at(&mut self, at: usize) {
+        if let Some(races) = &mut self.cta.races {
+            let location = super::pending::shared_address(at);
+            races.acquire(location, self.warp);
+            races.release(location, self.warp);
+        }
+    }
+
+    /// Tells the race observer of an access to global memory.
+    #[inline]
+    fn note_global(&mut self, address: u64, len: usize, write: bool) -> Result<(), Fault> {
+        let Some(races) = &mut self.cta.races else { return Ok(()) };
+        if self.strong {
+            races.strong_global(address, self.warp, &mut self.world.races.places);
+        }
+        self.world.races.access(races, address, len, write, self.warp)
+    }
+
     /// Reads `N` bytes for a lane.
     #[inline]
     pub(super) fn read<const N: usize>(
@@ -351,11 +388,15 @@ impl Machine<'_> {
         let check = self.world.check_init;
         let (region, at) = match window {
             Window::Global => {
-                let (index, at) = self.world.global.locate(at, N)?;
-                (self.world.global.region(index), at)
+                let (index, place) = self.world.global.locate(at, N)?;
+                self.note_global(at, N, false)?;
+                (self.world.global.region(index), place)
             }
             Window::Shared => {
                 let at = self.shared_at(at, N)?;
+                if self.strong {
+                    self.meet_at(at);
+                }
                 self.cta.note(at, N, false, self.warp)?;
                 (&self.cta.shared, at)
             }
@@ -401,11 +442,15 @@ impl Machine<'_> {
         let (window, at) = self.split(space, address)?;
         match window {
             Window::Global => {
-                let (index, at) = self.world.global.locate(at, N)?;
-                self.world.global.region_mut(index).put(at, &bytes);
+                let (index, place) = self.world.global.locate(at, N)?;
+                self.note_global(at, N, true)?;
+                self.world.global.region_mut(index).put(place, &bytes);
             }
             Window::Shared => {
                 let at = self.shared_at(at, N)?;
+                if self.strong {
+                    self.meet_at(at);
+                }
                 self.cta.note(at, N, true, self.warp)?;
                 self.cta.wrote(at, N, self.warp * 32 + lane as u32);
                 self.cta.shared.put(at, &bytes);

@@ -1,6 +1,7 @@
 //! Runs PTX grids on the CPU, by the documented meaning of PTX. It proves kernels, never hardware.
 
 mod assignment;
+mod boxes;
 mod copies;
 mod cta;
 mod decode;
@@ -14,7 +15,9 @@ mod observe;
 mod pending;
 mod profile;
 mod program;
+mod races;
 mod schedule;
+mod tensor_map;
 mod trap;
 mod warp;
 
@@ -25,4 +28,7 @@ pub use observe::{Executed, Listed, Nobody, Observer};
 pub use profile::{Profile, SpaceTraffic};
 pub use program::{Kernel, Parameter, Program};
 pub use schedule::{Counts, Launch, Options, launch, launch_observed};
+pub use tensor_map::{
+    Interleave, L2Promotion, OobFill, Rule, Swizzle, TENSOR_MAP_BYTES, TensorMap, TensorMapError, TensorType,
+};
 pub use trap::{Law, Place, Stop, Trap, Unsupported};

@@ -8,7 +8,8 @@ use super::machine::{LANES, Registers, World};
 use super::memory::{GlobalMemory, Region, SHARED_START};
 use super::observe::{Nobody, Observer};
 use super::program::{Constant, Kernel, Program, Special};
-use super::trap::{Fault, Law, Place, Stop, Trap};
+use super::races::Races;
+use super::trap::{Fault, Law, Place, Stop, Trap, Unsupported};
 use super::warp::{Stopped, Turn, Wait, Warp};
 use crate::num::tensor_core::Model;
 
@@ -34,13 +35,15 @@ pub struct Options {
     pub fuel: u64,
     /// Whether reads of memory that nobody wrote are traps.
     pub check_init: bool,
+    /// Whether accesses that nothing orders are traps.
+    pub check_races: bool,
     /// The accumulation model of tensor-core instructions; `None` is that of the module's target.
     pub model: Option<Model>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, fuel: 20_000_000_000, check_init: true, model: None }
+        Self { seed: 0, fuel: 20_000_000_000, check_init: true, check_races: true, model: None }
     }
 }
 
@@ -119,6 +122,7 @@ pub fn launch_observed<O: Observer>(
         arch: program.arch,
         events: 0,
         hurried: None,
+        races: Default::default(),
         clock: 0,
         check_init: options.check_init,
         random: Random(options.seed),
@@ -221,15 +225,16 @@ fn run<O: Observer>(
     let mut residents: Vec<Resident> = Vec::new();
     let mut counts = Counts::default();
     let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
-        Stop::Trap(Box::new(Trap {
-            law: stopped.fault.law,
-            what: stopped.fault.what,
-            place: place(program, kernel, stopped.pc, cta.id, warp, stopped.fault.lane),
-        }))
+        let place = place(program, kernel, stopped.pc, cta.id, warp, stopped.fault.lane);
+        if stopped.fault.unsupported {
+            let Place { instruction: form, line, .. } = place;
+            return Stop::Unsupported(Unsupported { form, line, why: stopped.fault.what });
+        }
+        Stop::Trap(Box::new(Trap { law: stopped.fault.law, what: stopped.fault.what, place }))
     };
     loop {
         while residents.len() < RESIDENT && next < total {
-            residents.push(resident(kernel, launch, globals, next));
+            residents.push(resident(kernel, launch, globals, next, options.check_races));
             next += 1;
         }
         if residents.is_empty() {
@@ -329,7 +334,7 @@ fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault
     Ok(any)
 }
 
-fn resident(kernel: &Kernel, launch: &Launch, globals: &[u64], n: u64) -> Resident {
+fn resident(kernel: &Kernel, launch: &Launch, globals: &[u64], n: u64, check_races: bool) -> Resident {
     let [gx, gy, _] = launch.grid.map(u64::from);
     let id = [(n % gx) as u32, (n / gx % gy) as u32, (n / gx / gy) as u32];
     let threads: u32 = launch.block.iter().product();
@@ -345,6 +350,9 @@ fn resident(kernel: &Kernel, launch: &Launch, globals: &[u64], n: u64) -> Reside
         guarded: Default::default(),
         proxy: kernel.async_reads.then(|| Proxy::new((dynamic + launch.shared_bytes) as usize, threads)),
         awaited: Default::default(),
+        races: check_races.then(|| {
+            Races::new(n as u32 + 1, threads.div_ceil(32) as usize, (dynamic + launch.shared_bytes) as usize)
+        }),
         events: 0,
         threads,
         dynamic_at: SHARED_START + dynamic,

@@ -144,6 +144,7 @@ impl Warp {
             world,
             kernel,
             impatient,
+            strong: false,
             fault: None,
         };
         let wait = loop {

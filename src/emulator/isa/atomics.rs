@@ -212,7 +212,7 @@ fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(atomic) = row.extra::<Atomic>() else { return Flow::Next };
     for lane in lanes(m.mask) {
         let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
-        if let Err(fault) = lane_atomic(m, row, atomic, address, lane) {
+        if let Err(fault) = m.strongly(|m| lane_atomic(m, row, atomic, address, lane)) {
             return m.fail(fault.at(lane));
         }
     }

@@ -121,6 +121,9 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         return m.fail(Fault::new(Law::Barrier, what).at(lane));
     }
     m.cta.arrived_in = barrier.generation;
+    if let Some(races) = &mut m.cta.races {
+        races.arrive(id as usize, m.warp, row.imm & ARRIVE == 0);
+    }
     m.cta.settle(id as usize);
     if row.imm & ARRIVE != 0 { Flow::Next } else { Flow::Barrier(id) }
 }
@@ -178,7 +181,12 @@ fn cluster(m: &mut Machine<'_>, row: &Row) -> Flow {
         return Flow::Next;
     }
     match m.cta.cluster_passed(m.warp, m.mask) {
-        Ok(true) => Flow::Next,
+        Ok(true) => {
+            if let Some(races) = &mut m.cta.races {
+                races.cluster_wait(m.warp);
+            }
+            Flow::Next
+        }
         Ok(false) => Flow::Retry,
         Err(fault) => m.fail(fault),
     }

@@ -180,6 +180,9 @@ fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 
 fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     each(m, row, |m, at, lane| {
+        if let Some(races) = &mut m.cta.races {
+            races.release(shared_address(at), m.warp);
+        }
         let operand = m.r.w[row.b as usize][lane];
         let count = if row.c & EXPECT != 0 {
             m.cta.expect_tx(at, i64::from(operand))?;
@@ -280,7 +283,12 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
     let mut missing = (0, 0);
     for lane in lanes(m.mask) {
         match passed(m, row, lane) {
-            Ok((true, ..)) => ready |= 1 << lane,
+            Ok((true, at, _)) => {
+                ready |= 1 << lane;
+                if let Some(races) = &mut m.cta.races {
+                    races.acquire(shared_address(at), m.warp);
+                }
+            }
             Ok((false, at, phase)) => missing = (at, phase),
             Err(fault) => return m.fail(fault.at(lane)),
         }

@@ -4,7 +4,7 @@ use super::moves::space;
 use super::{FormRow, Words};
 use crate::emulator::decode::{Bank, Decoder, Refusal, Symbol};
 use crate::emulator::machine::{Flow, Machine, Space, lanes};
-use crate::emulator::program::Row;
+use crate::emulator::program::{Exec, Row};
 use crate::ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Data Movement: memory";
@@ -52,13 +52,14 @@ struct Access {
     space: Space,
     ty: Type,
     count: usize,
+    /// `.volatile`, `.relaxed`, `.acquire`, `.release`, `.mmio`.
+    strong: bool,
 }
 
 fn access(i: &Instruction) -> Result<Access, Refusal> {
     let mut words = Words::of(i);
-    for word in ["weak", "volatile", "relaxed", "acquire", "release", "mmio"] {
-        words.take(word);
-    }
+    words.take("weak");
+    let strong = words.one_of(&["volatile", "relaxed", "acquire", "release"]).is_some() | words.take("mmio");
     for word in ["cta", "cluster", "gpu", "sys"] {
         words.take(word);
     }
@@ -75,7 +76,7 @@ fn access(i: &Instruction) -> Result<Access, Refusal> {
     };
     let ty = words.ty()?;
     words.done()?;
-    Ok(Access { space, ty, count })
+    Ok(Access { space, ty, count, strong })
 }
 
 pub(super) fn space_number(space: Space) -> u32 {
@@ -134,7 +135,7 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             Bank::P => return Err("a predicate cannot be loaded".to_owned()),
         }
     }
-    let exec = match (access.ty.bytes(), wide, access.count) {
+    let exec: Exec = match (access.ty.bytes(), wide, access.count) {
         (1, false, 1) => load_w::<1, 1>,
         (1, false, 2) => load_w::<1, 2>,
         (1, false, 4) => load_w::<1, 4>,
@@ -165,7 +166,7 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         c: u32::from(signed),
         imm: offset as u64,
         list: list.into(),
-        ..Row::new(exec)
+        ..ordered(exec, access.strong)
     };
     d.push(row);
     Ok(())
@@ -245,7 +246,7 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             Bank::P => return Err("a predicate cannot be stored".to_owned()),
         }
     }
-    let exec = match (access.ty.bytes(), wide, access.count) {
+    let exec: Exec = match (access.ty.bytes(), wide, access.count) {
         (1, false, 1) => store_w::<1, 1>,
         (1, false, 2) => store_w::<1, 2>,
         (1, false, 4) => store_w::<1, 4>,
@@ -269,8 +270,25 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         }
         (bytes, _, count) => return Err(format!("a store of {count} times {bytes} bytes")),
     };
-    d.push(Row { a, b: space_number(space), imm: offset as u64, list: list.into(), ..Row::new(exec) });
+    let (b, imm, list) = (space_number(space), offset as u64, list.into());
+    d.push(Row { a, b, imm, list, ..ordered(exec, access.strong) });
     Ok(())
+}
+
+/// A row whose accesses are strong or not.
+fn ordered(exec: Exec, strong: bool) -> Row {
+    if strong {
+        Row { extra: Some(Box::new(exec)), ..Row::new(strong_access) }
+    } else {
+        Row::new(exec)
+    }
+}
+
+fn strong_access(m: &mut Machine<'_>, row: &Row) -> Flow {
+    match row.extra::<Exec>() {
+        Some(exec) => m.strongly(|m| exec(m, row)),
+        None => Flow::Next,
+    }
 }
 
 fn store_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
