@@ -238,7 +238,7 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
     let (piece, work) = match (bulk.to_shared, bulk.from_shared) {
         (true, false) => {
             let at = shared(m, to, size)?;
-            (Piece::whole(lane, at, size, global(m, from, size)?), Work::Load { fill: [0; 16] })
+            (Piece::whole(lane, at, size, global(m, from, size)?), Work::Load { fill: [0; 16], round: false })
         }
         (false, _) => {
             let at = shared(m, from, size)?;

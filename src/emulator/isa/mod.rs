@@ -30,6 +30,8 @@ mod quotient;
 pub(super) mod reduce;
 mod select;
 mod warp;
+mod tensor;
+mod tensormap;
 mod words;
 
 use std::collections::HashMap;
@@ -121,6 +123,8 @@ const CHAPTERS: &[&[FormRow]] = &[
     async_copy::ROWS,
     mbarrier::ROWS,
     bulk::ROWS,
+    tensor::ROWS,
+    tensormap::ROWS,
     warp::ROWS,
     atomics::ROWS,
     matrix::tiles::ROWS,

@@ -1,0 +1,174 @@
+//! Boxes of tensors (PTX ISA 5.5): which bytes of global memory a tensor copy moves to which bytes of shared memory.
+
+use super::pending::Piece;
+use super::tensor_map::{OobFill, Swizzle, TensorMap, TensorType};
+
+/// What a tensor copy does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Load,
+    Store,
+    Reduce,
+}
+
+/// Of which shared addresses of boxes are multiples. An H100 takes any such address with any swizzle.
+pub(super) const SHARED_ALIGNMENT: u64 = 128;
+
+/// The pieces that a box consists of in shared memory.
+const CHUNK: u64 = 16;
+
+/// Checks what a copy asks of a map whose own rules hold.
+pub(super) fn check(map: &TensorMap, at: &[i64; 5], gather: bool, usage: Use) -> Result<(), String> {
+    let ty = map.data_type;
+    // Measured on an H100: any other coordinate is an illegal instruction.
+    let unit = if ty.unpacks() { 128 } else { CHUNK * 8 / ty.bits() };
+    if at[0].rem_euclid(unit as i64) != 0 {
+        return Err(format!("coordinate 0 is {}, which is no multiple of {unit} for {ty:?}", at[0]));
+    }
+    if gather && map.box_dims[1] != 1 {
+        return Err(format!("gather4 by a map whose boxes have {} rows, not one", map.box_dims[1]));
+    }
+    if usage != Use::Load {
+        // Measured on an H100, and what the programming guide says.
+        if let Some(n) = at[..map.rank].iter().find(|c| **c < 0) {
+            return Err(format!("a store to the negative coordinate {n}"));
+        }
+        if ty == TensorType::U4Align16 {
+            return Err(format!("a store of {ty:?}, which can only be loaded"));
+        }
+        if usage == Use::Reduce && matches!(ty, TensorType::U4Align8 | TensorType::U6Align16) {
+            return Err(format!("a reduction of {ty:?}"));
+        }
+    } else if map.swizzle == Swizzle::B128Atom64 && ty == TensorType::U6Align16 {
+        return Err(format!("a load of {ty:?} swizzled {:?}, which is for stores", map.swizzle));
+    }
+    Ok(())
+}
+
+/// The pattern of a byte outside the tensor, 16 bytes of it.
+pub(super) fn fill(map: &TensorMap) -> [u8; 16] {
+    match map.oob_fill {
+        OobFill::Zeros => [0; 16],
+        // Measured on an H100, for every floating-point type.
+        OobFill::Nan => std::array::from_fn(|i| if i % 2 == 0 { 0xF7 } else { 0x7F }),
+    }
+}
+
+/// Whether loads round elements to TF32.
+pub(super) fn rounds(ty: TensorType) -> bool {
+    matches!(ty, TensorType::Tf32 | TensorType::Tf32Ftz)
+}
+
+/// The runs of a box at coordinates `at`, with shared addresses from `base`. A gather takes the rows `at[1..5]`.
+pub(super) fn pieces(
+    map: &TensorMap,
+    at: &[i64; 5],
+    gather: bool,
+    usage: Use,
+    base: u64,
+    lane: usize,
+) -> Vec<Piece> {
+    let taken = map.taken();
+    let (inner, pitch) = map.row_bytes();
+    let mut out = Vec::new();
+    let mut row = 0;
+    let rows = |i: usize| if i < map.rank { taken[i] } else { 1 };
+    let count: u64 = if gather { 4 } else { (1..5).map(rows).product() };
+    while row < count {
+        // The row's place in the tensor.
+        let mut inside = true;
+        let mut address = map.address as i64;
+        let mut rest = row;
+        for i in 1..map.rank {
+            let coordinate = if gather {
+                at[1 + row as usize % 4]
+            } else {
+                let index = rest % taken[i];
+                rest /= taken[i];
+                at[i] + index as i64 * i64::from(map.element_strides[i])
+            };
+            inside &= coordinate >= 0 && (coordinate as u64) < map.dims[i];
+            address += coordinate * map.strides[i - 1] as i64;
+        }
+        let mut offset = 0;
+        while offset < inner {
+            let chunk = chunk(map, at[0], offset, inside, address as u64, usage);
+            place(map, base + row * pitch + offset, chunk, lane, &mut out);
+            offset += CHUNK;
+        }
+        row += 1;
+    }
+    out
+}
+
+/// One chunk of a row: bytes of shared memory, and which of them the tensor has.
+struct Chunk {
+    len: u64,
+    address: u64,
+    skip: u64,
+    taken: u64,
+}
+
+fn chunk(map: &TensorMap, first: i64, offset: u64, inside: bool, row: u64, usage: Use) -> Chunk {
+    let ty = map.data_type;
+    // Types with gaps have sixteen elements in a chunk, the others 16 bytes of elements.
+    let (elements, len) = match ty {
+        TensorType::U4Align16 => (16, 8),
+        TensorType::U6Align16 if usage == Use::Load => (16, 12),
+        TensorType::U6Align16 => (16, 16),
+        _ => (CHUNK * 8 / ty.bits(), CHUNK),
+    };
+    let begin = first + (offset / CHUNK * elements) as i64;
+    let low = begin.clamp(0, map.dims[0] as i64);
+    let mut high = (begin + elements as i64).clamp(0, map.dims[0] as i64);
+    if usage != Use::Load && high > low {
+        // Measured on an H100: a store writes 16 bytes where one of their elements is inside.
+        high = begin + elements as i64;
+    }
+    let bytes = |n: i64| n as u64 * ty.bits() / 8;
+    if !inside || high <= low {
+        return Chunk { len, address: 0, skip: 0, taken: 0 };
+    }
+    Chunk { len, address: row + bytes(low), skip: bytes(low - begin), taken: bytes(high - low) }
+}
+
+/// Puts a chunk where the swizzle has it.
+fn place(map: &TensorMap, address: u64, chunk: Chunk, lane: usize, out: &mut Vec<Piece>) {
+    let whole = |at: u64, part: &Chunk| Piece {
+        lane: lane as u32,
+        at: at as usize,
+        len: part.len as usize,
+        address: part.address,
+        skip: part.skip as usize,
+        taken: part.taken as usize,
+    };
+    if map.swizzle != Swizzle::B128Atom32Flip8 || map.data_type.unpacks() {
+        let piece = whole(map.swizzle.place(address), &chunk);
+        match out.last_mut() {
+            // Without swizzling, rows are long runs.
+            Some(last)
+                if last.at + last.len == piece.at
+                    && last.taken == last.len
+                    && piece.taken == piece.len
+                    && last.address + last.len as u64 == piece.address =>
+            {
+                last.len += piece.len;
+                last.taken += piece.taken;
+            }
+            _ => out.push(piece),
+        }
+        return;
+    }
+    // The halves go apart.
+    for half in [0, 8] {
+        let begin = chunk.skip.clamp(half, half + 8);
+        let end = (chunk.skip + chunk.taken).clamp(half, half + 8);
+        let part = Chunk {
+            len: 8,
+            address: chunk.address + begin.saturating_sub(chunk.skip),
+            skip: begin - half,
+            taken: end - begin,
+        };
+        out.push(whole(map.swizzle.place(address + half), &part));
+    }
+}

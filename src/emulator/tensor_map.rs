@@ -1,0 +1,472 @@
+//! Tensor maps (PTX ISA 5.5; driver API `cuTensorMapEncodeTiled`): what a tensor copy knows of its tensor.
+//!
+//! The driver's 128 bytes are opaque. Ours, little endian, behind which a kernel may not look either:
+//!
+//! | bytes | |
+//! |---|---|
+//! | 0–7 | `MAGIC` |
+//! | 8–13 | data type, rank, interleave, swizzle, L2 promotion, fill: one byte each |
+//! | 16–23 | address |
+//! | 24–63 | five dimensions of 8 bytes |
+//! | 64–95 | four strides of 8 bytes |
+//! | 96–105 | five box dimensions of 2 bytes |
+//! | 106–110 | five element strides of 1 byte |
+//!
+//! All else is zero.
+
+use std::fmt;
+
+/// Bytes of a tensor map.
+pub const TENSOR_MAP_BYTES: usize = 128;
+
+const MAGIC: [u8; 8] = *b"tensor\x01m";
+
+macro_rules! codes {
+    ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $code:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$each])* $variant = $code,)*
+        }
+
+        impl $name {
+            /// The value with this code.
+            #[must_use]
+            pub fn of(code: u64) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Element type, by the codes of `CUtensorMapDataType`.
+    #[expect(missing_docs, reason = "each is the type of its name")]
+    TensorType {
+        U8 = 0,
+        U16 = 1,
+        U32 = 2,
+        S32 = 3,
+        U64 = 4,
+        S64 = 5,
+        F16 = 6,
+        F32 = 7,
+        F64 = 8,
+        Bf16 = 9,
+        F32Ftz = 10,
+        Tf32 = 11,
+        Tf32Ftz = 12,
+        /// `.b4x16`: sixteen 4-bit values in 8 bytes, without gaps.
+        U4Align8 = 13,
+        /// `.b4x16_p64`: sixteen 4-bit values in 8 bytes, and in shared memory 8 bytes of gap.
+        U4Align16 = 14,
+        /// `.b6x16_p32` (loads): sixteen 6-bit values in 12 bytes, and in shared memory 4 bytes of gap; `.b6p2x16` (stores):
+        /// a byte for each in shared memory.
+        U6Align16 = 15,
+    }
+}
+
+codes! {
+    /// `CUtensorMapInterleave`.
+    Interleave {
+        /// Elements of the first dimension lie together.
+        None = 0,
+        /// Slices of 16 bytes.
+        B16 = 1,
+        /// Slices of 32 bytes.
+        B32 = 2,
+    }
+}
+
+codes! {
+    /// `CUtensorMapSwizzle`.
+    Swizzle {
+        /// Shared memory holds the box as it is.
+        None = 0,
+        /// Pieces of 16 bytes within 32.
+        B32 = 1,
+        /// Pieces of 16 bytes within 64.
+        B64 = 2,
+        /// Pieces of 16 bytes within 128.
+        B128 = 3,
+        /// Pieces of 32 bytes within 128.
+        B128Atom32 = 4,
+        /// The same, and the halves of each 16 bytes change places in every other 128.
+        B128Atom32Flip8 = 5,
+        /// Pieces of 64 bytes within 128.
+        B128Atom64 = 6,
+    }
+}
+
+codes! {
+    /// `CUtensorMapL2promotion`; it says nothing here.
+    #[expect(missing_docs, reason = "each is the promotion of its name")]
+    L2Promotion {
+        None = 0,
+        B64 = 1,
+        B128 = 2,
+        B256 = 3,
+    }
+}
+
+codes! {
+    /// `CUtensorMapFloatOOBfill`: what a load finds outside the tensor.
+    OobFill {
+        /// Zeros.
+        Zeros = 0,
+        /// NaNs.
+        Nan = 1,
+    }
+}
+
+impl TensorType {
+    /// Bits of an element in global memory.
+    #[must_use]
+    pub fn bits(self) -> u64 {
+        match self {
+            Self::U4Align8 | Self::U4Align16 => 4,
+            Self::U6Align16 => 6,
+            Self::U8 => 8,
+            Self::U16 | Self::F16 | Self::Bf16 => 16,
+            Self::U32 | Self::S32 | Self::F32 | Self::F32Ftz | Self::Tf32 | Self::Tf32Ftz => 32,
+            Self::U64 | Self::S64 | Self::F64 => 64,
+        }
+    }
+
+    /// Bits of an element in shared memory, its share of gaps included.
+    #[must_use]
+    pub fn shared_bits(self) -> u64 {
+        match self {
+            Self::U4Align16 | Self::U6Align16 => 8,
+            other => other.bits(),
+        }
+    }
+
+    /// Whether it is a floating-point type.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        use TensorType::{Bf16, F16, F32, F32Ftz, F64, Tf32, Tf32Ftz};
+        matches!(self, F16 | F32 | F64 | Bf16 | F32Ftz | Tf32 | Tf32Ftz)
+    }
+
+    /// Whether sixteen elements fill 16 bytes of shared memory but fewer of global memory.
+    #[must_use]
+    pub fn unpacks(self) -> bool {
+        matches!(self, Self::U4Align16 | Self::U6Align16)
+    }
+}
+
+impl Swizzle {
+    /// Bytes within which pieces change places: also what one row of a box takes in shared memory. 0 for none.
+    #[must_use]
+    pub fn span(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::B32 => 32,
+            Self::B64 => 64,
+            Self::B128 | Self::B128Atom32 | Self::B128Atom32Flip8 | Self::B128Atom64 => 128,
+        }
+    }
+
+    /// Where the bytes of an address go: the pattern is one of addresses, not of boxes.
+    #[must_use]
+    pub fn place(self, address: u64) -> u64 {
+        let rows = |bits: u64| address >> 7 & ((1 << bits) - 1);
+        match self {
+            Self::None => address,
+            Self::B32 => address ^ rows(1) << 4,
+            Self::B64 => address ^ rows(2) << 4,
+            Self::B128 => address ^ rows(3) << 4,
+            Self::B128Atom32 => address ^ rows(2) << 5,
+            Self::B128Atom32Flip8 => address ^ rows(2) << 5 ^ rows(1) << 3,
+            Self::B128Atom64 => address ^ rows(1) << 6,
+        }
+    }
+}
+
+/// A tensor map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TensorMap {
+    /// Element type.
+    pub data_type: TensorType,
+    /// Dimensions, 1 to 5.
+    pub rank: usize,
+    /// Where the tensor lies in global memory.
+    pub address: u64,
+    /// Elements of each dimension, the one whose elements lie together first; those of packed types one by one.
+    pub dims: [u64; 5],
+    /// Bytes from one index of the second, third… dimension to the next.
+    pub strides: [u64; 4],
+    /// Elements of a box, by dimension.
+    pub box_dims: [u32; 5],
+    /// Of how many elements one is taken, by dimension.
+    pub element_strides: [u32; 5],
+    /// Interleaving of the first dimension.
+    pub interleave: Interleave,
+    /// Places of a box in shared memory.
+    pub swizzle: Swizzle,
+    /// Cache promotion.
+    pub l2_promotion: L2Promotion,
+    /// What loads find outside.
+    pub oob_fill: OobFill,
+}
+
+/// The rule that a tensor map breaks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct TensorMapError {
+    /// Which rule.
+    pub rule: Rule,
+    /// What is wrong, with numbers.
+    pub what: String,
+}
+
+/// The rules of `cuTensorMapEncodeTiled`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is about the field of its name")]
+pub enum Rule {
+    Bytes,
+    Rank,
+    Address,
+    Dim,
+    Stride,
+    Box,
+    BoxBytes,
+    ElementStride,
+    Interleave,
+    Swizzle,
+    Span,
+    Fill,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// The shared memory that a CTA can have; no box is larger.
+const MOST_SHARED: u64 = 232_448;
+
+impl TensorMap {
+    /// A tensor with rows that follow each other, one box of it at a time, and nothing else out of the ordinary.
+    #[must_use]
+    pub fn dense(data_type: TensorType, address: u64, dims: &[u64], box_dims: &[u32]) -> Self {
+        let mut map = Self {
+            data_type,
+            rank: dims.len(),
+            address,
+            dims: [1; 5],
+            strides: [0; 4],
+            box_dims: [1; 5],
+            element_strides: [1; 5],
+            interleave: Interleave::None,
+            swizzle: Swizzle::None,
+            l2_promotion: L2Promotion::None,
+            oob_fill: OobFill::Zeros,
+        };
+        for (to, from) in map.dims.iter_mut().zip(dims) {
+            *to = *from;
+        }
+        for (to, from) in map.box_dims.iter_mut().zip(box_dims) {
+            *to = *from;
+        }
+        let mut stride = map.dims[0].saturating_mul(data_type.bits()) / 8;
+        for i in 0..dims.len().min(5).saturating_sub(1) {
+            map.strides[i] = stride;
+            stride = stride.saturating_mul(map.dims[i + 1]);
+        }
+        map
+    }
+
+    /// Elements that a box takes, by dimension: element strides leave some out, but not in the first dimension.
+    #[must_use]
+    pub fn taken(&self) -> [u64; 5] {
+        std::array::from_fn(|i| {
+            let size = u64::from(self.box_dims[i]);
+            match i {
+                0 => size,
+                i if i < self.rank => size.div_ceil(u64::from(self.element_strides[i].max(1))),
+                _ => 1,
+            }
+        })
+    }
+
+    /// Bytes that a load of one box reports to its barrier object.
+    ///
+    /// Packed bytes, as in global memory, also where shared memory has gaps, and also for elements outside the tensor. For
+    /// the types with gaps this is an assumption: CUTLASS counts so, no hardware of ours has confirmed it.
+    #[must_use]
+    pub fn transaction_bytes(&self) -> u64 {
+        self.taken().iter().product::<u64>() * self.data_type.bits() / 8
+    }
+
+    /// Bytes of one row of a box in shared memory, and bytes from one row to the next.
+    #[must_use]
+    pub fn row_bytes(&self) -> (u64, u64) {
+        let inner = u64::from(self.box_dims[0]) * self.data_type.shared_bits() / 8;
+        (inner, if self.swizzle == Swizzle::None { inner } else { self.swizzle.span() })
+    }
+
+    /// The map in 128 bytes.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn encode(&self) -> Result<[u8; TENSOR_MAP_BYTES], TensorMapError> {
+        self.check()?;
+        Ok(self.to_bytes())
+    }
+
+    /// The map in 128 bytes, legal or not.
+    pub(super) fn to_bytes(self) -> [u8; TENSOR_MAP_BYTES] {
+        let mut bytes = [0; TENSOR_MAP_BYTES];
+        let mut put = |at: usize, from: &[u8]| bytes[at..at + from.len()].copy_from_slice(from);
+        put(0, &MAGIC);
+        put(
+            8,
+            &[
+                self.data_type as u8,
+                self.rank as u8,
+                self.interleave as u8,
+                self.swizzle as u8,
+                self.l2_promotion as u8,
+                self.oob_fill as u8,
+            ],
+        );
+        put(16, &self.address.to_le_bytes());
+        for (i, dim) in self.dims.iter().enumerate() {
+            put(24 + 8 * i, &dim.to_le_bytes());
+        }
+        for (i, stride) in self.strides.iter().enumerate() {
+            put(64 + 8 * i, &stride.to_le_bytes());
+        }
+        for i in 0..5 {
+            put(96 + 2 * i, &(self.box_dims[i] as u16).to_le_bytes());
+            put(106 + i, &[self.element_strides[i] as u8]);
+        }
+        bytes
+    }
+
+    /// The map that 128 bytes hold; its rules are not checked.
+    ///
+    /// # Errors
+    /// The bytes hold none.
+    pub fn decode(bytes: &[u8; TENSOR_MAP_BYTES]) -> Result<Self, TensorMapError> {
+        let word = |at: usize, n: usize| {
+            let mut word = [0; 8];
+            word[..n].copy_from_slice(&bytes[at..at + n]);
+            u64::from_le_bytes(word)
+        };
+        let none =
+            || TensorMapError { rule: Rule::Bytes, what: "these 128 bytes are no tensor map".to_owned() };
+        if bytes[..8] != MAGIC {
+            return Err(none());
+        }
+        Ok(Self {
+            data_type: TensorType::of(word(8, 1)).ok_or_else(none)?,
+            rank: word(9, 1) as usize,
+            interleave: Interleave::of(word(10, 1)).ok_or_else(none)?,
+            swizzle: Swizzle::of(word(11, 1)).ok_or_else(none)?,
+            l2_promotion: L2Promotion::of(word(12, 1)).ok_or_else(none)?,
+            oob_fill: OobFill::of(word(13, 1)).ok_or_else(none)?,
+            address: word(16, 8),
+            dims: std::array::from_fn(|i| word(24 + 8 * i, 8)),
+            strides: std::array::from_fn(|i| word(64 + 8 * i, 8)),
+            box_dims: std::array::from_fn(|i| word(96 + 2 * i, 2) as u32),
+            element_strides: std::array::from_fn(|i| word(106 + i, 1) as u32),
+        })
+    }
+
+    /// Checks every rule of `cuTensorMapEncodeTiled`.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn check(&self) -> Result<(), TensorMapError> {
+        let broken = |rule: Rule, what: String| Err(TensorMapError { rule, what });
+        let (ty, rank) = (self.data_type, self.rank);
+        let interleaved = self.interleave != Interleave::None;
+        if rank == 0 || rank > 5 || interleaved && rank < 3 {
+            return broken(Rule::Rank, format!("rank {rank}; 1 to 5 is legal, 3 to 5 with interleaving"));
+        }
+        let unit = if ty.unpacks() || self.interleave == Interleave::B32 { 32 } else { 16 };
+        if self.address % unit != 0 {
+            let what = format!("address {:#x} is no multiple of {unit}", self.address);
+            return broken(Rule::Address, what);
+        }
+        for (i, dim) in self.dims[..rank].iter().enumerate() {
+            if *dim == 0 || *dim > 1 << 32 {
+                return broken(Rule::Dim, format!("dimension {i} of {dim} elements; 1 to 2^32 is legal"));
+            }
+        }
+        let multiple = match ty {
+            TensorType::U4Align8 => 2,
+            _ if ty.unpacks() => 128,
+            _ => 1,
+        };
+        if self.dims[0] % multiple != 0 {
+            let what =
+                format!("dimension 0 of {} elements of {ty:?}, no multiple of {multiple}", self.dims[0]);
+            return broken(Rule::Dim, what);
+        }
+        for (i, stride) in self.strides[..rank - 1].iter().enumerate() {
+            if stride % unit != 0 || *stride >= 1 << 40 {
+                let what = format!("stride {i} of {stride} bytes; multiples of {unit} below 2^40 are legal");
+                return broken(Rule::Stride, what);
+            }
+        }
+        for (i, size) in self.box_dims[..rank].iter().enumerate() {
+            if *size == 0 || *size > 256 {
+                return broken(Rule::Box, format!("box dimension {i} of {size} elements; 1 to 256 is legal"));
+            }
+        }
+        let (inner, pitch) = self.row_bytes();
+        if ty.unpacks() && self.box_dims[0] != 128 {
+            let what =
+                format!("box dimension 0 of {} elements of {ty:?}; only 128 is legal", self.box_dims[0]);
+            return broken(Rule::Box, what);
+        }
+        if u64::from(self.box_dims[0]) * ty.shared_bits() % 128 != 0 {
+            return broken(Rule::BoxBytes, format!("box rows of {inner} bytes, no multiple of 16"));
+        }
+        for (i, stride) in self.element_strides[..rank].iter().enumerate() {
+            if *stride == 0 || *stride > 8 {
+                return broken(
+                    Rule::ElementStride,
+                    format!("element stride {i} of {stride}; 1 to 8 is legal"),
+                );
+            }
+        }
+        if interleaved && ty.unpacks() {
+            return broken(Rule::Interleave, format!("interleaving of {ty:?}"));
+        }
+        if self.interleave == Interleave::B32 && self.swizzle != Swizzle::B32 {
+            return broken(Rule::Swizzle, "32-byte interleaving without 32-byte swizzling".to_owned());
+        }
+        let allowed = match ty {
+            TensorType::U4Align16 => {
+                matches!(self.swizzle, Swizzle::None | Swizzle::B128 | Swizzle::B128Atom32)
+            }
+            TensorType::U6Align16 => {
+                !matches!(self.swizzle, Swizzle::B32 | Swizzle::B64 | Swizzle::B128Atom32Flip8)
+            }
+            _ => true,
+        };
+        if !allowed {
+            return broken(Rule::Swizzle, format!("swizzling {:?} of {ty:?}", self.swizzle));
+        }
+        if !interleaved && inner > pitch {
+            return broken(Rule::Span, format!("box rows of {inner} bytes, swizzled within {pitch}"));
+        }
+        if self.oob_fill == OobFill::Nan && !ty.is_float() {
+            return broken(Rule::Fill, format!("NaNs outside a tensor of {ty:?}"));
+        }
+        let bytes = self.taken()[1..].iter().product::<u64>().saturating_mul(pitch);
+        if bytes > MOST_SHARED {
+            return broken(Rule::BoxBytes, format!("a box of {bytes} bytes, more than shared memory has"));
+        }
+        Ok(())
+    }
+}
