@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::assumptions::AssumptionsArgs;
+use super::emulate::EmulateArgs;
+use super::ops::OpsArgs;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// What SM12x GPUs and their toolchains really do, with evidence.
@@ -23,7 +26,7 @@ pub(super) struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 conforms, 1 internal error, 2 usage or unusable input file, 4 nothing selected, \
-    100 batch and isolated verdicts differ, 110 a claim stands otherwise than recorded, 120 a toolkit is missing.\n\
+    100 batch and isolated verdicts differ, or an emulated kernel breaks a law of PTX, 110 a claim stands otherwise than recorded, 120 a toolkit is missing.\n\
     The cache is SM121PROBE_CACHE, or sm121probe in the XDG cache folder.";
 
 /// The verbs.
@@ -41,6 +44,12 @@ pub(super) enum Verb {
     /// Start a file.
     #[command(subcommand)]
     New(NewVerb),
+    /// Run a kernel of a PTX or CUDA C++ file on the CPU, by the documented meaning of PTX.
+    Emulate(EmulateArgs),
+    /// Show which instructions are emulated.
+    Ops(OpsArgs),
+    /// Show what the emulator takes on trust, and run a snippet for each.
+    Assumptions(AssumptionsArgs),
 }
 
 /// What is asked of whom.

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 
 use super::args::{Cli, Verb};
 use super::error::CliError;
-use super::{exit, verbs};
+use super::{assumptions, emulate, exit, ops, verbs};
 use crate::{toolkit, worker};
 
 /// Runs the command line and returns its exit code.
@@ -67,6 +67,9 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb),
         Some(Verb::Report(args)) => verbs::report(&args),
         Some(Verb::New(verb)) => verbs::new(&verb),
+        Some(Verb::Emulate(args)) => emulate::emulate(&args),
+        Some(Verb::Ops(args)) => ops::ops(&args),
+        Some(Verb::Assumptions(args)) => assumptions::assumptions(&args),
     }
 }
 

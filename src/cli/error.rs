@@ -2,13 +2,15 @@
 
 use miette::Diagnostic;
 
+use super::emulate::EmulateError;
 use super::exit;
+use super::ptx_error::PtxError;
 use crate::matrix::{MatrixError, PlanError};
 use crate::record::RecordError;
 use crate::report::{ExplainError, ReportError};
 use crate::snippet::{FilterError, NewSnippetError, SnippetError};
 use crate::store::StoreError;
-use crate::toolkit::{InstallError, PinError, RemoveError, SelectError};
+use crate::toolkit::{InstallError, NvrtcError, PinError, RemoveError, SelectError};
 
 /// Anything that ends a verb.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -60,6 +62,18 @@ pub(super) enum CliError {
     Threads(#[from] rayon::ThreadPoolBuildError),
     #[error(transparent)]
     Report(#[from] ReportError),
+    #[error(transparent)]
+    Nvrtc(#[from] NvrtcError),
+    #[error(transparent)]
+    Emulate(#[from] EmulateError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Ptx(#[from] Box<PtxError>),
+    #[error("no assumption is named `{0}`; there is: {1}")]
+    NoAssumption(String, String),
+    #[error("{0} assumptions are not what the emulator does")]
+    #[diagnostic(help("this is a defect of sm121probe: please report it with the lines above"))]
+    Assumptions(usize),
 }
 
 impl CliError {
@@ -75,13 +89,18 @@ impl CliError {
             | Self::Remove(_)
             | Self::Store(_)
             | Self::Output(_)
+            | Self::NoAssumption(..)
             | Self::Matrix(_) => exit::USAGE,
+            Self::Emulate(EmulateError::Schedules { .. }) => exit::DOES_NOT_CONFORM,
+            Self::Emulate(_) | Self::Nvrtc(NvrtcError::Rejected { .. }) => exit::USAGE,
+            Self::Nvrtc(_) => exit::TOOLKIT_MISSING,
+            Self::Ptx(error) => error.exit_code(),
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
             Self::VerdictsDiffer(_) => exit::DOES_NOT_CONFORM,
             Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
-            Self::Threads(_) | Self::Report(_) => exit::INTERNAL,
+            Self::Threads(_) | Self::Report(_) | Self::Assumptions(_) => exit::INTERNAL,
         }
     }
 }

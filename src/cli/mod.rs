@@ -1,12 +1,17 @@
 //! The command line: verbs, progress, error printing and exit codes. Everything it does, a library room does.
 
 mod args;
+mod argument;
+mod assumptions;
+mod emulate;
 mod entry;
 mod error;
 pub mod exit;
 mod job;
+mod ops;
 mod output;
 mod progress;
+mod ptx_error;
 mod verbs;
 
 pub use args::command;

@@ -190,12 +190,12 @@ fn list_toolkits() -> Result<(), CliError> {
         let _ = writeln!(text, "not usable: {} ({}): {}", row.path.display(), row.origin, row.reason);
     }
     if let Some(store) = &store {
-        for i in toolkit::installed(store)
-            .iter()
-            .filter(|i| !matches!(i.tool, toolkit::Tool::Ptxas | toolkit::Tool::Nvdisasm))
-        {
+        for i in toolkit::installed(store).iter().filter(|i| matches!(i.tool, toolkit::Tool::Cuobjdump)) {
             let _ = writeln!(text, "{} {}\n    {}", i.tool, i.version, i.folder.display());
         }
+    }
+    for n in toolkit::nvrtcs(store.as_ref(), &toolkit::Environment::of_process()) {
+        let _ = writeln!(text, "NVRTC {}\n    {} ({})", n.version, n.library.display(), n.origin);
     }
     if discovery.toolkits.is_empty() {
         text.push_str("no ptxas on this machine; `sm121probe toolkit install latest 12.9` fetches two\n");

@@ -84,6 +84,9 @@ pub(super) struct Decoder<'a> {
     registers: Vec<HashMap<String, Register>>,
     locals: Vec<HashMap<String, Symbol>>,
     labels: HashMap<String, usize>,
+    /// The program's names of the labels in sight, innermost last: a block may use a name that others use too.
+    label_names: Vec<HashMap<String, String>>,
+    blocks: u32,
     tables: HashMap<String, Vec<String>>,
     fixups: Vec<Fixup>,
     w_slots: u32,
@@ -124,6 +127,8 @@ impl<'a> Decoder<'a> {
             registers: vec![HashMap::new()],
             locals: vec![HashMap::new()],
             labels: HashMap::new(),
+            label_names: Vec::new(),
+            blocks: 0,
             tables: HashMap::new(),
             fixups: Vec::new(),
             w_slots: 0,
@@ -161,12 +166,27 @@ impl<'a> Decoder<'a> {
     // ---- statements
 
     fn statements(&mut self, body: &[Statement]) -> Decoded<()> {
+        // A label may be used before it stands.
+        self.blocks += 1;
+        let names = body.iter().filter_map(|statement| match statement {
+            Statement::Label { name, .. } => {
+                Some((name.clone(), format!("{}{}/{name}", self.prefix, self.blocks)))
+            }
+            _ => None,
+        });
+        let names = names.collect();
+        self.label_names.push(names);
+        let result = self.statements_in_sight(body);
+        self.label_names.pop();
+        result
+    }
+
+    fn statements_in_sight(&mut self, body: &[Statement]) -> Decoded<()> {
         for statement in body {
             match statement {
                 Statement::Variable(variable) => self.declare(variable)?,
                 Statement::Label { name, .. } => {
-                    let label = format!("{}{name}", self.prefix);
-                    self.labels.insert(label, self.rows.len());
+                    self.labels.insert(self.label(name), self.rows.len());
                 }
                 Statement::Block(inner) => {
                     self.registers.push(HashMap::new());
@@ -177,7 +197,7 @@ impl<'a> Decoder<'a> {
                 }
                 Statement::Loc { file, line, .. } => self.loc = (*file, *line),
                 Statement::BranchTargets { name, labels } => {
-                    let full = labels.iter().map(|l| format!("{}{l}", self.prefix)).collect();
+                    let full = labels.iter().map(|l| self.label(l)).collect();
                     self.tables.insert(format!("{}{name}", self.prefix), full);
                 }
                 Statement::Instruction(instruction) => self.instruction(instruction)?,
@@ -332,11 +352,13 @@ impl<'a> Decoder<'a> {
         // The callee sees its own names and the module's, not the caller's.
         let outer_registers = std::mem::replace(&mut self.registers, vec![registers]);
         let outer_locals = std::mem::replace(&mut self.locals, vec![frame]);
+        let outer_labels = std::mem::take(&mut self.label_names);
         let (at, loc) = (self.at, self.loc);
         let result = self.statements(body);
         (self.at, self.loc) = (at, loc);
         self.registers = outer_registers;
         self.locals = outer_locals;
+        self.label_names = outer_labels;
         self.calling.pop();
         self.prefix = prefix;
         self.return_to = return_to;
@@ -363,9 +385,15 @@ impl<'a> Decoder<'a> {
         self.push(Row::new(isa::control::branch));
     }
 
+    /// The program's name of a label in sight; an unknown one keeps its own, and is refused at the end.
+    fn label(&self, name: &str) -> String {
+        let known = self.label_names.iter().rev().find_map(|names| names.get(name));
+        known.cloned().unwrap_or_else(|| name.to_owned())
+    }
+
     /// A jump to a label as the function names it.
     pub(super) fn branch(&mut self, label: &str) {
-        self.jump(&format!("{}{label}", self.prefix));
+        self.jump(&self.label(label));
     }
 
     /// The labels of a `.branchtargets` table.

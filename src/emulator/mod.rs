@@ -8,6 +8,7 @@ mod decode;
 mod flow;
 mod guard;
 mod isa;
+mod ledger;
 mod load;
 mod machine;
 mod memory;
@@ -22,6 +23,7 @@ mod trap;
 mod warp;
 
 pub use isa::{Coverage, FormRow, coverage};
+pub use ledger::{Assumption, Status, assumptions};
 pub use load::load;
 pub use memory::GlobalMemory;
 pub use observe::{Executed, Listed, Nobody, Observer};

@@ -151,7 +151,9 @@ pub fn compile(
         return Ok(compiled);
     }
     let compiled = match in_worker(nvrtc, source, program, limit)? {
-        Ok(serve::Reply::Compiled { ptx, log, .. }) => Compiled { ptx, log },
+        Ok(serve::Reply::Compiled { ptx, log, .. }) => {
+            Compiled { ptx: without_folders(&ptx, source.name), log }
+        }
         Ok(serve::Reply::Rejected { log }) => {
             return Err(NvrtcError::Rejected {
                 name: source.name.to_owned(),
@@ -199,6 +201,19 @@ fn in_worker(
     Ok(serde_json::from_slice(&reply).map_err(|error| format!("its worker's reply cannot be read: {error}")))
 }
 
+/// NVRTC writes its working folder into `.file`; without it the PTX is the same wherever it is made.
+fn without_folders(ptx: &str, name: &str) -> String {
+    let mut out = String::with_capacity(ptx.len());
+    for line in ptx.split_inclusive('\n') {
+        let path = line.trim_start().strip_prefix(".file").and_then(|rest| rest.split('"').nth(1));
+        match path.filter(|path| path.starts_with('/') && path.ends_with(&format!("/{name}"))) {
+            Some(path) => out.push_str(&line.replacen(path, name, 1)),
+            None => out.push_str(line),
+        }
+    }
+    out
+}
+
 /// NVRTC's log, each `name(12): error` followed by line 12 where NVRTC itself does not show it.
 fn with_lines(log: &str, source: &Source<'_>) -> String {
     let mut out = String::new();
@@ -238,6 +253,12 @@ mod tests {
             "no NVRTC 12.9 on this machine (there is 13.5.37); `sm121probe toolkit install nvrtc:12.9` fetches it"
         );
         assert_eq!(select_nvrtc(&all, Some("13.5")).unwrap().version.patch, 37);
+    }
+
+    #[test]
+    fn ptx_names_no_folder() {
+        let ptx = "\t.file\t1 \"/tmp/x/k.cu\"\n.loc 1 2 3\n";
+        assert_eq!(without_folders(ptx, "k.cu"), "\t.file\t1 \"k.cu\"\n.loc 1 2 3\n");
     }
 
     #[test]

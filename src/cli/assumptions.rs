@@ -1,0 +1,56 @@
+//! `assumptions`: what the emulator takes on trust, each with a snippet that shows it.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+
+use super::error::CliError;
+use super::output;
+use crate::emulator::{self, Status};
+
+/// Arguments of `assumptions`.
+#[derive(Debug, Args)]
+pub(super) struct AssumptionsArgs {
+    /// Only the assumption of this name, with its PTX.
+    name: Option<String>,
+}
+
+/// `assumptions`.
+pub(super) fn assumptions(args: &AssumptionsArgs) -> Result<(), CliError> {
+    let mut text = String::new();
+    let (mut open, mut shown, mut wrong) = (0, 0, 0);
+    for assumption in emulator::assumptions() {
+        if args.name.as_ref().is_some_and(|name| *name != assumption.name) {
+            continue;
+        }
+        shown += 1;
+        open += usize::from(assumption.status == Status::Open);
+        let answer = match assumption.check() {
+            Ok(()) => "the emulator does so".to_owned(),
+            Err(why) => {
+                wrong += 1;
+                format!("THE EMULATOR DOES OTHERWISE: {why}")
+            }
+        };
+        let _ = writeln!(text, "{} ({})", assumption.name, assumption.status.word());
+        for (what, line) in [
+            ("assumed", &assumption.assume),
+            ("why", &assumption.why),
+            ("source", &assumption.source),
+            ("answer", &answer),
+        ] {
+            let _ = writeln!(text, "  {what:<8} {line}");
+        }
+        if args.name.is_some() {
+            text.push_str(assumption.text);
+        }
+    }
+    if shown == 0 {
+        let names: Vec<&str> = emulator::assumptions().iter().map(|a| a.name).collect();
+        let name = args.name.clone().unwrap_or_default();
+        return Err(CliError::NoAssumption(name, names.join(", ")));
+    }
+    let _ = writeln!(text, "{shown} assumptions, {open} open: no SM12x GPU has answered them yet");
+    output::print(&text)?;
+    if wrong > 0 { Err(CliError::Assumptions(wrong)) } else { Ok(()) }
+}

@@ -1,0 +1,550 @@
+//! `emulate`: runs a kernel of a PTX or CUDA C++ file on the CPU.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+
+use super::argument::{self, Argument, Content, Element, Shape};
+use super::error::CliError;
+use super::output;
+use super::ptx_error::PtxError;
+use crate::arch::Target;
+use crate::emulator::{
+    self, Executed, GlobalMemory, Kernel, Launch, Listed, Nobody, Observer, Options, Parameter, Profile,
+    Program, SpaceTraffic, Stop,
+};
+use crate::ptx::Type;
+use crate::record::write_atomic;
+use crate::store::{self, Store};
+use crate::toolkit::{self, Environment};
+
+/// What a CUDA C++ file is compiled for when nothing is said.
+const TARGET: &str = "sm_121a";
+
+/// How long NVRTC may take.
+const COMPILE_LIMIT: Duration = Duration::from_secs(120);
+
+/// Elements of an output that are printed.
+const SHOWN: usize = 8;
+
+/// Lines with bank conflicts that are printed.
+const CONFLICTS_SHOWN: usize = 10;
+
+/// Arguments of `emulate`.
+#[derive(Debug, Args)]
+pub(super) struct EmulateArgs {
+    /// A .ptx file, or a .cu file, which NVRTC compiles first.
+    file: PathBuf,
+    /// The kernel; may be left out where the file has one.
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
+    /// CTAs of the grid: X, X,Y or X,Y,Z.
+    #[arg(long, value_name = "X,Y,Z", default_value = "1", value_parser = three)]
+    grid: [u32; 3],
+    /// Threads of a CTA: X, X,Y or X,Y,Z.
+    #[arg(long, value_name = "X,Y,Z", default_value = "32", value_parser = three)]
+    block: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    #[arg(long, value_name = "BYTES", default_value = "0")]
+    smem: u32,
+    /// An argument, in the kernel's order: `u32:7`, `f32:1.5`, `buf:x=zeros:f32[64,64]`, `buf:x=random:7:bf16[128]`,
+    /// `buf:x=@in.safetensors#x`, `out:y=f32[64]`.
+    #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
+    args: Vec<String>,
+    /// The schedule: 0 runs warps in turn, any other number interleaves them by chance.
+    #[arg(long, value_name = "N", default_value = "0")]
+    seed: u64,
+    /// Try the schedules 0 to N-1 and demand that their outputs are equal.
+    #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
+    schedules: Option<u64>,
+    /// Instructions of warps that a launch may execute.
+    #[arg(long, value_name = "N", default_value_t = Options::default().fuel)]
+    fuel: u64,
+    /// What a .cu file is compiled for; sm_121a when left out.
+    #[arg(long, value_name = "T")]
+    target: Option<String>,
+    /// The NVRTC that compiles a .cu file: 13.5 or 13.5.37; the newest when left out.
+    #[arg(long, value_name = "V")]
+    toolkit: Option<String>,
+    /// Print every instruction that is executed, with the CTA, the warp and the lanes.
+    #[arg(long)]
+    trace: bool,
+    /// Print instructions by opcode, sectors of global memory and bank conflicts of shared memory.
+    #[arg(long)]
+    profile: bool,
+    /// Write all buffers, as they are after the launch, to this file.
+    #[arg(long, value_name = "FILE.safetensors")]
+    dump: Option<PathBuf>,
+}
+
+fn three(text: &str) -> Result<[u32; 3], String> {
+    let mut out = [1; 3];
+    let parts: Vec<&str> = text.split(',').collect();
+    if parts.len() > 3 {
+        return Err("one to three numbers, as in 4,2,1".to_owned());
+    }
+    for (slot, part) in out.iter_mut().zip(parts) {
+        *slot = part.trim().parse().map_err(|_| format!("`{part}` is no number"))?;
+    }
+    Ok(out)
+}
+
+/// A mistake in the call.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EmulateError {
+    #[error("{} cannot be read: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{} is neither .ptx nor .cu", .0.display())]
+    Kind(PathBuf),
+    #[error("{what} is for .cu files; a .ptx file says by itself what it is for", what = .0)]
+    OnlyCuda(&'static str),
+    #[error("{file} has no entry{wanted}; it has: {there}")]
+    Entry { file: String, wanted: String, there: String },
+    #[error(transparent)]
+    Argument(#[from] argument::BadArgument),
+    #[error("{kernel} takes {wanted} arguments, not {given}: {list}")]
+    Count { kernel: String, wanted: usize, given: usize, list: String },
+    #[error("argument {n} of {kernel}, `{text}`, is {given}, but parameter `{name}` is {wanted}")]
+    Fit { kernel: String, n: usize, text: String, given: String, name: String, wanted: String },
+    #[error("two buffers are named `{0}`")]
+    Twice(String),
+    #[error("the buffers are {wanted} bytes together; this machine has {there} to spare")]
+    Memory { wanted: usize, there: usize },
+    #[error("{} holds no tensor that can be used: {why}", path.display())]
+    Tensor { path: PathBuf, why: String },
+    #[error("{} cannot be written: {why}", path.display())]
+    Dump { path: PathBuf, why: String },
+    #[error(
+        "schedules disagree: buffer `{buffer}` differs between seed 0 and seed {seed}, first at byte {byte}; a result that depends on the order of warps is wrong on a GPU too"
+    )]
+    Schedules { buffer: String, seed: u64, byte: usize },
+}
+
+/// A buffer of the call.
+struct Buffer {
+    name: String,
+    shape: Shape,
+    /// Its first bytes; `None` for memory that nobody has written.
+    bytes: Option<Vec<u8>>,
+}
+
+enum Given {
+    Value(Vec<u8>),
+    Buffer(usize),
+}
+
+/// The call, read and checked against the kernel.
+struct Call {
+    given: Vec<Given>,
+    buffers: Vec<Buffer>,
+}
+
+/// What a launch left.
+struct Outcome {
+    instructions: u64,
+    buffers: Vec<Vec<u8>>,
+    /// Bytes that nobody has written, by buffer.
+    unwritten: Vec<usize>,
+}
+
+/// `emulate`.
+pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
+    let (name, text) = ptx_of(args)?;
+    let stopped = |stop: Stop| CliError::from(PtxError::new(&name, &text, stop));
+    let program = emulator::load(&text).map_err(stopped)?;
+    let kernel = entry(&program, args)?;
+    let call = Call::read(&args.args, kernel)?;
+    let mut first: Option<Outcome> = None;
+    let seeds = args.schedules.map_or(args.seed..args.seed + 1, |n| 0..n);
+    let tried = seeds.end - seeds.start;
+    for seed in seeds {
+        let outcome = call.launch(&program, kernel, args, seed).map_err(|error| match error {
+            Failed::Stop(stop) => stopped(stop),
+            Failed::Cli(error) => *error,
+        })?;
+        match &first {
+            None => first = Some(outcome),
+            Some(first) => call.compare(first, &outcome, seed)?,
+        }
+    }
+    let Some(outcome) = first else { return Ok(()) };
+    if let Some(path) = &args.dump {
+        call.dump(&outcome, path)?;
+    }
+    output::print(&call.report(kernel, &outcome, tried))
+}
+
+/// The PTX to run and the name that messages give it.
+fn ptx_of(args: &EmulateArgs) -> Result<(String, String), CliError> {
+    let text = fs::read_to_string(&args.file)
+        .map_err(|source| EmulateError::Read { path: args.file.clone(), source })?;
+    let name = args.file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    match args.file.extension().and_then(|e| e.to_str()) {
+        Some("ptx") => {
+            if args.target.is_some() {
+                return Err(EmulateError::OnlyCuda("--target").into());
+            }
+            if args.toolkit.is_some() {
+                return Err(EmulateError::OnlyCuda("--toolkit").into());
+            }
+            Ok((args.file.display().to_string(), text))
+        }
+        Some("cu") => {
+            let target: Target = args.target.as_deref().unwrap_or(TARGET).parse()?;
+            let store = Store::open(None).ok();
+            let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
+            let nvrtc = toolkit::select_nvrtc(&found, args.toolkit.as_deref())?;
+            let source = toolkit::Source { text: &text, name: &name, options: toolkit::options_for(target) };
+            let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
+            let compiled = toolkit::compile(nvrtc, &source, store.as_ref(), &program, COMPILE_LIMIT)?;
+            if !compiled.log.trim().is_empty() {
+                eprintln!("{}", compiled.log.trim());
+            }
+            Ok((format!("PTX of {} by NVRTC {}", args.file.display(), nvrtc.version), compiled.ptx))
+        }
+        _ => Err(EmulateError::Kind(args.file.clone()).into()),
+    }
+}
+
+fn entry<'a>(program: &'a Program, args: &EmulateArgs) -> Result<&'a Kernel, EmulateError> {
+    let found = match (&args.entry, program.kernels.as_slice()) {
+        (Some(name), _) => program.kernel(name),
+        (None, [only]) => Some(only),
+        (None, _) => None,
+    };
+    found.ok_or_else(|| {
+        let names: Vec<&str> = program.kernels.iter().map(|k| k.name.as_str()).collect();
+        EmulateError::Entry {
+            file: args.file.display().to_string(),
+            wanted: args
+                .entry
+                .as_ref()
+                .map_or_else(|| " chosen by --entry".to_owned(), |n| format!(" `{n}`")),
+            there: if names.is_empty() { "none".to_owned() } else { names.join(", ") },
+        }
+    })
+}
+
+/// Why a launch gave nothing.
+enum Failed {
+    Stop(Stop),
+    Cli(Box<CliError>),
+}
+
+impl Call {
+    fn read(texts: &[String], kernel: &Kernel) -> Result<Self, EmulateError> {
+        if texts.len() != kernel.params.len() {
+            let list: Vec<String> =
+                kernel.params.iter().map(|p| format!("{} ({})", p.name, wanted(p))).collect();
+            return Err(EmulateError::Count {
+                kernel: kernel.name.clone(),
+                wanted: kernel.params.len(),
+                given: texts.len(),
+                list: if list.is_empty() { "none".to_owned() } else { list.join(", ") },
+            });
+        }
+        let mut call = Self { given: Vec::new(), buffers: Vec::new() };
+        let mut files = HashMap::new();
+        for (n, (text, param)) in texts.iter().zip(&kernel.params).enumerate() {
+            let fit = |given: String| EmulateError::Fit {
+                kernel: kernel.name.clone(),
+                n: n + 1,
+                text: text.clone(),
+                given,
+                name: param.name.clone(),
+                wanted: wanted(param),
+            };
+            match argument::parse(text)? {
+                Argument::Value { element, bytes } => {
+                    let float = matches!(param.ty, Type::F32 | Type::F64);
+                    let integer = matches!(param.ty, Type::U32 | Type::S32 | Type::U64 | Type::S64);
+                    let same_kind = if element.is_float() { !integer } else { !float };
+                    if bytes.len() != param.size || !same_kind {
+                        return Err(fit(format!("{} bytes of {}", bytes.len(), element.name())));
+                    }
+                    call.given.push(Given::Value(bytes));
+                }
+                Argument::Buffer { name, content } => {
+                    if param.size != 8 || matches!(param.ty, Type::F64) {
+                        return Err(fit("the 8-byte address of a buffer".to_owned()));
+                    }
+                    if call.buffers.iter().any(|b| b.name == name) {
+                        return Err(EmulateError::Twice(name));
+                    }
+                    call.given.push(Given::Buffer(call.buffers.len()));
+                    let buffer = buffer(name, content, &mut files)?;
+                    call.buffers.push(buffer);
+                    call.check_memory()?;
+                }
+            }
+        }
+        for buffer in &mut call.buffers {
+            // Made only now, when everything is known to fit.
+            if let Some(bytes) = &mut buffer.bytes
+                && bytes.is_empty()
+            {
+                bytes.resize(buffer.shape.bytes, 0);
+            }
+        }
+        Ok(call)
+    }
+
+    /// Refuses buffers that this machine cannot hold, before they are made.
+    fn check_memory(&self) -> Result<(), EmulateError> {
+        let all = self.buffers.iter().try_fold(0usize, |all, b| all.checked_add(b.shape.bytes));
+        // The bytes, a copy of them, and the bit that says whether each was written.
+        let wanted = all.and_then(|all| all.checked_mul(3)).unwrap_or(usize::MAX);
+        let there = available_memory();
+        if wanted > there { Err(EmulateError::Memory { wanted, there }) } else { Ok(()) }
+    }
+
+    fn launch(
+        &self,
+        program: &Program,
+        kernel: &Kernel,
+        args: &EmulateArgs,
+        seed: u64,
+    ) -> Result<Outcome, Failed> {
+        let options = Options { seed, fuel: args.fuel, ..Options::default() };
+        let mut memory = GlobalMemory::new(options.check_init);
+        let place = |buffer: &Buffer| match &buffer.bytes {
+            Some(bytes) => memory.allocate_with(bytes.clone()),
+            None => memory.allocate(buffer.shape.bytes),
+        };
+        let addresses: Vec<u64> = self.buffers.iter().map(place).collect();
+        let mut params = vec![0; kernel.param_bytes];
+        for (given, param) in self.given.iter().zip(&kernel.params) {
+            let bytes = match given {
+                Given::Value(bytes) => bytes.clone(),
+                Given::Buffer(n) => addresses[*n].to_le_bytes().to_vec(),
+            };
+            params[param.offset..param.offset + param.size].copy_from_slice(&bytes);
+        }
+        let launch = Launch { grid: args.grid, block: args.block, shared_bytes: args.smem, params };
+        let watched = args.trace || args.profile;
+        let counts = if watched {
+            let listing = program.listing(kernel);
+            let mut watcher = Watcher {
+                trace: args.trace.then(|| Trace { listing: listing.clone(), problem: None }),
+                profile: args.profile.then(|| Profile::new(listing)),
+            };
+            let counts =
+                emulator::launch_observed(program, kernel, &launch, &mut memory, &options, &mut watcher);
+            let problem = watcher.trace.and_then(|t| t.problem);
+            if let Some(error) = problem.filter(|e| e.kind() != std::io::ErrorKind::BrokenPipe) {
+                return Err(Failed::Cli(Box::new(CliError::Output(error))));
+            }
+            if let Some(profile) = &watcher.profile {
+                output::print(&show_profile(profile)).map_err(|error| Failed::Cli(Box::new(error)))?;
+            }
+            counts
+        } else {
+            emulator::launch_observed(program, kernel, &launch, &mut memory, &options, &mut Nobody)
+        };
+        let counts = counts.map_err(Failed::Stop)?;
+        Ok(Outcome {
+            instructions: counts.warp_instructions,
+            buffers: addresses.iter().map(|a| memory.bytes(*a).unwrap_or_default().to_vec()).collect(),
+            unwritten: addresses.iter().map(|a| memory.unwritten(*a)).collect(),
+        })
+    }
+
+    fn compare(&self, first: &Outcome, other: &Outcome, seed: u64) -> Result<(), EmulateError> {
+        for ((buffer, a), b) in self.buffers.iter().zip(&first.buffers).zip(&other.buffers) {
+            if let Some(byte) = a.iter().zip(b).position(|(a, b)| a != b) {
+                return Err(EmulateError::Schedules { buffer: buffer.name.clone(), seed, byte });
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self, kernel: &Kernel, outcome: &Outcome, tried: u64) -> String {
+        let mut text = format!("{}: {} instructions of warps", kernel.name, outcome.instructions);
+        if tried > 1 {
+            let _ = write!(text, " in schedule 0; {tried} schedules, equal outputs");
+        }
+        text.push('\n');
+        for ((buffer, bytes), unwritten) in self.buffers.iter().zip(&outcome.buffers).zip(&outcome.unwritten)
+        {
+            if buffer.bytes.as_ref() == Some(bytes) {
+                continue;
+            }
+            let element = buffer.shape.element;
+            let dims: Vec<String> = buffer.shape.dims.iter().map(ToString::to_string).collect();
+            let values: Vec<String> =
+                bytes.chunks(element.bytes()).take(SHOWN).map(|b| element.show(b)).collect();
+            let more = if bytes.len() / element.bytes() > SHOWN { " …" } else { "" };
+            let _ = writeln!(text, "{} {}[{}]", buffer.name, element.name(), dims.join(","));
+            let _ = writeln!(text, "  {}{more}", values.join(" "));
+            let _ = writeln!(text, "  sha256 {}", store::sha256(bytes));
+            if *unwritten > 0 {
+                let _ = writeln!(text, "  {unwritten} of {} bytes were never written", bytes.len());
+            }
+        }
+        text
+    }
+
+    fn dump(&self, outcome: &Outcome, path: &Path) -> Result<(), EmulateError> {
+        let failed = |why: String| EmulateError::Dump { path: path.to_owned(), why };
+        let mut views = Vec::new();
+        for (buffer, bytes) in self.buffers.iter().zip(&outcome.buffers) {
+            let view = TensorView::new(dtype(buffer.shape.element), buffer.shape.dims.clone(), bytes);
+            views.push((buffer.name.clone(), view.map_err(|error| failed(error.to_string()))?));
+        }
+        let bytes = safetensors::serialize(views, None).map_err(|error| failed(error.to_string()))?;
+        write_atomic(path, &bytes).map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// A parameter in words.
+fn wanted(param: &Parameter) -> String {
+    let one = param.ty.bytes();
+    let ty = format!("{:?}", param.ty).to_lowercase();
+    if param.size == one { format!(".{ty}, {one} bytes") } else { format!("{} bytes of .{ty}", param.size) }
+}
+
+fn buffer(
+    name: String,
+    content: Content,
+    files: &mut HashMap<PathBuf, Vec<u8>>,
+) -> Result<Buffer, EmulateError> {
+    Ok(match content {
+        Content::Unwritten(shape) => Buffer { name, shape, bytes: None },
+        // Filled when all is known to fit.
+        Content::Zeros(shape) => Buffer { name, shape, bytes: Some(Vec::new()) },
+        Content::Random(seed, shape) => {
+            let there = available_memory();
+            if shape.bytes.saturating_mul(3) > there {
+                return Err(EmulateError::Memory { wanted: shape.bytes.saturating_mul(3), there });
+            }
+            let bytes = Some(argument::random(seed, &shape));
+            Buffer { name, shape, bytes }
+        }
+        Content::File { path, tensor } => {
+            if !files.contains_key(&path) {
+                let bytes =
+                    fs::read(&path).map_err(|source| EmulateError::Read { path: path.clone(), source })?;
+                files.insert(path.clone(), bytes);
+            }
+            let failed = |why: String| EmulateError::Tensor { path: path.clone(), why };
+            let bytes = files.get(&path).map(Vec::as_slice).unwrap_or_default();
+            let file = SafeTensors::deserialize(bytes).map_err(|error| failed(error.to_string()))?;
+            let view = file.tensor(&tensor).map_err(|_| {
+                let mut names = file.names();
+                names.sort_unstable();
+                failed(format!("no tensor is named `{tensor}`; there is: {}", names.join(", ")))
+            })?;
+            let element = element(view.dtype())
+                .ok_or_else(|| failed(format!("`{tensor}` has elements of {:?}", view.dtype())))?;
+            let data = view.data().to_vec();
+            if data.is_empty() {
+                return Err(failed(format!("`{tensor}` is empty")));
+            }
+            let shape = Shape { element, dims: view.shape().to_vec(), bytes: data.len() };
+            Buffer { name, shape, bytes: Some(data) }
+        }
+    })
+}
+
+/// Bytes that may be used: what Linux says is available, or a modest guess.
+fn available_memory() -> usize {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = text.lines().find_map(|line| {
+        line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
+    });
+    kib.map_or(4 << 30, |kib| kib.saturating_mul(1024))
+}
+
+const DTYPES: [(Element, Dtype); 14] = [
+    (Element::U8, Dtype::U8),
+    (Element::S8, Dtype::I8),
+    (Element::U16, Dtype::U16),
+    (Element::S16, Dtype::I16),
+    (Element::U32, Dtype::U32),
+    (Element::S32, Dtype::I32),
+    (Element::U64, Dtype::U64),
+    (Element::S64, Dtype::I64),
+    (Element::F16, Dtype::F16),
+    (Element::Bf16, Dtype::BF16),
+    (Element::F32, Dtype::F32),
+    (Element::F64, Dtype::F64),
+    (Element::E4m3, Dtype::F8_E4M3),
+    (Element::E5m2, Dtype::F8_E5M2),
+];
+
+fn dtype(element: Element) -> Dtype {
+    DTYPES.iter().find(|(e, _)| *e == element).map_or(Dtype::U8, |(_, dtype)| *dtype)
+}
+
+fn element(dtype: Dtype) -> Option<Element> {
+    DTYPES.iter().find(|(_, d)| *d == dtype).map(|(element, _)| *element)
+}
+
+/// Prints what is executed, as it is.
+struct Trace {
+    listing: Vec<Listed>,
+    problem: Option<std::io::Error>,
+}
+
+struct Watcher {
+    trace: Option<Trace>,
+    profile: Option<Profile>,
+}
+
+impl Observer for Watcher {
+    fn row(&mut self, executed: &Executed<'_>) {
+        if let Some(profile) = &mut self.profile {
+            profile.row(executed);
+        }
+        let Some(trace) = &mut self.trace else { return };
+        let Some(row) = trace.listing.get(executed.row).filter(|row| row.first) else { return };
+        if trace.problem.is_some() {
+            return;
+        }
+        let [x, y, z] = executed.cta;
+        let written = writeln!(
+            std::io::stdout(),
+            "{x},{y},{z} warp {:<2} {:08x} line {:<5} {}",
+            executed.warp,
+            executed.mask,
+            row.line,
+            row.text
+        );
+        trace.problem = written.err();
+    }
+}
+
+fn show_profile(profile: &Profile) -> String {
+    let mut text = String::from("executions      lanes  instruction\n");
+    for (name, executions, lanes) in profile.histogram() {
+        let _ = writeln!(text, "{executions:>10} {lanes:>10}  {name}");
+    }
+    let mut traffic = |what: &str, unit: &str, t: &SpaceTraffic| {
+        if t.accesses > 0 {
+            let _ = writeln!(
+                text,
+                "{what}: {} accesses, {} bytes, {} {unit}, {} more than needed",
+                t.accesses, t.bytes, t.transactions, t.excess
+            );
+        }
+    };
+    traffic("global loads", "sectors of 32 bytes", &profile.global_loads);
+    traffic("global stores", "sectors of 32 bytes", &profile.global_stores);
+    traffic("shared loads", "passes over the banks", &profile.shared_loads);
+    traffic("shared stores", "passes over the banks", &profile.shared_stores);
+    let conflicts = profile.conflicts();
+    for (row, passes) in conflicts.iter().take(CONFLICTS_SHOWN) {
+        let _ =
+            writeln!(text, "bank conflicts: {passes} passes too many at line {} `{}`", row.line, row.text);
+    }
+    if conflicts.len() > CONFLICTS_SHOWN {
+        let _ = writeln!(text, "bank conflicts: {} lines more", conflicts.len() - CONFLICTS_SHOWN);
+    }
+    text
+}
