@@ -162,3 +162,44 @@ fn what_cannot_be_launched_is_said() {
     assert_eq!((u.line, u.form.as_str()), (6, "foo.bar.u32"));
     assert!(matches!(load(".version 9.0\n.target sm_121a\nnonsense"), Err(Stop::Launch(_))));
 }
+
+/// Warps write a table and read each other's words, with `between` in between.
+fn exchange(between: &str) -> String {
+    format!(
+        ".reg .b32 x, y, a, v; .shared .align 4 .b8 s[1024];\nmov.u32 x, %tid.x;\nmov.u32 a, s;\nshl.b32 y, x, 2;\nadd.u32 a, a, y;\n\
+         st.shared.u32 [a], x;\n{between}\nxor.b32 y, x, 32;\nshl.b32 y, y, 2;\nmov.u32 a, s;\nadd.u32 a, a, y;\nld.shared.u32 v, [a];\n{}",
+        store("v")
+    )
+}
+
+#[test]
+fn races_between_warps_are_seen_and_barriers_end_them() {
+    for seed in 0..8 {
+        let options = Options { seed, check_init: false, ..Options::default() };
+        assert_eq!(law(run_with(&exchange(""), 64, 64, &options)), Law::Race, "seed {seed}");
+        assert_eq!(law(run_with(&exchange("bar.warp.sync 0xffffffff;"), 64, 64, &options)), Law::Race);
+        run_with(&exchange("bar.sync 0;"), 64, 64, &options).unwrap();
+        run_with(&exchange("barrier.cluster.arrive; barrier.cluster.wait;"), 64, 64, &options).unwrap();
+        let off = Options { check_races: false, ..options };
+        run_with(&exchange(""), 64, 64, &off).unwrap();
+    }
+}
+
+#[test]
+fn strong_accesses_order_and_weak_ones_race_in_global_memory() {
+    // Warp 1 publishes a word and then a flag; warp 0 waits for the flag.
+    let publish = |store: &str, load: &str| {
+        format!(
+            ".reg .b32 x, v; .reg .pred p;\nmov.u32 x, %tid.x;\nsetp.eq.u32 p, x, 0;\n@p st.global.u32 [out+4], 0;\nbar.sync 0;\nsetp.ge.u32 p, x, 32;\n@p bra WRITE;\n\
+             SPIN: {load} v, [out+4];\nsetp.eq.u32 p, v, 0;\n@p bra SPIN;\nld.global.u32 v, [out];\nsetp.ne.u32 p, x, 0;\n@!p st.global.u32 [out+8], v;\nret;\n\
+             WRITE: setp.ne.u32 p, x, 32;\n@p ret;\nst.global.u32 [out], 41;\nmembar.gl;\n{store} [out+4], 1;\nret;"
+        )
+    };
+    for seed in 0..8 {
+        let options = Options { seed, ..Options::default() };
+        let good = publish("st.release.gpu.global.u32", "ld.acquire.gpu.global.u32");
+        assert_eq!(run_with(&good, 64, 3, &options).unwrap()[2], 41, "seed {seed}");
+        let bad = publish("st.global.u32", "ld.global.u32");
+        assert_eq!(law(run_with(&bad, 64, 3, &options)), Law::Race, "seed {seed}");
+    }
+}

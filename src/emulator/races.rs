@@ -191,7 +191,13 @@ impl Races {
 
     /// Who this warp is, for global memory.
     pub(super) fn who(&self, warp: u32) -> Who {
-        Who { cta: self.id, cta_clock: self.clock, warp, clock: self.clocks[warp as usize][warp as usize] }
+        Who {
+            cta: self.id,
+            cta_clock: self.clock,
+            warp,
+            clock: self.clocks[warp as usize][warp as usize],
+            strong: self.strong,
+        }
     }
 
     /// Whether an earlier access to global memory is ordered before what this warp does now.
@@ -204,7 +210,12 @@ impl Races {
     }
 
     /// A strong access to global memory: an edge to and from all CTAs that made one at the same place.
-    pub(super) fn strong_global(&mut self, address: u64, warp: u32, world: &mut HashMap<u64, HashMap<u32, u32>>) {
+    pub(super) fn strong_global(
+        &mut self,
+        address: u64,
+        warp: u32,
+        world: &mut HashMap<u64, HashMap<u32, u32>>,
+    ) {
         self.acquire(address, warp);
         self.release(address, warp);
         let place = world.entry(address).or_default();
@@ -229,6 +240,7 @@ pub(super) struct Who {
     cta_clock: u32,
     warp: u32,
     clock: u32,
+    strong: bool,
 }
 
 /// What a byte of global memory remembers.
@@ -236,7 +248,6 @@ pub(super) struct Who {
 struct GlobalShadow {
     write: Who,
     read: Who,
-    strong: bool,
 }
 
 const PAGE: usize = 1024;
@@ -263,16 +274,18 @@ impl GlobalRaces {
         if !write && !self.pages.contains_key(&page) {
             return Ok(());
         }
-        let strong = cta.strong;
         let who = cta.who(warp);
         // An access is aligned and at most 32 bytes, so it lies on one page.
         let at = (address % PAGE as u64) as usize;
         let shadows = self.pages.entry(page).or_insert_with(|| Box::new([GlobalShadow::default(); PAGE]));
         let Some(bytes) = shadows.get_mut(at..at + len) else { return Ok(()) };
         for (n, shadow) in bytes.iter_mut().enumerate() {
-            let both = strong && shadow.strong;
             for (other, wrote) in [(&shadow.write, true), (&shadow.read, false)] {
-                if other.cta != 0 && (write || wrote) && !both && !cta.knows(other, warp) {
+                if other.cta != 0
+                    && (write || wrote)
+                    && !(who.strong && other.strong)
+                    && !cta.knows(other, warp)
+                {
                     let what = format!(
                         "{} of global address {:#x}, which {} {} with nothing in between",
                         if write { "a write" } else { "a read" },
@@ -288,10 +301,9 @@ impl GlobalRaces {
                 }
             }
             if write {
-                *shadow = GlobalShadow { write: who, read: Who::default(), strong };
+                *shadow = GlobalShadow { write: who, read: Who::default() };
             } else {
                 shadow.read = who;
-                shadow.strong = strong && shadow.strong;
             }
         }
         Ok(())
@@ -304,6 +316,8 @@ fn race(at: usize, warp: u32, write: bool, other: usize, wrote: bool) -> Fault {
     let (mine, theirs) = (if write { "writes" } else { "reads" }, if wrote { "wrote" } else { "read" });
     Fault::new(
         Law::Race,
-        format!("warp {warp} {mine} shared address {address:#x}, which warp {other} {theirs} with nothing in between"),
+        format!(
+            "warp {warp} {mine} shared address {address:#x}, which warp {other} {theirs} with nothing in between"
+        ),
     )
 }

@@ -277,11 +277,7 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 
 /// A row whose accesses are strong or not.
 fn ordered(exec: Exec, strong: bool) -> Row {
-    if strong {
-        Row { extra: Some(Box::new(exec)), ..Row::new(strong_access) }
-    } else {
-        Row::new(exec)
-    }
+    if strong { Row { extra: Some(Box::new(exec)), ..Row::new(strong_access) } } else { Row::new(exec) }
 }
 
 fn strong_access(m: &mut Machine<'_>, row: &Row) -> Flow {
