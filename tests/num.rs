@@ -4,6 +4,8 @@
 
 #[path = "num/arithmetic.rs"]
 mod arithmetic;
+#[path = "num/fast.rs"]
+mod fast;
 #[path = "num/formats.rs"]
 mod formats;
 #[path = "num/layouts.rs"]

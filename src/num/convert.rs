@@ -2,8 +2,10 @@
 //!
 //! Sources: PTX ISA "cvt"; where the manual is silent, the answers of an H100 in the recorded vectors.
 
+pub mod nan;
+
 use super::float::value::{Value, unpack};
-use super::float::{NAN_F64, flush_f32, quiet_f64};
+use super::float::{flush_f32, quiet_f64};
 use super::format::{BF16, F16, F32, F64, Format, Layout, NAN_16, NAN_F32};
 use super::round::{Exact, Rounding};
 
@@ -137,7 +139,7 @@ pub fn f32_to_int(x: f32, rounding: Rounding, bits: u32, signed: bool) -> u64 {
 /// [`f32_to_int`] from a double: NaN gives the sign bit alone.
 #[must_use]
 pub fn f64_to_int(x: f64, rounding: Rounding, bits: u32, signed: bool) -> u64 {
-    to_int(unpack(F64, x.to_bits()), rounding, bits, signed, bits >= 32)
+    to_int(unpack(F64, x.to_bits()), rounding, bits, signed, true)
 }
 
 /// [`f32_to_int`] from binary16.
@@ -178,7 +180,7 @@ pub fn round_f32_to_whole(x: f32, rounding: Rounding, ftz: bool) -> u32 {
 /// `cvt.rni/rzi/rmi/rpi.f64.f64`.
 #[must_use]
 pub fn round_f64_to_whole(x: f64, rounding: Rounding) -> u64 {
-    whole(F64, x.to_bits(), NAN_F64, rounding)
+    whole(F64, x.to_bits(), quiet_f64(x.to_bits()), rounding)
 }
 
 /// `cvt.rni/rzi/rmi/rpi.f16.f16`.

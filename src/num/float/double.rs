@@ -1,7 +1,7 @@
 //! Double precision: add, sub, mul, fma, div, rcp, sqrt.
 //!
-//! A NaN operand passes through, made quiet; an invalid operation gives [`NAN_F64`]. The recorded vectors hold no
-//! double-precision NaN, so this follows CUDA's floating-point guide and is not measured.
+//! A NaN operand passes through, made quiet, the last one where there are several; an invalid operation gives [`NAN_F64`].
+//! So an H100 answered.
 
 use super::NAN_F64;
 use super::value::{self, Value, unpack};
@@ -18,9 +18,9 @@ pub const fn quiet_f64(bits: u64) -> u64 {
     bits | 0x0008_0000_0000_0000
 }
 
-/// The first NaN among the operands, quiet, or else what `compute` gives.
+/// The last NaN among the operands, quiet, or else what `compute` gives.
 fn arithmetic<const N: usize>(operands: [u64; N], compute: impl FnOnce() -> u64) -> u64 {
-    match operands.into_iter().find(|x| is_nan(*x)) {
+    match operands.into_iter().rev().find(|x| is_nan(*x)) {
         Some(nan) => quiet_f64(nan),
         None => {
             let bits = compute();
@@ -90,14 +90,14 @@ pub fn sqrt_f64(a: u64, r: Rounding) -> u64 {
     })
 }
 
-/// `abs.f64`: the sign bit cleared, of a NaN too.
+/// `abs.f64`: the sign bit cleared; a NaN keeps it and becomes quiet (measured).
 #[must_use]
 pub const fn abs_f64(a: u64) -> u64 {
-    a & !(1 << 63)
+    if is_nan(a) { quiet_f64(a) } else { a & !(1 << 63) }
 }
 
-/// `neg.f64`: the sign bit flipped, of a NaN too.
+/// `neg.f64`: the sign bit flipped; a NaN keeps it and becomes quiet (measured).
 #[must_use]
 pub const fn neg_f64(a: u64) -> u64 {
-    a ^ (1 << 63)
+    if is_nan(a) { quiet_f64(a) } else { a ^ (1 << 63) }
 }

@@ -98,7 +98,7 @@ pub fn max_bf16(a: u16, b: u16, ftz: bool, nan: bool, xorsign_abs: bool) -> u16 
 
 fn pick_f64(greater: bool, a: u64, b: u64) -> u64 {
     let pick = Pick { layout: F64, greater, nan: false, xorsign_abs: false, canonical: NAN_F64 };
-    if is_nan(a, F64) && is_nan(b, F64) { quiet_f64(a) } else { pick.of(a, b) }
+    if is_nan(a, F64) && is_nan(b, F64) { quiet_f64(b) } else { pick.of(a, b) }
 }
 
 /// `min.f64`.

@@ -5,6 +5,9 @@
 
 use super::{NAN_F64, quiet_f64};
 
+/// The NaN of the upper word that the manual names.
+const NAN: u64 = 0x7FFF_FFFF_0000_0000;
+
 const UPPER: u64 = 0xFFFF_FFFF_0000_0000;
 const EXPONENT: u64 = 0x7FF0_0000_0000_0000;
 
@@ -12,18 +15,17 @@ const fn flush(bits: u64) -> u64 {
     if bits & EXPONENT == 0 { bits & (1 << 63) } else { bits }
 }
 
-/// `f` of the upper word, rounded to an upper word.
+/// `f` of the upper word, cut to an upper word.
 fn through(a: u64, f: impl FnOnce(f64) -> f64) -> u64 {
     let x = f64::from_bits(flush(a & UPPER));
-    if x.is_nan() {
-        return quiet_f64(a) & UPPER;
+    let y = f(x);
+    // A NaN whose payload lies in the lower word would look like an infinity above.
+    if y.is_nan() || f64::from_bits(a).is_nan() {
+        return NAN;
     }
-    let bits = f(x).to_bits();
-    if f64::from_bits(bits).is_nan() {
-        return NAN_F64;
-    }
-    // Half a unit of the upper word; a carry runs into the exponent as it should.
-    flush(bits.wrapping_add(1 << 31) & UPPER)
+    let bits = y.to_bits();
+    // Cut, as an H100 does in nearly all cases.
+    flush(bits & UPPER)
 }
 
 /// `rcp.approx.ftz.f64`.

@@ -1,7 +1,8 @@
 //! The fused sum term by term, on integers: the definition that the fast path must equal.
 
-use super::{Kind, MmaForm, Model, Output};
-use crate::num::format::{F16, F32, Format, Layout, NAN_16, NAN_F32, Parts, Specials};
+use super::{Kind, MmaForm, Model, Operands, Output};
+use crate::num::float::value::{Value, unpack};
+use crate::num::format::{F16, F32, F64, Format, Layout, NAN_16, NAN_F32, Parts, Specials, power_of_two};
 use crate::num::round::{Exact, Rounding};
 
 /// binary32 of which 13 fraction bits are kept.
@@ -71,7 +72,7 @@ impl Sum {
         let largest = self.terms.iter().map(|t| t.exponent).max().unwrap_or(self.zero_exponent);
         let unit = largest - fraction;
         let sum: i64 = self.terms.iter().map(|t| t.cut_at(unit)).sum();
-        output.convert(sum, unit)
+        output.convert(Exact::new(sum < 0, u128::from(sum.unsigned_abs()), unit))
     }
 }
 
@@ -94,23 +95,49 @@ impl Term {
 }
 
 impl Output {
-    /// The result of a finite sum of `sum · 2^unit`; a zero, also one by underflow, is positive.
-    pub(super) fn convert(self, sum: i64, unit: i32) -> u32 {
-        let exact = Exact::new(sum < 0, u128::from(sum.unsigned_abs()), unit);
+    /// The result of a finite sum; a zero, also one by underflow, is positive.
+    fn convert(self, exact: Exact) -> u32 {
         let (layout, rounding) = match self {
             Self::Single => (F32, Rounding::Zero),
             Self::Single13 => (SINGLE13, Rounding::Zero),
             Self::Half => (F16, Rounding::NearestEven),
         };
-        let magnitude = exact.magnitude(layout, rounding) as u32;
+        let magnitude = exact.magnitude(layout, rounding);
         if magnitude == 0 {
             return 0;
         }
-        if u64::from(magnitude) > layout.max_finite() {
+        if magnitude > layout.max_finite() {
             return self.infinity(exact.negative);
         }
+        let magnitude = magnitude as u32;
         let magnitude = if self == Self::Single13 { magnitude << 10 } else { magnitude };
         magnitude | self.sign(exact.negative)
+    }
+
+    /// [`Output::convert`] of a finite sum that is exact in a double.
+    pub(super) fn of_double(self, sum: f64) -> u32 {
+        let bits = sum.to_bits();
+        let negative = bits >> 63 == 1;
+        // A double whose exponent is that of a normal result: move the exponent field, drop or round the rest.
+        let magnitude = bits & (u64::MAX >> 1);
+        let normal = |layout: Layout| {
+            let below = power_of_two(layout.e_min()).to_bits();
+            let above = power_of_two(2 - layout.e_min()).to_bits();
+            (below..above).contains(&magnitude).then(|| magnitude - below + (1 << 52))
+        };
+        let short = match self {
+            Self::Single => normal(F32).map(|m| m >> 29),
+            Self::Single13 => normal(SINGLE13).map(|m| m >> 39 << 10),
+            // Rounding may carry into the exponent and up to infinity, which is what it should give.
+            Self::Half => normal(F16).map(|m| (m + (1 << 41) - 1 + (m >> 42 & 1)) >> 42),
+        };
+        match short {
+            Some(code) => code as u32 | self.sign(negative),
+            None => match unpack(F64, bits) {
+                Value::Finite(exact) => self.convert(exact),
+                Value::Infinite(_) | Value::Nan => self.nan(),
+            },
+        }
     }
 
     const fn sign(self, negative: bool) -> u32 {
@@ -155,28 +182,26 @@ pub fn mma_exact(
     sfb: &[u32],
     d: &mut [u32],
 ) {
+    let operands = Operands { a, b, c, sfa, sfb };
     for row in 0..form.shape.m {
         for column in 0..form.shape.n {
             let at = row * form.shape.n + column;
             let Some(slot) = d.get_mut(at) else { return };
-            *slot = mma_exact_at(model, form, row, column, a, b, code(c, at), sfa, sfb);
+            *slot = mma_exact_at(model, form, row, column, &operands, code(c, at));
         }
     }
 }
 
 /// One element of D.
-#[expect(clippy::too_many_arguments, reason = "the operands of one instruction, each a matrix")]
 pub(super) fn mma_exact_at(
     model: Model,
     form: &MmaForm,
     row: usize,
     column: usize,
-    a: &[u32],
-    b: &[u32],
+    operands: &Operands<'_>,
     c: u32,
-    sfa: &[u32],
-    sfb: &[u32],
 ) -> u32 {
+    let Operands { a, b, sfa, sfb, .. } = *operands;
     let rule = model.rule(form);
     let k = form.shape.k;
     let product = |at: usize| (form.a.parts(code(a, row * k + at)), form.b.parts(code(b, column * k + at)));

@@ -5,8 +5,11 @@
 //! Sources: Xie et al., "MMA-Sim" (arXiv 2511.10909) and its package `mmasim` 2.1.1; Khattak and Mikaitis (arXiv
 //! 2512.07004). The recorded vectors of an H100 confirm [`Model::Sm90`], those of MMA-Sim [`Model::Sm120`].
 
+mod decoded;
 mod double;
 mod exact;
+mod fast;
+mod groups;
 mod integer;
 mod model;
 mod sparse;
@@ -63,5 +66,25 @@ pub fn mma(
     sfb: &[u32],
     d: &mut [u32],
 ) {
-    mma_exact(model, form, a, b, c, sfa, sfb, d);
+    let operands = Operands { a, b, c, sfa, sfb };
+    let rule = model.rule(form);
+    match rule.kind {
+        Kind::Products if fast::fits(&rule, form, &operands, d) => {
+            fast::mma_products(model, &rule, form, &operands, d);
+        }
+        Kind::Groups(_) if groups::fits(form, &operands, d) => {
+            groups::mma_groups(model, &rule, form, &operands, d);
+        }
+        _ => mma_exact(model, form, a, b, c, sfa, sfb, d),
+    }
+}
+
+/// The operands of one instruction, as its caller gave them.
+#[derive(Clone, Copy)]
+struct Operands<'a> {
+    a: &'a [u32],
+    b: &'a [u32],
+    c: &'a [u32],
+    sfa: &'a [u32],
+    sfb: &'a [u32],
 }
