@@ -65,7 +65,8 @@ fn every_variant_of_the_library_reads_and_reads_back() {
     for variant in &library.variants {
         round_trip(&variant.code.standalone(isa, target), &variant.id);
     }
-    assert!(library.variants.len() > 2_000, "{}", library.variants.len());
+    // That the library is whole is for `tidy` to say; here a test that read next to nothing would prove nothing.
+    assert!(library.variants.len() > 1_000, "{}", library.variants.len());
 }
 
 #[test]
