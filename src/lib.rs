@@ -16,6 +16,7 @@
 //! | [`vectors`] | recorded instruction vectors: what hardware and a bit-accurate model answer |
 //! | [`toolkit`] | finds, installs and runs ptxas and nvdisasm; judges nothing |
 //! | [`emulator`] | runs PTX grids on the CPU |
+//! | [`selftest`] | recorded answers against the emulator |
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |
 //! | [`report`] | renderers, each a pure function of the record |
 //! | [`cli`] | verbs, error printing, exit codes |
@@ -30,6 +31,7 @@ pub mod num;
 pub mod ptx;
 pub mod record;
 pub mod report;
+pub mod selftest;
 pub mod snippet;
 pub mod store;
 pub mod toolkit;

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A room may use rooms before it.
-const ROOMS: [&str; 15] = [
+const ROOMS: [&str; 16] = [
     "arch", "event", "record", "ptx", "num", "header", "store", "worker", "snippet", "vectors", "toolkit",
-    "emulator", "matrix", "report", "cli",
+    "emulator", "selftest", "matrix", "report", "cli",
 ];
 
 fn root() -> &'static Path {

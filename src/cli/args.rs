@@ -41,6 +41,8 @@ pub(super) enum Verb {
     Toolkit(ToolkitVerb),
     /// Render a recorded run again.
     Report(ReportArgs),
+    /// Run every recorded instruction in the emulator and compare the answers.
+    Selftest(super::selftest::SelftestArgs),
     /// Start a file.
     #[command(subcommand)]
     New(NewVerb),

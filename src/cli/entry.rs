@@ -66,6 +66,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Some(Verb::Explain(args)) => verbs::explain(&args),
         Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb),
         Some(Verb::Report(args)) => verbs::report(&args),
+        Some(Verb::Selftest(args)) => super::selftest::selftest(&args),
         Some(Verb::New(verb)) => verbs::new(&verb),
         Some(Verb::Emulate(args)) => emulate::emulate(&args),
         Some(Verb::Ops(args)) => ops::ops(&args),

@@ -41,6 +41,10 @@ pub(super) enum CliError {
     Remove(#[from] RemoveError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Vectors(#[from] crate::vectors::VectorsError),
+    #[error("{0} recorded instructions do not pass")]
+    Selftest(usize),
     #[error("no toolkit on this machine, and --offline forbids fetching one")]
     #[diagnostic(help(
         "run `sm121probe toolkit install latest 12.9` where there is a network, or set CUDA_HOME to an installed CUDA toolkit"
@@ -88,6 +92,7 @@ impl CliError {
             | Self::UnusableFiles(_)
             | Self::Remove(_)
             | Self::Store(_)
+            | Self::Vectors(_)
             | Self::Output(_)
             | Self::NoAssumption(..)
             | Self::Matrix(_) => exit::USAGE,
@@ -98,7 +103,7 @@ impl CliError {
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
-            Self::VerdictsDiffer(_) => exit::DOES_NOT_CONFORM,
+            Self::VerdictsDiffer(_) | Self::Selftest(_) => exit::DOES_NOT_CONFORM,
             Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
             Self::Threads(_) | Self::Report(_) | Self::Assumptions(_) => exit::INTERNAL,
         }

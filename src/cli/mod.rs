@@ -12,6 +12,7 @@ mod ops;
 mod output;
 mod progress;
 mod ptx_error;
+mod selftest;
 mod verbs;
 
 pub use args::command;

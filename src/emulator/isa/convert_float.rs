@@ -7,7 +7,7 @@ use super::lanewise::{narrow1, operands, w, widen1};
 use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::Flow;
 use crate::emulator::program::{Exec, Row};
-use crate::num::convert as num;
+use crate::num::convert::{self as num, nan};
 use crate::num::float::{canonical_f32, flush_f32, saturate_bf16, saturate_f16, saturate_f32, saturate_f64};
 use crate::num::{Format, Rounding};
 use crate::ptx::{Instruction, Type};
@@ -121,14 +121,18 @@ fn format(ty: Type) -> Format {
     }
 }
 
-/// A float of 16 or 32 bits as `f32` bits, flushed where it is one already.
+/// A float of 16 or 32 bits as `f32` bits. `.ftz` flushes, and makes a NaN canonical (measured).
 #[inline(always)]
 fn single(x: &Conversion, a: u64) -> u32 {
     match x.from {
         Type::F16 => num::f16_to_f32(a as u16),
-        Type::Bf16 => flush_f32(num::bf16_to_f32(a as u16), x.ftz),
-        _ => flush_f32(a as u32, x.ftz),
+        Type::Bf16 => flushed(num::bf16_to_f32(a as u16), x.ftz),
+        _ => flushed(a as u32, x.ftz),
     }
+}
+
+fn flushed(bits: u32, ftz: bool) -> u32 {
+    if ftz { canonical_f32(flush_f32(bits, true)) } else { bits }
 }
 
 fn saturated(to: Type, bits: u64) -> u64 {
@@ -146,6 +150,7 @@ fn floats(x: &Conversion, a: u64) -> u64 {
     let bits = match (x.to, x.from) {
         (Type::F64, Type::F64) if x.whole => num::round_f64_to_whole(f64::from_bits(a), r),
         (Type::F64, Type::F64) => a,
+        (Type::F64, Type::F16) => nan::f16_to_f64(a as u16),
         (Type::F64, _) => num::f32_to_f64(single(x, a)),
         (Type::F32, Type::F64) => u64::from(flush_f32(num::f64_to_f32(f64::from_bits(a), r), x.ftz)),
         (Type::F32, Type::F32) if x.whole => {
@@ -158,6 +163,7 @@ fn floats(x: &Conversion, a: u64) -> u64 {
             u64::from(num::round_f32_to_whole(bits, r, false) >> 16)
         }
         (Type::F16, Type::F16) | (Type::Bf16, Type::Bf16) => a & 0xFFFF,
+        (to, Type::F64) if f64::from_bits(a).is_nan() => u64::from(nan::f64_to_16(format(to), a)),
         (to, Type::F64) => u64::from(num::f64_to(format(to), f64::from_bits(a), r, x.satfinite, x.relu)),
         (to, _) => {
             let value = f32::from_bits(single(x, a));

@@ -24,7 +24,8 @@ struct Packed {
 
 impl Packed {
     fn one(&self, code: u32, scale: u32) -> u32 {
-        let value = self.from.decode(code);
+        // Decoding would make a NaN canonical, and `cvt.rna.tf32` keeps its payload.
+        let value = if self.from == Format::F32 { f32::from_bits(code) } else { self.from.decode(code) };
         if !self.scaled {
             return num::f32_to(self.to, value, self.rounding, self.satfinite, self.relu);
         }

@@ -29,9 +29,10 @@ mod packed;
 mod quotient;
 pub(super) mod reduce;
 mod select;
-mod warp;
 mod tensor;
 mod tensormap;
+mod video;
+mod warp;
 mod words;
 
 use std::collections::HashMap;
@@ -108,6 +109,7 @@ impl FormRow {
 const CHAPTERS: &[&[FormRow]] = &[
     arithmetic::ROWS,
     integer::ROWS,
+    video::ROWS,
     convert::ROWS,
     quotient::ROWS,
     minmax::ROWS,

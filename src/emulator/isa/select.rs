@@ -107,6 +107,7 @@ fn ask_wide(m: &mut Machine<'_>, row: &Row, f: impl Fn(f64) -> bool) -> Flow {
     Flow::Next
 }
 
+/// Zero counts as a normal number.
 fn testp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     const QUESTIONS: [&str; 6] = ["finite", "infinite", "number", "notanumber", "normal", "subnormal"];
     let mut words = Words::of(i);
@@ -118,13 +119,13 @@ fn testp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         ("infinite", Type::F32) => |m, row| ask(m, row, |a| f32::from_bits(a).is_infinite()),
         ("number", Type::F32) => |m, row| ask(m, row, |a| !f32::from_bits(a).is_nan()),
         ("notanumber", Type::F32) => |m, row| ask(m, row, |a| f32::from_bits(a).is_nan()),
-        ("normal", Type::F32) => |m, row| ask(m, row, |a| f32::from_bits(a).is_normal()),
+        ("normal", Type::F32) => |m, row| ask(m, row, |a| f32::from_bits(a).is_normal() || a << 1 == 0),
         ("subnormal", Type::F32) => |m, row| ask(m, row, |a| f32::from_bits(a).is_subnormal()),
         ("finite", Type::F64) => |m, row| ask_wide(m, row, f64::is_finite),
         ("infinite", Type::F64) => |m, row| ask_wide(m, row, f64::is_infinite),
         ("number", Type::F64) => |m, row| ask_wide(m, row, |a| !a.is_nan()),
         ("notanumber", Type::F64) => |m, row| ask_wide(m, row, f64::is_nan),
-        ("normal", Type::F64) => |m, row| ask_wide(m, row, f64::is_normal),
+        ("normal", Type::F64) => |m, row| ask_wide(m, row, |a| a.is_normal() || a == 0.0),
         ("subnormal", Type::F64) => |m, row| ask_wide(m, row, f64::is_subnormal),
         _ => return Err(format!("testp on {ty:?}")),
     };

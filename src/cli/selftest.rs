@@ -1,0 +1,51 @@
+//! `selftest`: recorded answers against the emulator.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::args::OutputArgs;
+use super::error::CliError;
+use super::output;
+use crate::selftest;
+use crate::vectors::{self, Recording};
+
+/// Arguments of `selftest`.
+#[derive(Debug, Args)]
+pub(super) struct SelftestArgs {
+    /// Use the recording in this folder or zip archive instead of the built-in ones. May be repeated.
+    #[arg(long, value_name = "DIR")]
+    vectors: Vec<PathBuf>,
+    /// The form of the result.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    format: Form,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Forms of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// What is not bit-exact, and a summary.
+    Text,
+    /// One line per instruction.
+    Csv,
+}
+
+pub(super) fn selftest(args: &SelftestArgs) -> Result<(), CliError> {
+    let recordings = if args.vectors.is_empty() {
+        vectors::builtin()?
+    } else {
+        args.vectors.iter().map(|path| Recording::load(path)).collect::<Result<_, _>>()?
+    };
+    let results = selftest::run(&recordings);
+    let text = match args.format {
+        Form::Text => selftest::text(&results),
+        Form::Csv => selftest::csv(&results),
+    };
+    output::write(&text, &args.output)?;
+    match results.iter().filter(|r| !r.verdict.passes()).count() {
+        0 => Ok(()),
+        failed => Err(CliError::Selftest(failed)),
+    }
+}

@@ -1,0 +1,107 @@
+//! Matrices of a tensor-core instruction as fragments of a warp, and the instruction's text on them.
+
+use crate::num::Format;
+use crate::num::fragment::{self, LANES, Operand};
+use crate::vectors::{MatrixCase, MatrixOp, WarpOp};
+
+/// What bytes of scale registers hold that no selector names: a NaN of either scale format.
+const POISON: u32 = 0xFFFF_FFFF;
+
+/// How the elements of A and B lie in registers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Storage {
+    /// Side by side.
+    Packed,
+    /// Each in a byte, as `kind::f8f6f4` and `kind::mxf8f6f4` have them.
+    Bytes,
+}
+
+/// A recording of matrices as one of warps.
+pub(super) fn warps(op: &MatrixOp) -> WarpOp {
+    let form = &op.form;
+    let storage = if op.name.contains("f8f6f4") { Storage::Bytes } else { Storage::Packed };
+    let bits = |format: Format| if storage == Storage::Bytes { 8 } else { format.bits() };
+    let (bits_a, bits_b, bits_c) = (bits(form.a), bits(form.b), form.accumulator.bits());
+    let registers = |operand, bits| fragment::registers(operand, form.shape, bits);
+    let (n_a, n_b, n_c) =
+        (registers(Operand::A, bits_a), registers(Operand::B, bits_b), registers(Operand::C, bits_c));
+    let n_in = n_a + n_b + n_c + if form.scale.is_some() { 2 } else { 0 };
+    let mut warps = WarpOp {
+        name: op.name.clone(),
+        ptx: text(op, n_a, n_b, n_c),
+        n_in,
+        n_out: n_c,
+        kinds: vec!["u32".to_owned(); n_in],
+        cases: op.cases.len(),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+    };
+    for case in &op.cases {
+        let stored = |format: Format, codes: &[u32]| -> Vec<u32> {
+            match storage {
+                Storage::Packed => codes.to_vec(),
+                Storage::Bytes => codes.iter().map(|c| fragment::to_container(format, *c)).collect(),
+            }
+        };
+        let laid = |operand, bits, codes: &[u32], count: usize| {
+            let mut registers = vec![[0u32; LANES]; count];
+            fragment::scatter(operand, form.shape, bits, codes, &mut registers);
+            registers
+        };
+        warps.inputs.extend(laid(Operand::A, bits_a, &stored(form.a, &case.a), n_a).concat());
+        warps.inputs.extend(laid(Operand::B, bits_b, &stored(form.b, &case.b), n_b).concat());
+        warps.inputs.extend(laid(Operand::C, bits_c, &case.c, n_c).concat());
+        if let Some((_, chunks)) = form.scale {
+            for lanes in scales(case, chunks as usize) {
+                warps.inputs.extend(lanes);
+            }
+        }
+        warps.outputs.extend(laid(Operand::C, bits_c, &case.d, n_c).concat());
+    }
+    warps
+}
+
+/// The two scale registers, for selectors of zero.
+fn scales(case: &MatrixCase, chunks: usize) -> [[u32; LANES]; 2] {
+    let mut out = [[POISON; LANES]; 2];
+    let mut put = |which: usize, (lane, byte): (usize, usize), code: u32| {
+        let word = &mut out[which][lane % LANES];
+        *word = *word & !(0xFF << (8 * byte)) | (code & 0xFF) << (8 * byte);
+    };
+    for (n, code) in case.sfa.iter().enumerate() {
+        put(0, fragment::scale_a_source(0, 0, n / chunks, n % chunks), *code);
+    }
+    for (n, code) in case.sfb.iter().enumerate() {
+        put(1, fragment::scale_b_source(0, 0, n / chunks, n % chunks), *code);
+    }
+    out
+}
+
+/// The instruction on `i0…` and `o0…`.
+fn text(op: &MatrixOp, n_a: usize, n_b: usize, n_c: usize) -> String {
+    let list = |letter: char, from: usize, count: usize| {
+        let names: Vec<String> = (from..from + count).map(|n| format!("{letter}{n}")).collect();
+        format!("{{{}}}", names.join(","))
+    };
+    let form = &op.form;
+    let shape = form.shape;
+    let kind = op.name.split('.').find(|word| word.starts_with("kind::"));
+    let mut words = vec![format!("mma.sync.aligned.m{}n{}k{}.row.col", shape.m, shape.n, shape.k)];
+    words.extend(kind.map(str::to_owned));
+    if let Some((_, chunks)) = form.scale {
+        words.push(format!("block_scale.scale_vec::{chunks}X"));
+    }
+    let accumulator = form.accumulator.name();
+    words.push(format!("{accumulator}.{}.{}.{accumulator}", form.a.name(), form.b.name()));
+    words.extend(form.scale.map(|(scale, _)| scale.name().to_owned()));
+    let mut operands =
+        vec![list('o', 0, n_c), list('i', 0, n_a), list('i', n_a, n_b), list('i', n_a + n_b, n_c)];
+    if form.scale.is_some() {
+        let first = n_a + n_b + n_c;
+        for n in [first, first + 1] {
+            operands.push(format!("{{i{n}}}"));
+            operands.push("{0,0}".to_owned());
+        }
+    }
+    format!("{} {};", words.join("."), operands.join(","))
+}

@@ -1,0 +1,94 @@
+//! Every recorded answer against the emulator, and the verb that does it.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use sm121probe::selftest::{self, OpResult, Verdict};
+use sm121probe::vectors::{self, Recording};
+
+fn failures(results: &[OpResult]) -> Vec<String> {
+    results.iter().filter(|r| !r.verdict.passes()).map(|r| format!("{}: {:?}", r.op, r.verdict)).collect()
+}
+
+#[test]
+fn every_built_in_answer_is_met() {
+    let results = selftest::run(&vectors::builtin().unwrap());
+    assert_eq!(results.len(), 406);
+    assert_eq!(failures(&results), [""; 0]);
+    // Only what the manual bounds may differ.
+    for r in results.iter().filter(|r| r.verdict == Verdict::Bounded) {
+        assert!(r.op.contains(".approx") || r.op.starts_with("div.full"), "{}", r.op);
+    }
+    let exact = results.iter().filter(|r| r.verdict == Verdict::Exact).count();
+    assert!(exact >= 406 - 24, "{exact} bit-exact");
+}
+
+/// Where the H100's answers are known to be other than the manual's, and the emulator follows the manual.
+const MANUAL: [&str; 3] = [
+    // `.ftz` flushes subnormal inputs; the H100 rounds them away from zero all the same.
+    "cvt.rm.ftz.f16.f32",
+    "cvt.rp.ftz.f16.f32",
+    // A NaN stays a NaN; what ptxas makes of it turns some into numbers.
+    "cvt.rna.satfinite.tf32.f32",
+];
+
+#[test]
+fn the_scalar_answers_of_an_h100_are_met() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/h100-scalar.zip");
+    let mut results = selftest::run(&[Recording::load(&path).unwrap()]);
+    assert!(results.len() > 990, "{}", results.len());
+    results.retain(|r| !MANUAL.contains(&r.op.as_str()));
+    assert_eq!(failures(&results), [""; 0]);
+}
+
+fn selftest(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sm121probe")).arg("selftest").args(arguments).output().unwrap()
+}
+
+/// A recording of one instruction in a folder; `answer` is what the device is said to have answered.
+fn recording(folder: &Path, ptx: &str, answer: u32) {
+    let document = format!(
+        r#"{{"device":"a test","capability":"9.0","driver":13000,"seed":1,"layout":"","ops":[{{"name":"one","ptx":"{ptx}","n_in":1,"n_out":1,"kinds":["u32"],"cases":1,"offset":0}}]}}"#
+    );
+    fs::write(folder.join("vectors.json"), document).unwrap();
+    let words = [5u32; 32].into_iter().chain([answer; 32]);
+    fs::write(folder.join("vectors.bin"), words.flat_map(u32::to_le_bytes).collect::<Vec<_>>()).unwrap();
+}
+
+#[test]
+fn verdicts_are_words_and_exit_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let table = |rest: &str| format!("op,cases,outputs,mismatches,max_ulp,verdict\none,1,32,{rest}\n");
+    for (ptx, answer, row, code) in [
+        ("add.u32 o0,i0,2;", 7, "0,0,pass", 0),
+        ("add.u32 o0,i0,2;", 8, "32,,fail", 100),
+        ("frobnicate.u32 o0,i0;", 7, "0,,unsupported", 100),
+        ("trap;", 7, "0,0,fail", 100),
+    ] {
+        recording(folder.path(), ptx, answer);
+        let output = selftest(&["--vectors", at, "--format", "csv"]);
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), table(row), "{ptx}");
+        assert_eq!(output.status.code(), Some(code), "{ptx}");
+    }
+}
+
+#[test]
+fn damaged_recordings_are_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let said = || {
+        let output = selftest(&["--vectors", at]);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(said().contains("no recording"));
+    recording(folder.path(), "add.u32 o0,i0,2;", 7);
+    fs::write(folder.path().join("vectors.bin"), [0; 100]).unwrap();
+    assert!(said().contains("cut short"));
+    fs::write(folder.path().join("vectors.json"), "{").unwrap();
+    assert!(said().contains("vectors.json:1"));
+}
