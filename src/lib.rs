@@ -14,7 +14,7 @@
 //! | [`worker`] | child processes with a time limit |
 //! | [`snippet`] | loads and expands `ptx_snippets/` |
 //! | [`vectors`] | recorded instruction vectors: what hardware and a bit-accurate model answer |
-//! | [`toolkit`] | finds, installs and runs ptxas and nvdisasm; judges nothing |
+//! | [`toolkit`] | finds, installs and runs ptxas, nvdisasm and NVRTC; judges nothing |
 //! | [`emulator`] | runs PTX grids on the CPU |
 //! | [`selftest`] | recorded answers against the emulator |
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |

@@ -1,6 +1,6 @@
 //! The assumption ledger: what the emulator takes on trust, each fact with a snippet that shows it.
 //!
-//! A snippet has one entry `probe(out)`, runs with one warp and leaves its answer as 32-bit words in `out`. On an SM12x GPU
+//! A snippet has one entry `probe(out)`, or `probe(map, out)` where its header says so, runs with one warp and leaves its answer as 32-bit words in `out`. On an SM12x GPU
 //! the same file gives the GPU's own answer.
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{GlobalMemory, Launch, Options, launch, load};
+use super::{GlobalMemory, Launch, Options, TensorMap, TensorType, launch, load};
 use crate::header;
 
 /// The snippets; a test compares the list with the folder.
@@ -27,6 +27,7 @@ const FILES: &[(&str, &str)] = &[
     ("scale_nan_times_zero", include_str!("assumptions/scale_nan_times_zero.ptx")),
     ("scale_zero_is_small", include_str!("assumptions/scale_zero_is_small.ptx")),
     ("sm_121_is_sm_120", include_str!("assumptions/sm_121_is_sm_120.ptx")),
+    ("tx_packed_bytes", include_str!("assumptions/tx_packed_bytes.ptx")),
     ("ue4m3_sign", include_str!("assumptions/ue4m3_sign.ptx")),
 ];
 
@@ -62,6 +63,9 @@ struct Header {
     source: String,
     status: Status,
     expect: Vec<String>,
+    /// Whether the entry's first parameter is the map of 8 rows of 128 elements of `b4x16_p64`.
+    #[serde(default)]
+    tensor_map: bool,
 }
 
 /// A fact taken on trust.
@@ -81,6 +85,7 @@ pub struct Assumption {
     pub expect: Vec<u32>,
     /// The snippet, header and all.
     pub text: &'static str,
+    tensor_map: bool,
 }
 
 /// Every assumption, by name.
@@ -107,8 +112,8 @@ impl Assumption {
         if expect.is_empty() || expect.len() > WORDS {
             return Err(format!("it expects {} words, not 1 to {WORDS}", expect.len()));
         }
-        let Header { assume, why, source, status, .. } = header;
-        Ok(Self { name, assume, why, source, status, expect, text })
+        let Header { assume, why, source, status, tensor_map, .. } = header;
+        Ok(Self { name, assume, why, source, status, expect, text, tensor_map })
     }
 
     /// Runs the snippet in the emulator.
@@ -134,8 +139,14 @@ impl Assumption {
         let options = Options::default();
         let mut memory = GlobalMemory::new(options.check_init);
         let out = memory.allocate_with(vec![0; 4 * WORDS]);
-        let run =
-            Launch { grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, params: out.to_le_bytes().to_vec() };
+        let mut params = Vec::new();
+        if self.tensor_map {
+            let rows = memory.allocate_with((0..512).map(|i| i as u8).collect());
+            let map = TensorMap::dense(TensorType::U4Align16, rows, &[128, 8], &[128, 8]);
+            params.extend(map.encode().map_err(|error| error.to_string())?);
+        }
+        params.extend(out.to_le_bytes());
+        let run = Launch { grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, params };
         launch(&program, kernel, &run, &mut memory, &options).map_err(|stop| stop.to_string())?;
         let bytes = memory.bytes(out).unwrap_or_default();
         Ok(bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
