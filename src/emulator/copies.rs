@@ -16,13 +16,13 @@ impl Cta {
         let at_lane = |f: Fault, lane: u32| f.at(lane as usize);
         for piece in &pending.pieces {
             let (target, source) = match pending.work {
-                Work::Load { .. } => (Some(piece.at), None),
+                Work::Load { .. } | Work::Put { .. } => (Some(piece.at), None),
                 Work::Store(_) => (None, Some(piece.at)),
                 Work::Within { .. } => (Some(piece.address as usize), Some(piece.at)),
                 Work::Arrive => (None, None),
             };
             // Reductions may meet: each element is changed at once.
-            let reduces = matches!(pending.work, Work::Within { reduce: Some(_) });
+            let reduces = pending.reduces();
             if let Some(at) = target
                 && self.guarded.hit(at, piece.len, true)
                 && !(reduces && self.only_reduced(at, piece.len))
@@ -85,10 +85,10 @@ impl Cta {
         let overlaps = |(place, bytes): (usize, usize)| place < at + len && at < place + bytes;
         let objects = self.mbarriers.range(..at + len).next_back().is_some_and(|(p, _)| *p + 8 > at);
         !objects
-            && self.pending.iter().all(|p| {
-                let reduces = matches!(p.work, Work::Within { reduce: Some(_) });
-                !p.sources().any(overlaps) && (reduces || !p.targets().any(overlaps))
-            })
+            && self
+                .pending
+                .iter()
+                .all(|p| !p.sources().any(overlaps) && (p.reduces() || !p.targets().any(overlaps)))
     }
 
     /// Why an access to guarded bytes is wrong.
@@ -305,6 +305,28 @@ impl Cta {
                     self.guarded.leave(to, piece.len);
                     if let Some(races) = &mut self.races {
                         races.forget(to, piece.len);
+                    }
+                }
+            }
+            Work::Put { bytes, reduce } => {
+                let mut from = bytes.as_slice();
+                for piece in &pending.pieces {
+                    let (new, rest) = from.split_at(piece.len.min(from.len()));
+                    from = rest;
+                    let mut new = new.to_vec();
+                    if let Some(reduce) = reduce {
+                        if world.check_init && !self.shared.is_written(piece.at, piece.len) {
+                            let at = shared_address(piece.at);
+                            let what =
+                                format!("{} bytes at {at:#x} that nobody wrote are reduced", piece.len);
+                            return Err(about(Fault::new(Law::Uninitialised, what)));
+                        }
+                        reduce.apply(&mut new, &self.shared.data[piece.at..piece.at + piece.len]);
+                    }
+                    self.shared.put(piece.at, &new);
+                    self.guarded.leave(piece.at, piece.len);
+                    if let Some(races) = &mut self.races {
+                        races.forget(piece.at, piece.len);
                     }
                 }
             }

@@ -33,6 +33,8 @@ pub(super) enum Work {
     Store(Store),
     /// Within shared memory.
     Within { reduce: Option<Reduce> },
+    /// Registers to shared memory: the bytes of all pieces, one after the other.
+    Put { bytes: Vec<u8>, reduce: Option<Reduce> },
     /// An arrival at the barrier objects at the pieces' places, once earlier `cp.async` of their lanes are done.
     Arrive,
 }
@@ -94,7 +96,7 @@ impl Pending {
     /// The runs of shared memory it will write.
     pub(super) fn targets(&self) -> impl Iterator<Item = (usize, usize)> {
         let work = match self.work {
-            Work::Load { .. } => 0,
+            Work::Load { .. } | Work::Put { .. } => 0,
             Work::Within { .. } => 1,
             Work::Store(_) | Work::Arrive => 2,
         };
@@ -110,7 +112,7 @@ impl Pending {
         let unread = match &self.work {
             Work::Store(store) => store.read.is_none(),
             Work::Within { .. } => true,
-            Work::Load { .. } | Work::Arrive => false,
+            Work::Load { .. } | Work::Put { .. } | Work::Arrive => false,
         };
         self.pieces.iter().filter(move |_| unread).map(|p| (p.at, p.len))
     }
@@ -121,9 +123,14 @@ impl Pending {
             && (self.targets().next().is_some() || self.sources().next().is_some())
     }
 
+    /// Whether it changes elements one by one instead of writing them: such copies may meet.
+    pub(super) fn reduces(&self) -> bool {
+        matches!(self.work, Work::Within { reduce: Some(_) } | Work::Put { reduce: Some(_), .. })
+    }
+
     pub(super) fn verb(&self) -> &'static str {
         match self.work {
-            Work::Load { .. } | Work::Within { .. } => "writes",
+            Work::Load { .. } | Work::Within { .. } | Work::Put { .. } => "writes",
             Work::Store(_) => "reads",
             Work::Arrive => "arrives",
         }

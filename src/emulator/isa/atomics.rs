@@ -5,6 +5,7 @@
 
 use super::memory::{numbered, resolve, space_number, stored};
 use super::moves::space;
+use super::reduce::{Combine, Reduce};
 use super::{FormRow, Words};
 use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine, Space, lanes};
@@ -12,7 +13,7 @@ use crate::emulator::memory::{Window, window_of};
 use crate::emulator::program::Row;
 use crate::emulator::trap::{Fault, Law};
 use crate::num::Rounding;
-use crate::num::float;
+use crate::num::float::add_f32;
 use crate::ptx::{Instruction, Operand, Type};
 
 pub(super) const CHAPTER: &str = "Parallel Synchronization: atomic operations";
@@ -33,13 +34,16 @@ pub(in crate::emulator) const ROWS: &[FormRow] = &[
     FormRow::out_of_scope(CHAPTER, "multimem", "multimem.*: multicast addresses need several devices"),
 ];
 
-/// The new value of one element: what memory holds, the operand, and whether subnormals are flushed.
-pub(super) type Op = fn(u64, u64, bool) -> u64;
-
 /// What an atomic row does with each element.
 #[derive(Clone, Copy)]
 enum Action {
-    Op(Op),
+    Combine(Combine),
+    /// The same on both halves of a word.
+    Halves(Combine),
+    /// `add.f32`, which flushes subnormals in global memory unless told not to, and keeps them in shared memory.
+    AddSingle {
+        flush: bool,
+    },
     Exchange,
     /// Compare with `b`, replace with `c`.
     Swap,
@@ -56,8 +60,6 @@ struct Atomic {
     wide: bool,
     /// `atom` writes destinations, `red` has none.
     returns: bool,
-    /// A plain `add.f32` flushes subnormals in global memory and keeps them in shared memory.
-    flush: bool,
 }
 
 pub(super) const OPS: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"];
@@ -82,10 +84,16 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     if matches!(named, Space::Local | Space::Const | Space::Param) {
         return Err("atomics work on global and shared memory".to_owned());
     }
-    let action = action(op, ty, returns)?;
+    let action = action(op, ty, returns, noftz)?;
     let half = matches!(ty, Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2);
-    if half && !noftz && !matches!(action, Action::Exchange | Action::Swap) {
-        return Err(format!("{op}.{ty:?} wants .noftz"));
+    let known = match ty {
+        Type::F16 | Type::Bf16 => op == "add" || count > 1,
+        Type::F16x2 | Type::Bf16x2 => count <= 4 && (op == "add" || count > 1),
+        Type::F32 => count <= 4,
+        _ => count == 1,
+    };
+    if !known || half != noftz && ty != Type::F32 {
+        return Err(format!("there is no such {op} of {count} {ty:?}; halves want .noftz"));
     }
     let mut operands = i.operands.iter();
     let to = if returns { operands.next() } else { None };
@@ -96,7 +104,8 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     let (sources, replacements) = match (action, rest.as_slice()) {
         (Action::Swap, [b, c]) => (*b, Some(*c)),
-        (Action::Op(_) | Action::Exchange, [b]) => (*b, None),
+        (Action::Swap, _) => return Err("cas takes two sources".to_owned()),
+        (_, [b]) => (*b, None),
         _ => return Err(format!("{op} does not take {} sources", rest.len())),
     };
     let space = resolve(d, at, named);
@@ -121,9 +130,8 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             put(&mut list, ty, if wide { d.src_d(element, ty)? } else { d.src(element, ty)? });
         }
     }
-    let flush = ty == Type::F32 && op == "add" && !noftz;
     let (bytes, count) = if ty == Type::B128 { (8, 2) } else { (ty.bytes(), count) };
-    let extra = Atomic { action, space, bytes, count, wide, returns, flush };
+    let extra = Atomic { action, space, bytes, count, wide, returns };
     let row = Row {
         a,
         b: space_number(space),
@@ -153,59 +161,15 @@ pub(super) fn vector(words: &mut Words<'_>) -> usize {
     }
 }
 
-fn action(op: &str, ty: Type, returns: bool) -> Result<Action, Refusal> {
+fn action(op: &str, ty: Type, returns: bool, noftz: bool) -> Result<Action, Refusal> {
     match (op, ty) {
         ("exch", Type::B32 | Type::B64 | Type::B128) if returns => Ok(Action::Exchange),
         ("cas", Type::B16 | Type::B32 | Type::B64 | Type::B128) if returns => Ok(Action::Swap),
-        _ => Ok(Action::Op(operation(op, ty).ok_or_else(|| format!("atomic {op} on {ty:?}"))?)),
+        ("add", Type::F32) => Ok(Action::AddSingle { flush: !noftz }),
+        (_, Type::F16x2) => Ok(Action::Halves(Reduce::of(op, Type::F16)?.combine())),
+        (_, Type::Bf16x2) => Ok(Action::Halves(Reduce::of(op, Type::Bf16)?.combine())),
+        _ => Ok(Action::Combine(Reduce::of(op, ty)?.combine())),
     }
-}
-
-pub(super) fn operation(op: &str, ty: Type) -> Option<Op> {
-    use Type::{B32, B64, Bf16, Bf16x2, F16, F16x2, F32, F64, S32, S64, U32, U64};
-    Some(match (op, ty) {
-        ("add", U32 | S32) => |x, y, _| u64::from((x as u32).wrapping_add(y as u32)),
-        ("add", U64 | S64) => |x, y, _| x.wrapping_add(y),
-        ("add", F32) => {
-            |x, y, ftz| u64::from(float::add_f32(x as u32, y as u32, Rounding::NearestEven, ftz, false))
-        }
-        ("add", F64) => |x, y, _| float::add_f64(x, y, Rounding::NearestEven),
-        ("add", F16) => |x, y, _| half(x, y, |x, y| float::add_f16(x, y, false, false)),
-        ("add", Bf16) => |x, y, _| half(x, y, |x, y| float::add_bf16(x, y, false, false)),
-        ("add", F16x2) => |x, y, _| halves(x, y, |x, y| float::add_f16(x, y, false, false)),
-        ("add", Bf16x2) => |x, y, _| halves(x, y, |x, y| float::add_bf16(x, y, false, false)),
-        ("min", U32) => |x, y, _| u64::from((x as u32).min(y as u32)),
-        ("max", U32) => |x, y, _| u64::from((x as u32).max(y as u32)),
-        ("min", S32) => |x, y, _| u64::from((x as i32).min(y as i32) as u32),
-        ("max", S32) => |x, y, _| u64::from((x as i32).max(y as i32) as u32),
-        ("min", U64) => |x, y, _| x.min(y),
-        ("max", U64) => |x, y, _| x.max(y),
-        ("min", S64) => |x, y, _| (x as i64).min(y as i64) as u64,
-        ("max", S64) => |x, y, _| (x as i64).max(y as i64) as u64,
-        ("min", F16) => |x, y, _| half(x, y, |x, y| float::min_f16(x, y, false, false, false)),
-        ("max", F16) => |x, y, _| half(x, y, |x, y| float::max_f16(x, y, false, false, false)),
-        ("min", Bf16) => |x, y, _| half(x, y, |x, y| float::min_bf16(x, y, false, false, false)),
-        ("max", Bf16) => |x, y, _| half(x, y, |x, y| float::max_bf16(x, y, false, false, false)),
-        ("min", F16x2) => |x, y, _| halves(x, y, |x, y| float::min_f16(x, y, false, false, false)),
-        ("max", F16x2) => |x, y, _| halves(x, y, |x, y| float::max_f16(x, y, false, false, false)),
-        ("min", Bf16x2) => |x, y, _| halves(x, y, |x, y| float::min_bf16(x, y, false, false, false)),
-        ("max", Bf16x2) => |x, y, _| halves(x, y, |x, y| float::max_bf16(x, y, false, false, false)),
-        ("and", B32 | B64) => |x, y, _| x & y,
-        ("or", B32 | B64) => |x, y, _| x | y,
-        ("xor", B32 | B64) => |x, y, _| x ^ y,
-        ("inc", U32) => |x, y, _| if x >= y { 0 } else { x + 1 },
-        ("dec", U32) => |x, y, _| if x == 0 || x > y { y } else { x - 1 },
-        _ => return None,
-    })
-}
-
-fn half(x: u64, y: u64, op: impl Fn(u16, u16) -> u16) -> u64 {
-    u64::from(op(x as u16, y as u16))
-}
-
-fn halves(x: u64, y: u64, op: impl Fn(u16, u16) -> u16) -> u64 {
-    let (low, high) = (op(x as u16, y as u16), op((x >> 16) as u16, (y >> 16) as u16));
-    u64::from(low) | u64::from(high) << 16
 }
 
 fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
@@ -246,11 +210,16 @@ fn lane_atomic(
         new[n] = value(m, atomic, row.list[from + n], lane);
     }
     match atomic.action {
-        Action::Op(op) => {
-            let flush = atomic.flush && window == Window::Global;
-            for n in 0..count {
-                new[n] = op(old[n], new[n], flush);
-            }
+        Action::Combine(op) => (0..count).for_each(|n| new[n] = op(old[n], new[n])),
+        Action::Halves(op) => {
+            let high = |word: u64| word >> 16;
+            let both = |x: u64, y: u64| op(x & 0xFFFF, y & 0xFFFF) | op(high(x), high(y)) << 16;
+            (0..count).for_each(|n| new[n] = both(old[n], new[n]));
+        }
+        Action::AddSingle { flush } => {
+            let flush = flush && window == Window::Global;
+            let add = |x: u64, y: u64| add_f32(x as u32, y as u32, Rounding::NearestEven, flush, false);
+            (0..count).for_each(|n| new[n] = u64::from(add(old[n], new[n])));
         }
         Action::Exchange => {}
         Action::Swap => {

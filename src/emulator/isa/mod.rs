@@ -4,6 +4,7 @@
 
 mod arithmetic;
 mod async_copy;
+mod async_store;
 mod atomics;
 pub(super) mod barrier;
 mod bits;
@@ -129,6 +130,7 @@ const CHAPTERS: &[&[FormRow]] = &[
     tensormap::ROWS,
     warp::ROWS,
     atomics::ROWS,
+    async_store::ROWS,
     matrix::tiles::ROWS,
     matrix::decode::ROWS,
     matrix::wmma::ROWS,

@@ -6,7 +6,7 @@ use crate::num::round::Rounding;
 use crate::ptx::Type;
 
 /// The new element from that in memory and that of the copy.
-type Combine = fn(u64, u64) -> u64;
+pub(in crate::emulator) type Combine = fn(u64, u64) -> u64;
 
 /// An operation on elements of one size.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +44,11 @@ impl Reduce {
             _ => return Err(format!("there is no reduction `{op}` of {ty:?}")),
         };
         Ok(Self { bytes: ty.bytes(), combine })
+    }
+
+    /// The new element from the old one and the operand, both in the low bits.
+    pub(in crate::emulator) fn combine(self) -> Combine {
+        self.combine
     }
 
     /// Makes `from`, the bytes of the copy, the new bytes of a memory that holds `old`.
