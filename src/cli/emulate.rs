@@ -110,8 +110,9 @@ pub(super) enum EmulateError {
     Argument(#[from] argument::BadArgument),
     #[error("{kernel} takes {wanted} arguments, not {given}: {list}")]
     Count { kernel: String, wanted: usize, given: usize, list: String },
-    #[error("argument {n} of {kernel}, `{text}`, is {given}, but parameter `{name}` is {wanted}")]
-    Fit { kernel: String, n: usize, text: String, given: String, name: String, wanted: String },
+    /// In words, for the parts would make every result large.
+    #[error("{0}")]
+    Fit(String),
     #[error("two buffers are named `{0}`")]
     Twice(String),
     #[error("the buffers are {wanted} bytes together; this machine has {there} to spare")]
@@ -252,13 +253,14 @@ impl Call {
         let mut call = Self { given: Vec::new(), buffers: Vec::new() };
         let mut files = HashMap::new();
         for (n, (text, param)) in texts.iter().zip(&kernel.params).enumerate() {
-            let fit = |given: String| EmulateError::Fit {
-                kernel: kernel.name.clone(),
-                n: n + 1,
-                text: text.clone(),
-                given,
-                name: param.name.clone(),
-                wanted: wanted(param),
+            let fit = |given: String| {
+                EmulateError::Fit(format!(
+                    "argument {} of {}, `{text}`, is {given}, but parameter `{}` is {}",
+                    n + 1,
+                    kernel.name,
+                    param.name,
+                    wanted(param)
+                ))
             };
             match argument::parse(text)? {
                 Argument::Value { element, bytes } => {

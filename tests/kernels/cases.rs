@@ -164,12 +164,12 @@ fn reduction() -> Run {
     let mut out = Vec::new();
     for cta in 0..grid {
         let mut warps = [0.0; 32];
-        for warp in 0..block / 32 {
+        for (warp, sum) in warps.iter_mut().take(block / 32).enumerate() {
             let lanes = std::array::from_fn(|lane| {
                 let first = cta * block + warp * 32 + lane;
                 (first..n).step_by(grid * block).fold(0.0, |sum, i| sum + input[i])
             });
-            warps[warp] = down(lanes);
+            *sum = down(lanes);
         }
         out.push(down(warps));
     }
@@ -185,12 +185,12 @@ fn reduction() -> Run {
 
 fn exponential(x: f32) -> f32 {
     let x = x.max(-87.0);
-    let n = (x * 1.442_695_04).round_ties_even();
-    let r = n.mul_add(-0.693_145_752, x);
-    let r = n.mul_add(-1.428_606_77e-6, r);
-    let p = [0.008_333_333_33, 0.041_666_666_7, 0.166_666_667, 0.5, 1.0, 1.0]
+    let n = (x * std::f32::consts::LOG2_E).round_ties_even();
+    let r = n.mul_add(-0.693_145_75, x);
+    let r = n.mul_add(-1.428_606_8e-6, r);
+    let p = [0.008_333_334, 0.041_666_668, 0.166_666_67, 0.5, 1.0, 1.0]
         .iter()
-        .fold(0.001_388_888_89f32, |p, c| p.mul_add(r, *c));
+        .fold(0.001_388_888_9f32, |p, c| p.mul_add(r, *c));
     f32::from_bits((p.to_bits() as i32 + ((n as i32) << 23)) as u32)
 }
 
