@@ -58,7 +58,9 @@ fn case(k: usize, [a, b]: [Format; 2], scale: Option<(Format, u32)>) -> Case {
     let (a, b) = (codes(a, 16 * k), codes(b, 8 * k));
     let chunks = scale.map_or(0, |(_, chunks)| chunks as usize);
     let mut next = numbers(5);
-    let mut scales = |rows: usize| (0..rows * chunks).map(|_| 0x38 + next(8)).collect();
+    // Around one in either format, and no NaN.
+    let first = if matches!(scale, Some((Format::Ue4m3, _))) { 0x34 } else { 0x78 };
+    let mut scales = |rows: usize| (0..rows * chunks).map(|_| first + next(8)).collect();
     let (sfa, sfb) = (scales(16), scales(8));
     let mut case = Case { form, a, b, c: vec![0; 128], sfa, sfb };
     // An accumulator as after some steps along K.

@@ -2,6 +2,7 @@
 //!
 //! Sources: PTX ISA "cvt"; where the manual is silent, the answers of an H100 in the recorded vectors.
 
+pub mod fast;
 pub mod nan;
 
 use super::float::value::{Value, unpack};
@@ -23,6 +24,13 @@ const QUIET_F32: u32 = 0x0040_0000;
 #[must_use]
 pub fn f32_to(format: Format, x: f32, rounding: Rounding, satfinite: bool, relu: bool) -> u32 {
     let bits = x.to_bits();
+    if rounding == Rounding::NearestEven && !satfinite && !relu {
+        match format {
+            Format::F16 => return u32::from(fast::f32_to_f16(bits)),
+            Format::Bf16 => return u32::from(fast::f32_to_bf16(bits)),
+            _ => {}
+        }
+    }
     if format == Format::Tf32 && rounding == Rounding::NearestAway && x.is_nan() {
         return (bits & TF32_BITS) | QUIET_F32;
     }
@@ -59,7 +67,7 @@ pub fn f32_to_f64(x: u32) -> u64 {
 /// `cvt.f32.f16`: exact; a NaN becomes canonical.
 #[must_use]
 pub fn f16_to_f32(x: u16) -> u32 {
-    Format::F16.decode(u32::from(x)).to_bits()
+    fast::f16_to_f32(x)
 }
 
 /// `cvt.f32.bf16`: the bits moved up, a NaN's too (measured).

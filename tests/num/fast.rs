@@ -40,9 +40,9 @@ impl Numbers {
             3 => raw | (sign >> 2),
             // Middle magnitudes: no specials, no subnormals.
             4 => match format {
-                Format::F16 => raw & 0x83FF | 0x3000 + (self.below(8) << 10),
-                Format::Bf16 => raw & 0x807F | 0x3E00 + (self.below(8) << 7),
-                Format::F32 | Format::Tf32 => raw & 0x807F_FFFF | 0x3E00_0000 + (self.below(16) << 23),
+                Format::F16 => (raw & 0x83FF) | (0x3000 + (self.below(8) << 10)),
+                Format::Bf16 => (raw & 0x807F) | (0x3E00 + (self.below(8) << 7)),
+                Format::F32 | Format::Tf32 => (raw & 0x807F_FFFF) | (0x3E00_0000 + (self.below(16) << 23)),
                 _ => raw & !(sign >> 1),
             },
             _ => raw & !(sign >> 1),

@@ -5,7 +5,7 @@
 
 use super::single::{canonical_f32, flush_f32};
 use crate::num::convert::f64_to;
-use crate::num::format::{Format, NAN_F32};
+use crate::num::format::{Format, NAN_F32, power_of_two};
 use crate::num::round::Rounding;
 
 /// `function` of a float, in double precision, rounded to nearest.
@@ -66,7 +66,7 @@ pub fn tanh_approx_f32(a: u32) -> u32 {
 #[must_use]
 pub fn div_approx_f32(a: u32, b: u32, ftz: bool) -> u32 {
     let (x, y) = (f32::from_bits(flush_f32(a, ftz)), f32::from_bits(flush_f32(b, ftz)));
-    if y.is_finite() && f64::from(y.abs()) > crate::num::format::power_of_two(126) {
+    if y.is_finite() && f64::from(y.abs()) > power_of_two(126) {
         if x.is_nan() || x.is_infinite() {
             return NAN_F32;
         }
@@ -82,10 +82,13 @@ pub fn div_full_f32(a: u32, b: u32, ftz: bool) -> u32 {
     through(a, ftz, |x| x / y)
 }
 
-/// `function` of a value of 16 bits, cut toward zero as an H100 does.
+/// `function` of a value of 16 bits, cut toward zero as an H100 does; what is too large is infinite.
 fn through_16(format: Format, a: u16, function: impl FnOnce(f64) -> f64) -> u16 {
     let x = f64::from(format.decode(u32::from(a)));
-    f64_to(format, function(x), Rounding::Zero, false, false) as u16
+    let y = function(x);
+    let beyond = if format == Format::F16 { 16 } else { 128 };
+    let rounding = if y.abs() < power_of_two(beyond) { Rounding::Zero } else { Rounding::NearestEven };
+    f64_to(format, y, rounding, false, false) as u16
 }
 
 /// `tanh.approx.f16`.

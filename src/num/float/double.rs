@@ -1,6 +1,6 @@
 //! Double precision: add, sub, mul, fma, div, rcp, sqrt.
 //!
-//! A NaN operand passes through, made quiet, the last one where there are several; an invalid operation gives [`NAN_F64`].
+//! A NaN operand passes through, made quiet: of several the second in sums and products, the first in quotients; an invalid operation gives [`NAN_F64`].
 //! So an H100 answered.
 
 use super::NAN_F64;
@@ -18,9 +18,9 @@ pub const fn quiet_f64(bits: u64) -> u64 {
     bits | 0x0008_0000_0000_0000
 }
 
-/// The last NaN among the operands, quiet, or else what `compute` gives.
+/// The first NaN among the operands, quiet, or else what `compute` gives. They come in the order of their precedence.
 fn arithmetic<const N: usize>(operands: [u64; N], compute: impl FnOnce() -> u64) -> u64 {
-    match operands.into_iter().rev().find(|x| is_nan(*x)) {
+    match operands.into_iter().find(|x| is_nan(*x)) {
         Some(nan) => quiet_f64(nan),
         None => {
             let bits = compute();
@@ -36,7 +36,7 @@ fn pack(value: Value, rounding: Rounding) -> u64 {
 /// `add.f64`.
 #[must_use]
 pub fn add_f64(a: u64, b: u64, r: Rounding) -> u64 {
-    arithmetic([a, b], || match r {
+    arithmetic([b, a], || match r {
         Rounding::NearestEven => (f64::from_bits(a) + f64::from_bits(b)).to_bits(),
         _ => pack(value::add(unpack(F64, a), unpack(F64, b), r), r),
     })
@@ -45,13 +45,13 @@ pub fn add_f64(a: u64, b: u64, r: Rounding) -> u64 {
 /// `sub.f64`.
 #[must_use]
 pub fn sub_f64(a: u64, b: u64, r: Rounding) -> u64 {
-    arithmetic([a, b], || add_f64(a, b ^ (1 << 63), r))
+    arithmetic([b, a], || add_f64(a, b ^ (1 << 63), r))
 }
 
 /// `mul.f64`.
 #[must_use]
 pub fn mul_f64(a: u64, b: u64, r: Rounding) -> u64 {
-    arithmetic([a, b], || match r {
+    arithmetic([b, a], || match r {
         Rounding::NearestEven => (f64::from_bits(a) * f64::from_bits(b)).to_bits(),
         _ => pack(value::mul(unpack(F64, a), unpack(F64, b)), r),
     })
@@ -60,7 +60,7 @@ pub fn mul_f64(a: u64, b: u64, r: Rounding) -> u64 {
 /// `fma.f64`.
 #[must_use]
 pub fn fma_f64(a: u64, b: u64, c: u64, r: Rounding) -> u64 {
-    arithmetic([a, b, c], || match r {
+    arithmetic([b, c, a], || match r {
         Rounding::NearestEven => f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)).to_bits(),
         _ => pack(value::fma(unpack(F64, a), unpack(F64, b), unpack(F64, c), r), r),
     })

@@ -4,9 +4,8 @@
 //! twice the bits of either format.
 
 use super::single::fma_to_odd;
-use crate::num::convert::f64_to;
+use crate::num::convert::fast;
 use crate::num::format::{Format, NAN_16};
-use crate::num::round::Rounding;
 
 /// What differs between the two formats of 16 bits.
 #[derive(Clone, Copy)]
@@ -29,16 +28,27 @@ impl Half {
     }
 
     fn take(self, a: u16, ftz: bool) -> f64 {
-        f64::from(self.format.decode(u32::from(self.flush(a, ftz))))
+        let a = self.flush(a, ftz);
+        let bits = match self.format {
+            Format::F16 => fast::f16_to_f32(a),
+            _ => u32::from(a) << 16,
+        };
+        f64::from(f32::from_bits(bits))
+    }
+
+    /// To nearest even; what is rounded to odd already is rounded once.
+    fn round(self, exact: f64) -> u16 {
+        let bits = fast::f64_to_odd(exact);
+        if self.format == Format::F16 { fast::f32_to_f16(bits) } else { fast::f32_to_bf16(bits) }
     }
 
     fn finish(self, exact: f64, ftz: bool, sat: bool, relu: bool) -> u16 {
-        let code = f64_to(self.format, exact, Rounding::NearestEven, false, relu) as u16;
-        let code = self.flush(code, ftz);
+        let code = self.round(exact);
+        let code = if relu && code > 0x7FFF { 0 } else { self.flush(code, ftz) };
         if !sat {
             code
         } else if exact > 0.0 {
-            code.min(f64_to(self.format, ONE, Rounding::NearestEven, false, false) as u16)
+            code.min(self.round(ONE))
         } else {
             0
         }

@@ -8,6 +8,9 @@ use crate::num::round::{Exact, Rounding};
 /// binary32 of which 13 fraction bits are kept.
 const SINGLE13: Layout = Layout { exponent_bits: 8, mantissa_bits: 13, specials: Specials::Ieee };
 
+/// The products of the longest fused sum and C.
+const MOST_TERMS: usize = 65;
+
 /// One addend: `significand · 2^unit`, placed by `exponent`.
 #[derive(Clone, Copy)]
 struct Term {
@@ -18,7 +21,8 @@ struct Term {
 
 /// Addends of one sum, and what infinities and NaNs make of it.
 struct Sum {
-    terms: Vec<Term>,
+    terms: [Term; MOST_TERMS],
+    count: usize,
     zero_exponent: i32,
     infinite: [bool; 2],
     nan: bool,
@@ -26,12 +30,24 @@ struct Sum {
 
 impl Sum {
     fn new(zero_exponent: i32) -> Self {
-        Self { terms: Vec::new(), zero_exponent, infinite: [false; 2], nan: false }
+        let nothing = Term { significand: 0, unit: 0, exponent: zero_exponent };
+        Self { terms: [nothing; MOST_TERMS], count: 0, zero_exponent, infinite: [false; 2], nan: false }
     }
 
     fn push(&mut self, significand: i64, unit: i32, exponent: i32) {
         let exponent = if significand == 0 { self.zero_exponent } else { exponent };
-        self.terms.push(Term { significand, unit, exponent });
+        self.place(Term { significand, unit, exponent });
+    }
+
+    fn place(&mut self, term: Term) {
+        if let Some(slot) = self.terms.get_mut(self.count) {
+            *slot = term;
+            self.count += 1;
+        }
+    }
+
+    fn terms(&self) -> &[Term] {
+        &self.terms[..self.count]
     }
 
     /// Adds `x · y`, which a scale moves by `shift` powers of two.
@@ -69,9 +85,9 @@ impl Sum {
         if let Some(sign) = self.infinite.iter().position(|there| *there) {
             return output.infinity(sign == 1);
         }
-        let largest = self.terms.iter().map(|t| t.exponent).max().unwrap_or(self.zero_exponent);
+        let largest = self.terms().iter().map(|t| t.exponent).max().unwrap_or(self.zero_exponent);
         let unit = largest - fraction;
-        let sum: i64 = self.terms.iter().map(|t| t.cut_at(unit)).sum();
+        let sum: i64 = self.terms().iter().map(|t| t.cut_at(unit)).sum();
         output.convert(Exact::new(sum < 0, u128::from(sum.unsigned_abs()), unit))
     }
 }
@@ -112,6 +128,19 @@ impl Output {
         let magnitude = magnitude as u32;
         let magnitude = if self == Self::Single13 { magnitude << 10 } else { magnitude };
         magnitude | self.sign(exact.negative)
+    }
+
+    /// [`Output::of_double`] of several sums.
+    pub(super) fn of_doubles<const N: usize>(self, sums: &[f64; N]) -> [u32; N] {
+        let smallest = power_of_two(F32.e_min());
+        let small = sums.iter().fold(false, |small, sum| small | ((sum.abs() < smallest) & (*sum != 0.0)));
+        let kept = match self {
+            Self::Single if !small => u64::MAX << 29,
+            Self::Single13 if !small => u64::MAX << 39,
+            _ => return sums.map(|sum| self.of_double(sum)),
+        };
+        // What is left of a double converts exactly, or to infinity.
+        sums.map(|sum| (f64::from_bits(sum.to_bits() & kept) as f32).to_bits())
     }
 
     /// [`Output::convert`] of a finite sum that is exact in a double.
@@ -273,13 +302,13 @@ fn add_group(sum: &mut Sum, products: impl Iterator<Item = (Parts, Parts)>, scal
         group.product(x, y, 0);
     }
     // e2m1 products are multiples of a quarter.
-    let total: i64 = group.terms.iter().map(|term| term.cut_at(-2)).sum();
+    let total: i64 = group.terms().iter().map(|term| term.cut_at(-2)).sum();
     let unit = e + g - (f + h).cast_signed() - 2;
-    if scale == 0 || group.terms.iter().all(|term| term.significand == 0) {
+    if scale == 0 || group.terms().iter().all(|term| term.significand == 0) {
         sum.push(0, unit, 0);
     } else {
         // A group that cancels keeps its place.
-        sum.terms.push(Term { significand: total * scale, unit, exponent: e + g });
+        sum.place(Term { significand: total * scale, unit, exponent: e + g });
     }
 }
 

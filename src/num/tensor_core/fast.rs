@@ -4,11 +4,13 @@
 //! double. So where bounds show that no term reaches below the window, a plain dot product in doubles is exact.
 //! Where C alone does, C is cut first; where products do, each is cut by the addition of a constant so large that
 //! the sum has no place for the bits to drop. Infinities, NaNs and unusual shapes go the way of the definition.
+//!
+//! Loops run over arrays of eight with one operation each, which compilers turn into vectors.
 
-use super::decoded::{Decoded, SPECIAL, Summary, ZERO, decode};
+use super::decoded::{Decoded, SPECIAL, Summary, ZERO, decode, exponents};
 use super::exact::mma_exact_at;
 use super::{MmaForm, Model, Operands, Rule};
-use crate::num::format::{Format, Parts, power_of_two};
+use crate::num::format::{Format, power_of_two};
 
 /// Columns of every `mma` but Volta's.
 pub(super) const N: usize = 8;
@@ -17,26 +19,48 @@ const K: usize = 32;
 /// Fused sums that one K takes at most.
 const STEPS: usize = 2;
 
-/// B by rows of K, eight columns side by side.
-struct Columns {
-    values: [[f64; N]; K],
-    highs: [[i16; N]; K],
-    summaries: [[Summary; N]; STEPS],
-    scales: [i32; N],
-    special: [bool; N],
+/// One number per column.
+pub(super) type Lanes<T> = [T; N];
+
+pub(super) fn lanes<T>(f: impl FnMut(usize) -> T) -> Lanes<T> {
+    std::array::from_fn(f)
 }
 
-/// One fused sum of one row: its elements of A, and what C and the scales contribute to each column.
+/// B by rows of K, eight columns side by side.
+struct Columns {
+    values: [Lanes<f64>; K],
+    bounds: [Bounds; STEPS],
+    /// Scale exponents.
+    shifts: Lanes<i16>,
+    special: Lanes<bool>,
+}
+
+/// The summaries of eight columns.
+#[derive(Clone, Copy)]
+struct Bounds {
+    high: Lanes<i16>,
+    low: Lanes<i16>,
+    has_zero: Lanes<bool>,
+}
+
+/// The eight elements of C of one row.
+pub(super) struct Addends {
+    pub(super) values: Lanes<f64>,
+    pub(super) high: Lanes<i16>,
+    pub(super) low: Lanes<i16>,
+}
+
+/// One fused sum of one row.
 struct Step<'a> {
     rule: &'a Rule,
-    elements: &'a [Decoded],
-    values: &'a [[f64; N]],
-    highs: &'a [[i16; N]],
-    row: Summary,
-    columns: &'a [Summary; N],
-    addends: [Decoded; N],
+    /// The elements of A.
+    row: &'a [f64],
+    summary: Summary,
+    values: &'a [Lanes<f64>],
+    bounds: &'a Bounds,
+    addends: Addends,
     /// The power of two of both scales.
-    shifts: [i32; N],
+    shifts: Lanes<i16>,
 }
 
 /// Whether [`mma_products`] can compute `form`.
@@ -65,145 +89,184 @@ pub(super) fn mma_products(
     let k = form.shape.k;
     let depth = rule.depth.min(k);
     let columns = Columns::of(form, depth, operands);
-    let mut elements = [Decoded::NOTHING; K];
-    let elements = &mut elements[..k];
+    let mut values = [0.0; K];
+    // Few instructions need single exponents.
+    let mut highs = None;
+    let mut row_highs = [ZERO; K];
     let (c_rows, _) = operands.c.as_chunks::<N>();
     let (d_rows, _) = d.as_chunks_mut::<N>();
     let rows = operands.a.chunks_exact(k).zip(c_rows).zip(d_rows).take(form.shape.m);
     for (at, ((codes, c), out)) in rows.enumerate() {
-        decode(form.a, codes, elements);
         let (scale, nan) = scale_of(form, operands.sfa, at);
-        let mut special = columns.special.map(|special| special || nan);
-        let mut shifts = columns.scales;
-        for shift in &mut shifts {
-            *shift += scale;
-        }
+        let mut special = lanes(|n| columns.special[n] || nan);
+        let shifts = lanes(|n| columns.shifts[n] + scale);
         *out = *c;
-        let steps = elements.chunks(depth).zip(columns.values[..k].chunks(depth));
-        for (((elements, values), highs), columns) in
-            steps.zip(columns.highs[..k].chunks(depth)).zip(&columns.summaries)
-        {
-            let row = Summary::of(elements);
-            let addends = out.map(|bits| decode_addend(form.accumulator, bits));
-            for (flag, addend) in special.iter_mut().zip(&addends) {
-                *flag |= row.has_special() || addend.high == SPECIAL;
+        for (step, codes) in codes.chunks(depth).enumerate() {
+            let row = &mut values[..codes.len()];
+            let summary = decode(form.a, codes, row);
+            let addends = Addends::of(form.accumulator, out);
+            for (flag, high) in special.iter_mut().zip(addends.high) {
+                *flag |= summary.has_special || high == SPECIAL;
             }
-            let step = Step { rule, elements, values, highs, row, columns, addends, shifts };
-            *out = step.sums().map(|sum| rule.output.of_double(sum));
+            let from = step * depth;
+            let step = Step {
+                rule,
+                row,
+                summary,
+                values: &columns.values[from..from + codes.len()],
+                bounds: &columns.bounds[step],
+                addends,
+                shifts,
+            };
+            let sums = step.sums_without_cut().unwrap_or_else(|| {
+                let highs = highs.get_or_insert_with(|| Columns::highs(form, operands));
+                exponents(form.a, codes, &mut row_highs);
+                step.sums_with_cut(&row_highs, &highs[from..])
+            });
+            *out = rule.output.of_doubles(&sums);
         }
-        for (column, slot) in out.iter_mut().enumerate() {
-            if special[column] {
+        if special.contains(&true) {
+            for (column, slot) in out.iter_mut().enumerate().filter(|(column, _)| special[*column]) {
                 *slot = mma_exact_at(model, form, at, column, operands, c[column]);
             }
         }
     }
 }
 
-/// The exponent of a scale and whether it is NaN.
-fn scale_of(form: &MmaForm, codes: &[u32], at: usize) -> (i32, bool) {
-    let Some((format, _)) = form.scale else { return (0, false) };
-    match format.parts(codes.get(at).copied().unwrap_or(0)) {
-        Parts::Finite { exponent, .. } => (exponent, false),
-        Parts::Nan | Parts::Infinite { .. } => (0, true),
+/// The exponent of a `ue8m0` scale and whether it is NaN.
+fn scale_of(form: &MmaForm, codes: &[u32], at: usize) -> (i16, bool) {
+    if form.scale.is_none() {
+        return (0, false);
     }
-}
-
-/// [`Decoded::of`] with a short way for normal floats.
-pub(super) fn decode_addend(accumulator: Format, bits: u32) -> Decoded {
-    let field = (bits >> 23 & 0xFF) as i16;
-    if accumulator != Format::F32 || field == 0 || field == 0xFF {
-        return Decoded::of(accumulator.parts(bits));
-    }
-    let high = field - 127;
-    let zeros = (bits | 1 << 23).trailing_zeros() as i16;
-    Decoded { value: f64::from(f32::from_bits(bits)), high, low: high - 23 + zeros }
+    let code = codes.get(at).copied().unwrap_or(0) & 0xFF;
+    (code as i16 - 127, code == 0xFF)
 }
 
 impl Columns {
     fn of(form: &MmaForm, depth: usize, operands: &Operands<'_>) -> Self {
         let k = form.shape.k;
-        let mut out = Self {
-            values: [[0.0; N]; K],
-            highs: [[ZERO; N]; K],
-            summaries: [[Summary::NOTHING; N]; STEPS],
-            scales: [0; N],
-            special: [false; N],
-        };
-        let mut elements = [Decoded::NOTHING; K];
+        let nothing = Bounds { high: [ZERO; N], low: [SPECIAL; N], has_zero: [false; N] };
+        let mut out =
+            Self { values: [[0.0; N]; K], bounds: [nothing; STEPS], shifts: [0; N], special: [false; N] };
+        let mut values = [0.0; K];
         for (column, codes) in operands.b.chunks_exact(k).take(N).enumerate() {
-            decode(form.b, codes, &mut elements[..k]);
-            for (at, element) in elements[..k].iter().enumerate() {
-                out.values[at][column] = element.value;
-                out.highs[at][column] = element.high;
+            let (scale, mut special) = scale_of(form, operands.sfb, column);
+            for (step, codes) in codes.chunks(depth).enumerate() {
+                let values = &mut values[..codes.len()];
+                let summary = decode(form.b, codes, values);
+                for (row, value) in out.values[step * depth..].iter_mut().zip(values) {
+                    row[column] = *value;
+                }
+                let bounds = &mut out.bounds[step];
+                bounds.high[column] = summary.high;
+                bounds.low[column] = summary.low;
+                bounds.has_zero[column] = summary.has_zero;
+                special |= summary.has_special;
             }
-            let (scale, nan) = scale_of(form, operands.sfb, column);
-            out.scales[column] = scale;
-            out.special[column] = nan;
-            for (summaries, part) in out.summaries.iter_mut().zip(elements[..k].chunks(depth)) {
-                summaries[column] = Summary::of(part);
-                out.special[column] |= summaries[column].has_special();
+            out.shifts[column] = scale;
+            out.special[column] = special;
+        }
+        out
+    }
+}
+
+impl Columns {
+    /// The exponents of B, by rows of K.
+    fn highs(form: &MmaForm, operands: &Operands<'_>) -> [Lanes<i16>; K] {
+        let mut out = [[ZERO; N]; K];
+        let mut highs = [ZERO; K];
+        for (column, codes) in operands.b.chunks_exact(form.shape.k).take(N).enumerate() {
+            exponents(form.b, codes, &mut highs);
+            for (row, high) in out.iter_mut().zip(highs) {
+                row[column] = high;
             }
         }
         out
     }
 }
 
+impl Addends {
+    pub(super) fn of(accumulator: Format, bits: &Lanes<u32>) -> Self {
+        let one = |bits: u32| Decoded::wide(accumulator, bits);
+        let fields = bits.map(|bits| bits >> 23 & 0xFF);
+        let zeros = bits.map(|bits| bits << 1 == 0);
+        let mut plain = accumulator == Format::F32;
+        for n in 0..N {
+            plain &= (fields[n] != 0 || zeros[n]) && fields[n] != 0xFF;
+        }
+        if !plain {
+            let decoded = bits.map(one);
+            return Self {
+                values: decoded.map(|d| d.value),
+                high: decoded.map(|d| d.high),
+                low: decoded.map(|d| d.low),
+            };
+        }
+        // The lowest bit that is set, alone, is a power of two whose exponent is its place.
+        let lowest = lanes(|n| {
+            let significand = (bits[n] & 0x007F_FFFF | 0x0080_0000).cast_signed();
+            ((significand & -significand) as f32).to_bits() >> 23
+        });
+        let high = lanes(|n| if zeros[n] { ZERO } else { fields[n] as i16 - 127 });
+        let low = lanes(|n| if zeros[n] { SPECIAL } else { (fields[n] + lowest[n]) as i16 - 127 - 127 - 23 });
+        // `+ 0.0` makes a zero positive.
+        Self { values: bits.map(|bits| f64::from(f32::from_bits(bits)) + 0.0), high, low }
+    }
+}
+
 impl Step<'_> {
-    /// The eight sums, cut where they must be; a column with specials gives anything.
-    fn sums(&self) -> [f64; N] {
-        let mut windows = [0; N];
-        let mut exact = true;
-        for (column, window) in windows.iter_mut().enumerate() {
-            let other = &self.columns[column];
-            let products = self.row.high + other.high + self.shifts[column];
-            *window = self.window(column, products);
-            exact &= *window <= self.lowest_product(column) && *window <= i32::from(self.addends[column].low);
+    /// The eight sums, where bounds on the exponents show that no bit of any is cut; a column with specials gives
+    /// anything.
+    fn sums_without_cut(&self) -> Option<Lanes<f64>> {
+        let windows = self.windows(&lanes(|n| self.summary.high + self.bounds.high[n]));
+        let products = self.lowest_products();
+        let mut dropped = false;
+        for n in 0..N {
+            dropped |= windows[n] > products[n].min(self.addends.low[n]);
         }
-        if exact {
-            return self.finish(&self.dot(), |addend, _| addend.value, &windows);
-        }
-        // The bounds on the largest exponent are not tight: find it, and see again.
-        let largest = self.largest_exponents();
-        let mut products_fit = true;
-        for (column, window) in windows.iter_mut().enumerate() {
-            *window = self.window(column, i32::from(largest[column]) + self.shifts[column]);
-            products_fit &= *window <= self.lowest_product(column);
-        }
-        let dots = if products_fit { self.dot() } else { self.cut_dot(&windows) };
-        self.finish(&dots, cut_addend, &windows)
+        (!dropped).then(|| self.finish(&self.dot(), &self.addends.values))
     }
 
-    /// The lowest place that survives, given the largest exponent of the products.
-    fn window(&self, column: usize, products: i32) -> i32 {
-        let addend = i32::from(self.addends[column].high);
-        let zeros = self.row.has_zero || self.columns[column].has_zero || self.addends[column].is_zero();
-        let zero = if zeros { self.rule.zero_exponent } else { i32::from(ZERO) };
-        products.max(addend).max(zero) - self.rule.fraction
+    /// The eight sums, cut by the true largest exponents; `row` holds those of A, `columns` those of B.
+    fn sums_with_cut(&self, row: &[i16], columns: &[Lanes<i16>]) -> Lanes<f64> {
+        let mut largest = [2 * ZERO; N];
+        for (a, b) in row.iter().zip(columns).take(self.row.len()) {
+            for n in 0..N {
+                largest[n] = largest[n].max(a + b[n]);
+            }
+        }
+        let windows = self.windows(&largest);
+        let products = self.lowest_products();
+        let addends = lanes(|n| cut(self.addends.values[n], windows[n]));
+        let products_drop = (0..N).any(|n| windows[n] > products[n]);
+        let dots = if products_drop { self.cut_dot(&windows) } else { self.dot() };
+        self.finish(&dots, &addends)
     }
 
-    fn lowest_product(&self, column: usize) -> i32 {
-        self.row.low + self.columns[column].low + self.shifts[column]
+    /// The lowest places that survive, given the largest exponents of the products.
+    fn windows(&self, largest: &Lanes<i16>) -> Lanes<i16> {
+        let zero = self.rule.zero_exponent as i16;
+        let fraction = self.rule.fraction as i16;
+        lanes(|n| {
+            let high = self.addends.high[n];
+            let zeros = self.summary.has_zero | self.bounds.has_zero[n] | (high == ZERO);
+            let floor = if zeros { zero } else { ZERO };
+            (largest[n] + self.shifts[n]).max(high).max(floor) - fraction
+        })
     }
 
-    fn dot(&self) -> [f64; N] {
+    fn lowest_products(&self) -> Lanes<i16> {
+        lanes(|n| self.summary.low + self.bounds.low[n] + self.shifts[n])
+    }
+
+    fn dot(&self) -> Lanes<f64> {
         let mut sums = [0.0; N];
-        for (element, values) in self.elements.iter().zip(self.values) {
-            for (sum, value) in sums.iter_mut().zip(values) {
-                *sum += element.value * value;
+        for (element, values) in self.row.iter().zip(self.values) {
+            for n in 0..N {
+                sums[n] += element * values[n];
             }
         }
         sums
-    }
-
-    /// The largest exponent of a product that is not zero.
-    fn largest_exponents(&self) -> [i16; N] {
-        let mut largest = [2 * ZERO; N];
-        for (element, highs) in self.elements.iter().zip(self.highs) {
-            for (slot, high) in largest.iter_mut().zip(highs) {
-                *slot = (*slot).max(element.high + high);
-            }
-        }
-        largest
     }
 
     /// The dot products with every product cut toward zero to whole multiples of its column's window.
@@ -211,45 +274,40 @@ impl Step<'_> {
     /// Each product has at most 22 bits and is below 2^27 windows. Less nearly half a window it is still exact in a
     /// double, and rounds to the cut value when 1.5·2^52 windows are added. The sums of all those stay in one binade,
     /// where the bits of a double count windows.
-    fn cut_dot(&self, windows: &[i32; N]) -> [f64; N] {
-        let unit: [f64; N] = std::array::from_fn(|n| power_of_two(windows[n] - self.shifts[n]));
+    fn cut_dot(&self, windows: &Lanes<i16>) -> Lanes<f64> {
+        let unit = lanes(|n| power_of_two(i32::from(windows[n] - self.shifts[n])));
         let anchor = unit.map(|unit| unit * ANCHOR);
         let nearly_half = unit.map(|unit| unit * NEARLY_HALF);
         let mut counts = [0u64; N];
-        for (element, values) in self.elements.iter().zip(self.values) {
+        for (element, values) in self.row.iter().zip(self.values) {
             for n in 0..N {
-                let product = element.value * values[n];
+                let product = element * values[n];
                 let cut = (product - nearly_half[n].copysign(product)) + anchor[n];
                 counts[n] = counts[n].wrapping_add(cut.to_bits());
             }
         }
-        let terms = self.elements.len() as u64;
-        std::array::from_fn(|n| {
+        let terms = self.row.len() as u64;
+        lanes(|n| {
             let count = counts[n].wrapping_sub(anchor[n].to_bits().wrapping_mul(terms));
             count.cast_signed() as f64 * unit[n]
         })
     }
 
     /// Scales the dot products and adds C.
-    fn finish(&self, dots: &[f64; N], addend: impl Fn(&Decoded, i32) -> f64, windows: &[i32; N]) -> [f64; N] {
-        std::array::from_fn(|n| dots[n] * power_of_two(self.shifts[n]) + addend(&self.addends[n], windows[n]))
+    fn finish(&self, dots: &Lanes<f64>, addends: &Lanes<f64>) -> Lanes<f64> {
+        lanes(|n| dots[n] * power_of_two(i32::from(self.shifts[n])) + addends[n])
     }
 }
 
 const ANCHOR: f64 = 1.5 * power_of_two(52);
 const NEARLY_HALF: f64 = 0.5 - power_of_two(-26);
 
-/// C cut toward zero at `window`.
-fn cut_addend(addend: &Decoded, window: i32) -> f64 {
-    let dropped = window - i32::from(addend.low);
-    if dropped <= 0 {
-        return addend.value;
-    }
-    // All bits of the double below `window`, which is `high - window` places below the leading one.
-    let bits = addend.value.to_bits();
+/// `value` cut toward zero at `window`.
+pub(super) fn cut(value: f64, window: i16) -> f64 {
+    let bits = value.to_bits();
     let leading = (bits >> 52 & 0x7FF) as i32 - 1023;
-    match 52 - (leading - window) {
-        ..=0 => addend.value,
+    match 52 - leading + i32::from(window) {
+        ..=0 => value,
         drop @ 1..=52 => f64::from_bits(bits & (u64::MAX << drop)),
         _ => 0.0,
     }

@@ -1,8 +1,11 @@
-//! The fused sum of groups of e2m1 products on integers: exact, and equal to the definition.
+//! The fused sum of groups of e2m1 products, eight columns at a time: exact, and equal to the definition.
+//!
+//! The dot product of a group is exact in a float, and the window is 35 places wide: as in [`super::fast`], a sum in
+//! doubles is exact unless scales or C lie far apart, and then each term is cut.
 
 use super::decoded::SPECIAL;
 use super::exact::mma_exact_at;
-use super::fast::{N, decode_addend};
+use super::fast::{Addends, Lanes, N, cut, lanes};
 use super::{MmaForm, Model, Operands, Rule};
 use crate::num::format::{Format, Parts, power_of_two};
 
@@ -13,28 +16,28 @@ const GROUPS: usize = 4;
 const K: usize = SIZE * GROUPS;
 
 /// The place of the lowest bit of an e2m1 product.
-const PRODUCT_UNIT: i32 = -2;
+const PRODUCT_UNIT: i16 = -2;
 
-/// Twice the value of each e2m1 code.
-const DOUBLED: [i16; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
-
-/// A scale: `significand · 2^(exponent − fraction)`.
-#[derive(Clone, Copy)]
-struct Scale {
-    significand: i64,
-    exponent: i32,
-    fraction: i32,
-}
-
-/// The elements of a row or column that are not zero, one bit each, by group.
-type Mask = [u16; GROUPS];
+const E2M1: [f32; 16] =
+    [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
 
 /// A row of A or a column of B.
 struct Line {
-    values: [i16; K],
-    mask: Mask,
-    scales: [Scale; GROUPS],
+    values: [f32; K],
+    /// The elements of each group that are not zero, one bit each; none where the scale is zero.
+    masks: [u16; GROUPS],
+    /// The scale of each group, and the exponent that places it.
+    scales: [(f64, i16); GROUPS],
     nan: bool,
+}
+
+/// All columns of B, by rows of K and by groups.
+struct Columns {
+    values: [Lanes<f32>; K],
+    masks: [Lanes<u16>; GROUPS],
+    scales: [Lanes<f64>; GROUPS],
+    exponents: [Lanes<i16>; GROUPS],
+    nan: Lanes<bool>,
 }
 
 /// Whether [`mma_groups`] can compute `form`.
@@ -56,103 +59,117 @@ pub(super) fn fits(form: &MmaForm, operands: &Operands<'_>, d: &[u32]) -> bool {
 
 impl Line {
     fn of(form: &MmaForm, codes: &[u32], scales: &[u32], at: usize) -> Self {
-        let mut line = Self {
-            values: [0; K],
-            mask: [0; GROUPS],
-            scales: [Scale { significand: 0, exponent: 0, fraction: 0 }; GROUPS],
-            nan: false,
-        };
-        for (value, code) in line.values.iter_mut().zip(&codes[at * K..]) {
-            *value = DOUBLED[*code as usize & 0xF];
+        let mut line = Self { values: [0.0; K], masks: [0; GROUPS], scales: [(0.0, 0); GROUPS], nan: false };
+        let codes = &codes[at * K..][..K];
+        for (value, code) in line.values.iter_mut().zip(codes) {
+            *value = E2M1[*code as usize & 0xF];
         }
-        for (mask, values) in line.mask.iter_mut().zip(line.values.chunks(SIZE)) {
-            for (bit, value) in values.iter().enumerate() {
-                *mask |= u16::from(*value != 0) << bit;
-            }
+        let (groups, _) = codes.as_chunks::<SIZE>();
+        for (mask, codes) in line.masks.iter_mut().zip(groups) {
+            let bits: [u32; SIZE] = std::array::from_fn(|at| if codes[at] & 7 == 0 { 0 } else { 1 << at });
+            *mask = bits.iter().fold(0, |mask, bit| mask | bit) as u16;
         }
         let Some((format, chunks)) = form.scale else { return line };
         let chunks = chunks as usize;
         for (group, slot) in line.scales.iter_mut().enumerate() {
             match format.parts(scales[at * chunks + group * chunks / GROUPS]) {
+                Parts::Finite { significand: 0, .. } => line.masks[group] = 0,
                 Parts::Finite { significand, exponent, fraction, .. } => {
-                    *slot = Scale {
-                        significand: i64::from(significand),
-                        exponent,
-                        fraction: fraction.cast_signed(),
-                    };
+                    let unit = exponent - fraction.cast_signed();
+                    *slot = (f64::from(significand) * power_of_two(unit), exponent as i16);
                 }
                 Parts::Nan | Parts::Infinite { .. } => line.nan = true,
             }
         }
         line
     }
+
+    /// The exact dot product of every group with every column: multiples of a quarter below 2^10.
+    fn dots(&self, columns: &Columns) -> [Lanes<f32>; GROUPS] {
+        let mut dots = [[0.0; N]; GROUPS];
+        let groups = self.values.chunks(SIZE).zip(columns.values.chunks(SIZE));
+        for (dots, (row, values)) in dots.iter_mut().zip(groups) {
+            for (value, others) in row.iter().zip(values) {
+                for n in 0..N {
+                    dots[n] += value * others[n];
+                }
+            }
+        }
+        dots
+    }
+}
+
+impl Columns {
+    fn of(form: &MmaForm, operands: &Operands<'_>) -> Self {
+        let mut out = Self {
+            values: [[0.0; N]; K],
+            masks: [[0; N]; GROUPS],
+            scales: [[0.0; N]; GROUPS],
+            exponents: [[0; N]; GROUPS],
+            nan: [false; N],
+        };
+        for n in 0..N {
+            let line = Line::of(form, operands.b, operands.sfb, n);
+            for (row, value) in out.values.iter_mut().zip(line.values) {
+                row[n] = value;
+            }
+            for group in 0..GROUPS {
+                out.masks[group][n] = line.masks[group];
+                (out.scales[group][n], out.exponents[group][n]) = line.scales[group];
+            }
+            out.nan[n] = line.nan;
+        }
+        out
+    }
 }
 
 /// `D = A·B + C` where [`fits`] holds and terms are groups.
 pub(super) fn mma_groups(model: Model, rule: &Rule, form: &MmaForm, operands: &Operands<'_>, d: &mut [u32]) {
-    let columns: [Line; N] = std::array::from_fn(|n| Line::of(form, operands.b, operands.sfb, n));
-    let mut by_k = [[0; N]; K];
-    for (n, column) in columns.iter().enumerate() {
-        for (row, value) in by_k.iter_mut().zip(column.values) {
-            row[n] = value;
-        }
-    }
+    let columns = Columns::of(form, operands);
+    // Both scales of a form have one format, and with it a number of fraction bits.
+    let fraction = form.scale.map_or(0, |(format, _)| if format == Format::Ue4m3 { 3 } else { 0 });
     let (c_rows, _) = operands.c.as_chunks::<N>();
     let (d_rows, _) = d.as_chunks_mut::<N>();
     for (at, (c, out)) in c_rows.iter().zip(d_rows).take(form.shape.m).enumerate() {
         let row = Line::of(form, operands.a, operands.sfa, at);
-        let dots = group_dots(&row.values, &by_k);
-        for (n, slot) in out.iter_mut().enumerate() {
-            let column = &columns[n];
-            let addend = decode_addend(form.accumulator, c[n]);
-            *slot = if row.nan || column.nan || addend.high == SPECIAL {
-                mma_exact_at(model, form, at, n, operands, c[n])
-            } else {
-                let dots = std::array::from_fn(|group| dots[group][n]);
-                let addend = (addend.value, i32::from(addend.high));
-                rule.output.of_double(sum(rule, &row, column, dots, addend))
-            };
-        }
-    }
-}
-
-/// The exact dot product of every group and column, in quarters: at most 16 · 144.
-fn group_dots(row: &[i16; K], by_k: &[[i16; N]; K]) -> [[i16; N]; GROUPS] {
-    let mut dots = [[0; N]; GROUPS];
-    for ((dots, row), by_k) in dots.iter_mut().zip(row.chunks(SIZE)).zip(by_k.chunks(SIZE)) {
-        for (value, others) in row.iter().zip(by_k) {
-            for (dot, other) in dots.iter_mut().zip(others) {
-                *dot += value * other;
+        let addends = Addends::of(form.accumulator, c);
+        let special = lanes(|n| row.nan | columns.nan[n] | (addends.high[n] == SPECIAL));
+        *out = rule.output.of_doubles(&sums(rule, &row, &columns, &addends, 2 * fraction));
+        if special.contains(&true) {
+            for (column, slot) in out.iter_mut().enumerate().filter(|(column, _)| special[*column]) {
+                *slot = mma_exact_at(model, form, at, column, operands, c[column]);
             }
         }
     }
-    dots
 }
 
-/// The fused sum of four groups and C.
-fn sum(rule: &Rule, row: &Line, column: &Line, dots: [i16; GROUPS], (c, c_exponent): (f64, i32)) -> f64 {
-    let mut largest = if c == 0.0 { rule.zero_exponent } else { c_exponent };
-    let mut terms = [(0i64, 0i32); GROUPS];
-    for (group, term) in terms.iter_mut().enumerate() {
-        let (alpha, beta) = (row.scales[group], column.scales[group]);
-        let scale = alpha.significand * beta.significand;
-        let exponent = alpha.exponent + beta.exponent;
-        let nothing = scale == 0 || row.mask[group] & column.mask[group] == 0;
-        largest = largest.max(if nothing { rule.zero_exponent } else { exponent });
-        let unit = exponent - alpha.fraction - beta.fraction + PRODUCT_UNIT;
-        *term = (i64::from(dots[group]) * scale, unit);
+/// The fused sums of four groups and C; a column with specials gives anything.
+fn sums(rule: &Rule, row: &Line, columns: &Columns, addends: &Addends, fraction: i16) -> Lanes<f64> {
+    let zero = rule.zero_exponent as i16;
+    // Every other C stands above the place of a zero.
+    let mut largest = addends.high.map(|high| high.max(zero));
+    let mut lowest = addends.low;
+    for group in 0..GROUPS {
+        let alpha = row.scales[group].1;
+        for n in 0..N {
+            let exponent = alpha + columns.exponents[group][n];
+            let there = row.masks[group] & columns.masks[group][n] != 0;
+            largest[n] = largest[n].max(if there { exponent } else { zero });
+            lowest[n] = lowest[n].min(exponent - fraction + PRODUCT_UNIT);
+        }
     }
-    let window = largest - rule.fraction;
-    let mut total = 0;
-    for (significand, unit) in terms {
-        let shift = unit - window;
-        total += match shift {
-            0.. if significand != 0 => significand << shift,
-            -62..0 => significand / (1 << -shift),
-            _ => 0,
-        };
+    let windows = largest.map(|largest| largest - rule.fraction as i16);
+    let dropped = (0..N).fold(false, |dropped, n| dropped | (windows[n] > lowest[n]));
+    let mut sums = addends.values;
+    if dropped {
+        sums = lanes(|n| cut(sums[n], windows[n]));
     }
-    // Conversion to an integer cuts toward zero; a term is far below 2^63 windows.
-    total += (c * power_of_two(-window)) as i64;
-    total as f64 * power_of_two(window)
+    for (group, dots) in row.dots(columns).iter().enumerate() {
+        let alpha = row.scales[group].0;
+        for n in 0..N {
+            let term = f64::from(dots[n]) * (alpha * columns.scales[group][n]);
+            sums[n] += if dropped { cut(term, windows[n]) } else { term };
+        }
+    }
+    sums
 }
