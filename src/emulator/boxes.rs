@@ -1,7 +1,8 @@
 //! Boxes of tensors (PTX ISA 5.5): which bytes of global memory a tensor copy moves to which bytes of shared memory.
 
 use super::pending::Piece;
-use super::tensor_map::{OobFill, Swizzle, TensorMap, TensorType};
+use super::tensor_map::TensorMap;
+use super::tensor_type::{OobFill, Swizzle, TensorType};
 
 /// What a tensor copy does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,17 +4,15 @@ use super::cta::Cta;
 use super::machine::World;
 use super::memory::Region;
 use super::pending::{Pending, PendingKind, Piece, Store, Work, shared_address};
+use super::transfer::{store_piece, to_tf32};
 use super::trap::{Fault, Law};
-use crate::num::convert::f32_to;
-use crate::num::format::Format;
-use crate::num::round::Rounding;
 
 impl Cta {
     /// Takes on a copy. Its ranges have been checked against the memories' bounds.
     pub(super) fn issue(&mut self, pending: Pending, world: &World) -> Result<(), Fault> {
         let size = self.shared.len();
         let at_lane = |f: Fault, lane: u32| f.at(lane as usize);
-        for piece in &pending.pieces {
+        for (n, piece) in pending.pieces.iter().enumerate() {
             let (target, source) = match pending.work {
                 Work::Load { .. } | Work::Put { .. } => (Some(piece.at), None),
                 Work::Store(_) => (None, Some(piece.at)),
@@ -26,12 +24,22 @@ impl Cta {
             if let Some(at) = target
                 && self.guarded.hit(at, piece.len, true)
                 && !(reduces && self.only_reduced(at, piece.len))
-                && !self
-                    .pending
-                    .iter()
-                    .any(|p| p.pieces.contains(&Piece { lane: p.pieces[0].lane, ..*piece }))
             {
-                self.touched(at, piece.len, true).map_err(|f| at_lane(f, piece.lane))?;
+                // Lanes may bring the same bytes from the same place.
+                let same = |p: &Piece| Piece { lane: piece.lane, ..*p } == *piece;
+                if !self.pending.iter().any(|p| p.pieces.iter().any(same)) {
+                    self.touched(at, piece.len, true).map_err(|f| at_lane(f, piece.lane))?;
+                }
+                let overlaps = |p: &&Piece| p.at < piece.at + piece.len && piece.at < p.at + p.len;
+                if let Some(other) = pending.pieces[..n].iter().find(|p| overlaps(p) && !same(p)) {
+                    let what = format!(
+                        "lanes {} and {} copy different bytes to shared address {:#x}",
+                        other.lane,
+                        piece.lane,
+                        shared_address(other.at.max(piece.at))
+                    );
+                    return Err(at_lane(Fault::new(Law::Race, what), piece.lane));
+                }
             }
             if let Some(at) = source {
                 if self.guarded.hit(at, piece.len, false) {
@@ -366,62 +374,3 @@ impl Cta {
         Ok(())
     }
 }
-
-fn store_piece(store: &Store, piece: &Piece, bytes: &[u8], world: &mut World) -> Result<(), Fault> {
-    if piece.taken == 0 {
-        return Ok(());
-    }
-    let packed: Vec<u8>;
-    let bytes = if store.pack6 {
-        packed = pack6(bytes);
-        &packed[..]
-    } else {
-        &bytes[piece.skip..piece.skip + piece.taken]
-    };
-    let (index, at) = world.global.locate(piece.address, bytes.len())?;
-    if let Some(reduce) = store.reduce {
-        let region = world.global.region(index);
-        if world.check_init && !region.is_written(at, bytes.len()) {
-            let what = format!("{} bytes at {:#x} that nobody wrote are reduced", bytes.len(), piece.address);
-            return Err(Fault::new(Law::Uninitialised, what));
-        }
-        let mut bytes = bytes.to_vec();
-        reduce.apply(&mut bytes, &region.data[at..at + piece.taken]);
-        world.global.region_mut(index).put(at, &bytes);
-    } else if let Some(mask) = store.mask {
-        for (i, byte) in bytes.iter().enumerate().filter(|(i, _)| mask >> (i % 16) & 1 == 1) {
-            world.global.region_mut(index).put(at + i, &[*byte]);
-        }
-    } else {
-        world.global.region_mut(index).put(at, bytes);
-    }
-    Ok(())
-}
-
-/// Sixteen 6-bit values, a byte each, into twelve bytes.
-fn pack6(bytes: &[u8]) -> Vec<u8> {
-    bytes
-        .chunks(4)
-        .flat_map(|four| {
-            let bits = four.iter().enumerate().fold(0u32, |t, (i, b)| t | u32::from(b & 63) << (6 * i));
-            bits.to_le_bytes().into_iter().take(3)
-        })
-        .collect()
-}
-
-/// Rounds elements to TF32. Measured on an H100: to nearest, subnormals kept, NaNs canonical.
-fn to_tf32(bytes: &mut [u8]) {
-    for element in bytes.chunks_exact_mut(4) {
-        let mut word = [0; 4];
-        word.copy_from_slice(element);
-        let value = f32::from_bits(u32::from_le_bytes(word));
-        let bits = if value.is_nan() {
-            TF32_NAN
-        } else {
-            f32_to(Format::Tf32, value, Rounding::NearestAway, false, false)
-        };
-        element.copy_from_slice(&bits.to_le_bytes());
-    }
-}
-
-const TF32_NAN: u32 = 0x7FFF_E000;

@@ -84,7 +84,7 @@ impl Proxy {
 
     /// The lanes of a warp fence.
     pub(super) fn fence(&mut self, warp: u32, lanes: u32) {
-        if self.fences + 2 >> STAMP_BITS != 0 {
+        if (self.fences + 2) >> STAMP_BITS != 0 {
             // Stamps are used up: begin again with all that was written seen as fenced.
             self.written.fill(0);
             self.fenced.fill(0);

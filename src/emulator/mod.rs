@@ -19,6 +19,8 @@ mod program;
 mod races;
 mod schedule;
 mod tensor_map;
+mod tensor_type;
+mod transfer;
 mod trap;
 mod warp;
 
@@ -30,7 +32,6 @@ pub use observe::{Executed, Listed, Nobody, Observer};
 pub use profile::{Profile, SpaceTraffic};
 pub use program::{Kernel, Parameter, Program};
 pub use schedule::{Counts, Launch, Options, launch, launch_observed};
-pub use tensor_map::{
-    Interleave, L2Promotion, OobFill, Rule, Swizzle, TENSOR_MAP_BYTES, TensorMap, TensorMapError, TensorType,
-};
+pub use tensor_map::{Rule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
+pub use tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 pub use trap::{Law, Place, Stop, Trap, Unsupported};

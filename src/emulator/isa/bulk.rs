@@ -147,7 +147,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let legal = match (to, from, told) {
         ("shared::cta" | "shared::cluster", "global", true) => reduce.is_none() && !masked,
         ("shared::cluster", "shared::cta", true) => !masked && !multicast,
-        ("global", "shared::cta", false) => !multicast && !(masked && reduce.is_some()),
+        ("global", "shared::cta", false) => !(multicast || masked && reduce.is_some()),
         _ => false,
     };
     if !legal {
@@ -205,7 +205,7 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
 /// The laws of a bulk address and size.
 fn check(address: u64, size: usize) -> Result<(), Fault> {
     Machine::aligned(address, 16)?;
-    if size % 16 != 0 {
+    if !size.is_multiple_of(16) {
         return Err(Fault::new(
             Law::Misaligned,
             format!("a bulk size of {size}, which is no multiple of 16"),
@@ -350,7 +350,7 @@ fn store_bulk(m: &mut Machine<'_>, row: &Row) -> Flow {
         let size = m.r.d[row.b as usize][lane];
         let result = shared_window(m, space, address).and_then(|at| {
             Machine::aligned(at, 8)?;
-            if size % 8 != 0 || size > MOST_BULK {
+            if !size.is_multiple_of(8) || size > MOST_BULK {
                 let what = format!("a size of {size} bytes; multiples of 8 up to {MOST_BULK} are legal");
                 return Err(Fault::new(Law::Misaligned, what));
             }

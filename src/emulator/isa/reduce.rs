@@ -16,7 +16,7 @@ pub(in crate::emulator) struct Reduce {
 }
 
 impl Reduce {
-    /// The operation `op` on `ty`. Subnormals of `f32` are flushed, those of the other types kept.
+    /// The operation `op` on `ty`. Subnormals are kept, as an H100 keeps them.
     pub(in crate::emulator) fn of(op: &str, ty: Type) -> Result<Self, Refusal> {
         use Type::{B32, B64, Bf16, F16, F32, F64, S32, S64, U32, U64};
         const RN: Rounding = Rounding::NearestEven;
@@ -25,7 +25,7 @@ impl Reduce {
             ("or", B32 | B64) => |a, b| a | b,
             ("xor", B32 | B64) => |a, b| a ^ b,
             ("add", U32 | S32 | U64 | S64) => u64::wrapping_add,
-            ("add", F32) => |a, b| u64::from(add_f32(a as u32, b as u32, RN, true, false)),
+            ("add", F32) => |a, b| u64::from(add_f32(a as u32, b as u32, RN, false, false)),
             ("add", F64) => |a, b| add_f64(a, b, RN),
             ("add", F16) => |a, b| u64::from(add_f16(a as u16, b as u16, false, false)),
             ("add", Bf16) => |a, b| u64::from(add_bf16(a as u16, b as u16, false, false)),
@@ -44,6 +44,13 @@ impl Reduce {
             _ => return Err(format!("there is no reduction `{op}` of {ty:?}")),
         };
         Ok(Self { bytes: ty.bytes(), combine })
+    }
+
+    /// The sum of `f32` elements with subnormals flushed: tensors whose type says `.ftz`.
+    pub(in crate::emulator) fn flushed_sum() -> Self {
+        let combine: Combine =
+            |a, b| u64::from(add_f32(a as u32, b as u32, Rounding::NearestEven, true, false));
+        Self { bytes: 4, combine }
     }
 
     /// The new element from the old one and the operand, both in the low bits.

@@ -8,7 +8,8 @@ use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine, Space, lanes};
 use crate::emulator::pending::{Pending, PendingKind, Store, Work};
 use crate::emulator::program::Row;
-use crate::emulator::tensor_map::{Interleave, TENSOR_MAP_BYTES, TensorMap, TensorType};
+use crate::emulator::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use crate::emulator::tensor_type::{Interleave, TensorType};
 use crate::emulator::trap::{Fault, Law};
 use crate::ptx::{Instruction, Operand, Type};
 
@@ -182,7 +183,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     let Some((slot, offset)) = tensor.shared else { return Ok(()) };
     let address = m.r.d[slot as usize][lane].wrapping_add_signed(offset);
     let at = super::async_copy::shared_window(m, Space::Shared, address)?;
-    if at % boxes::SHARED_ALIGNMENT != 0 {
+    if !at.is_multiple_of(boxes::SHARED_ALIGNMENT) {
         let what = format!("shared address {at:#x} is no multiple of {}", boxes::SHARED_ALIGNMENT);
         return Err(Fault::new(Law::Misaligned, what));
     }
@@ -227,6 +228,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
 fn reduction(op: &str, ty: TensorType) -> Result<Reduce, String> {
     let bits = matches!(op, "and" | "or" | "xor");
     let ty = match ty {
+        TensorType::F32Ftz | TensorType::Tf32Ftz if op == "add" => return Ok(Reduce::flushed_sum()),
         TensorType::U32 | TensorType::S32 if bits => Type::B32,
         TensorType::U64 if bits => Type::B64,
         TensorType::U32 => Type::U32,
@@ -235,7 +237,7 @@ fn reduction(op: &str, ty: TensorType) -> Result<Reduce, String> {
         TensorType::S64 if op != "add" => Type::S64,
         TensorType::F16 => Type::F16,
         TensorType::Bf16 => Type::Bf16,
-        TensorType::F32 | TensorType::F32Ftz | TensorType::Tf32 | TensorType::Tf32Ftz => Type::F32,
+        TensorType::F32 | TensorType::Tf32 => Type::F32,
         TensorType::F64 => Type::F64,
         other => return Err(format!("there is no reduction `{op}` of {other:?}")),
     };

@@ -7,7 +7,8 @@ use super::{FormRow, Words};
 use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine, Space, lanes};
 use crate::emulator::program::Row;
-use crate::emulator::tensor_map::{Interleave, OobFill, Swizzle, TENSOR_MAP_BYTES, TensorMap, TensorType};
+use crate::emulator::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use crate::emulator::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
 use crate::emulator::trap::{Fault, Law};
 use crate::ptx::{Instruction, Type};
 
