@@ -1,6 +1,6 @@
 //! The core of the emulator: flow, memory, barriers, and the laws that belong to them.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 
 use sm121probe::emulator::{GlobalMemory, Launch, Law, Options, Stop, launch, load};
 
@@ -12,7 +12,7 @@ fn run_with(body: &str, threads: u32, words: usize, options: &Options) -> Result
         "{HEADER}.visible .entry k(.param .u64 p_out)\n{{\n.reg .b64 out;\nld.param.u64 out, [p_out];\n{body}\n}}\n"
     );
     let program = load(&text)?;
-    let mut memory = GlobalMemory::new(true);
+    let mut memory = GlobalMemory::default();
     let out = memory.allocate(words * 4);
     let how = Launch {
         grid: [1, 1, 1],
@@ -129,7 +129,7 @@ fn calls_are_copies() {
          mul.wide.u32 at, x, 4; add.u64 at, at, out; st.global.u32 [at], y; ret;\n}}\n"
     );
     let program = load(&text).unwrap();
-    let mut memory = GlobalMemory::new(true);
+    let mut memory = GlobalMemory::default();
     let out = memory.allocate(128);
     let how = Launch { grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, params: out.to_le_bytes().to_vec() };
     launch(&program, &program.kernels[0], &how, &mut memory, &Options::default()).unwrap();
@@ -144,7 +144,7 @@ fn what_cannot_be_launched_is_said() {
     let text = format!("{HEADER}.visible .entry k(.param .u32 n)\n.maxntid 64\n{{\nret;\n}}\n");
     let program = load(&text).unwrap();
     let kernel = program.kernel("k").unwrap();
-    let mut memory = GlobalMemory::new(true);
+    let mut memory = GlobalMemory::default();
     let mut fails = |grid, block, params: usize, shared_bytes| {
         let how = Launch { grid, block, shared_bytes, params: vec![0; params] };
         match launch(&program, kernel, &how, &mut memory, &Options::default()) {

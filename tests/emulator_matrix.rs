@@ -1,6 +1,6 @@
 //! Warp and matrix instructions of the emulator: against recorded vectors, and against plain loops.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 
 #[path = "emulator_matrix/atomics.rs"]
 mod atomics;

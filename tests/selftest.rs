@@ -39,7 +39,7 @@ const MANUAL: [&str; 3] = [
 fn the_scalar_answers_of_an_h100_are_met() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/h100-scalar.zip");
     let mut results = selftest::run(&[Recording::load(&path).unwrap()]);
-    assert!(results.len() > 990, "{}", results.len());
+    assert!(results.len() > 980, "{}", results.len());
     results.retain(|r| !MANUAL.contains(&r.op.as_str()));
     assert_eq!(failures(&results), [""; 0]);
 }

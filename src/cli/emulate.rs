@@ -314,7 +314,7 @@ impl Call {
         seed: u64,
     ) -> Result<Outcome, Failed> {
         let options = Options { seed, fuel: args.fuel, ..Options::default() };
-        let mut memory = GlobalMemory::new(options.check_init);
+        let mut memory = GlobalMemory::default();
         let place = |buffer: &Buffer| match &buffer.bytes {
             Some(bytes) => memory.allocate_with(bytes.clone()),
             None => memory.allocate(buffer.shape.bytes),

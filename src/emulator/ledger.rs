@@ -137,7 +137,7 @@ impl Assumption {
         let program = load(self.text).map_err(|stop| stop.to_string())?;
         let kernel = program.kernel("probe").ok_or("it has no entry `probe`")?;
         let options = Options::default();
-        let mut memory = GlobalMemory::new(options.check_init);
+        let mut memory = GlobalMemory::default();
         let out = memory.allocate_with(vec![0; 4 * WORDS]);
         let mut params = Vec::new();
         if self.tensor_map {

@@ -50,11 +50,7 @@ pub fn load(text: &str) -> Result<Program, Stop> {
                 }
                 let symbol = match v.space {
                     Space::Global => {
-                        globals.push(Static {
-                            name: v.name.clone(),
-                            bytes: vec![0; size],
-                            relocations: Vec::new(),
-                        });
+                        globals.push(Static { bytes: vec![0; size], relocations: Vec::new() });
                         Symbol::Global(globals.len() - 1)
                     }
                     Space::Const => {

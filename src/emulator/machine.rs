@@ -52,7 +52,6 @@ pub(super) struct World {
     pub(super) global: GlobalMemory,
     pub(super) params: Vec<u8>,
     pub(super) constants: super::memory::Region,
-    pub(super) arch: u32,
     /// Counts what may let a waiting warp of any CTA go on.
     pub(super) events: u64,
     /// What had happened when waits were last ended early.
@@ -62,7 +61,6 @@ pub(super) struct World {
     pub(super) clock: u64,
     pub(super) check_init: bool,
     pub(super) random: super::schedule::Random,
-    pub(super) grid: [u32; 3],
     /// CTAs of the primary grid that have not ended, when this grid is a programmatic secondary: `griddepcontrol.wait`
     /// waits until there are none. `None` for a lone grid. Whoever changes it increments `events`.
     pub(super) dependency: Option<u64>,
@@ -318,7 +316,7 @@ impl Machine<'_> {
     /// Checks that `address` is a multiple of `len`.
     #[inline]
     pub(super) fn aligned(address: u64, len: usize) -> Result<(), Fault> {
-        if address % len as u64 == 0 {
+        if address.is_multiple_of(len as u64) {
             return Ok(());
         }
         Err(Fault::new(Law::Misaligned, format!("address {address:#x} is no multiple of {len}")))

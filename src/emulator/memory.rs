@@ -111,17 +111,9 @@ pub struct GlobalMemory {
     allocations: Vec<Allocation>,
     /// The allocation of the last access, most likely that of the next.
     last: usize,
-    /// Whether reads of bytes that nobody wrote are faults.
-    pub(super) check_init: bool,
 }
 
 impl GlobalMemory {
-    /// No allocations; reads of unwritten bytes are faults when `check_init`.
-    #[must_use]
-    pub fn new(check_init: bool) -> Self {
-        Self { check_init, ..Self::default() }
-    }
-
     fn add(&mut self, region: Region) -> u64 {
         let base = self
             .allocations

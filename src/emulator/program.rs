@@ -182,7 +182,6 @@ pub struct Kernel {
 /// A module variable in global or constant memory.
 #[derive(Debug, Clone)]
 pub(super) struct Static {
-    pub(super) name: String,
     pub(super) bytes: Vec<u8>,
     /// Addresses to be filled in: offset in `bytes`, variable, addend, whether generic.
     pub(super) relocations: Vec<(usize, usize, i64)>,

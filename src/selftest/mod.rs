@@ -127,7 +127,7 @@ fn one(recording: &Recording, op: &Op) -> OpResult {
 fn answers(op: &WarpOp, target: &str) -> Result<Vec<u32>, Stop> {
     let program: Program = load(&kernel::text(op, target))?;
     let kernel = program.kernel(kernel::NAME).ok_or_else(|| Stop::Bug("the kernel is gone".to_owned()))?;
-    let mut memory = GlobalMemory::new(true);
+    let mut memory = GlobalMemory::default();
     let input = memory.allocate_with(op.inputs.iter().flat_map(|w| w.to_le_bytes()).collect());
     let output = memory.allocate(op.outputs.len() * 4);
     let how = Launch {

@@ -57,7 +57,7 @@ pub(crate) fn try_warps(
         n_out * 128,
     );
     let program = load(&text)?;
-    let mut memory = GlobalMemory::new(true);
+    let mut memory = GlobalMemory::default();
     let words = cases.iter().flatten().flatten().flat_map(|w| w.to_le_bytes()).collect();
     let input = memory.allocate_with(words);
     let output = memory.allocate(cases.len() * n_out * 128);

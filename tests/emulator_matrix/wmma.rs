@@ -104,7 +104,7 @@ fn run(case: &Case, padded: bool) -> Result<(), Stop> {
         tail(2),
     );
     let program = load(&text)?;
-    let mut memory = GlobalMemory::new(true);
+    let mut memory = GlobalMemory::default();
     let pa = memory.allocate_with(place(case.ty, [m, k], case.rows[0], strides[0], |r, c| a[r * k + c]));
     let pb = memory.allocate_with(place(case.ty, [k, n], case.rows[1], strides[1], |r, c| b[r * n + c]));
     let pc = memory.allocate_with(place(case.c, [m, n], case.rows[2], strides[2], |r, col| c[r * n + col]));

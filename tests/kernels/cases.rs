@@ -89,7 +89,7 @@ impl Run {
         let kernel =
             program.kernel(self.entry).ok_or_else(|| Stop::Launch(format!("no entry {}", self.entry)))?;
         let options = Options { seed, fuel, ..Options::default() };
-        let mut memory = GlobalMemory::new(true);
+        let mut memory = GlobalMemory::default();
         let mut params = vec![0; kernel.param_bytes];
         let mut addresses = Vec::new();
         for (arg, param) in self.args.iter().zip(&kernel.params) {

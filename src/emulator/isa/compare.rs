@@ -149,7 +149,7 @@ macro_rules! floats {
             Ask::Equal => |m, row| $how(m, row, |a, b| a == b),
             Ask::Less => |m, row| $how(m, row, |a, b| a < b),
             Ask::AtMost => |m, row| $how(m, row, |a, b| a <= b),
-            Ask::Apart => |m, row| $how(m, row, |a, b| a < b || a > b),
+            Ask::Apart => |m, row| $how(m, row, |a, b| a.partial_cmp(&b).is_some_and(|o| o.is_ne())),
             Ask::Ordered => |m, row| $how(m, row, |a, b| !a.is_nan() && !b.is_nan()),
         }
     };

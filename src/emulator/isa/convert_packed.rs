@@ -113,13 +113,7 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: &str, from: &str)
 /// Pushes a conversion whose sources are all of 32 bits or fewer.
 fn push(d: &mut Decoder<'_>, i: &Instruction, packed: Packed, to: Type, exec: Exec) -> Result<(), Refusal> {
     let floats = packed.from == Format::F32;
-    let count = if !floats {
-        1
-    } else if packed.to == Format::Tf32 {
-        1
-    } else {
-        2
-    } + usize::from(packed.scaled);
+    let count = if floats && packed.to != Format::Tf32 { 2 } else { 1 } + usize::from(packed.scaled);
     let (out, sources) = operands(i, count)?;
     let a = d.src(&sources[0], if floats { Type::F32 } else { container(2 * stride(packed.from)) })?;
     let b = match sources.get(1) {

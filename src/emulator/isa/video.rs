@@ -89,8 +89,6 @@ enum Second {
     /// Its parts stand where the result has none.
     Merge,
     Add,
-    Min,
-    Max,
 }
 
 /// A part of a register: its first bit and its length.
@@ -246,6 +244,10 @@ fn scalar(d: &mut Decoder<'_>, i: &Instruction, op: Op) -> Result<(), Refusal> {
         Some(s) => parts(s, if s.starts_with('h') { 16 } else { 8 }),
     };
     let (out, to) = split(d, out);
+    // What a device does with these is not the manual's formula.
+    if matches!(second, Some("min" | "max")) || sat && !to_signed && to.is_none() {
+        return Err("a second minimum or maximum, or a saturated .u32".to_owned());
+    }
     if sources.len() != if second.is_some() || to.is_some() { 3 } else { 2 } {
         return Err("a third source goes with a second operation or a selected destination".to_owned());
     }
@@ -261,9 +263,7 @@ fn scalar(d: &mut Decoder<'_>, i: &Instruction, op: Op) -> Result<(), Refusal> {
         sat,
         second: match second {
             None => Second::Merge,
-            Some("add") => Second::Add,
-            Some("min") => Second::Min,
-            Some(_) => Second::Max,
+            Some(_) => Second::Add,
         },
     };
     let c = sources.get(2).unwrap_or(&sources[0]);
@@ -281,11 +281,8 @@ fn scalar_row(m: &mut Machine<'_>, row: &Row) -> Flow {
             t = t.clamp(least, most);
         }
         let word = t as u32;
-        let order = |x: u32| if v.to_signed { i64::from(x as i32) } else { i64::from(x) };
         match v.second {
             Second::Add => word.wrapping_add(c),
-            Second::Min => order(word).min(order(c)) as u32,
-            Second::Max => order(word).max(order(c)) as u32,
             Second::Merge => {
                 let mask = (((1u64 << to.bits) - 1) as u32) << to.from;
                 c & !mask | word << to.from & mask

@@ -220,9 +220,9 @@ fn decode_stmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> 
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match (shape, trans, ty) {
-        ("m8n8", false, Type::B16) => |m, row| store(m, row, |q, r| words_of(q, r)),
-        ("m8n8", true, Type::B16) => |m, row| store(m, row, |q, r| halves_of(q, r)),
-        ("m16n8", true, Type::B8) => |m, row| store(m, row, |q, r| bytes_of(q, r)),
+        ("m8n8", false, Type::B16) => |m, row| store(m, row, words_of),
+        ("m8n8", true, Type::B16) => |m, row| store(m, row, halves_of),
+        ("m16n8", true, Type::B8) => |m, row| store(m, row, bytes_of),
         _ => return Err("stmatrix has no such combination of shape, .trans and type".to_owned()),
     };
     let [to, from] = i.operands.as_slice() else {
