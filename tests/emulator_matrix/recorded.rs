@@ -1,7 +1,9 @@
 //! The recorded vectors of an H100, driven through the PTX text they were recorded with.
 
+use std::path::Path;
+
 use sm121probe::emulator::Options;
-use sm121probe::vectors::{Op, WarpOp, builtin};
+use sm121probe::vectors::{Op, Recording, WarpOp, builtin};
 
 use crate::harness::{Inputs, try_warps};
 
@@ -13,10 +15,10 @@ fn right(op: &WarpOp) -> Result<usize, String> {
     Ok((0..op.cases).filter(|case| out[*case] == op.output(*case)).count())
 }
 
-fn check(prefixes: &[&str], at_least: usize) {
+fn check(recordings: &[Recording], prefixes: &[&str], at_least: usize) {
     let mut wrong = Vec::new();
     let mut count = 0;
-    for op in builtin().unwrap().iter().flat_map(|r| &r.ops) {
+    for op in recordings.iter().flat_map(|r| &r.ops) {
         let Op::Warp(op) = op else { continue };
         if !prefixes.iter().any(|p| op.name.starts_with(p)) {
             continue;
@@ -32,17 +34,25 @@ fn check(prefixes: &[&str], at_least: usize) {
     assert!(count >= at_least, "{count} forms recorded");
 }
 
+/// Sparse and narrow `mma`, `wmma`, parties of lanes and atomics, which the built-in recording lacks.
+#[test]
+fn more_as_recorded() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/h100-warp.zip");
+    let recording = Recording::from_zip(&path, &std::fs::read(&path).unwrap()).unwrap();
+    check(&[recording], &[""], 122);
+}
+
 #[test]
 fn mma_as_recorded() {
-    check(&["mma."], 33);
+    check(&builtin().unwrap(), &["mma."], 33);
 }
 
 #[test]
 fn tiles_as_recorded() {
-    check(&["ldmatrix.", "stmatrix.", "movmatrix."], 13);
+    check(&builtin().unwrap(), &["ldmatrix.", "stmatrix.", "movmatrix."], 13);
 }
 
 #[test]
 fn warp_instructions_as_recorded() {
-    check(&["shfl.", "vote.", "match.", "redux."], 15);
+    check(&builtin().unwrap(), &["shfl.", "vote.", "match.", "redux."], 15);
 }

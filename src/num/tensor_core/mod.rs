@@ -12,12 +12,14 @@ mod fast;
 mod groups;
 mod integer;
 mod model;
+mod quad;
 mod sparse;
 
 pub use double::mma_f64;
 pub use exact::mma_exact;
 pub use integer::{BitOp, Integer, mma_b1, mma_integer};
 pub use model::{Kind, Model, Output, Rule};
+pub use quad::mma_quad;
 pub use sparse::{Sparsity, mma_sparse, sparse_expand};
 
 use super::format::Format;

@@ -7,7 +7,7 @@ use crate::emulator::machine::{Flow, LANES, Machine};
 use crate::emulator::program::Row;
 use crate::emulator::trap::{Fault, Law};
 use crate::num::fragment::{Operand, gather_metadata, quad_pair, scale_a_source, scale_b_source};
-use crate::num::tensor_core::{self, MmaForm, MmaShape, Sparsity, mma_b1, mma_f64, mma_integer};
+use crate::num::tensor_core::{self, MmaForm, MmaShape, Sparsity, mma_b1, mma_f64, mma_integer, mma_quad};
 
 /// The extra of an `mma` row.
 #[derive(Debug)]
@@ -263,7 +263,7 @@ pub(super) fn quads(m: &mut Machine<'_>, row: &Row) -> Flow {
                 };
             }
         }
-        tensor_core::mma(m.world.model, &form, &a, &b, &c, &[], &[], d);
+        mma_quad(&form, &a, &b, &c, d);
     }
     for lane in 0..LANES {
         let d = &results[quad_pair::product(lane)];
