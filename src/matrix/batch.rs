@@ -35,7 +35,7 @@ impl Pass {
     pub(super) fn chunk(self) -> usize {
         match self {
             Self::Check => 2560,
-            Self::Generate => 320,
+            Self::Generate => 200,
         }
     }
 }

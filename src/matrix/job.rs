@@ -146,6 +146,9 @@ pub(super) fn scratch(store: Option<&Store>) -> io::Result<tempfile::TempDir> {
     }
 }
 
+/// So many entries of a pair get their code without a check before.
+const FEW: usize = 16;
+
 /// One pair of a toolkit while it is asked.
 struct Asked<'a> {
     index: usize,
@@ -300,7 +303,9 @@ impl Context<'_> {
                 None => alone.push(position),
             }
         }
-        let mut answers = self.in_batches(asked, toolkit, Pass::Check, &early);
+        // A few entries cost less than a second process.
+        let first = if self.want_code && early.len() <= FEW { Pass::Generate } else { Pass::Check };
+        let mut answers = self.in_batches(asked, toolkit, first, &early);
         answers.extend(self.in_batches(asked, toolkit, Pass::Generate, &late));
         let single = alone.par_iter().map(|p| (*p, self.ask_alone(asked.row(*p), asked.pair, toolkit)));
         answers.extend(single.collect::<Vec<_>>());
@@ -312,7 +317,8 @@ impl Context<'_> {
     fn generate(&self, asked: &Asked<'_>, toolkit: &Toolkit, answers: &mut [Answer]) {
         let checked_only = |p: &usize| {
             let row = asked.row(*p);
-            answers[*p].outcome == Outcome::Accepted && self.entry(row).is_some() && !self.judged_late(row)
+            let answer = &answers[*p];
+            answer.outcome == Outcome::Accepted && answer.code.is_empty() && self.entry(row).is_some()
         };
         let positions: Vec<usize> = (0..answers.len()).filter(checked_only).collect();
         for (position, answer) in self.in_batches(asked, toolkit, Pass::Generate, &positions) {
