@@ -54,6 +54,7 @@ fn the_sources_still_give_kernels_that_agree() {
                 text: &text,
                 name: &file,
                 options: toolkit::options_for("sm_121a".parse().unwrap()),
+                headers: Vec::new(),
             };
             let tool = Path::new(env!("CARGO_BIN_EXE_sm121probe"));
             let compiled =

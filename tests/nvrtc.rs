@@ -20,7 +20,12 @@ fn tool() -> &'static Path {
 }
 
 fn source(text: &str) -> Source<'_> {
-    Source { text, name: "k.cu", options: toolkit::options_for("sm_121a".parse().unwrap()) }
+    Source {
+        text,
+        name: "k.cu",
+        options: toolkit::options_for("sm_121a".parse().unwrap()),
+        headers: Vec::new(),
+    }
 }
 
 /// A folder of Python packages that holds one file as NVRTC.

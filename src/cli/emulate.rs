@@ -201,7 +201,12 @@ fn ptx_of(args: &EmulateArgs) -> Result<(String, String), CliError> {
             let store = Store::open(None).ok();
             let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
             let nvrtc = toolkit::select_nvrtc(&found, args.toolkit.as_deref())?;
-            let source = toolkit::Source { text: &text, name: &name, options: toolkit::options_for(target) };
+            let source = toolkit::Source {
+                text: &text,
+                name: &name,
+                options: toolkit::options_for(target),
+                headers: Vec::new(),
+            };
             let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
             let compiled = toolkit::compile(nvrtc, &source, store.as_ref(), &program, COMPILE_LIMIT)?;
             if !compiled.log.trim().is_empty() {

@@ -33,7 +33,7 @@ pub use environment::Environment;
 pub use install::{InstallError, InstallOptions, install};
 pub use installed::{Installed, InstalledFile, RemoveError, installed, remove};
 pub use nvrtc::{
-    Compiled, NVRTC_WORKER, Nvrtc, NvrtcError, Source, compile, nvrtcs, options_for, select_nvrtc,
+    Compiled, Include, NVRTC_WORKER, Nvrtc, NvrtcError, Source, compile, nvrtcs, options_for, select_nvrtc,
     serve_nvrtc,
 };
 pub use pins::{Arch, Member, Pin, PinError, Pins, Tool, Wheel};

@@ -9,6 +9,8 @@ use std::ptr;
 
 use libloading::Library;
 
+use super::serve::Job;
+
 type Handle = *mut c_void;
 type Status = c_int;
 
@@ -37,6 +39,25 @@ pub(super) struct Binding {
     ptx: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
     _library: Library,
     _builtins: Option<Library>,
+}
+
+/// Strings as C takes them: an array of pointers, good as long as this lives.
+struct Strings {
+    pointers: Vec<*const c_char>,
+    count: c_int,
+    _owned: Vec<CString>,
+}
+
+impl Strings {
+    fn new<'a>(all: impl Iterator<Item = &'a String>) -> Result<Self, String> {
+        let owned = all.map(|s| terminated(s)).collect::<Result<Vec<_>, _>>()?;
+        let count = c_int::try_from(owned.len()).map_err(|_| "too many options or headers".to_owned())?;
+        Ok(Self { pointers: owned.iter().map(|s| s.as_ptr()).collect(), count, _owned: owned })
+    }
+}
+
+fn terminated(text: &str) -> Result<CString, String> {
+    CString::new(text).map_err(|_| "the source or an option holds a NUL".to_owned())
 }
 
 /// What became of a program.
@@ -87,21 +108,27 @@ impl Binding {
         Ok((major, minor))
     }
 
-    /// Compiles `source`, which messages call `name`.
-    pub(super) fn compile(&self, source: &str, name: &str, options: &[String]) -> Result<Answer, String> {
-        let text = |s: &str| CString::new(s).map_err(|_| "the source or an option holds a NUL".to_owned());
-        let (source, name) = (text(source)?, text(name)?);
-        let options = options.iter().map(|o| text(o)).collect::<Result<Vec<_>, _>>()?;
-        let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
-        let count = c_int::try_from(pointers.len()).map_err(|_| "too many options".to_owned())?;
+    /// Compiles the source of a job.
+    pub(super) fn compile(&self, job: &Job) -> Result<Answer, String> {
+        let (source, name) = (terminated(&job.source)?, terminated(&job.name)?);
+        let options = Strings::new(job.options.iter())?;
+        let headers = Strings::new(job.headers.iter().map(|h| &h.text))?;
+        let names = Strings::new(job.headers.iter().map(|h| &h.name))?;
         let mut program: Handle = ptr::null_mut();
-        // SAFETY: the strings end in NUL and outlive the call; no headers are passed, so both arrays may be null.
+        // SAFETY: the strings end in NUL and outlive the call; both arrays have as many entries as there are headers.
         self.check(unsafe {
-            (self.create)(&raw mut program, source.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null())
+            (self.create)(
+                &raw mut program,
+                source.as_ptr(),
+                name.as_ptr(),
+                headers.count,
+                headers.pointers.as_ptr(),
+                names.pointers.as_ptr(),
+            )
         })?;
         // The program is not destroyed: the process ends after one compilation.
-        // SAFETY: `program` was just made; `pointers` holds `count` strings that outlive the call.
-        let status = unsafe { (self.compile)(program, count, pointers.as_ptr()) };
+        // SAFETY: `program` was just made; the array has as many strings as is said, and they outlive the call.
+        let status = unsafe { (self.compile)(program, options.count, options.pointers.as_ptr()) };
         let log = self.text(program, self.log_size, self.log)?;
         let ptx = match status {
             SUCCESS => Some(self.text(program, self.ptx_size, self.ptx)?),

@@ -35,6 +35,17 @@ pub struct Source<'a> {
     pub name: &'a str,
     /// The options, beginning with [`options_for`]'s.
     pub options: Vec<String>,
+    /// What `#include` finds, by name; NVRTC brings no headers of its own.
+    pub headers: Vec<Include>,
+}
+
+/// A file that a source includes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Include {
+    /// The name between the quotes.
+    pub name: String,
+    /// CUDA C++.
+    pub text: String,
 }
 
 /// The options of every compilation: PTX for `target`, no contraction that the source does not ask for, and line numbers.
@@ -136,7 +147,9 @@ pub fn compile(
     let unusable =
         |reason: String| NvrtcError::Unusable { version: nvrtc.version, path: nvrtc.library.clone(), reason };
     let sha256 = nvrtc.sha256(store).map_err(|error| unusable(format!("it cannot be read: {error}")))?;
-    let parts = [&sha256, source.name, &source.options.join("\0"), source.text];
+    let options = source.options.join("\0");
+    let mut parts = vec![sha256.as_str(), source.name, &options, source.text];
+    parts.extend(source.headers.iter().flat_map(|h| [h.name.as_str(), h.text.as_str()]));
     let key = store::sha256(parts.join("\0\0").as_bytes());
     let known = || {
         let bytes = store?.get(KIND, &key)?;
@@ -152,7 +165,8 @@ pub fn compile(
     }
     let compiled = match in_worker(nvrtc, source, program, limit)? {
         Ok(serve::Reply::Compiled { ptx, log, .. }) => {
-            Compiled { ptx: without_folders(&ptx, source.name), log }
+            let names = std::iter::once(source.name).chain(source.headers.iter().map(|h| h.name.as_str()));
+            Compiled { ptx: without_folders(&ptx, &names.collect::<Vec<_>>()), log }
         }
         Ok(serve::Reply::Rejected { log }) => {
             return Err(NvrtcError::Rejected {
@@ -184,6 +198,7 @@ fn in_worker(
         source: source.text.to_owned(),
         name: source.name.to_owned(),
         options: source.options.clone(),
+        headers: source.headers.clone(),
         reply: folder.path().join("reply.json"),
     };
     let path = folder.path().join("job.json");
@@ -202,13 +217,13 @@ fn in_worker(
 }
 
 /// NVRTC writes its working folder into `.file`; without it the PTX is the same wherever it is made.
-fn without_folders(ptx: &str, name: &str) -> String {
+fn without_folders(ptx: &str, names: &[&str]) -> String {
     let mut out = String::with_capacity(ptx.len());
     for line in ptx.split_inclusive('\n') {
         let path = line.trim_start().strip_prefix(".file").and_then(|rest| rest.split('"').nth(1));
-        match path.filter(|path| path.starts_with('/') && path.ends_with(&format!("/{name}"))) {
-            Some(path) => out.push_str(&line.replacen(path, name, 1)),
-            None => out.push_str(line),
+        match path.and_then(|path| Some((path, path.strip_prefix('/')?.rsplit('/').next()?))) {
+            Some((path, name)) if names.contains(&name) => out.push_str(&line.replacen(path, name, 1)),
+            _ => out.push_str(line),
         }
     }
     out
@@ -258,12 +273,13 @@ mod tests {
     #[test]
     fn ptx_names_no_folder() {
         let ptx = "\t.file\t1 \"/tmp/x/k.cu\"\n.loc 1 2 3\n";
-        assert_eq!(without_folders(ptx, "k.cu"), "\t.file\t1 \"k.cu\"\n.loc 1 2 3\n");
+        assert_eq!(without_folders(ptx, &["k.cu"]), "\t.file\t1 \"k.cu\"\n.loc 1 2 3\n");
     }
 
     #[test]
     fn the_log_shows_the_line_once() {
-        let source = Source { text: "int a;\nint b c;\n", name: "k.cu", options: Vec::new() };
+        let source =
+            Source { text: "int a;\nint b c;\n", name: "k.cu", options: Vec::new(), headers: Vec::new() };
         assert_eq!(
             with_lines("k.cu(2): error: expected\n", &source),
             "k.cu(2): error: expected\n    int b c;"

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::Include;
 use super::binding::Binding;
 
 /// What the worker is to do.
@@ -15,6 +16,7 @@ pub(super) struct Job {
     pub(super) source: String,
     pub(super) name: String,
     pub(super) options: Vec<String>,
+    pub(super) headers: Vec<Include>,
     /// Where the reply goes.
     pub(super) reply: PathBuf,
 }
@@ -47,7 +49,7 @@ pub fn serve(job: &Path) -> u8 {
 fn answer(job: &Job) -> Result<Reply, String> {
     let binding = Binding::load(&job.library, job.builtins.as_deref())?;
     let (major, minor) = binding.version()?;
-    let answer = binding.compile(&job.source, &job.name, &job.options)?;
+    let answer = binding.compile(job)?;
     Ok(match answer.ptx {
         Some(ptx) => Reply::Compiled { ptx, log: answer.log, major, minor },
         None => Reply::Rejected { log: answer.log },

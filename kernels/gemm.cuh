@@ -1,0 +1,362 @@
+// The part of the grouped GEMM that does not depend on how tiles reach shared memory: geometry, fragments, mma, epilogue.
+//
+// The mma multiplies a 16-row operand (here "x") by an 8-column one ("y"). Tokens are x and channels y; with SWAP_AB channels are
+// x, so that few tokens fill an mma. One of the two is e4m3 activations, the other e2m1 weights; in shared memory a weight takes
+// eight bits (16 elements: 8 bytes, then 8 bytes nobody reads) or, PACKED, four.
+#pragma once
+#include "mx.cuh"
+
+#if SWAP_AB
+#define X_ROWS TILE_N
+#define Y_ROWS TILE_M
+#else
+#define X_ROWS TILE_M
+#define Y_ROWS TILE_N
+#endif
+#define X_WARP (X_ROWS / WARPS_X)
+#define Y_WARP (Y_ROWS / WARPS_Y)
+#define CONSUMERS (WARPS_X * WARPS_Y)
+
+// A row of a tile lies in slabs of up to 128 elements, each slab a matrix of its own.
+#define SLAB_K (TILE_K < 128 ? TILE_K : 128)
+#define SLABS (TILE_K / SLAB_K)
+#define PARTS (TILE_K / 32)
+#define TOKEN_ROW SLAB_K
+#define WEIGHT_ROW (PACKED ? SLAB_K / 2 : SLAB_K)
+#define TOKEN_SLAB (TILE_M * TOKEN_ROW)
+#define WEIGHT_SLAB (TILE_N * WEIGHT_ROW)
+#define TOKEN_BYTES (SLABS * TOKEN_SLAB)
+#define WEIGHT_BYTES (SLABS * WEIGHT_SLAB)
+// The swizzle of the weights wants a base on 1024 bytes.
+#define WEIGHTS_AT ((TOKEN_BYTES + 1023) / 1024 * 1024)
+#define STAGE_BYTES ((WEIGHTS_AT + WEIGHT_BYTES + 1023) / 1024 * 1024)
+
+// Offset of a 16-byte chunk in a slab of rows of `row_bytes`: the swizzle of TMA of that width (128, 64 or 32 bytes).
+DEVICE u32 place(u32 row, u32 chunk, u32 row_bytes)
+{
+    u32 at = row * row_bytes + chunk * 16;
+    return at ^ ((at >> 7 & row_bytes / 16 - 1) << 4);
+}
+
+// The tokens and channels of this CTA.
+struct Work {
+    u32 expert, slot;      // slot: where this device keeps the expert's weights
+    u32 row, rows;         // first permuted row of the tile, rows of it that exist
+    u32 scale_row;         // row of the scale matrix of `row`
+    u32 column;            // first channel
+};
+
+// What all variants are given.
+struct Problem {
+    const u8* a_scales;
+    const u8* w_scales;
+    const float* bias;
+    const i32* expert_offset;
+    const i32* expert_slot;
+    u16* out;
+    u32 n;                 // channels
+    u32 k_padded;          // elements from row to row, a multiple of 128
+    u32 k_used;            // elements that are multiplied, a multiple of 32
+};
+
+DEVICE Work work_of(const Problem& p, const i32* tile_expert, const i32* tile_row)
+{
+    Work w;
+    w.expert = (u32)tile_expert[blockIdx.y];
+    w.slot = (u32)p.expert_slot[w.expert];
+    w.row = (u32)tile_row[blockIdx.y];
+    u32 first = (u32)p.expert_offset[w.expert], end = (u32)p.expert_offset[w.expert + 1];
+    w.rows = min(end - w.row, (u32)TILE_M);
+    w.scale_row = scale_row_of_expert(first, w.expert) + w.row - first;
+    w.column = blockIdx.x * TILE_N;
+    return w;
+}
+
+// Rows of the scale matrix that one expert's weights take.
+DEVICE u32 weight_scale_rows(u32 n)
+{
+#if SCALES_8X4
+    return (n + 7) / 8 * 8;
+#else
+    return (n + 127) / 128 * 128;
+#endif
+}
+
+// The four scale bytes of elements 128 * word ... of a token's row; 1.0 for rows that do not exist.
+DEVICE u32 token_scales(const Problem& p, const Work& w, u32 row, u32 word)
+{
+    if (row >= w.rows)
+        return 0x7F7F7F7F;
+    return *(const u32*)(p.a_scales + scale_at(w.scale_row + row, word * 4, p.k_padded / 32));
+}
+
+DEVICE u32 weight_scales(const Problem& p, const Work& w, u32 row, u32 word)
+{
+    if (w.column + row >= p.n)
+        return 0x7F7F7F7F;
+    u64 base = (u64)w.slot * weight_scale_rows(p.n) * (p.k_padded / 32);
+    return *(const u32*)(p.w_scales + base + scale_at(w.column + row, word * 4, p.k_padded / 32));
+}
+
+#if SWAP_AB
+#define X_SCALES weight_scales
+#define Y_SCALES token_scales
+#else
+#define X_SCALES token_scales
+#define Y_SCALES weight_scales
+#endif
+
+struct Sums {
+    float of[X_WARP / 16][Y_WARP / 8][4];
+};
+
+#if NATIVE
+
+// Four 8x16-byte matrices, rows given by the lanes; weights come out as one nibble per byte, where the mma wants bits 5..2.
+DEVICE void load4(u32* to, u32 address, bool weights)
+{
+    if (weights) {
+        asm volatile("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
+        for (u32 i = 0; i < 4; ++i)
+            to[i] <<= 2;
+    } else {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
+    }
+}
+
+DEVICE void load2(u32* to, u32 address, bool weights)
+{
+    if (weights) {
+        asm volatile("ldmatrix.sync.aligned.m8n16.x2.shared.b8x16.b4x16_p64 {%0, %1}, [%2];"
+                     : "=r"(to[0]), "=r"(to[1]) : "r"(address) : "memory");
+        for (u32 i = 0; i < 2; ++i)
+            to[i] <<= 2;
+    } else {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(to[0]), "=r"(to[1]) : "r"(address) : "memory");
+    }
+}
+
+#if SWAP_AB
+#define TYPES "e2m1.e4m3"
+#else
+#define TYPES "e4m3.e2m1"
+#endif
+// Scale byte BYTE of the word that each lane holds: rows 0..7 of x by the even lane of a pair, 8..15 by the odd one.
+#define MMA(BYTE) \
+    asm volatile("mma.sync.aligned.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32." TYPES ".f32.ue8m0 " \
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}, {%10}, {" #BYTE ", 0}, {%11}, {" #BYTE ", 0};" \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
+                 : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]), "r"(sx), "r"(sy))
+
+DEVICE void mma(float* d, const u32* x, const u32* y, u32 sx, u32 sy, u32 byte)
+{
+    if (byte == 0)
+        MMA(0);
+    else if (byte == 1)
+        MMA(1);
+    else if (byte == 2)
+        MMA(2);
+    else
+        MMA(3);
+}
+
+// One K tile that lies at `x_tile` and `y_tile`; `first_part` is its place along K in units of 32.
+DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u32 y_tile, u32 first_part)
+{
+    u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    u32 x_row = warp % WARPS_X * X_WARP, y_row = warp / WARPS_X * Y_WARP;
+    u32 sx[X_WARP / 16], sy[Y_WARP / 8];
+#pragma unroll
+    for (u32 part = 0; part < PARTS; ++part) {
+        if ((first_part + part) * 32 >= p.k_used)
+            break;
+        // A word holds the scales of 128 elements.
+        if (part % 4 == 0) {
+            u32 word = (first_part + part) / 4;
+#pragma unroll
+            for (u32 i = 0; i < X_WARP / 16; ++i)
+                sx[i] = X_SCALES(p, w, x_row + i * 16 + (lane >> 2) + 8 * (lane & 1), word);
+#pragma unroll
+            for (u32 j = 0; j < Y_WARP / 8; ++j)
+                sy[j] = Y_SCALES(p, w, y_row + j * 8 + (lane >> 2), word);
+            // A tile of 64 begins in the middle of every other word.
+            if (TILE_K < 128 && first_part % 4) {
+                for (u32 i = 0; i < X_WARP / 16; ++i)
+                    sx[i] >>= 16;
+                for (u32 j = 0; j < Y_WARP / 8; ++j)
+                    sy[j] >>= 16;
+            }
+        }
+        u32 slab = part * 32 / SLAB_K, chunk = part * 2 % (SLAB_K / 16);
+        u32 x_slab = x_tile + slab * X_ROWS * SLAB_K, y_slab = y_tile + slab * Y_ROWS * SLAB_K;
+        u32 y[Y_WARP / 8][2];
+#pragma unroll
+        for (u32 j = 0; j + 1 < Y_WARP / 8; j += 2)
+            load4(y[j], y_slab + place(y_row + j * 8 + (lane & 7) + (lane >> 4) * 8, chunk + (lane >> 3 & 1), SLAB_K), SWAP_AB == 0);
+        if (Y_WARP / 8 % 2)
+            load2(y[Y_WARP / 8 - 1], y_slab + place(y_row + Y_WARP - 8 + (lane & 7), chunk + (lane >> 3 & 1), SLAB_K), SWAP_AB == 0);
+#pragma unroll
+        for (u32 i = 0; i < X_WARP / 16; ++i) {
+            u32 x[4];
+            load4(x, x_slab + place(x_row + i * 16 + (lane & 15), chunk + (lane >> 4), SLAB_K), SWAP_AB == 1);
+#pragma unroll
+            for (u32 j = 0; j < Y_WARP / 8; ++j)
+                mma(sums.of[i][j], x, y[j], sx[i], sy[j], part % 4);
+        }
+    }
+}
+
+#else // portable: bf16 mma, the scales folded into its operands, which is exact
+
+// bf16 2^(code - 127), twice; NaN of 0xFF.
+DEVICE u32 scale_pair(u32 code)
+{
+    u32 bits = code == 0xFF ? 0x7FFF : code == 0 ? 0x0040 : code << 7;
+    return bits | bits << 16;
+}
+
+DEVICE u32 multiply_pair(u32 x, u32 scale)
+{
+    u32 d;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(x), "r"(scale), "r"(0x80008000));
+    return d;
+}
+
+// Two e4m3 codes, scaled.
+DEVICE u32 token_pair(u32 codes, u32 scale)
+{
+    u32 d;
+    asm("{\n"
+        ".reg .b32 halves; .reg .b16 low, high; .reg .f32 x, y;\n"
+        "cvt.rn.f16x2.e4m3x2 halves, %1;\n"
+        "mov.b32 {low, high}, halves;\n"
+        "cvt.f32.f16 x, low;\n"
+        "cvt.f32.f16 y, high;\n"
+        "cvt.rn.bf16x2.f32 %0, y, x;\n"
+        "}" : "=r"(d) : "h"((u16)codes));
+    return multiply_pair(d, scale);
+}
+
+// Two e2m1 codes, scaled: their bits in a bf16 are 2^-126 of their value.
+DEVICE u32 weight_pair(u32 codes, u32 scale)
+{
+    u32 nibbles = (codes & 0x0F) | (codes & 0xF0) << 12;
+    u32 tiny = (nibbles & 0x00080008) << 12 | (nibbles & 0x00070007) << 6;
+    return multiply_pair(multiply_pair(tiny, 0x7E807E80), scale);
+}
+
+// Elements 4t..4t+3 of the 16 that begin at element 16 * half of a part, where t is the lane in its group of four: two registers,
+// as columns 2t, 2t+1, 2t+8, 2t+9 of an mma. Both operands permute the 16 alike, so their sum is the same.
+DEVICE void token_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 scale)
+{
+    u32 codes, address = slab + place(row, part * 2 % (SLAB_K / 16) + half, TOKEN_ROW) + (threadIdx.x & 3) * 4;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(codes) : "r"(address) : "memory");
+    to[0] = token_pair(codes & 0xFFFF, scale);
+    to[1] = token_pair(codes >> 16, scale);
+}
+
+DEVICE void weight_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 scale)
+{
+#if PACKED
+    u32 address = slab + place(row, part % (SLAB_K / 32), WEIGHT_ROW) + half * 8 + (threadIdx.x & 3) * 2;
+#else
+    u32 address = slab + place(row, part * 2 % (SLAB_K / 16) + half, WEIGHT_ROW) + (threadIdx.x & 3) * 2;
+#endif
+    u16 codes;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(codes) : "r"(address) : "memory");
+    to[0] = weight_pair(codes & 0xFF, scale);
+    to[1] = weight_pair(codes >> 8, scale);
+}
+
+#if SWAP_AB
+#define X_FRAGMENT weight_fragment
+#define Y_FRAGMENT token_fragment
+#define X_SLAB WEIGHT_SLAB
+#define Y_SLAB TOKEN_SLAB
+#else
+#define X_FRAGMENT token_fragment
+#define Y_FRAGMENT weight_fragment
+#define X_SLAB TOKEN_SLAB
+#define Y_SLAB WEIGHT_SLAB
+#endif
+
+DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u32 y_tile, u32 first_part)
+{
+    u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    u32 x_row = warp % WARPS_X * X_WARP + (lane >> 2), y_row = warp / WARPS_X * Y_WARP + (lane >> 2);
+    u32 sx[X_WARP / 16][2], sy[Y_WARP / 8];
+#pragma unroll
+    for (u32 part = 0; part < PARTS; ++part) {
+        u32 place_of_part = first_part + part;
+        if (place_of_part * 32 >= p.k_used)
+            break;
+        if (part % 4 == 0) {
+            u32 word = place_of_part / 4;
+#pragma unroll
+            for (u32 i = 0; i < X_WARP / 16; ++i) {
+                sx[i][0] = X_SCALES(p, w, x_row + i * 16, word);
+                sx[i][1] = X_SCALES(p, w, x_row + i * 16 + 8, word);
+            }
+#pragma unroll
+            for (u32 j = 0; j < Y_WARP / 8; ++j)
+                sy[j] = Y_SCALES(p, w, y_row + j * 8, word);
+        }
+        u32 slab = part * 32 / SLAB_K, shift = place_of_part % 4 * 8;
+#pragma unroll
+        for (u32 half = 0; half < 2; ++half) {
+            u32 y[Y_WARP / 8][2];
+#pragma unroll
+            for (u32 j = 0; j < Y_WARP / 8; ++j)
+                Y_FRAGMENT(y[j], y_tile + slab * Y_SLAB, y_row + j * 8, part, half, scale_pair(sy[j] >> shift & 0xFF));
+#pragma unroll
+            for (u32 i = 0; i < X_WARP / 16; ++i) {
+                u32 upper[2], lower[2];
+                X_FRAGMENT(upper, x_tile + slab * X_SLAB, x_row + i * 16, part, half, scale_pair(sx[i][0] >> shift & 0xFF));
+                X_FRAGMENT(lower, x_tile + slab * X_SLAB, x_row + i * 16 + 8, part, half, scale_pair(sx[i][1] >> shift & 0xFF));
+#pragma unroll
+                for (u32 j = 0; j < Y_WARP / 8; ++j) {
+                    float* d = sums.of[i][j];
+                    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                                 : "r"(upper[0]), "r"(lower[0]), "r"(upper[1]), "r"(lower[1]), "r"(y[j][0]), "r"(y[j][1]));
+                }
+            }
+        }
+    }
+}
+
+#endif
+
+DEVICE void store_one(const Problem& p, const Work& w, u32 token, u32 channel, float sum)
+{
+    if (token >= w.rows || w.column + channel >= p.n)
+        return;
+#if BIAS_HERE
+    sum = __fadd_rn(sum, p.bias[(u64)w.slot * p.n + w.column + channel]);
+#endif
+    p.out[(u64)(w.row + token) * p.n + w.column + channel] = to_bf16(sum);
+}
+
+// Element e of a lane: row g + 8 * (e / 2), column 2t + e % 2 of its 16x8.
+DEVICE void store(const Sums& sums, const Problem& p, const Work& w)
+{
+    u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    u32 x0 = warp % WARPS_X * X_WARP + (lane >> 2), y0 = warp / WARPS_X * Y_WARP + (lane & 3) * 2;
+#pragma unroll
+    for (u32 i = 0; i < X_WARP / 16; ++i)
+#pragma unroll
+        for (u32 j = 0; j < Y_WARP / 8; ++j)
+#pragma unroll
+            for (u32 e = 0; e < 4; ++e) {
+                u32 x = x0 + i * 16 + e / 2 * 8, y = y0 + j * 8 + e % 2;
+#if SWAP_AB
+                store_one(p, w, y, x, sums.of[i][j][e]);
+#else
+                store_one(p, w, x, y, sums.of[i][j][e]);
+#endif
+            }
+}
