@@ -13,20 +13,28 @@
 //! | [`store`] | one cache: locked, atomic, damaged entries are misses |
 //! | [`worker`] | child processes with a time limit |
 //! | [`snippet`] | loads and expands `ptx_snippets/` |
+//! | [`case`] | loads `cases/`: problems of the pipeline, models by name |
+//! | [`kernel`] | loads `kernels/`: sources and the headers that plug them into the pipeline |
 //! | [`vectors`] | recorded instruction vectors: what hardware and a bit-accurate model answer |
 //! | [`toolkit`] | finds, installs and runs ptxas, nvdisasm and NVRTC; judges nothing |
+//! | [`device`] | what runs kernels: memory, arguments, launches, how they end |
 //! | [`emulator`] | runs PTX grids on the CPU |
 //! | [`selftest`] | recorded answers against the emulator |
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |
+//! | [`moe`] | the MXFP4 fused-MoE pipeline: problems, reference with bounds, verdicts |
 //! | [`report`] | renderers, each a pure function of the record |
 //! | [`cli`] | verbs, error printing, exit codes |
 
 pub mod arch;
+pub mod case;
 pub mod cli;
+pub mod device;
 pub mod emulator;
 pub mod event;
 pub mod header;
+pub mod kernel;
 pub mod matrix;
+pub mod moe;
 pub mod num;
 pub mod ptx;
 pub mod record;

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A room may use rooms before it.
-const ROOMS: [&str; 16] = [
-    "arch", "event", "record", "ptx", "num", "header", "store", "worker", "snippet", "vectors", "toolkit",
-    "emulator", "selftest", "matrix", "report", "cli",
+const ROOMS: [&str; 20] = [
+    "arch", "event", "record", "ptx", "num", "header", "store", "worker", "snippet", "case", "kernel", "vectors", "toolkit", "device",
+    "emulator", "selftest", "matrix", "moe", "report", "cli",
 ];
 
 fn root() -> &'static Path {

@@ -7,6 +7,7 @@ mod document;
 mod file;
 mod outcome;
 mod pairs;
+mod pipeline;
 
 pub use document::{
     Cell, ClaimRow, KindRow, Matrix, MessageRow, Pair, Record, SCHEMA, SnippetRow, Spread, ToolkitRow,
@@ -15,3 +16,4 @@ pub use document::{
 pub use file::{RecordError, write_atomic};
 pub use outcome::{Expect, Native, Outcome, Standing};
 pub use pairs::PairSet;
+pub use pipeline::{Place, Stage, StageResult, Verdict};

@@ -1,0 +1,212 @@
+//! A case file as it is written, and what has to hold before it is a [`Case`].
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::error::CaseError;
+use super::model::{BiasPlace, Case, GateUp, KnownFailure, Regime, Routing, ScaleRule};
+use super::models::{Model, models};
+use crate::header;
+
+/// Elements that share one scale (OCP MX 1.0).
+const BLOCK: usize = 32;
+
+/// gpt-oss's activation, which cases without a model take.
+const ALPHA: f32 = 1.702;
+const BETA: f32 = 1.0;
+const LIMIT: f32 = 7.0;
+
+/// The fields of the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseFile {
+    about: String,
+    model: Option<String>,
+    tokens: usize,
+    hidden: Option<usize>,
+    inter: Option<usize>,
+    experts: Option<usize>,
+    top_k: Option<usize>,
+    #[serde(default)]
+    seed: u64,
+    regime: Regime,
+    #[serde(default)]
+    routing: Routing,
+    #[serde(default)]
+    expert_rows: Vec<usize>,
+    #[serde(default)]
+    scale_rule: ScaleRule,
+    gate_up: Option<GateUp>,
+    alpha: Option<f32>,
+    beta: Option<f32>,
+    limit: Option<f32>,
+    bias: Option<bool>,
+    #[serde(default)]
+    fc1_bias: BiasPlace,
+    #[serde(default)]
+    fc2_bias: BiasPlace,
+    #[serde(default)]
+    tiles: Vec<String>,
+    #[serde(default)]
+    known_failures: Vec<KnownFailure>,
+}
+
+/// Reads the case in `text`; `path` names it.
+///
+/// # Errors
+/// [`CaseError::Header`] and [`CaseError::Invalid`], with the line and a remedy.
+pub(super) fn parse(path: &Path, text: &str) -> Result<Case, CaseError> {
+    let file: CaseFile = header::parse_file(path, text)?;
+    resolve(path, file).map_err(|(key, message)| {
+        let at = |l: &str| l.trim_start().strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
+        let line = text.lines().position(at).map_or(1, |n| n + 1);
+        CaseError::Invalid { path: path.to_owned(), line, message }
+    })
+}
+
+/// What is wrong, with the key at fault.
+type Fault = (&'static str, String);
+
+fn resolve(path: &Path, file: CaseFile) -> Result<Case, Fault> {
+    let model = match &file.model {
+        None => None,
+        Some(name) => Some(models().iter().find(|m| m.name == *name).ok_or_else(|| {
+            let known: Vec<&str> = models().iter().map(|m| m.name.as_str()).collect();
+            ("model", format!("unknown model `{name}`; known are {}", known.join(", ")))
+        })?),
+    };
+    let size = |key, given: Option<usize>, of: fn(&Model) -> usize| {
+        given.or(model.map(of)).ok_or_else(|| (key, format!("`{key}` is missing; give it, or a `model`")))
+    };
+    let name = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let case = Case {
+        name,
+        path: path.to_owned(),
+        about: file.about,
+        tokens: file.tokens,
+        hidden: size("hidden", file.hidden, |m| m.hidden)?,
+        inter: size("inter", file.inter, |m| m.inter)?,
+        experts: size("experts", file.experts, |m| m.experts)?,
+        top_k: size("top_k", file.top_k, |m| m.top_k)?,
+        seed: file.seed,
+        regime: file.regime,
+        routing: file.routing,
+        expert_rows: file.expert_rows,
+        scale_rule: file.scale_rule,
+        gate_up: file.gate_up.or(model.map(|m| m.gate_up)).unwrap_or_default(),
+        alpha: file.alpha.or(model.map(|m| m.alpha)).unwrap_or(ALPHA),
+        beta: file.beta.or(model.map(|m| m.beta)).unwrap_or(BETA),
+        limit: file.limit.or(model.map(|m| m.limit)).unwrap_or(LIMIT),
+        bias: file.bias.or(model.map(|m| m.bias)).unwrap_or(true),
+        model: file.model,
+        fc1_bias: file.fc1_bias,
+        fc2_bias: file.fc2_bias,
+        tiles: file.tiles,
+        known_failures: file.known_failures,
+    };
+    check(&case)?;
+    Ok(case)
+}
+
+fn check(case: &Case) -> Result<(), Fault> {
+    let fault = |key, message: String| Err((key, message));
+    if case.about.trim().is_empty() {
+        return fault("about", "`about` is still to be written: what does the case ask?".to_owned());
+    }
+    for (key, value) in [
+        ("tokens", case.tokens),
+        ("hidden", case.hidden),
+        ("inter", case.inter),
+        ("experts", case.experts),
+        ("top_k", case.top_k),
+    ] {
+        if value == 0 {
+            return fault(key, format!("`{key}` is 0; a problem without it has no output"));
+        }
+    }
+    for (key, value) in [("hidden", case.hidden), ("inter", case.inter)] {
+        if value % BLOCK != 0 {
+            let next = value.next_multiple_of(BLOCK);
+            return fault(
+                key,
+                format!("`{key}` is {value}, and a scale covers {BLOCK} elements; take {next}"),
+            );
+        }
+    }
+    if case.top_k > case.experts {
+        let (k, e) = (case.top_k, case.experts);
+        return fault(
+            "top_k",
+            format!("`top_k` is {k}, and there are {e} experts; a token chooses each once at most"),
+        );
+    }
+    // Indices are i32 in the dump format and on the device.
+    let elements = [
+        ("tokens", [case.tokens, case.top_k, case.hidden.max(case.inter).saturating_mul(2)]),
+        ("experts", [case.tokens, case.experts, 1]),
+        ("inter", [case.inter, 2, case.hidden]),
+    ];
+    for (key, factors) in elements {
+        let product = factors.iter().try_fold(1_usize, |p, f| p.checked_mul(*f));
+        if product.is_none_or(|p| p > i32::MAX as usize) {
+            let text = factors.map(|f| f.to_string()).join(" x ");
+            return fault(
+                key,
+                format!("{text} elements are more than an i32 index counts; make `{key}` smaller"),
+            );
+        }
+    }
+    for (key, value, wanted) in [
+        ("alpha", case.alpha, case.alpha.is_finite()),
+        ("beta", case.beta, case.beta.is_finite()),
+        ("limit", case.limit, case.limit > 0.0),
+    ] {
+        if !wanted {
+            return fault(
+                key,
+                format!("`{key}` is {value}; alpha and beta are finite, limit is above 0 (.inf for none)"),
+            );
+        }
+    }
+    check_routing(case)?;
+    for tile in case.tiles.iter().chain(case.known_failures.iter().filter_map(|k| k.tile.as_ref())) {
+        let parts: Vec<&str> = tile.split('x').collect();
+        if parts.len() != 3 || parts.iter().any(|p| p.parse::<u32>().map_or(true, |n| n == 0)) {
+            return fault("tiles", format!("`{tile}` is no tile; write MxNxK, as in 128x64x128"));
+        }
+    }
+    if let Some(bad) = case.known_failures.iter().find(|k| !k.url.starts_with("https://")) {
+        return fault(
+            "known_failures",
+            format!("`{}` is no URL; a known failure says where it is reported", bad.url),
+        );
+    }
+    Ok(())
+}
+
+fn check_routing(case: &Case) -> Result<(), Fault> {
+    let fault = |message: String| Err(("expert_rows", message));
+    let rows = case.tokens * case.top_k;
+    if case.routing != Routing::Rows {
+        if case.expert_rows.is_empty() {
+            return Ok(());
+        }
+        return fault(format!(
+            "`expert_rows` is for `routing: rows`, and routing is `{}`",
+            case.routing.word()
+        ));
+    }
+    if case.expert_rows.len() != case.experts {
+        let n = case.expert_rows.len();
+        return fault(format!("`expert_rows` has {n} entries, and there are {} experts", case.experts));
+    }
+    if let Some(most) = case.expert_rows.iter().find(|n| **n > case.tokens) {
+        return fault(format!("an expert cannot have {most} rows of {} tokens", case.tokens));
+    }
+    let sum: usize = case.expert_rows.iter().sum();
+    if sum != rows {
+        return fault(format!("`expert_rows` add up to {sum}, and tokens x top_k is {rows}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! Cases: problems of the pipeline, one YAML file each, with model dimensions by name.
+//!
+//! A case is one file `cases/**/<name>.yaml`; its name is the file's stem. It says dimensions (or a model), how tokens
+//! choose experts, which values the tensors hold and which rules the kernels follow. CONTRIBUTING.md documents the format.
+
+mod embedded;
+mod error;
+mod file;
+mod library;
+mod model;
+mod models;
+
+pub use embedded::files as embedded_files;
+pub use error::CaseError;
+pub use library::{Library, find, library};
+pub use model::{BiasPlace, Case, GateUp, KnownFailure, Regime, Routing, ScaleRule};
+pub use models::{Model, models};

@@ -1,0 +1,173 @@
+//! A case: what it asks, with every default filled in.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::Stage;
+
+/// A closed set of words of a case file and of a dump's metadata.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$item:meta])* $variant:ident $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $name { $($(#[$item])* #[serde(rename = $word)] $variant,)* }
+
+        impl $name {
+            /// Every one, in the order of the documentation.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Its word.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+
+            /// What a word stands for.
+            #[must_use]
+            pub fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|w| w.word() == word)
+            }
+        }
+    };
+}
+
+words! {
+    /// Which values the tensors hold.
+    Regime {
+        /// Small integers times powers of two: every sum is exact, in any order, and is compared bit for bit.
+        #[default]
+        Exact "exact",
+        /// One non-zero block per row, so that a single scale byte or code shows in what is stored.
+        Impulse "impulse",
+        /// Values as a model has them.
+        Real "real",
+        /// As `real`, with NaN, infinities, extreme scales, zero blocks and negative zeros in known places.
+        Special "special",
+    }
+}
+
+words! {
+    /// How tokens choose experts.
+    Routing {
+        /// By random logits.
+        #[default]
+        Random "random",
+        /// In turn: slot j of token t is expert (t·k + j) mod E.
+        Balanced "balanced",
+        /// Every token the same k experts.
+        Same "same",
+        /// As many rows per expert as `expert_rows` says.
+        Rows "rows",
+        /// By logits of which many are equal, some of them zeros of either sign.
+        Ties "ties",
+    }
+}
+
+words! {
+    /// How the shared exponent of a block of 32 follows from its largest magnitude.
+    ScaleRule {
+        /// The smallest that loses nothing: ⌈log2(amax/448)⌉ (FlashInfer, TensorRT-LLM, Triton's default).
+        #[default]
+        Ceil "ceil",
+        /// ⌊log2 amax⌋ − 8 (OCP MX 1.0).
+        Floor "floor",
+        /// ⌊log2 of amax rounded to 3 mantissa bits⌋ − 8 (Quark's `even`, for e4m3).
+        Even "even",
+        /// The power of two nearest to amax/448, the midpoint up (CUDA's `e8m0` to nearest).
+        Nearest "nearest",
+        /// ⌊log2(amax/448)⌋ (PTX `cvt.rz`).
+        Rz "rz",
+        /// Always one: e4m3 without scales.
+        Identity "identity",
+    }
+}
+
+words! {
+    /// Where gate and up stand among the 2·I columns of the first GEMM.
+    GateUp {
+        /// Even columns are gates, odd ones ups (gpt-oss checkpoints).
+        #[default]
+        Interleaved "interleaved",
+        /// The first half is gates.
+        GateFirst "gate_first",
+        /// The first half is ups (FlashInfer's CUTLASS backend).
+        UpFirst "up_first",
+    }
+}
+
+words! {
+    /// Where a bias is added.
+    BiasPlace {
+        /// Before the GEMM stores.
+        #[default]
+        Epilogue "epilogue",
+        /// By the kernel that reads what the GEMM stored.
+        NextStage "next_stage",
+    }
+}
+
+/// A failure that is known and reported; it is asserted both ways.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownFailure {
+    /// Where it is reported.
+    pub url: String,
+    /// The stage that is wrong.
+    pub stage: Stage,
+    /// The device on which it is; every one when left out.
+    pub device: Option<String>,
+    /// The tile with which it is, as `MxNxK`; every one when left out.
+    pub tile: Option<String>,
+}
+
+/// One problem of the pipeline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// Its name: the file's stem.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// What it asks, in one sentence.
+    pub about: String,
+    /// The model whose dimensions it takes.
+    pub model: Option<String>,
+    /// Tokens T.
+    pub tokens: usize,
+    /// Width H of hidden states, a multiple of 32.
+    pub hidden: usize,
+    /// Width I between the GEMMs, a multiple of 32.
+    pub inter: usize,
+    /// Experts E.
+    pub experts: usize,
+    /// Experts k of one token.
+    pub top_k: usize,
+    /// The seed that is used unless a run names one.
+    pub seed: u64,
+    /// Which values.
+    pub regime: Regime,
+    /// How tokens choose.
+    pub routing: Routing,
+    /// Rows of each expert, where `routing` is `rows`; empty otherwise.
+    pub expert_rows: Vec<usize>,
+    /// How scales are chosen.
+    pub scale_rule: ScaleRule,
+    /// Where gates stand.
+    pub gate_up: GateUp,
+    /// Factor inside the sigmoid.
+    pub alpha: f32,
+    /// What is added to up.
+    pub beta: f32,
+    /// Where gate and up are clamped; infinite for nowhere.
+    pub limit: f32,
+    /// Whether the experts have biases; zeros stand for them when not.
+    pub bias: bool,
+    /// Where the first GEMM's bias is added.
+    pub fc1_bias: BiasPlace,
+    /// Where the second GEMM's bias is added.
+    pub fc2_bias: BiasPlace,
+    /// The tiles it is run with, as `MxNxK`; empty for those that the tile policy chooses.
+    pub tiles: Vec<String>,
+    /// What is known to fail.
+    pub known_failures: Vec<KnownFailure>,
+}

@@ -1,0 +1,292 @@
+//! What a kernel promises of its numbers, and how a dump's metadata says it.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use super::dims::Dims;
+use super::error::MoeError;
+use super::tensors::Tensors;
+use crate::case::{BiasPlace, Case, GateUp, ScaleRule};
+
+/// The rules of the pipeline that no kernel chooses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Where gates stand among the columns of the first GEMM.
+    pub gate_up: GateUp,
+    /// Factor inside the sigmoid.
+    pub alpha: f32,
+    /// What is added to up.
+    pub beta: f32,
+    /// Where gate (above) and up (both ways) are clamped; infinite for nowhere.
+    pub limit: f32,
+    /// How scales of activations are chosen.
+    pub scale_rule: ScaleRule,
+    /// Where the first bias is added.
+    pub fc1_bias: BiasPlace,
+    /// Where the second bias is added.
+    pub fc2_bias: BiasPlace,
+}
+
+impl Settings {
+    /// Those of a case.
+    #[must_use]
+    pub const fn of(case: &Case) -> Self {
+        Self {
+            gate_up: case.gate_up,
+            alpha: case.alpha,
+            beta: case.beta,
+            limit: case.limit,
+            scale_rule: case.scale_rule,
+            fc1_bias: case.fc1_bias,
+            fc2_bias: case.fc2_bias,
+        }
+    }
+}
+
+/// The order in which a GEMM adds along K.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KOrder {
+    /// Chunk after chunk with rising k, onto one accumulator.
+    Ascending,
+    /// Chunks in any order, onto any number of accumulators.
+    Any,
+}
+
+/// How a GEMM sums (numerics: one step adds `chunk` products to the accumulator, every term cut `fraction` bits below the
+/// largest exponent).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Accumulation {
+    /// Products L of one step: a divisor of 32.
+    pub chunk: usize,
+    /// Bits F kept below the largest exponent, at least 23.
+    pub fraction: u32,
+    /// In which order.
+    pub order: KOrder,
+}
+
+impl Accumulation {
+    /// One block-scaled `mma` per 32 elements, rising (sm_120).
+    pub const NATIVE: Self = Self { chunk: 32, fraction: 25, order: KOrder::Ascending };
+    /// `mma` of bf16 with scales folded in, K = 16 at once, rising (sm_90, sm_100, sm_120).
+    pub const BF16: Self = Self { chunk: 16, fraction: 25, order: KOrder::Ascending };
+    /// The same where a tensor core adds eight products at once (sm_80, sm_86, sm_89).
+    pub const BF16_AMPERE: Self = Self { chunk: 8, fraction: 24, order: KOrder::Ascending };
+    /// Nothing is known: the loosest of the above, in any order.
+    pub const UNKNOWN: Self = Self { chunk: 8, fraction: 24, order: KOrder::Any };
+}
+
+/// How a token's rows are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FinalizeOrder {
+    /// In the order of the slots, in f32, rounded to bf16 once.
+    Slots,
+    /// By atomic additions of bf16, in any order, rounded at each.
+    AtomicBf16,
+}
+
+/// How far a kernel's exp may be from e^x: |found − e^x| ≤ (`relative` + `per_argument`·|x|)·e^x.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExpBound {
+    /// The part that does not depend on x.
+    pub relative: f64,
+    /// The part that grows with |x|.
+    pub per_argument: f64,
+}
+
+impl ExpBound {
+    /// A polynomial by FMA after an exact reduction: 4 units in the last place.
+    pub const FMA: Self = Self { relative: 4.0 / (1 << 23) as f64, per_argument: 0.0 };
+    /// `ex2.approx(x·log2 e)`: 2^-22 by PTX, and two roundings of the argument.
+    pub const EX2_APPROX: Self =
+        Self { relative: 1.0 / (1 << 22) as f64, per_argument: 1.0 / (1 << 23) as f64 };
+}
+
+/// What is promised of the numbers of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Contract {
+    /// Dimensions.
+    pub dims: Dims,
+    /// Rules that no kernel chooses.
+    pub settings: Settings,
+    /// The first GEMM.
+    pub fc1: Accumulation,
+    /// The second.
+    pub fc2: Accumulation,
+    /// exp of routing and activation.
+    pub exp: ExpBound,
+    /// The last stage.
+    pub finalize: FinalizeOrder,
+    /// Whether every run stores the same bits.
+    pub deterministic: bool,
+}
+
+impl Contract {
+    /// That of our native kernels.
+    #[must_use]
+    pub const fn native(dims: Dims, settings: Settings) -> Self {
+        Self {
+            dims,
+            settings,
+            fc1: Accumulation::NATIVE,
+            fc2: Accumulation::NATIVE,
+            exp: ExpBound::FMA,
+            finalize: FinalizeOrder::Slots,
+            deterministic: true,
+        }
+    }
+
+    /// What a dump says of itself, beside `case`, `seed`, `tile` and `target`, which only its writer knows.
+    #[must_use]
+    pub fn metadata(&self) -> BTreeMap<String, String> {
+        let s = &self.settings;
+        let mut out: BTreeMap<String, String> = [
+            ("gate_up", s.gate_up.word().to_owned()),
+            ("alpha", s.alpha.to_string()),
+            ("beta", s.beta.to_string()),
+            ("limit", s.limit.to_string()),
+            ("fc1_bias", s.fc1_bias.word().to_owned()),
+            ("fc2_bias", s.fc2_bias.word().to_owned()),
+            ("scale_rule", s.scale_rule.word().to_owned()),
+            ("exp_relative", self.exp.relative.to_string()),
+            ("exp_per_argument", self.exp.per_argument.to_string()),
+            ("finalize", finalize_word(self.finalize).to_owned()),
+            ("deterministic", self.deterministic.to_string()),
+        ]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
+        for (name, a) in [("fc1", &self.fc1), ("fc2", &self.fc2)] {
+            out.insert(format!("{name}_chunk"), a.chunk.to_string());
+            out.insert(format!("{name}_fraction"), a.fraction.to_string());
+            out.insert(format!("{name}_order"), order_word(a.order).to_owned());
+        }
+        out
+    }
+
+    /// The contract of a dump: dimensions from its shapes, rules from its metadata. What the metadata leaves out is taken
+    /// as gpt-oss has it (interleaved, alpha 1.702, beta 1, limit 7, biases in the epilogue, scales by `ceil`), sums in any
+    /// order, exp by `ex2.approx`.
+    ///
+    /// # Errors
+    /// [`MoeError::Shape`] where shapes contradict each other, [`MoeError::Metadata`] for words without a meaning.
+    pub fn of_dump(tensors: &Tensors, metadata: &BTreeMap<String, String>) -> Result<Self, MoeError> {
+        let from = Metadata(metadata);
+        let settings = Settings {
+            gate_up: from.word("gate_up", GateUp::Interleaved, GateUp::ALL, GateUp::word)?,
+            alpha: from.number("alpha", 1.702)?,
+            beta: from.number("beta", 1.0)?,
+            limit: from.number("limit", 7.0)?,
+            scale_rule: from.word("scale_rule", ScaleRule::Ceil, ScaleRule::ALL, ScaleRule::word)?,
+            fc1_bias: from.word("fc1_bias", BiasPlace::Epilogue, BiasPlace::ALL, BiasPlace::word)?,
+            fc2_bias: from.word("fc2_bias", BiasPlace::Epilogue, BiasPlace::ALL, BiasPlace::word)?,
+        };
+        let unknown = Accumulation::UNKNOWN;
+        let orders = [KOrder::Ascending, KOrder::Any];
+        let accumulation = |chunk, fraction, order| -> Result<Accumulation, MoeError> {
+            Ok(Accumulation {
+                chunk: from.number(chunk, unknown.chunk)?,
+                fraction: from.number(fraction, unknown.fraction)?,
+                order: from.word(order, unknown.order, &orders, order_word)?,
+            })
+        };
+        let finalize = [FinalizeOrder::Slots, FinalizeOrder::AtomicBf16];
+        let contract = Self {
+            dims: tensors.dims()?,
+            settings,
+            fc1: accumulation("fc1_chunk", "fc1_fraction", "fc1_order")?,
+            fc2: accumulation("fc2_chunk", "fc2_fraction", "fc2_order")?,
+            exp: ExpBound {
+                relative: from.number("exp_relative", ExpBound::EX2_APPROX.relative)?,
+                per_argument: from.number("exp_per_argument", ExpBound::EX2_APPROX.per_argument)?,
+            },
+            finalize: from.word("finalize", FinalizeOrder::Slots, &finalize, finalize_word)?,
+            deterministic: from.number("deterministic", true)?,
+        };
+        contract.check()?;
+        Ok(contract)
+    }
+
+    /// Whether the promises make sense.
+    ///
+    /// # Errors
+    /// [`MoeError::Invalid`] where no bound can be derived from them.
+    pub fn check(&self) -> Result<(), MoeError> {
+        for (name, a) in [("fc1", &self.fc1), ("fc2", &self.fc2)] {
+            if ![1, 2, 4, 8, 16, 32].contains(&a.chunk) {
+                let chunk = a.chunk;
+                return Err(MoeError::Invalid(format!(
+                    "{name}: {chunk} products at once do not divide a block of 32"
+                )));
+            }
+            // Below 23 bits the accumulator itself would be cut, which no derivation here covers.
+            if !(23..=64).contains(&a.fraction) {
+                let f = a.fraction;
+                return Err(MoeError::Invalid(format!(
+                    "{name}: {f} bits below the largest exponent; 23 to 64 are covered"
+                )));
+            }
+        }
+        let s = &self.settings;
+        let exp = [self.exp.relative, self.exp.per_argument];
+        // An exp that may be a tenth off is no exp.
+        if !s.alpha.is_finite() || !s.beta.is_finite() || s.limit.is_nan() || s.limit <= 0.0 {
+            return Err(MoeError::Invalid(format!(
+                "alpha {}, beta {} or limit {} is impossible",
+                s.alpha, s.beta, s.limit
+            )));
+        }
+        if exp.iter().any(|e| !(0.0..0.1).contains(e)) {
+            return Err(MoeError::Invalid(format!(
+                "an exp with relative errors {exp:?} cannot be judged; both are below 0.1"
+            )));
+        }
+        Ok(())
+    }
+}
+
+const fn order_word(order: KOrder) -> &'static str {
+    match order {
+        KOrder::Ascending => "ascending",
+        KOrder::Any => "any",
+    }
+}
+
+const fn finalize_word(order: FinalizeOrder) -> &'static str {
+    match order {
+        FinalizeOrder::Slots => "slots",
+        FinalizeOrder::AtomicBf16 => "atomic_bf16",
+    }
+}
+
+/// Metadata, read with defaults and errors that say what may stand there.
+struct Metadata<'a>(&'a BTreeMap<String, String>);
+
+impl Metadata<'_> {
+    fn word<T: Copy>(
+        &self,
+        key: &'static str,
+        default: T,
+        all: &[T],
+        word: fn(T) -> &'static str,
+    ) -> Result<T, MoeError> {
+        let Some(found) = self.0.get(key) else { return Ok(default) };
+        all.iter().copied().find(|v| word(*v) == found).ok_or_else(|| {
+            let words: Vec<&str> = all.iter().map(|v| word(*v)).collect();
+            MoeError::Metadata {
+                key,
+                found: found.clone(),
+                wanted: format!("it is one of {}", words.join(", ")),
+            }
+        })
+    }
+
+    fn number<T: FromStr + Display>(&self, key: &'static str, default: T) -> Result<T, MoeError> {
+        let Some(found) = self.0.get(key) else { return Ok(default) };
+        found.parse().map_err(|_| MoeError::Metadata {
+            key,
+            found: found.clone(),
+            wanted: format!("it is written like `{default}`"),
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! Weights, scales and biases of the routed experts.
+
+use rayon::prelude::*;
+
+use super::window;
+use crate::case::{Case, Regime};
+use crate::moe::dims::{BLOCK, Dims};
+use crate::moe::error::MoeError;
+use crate::moe::random::{Purpose, Stream};
+use crate::moe::tensors::{Array, Tensors};
+
+/// e2m1 codes in one random word.
+const CODES: usize = 16;
+
+/// Where scale codes of `exact` and `impulse` start: FC1 then gives values of the size that the activation is made for.
+const EXACT_SCALE: u8 = 127 - 10;
+
+/// The unit of biases in `exact` and `impulse`: the lowest bit that a product of hidden state and weight has there, 2^-2
+/// (hidden) · 2^-1 (e2m1) · 2^-10 (scale). A bias is so many of it at most.
+const BIAS_UNIT: f32 = 1.0 / 8192.0;
+const BIAS_LARGEST: u64 = 15;
+
+/// Scale codes of a normal distribution of deviation 2^-6 quantised to MXFP4, by how often of 8 they come.
+const REAL_SCALES: [u8; 8] = [118, 119, 119, 119, 119, 119, 120, 120];
+
+/// Deviation of biases in `real`.
+const REAL_BIAS: f64 = 0.25;
+
+/// One of the two grouped GEMMs.
+struct Matrix {
+    rows: usize,
+    cols: usize,
+    blocks: Purpose,
+    scales: Purpose,
+    bias: Purpose,
+}
+
+/// Weights, scales and bias of one matrix of all experts.
+struct Made {
+    blocks: Array<u8>,
+    scales: Array<u8>,
+    bias: Array<f32>,
+}
+
+/// Fills the weights' fields of `inputs`; `experts` are the routed ones, ascending.
+pub(super) fn weights(
+    case: &Case,
+    dims: &Dims,
+    seed: u64,
+    experts: &[usize],
+    inputs: &mut Tensors,
+) -> Result<(), MoeError> {
+    let w13 = Matrix {
+        rows: dims.fc1_cols(),
+        cols: dims.hidden,
+        blocks: Purpose::W13,
+        scales: Purpose::W13Scale,
+        bias: Purpose::W13Bias,
+    };
+    let w2 = Matrix {
+        rows: dims.hidden,
+        cols: dims.inter,
+        blocks: Purpose::W2,
+        scales: Purpose::W2Scale,
+        bias: Purpose::W2Bias,
+    };
+    let mut w13 = w13.make(case, seed, experts)?;
+    let mut w2 = w2.make(case, seed, experts)?;
+    if case.regime == Regime::Special {
+        specials(&mut w13, &mut w2);
+    }
+    (inputs.w13_blocks, inputs.w13_scales, inputs.w13_bias) =
+        (Some(w13.blocks), Some(w13.scales), Some(w13.bias));
+    (inputs.w2_blocks, inputs.w2_scales, inputs.w2_bias) = (Some(w2.blocks), Some(w2.scales), Some(w2.bias));
+    Ok(())
+}
+
+impl Matrix {
+    fn make(&self, case: &Case, seed: u64, experts: &[usize]) -> Result<Made, MoeError> {
+        let (rows, cols, n) = (self.rows, self.cols, experts.len());
+        let exact = matches!(case.regime, Regime::Exact | Regime::Impulse);
+        let mut blocks = vec![0; n * rows * cols / 2];
+        let mut scales = vec![0; n * rows * cols / BLOCK];
+        let mut bias = vec![0.0; n * rows];
+        let (row_bytes, row_scales) = (cols / 2, cols / BLOCK);
+        blocks
+            .par_chunks_mut(row_bytes)
+            .zip(scales.par_chunks_mut(row_scales))
+            .zip(&mut bias)
+            .enumerate()
+            .for_each(|(at, ((bytes, scales), bias))| {
+                let (expert, row) = (experts[at / rows], at % rows);
+                let codes = Stream::new(seed, self.blocks, expert);
+                let stream = Stream::new(seed, self.scales, expert);
+                for (block, (bytes, scale)) in bytes.chunks_mut(BLOCK / 2).zip(scales).enumerate() {
+                    let index = row * row_scales + block;
+                    let words = [codes.bits(2 * index), codes.bits(2 * index + 1)];
+                    let words = if exact { odd(words) } else { bell(codes, index) };
+                    for (to, word) in bytes.chunks_mut(8).zip(words) {
+                        to.copy_from_slice(&word.to_le_bytes());
+                    }
+                    *scale = if exact {
+                        EXACT_SCALE + window(expert, row, block) as u8
+                    } else {
+                        REAL_SCALES[stream.below(index, REAL_SCALES.len() as u64) as usize]
+                    };
+                }
+                let stream = Stream::new(seed, self.bias, expert);
+                *bias = match (case.bias, exact) {
+                    (false, _) => 0.0,
+                    (true, true) => {
+                        (stream.below(row, 2 * BIAS_LARGEST + 1) as f32 - BIAS_LARGEST as f32) * BIAS_UNIT
+                    }
+                    (true, false) => (stream.normal(row) * REAL_BIAS) as f32,
+                };
+            });
+        Ok(Made {
+            blocks: Array::new("blocks", &[n, rows, row_bytes], blocks)?,
+            scales: Array::new("scales", &[n, rows, row_scales], scales)?,
+            bias: Array::new("bias", &[n, rows], bias)?,
+        })
+    }
+}
+
+/// Codes of a block in which an odd number is ±0.5 or ±1.5: its sum with factors of ±1 is then never zero, so that its
+/// scale has a witness.
+fn odd([first, second]: [u64; 2]) -> [u64; 2] {
+    const LOWEST: u64 = 0x1111_1111_1111_1111;
+    // Below 2 (bit 2 clear) and with a half (bit 0 set).
+    let halves = |word: u64| (word & !(word >> 2) & LOWEST).count_ones();
+    if (halves(first) + halves(second)) % 2 == 1 {
+        return [first, second];
+    }
+    // Exchanging 0 and 0.5, or 1 and 1.5, changes the number by one.
+    let below_two = !(first >> 2) & LOWEST;
+    [first ^ (below_two & below_two.wrapping_neg()), second]
+}
+
+/// Codes as those of a normal distribution whose block's largest magnitude is 4 or 6.
+fn bell(stream: Stream, index: usize) -> [u64; 2] {
+    // Sixteenths: how often each magnitude comes when 6 stands for 2.5 deviations.
+    const MAGNITUDES: [u64; 16] = [0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7];
+    let magnitudes = [stream.bits(2 * index), stream.bits(2 * index + 1)];
+    // Signs come from counters that no block has.
+    let signs = stream.bits(usize::MAX / 2 + index);
+    std::array::from_fn(|half| {
+        (0..CODES).fold(0, |word, at| {
+            let magnitude = MAGNITUDES[(magnitudes[half] >> (4 * at) & 0xF) as usize];
+            let sign = signs >> (CODES * half + at) & 1;
+            word | (magnitude | sign << 3) << (4 * at)
+        })
+    })
+}
+
+/// The first expert's scales hold a NaN in either matrix, the others' the smallest code: rows of other experts stay finite.
+fn specials(w13: &mut Made, w2: &mut Made) {
+    for made in [w13, w2] {
+        let [n, rows, blocks] = made.scales.shape[..] else { continue };
+        for expert in 0..n {
+            let row = (3 + expert) % rows;
+            let code = if expert == 0 { 0xFF } else { 0x00 };
+            made.scales.data[(expert * rows + row) * blocks + (expert + 1) % blocks] = code;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::WINDOW;
+    use super::*;
+
+    #[test]
+    fn odd_blocks_are_odd() {
+        let stream = Stream::new(3, Purpose::W2, 1);
+        let half_steps = |word: u64| -> i64 {
+            (0..CODES).map(|i| [0, 1, 2, 3, 4, 6, 8, 12][(word >> (4 * i) & 7) as usize]).sum()
+        };
+        for i in 0..1000 {
+            let [a, b] = odd([stream.bits(2 * i), stream.bits(2 * i + 1)]);
+            assert_eq!((half_steps(a) + half_steps(b)) % 2, 1);
+        }
+    }
+
+    #[test]
+    fn neighbours_have_other_scales() {
+        for expert in 0..4 {
+            for row in 0..300 {
+                for block in 0..100 {
+                    let here = window(expert, row, block);
+                    assert!(here < WINDOW);
+                    assert_ne!(here, window(expert + 1, row, block));
+                    assert_ne!(here, window(expert, row + 1, block));
+                    assert_ne!(here, window(expert, row + 32, block));
+                    assert_ne!(here, window(expert, row + 128, block));
+                    assert_ne!(here, window(expert, row, block + 1));
+                    assert_ne!(here, window(expert, row, block + 4));
+                }
+            }
+        }
+    }
+}

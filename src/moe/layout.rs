@@ -1,0 +1,72 @@
+//! Between logical tensors and what kernels read: rows padded along K, scales in the 128x4 or 8x4 layout.
+//!
+//! K is padded to a multiple of 128. Where a kernel multiplies the padding, the producer's contract is zero codes and finite
+//! scales; what nobody may read is filled with [`POISON`].
+
+use crate::num::scale_layout::ScaleLayout;
+
+/// Fills what nobody may read: NaN as a scale, as an e4m3 code and as a bf16 or f32.
+pub const POISON: u8 = 0xFF;
+
+/// Elements along K, up to a multiple of 128: four scales are one word.
+#[must_use]
+pub const fn padded(k: usize) -> usize {
+    k.next_multiple_of(128)
+}
+
+/// The row of the scale matrix at which an expert begins whose first permuted row is `first`: always a multiple of 128
+/// (FlashInfer `compute_sm120_cutlass_group_gemm_args`; DESIGN 7).
+#[must_use]
+pub const fn scale_row_of_expert(first: usize, expert: usize) -> usize {
+    (first + expert * 127) / 128 * 128
+}
+
+/// Rows of the scale matrix of `rows` permuted rows of `experts`.
+#[must_use]
+pub const fn token_scale_rows(rows: usize, experts: usize) -> usize {
+    (rows + experts * 127) / 128 * 128 + 128
+}
+
+/// What stands in the padding of K.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KPad {
+    /// Zero codes and scales of one: kernels multiply it.
+    Zeros,
+    /// [`POISON`]: kernels stop before it.
+    Poison,
+}
+
+/// Rows of `k / 2` bytes of packed codes to rows of `padded(k) / 2`.
+#[must_use]
+pub fn pad_codes(packed: &[u8], k: usize, pad: KPad) -> Vec<u8> {
+    let (from, to) = (k / 2, padded(k) / 2);
+    let fill = if pad == KPad::Zeros { 0 } else { POISON };
+    let mut out = vec![fill; packed.len() / from.max(1) * to];
+    for (row, source) in out.chunks_exact_mut(to).zip(packed.chunks_exact(from)) {
+        row[..from].copy_from_slice(source);
+    }
+    out
+}
+
+/// The scales of experts, row-major `[experts, rows, k / 32]`, each expert's in a matrix of its own.
+#[must_use]
+pub fn weight_scales(scales: &[u8], rows: usize, k: usize, layout: ScaleLayout, pad: KPad) -> Vec<u8> {
+    let (blocks, columns) = (k / 32, padded(k) / 32);
+    let matrix = layout.size(rows, columns);
+    let experts = scales.len() / (rows * blocks).max(1);
+    let mut out = vec![POISON; experts * matrix];
+    for (expert, to) in out.chunks_exact_mut(matrix).enumerate() {
+        for row in 0..rows {
+            for column in 0..columns {
+                let at = (expert * rows + row) * blocks + column;
+                let value = match scales.get(at).filter(|_| column < blocks) {
+                    Some(scale) => *scale,
+                    None if pad == KPad::Zeros => 127,
+                    None => POISON,
+                };
+                to[layout.offset(row, column, columns)] = value;
+            }
+        }
+    }
+    out
+}

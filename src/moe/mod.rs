@@ -1,0 +1,37 @@
+//! The MXFP4 fused-MoE pipeline: problems, a reference with derived bounds, and verdicts stage by stage.
+//!
+//! The interface of the reference, which drivers and `judge` are written against:
+//!
+//! * [`problem::generate`]`(&Case, seed)` makes a [`Problem`]: [`Dims`], [`Settings`], inputs as [`Tensors`] (hidden states,
+//!   router logits, weights and biases of the routed experts, their numbers in `expert_ids`) and, in the regimes `exact` and
+//!   `impulse`, the a2 that the host puts in place of the device's between activation and FC2;
+//! * a driver fills the other fields of [`Tensors`] with what the device stored (`injected_a2_codes` and
+//!   `injected_a2_scales` with what it put in place), row-major, unswizzled, unpadded;
+//! * [`judge()`]`(&Contract, &Tensors)` says of every stage how it stands, each judged on what the device stored before it. A
+//!   stage whose tensors are missing is skipped, with the reason;
+//! * [`tensors::read`] and [`tensors::write`] are the dump format (DESIGN 7), [`Contract::metadata`] and
+//!   [`Contract::of_dump`] its metadata;
+//!
+//! `docs/bounds.md` derives every bound. Nothing here shares arithmetic with the emulator.
+
+pub mod compile;
+pub mod contract;
+pub mod dims;
+pub mod error;
+mod generate;
+mod judge;
+pub mod layout;
+pub mod pipeline;
+pub mod problem;
+mod random;
+pub mod reference;
+pub mod tensors;
+pub mod tile;
+pub mod trial;
+
+pub use contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder, Settings};
+pub use dims::Dims;
+pub use error::MoeError;
+pub use judge::judge;
+pub use problem::Problem;
+pub use tensors::{Array, Tensors};

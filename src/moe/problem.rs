@@ -1,0 +1,40 @@
+//! A problem: the inputs of one run of the pipeline, made from a case and a seed.
+
+use super::contract::Settings;
+use super::dims::Dims;
+use super::error::MoeError;
+use super::tensors::{Array, Tensors};
+use crate::case::Case;
+
+/// What the host puts in place of the activation's result before the second GEMM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InjectedA2 {
+    /// e4m3 codes [R, I].
+    pub codes: Array<u8>,
+    /// Scales [R, I/32].
+    pub scales: Array<u8>,
+}
+
+/// The inputs of one run, and the rules that no kernel chooses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// Dimensions.
+    pub dims: Dims,
+    /// Rules that no kernel chooses.
+    pub settings: Settings,
+    /// The seed.
+    pub seed: u64,
+    /// `hidden_states`, `router_logits`, and for the routed experts, named by `expert_ids` in ascending order,
+    /// `w13_blocks`, `w13_scales`, `w13_bias`, `w2_blocks`, `w2_scales` and `w2_bias`.
+    pub inputs: Tensors,
+    /// In the regimes `exact` and `impulse`.
+    pub injected_a2: Option<InjectedA2>,
+}
+
+/// Makes the inputs of `case`. Every value is a function of (seed, tensor, expert, index) alone.
+///
+/// # Errors
+/// [`MoeError::TooLarge`] when the tensors would not fit in memory.
+pub fn generate(case: &Case, seed: u64) -> Result<Problem, MoeError> {
+    super::generate::problem(case, seed)
+}

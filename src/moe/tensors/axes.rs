@@ -1,0 +1,168 @@
+//! What the axes of a tensor are in terms of a problem's dimensions.
+
+use super::{Form, Tensors};
+use crate::moe::dims::{BLOCK, Dims};
+use crate::moe::error::MoeError;
+
+/// An axis of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Axis {
+    /// T.
+    Tokens,
+    /// E.
+    Experts,
+    /// E', the experts whose weights are there.
+    Present,
+    /// k.
+    TopK,
+    /// R = T·k.
+    Rows,
+    /// H.
+    Hidden,
+    /// H/2: bytes of two e2m1 each.
+    HiddenBytes,
+    /// H/32: scales.
+    HiddenBlocks,
+    /// 2·I.
+    Fc1Cols,
+    /// I.
+    Inter,
+    /// I/2.
+    InterBytes,
+    /// I/32.
+    InterBlocks,
+}
+
+/// Dimensions as they are found: each with the tensor that told it.
+#[derive(Default)]
+struct Found {
+    entries: Vec<(Axis, usize, &'static str)>,
+}
+
+impl Found {
+    fn get(&self, axis: Axis) -> Option<(usize, &'static str)> {
+        self.entries.iter().find(|(a, ..)| *a == axis).map(|(_, size, by)| (*size, *by))
+    }
+}
+
+/// An axis as a multiple of a basic one: `(basic, numerator, denominator)`.
+const fn basis(axis: Axis) -> (Axis, usize, usize) {
+    match axis {
+        Axis::HiddenBytes => (Axis::Hidden, 1, 2),
+        Axis::HiddenBlocks => (Axis::Hidden, 1, BLOCK),
+        Axis::Fc1Cols => (Axis::Inter, 2, 1),
+        Axis::InterBytes => (Axis::Inter, 1, 2),
+        Axis::InterBlocks => (Axis::Inter, 1, BLOCK),
+        other => (other, 1, 1),
+    }
+}
+
+fn mismatch(form: &Form, found: &[usize], axis: usize, wanted: &str, why: String) -> MoeError {
+    let shown: Vec<String> = form
+        .axes
+        .iter()
+        .enumerate()
+        .map(|(n, _)| {
+            if n == axis { wanted.to_owned() } else { found.get(n).map_or("?".to_owned(), usize::to_string) }
+        })
+        .collect();
+    MoeError::Shape {
+        name: form.name.to_owned(),
+        found: found.to_vec(),
+        wanted: format!("[{}]", shown.join(", ")),
+        why,
+    }
+}
+
+/// Dimensions from shapes.
+pub(super) fn deduce(tensors: &Tensors) -> Result<Dims, MoeError> {
+    let mut found = Found::default();
+    for (form, shape) in tensors.shapes() {
+        rank(form, shape)?;
+        for (at, (axis, size)) in form.axes.iter().zip(shape).enumerate() {
+            let (basic, up, down) = basis(*axis);
+            if size % up != 0 {
+                return Err(mismatch(
+                    form,
+                    shape,
+                    at,
+                    "an even number",
+                    "gates and ups are as many".to_owned(),
+                ));
+            }
+            let size = size.checked_mul(down).unwrap_or(usize::MAX) / up;
+            match found.get(basic) {
+                None => found.entries.push((basic, size, form.name)),
+                Some((known, by)) if known != size => {
+                    let wanted = (known * up / down).to_string();
+                    return Err(mismatch(form, shape, at, &wanted, format!("as `{by}` says")));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let get = |axis| found.get(axis).map_or(0, |(size, _)| size);
+    let (tokens, rows) = (get(Axis::Tokens), get(Axis::Rows));
+    let mut top_k = get(Axis::TopK);
+    if top_k == 0 && tokens > 0 {
+        top_k = rows / tokens;
+    }
+    // Without logits, weights of every expert tell how many there are, and ids how many at least.
+    let mut experts = get(Axis::Experts);
+    if experts == 0 {
+        let ids = [&tensors.expert_ids, &tensors.topk_ids, &tensors.row_expert];
+        let largest = ids.into_iter().flatten().flat_map(|a| &a.data).copied().max().unwrap_or(-1);
+        let present = if tensors.expert_ids.is_none() { get(Axis::Present) } else { 0 };
+        experts = usize::try_from(largest.saturating_add(1)).unwrap_or(0).max(present);
+    }
+    let dims = Dims { tokens, hidden: get(Axis::Hidden), inter: get(Axis::Inter), experts, top_k };
+    for (name, size) in [("hidden", dims.hidden), ("inter", dims.inter)] {
+        if size % BLOCK != 0 {
+            return Err(MoeError::Invalid(format!(
+                "{name} is {size}, no multiple of the {BLOCK} elements of a scale"
+            )));
+        }
+    }
+    if tokens > 0 {
+        check(tensors, &dims)?;
+    }
+    Ok(dims)
+}
+
+fn rank(form: &Form, shape: &[usize]) -> Result<(), MoeError> {
+    if form.axes.len() == shape.len() {
+        return Ok(());
+    }
+    let wanted = format!("{} dimensions {:?}", form.axes.len(), form.axes);
+    let why = "DESIGN 7, dump".to_owned();
+    Err(MoeError::Shape { name: form.name.to_owned(), found: shape.to_vec(), wanted, why })
+}
+
+/// Shapes against dimensions; axes that `dims` has as 0 are free.
+pub(super) fn check(tensors: &Tensors, dims: &Dims) -> Result<(), MoeError> {
+    let present = tensors.expert_ids.as_ref().map_or(dims.experts, |ids| ids.data.len());
+    let size = |axis: Axis| -> usize {
+        let (basic, up, down) = basis(axis);
+        let size = match basic {
+            Axis::Tokens => dims.tokens,
+            Axis::Experts => dims.experts,
+            Axis::Present => present,
+            Axis::TopK => dims.top_k,
+            Axis::Rows => dims.tokens.saturating_mul(dims.top_k),
+            Axis::Hidden => dims.hidden,
+            _ => dims.inter,
+        };
+        size.saturating_mul(up) / down
+    };
+    for (form, shape) in tensors.shapes() {
+        rank(form, shape)?;
+        for (at, (axis, found)) in form.axes.iter().zip(shape).enumerate() {
+            let wanted = size(*axis);
+            if wanted != 0 && wanted != *found {
+                let why = format!("{axis:?} of {dims:?}");
+                return Err(mismatch(form, shape, at, &wanted.to_string(), why));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! Tiles of the grouped GEMM: their names, and the geometry that follows from one.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::kernel::{Load, MmaPath};
+
+/// A logical tile: M counts tokens, N channels, K elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tile {
+    /// Tokens.
+    pub m: u32,
+    /// Channels.
+    pub n: u32,
+    /// Elements along K.
+    pub k: u32,
+}
+
+/// Tokens of a tile.
+pub const TILE_M: [u32; 6] = [8, 16, 32, 64, 128, 256];
+/// Channels of a tile.
+pub const TILE_N: [u32; 6] = [8, 16, 32, 64, 128, 256];
+/// Elements along K of a tile.
+pub const TILE_K: [u32; 4] = [64, 128, 256, 512];
+
+/// A name that is no tile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no tile: MxNxK, as 128x32x128, or with K in bytes of the e4m3 activation, as 128x32x128B; M and N are powers of two from 8 to 256, K from 64 to 512"
+)]
+pub struct TileError(pub String);
+
+impl FromStr for Tile {
+    type Err = TileError;
+
+    /// Reads `128x32x128`, and `128x32x128B` of FlashInfer and TRT-LLM: their K counts bytes of the activation, which is one
+    /// byte per element in MXFP8 x MXFP4.
+    fn from_str(text: &str) -> Result<Self, TileError> {
+        let wrong = || TileError(text.to_owned());
+        let elements = text.strip_suffix('B').unwrap_or(text);
+        let numbers: Vec<u32> =
+            elements.split('x').map(|part| part.parse().map_err(|_| wrong())).collect::<Result<_, _>>()?;
+        match numbers.as_slice() {
+            [m, n, k] if TILE_M.contains(m) && TILE_N.contains(n) && TILE_K.contains(k) => {
+                Ok(Self { m: *m, n: *n, k: *k })
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Tile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}x{}", self.m, self.n, self.k)
+    }
+}
+
+/// Dynamic shared memory that a CTA of an SM12x may have, bytes (`sharedMemPerBlockOptin`; CUTLASS `sm120_smem_capacity_bytes`).
+pub const SHARED_LIMIT: u32 = 101_376;
+
+/// Accumulators that a thread holds at most: beyond, ptxas spills.
+const MOST_ACCUMULATORS: u32 = 128;
+
+/// Stages that more of would not help.
+const MOST_STAGES: u32 = 4;
+
+/// Bytes that TMA kernels take besides the stages: the base is moved to a multiple of 1024, and barriers.
+const TMA_EXTRA: u32 = 1024 + 64;
+
+/// A tile with everything that its kernel is compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Config {
+    /// The tile.
+    pub tile: Tile,
+    /// Whether channels are the 16-row side of the mma.
+    pub swap_ab: bool,
+    /// Tiles in flight.
+    pub stages: u32,
+    /// How tiles reach shared memory.
+    pub load: Load,
+    /// How they are multiplied.
+    pub path: MmaPath,
+    /// Warps along the 16-row side.
+    pub warps_x: u32,
+    /// Warps along the 8-column side.
+    pub warps_y: u32,
+}
+
+/// Why a tile has no kernel, in one sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Blocked(pub String);
+
+impl Config {
+    /// The kernel for a tile: its warps and as many stages as fit.
+    ///
+    /// # Errors
+    /// [`Blocked`]: the tile does not fit, with the numbers.
+    pub fn new(tile: Tile, swap_ab: bool, load: Load, path: MmaPath) -> Result<Self, Blocked> {
+        let (x, y) = if swap_ab { (tile.n, tile.m) } else { (tile.m, tile.n) };
+        if x < 16 {
+            let side = if swap_ab { "N under swap_ab" } else { "M" };
+            return Err(Blocked(format!("{side} is {x}, and an mma has 16 rows")));
+        }
+        if load == Load::Tma && tile.k < 128 {
+            return Err(Blocked(format!(
+                "K is {}, and a TMA box of 16U4_ALIGN16B is 128 elements wide (cuTensorMapEncodeTiled)",
+                tile.k
+            )));
+        }
+        // Few accumulators are spread over four warps, many over eight; no warp has less than one mma.
+        let warps = if x * y / (32 * 4) > 64 { 8 } else { 4 };
+        let warps_x = (x / 16).min(warps);
+        let warps_y = (warps / warps_x).min(y / 8);
+        let accumulators = x * y / (32 * warps_x * warps_y);
+        if accumulators > MOST_ACCUMULATORS {
+            return Err(Blocked(format!(
+                "{accumulators} f32 accumulators per thread of {} warps leave no registers for the rest (255)",
+                warps_x * warps_y
+            )));
+        }
+        let mut config = Self { tile, swap_ab, stages: MOST_STAGES, load, path, warps_x, warps_y };
+        let room = SHARED_LIMIT - if load == Load::Tma { TMA_EXTRA } else { 0 };
+        config.stages = (room / config.stage_bytes()).min(MOST_STAGES);
+        if config.stages < 2 {
+            return Err(Blocked(format!(
+                "two stages need {} bytes of shared memory, and a CTA of an SM12x has {SHARED_LIMIT}",
+                2 * config.stage_bytes() + if load == Load::Tma { TMA_EXTRA } else { 0 }
+            )));
+        }
+        Ok(config)
+    }
+
+    /// Whether weights take four bits in shared memory: the portable path has no use for the gaps that `ldmatrix` wants, and
+    /// TMA without 16U4_ALIGN16B cannot make them.
+    #[must_use]
+    pub fn packed(&self) -> bool {
+        self.path == MmaPath::Portable && self.load == Load::Tma
+    }
+
+    /// Shared memory of a stage in bytes: tokens, then weights, each on a multiple of 1024.
+    #[must_use]
+    pub fn stage_bytes(&self) -> u32 {
+        let tokens = self.tile.m * self.tile.k;
+        let weights = self.tile.n * self.tile.k / if self.packed() { 2 } else { 1 };
+        tokens.next_multiple_of(1024) + weights.next_multiple_of(1024)
+    }
+
+    /// Dynamic shared memory that a launch asks for, and the static barriers.
+    #[must_use]
+    pub fn shared_bytes(&self) -> u32 {
+        self.stages * self.stage_bytes() + if self.load == Load::Tma { TMA_EXTRA } else { 0 }
+    }
+
+    /// Warps that multiply.
+    #[must_use]
+    pub fn warps(&self) -> u32 {
+        self.warps_x * self.warps_y
+    }
+
+    /// The macros of the kernel's source.
+    #[must_use]
+    pub fn defines(&self) -> Vec<(String, String)> {
+        let flag = |b: bool| u32::from(b).to_string();
+        [
+            ("TILE_M", self.tile.m.to_string()),
+            ("TILE_N", self.tile.n.to_string()),
+            ("TILE_K", self.tile.k.to_string()),
+            ("STAGES", self.stages.to_string()),
+            ("WARPS_X", self.warps_x.to_string()),
+            ("WARPS_Y", self.warps_y.to_string()),
+            ("SWAP_AB", flag(self.swap_ab)),
+            ("NATIVE", flag(self.path == MmaPath::Native)),
+            ("PACKED", flag(self.packed())),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_tiles() {
+        let tile: Tile = "128x32x128".parse().unwrap();
+        assert_eq!((tile, tile.to_string().as_str()), (Tile { m: 128, n: 32, k: 128 }, "128x32x128"));
+        assert_eq!("128x32x128B".parse::<Tile>().unwrap(), tile);
+        for wrong in ["128x32", "128x32x100", "4x8x64", "128x32x128x1", "ax8x64", "128x32x128b", ""] {
+            assert!(wrong.parse::<Tile>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn stages_are_what_fits() {
+        let config =
+            |tile: &str, swap_ab, load, path| Config::new(tile.parse().unwrap(), swap_ab, load, path);
+        let c = config("128x32x128", false, Load::CpAsync, MmaPath::Native).unwrap();
+        assert_eq!((c.stages, c.stage_bytes(), c.warps()), (4, 20480, 4));
+        // 128x128x128 in 8-bit containers: 32 KiB a stage.
+        assert_eq!(config("128x128x128", false, Load::Tma, MmaPath::Native).unwrap().stages, 3);
+        // Packed weights leave room for one more.
+        assert_eq!(config("128x128x128", false, Load::Tma, MmaPath::Portable).unwrap().stages, 4);
+        for (tile, swap_ab, load, words) in [
+            ("256x256x128", false, Load::CpAsync, "256 f32 accumulators"),
+            ("128x64x512", false, Load::CpAsync, "196608 bytes of shared memory"),
+            ("8x8x128", true, Load::CpAsync, "an mma has 16 rows"),
+            ("128x64x64", false, Load::Tma, "128 elements wide"),
+        ] {
+            let error = config(tile, swap_ab, load, MmaPath::Native).unwrap_err();
+            assert!(error.to_string().contains(words), "{tile}: {error}");
+        }
+    }
+}

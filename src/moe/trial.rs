@@ -1,0 +1,183 @@
+//! One trial: a case, a tile and how it is compiled; run on a device, judged stage by stage.
+
+use std::sync::Arc;
+
+use super::compile::Compiler;
+use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
+use super::pipeline::{self, PipelineError, Ran, Setup};
+use super::{MoeError, Problem, Tensors, judge};
+use crate::device::{Device, Failure};
+use crate::emulator::{EmulatorDevice, Options, Programs};
+use crate::kernel::{self, ExpKind, Kernel, KernelStage, Library, MmaPath};
+use crate::record::{Stage, StageResult, Verdict};
+
+/// Why a trial has no verdicts.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// It cannot begin.
+    #[error(transparent)]
+    Pipeline(#[from] PipelineError),
+    /// What it left cannot be judged.
+    #[error(transparent)]
+    Moe(#[from] MoeError),
+}
+
+/// What a trial found.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Every stage, in order.
+    pub stages: Vec<StageResult>,
+    /// All tensors.
+    pub tensors: Tensors,
+    /// What they were judged by.
+    pub contract: Contract,
+    /// Rows that warps executed, on the emulator.
+    pub warp_instructions: u64,
+}
+
+impl Outcome {
+    /// The first stage that does not conform.
+    #[must_use]
+    pub fn first_wrong(&self) -> Option<&StageResult> {
+        self.stages.iter().find(|s| !s.verdict.conforms())
+    }
+}
+
+/// What the kernels of a setup promise of a problem.
+///
+/// # Errors
+/// [`PipelineError::Kernel`] when a stage has no kernel.
+pub fn contract(library: &Library, problem: &Problem, setup: &Setup) -> Result<Contract, PipelineError> {
+    let gemm = library.gemm(setup.config.path, setup.config.load)?;
+    let mut sum = match setup.config.path {
+        MmaPath::Native => Accumulation::NATIVE,
+        MmaPath::Portable => Accumulation::BF16,
+    };
+    if gemm.contract.k_order == kernel::KOrder::Any {
+        sum.order = KOrder::Any;
+    }
+    let approximate = |k: &Kernel| k.contract.exp == ExpKind::Ex2Approx;
+    let (route, activation) =
+        (library.of_stage(KernelStage::Route)?, library.of_stage(KernelStage::Activation)?);
+    let finalize = library.of_stage(KernelStage::Finalize)?;
+    Ok(Contract {
+        dims: problem.dims,
+        settings: problem.settings,
+        fc1: sum,
+        fc2: sum,
+        exp: if approximate(route) || approximate(activation) { ExpBound::EX2_APPROX } else { ExpBound::FMA },
+        finalize: if finalize.contract.deterministic {
+            FinalizeOrder::Slots
+        } else {
+            FinalizeOrder::AtomicBf16
+        },
+        deterministic: library.kernels.iter().all(|k| k.contract.deterministic),
+    })
+}
+
+/// Runs a problem on the emulator under the schedules `0..schedules` and judges it. Where the kernels promise the same bits
+/// every time, the schedules must agree.
+///
+/// # Errors
+/// [`TrialError`]; a kernel that traps or is wrong is no error but a verdict.
+pub fn on_emulator(
+    programs: &Arc<Programs>,
+    compiler: &Compiler<'_>,
+    library: &Library,
+    problem: &Problem,
+    setup: &Setup,
+    schedules: std::ops::Range<u64>,
+) -> Result<Outcome, TrialError> {
+    let contract = contract(library, problem, setup)?;
+    let mut first: Option<Outcome> = None;
+    for seed in schedules {
+        let options = Options { seed, ..Options::default() };
+        let mut device = EmulatorDevice::new(Arc::clone(programs), options);
+        let ran = pipeline::run(&mut device, compiler, library, problem, setup)?;
+        let work = device.warp_instructions;
+        let mut outcome = match &mut first {
+            None => judged(ran, &contract, &device.name(), work)?,
+            Some(first) => {
+                if contract.deterministic && ran.stopped.is_none() {
+                    if let Some(stage) = first_difference(&first.tensors, &ran.tensors) {
+                        first.stages.push(differs(stage, seed));
+                    }
+                } else if ran.stopped.is_some() {
+                    first.stages = judged(ran, &contract, &device.name(), work)?.stages;
+                }
+                first.warp_instructions += work;
+                if first.first_wrong().is_some() {
+                    break;
+                }
+                continue;
+            }
+        };
+        if outcome.first_wrong().is_some() {
+            outcome.stages.sort_by_key(|s| s.stage);
+            return Ok(outcome);
+        }
+        first = Some(outcome);
+    }
+    first.ok_or_else(|| MoeError::Invalid("a trial of no schedule runs nothing".to_owned()).into())
+}
+
+fn differs(stage: Stage, seed: u64) -> StageResult {
+    StageResult {
+        stage,
+        verdict: Verdict::Fail,
+        worst_over_bound: f64::INFINITY,
+        mismatches: 1,
+        place: None,
+        note: format!("schedule {seed} stores other bits than schedule 0, and the kernels promise the same"),
+    }
+}
+
+/// The first stage whose stored bits differ.
+fn first_difference(a: &Tensors, b: &Tensors) -> Option<Stage> {
+    let bits = |w: &Option<super::Array<f32>>| {
+        w.as_ref().map(|w| w.data.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+    };
+    [
+        (Stage::Route, a.topk_ids == b.topk_ids && bits(&a.topk_weights) == bits(&b.topk_weights)),
+        (Stage::Permute, a.row_token == b.row_token && a.row_expert == b.row_expert),
+        (Stage::Quantize, a.a1_codes == b.a1_codes && a.a1_scales == b.a1_scales),
+        (Stage::Fc1, a.fc1_out == b.fc1_out),
+        (Stage::Requantize, a.a2_codes == b.a2_codes && a.a2_scales == b.a2_scales),
+        (Stage::Fc2, a.fc2_out == b.fc2_out),
+        (Stage::Finalize, a.output == b.output),
+    ]
+    .into_iter()
+    .find_map(|(stage, same)| (!same).then_some(stage))
+}
+
+/// The verdicts of a run: of what was stored, of the padding, and of the launch that failed.
+fn judged(ran: Ran, contract: &Contract, device: &str, warp_instructions: u64) -> Result<Outcome, MoeError> {
+    let mut stages = judge(contract, &ran.tensors)?;
+    for (stage, text) in ran.pads {
+        if let Some(result) = stages.iter_mut().find(|s| s.stage == stage)
+            && result.verdict == Verdict::Pass
+        {
+            result.verdict = Verdict::Fail;
+            result.worst_over_bound = f64::INFINITY;
+            result.mismatches += 1;
+            result.note = text;
+        }
+    }
+    if let Some((stage, failure)) = ran.stopped {
+        let (verdict, note) = match failure {
+            Failure::Trap { what, .. } => (Verdict::Fail, what),
+            Failure::Unsupported(text) => (Verdict::Unsupported, format!("{device}: {text}")),
+            Failure::Launch(text) => (Verdict::Fail, text),
+            Failure::Broken(text) => (Verdict::Broken, text),
+        };
+        for result in stages.iter_mut().filter(|s| s.stage >= stage) {
+            *result = StageResult::skipped(result.stage, format!("{} did not finish", stage.word()));
+        }
+        if let Some(result) = stages.iter_mut().find(|s| s.stage == stage) {
+            result.verdict = verdict;
+            result.worst_over_bound = f64::INFINITY;
+            result.note = note;
+        }
+    }
+    Ok(Outcome { stages, tensors: ran.tensors, contract: *contract, warp_instructions })
+}
