@@ -69,10 +69,9 @@ pub fn to_bf16(x: f64) -> u16 {
     }
     // The place of the lowest bit: seven below the leading one, or that of the subnormals.
     let unit = exponent(magnitude).max(-126) - 7;
-    let steps = round(magnitude * exp2(-unit));
-    // `steps` is at most 2^8; a carry into the next binade is a carry into the exponent field.
-    let field = (unit + 133) as u64;
-    let bits = if steps >= 128.0 { (field << 7) + (steps as u64 - 128) + 128 } else { steps as u64 };
+    let steps = round(magnitude * exp2(-unit)) as u64;
+    // A binade is its 128 steps from 128 on, so that field and steps add up, carries into the next one included.
+    let bits = ((unit + 133) as u64) * 128 + steps;
     sign | bits.min(0x7F80) as u16
 }
 

@@ -1,7 +1,14 @@
 //! What each stage should store, in doubles from the operands as they are stored, with a bound for each value.
 //!
-//! `docs/bounds.md` derives the bounds. Decode tables are this room's own, so that an error of the emulator's cannot hide
-//! in both; a test compares them.
+//! `docs/bounds.md` derives the bounds; its section numbers stand in the comments. Decode tables are this room's own, so
+//! that an error of the emulator's cannot hide in both; a test compares them.
 
+pub mod activation;
+pub mod expected;
+pub mod finalize;
 pub mod formats;
+pub mod gemm;
+pub mod interval;
+pub mod quantize;
 pub mod route;
+pub mod sum;

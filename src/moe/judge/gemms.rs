@@ -1,0 +1,65 @@
+//! Judges both grouped GEMMs.
+
+use super::tally::Tally;
+use super::{Inputs, Skip, need};
+use crate::case::BiasPlace;
+use crate::moe::contract::Accumulation;
+use crate::moe::reference::gemm::{Gemm, Operands};
+use crate::moe::tensors::Array;
+use crate::record::{Stage, StageResult};
+
+impl Inputs<'_> {
+    /// The first GEMM.
+    pub(super) fn fc1(&self) -> Result<StageResult, Skip> {
+        let operands = Operands {
+            codes: need!(self, a1_codes)?,
+            scales: need!(self, a1_scales)?,
+            weights: need!(self, w13_blocks)?,
+            weight_scales: need!(self, w13_scales)?,
+            bias: epilogue(self.contract.settings.fc1_bias, self.tensors.w13_bias.as_ref()),
+        };
+        self.gemm(Stage::Fc1, operands, self.contract.fc1, need!(self, fc1_out)?)
+    }
+
+    /// The second, on what it read.
+    pub(super) fn fc2(&self) -> Result<StageResult, Skip> {
+        let injected = (&self.tensors.injected_a2_codes, &self.tensors.injected_a2_scales);
+        let (codes, scales) = match injected {
+            (Some(codes), Some(scales)) => (codes, scales),
+            (None, None) => (need!(self, a2_codes)?, need!(self, a2_scales)?),
+            _ => return Err("of `injected_a2_codes` and `injected_a2_scales` one is missing".to_owned()),
+        };
+        let operands = Operands {
+            codes,
+            scales,
+            weights: need!(self, w2_blocks)?,
+            weight_scales: need!(self, w2_scales)?,
+            bias: epilogue(self.contract.settings.fc2_bias, self.tensors.w2_bias.as_ref()),
+        };
+        self.gemm(Stage::Fc2, operands, self.contract.fc2, need!(self, fc2_out)?)
+    }
+
+    fn gemm(
+        &self,
+        stage: Stage,
+        operands: Operands<'_>,
+        accumulation: Accumulation,
+        stored: &Array<u16>,
+    ) -> Result<StageResult, Skip> {
+        let experts = self.row_experts()?;
+        let gemm = Gemm::new(operands, accumulation, &experts, &self.index).map_err(|e| e.to_string())?;
+        let cols = gemm.cols();
+        let each = |tally: &mut Tally, row: usize, col: usize, expected: &_| {
+            tally.number(row, col, expected, stored.data[row * cols + col]);
+        };
+        Ok(gemm.fold(each, Tally::join).result(stage, |row| experts.get(row).copied()))
+    }
+}
+
+/// The bias, where the GEMM adds it.
+fn epilogue(place: BiasPlace, bias: Option<&Array<f32>>) -> Option<&Array<f32>> {
+    match place {
+        BiasPlace::Epilogue => bias,
+        BiasPlace::NextStage => None,
+    }
+}

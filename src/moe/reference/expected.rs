@@ -1,0 +1,95 @@
+//! A value, how far a stored one may be from it, and which bf16 that allows (docs/bounds.md, 2).
+
+use super::formats::{bf16, bf16_order, exponent, to_bf16};
+
+/// What a kernel should store.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Expected {
+    /// A number, and how far what is rounded to bf16 may be from it; 0 when it is exact.
+    Number {
+        /// The exact result.
+        value: f64,
+        /// The bound.
+        error: f64,
+    },
+    /// NaN.
+    Nan,
+    /// An infinity of one sign.
+    Infinite {
+        /// Below zero.
+        negative: bool,
+    },
+    /// Infinite or NaN: a partial sum is beyond binary32.
+    NotFinite,
+    /// Anything: a partial sum may be beyond binary32.
+    Open,
+}
+
+impl Expected {
+    /// Of a number; doubles' own rounding counted in.
+    #[must_use]
+    pub fn number(value: f64, error: f64) -> Self {
+        // The bound's own arithmetic: far fewer than 2^12 operations, each within 2^-53.
+        let error = if error == 0.0 { 0.0 } else { error * (1.0 + 1.0 / (1_u64 << 40) as f64) };
+        Self::Number { value, error }
+    }
+
+    /// The least and the greatest bf16 that may be stored, when it is a number.
+    #[must_use]
+    pub fn range(&self) -> Option<(u16, u16)> {
+        match *self {
+            Self::Number { value, error } => Some((to_bf16(value - error), to_bf16(value + error))),
+            _ => None,
+        }
+    }
+
+    /// Whether `code` may be stored. ±0 are equal.
+    #[must_use]
+    pub fn accepts(&self, code: u16) -> bool {
+        let found = bf16(code);
+        match *self {
+            Self::Number { .. } if found.is_nan() => false,
+            Self::Number { .. } => self
+                .range()
+                .is_some_and(|(lo, hi)| (bf16_order(lo)..=bf16_order(hi)).contains(&bf16_order(code))),
+            Self::Nan => found.is_nan(),
+            Self::Infinite { negative } => found.is_infinite() && (found < 0.0) == negative,
+            Self::NotFinite => !found.is_finite(),
+            Self::Open => true,
+        }
+    }
+
+    /// |found − value| over the bound with half a step of bf16: at most 1 where [`Expected::accepts`], 0 where the value is
+    /// exact and the code its rounding, infinite where an exact value or a law is missed.
+    #[must_use]
+    pub fn over_bound(&self, code: u16) -> f64 {
+        let accepted = self.accepts(code);
+        let Self::Number { value, error } = *self else {
+            return if accepted { 0.0 } else { f64::INFINITY };
+        };
+        let found = bf16(code);
+        if error == 0.0 || !found.is_finite() {
+            return if accepted { 0.0 } else { f64::INFINITY };
+        }
+        let step = super::formats::exp2(exponent(value.abs() + error).max(-126) - 8);
+        let ratio = (found - value).abs() / (error + step);
+        // Half a step is that of the larger end, so that rounding may seem better or worse by a hair.
+        if accepted { ratio.min(1.0) } else { ratio.max(1.0_f64.next_up()) }
+    }
+}
+
+impl std::fmt::Display for Expected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Self::Number { value, error } => {
+                let (lo, hi) = (to_bf16(value - error), to_bf16(value + error));
+                write!(f, "{value:e} ± {error:e}, bf16 {lo:#06x}")?;
+                if lo == hi { Ok(()) } else { write!(f, " to {hi:#06x}") }
+            }
+            Self::Nan => write!(f, "NaN"),
+            Self::Infinite { negative } => write!(f, "{}infinity", if negative { "-" } else { "" }),
+            Self::NotFinite => write!(f, "infinity or NaN"),
+            Self::Open => write!(f, "anything: a partial sum may exceed binary32"),
+        }
+    }
+}

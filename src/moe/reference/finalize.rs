@@ -1,0 +1,87 @@
+//! The weighted sum of a token's rows, and softmax over its logits (docs/bounds.md, 3 and 6).
+
+use super::expected::Expected;
+use super::formats::exp2;
+use super::interval::{Interval, UNIT};
+use crate::moe::contract::{ExpBound, FinalizeOrder};
+
+/// One rounding to nearest of bf16.
+const UNIT_BF16: f64 = 1.0 / (1 << 8) as f64;
+
+/// Below this an f32 may be flushed, and a bf16 is subnormal.
+const TINY: f64 = f32::MIN_POSITIVE as f64;
+
+/// The sum of weight · (row + bias) over a token's slots.
+///
+/// `terms` are (weight, what FC2 stored, bias to be added here), in the order of the slots.
+#[must_use]
+pub fn finalize(order: FinalizeOrder, terms: &[(f32, f64, f32)]) -> Expected {
+    let mut sum = 0.0;
+    let mut error = 0.0;
+    let mut magnitude = 0.0;
+    let mut exact = true;
+    for (weight, stored, bias) in terms {
+        let value = stored + f64::from(*bias);
+        let product = f64::from(*weight) * value;
+        // The bias's addition in f32, which cannot round where the sum is an f32.
+        let rounded = f64::from(value as f32) != value && value.is_finite();
+        let bias_error = if rounded { value.abs() * UNIT } else { 0.0 };
+        let step = product.abs();
+        magnitude += step;
+        let next = sum + product;
+        exact &= !rounded && f64::from(next as f32) == next && next - sum == product && next - product == sum;
+        exact &= f64::from(product as f32) == product;
+        if !exact {
+            // One rounding of the product where a kernel does not fuse, one of the sum.
+            let before = error + f64::from(*weight).abs() * bias_error + step * UNIT;
+            error = before + (next.abs() + before) * (UNIT + exp2(-50)) + 2.0 * TINY;
+        }
+        sum = next;
+    }
+    if sum.is_nan() {
+        return Expected::Nan;
+    }
+    if sum.is_infinite() {
+        return Expected::Infinite { negative: sum < 0.0 };
+    }
+    if order == FinalizeOrder::AtomicBf16 {
+        // Each product is rounded to bf16, and so is each of as many additions; a partial sum is no larger than all
+        // magnitudes and errors together. The first addition, onto zero, is exact.
+        let n = terms.len() as f64;
+        let per_step = UNIT_BF16 * 1.01;
+        let grown = magnitude * (1.0 + per_step) * (1.0 + per_step).powi(terms.len() as i32);
+        error = magnitude * per_step + grown * per_step * (n - 1.0) + (n + 1.0) * 2.0 * TINY;
+        exact = false;
+    }
+    if magnitude + error > f64::from(f32::MAX) {
+        return Expected::Open;
+    }
+    if exact { Expected::number(sum, 0.0) } else { Expected::number(sum, error) }
+}
+
+/// Softmax over the chosen logits: for each an interval, or none where all weights are NaN.
+#[must_use]
+pub fn softmax(chosen: &[f32], bound: &ExpBound) -> Option<Vec<Interval>> {
+    let max = chosen
+        .iter()
+        .fold(f32::NEG_INFINITY, |m, x| if x.is_nan() || m.is_nan() { f32::NAN } else { m.max(*x) });
+    if !max.is_finite() {
+        // NaN, ∞ − ∞, or −∞ − −∞.
+        return None;
+    }
+    let exps: Vec<Interval> = chosen
+        .iter()
+        .map(|x| {
+            if *x == f32::NEG_INFINITY {
+                return Interval::point(0.0);
+            }
+            super::activation::exp(Interval::point(f64::from(*x) - f64::from(max)).rounded(), bound)
+        })
+        .collect();
+    // In whatever order all but the first are added.
+    let sum = exps
+        .iter()
+        .fold(Interval::point(0.0), |sum, e| sum.plus(*e))
+        .widened(UNIT * 1.01 * (chosen.len() - 1) as f64);
+    Some(exps.iter().map(|e| e.over(sum).rounded()).collect())
+}

@@ -1,0 +1,278 @@
+//! The sum of a row and a column, block by block, with the bound of the accumulation that a kernel declares
+//! (docs/bounds.md, 4).
+
+use super::expected::Expected;
+use super::formats::{exp2, exponent};
+use super::interval::UNIT;
+use crate::moe::contract::{Accumulation, KOrder};
+
+/// The exponent that a term of zero counts with (numerics 4.2).
+const ZERO_EXPONENT: i32 = -133;
+/// The exponent that subnormal accumulators count with.
+const SUBNORMAL_EXPONENT: i32 = -126;
+/// From here on, binary32 is infinite.
+const OVERFLOW: f64 = f32::MAX as f64;
+
+/// What is known of the products of one step: a row's and a column's share, added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extent {
+    /// No nominal exponent of a non-zero element is larger.
+    pub high: i32,
+    /// Every element is a multiple of 2^`low`.
+    pub low: i32,
+    /// Non-zero elements at most.
+    pub count: u32,
+}
+
+impl Extent {
+    /// Of the elements times 2^`by`.
+    #[must_use]
+    pub const fn scaled(self, by: i32) -> Self {
+        Self { high: self.high + by, low: self.low + by, count: self.count }
+    }
+
+    /// Products of elements of two of them.
+    #[must_use]
+    pub fn times(self, other: Self) -> Self {
+        Self { high: self.high + other.high, low: self.low + other.low, count: self.count.min(other.count) }
+    }
+}
+
+/// A running sum.
+#[derive(Debug, Clone, Copy)]
+pub struct Running {
+    fraction: i32,
+    value: f64,
+    error: f64,
+    /// Everything so far is a multiple of 2^`unit`.
+    unit: i32,
+    overflow: bool,
+    certain_overflow: bool,
+}
+
+impl Running {
+    /// Nothing yet.
+    #[must_use]
+    pub const fn new(accumulation: &Accumulation) -> Self {
+        Self {
+            fraction: accumulation.fraction as i32,
+            value: 0.0,
+            error: 0.0,
+            unit: i32::MAX,
+            overflow: false,
+            certain_overflow: false,
+        }
+    }
+
+    /// One step: products whose exact sum is `sum` and whose extent is `of` are added to the accumulator.
+    #[inline]
+    pub fn step(&mut self, sum: f64, of: Extent) {
+        if of.count == 0 {
+            // Only zeros: the accumulator keeps all its bits, since their exponent is far below its last one (4.3).
+            return;
+        }
+        let before = self.value.abs() + self.error;
+        let products = of.high.max(ZERO_EXPONENT);
+        let accumulator =
+            if before == 0.0 { ZERO_EXPONENT } else { exponent(before).max(SUBNORMAL_EXPONENT) };
+        let cut = products.max(accumulator) - self.fraction;
+        // Products lose bits only where the cut lies above their lowest.
+        let mut lost = if cut > of.low { f64::from(of.count) * exp2(cut) } else { 0.0 };
+        // The accumulator loses bits only where the products place the cut, above its own last bit.
+        let place = products - self.fraction;
+        let exact = self.error == 0.0;
+        let least = self.value.abs() - self.error;
+        let kept = if exact && self.unit != i32::MAX && self.unit >= place {
+            true
+        } else {
+            least > 0.0 && exponent(least).max(SUBNORMAL_EXPONENT) - 23 >= place
+        };
+        if !kept && before > 0.0 {
+            lost += exp2(place).min(before);
+        }
+        self.unit = self.unit.min(of.low);
+        self.value += sum;
+        self.error += lost;
+        // Doubles hold the exact sum while it is below 2^53 units.
+        let after = self.value.abs() + self.error;
+        if after >= exp2(self.unit + 53) {
+            self.error += after * exp2(-52);
+        }
+        // The result is cut to 24 bits.
+        if self.error != 0.0 || f64::from(self.value as f32) != self.value {
+            self.error += exp2((exponent(after) - 23).max(-149));
+        }
+        self.note_overflow();
+    }
+
+    #[inline]
+    fn note_overflow(&mut self) {
+        if self.value.abs() + self.error > OVERFLOW {
+            self.overflow = true;
+            self.certain_overflow |= self.value.abs() - self.error >= exp2(128);
+        }
+    }
+
+    /// Operands that their format cannot hold: so much may be missing (4.6).
+    pub fn lose(&mut self, amount: f64) {
+        self.error += amount;
+    }
+
+    /// One addition in f32, rounded to nearest.
+    pub fn add(&mut self, x: f64) {
+        if x == 0.0 {
+            return;
+        }
+        let sum = self.value + x;
+        let whole = sum - self.value == x && sum - x == self.value;
+        self.value = sum;
+        let after = sum.abs() + self.error;
+        if !whole {
+            self.error += after * exp2(-52);
+        }
+        if self.error != 0.0 || f64::from(sum as f32) != sum {
+            self.error += exp2((exponent(after) - 24).max(-150));
+        }
+        self.note_overflow();
+    }
+
+    /// What is stored.
+    #[must_use]
+    pub fn expected(&self) -> Expected {
+        match (self.certain_overflow, self.overflow) {
+            (true, _) => Expected::NotFinite,
+            (false, true) => Expected::Open,
+            _ => Expected::number(self.value, self.error),
+        }
+    }
+}
+
+/// A sum in any order, onto any number of accumulators.
+#[derive(Debug, Clone, Copy)]
+pub struct Unordered {
+    accumulation: Accumulation,
+    value: f64,
+    /// Σ|product|, and |bias|.
+    magnitude: f64,
+    steps: f64,
+    high: i32,
+    unit: i32,
+    lost: f64,
+}
+
+impl Unordered {
+    /// Nothing yet.
+    #[must_use]
+    pub const fn new(accumulation: &Accumulation) -> Self {
+        Self {
+            accumulation: *accumulation,
+            value: 0.0,
+            magnitude: 0.0,
+            steps: 0.0,
+            high: ZERO_EXPONENT,
+            unit: i32::MAX,
+            lost: 0.0,
+        }
+    }
+
+    /// Operands that their format cannot hold: so much may be missing (4.6).
+    pub fn lose(&mut self, amount: f64) {
+        self.lost += amount;
+    }
+
+    /// Products whose exact sum is `sum`, whose magnitudes add up to `magnitude`.
+    #[inline]
+    pub fn step(&mut self, sum: f64, magnitude: f64, of: Extent) {
+        // A kernel may spread these products over other steps, so that a step of zeros counts.
+        self.steps += 1.0;
+        if of.count == 0 {
+            return;
+        }
+        self.value += sum;
+        self.magnitude += magnitude;
+        self.high = self.high.max(of.high);
+        self.unit = self.unit.min(of.low);
+    }
+
+    /// A bias, wherever it is added.
+    pub fn add(&mut self, x: f64) {
+        if x != 0.0 {
+            self.value += x;
+            self.magnitude += x.abs();
+            self.steps += 1.0;
+            // The lowest set bit of a double that was an f32.
+            let bits = x.abs().to_bits();
+            let fraction = bits & ((1 << 52) - 1) | 1 << 52;
+            self.unit = self.unit.min(exponent(x.abs()) - 52 + fraction.trailing_zeros() as i32);
+            self.high = self.high.max(exponent(x.abs()));
+        }
+    }
+
+    /// What is stored (4.5).
+    #[must_use]
+    pub fn expected(&self) -> Expected {
+        if self.magnitude == 0.0 {
+            return Expected::number(0.0, 0.0);
+        }
+        let f = self.accumulation.fraction as i32;
+        if self.lost == 0.0 && self.magnitude < exp2(self.unit + 24) && self.high - f <= self.unit {
+            return Expected::number(self.value, 0.0);
+        }
+        let terms = self.accumulation.chunk as f64 + 1.0;
+        // Every step cuts `chunk` + 1 terms and its result; every step's result may besides be added in f32.
+        let per_step = terms * exp2(-f) + 3.0 * UNIT;
+        let grow = self.steps * per_step * (1.0 + exp2(-20));
+        let largest = self.magnitude.max(exp2(self.high)).max(exp2(SUBNORMAL_EXPONENT));
+        let error = grow * largest / (1.0 - grow) + self.steps * exp2(-51) * self.magnitude + self.lost;
+        // So many steps that the bound is no bound.
+        if grow >= 0.5 || self.magnitude + error > OVERFLOW {
+            return Expected::Open;
+        }
+        Expected::number(self.value, error)
+    }
+}
+
+/// Either of them.
+#[derive(Debug, Clone, Copy)]
+pub enum Sum {
+    /// In the declared order.
+    Running(Running),
+    /// In any.
+    Unordered(Unordered),
+}
+
+impl Sum {
+    /// Nothing yet.
+    #[must_use]
+    pub const fn new(accumulation: &Accumulation) -> Self {
+        match accumulation.order {
+            KOrder::Ascending => Self::Running(Running::new(accumulation)),
+            KOrder::Any => Self::Unordered(Unordered::new(accumulation)),
+        }
+    }
+
+    /// Operands that their format cannot hold: so much may be missing.
+    pub fn lose(&mut self, amount: f64) {
+        match self {
+            Self::Running(sum) => sum.lose(amount),
+            Self::Unordered(sum) => sum.lose(amount),
+        }
+    }
+
+    /// The bias of the epilogue.
+    pub fn add(&mut self, bias: f64) {
+        match self {
+            Self::Running(sum) => sum.add(bias),
+            Self::Unordered(sum) => sum.add(bias),
+        }
+    }
+
+    /// What is stored.
+    #[must_use]
+    pub fn expected(&self) -> Expected {
+        match self {
+            Self::Running(sum) => sum.expected(),
+            Self::Unordered(sum) => sum.expected(),
+        }
+    }
+}
