@@ -9,9 +9,10 @@ use super::trap::{Fault, Law};
 
 impl Cta {
     /// Takes on a copy. Its ranges have been checked against the memories' bounds.
-    pub(super) fn issue(&mut self, pending: Pending, world: &World) -> Result<(), Fault> {
+    pub(super) fn issue(&mut self, pending: Pending, world: &mut World) -> Result<(), Fault> {
         let size = self.shared.len();
         let at_lane = |f: Fault, lane: u32| f.at(lane as usize);
+        self.note_copy(&pending, world)?;
         for (n, piece) in pending.pieces.iter().enumerate() {
             let (target, source) = match pending.work {
                 Work::Load { .. } | Work::Put { .. } => (Some(piece.at), None),
@@ -86,6 +87,25 @@ impl Cta {
         }
         self.pending.push(pending);
         Ok(())
+    }
+
+    /// Tells the race observer which global memory a copy touches.
+    fn note_copy(&mut self, pending: &Pending, world: &mut World) -> Result<(), Fault> {
+        let (write, strong) = match &pending.work {
+            Work::Load { .. } => (false, false),
+            Work::Store(store) => (true, store.reduce.is_some()),
+            Work::Within { .. } | Work::Put { .. } | Work::Arrive => return Ok(()),
+        };
+        let Some(races) = &mut self.races else { return Ok(()) };
+        races.strong = strong;
+        let World { races: global, stream, .. } = world;
+        let mut result = Ok(());
+        for piece in pending.pieces.iter().filter(|p| p.taken > 0) {
+            let noted = global.copy(races, piece.address, piece.taken, write, pending.warp, stream);
+            result = result.and(noted.map_err(|f| f.at(piece.lane as usize)));
+        }
+        races.strong = false;
+        result
     }
 
     /// Whether all copies that touch these bytes reduce into them.

@@ -72,6 +72,9 @@ impl Mbarrier {
 /// A CTA.
 pub(super) struct Cta {
     pub(super) id: [u32; 3],
+    /// Its grid, in the order of the stream, and whether it has let dependents begin.
+    pub(super) grid: usize,
+    pub(super) released: bool,
     pub(super) shared: Region,
     pub(super) barriers: [Barrier; 16],
     /// Barrier objects by place in shared memory.

@@ -61,13 +61,19 @@ pub(super) struct World {
     pub(super) clock: u64,
     pub(super) check_init: bool,
     pub(super) random: super::schedule::Random,
-    /// CTAs of the primary grid that have not ended, when this grid is a programmatic secondary: `griddepcontrol.wait`
-    /// waits until there are none. `None` for a lone grid. Whoever changes it increments `events`.
-    pub(super) dependency: Option<u64>,
+    /// The grids that run, and who waits for whom.
+    pub(super) stream: super::stream::Stream,
     /// The accumulation model of tensor-core instructions.
     pub(super) model: crate::num::tensor_core::Model,
     /// Buffers of matrix instructions.
     pub(super) scratch: super::isa::matrix::Scratch,
+}
+
+impl World {
+    /// Whether a warp runs beside a grid that it has to wait for and has not.
+    pub(super) fn in_front(&self, cta: &Cta, warp: u32) -> bool {
+        !self.stream.alone(cta.grid) && cta.races.as_ref().is_some_and(|races| !races.has_waited(warp))
+    }
 }
 
 /// The running warp and all it may touch.
@@ -370,7 +376,8 @@ impl Machine<'_> {
         if self.strong {
             races.strong_global(address, self.warp, &mut self.world.races.places);
         }
-        self.world.races.access(races, address, len, write, self.warp)
+        let World { races: world, stream, .. } = &mut *self.world;
+        world.access(races, address, len, write, self.warp, stream)
     }
 
     /// Reads `N` bytes for a lane.

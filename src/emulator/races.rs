@@ -7,7 +7,9 @@
 //! `pending`, not here.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
+use super::stream::{Grid, Stream};
 use super::trap::{Fault, Law};
 
 /// Warps of a CTA.
@@ -70,6 +72,12 @@ pub(super) struct Races {
     pub(super) id: u32,
     clock: u32,
     others: HashMap<u32, u32>,
+    /// The CTAs of its grid, and those of earlier grids that it knows to have ended: from the start, and behind the wait.
+    grid: Range<u32>,
+    known_at_start: Range<u32>,
+    known: Range<u32>,
+    /// By warp, its clock at `griddepcontrol.wait`; 0 before.
+    waited: [u32; WARPS],
 }
 
 fn join(to: &mut Clock, from: &Clock) {
@@ -95,7 +103,45 @@ impl Races {
             id,
             clock: 1,
             others: HashMap::new(),
+            grid: 0..u32::MAX,
+            known_at_start: 0..0,
+            known: 0..0,
+            waited: [0; WARPS],
         }
+    }
+
+    /// The observer of a CTA of this grid.
+    pub(super) fn in_grid(mut self, grid: &Grid) -> Self {
+        self.grid = grid.ctas.clone();
+        self.known_at_start = grid.known_at_start.clone();
+        self
+    }
+
+    /// A warp has waited for the grid in front: it knows what these CTAs did, and so does who learns of it from the warp.
+    pub(super) fn waited(&mut self, warp: u32, known: Range<u32>, world: &mut GlobalRaces) {
+        if self.waited[warp as usize] == 0 {
+            self.tick(warp);
+            self.waited[warp as usize] = self.clocks[warp as usize][warp as usize];
+            self.clock += 1;
+            world.waited.entry(self.id).or_insert((self.clock, known.clone()));
+            self.known = known;
+        }
+    }
+
+    /// Whether a warp knows of a wait for the grid in front.
+    pub(super) fn has_waited(&self, warp: u32) -> bool {
+        let clock = &self.clocks[warp as usize];
+        self.waited.iter().zip(clock).any(|(at, seen)| *at != 0 && at <= seen)
+    }
+
+    /// Whether a warp knows that a CTA of another grid has ended.
+    fn knows_end(&self, cta: u32, warp: u32, world: &HashMap<u32, (u32, Range<u32>)>) -> bool {
+        self.known_at_start.contains(&cta)
+            || self.known.contains(&cta) && self.has_waited(warp)
+            // Another CTA has waited, and this one has heard of it.
+            || world.iter().any(|(other, (at, known))| {
+                known.contains(&cta) && self.others.get(other).is_some_and(|clock| at <= clock)
+            })
     }
 
     /// An access of a warp to shared memory.
@@ -197,6 +243,7 @@ impl Races {
             warp,
             clock: self.clocks[warp as usize][warp as usize],
             strong: self.strong,
+            copied: false,
         }
     }
 
@@ -241,6 +288,8 @@ pub(super) struct Who {
     warp: u32,
     clock: u32,
     strong: bool,
+    /// Whether an asynchronous copy did it: who waits for copies within a grid is not seen here.
+    copied: bool,
 }
 
 /// What a byte of global memory remembers.
@@ -258,9 +307,46 @@ pub(super) struct GlobalRaces {
     pages: HashMap<u64, Box<[GlobalShadow; PAGE]>>,
     /// What CTAs released to places.
     pub(super) places: HashMap<u64, HashMap<u32, u32>>,
+    /// CTAs that have waited for the grid in front, when, and for whom.
+    waited: HashMap<u32, (u32, Range<u32>)>,
+    /// Whether grids overlap: then reads are remembered wherever they are.
+    overlap: bool,
 }
 
 impl GlobalRaces {
+    pub(super) fn of(stream: &Stream) -> Self {
+        Self { overlap: stream.overlaps(), ..Self::default() }
+    }
+
+    /// All that was done is known to all from now on.
+    pub(super) fn forget(&mut self) {
+        self.pages.clear();
+    }
+
+    /// A copy reads or writes bytes that a warp asks for. Only other grids are held against it.
+    pub(super) fn copy(
+        &mut self,
+        cta: &mut Races,
+        address: u64,
+        len: usize,
+        write: bool,
+        warp: u32,
+        stream: &Stream,
+    ) -> Result<(), Fault> {
+        if !self.overlap {
+            return Ok(());
+        }
+        let end = address + len as u64;
+        let mut at = address;
+        while at < end {
+            let next = (at / PAGE as u64 + 1) * PAGE as u64;
+            let who = Who { copied: true, ..cta.who(warp) };
+            self.note(cta, who, at, (next.min(end) - at) as usize, write, stream)?;
+            at = next;
+        }
+        Ok(())
+    }
+
     /// An access of a warp.
     pub(super) fn access(
         &mut self,
@@ -269,13 +355,26 @@ impl GlobalRaces {
         len: usize,
         write: bool,
         warp: u32,
+        stream: &Stream,
     ) -> Result<(), Fault> {
-        let page = address / PAGE as u64;
-        if !write && !self.pages.contains_key(&page) {
+        // An access is aligned and at most 32 bytes, so it lies on one page.
+        if !write && !self.overlap && !self.pages.contains_key(&(address / PAGE as u64)) {
             return Ok(());
         }
         let who = cta.who(warp);
-        // An access is aligned and at most 32 bytes, so it lies on one page.
+        self.note(cta, who, address, len, write, stream)
+    }
+
+    fn note(
+        &mut self,
+        cta: &Races,
+        who: Who,
+        address: u64,
+        len: usize,
+        write: bool,
+        stream: &Stream,
+    ) -> Result<(), Fault> {
+        let page = address / PAGE as u64;
         let at = (address % PAGE as u64) as usize;
         let shadows = self.pages.entry(page).or_insert_with(|| Box::new([GlobalShadow::default(); PAGE]));
         let Some(bytes) = shadows.get_mut(at..at + len) else { return Ok(()) };
@@ -284,20 +383,17 @@ impl GlobalRaces {
                 if other.cta != 0
                     && (write || wrote)
                     && !(who.strong && other.strong)
-                    && !cta.knows(other, warp)
+                    && !cta.knows(other, who.warp)
                 {
-                    let what = format!(
-                        "{} of global address {:#x}, which {} {} with nothing in between",
-                        if write { "a write" } else { "a read" },
-                        address + n as u64,
-                        if other.cta == who.cta {
-                            format!("warp {}", other.warp)
-                        } else {
-                            format!("warp {} of CTA number {}", other.warp, other.cta - 1)
-                        },
-                        if wrote { "wrote" } else { "read" },
-                    );
-                    return Err(Fault::new(Law::Race, what));
+                    let same = cta.grid.contains(&other.cta);
+                    let ordered = if same {
+                        who.copied || other.copied
+                    } else {
+                        cta.knows_end(other.cta, who.warp, &self.waited)
+                    };
+                    if !ordered {
+                        return Err(clash(address + n as u64, &who, write, other, wrote, &cta.grid, stream));
+                    }
                 }
             }
             if write {
@@ -308,6 +404,39 @@ impl GlobalRaces {
         }
         Ok(())
     }
+}
+
+/// Two accesses to global memory that nothing orders; between grids the wait is missing.
+#[cold]
+fn clash(
+    address: u64,
+    who: &Who,
+    write: bool,
+    other: &Who,
+    wrote: bool,
+    grid: &Range<u32>,
+    stream: &Stream,
+) -> Fault {
+    let mine = if write { "a write" } else { "a read" };
+    let did = if wrote { "wrote" } else { "read" };
+    if grid.contains(&other.cta) {
+        let them = if other.cta == who.cta {
+            format!("warp {}", other.warp)
+        } else {
+            format!("warp {} of CTA number {}", other.warp, other.cta - grid.start)
+        };
+        let what =
+            format!("{mine} of global address {address:#x}, which {them} {did} with nothing in between");
+        return Fault::new(Law::Race, what);
+    }
+    let (name, first) = stream.grid_of(other.cta);
+    let them = format!("warp {} of CTA number {} of kernel `{name}`", other.warp, other.cta - first);
+    let what = if other.cta < grid.start {
+        format!("{mine} of global address {address:#x} before `griddepcontrol.wait`, which {them} {did}")
+    } else {
+        format!("{mine} of global address {address:#x}, which {them} {did} before its `griddepcontrol.wait`")
+    };
+    Fault::new(Law::Dependency, what)
 }
 
 #[cold]

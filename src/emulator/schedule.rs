@@ -8,7 +8,8 @@ use super::machine::{LANES, Registers, World};
 use super::memory::{GlobalMemory, Region, SHARED_START};
 use super::observe::{Nobody, Observer};
 use super::program::{Constant, Kernel, Program, Special};
-use super::races::Races;
+use super::races::{GlobalRaces, Races};
+use super::stream::{InStream, Stream};
 use super::trap::{Fault, Law, Place, Stop, Trap, Unsupported};
 use super::warp::{Stopped, Turn, Wait, Warp};
 use crate::num::tensor_core::Model;
@@ -112,27 +113,72 @@ pub fn launch_observed<O: Observer>(
     options: &Options,
     observer: &mut O,
 ) -> Result<Counts, Stop> {
-    check(kernel, launch)?;
-    let mut constants = program.constants.clone();
-    let globals = place_globals(program, memory, &mut constants);
+    let only = InStream { program, kernel, launch, programmatic: false };
+    run_stream(&[only], memory, options, observer)
+}
+
+/// Runs the launches of one stream on `memory`, overlapped where they are programmatic.
+///
+/// # Errors
+/// As [`launch`].
+pub fn launch_stream(
+    launches: &[InStream<'_>],
+    memory: &mut GlobalMemory,
+    options: &Options,
+) -> Result<Counts, Stop> {
+    run_stream(launches, memory, options, &mut Nobody)
+}
+
+/// What a grid has to itself; the world holds that of the grid whose CTA runs.
+struct Own {
+    params: Vec<u8>,
+    constants: Region,
+    model: Model,
+    /// Addresses of the module's variables.
+    globals: Vec<u64>,
+}
+
+fn run_stream<O: Observer>(
+    launches: &[InStream<'_>],
+    memory: &mut GlobalMemory,
+    options: &Options,
+    observer: &mut O,
+) -> Result<Counts, Stop> {
+    let mut own: Vec<Own> = Vec::new();
+    for (n, each) in launches.iter().enumerate() {
+        check(each.kernel, each.launch)?;
+        // A module has its variables once.
+        let globals = match launches[..n].iter().position(|l| std::ptr::eq(l.program, each.program)) {
+            Some(same) => own[same].globals.clone(),
+            None => place_globals(each.program, memory),
+        };
+        own.push(Own {
+            params: each.launch.params.clone(),
+            constants: Region::written(each.program.constants.clone()),
+            model: options.model.unwrap_or_else(|| model_of(each.program.arch)),
+            globals,
+        });
+    }
+    let stream = Stream::new(launches);
+    if stream.grids.last().is_none_or(|g| g.ctas.end == u32::MAX) {
+        return Err(Stop::Launch("a stream of no launches, or of more CTAs than can be counted".to_owned()));
+    }
     let mut world = World {
         global: std::mem::take(memory),
-        params: launch.params.clone(),
-        constants: Region::written(constants),
+        params: Vec::new(),
+        constants: Region::default(),
         events: 0,
         hurried: None,
-        races: Default::default(),
+        races: GlobalRaces::of(&stream),
         clock: 0,
         check_init: options.check_init,
         random: Random(options.seed),
-        dependency: None,
-        model: options.model.unwrap_or_else(|| model_of(program.arch)),
+        stream,
+        model: own[0].model,
         scratch: Default::default(),
     };
     // A panic in here is ours, not the kernel's.
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        run(program, kernel, launch, &mut world, &globals, options, observer)
-    }));
+    let result = catch_unwind(AssertUnwindSafe(|| run(launches, &mut own, &mut world, options, observer)));
     *memory = std::mem::take(&mut world.global);
     match result {
         Ok(result) => result,
@@ -195,8 +241,7 @@ fn check(kernel: &Kernel, launch: &Launch) -> Result<(), Stop> {
 }
 
 /// Gives module variables their addresses.
-fn place_globals(program: &Program, memory: &mut GlobalMemory, constants: &mut [u8]) -> Vec<u64> {
-    let _ = constants;
+fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec<u64> {
     let bases: Vec<u64> = program.globals.iter().map(|g| memory.allocate_with(g.bytes.clone())).collect();
     for (g, base) in program.globals.iter().zip(&bases) {
         for (at, target, addend) in &g.relocations {
@@ -209,21 +254,36 @@ fn place_globals(program: &Program, memory: &mut GlobalMemory, constants: &mut [
     bases
 }
 
+/// Lets the world be that of another grid.
+fn enter(world: &mut World, own: &mut [Own], current: &mut usize, grid: usize) {
+    let mut swap = |own: &mut Own| {
+        std::mem::swap(&mut own.params, &mut world.params);
+        std::mem::swap(&mut own.constants, &mut world.constants);
+        std::mem::swap(&mut own.model, &mut world.model);
+    };
+    if *current != grid {
+        if let Some(own) = own.get_mut(*current) {
+            swap(own);
+        }
+        swap(&mut own[grid]);
+        *current = grid;
+    }
+}
+
 fn run<O: Observer>(
-    program: &Program,
-    kernel: &Kernel,
-    launch: &Launch,
+    launches: &[InStream<'_>],
+    own: &mut [Own],
     world: &mut World,
-    globals: &[u64],
     options: &Options,
     observer: &mut O,
 ) -> Result<Counts, Stop> {
-    let total: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
-    let mut next = 0u64;
     let mut residents: Vec<Resident> = Vec::new();
     let mut counts = Counts::default();
+    let (mut next, mut inside) = (0usize, usize::MAX);
+    // A read of what nobody wrote yet, by a grid that should have waited for who writes it.
+    let mut held: Option<Held> = None;
     let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
-        let place = place(program, kernel, stopped.pc, cta.id, warp, stopped.fault.lane);
+        let place = place(&launches[cta.grid], stopped.pc, cta.id, warp, stopped.fault.lane);
         if stopped.fault.unsupported {
             let Place { instruction: form, line, .. } = place;
             return Stop::Unsupported(Unsupported { form, line, why: stopped.fault.what });
@@ -231,18 +291,37 @@ fn run<O: Observer>(
         Stop::Trap(Box::new(Trap { law: stopped.fault.law, what: stopped.fault.what, place }))
     };
     loop {
-        while residents.len() < RESIDENT && next < total {
-            residents.push(resident(kernel, launch, globals, next, options.check_races));
-            next += 1;
+        while residents.len() < RESIDENT && next < launches.len() && held.is_none() {
+            if world.stream.grids[next].begun == 0 {
+                // Under a random schedule a grid may begin later than it could.
+                let late = options.seed != 0 && next > 0 && !residents.is_empty();
+                if !world.stream.may_begin(next) || late && world.random.below(2) == 0 {
+                    break;
+                }
+                if world.stream.begin(next) {
+                    world.races.forget();
+                }
+            }
+            residents.push(resident(&launches[next], &own[next].globals, next, world, options.check_races));
+            let grid = &mut world.stream.grids[next];
+            grid.begun += 1;
+            if grid.begun == grid.total() {
+                next += 1;
+            }
         }
         if residents.is_empty() {
-            return Ok(counts);
+            return held.map_or(Ok(counts), |h| Err(h.stop));
         }
         let mut ran = false;
         let count = residents.len();
         for turn in 0..count {
             let at = if options.seed == 0 { turn } else { world.random.below(count) };
             let Resident { cta, warps } = &mut residents[at];
+            if held.as_ref().is_some_and(|h| cta.grid >= h.grid) {
+                continue;
+            }
+            enter(world, own, &mut inside, cta.grid);
+            let kernel = launches[cta.grid].kernel;
             for w in 0..warps.len() {
                 let w = if options.seed == 0 { w } else { world.random.below(warps.len()) };
                 let quantum =
@@ -255,7 +334,17 @@ fn run<O: Observer>(
                 match warp.run(kernel, cta, world, quantum, &mut counts.warp_instructions, observer) {
                     Ok(Turn::Waiting) => {}
                     Ok(Turn::Ready | Turn::Ended) => ran = true,
-                    Err(stopped) => return Err(trap(stopped, cta, warp.index)),
+                    Err(stopped) => {
+                        let early =
+                            stopped.fault.law == Law::Uninitialised && world.in_front(cta, warp.index);
+                        let stop = Held::join(held.take(), trap(stopped, cta, warp.index));
+                        if !early {
+                            return Err(stop);
+                        }
+                        held = Some(Held { grid: cta.grid, stop });
+                        ran = true;
+                        break;
+                    }
                 }
                 world.clock += counts.warp_instructions - before;
             }
@@ -284,34 +373,63 @@ fn run<O: Observer>(
                 return Err(trap(stopped, cta, left.warp));
             }
             cta.complete(world, |p| p.lanes).map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
+            world.stream.end(cta.grid, cta.released);
             world.events += 1;
         }
         let before = residents.len();
         residents.retain(|r| r.warps.iter().any(|w| w.live != 0));
+        if let Some(h) = held.take_if(|h| world.stream.alone(h.grid)) {
+            return Err(h.stop);
+        }
         // With a random schedule a round may have missed the warps that can run.
-        let can_run = |r: &Resident| r.warps.iter().any(|w| w.can_run(&r.cta, world));
+        let can_run = |r: &Resident| {
+            held.as_ref().is_none_or(|h| r.cta.grid < h.grid)
+                && r.warps.iter().any(|w| w.can_run(&r.cta, world))
+        };
         if ran || residents.len() != before || residents.iter().any(can_run) {
             continue;
         }
-        let unblocked = unblock(&mut residents, world).map_err(|(f, cta)| {
-            Stop::Trap(Box::new(Trap {
-                law: f.law,
-                what: f.what,
-                place: place(program, kernel, u32::MAX, cta, 0, f.lane),
-            }))
+        let unblocked = unblock(&mut residents, world).map_err(|(f, n)| {
+            let cta = &residents[n].cta;
+            trap(Stopped { fault: f, pc: u32::MAX }, cta, 0)
         })?;
         if !unblocked {
-            return Err(deadlock(program, kernel, &residents));
+            // A grid that could have begun later may be what the others wait for.
+            if held.is_none()
+                && residents.len() < RESIDENT
+                && next < launches.len()
+                && world.stream.may_begin(next)
+            {
+                continue;
+            }
+            return Err(held.map_or_else(|| deadlock(launches, &residents), |h| h.stop));
+        }
+    }
+}
+
+/// A stop that waits for the grids in front to end: what they do then may explain it.
+struct Held {
+    grid: usize,
+    stop: Stop,
+}
+
+impl Held {
+    /// A broken dependency that comes behind the read of what nobody wrote is the reason for it.
+    fn join(held: Option<Self>, stop: Stop) -> Stop {
+        match (held, stop) {
+            (Some(Self { stop: Stop::Trap(first), .. }), Stop::Trap(then)) if then.law == Law::Dependency => {
+                Stop::Trap(Box::new(Trap { place: first.place, ..*then }))
+            }
+            (_, stop) => stop,
         }
     }
 }
 
 /// Lets something go on when every warp waits: copies first, then lanes that wait only for company.
-fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault, [u32; 3])> {
-    for resident in residents.iter_mut() {
+fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault, usize)> {
+    for (n, resident) in residents.iter_mut().enumerate() {
         if !resident.cta.pending.is_empty() {
-            let id = resident.cta.id;
-            resident.cta.complete_nth(world, 0).map_err(|f| (f, id))?;
+            resident.cta.complete_nth(world, 0).map_err(|f| (f, n))?;
             return Ok(true);
         }
     }
@@ -332,7 +450,10 @@ fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault
     Ok(any)
 }
 
-fn resident(kernel: &Kernel, launch: &Launch, globals: &[u64], n: u64, check_races: bool) -> Resident {
+fn resident(step: &InStream<'_>, globals: &[u64], grid: usize, world: &World, check_races: bool) -> Resident {
+    let (kernel, launch) = (step.kernel, step.launch);
+    let place = &world.stream.grids[grid];
+    let n = u64::from(place.begun);
     let [gx, gy, _] = launch.grid.map(u64::from);
     let id = [(n % gx) as u32, (n / gx % gy) as u32, (n / gx / gy) as u32];
     let threads: u32 = launch.block.iter().product();
@@ -341,6 +462,8 @@ fn resident(kernel: &Kernel, launch: &Launch, globals: &[u64], n: u64, check_rac
     let dynamic = if launch.shared_bytes > 0 { dynamic.next_multiple_of(1024) } else { dynamic };
     let cta = Cta {
         id,
+        grid,
+        released: false,
         shared: Region::unwritten((dynamic + launch.shared_bytes) as usize, 0xCD),
         barriers: std::array::from_fn(|_| super::cta::Barrier::default()),
         mbarriers: Default::default(),
@@ -349,7 +472,8 @@ fn resident(kernel: &Kernel, launch: &Launch, globals: &[u64], n: u64, check_rac
         proxy: kernel.async_reads.then(|| Proxy::new((dynamic + launch.shared_bytes) as usize, threads)),
         awaited: Default::default(),
         races: check_races.then(|| {
-            Races::new(n as u32 + 1, threads.div_ceil(32) as usize, (dynamic + launch.shared_bytes) as usize)
+            let shared = (dynamic + launch.shared_bytes) as usize;
+            Races::new(place.ctas.start + place.begun, threads.div_ceil(32) as usize, shared).in_grid(place)
         }),
         events: 0,
         threads,
@@ -426,7 +550,8 @@ fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp:
 }
 
 /// Where in the text a row is.
-fn place(program: &Program, kernel: &Kernel, pc: u32, cta: [u32; 3], warp: u32, lane: Option<u32>) -> Place {
+fn place(step: &InStream<'_>, pc: u32, cta: [u32; 3], warp: u32, lane: Option<u32>) -> Place {
+    let (program, kernel) = (step.program, step.kernel);
     let origin = kernel.origins.get(pc as usize).copied();
     let text = origin.and_then(|o| program.text.get(o.start as usize..o.end as usize)).unwrap_or_default();
     let line = origin.map_or(0, |o| crate::ptx::line_column(&program.text, o.start as usize).line);
@@ -438,13 +563,14 @@ fn place(program: &Program, kernel: &Kernel, pc: u32, cta: [u32; 3], warp: u32, 
 }
 
 /// Who waits for what.
-fn deadlock(program: &Program, kernel: &Kernel, residents: &[Resident]) -> Stop {
+fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Stop {
     let mut who = Vec::new();
     let mut first = None;
     for resident in residents {
         for warp in &resident.warps {
             for fragment in &warp.fragments {
-                let at = place(program, kernel, fragment.pc, resident.cta.id, warp.index, None);
+                let step = &launches[resident.cta.grid];
+                let at = place(step, fragment.pc, resident.cta.id, warp.index, None);
                 let what = match fragment.wait {
                     Wait::Barrier { id, .. } => {
                         let barrier = &resident.cta.barriers[id as usize & 15];

@@ -56,19 +56,29 @@ fn decode_griddepcontrol(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Ref
     let action = words.one_of(&["launch_dependents", "wait"]);
     words.done()?;
     d.push(match action {
-        // A secondary may begin at any time after this; beginning when the primary has ended is one such time.
-        Some("launch_dependents") => Row::new(|_, _| Flow::Next),
+        Some("launch_dependents") => Row::new(launch_dependents),
         Some(_) => Row::new(wait_for_primary),
         None => return Err("griddepcontrol wants .launch_dependents or .wait".to_owned()),
     });
     Ok(())
 }
 
-fn wait_for_primary(m: &mut Machine<'_>, _: &Row) -> Flow {
-    match m.world.dependency {
-        None | Some(0) => Flow::Next,
-        Some(_) => Flow::Retry,
+/// The first thread of a CTA that comes here speaks for all.
+fn launch_dependents(m: &mut Machine<'_>, _: &Row) -> Flow {
+    if !m.cta.released {
+        m.cta.released = true;
+        m.world.stream.release(m.cta.grid);
+        m.world.events += 1;
     }
+    Flow::Next
+}
+
+fn wait_for_primary(m: &mut Machine<'_>, _: &Row) -> Flow {
+    let Some(known) = m.world.stream.wait(m.cta.grid) else { return Flow::Retry };
+    if let Some(races) = &mut m.cta.races {
+        races.waited(m.warp, known, &mut m.world.races);
+    }
+    Flow::Next
 }
 
 fn decode_pmevent(d: &mut Decoder<'_>, _: &Instruction) -> Result<(), Refusal> {

@@ -1,0 +1,140 @@
+//! Grids of one stream (PTX ISA 9.7.13.13 `griddepcontrol`; CUDA's programmatic dependent launch): which may begin, and who
+//! knows that which have ended.
+//!
+//! A grid begins when all before it have ended. A programmatic secondary begins earlier: once every CTA of the grid before
+//! it has run `griddepcontrol.launch_dependents` or ended. Only `griddepcontrol.wait` makes it know what that grid did; where
+//! nobody asked for an early launch, the launch itself does.
+
+use std::ops::Range;
+
+use super::program::{Kernel, Program};
+use super::schedule::Launch;
+
+/// A launch in a stream.
+#[derive(Clone, Copy)]
+pub struct InStream<'a> {
+    /// The module.
+    pub program: &'a Program,
+    /// The kernel, of this module.
+    pub kernel: &'a Kernel,
+    /// Grid, block and parameters.
+    pub launch: &'a Launch,
+    /// Whether it may begin before the launch in front of it has ended, as the attribute for programmatic stream
+    /// serialization allows.
+    pub programmatic: bool,
+}
+
+/// One grid.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Grid {
+    pub(super) name: String,
+    /// Its CTAs among all of the stream, counted from 1.
+    pub(super) ctas: Range<u32>,
+    pub(super) programmatic: bool,
+    /// CTAs that have begun, have let dependents begin, and have ended.
+    pub(super) begun: u32,
+    pub(super) released: u32,
+    pub(super) ended: u32,
+    /// Whether a CTA ran `griddepcontrol.launch_dependents`.
+    asked: bool,
+    /// CTAs of earlier grids that it knew to have ended when it began, and that it knows behind its wait.
+    pub(super) known_at_start: Range<u32>,
+    known: Option<Range<u32>>,
+}
+
+impl Grid {
+    pub(super) fn total(&self) -> u32 {
+        self.ctas.end - self.ctas.start
+    }
+
+    fn done(&self) -> bool {
+        self.ended == self.total()
+    }
+}
+
+/// The grids of one stream, in order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stream {
+    pub(super) grids: Vec<Grid>,
+}
+
+impl Stream {
+    pub(super) fn new(launches: &[InStream<'_>]) -> Self {
+        let mut first = 1u32;
+        let grids = launches.iter().map(|l| {
+            let count: u64 = l.launch.grid.iter().map(|n| u64::from(*n)).product();
+            let end = first.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+            let ctas = first..end;
+            first = end;
+            Grid { name: l.kernel.name.clone(), ctas, programmatic: l.programmatic, ..Grid::default() }
+        });
+        Self { grids: grids.collect() }
+    }
+
+    /// Whether a grid may run together with another.
+    pub(super) fn overlaps(&self) -> bool {
+        self.grids.iter().skip(1).any(|g| g.programmatic)
+    }
+
+    /// Whether all grids before this one have ended.
+    pub(super) fn alone(&self, n: usize) -> bool {
+        self.grids[..n].iter().all(Grid::done)
+    }
+
+    /// Whether CTAs of this grid may begin.
+    pub(super) fn may_begin(&self, n: usize) -> bool {
+        let grid = &self.grids[n];
+        match n.checked_sub(1).map(|p| &self.grids[p]) {
+            None => true,
+            Some(primary) if grid.programmatic => {
+                primary.begun == primary.total() && primary.released == primary.total()
+            }
+            Some(_) => self.alone(n),
+        }
+    }
+
+    /// The first CTA of a grid is about to begin; whether it knows all that was done before.
+    pub(super) fn begin(&mut self, n: usize) -> bool {
+        let Some(primary) = n.checked_sub(1).map(|p| &self.grids[p]) else { return true };
+        if self.grids[n].programmatic && primary.asked {
+            return false;
+        }
+        self.grids[n].known_at_start = Self::known_through(primary);
+        self.alone(n)
+    }
+
+    /// A CTA lets dependents begin.
+    pub(super) fn release(&mut self, n: usize) {
+        self.grids[n].asked = true;
+        self.grids[n].released += 1;
+    }
+
+    /// A CTA ends; `released` says whether it had let dependents begin.
+    pub(super) fn end(&mut self, n: usize, released: bool) {
+        self.grids[n].ended += 1;
+        self.grids[n].released += u32::from(!released);
+    }
+
+    /// What a grid knows behind `griddepcontrol.wait`, and `None` while it must wait.
+    pub(super) fn wait(&mut self, n: usize) -> Option<Range<u32>> {
+        let Some(primary) = n.checked_sub(1).map(|p| &self.grids[p]) else { return Some(0..0) };
+        if !primary.done() {
+            return None;
+        }
+        let known = Self::known_through(primary);
+        self.grids[n].known = Some(known.clone());
+        Some(known)
+    }
+
+    /// A grid that has ended, and those that it knew to have ended.
+    fn known_through(primary: &Grid) -> Range<u32> {
+        let earlier = primary.known.as_ref().unwrap_or(&primary.known_at_start);
+        if earlier.is_empty() { primary.ctas.clone() } else { earlier.start..primary.ctas.end }
+    }
+
+    /// The name and the first CTA of the grid that a CTA belongs to.
+    pub(super) fn grid_of(&self, cta: u32) -> (&str, u32) {
+        let grid = self.grids.iter().find(|g| g.ctas.contains(&cta));
+        grid.map_or(("", cta), |g| (g.name.as_str(), g.ctas.start))
+    }
+}
