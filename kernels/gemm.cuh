@@ -288,7 +288,8 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
     u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     u32 x_row = warp % WARPS_X * X_WARP + (lane >> 2), y_row = warp / WARPS_X * Y_WARP + (lane >> 2);
     u32 sx[X_WARP / 16][2], sy[Y_WARP / 8];
-#pragma unroll
+    // Not unrolled: to spread operands is long enough as it is.
+#pragma unroll 1
     for (u32 part = 0; part < PARTS; ++part) {
         u32 place_of_part = first_part + part;
         if (place_of_part * 32 >= p.k_used)

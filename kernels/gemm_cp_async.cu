@@ -6,7 +6,6 @@
 //@ needs: [cp_async]
 //@ needs_native: [mma_mxf8f6f4, ldmatrix_b4x16]
 //@ needs_portable: [mma_bf16, cvt_e4m3x2]
-//@ defines: {PACKED: "0"}
 //@ grid: ["ceil_div(n, tile_n)", "most_tiles"]
 //@ block: "32 * warps"
 //@ smem: "stages * stage_bytes"

@@ -3,10 +3,10 @@
 //@ entry: grouped_gemm
 //@ paths: [native, portable]
 //@ load: tma
+//@ packed: [portable]
 //@ needs: [tma_tile, mbarrier_tx]
 //@ needs_native: [mma_mxf8f6f4, ldmatrix_b4x16, tma_u4_unpack]
 //@ needs_portable: [mma_bf16, cvt_e4m3x2]
-//@ defines: {PACKED: "!NATIVE"}
 //@ grid: ["ceil_div(n, tile_n)", "most_tiles"]
 //@ block: "32 * (warps + 1)"
 //@ smem: "stages * stage_bytes + 1024"

@@ -48,6 +48,8 @@ pub(super) enum Verb {
     New(NewVerb),
     /// Run a kernel of a PTX or CUDA C++ file on the CPU, by the documented meaning of PTX.
     Emulate(EmulateArgs),
+    /// Run the MXFP4 fused-MoE pipeline, tile by tile, against its reference.
+    Moe(super::moe::MoeArgs),
     /// Show which instructions are emulated.
     Ops(OpsArgs),
     /// Show what the emulator takes on trust, and run a snippet for each.

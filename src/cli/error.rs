@@ -73,6 +73,22 @@ pub(super) enum CliError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Ptx(#[from] Box<PtxError>),
+    #[error(transparent)]
+    Case(#[from] crate::case::CaseError),
+    #[error(transparent)]
+    Kernel(#[from] crate::kernel::KernelError),
+    #[error(transparent)]
+    Trial(#[from] crate::moe::trial::TrialError),
+    #[error(transparent)]
+    Moe(#[from] crate::moe::MoeError),
+    #[error("{0} trials do not conform")]
+    Trials(usize),
+    #[error("{0} of the case files cannot be used; everything else was run")]
+    UnusableCases(usize),
+    #[error("nothing was run: no case is selected, or every trial is blocked")]
+    NothingRan,
+    #[error("--dump writes one case: name it with --case")]
+    Dump,
     #[error("no assumption is named `{0}`; there is: {1}")]
     NoAssumption(String, String),
     #[error("{0} assumptions are not what the emulator does")]
@@ -95,6 +111,12 @@ impl CliError {
             | Self::Vectors(_)
             | Self::Output(_)
             | Self::NoAssumption(..)
+            | Self::Case(_)
+            | Self::Kernel(_)
+            | Self::Trial(_)
+            | Self::Moe(_)
+            | Self::UnusableCases(_)
+            | Self::Dump
             | Self::Matrix(_) => exit::USAGE,
             Self::Emulate(EmulateError::Schedules { .. }) => exit::DOES_NOT_CONFORM,
             Self::Emulate(_) | Self::Nvrtc(NvrtcError::Rejected { .. }) => exit::USAGE,
@@ -103,7 +125,8 @@ impl CliError {
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
-            Self::VerdictsDiffer(_) | Self::Selftest(_) => exit::DOES_NOT_CONFORM,
+            Self::NothingRan => exit::NOTHING_SELECTED,
+            Self::Trials(_) | Self::VerdictsDiffer(_) | Self::Selftest(_) => exit::DOES_NOT_CONFORM,
             Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
             Self::Threads(_) | Self::Report(_) | Self::Assumptions(_) => exit::INTERNAL,
         }

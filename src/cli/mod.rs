@@ -8,6 +8,7 @@ mod entry;
 mod error;
 pub mod exit;
 mod job;
+mod moe;
 mod ops;
 mod output;
 mod progress;

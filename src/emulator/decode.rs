@@ -293,7 +293,7 @@ impl<'a> Decoder<'a> {
     /// `ret` of an entry ends the thread; of a function it goes behind the copy.
     fn ret(&mut self, _: &Instruction) -> Result<(), Refusal> {
         match self.return_to.clone() {
-            None => self.push(Row::new(isa::control::exit)),
+            None => self.push(isa::control::ending()),
             Some(label) => self.jump(&label),
         }
         Ok(())
@@ -433,7 +433,7 @@ pub(super) fn kernel(scope: &Scope<'_>, text: &str, entry: &Function, module_sha
         params.push(Parameter { name: param.name.clone(), offset: at, size, ty: param.ty });
     }
     decoder.statements(entry.body.as_deref().unwrap_or_default())?;
-    decoder.push(Row::new(isa::control::exit));
+    decoder.push(isa::control::ending());
     let target = |fixup: &Fixup| {
         decoder.labels.get(&fixup.label).copied().ok_or_else(|| {
             let line = crate::ptx::line_column(text, fixup.span.start as usize).line;

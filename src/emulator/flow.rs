@@ -36,7 +36,7 @@ pub(super) fn finish(
             match target[i] {
                 Some(t) if rows[i].guard == super::program::UNGUARDED && rows[i].imm == 0 => [t, t],
                 Some(t) => [next, t],
-                None if std::ptr::fn_addr_eq(rows[i].exec, control::exit as super::program::Exec)
+                None if rows[i].extra::<control::Ends>().is_some()
                     && rows[i].guard == super::program::UNGUARDED =>
                 {
                     [n, n]

@@ -150,6 +150,16 @@ impl GlobalMemory {
         self.allocations.iter().find(|a| a.base == base && !a.freed).map(|a| a.region.data.as_slice())
     }
 
+    /// Replaces the bytes of the allocation that begins at `base`, from its start; what does not fit is left out.
+    pub(super) fn overwrite(&mut self, base: u64, bytes: &[u8]) {
+        if let Some(a) = self.allocations.iter_mut().find(|a| a.base == base && !a.freed) {
+            let mut data = std::mem::take(&mut a.region.data);
+            let len = bytes.len().min(data.len());
+            data[..len].copy_from_slice(&bytes[..len]);
+            a.region = Region::written(data);
+        }
+    }
+
     /// How many bytes of the allocation that begins at `base` nobody has written.
     #[must_use]
     pub fn unwritten(&self, base: u64) -> usize {

@@ -5,6 +5,7 @@ mod boxes;
 mod copies;
 mod cta;
 mod decode;
+mod device;
 mod flow;
 mod guard;
 mod isa;
@@ -25,6 +26,7 @@ mod transfer;
 mod trap;
 mod warp;
 
+pub use device::{EmulatorDevice, Programs};
 pub use isa::{Coverage, FormRow, coverage};
 pub use ledger::{Assumption, Status, assumptions};
 pub use load::load;

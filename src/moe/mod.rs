@@ -11,6 +11,7 @@
 //!   stage whose tensors are missing is skipped, with the reason;
 //! * [`tensors::read`] and [`tensors::write`] are the dump format (DESIGN 7), [`Contract::metadata`] and
 //!   [`Contract::of_dump`] its metadata;
+//! * [`witness::witness`] says how much of a GEMM's inputs a case would see changed.
 //!
 //! `docs/bounds.md` derives every bound. Nothing here shares arithmetic with the emulator.
 
@@ -22,12 +23,14 @@ mod generate;
 mod judge;
 pub mod layout;
 pub mod pipeline;
+pub mod plan;
 pub mod problem;
 mod random;
 pub mod reference;
 pub mod tensors;
 pub mod tile;
 pub mod trial;
+pub mod witness;
 
 pub use contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder, Settings};
 pub use dims::Dims;

@@ -94,42 +94,31 @@ pub fn on_emulator(
         let options = Options { seed, ..Options::default() };
         let mut device = EmulatorDevice::new(Arc::clone(programs), options);
         let ran = pipeline::run(&mut device, compiler, library, problem, setup)?;
-        let work = device.warp_instructions;
-        let mut outcome = match &mut first {
-            None => judged(ran, &contract, &device.name(), work)?,
-            Some(first) => {
-                if contract.deterministic && ran.stopped.is_none() {
-                    if let Some(stage) = first_difference(&first.tensors, &ran.tensors) {
-                        first.stages.push(differs(stage, seed));
-                    }
-                } else if ran.stopped.is_some() {
-                    first.stages = judged(ran, &contract, &device.name(), work)?.stages;
-                }
-                first.warp_instructions += work;
-                if first.first_wrong().is_some() {
-                    break;
-                }
-                continue;
-            }
+        let finished = ran.stopped.is_none();
+        let mut outcome = judged(ran, &contract, &device.name(), device.warp_instructions)?;
+        let Some(before) = &first else {
+            first = Some(outcome);
+            continue;
         };
-        if outcome.first_wrong().is_some() {
-            outcome.stages.sort_by_key(|s| s.stage);
-            return Ok(outcome);
+        outcome.warp_instructions += before.warp_instructions;
+        if contract.deterministic
+            && finished
+            && let Some(stage) = first_difference(&before.tensors, &outcome.tensors)
+            && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
+        {
+            result.verdict = Verdict::Fail;
+            result.worst_over_bound = f64::INFINITY;
+            result.mismatches += 1;
+            result.note = format!(
+                "schedule {seed} stores other bits than the one before, and the kernels promise the same"
+            );
         }
         first = Some(outcome);
+        if first.as_ref().is_some_and(|o| o.first_wrong().is_some()) {
+            break;
+        }
     }
     first.ok_or_else(|| MoeError::Invalid("a trial of no schedule runs nothing".to_owned()).into())
-}
-
-fn differs(stage: Stage, seed: u64) -> StageResult {
-    StageResult {
-        stage,
-        verdict: Verdict::Fail,
-        worst_over_bound: f64::INFINITY,
-        mismatches: 1,
-        place: None,
-        note: format!("schedule {seed} stores other bits than schedule 0, and the kernels promise the same"),
-    }
 }
 
 /// The first stage whose stored bits differ.

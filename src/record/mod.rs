@@ -8,6 +8,7 @@ mod file;
 mod outcome;
 mod pairs;
 mod pipeline;
+mod trials;
 
 pub use document::{
     Cell, ClaimRow, KindRow, Matrix, MessageRow, Pair, Record, SCHEMA, SnippetRow, Spread, ToolkitRow,
@@ -17,3 +18,4 @@ pub use file::{RecordError, write_atomic};
 pub use outcome::{Expect, Native, Outcome, Standing};
 pub use pairs::PairSet;
 pub use pipeline::{Place, Stage, StageResult, Verdict};
+pub use trials::TrialRow;

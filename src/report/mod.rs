@@ -29,6 +29,7 @@ mod rollup;
 mod sm12x;
 mod style;
 mod terminal;
+mod trials;
 mod view;
 
 pub use catalogue::variants;
@@ -38,3 +39,4 @@ pub use form::{Format, ReportError, json, render};
 pub use markdown::markdown;
 pub use style::Styles;
 pub use terminal::terminal;
+pub use trials::{trial_counts, trials_csv, trials_markdown, trials_text};

@@ -13,7 +13,7 @@ pub(in crate::emulator) const ROWS: &[FormRow] = &[
     FormRow::new(CHAPTER, "bra", "bra{.uni} label", decode_bra),
     FormRow::new(CHAPTER, "brx", "brx.idx{.uni} index, table", decode_brx),
     FormRow::new(CHAPTER, "exit", "exit", |d, _| {
-        d.push(Row::new(exit));
+        d.push(ending());
         Ok(())
     }),
     FormRow::new(CHAPTER, "trap", "trap", |d, _| {
@@ -73,8 +73,16 @@ fn index_outside(m: &mut Machine<'_>, row: &Row) -> Flow {
     m.fail(Fault::new(Law::Operand, what))
 }
 
+/// Marks the rows that end lanes: a function's address does not, for the compiler may make several of one function.
+pub(in crate::emulator) struct Ends;
+
+/// A row that ends lanes.
+pub(in crate::emulator) fn ending() -> Row {
+    Row { extra: Some(Box::new(Ends)), ..Row::new(exit) }
+}
+
 /// Ends the masked lanes.
-pub(in crate::emulator) fn exit(_: &mut Machine<'_>, _: &Row) -> Flow {
+fn exit(_: &mut Machine<'_>, _: &Row) -> Flow {
     Flow::Exit
 }
 

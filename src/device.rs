@@ -1,0 +1,135 @@
+//! What runs kernels: memory, arguments, launches and how they end. The emulator is one, a GPU is another.
+
+/// A piece of a device's global memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Buffer(
+    /// Its number on its device, in the order of allocation.
+    pub usize,
+);
+
+/// A module that a device has loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Module(
+    /// Its number on its device.
+    pub usize,
+);
+
+/// Element type of a tensor map, as far as kernels here use them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapElement {
+    /// `CU_TENSOR_MAP_DATA_TYPE_UINT8`.
+    U8,
+    /// `CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B`: in shared memory 16 elements are 8 bytes and 8 bytes of gap.
+    U4Unpacked,
+}
+
+/// Width of a tensor map's swizzle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapSwizzle {
+    /// 32 bytes.
+    B32,
+    /// 64 bytes.
+    B64,
+    /// 128 bytes.
+    B128,
+}
+
+/// A tensor map in tile mode over the beginning of a buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorMapSpec {
+    /// Where the tensor lies.
+    pub buffer: Buffer,
+    /// What it consists of.
+    pub element: MapElement,
+    /// Elements by dimension, the innermost first.
+    pub dims: Vec<u64>,
+    /// Bytes from index to index of the second, third, … dimension.
+    pub strides: Vec<u64>,
+    /// Elements of a box by dimension.
+    pub box_dims: Vec<u32>,
+    /// Places in shared memory.
+    pub swizzle: MapSwizzle,
+}
+
+/// An argument of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Argument {
+    /// A number, little-endian.
+    Value(Vec<u8>),
+    /// The address of a buffer.
+    Address(Buffer),
+    /// A tensor map of 128 bytes.
+    Map(TensorMapSpec),
+}
+
+/// One launch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// The module.
+    pub module: Module,
+    /// The kernel in it.
+    pub entry: String,
+    /// CTAs in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads in x.
+    pub block: u32,
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: u32,
+    /// In the kernel's order.
+    pub arguments: Vec<Argument>,
+}
+
+/// Why a launch did not finish.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The kernel broke a law: its word, and what happened where.
+    #[error("{what}")]
+    Trap {
+        /// The law in one word.
+        law: String,
+        /// The whole story.
+        what: String,
+    },
+    /// The device lacks something that the kernel uses.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The launch cannot be made: entry, arguments, sizes.
+    #[error("{0}")]
+    Launch(String),
+    /// The device itself failed.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// Something that runs kernels, one after the other.
+pub trait Device {
+    /// Its name in reports: `emulator`, `gpu:0`.
+    fn name(&self) -> String;
+
+    /// A buffer that holds `bytes`.
+    fn allocate(&mut self, bytes: Vec<u8>) -> Buffer;
+
+    /// A buffer of `len` bytes that nobody has written; a device that can tell makes reading them a trap.
+    fn allocate_unwritten(&mut self, len: usize) -> Buffer;
+
+    /// The bytes of a buffer.
+    fn read(&self, buffer: Buffer) -> Vec<u8>;
+
+    /// Replaces all bytes of a buffer.
+    fn write(&mut self, buffer: Buffer, bytes: &[u8]);
+
+    /// Takes a module of PTX.
+    ///
+    /// # Errors
+    /// [`Failure`] for what is no PTX or cannot be run here.
+    fn load(&mut self, ptx: &str) -> Result<Module, Failure>;
+
+    /// Bytes of each parameter of a kernel; `None` when the module has no such entry.
+    fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>>;
+
+    /// Runs a kernel to its end.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    fn launch(&mut self, launch: &Launch) -> Result<(), Failure>;
+}

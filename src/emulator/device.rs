@@ -1,0 +1,171 @@
+//! The emulator as a device.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::memory::GlobalMemory;
+use super::program::Program;
+use super::schedule::{self, Options};
+use super::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use super::tensor_type::{Swizzle, TensorType};
+use super::trap::Stop;
+use crate::device::{
+    Argument, Buffer, Device, Failure, Launch, MapElement, MapSwizzle, Module, TensorMapSpec,
+};
+
+/// Decoded modules by their text, shared by the devices of a run: many runs launch the same kernels.
+#[derive(Default)]
+pub struct Programs(Mutex<HashMap<Arc<str>, Arc<Program>>>);
+
+impl Programs {
+    fn load(&self, ptx: &str) -> Result<Arc<Program>, Stop> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(ptx).cloned();
+        if let Some(program) = known {
+            return Ok(program);
+        }
+        let program = Arc::new(super::load(ptx)?);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(ptx.into(), Arc::clone(&program));
+        Ok(program)
+    }
+}
+
+/// Global memory and modules, without a GPU.
+pub struct EmulatorDevice {
+    programs: Arc<Programs>,
+    memory: GlobalMemory,
+    buffers: Vec<u64>,
+    modules: Vec<Arc<Program>>,
+    options: Options,
+    /// Rows that warps have executed in all launches.
+    pub warp_instructions: u64,
+}
+
+impl EmulatorDevice {
+    /// A device without buffers.
+    #[must_use]
+    pub fn new(programs: Arc<Programs>, options: Options) -> Self {
+        Self {
+            programs,
+            memory: GlobalMemory::default(),
+            buffers: Vec::new(),
+            modules: Vec::new(),
+            options,
+            warp_instructions: 0,
+        }
+    }
+
+    fn address(&self, buffer: Buffer) -> Result<u64, Failure> {
+        let address = self.buffers.get(buffer.0).copied();
+        address.ok_or_else(|| Failure::Launch(format!("there is no buffer {}", buffer.0)))
+    }
+
+    fn map(&self, spec: &TensorMapSpec) -> Result<[u8; TENSOR_MAP_BYTES], Failure> {
+        let element = match spec.element {
+            MapElement::U8 => TensorType::U8,
+            MapElement::U4Unpacked => TensorType::U4Align16,
+        };
+        let mut map = TensorMap::dense(element, self.address(spec.buffer)?, &spec.dims, &spec.box_dims);
+        for (to, from) in map.strides.iter_mut().zip(&spec.strides) {
+            *to = *from;
+        }
+        map.swizzle = match spec.swizzle {
+            MapSwizzle::B32 => Swizzle::B32,
+            MapSwizzle::B64 => Swizzle::B64,
+            MapSwizzle::B128 => Swizzle::B128,
+        };
+        map.encode().map_err(|error| Failure::Launch(format!("the tensor map is illegal: {error}")))
+    }
+}
+
+impl From<Stop> for Failure {
+    fn from(stop: Stop) -> Self {
+        let what = stop.to_string();
+        match stop {
+            Stop::Trap(trap) => Self::Trap { law: trap.law.word().to_owned(), what },
+            Stop::Unsupported(_) => Self::Unsupported(what),
+            Stop::Launch(_) => Self::Launch(what),
+            Stop::Bug(_) => Self::Broken(what),
+        }
+    }
+}
+
+impl Device for EmulatorDevice {
+    fn name(&self) -> String {
+        "emulator".to_owned()
+    }
+
+    fn allocate(&mut self, bytes: Vec<u8>) -> Buffer {
+        self.buffers.push(self.memory.allocate_with(bytes));
+        Buffer(self.buffers.len() - 1)
+    }
+
+    fn allocate_unwritten(&mut self, len: usize) -> Buffer {
+        self.buffers.push(self.memory.allocate(len));
+        Buffer(self.buffers.len() - 1)
+    }
+
+    fn read(&self, buffer: Buffer) -> Vec<u8> {
+        let address = self.buffers.get(buffer.0).copied();
+        address.and_then(|a| self.memory.bytes(a)).map(<[u8]>::to_vec).unwrap_or_default()
+    }
+
+    fn write(&mut self, buffer: Buffer, bytes: &[u8]) {
+        if let Some(address) = self.buffers.get(buffer.0) {
+            self.memory.overwrite(*address, bytes);
+        }
+    }
+
+    fn load(&mut self, ptx: &str) -> Result<Module, Failure> {
+        self.modules.push(self.programs.load(ptx)?);
+        Ok(Module(self.modules.len() - 1))
+    }
+
+    fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>> {
+        let kernel = self.modules.get(module.0)?.kernel(entry)?;
+        Some(kernel.params.iter().map(|p| (p.name.clone(), p.size)).collect())
+    }
+
+    fn launch(&mut self, launch: &Launch) -> Result<(), Failure> {
+        let program = self.modules.get(launch.module.0).cloned();
+        let program =
+            program.ok_or_else(|| Failure::Launch(format!("there is no module {}", launch.module.0)))?;
+        let kernel = program
+            .kernel(&launch.entry)
+            .ok_or_else(|| Failure::Launch(format!("the module has no entry `{}`", launch.entry)))?;
+        if kernel.params.len() != launch.arguments.len() {
+            return Err(Failure::Launch(format!(
+                "`{}` has {} parameters, not {}",
+                kernel.name,
+                kernel.params.len(),
+                launch.arguments.len()
+            )));
+        }
+        let mut params = vec![0; kernel.param_bytes];
+        for (parameter, argument) in kernel.params.iter().zip(&launch.arguments) {
+            let bytes = match argument {
+                Argument::Value(bytes) => bytes.clone(),
+                Argument::Address(buffer) => self.address(*buffer)?.to_le_bytes().to_vec(),
+                Argument::Map(spec) => self.map(spec)?.to_vec(),
+            };
+            if bytes.len() != parameter.size {
+                return Err(Failure::Launch(format!(
+                    "parameter `{}` of `{}` has {} bytes, its argument {}",
+                    parameter.name,
+                    kernel.name,
+                    parameter.size,
+                    bytes.len()
+                )));
+            }
+            params[parameter.offset..parameter.offset + parameter.size].copy_from_slice(&bytes);
+        }
+        let launch = schedule::Launch {
+            grid: launch.grid,
+            block: [launch.block, 1, 1],
+            shared_bytes: launch.shared_bytes,
+            params,
+        };
+        let counts = schedule::launch(&program, kernel, &launch, &mut self.memory, &self.options)?;
+        self.warp_instructions += counts.warp_instructions;
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! Launch geometry as expressions over numbers that the host knows: `ceil_div(n, tile_n) * 2`.
+//!
+//! u64, `+ - * / %`, parentheses, `ceil_div(a, b)`, `min(a, b)`, `max(a, b)`. What overflows, goes below zero or divides by zero is
+//! an error. How many rows an expert has is not among the names: the host does not know it without a synchronisation.
+
+use std::collections::BTreeMap;
+
+/// The values of names.
+pub type Names = BTreeMap<&'static str, u64>;
+
+/// Every name an expression may use, with its meaning.
+pub const NAMES: [(&str, &str); 18] = [
+    ("tokens", "tokens of the batch"),
+    ("experts", "experts of the model"),
+    ("top_k", "experts of a token"),
+    ("rows", "tokens * top_k"),
+    ("hidden", "hidden size"),
+    ("inter", "intermediate size of an expert"),
+    ("n", "columns of this GEMM's output"),
+    ("k", "elements of a row that this kernel reads or writes"),
+    ("k_padded", "k, up to a multiple of 128"),
+    ("k_used", "elements along K that are multiplied"),
+    ("tile_m", "tokens of a tile"),
+    ("tile_n", "columns of a tile"),
+    ("tile_k", "elements along K of a tile"),
+    ("stages", "tiles in flight"),
+    ("stage_bytes", "shared memory of a stage"),
+    ("warps", "warps that multiply"),
+    ("most_tiles", "most tiles of tokens that a routing of these rows can need"),
+    ("choices", "tokens * top_k, as the length of the list of choices"),
+];
+
+/// An expression that has no value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}`, column {column}: {message}")]
+pub struct ExpressionError {
+    /// The expression.
+    pub text: String,
+    /// Where, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// The value of `text`.
+///
+/// # Errors
+/// [`ExpressionError`] for what is no expression, unknown names, overflow and division by zero.
+pub fn evaluate(text: &str, names: &Names) -> Result<u64, ExpressionError> {
+    let mut parser = Parser { text, at: 0, names };
+    let value = parser.sum()?;
+    parser.skip_space();
+    if parser.at < text.len() {
+        return Err(parser.error("an operator is expected here"));
+    }
+    Ok(value)
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    names: &'a Names,
+}
+
+impl Parser<'_> {
+    fn error(&self, message: impl Into<String>) -> ExpressionError {
+        ExpressionError { text: self.text.to_owned(), column: self.at + 1, message: message.into() }
+    }
+
+    fn skip_space(&mut self) {
+        while self.text[self.at..].starts_with(' ') {
+            self.at += 1;
+        }
+    }
+
+    /// The next character if it is one of `any`.
+    fn take(&mut self, any: &[char]) -> Option<char> {
+        self.skip_space();
+        let next = self.text[self.at..].chars().next().filter(|c| any.contains(c))?;
+        self.at += 1;
+        Some(next)
+    }
+
+    fn want(&mut self, c: char) -> Result<(), ExpressionError> {
+        self.take(&[c]).map(|_| ()).ok_or_else(|| self.error(format!("`{c}` is expected here")))
+    }
+
+    fn sum(&mut self) -> Result<u64, ExpressionError> {
+        let mut value = self.product()?;
+        while let Some(operator) = self.take(&['+', '-']) {
+            let right = self.product()?;
+            value = match operator {
+                '+' => value.checked_add(right).ok_or_else(|| self.error("the sum overflows"))?,
+                _ => value.checked_sub(right).ok_or_else(|| self.error("the difference is below zero"))?,
+            };
+        }
+        Ok(value)
+    }
+
+    fn product(&mut self) -> Result<u64, ExpressionError> {
+        let mut value = self.atom()?;
+        while let Some(operator) = self.take(&['*', '/', '%']) {
+            let right = self.atom()?;
+            value = match operator {
+                '*' => value.checked_mul(right).ok_or_else(|| self.error("the product overflows"))?,
+                '/' => value.checked_div(right).ok_or_else(|| self.error("division by zero"))?,
+                _ => value.checked_rem(right).ok_or_else(|| self.error("division by zero"))?,
+            };
+        }
+        Ok(value)
+    }
+
+    fn atom(&mut self) -> Result<u64, ExpressionError> {
+        if self.take(&['(']).is_some() {
+            let value = self.sum()?;
+            self.want(')')?;
+            return Ok(value);
+        }
+        self.skip_space();
+        let rest = &self.text[self.at..];
+        let word = &rest[..rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len())];
+        if word.is_empty() {
+            return Err(self.error("a number, a name or `(` is expected here"));
+        }
+        if word.starts_with(|c: char| c.is_ascii_digit()) {
+            let value = word.parse().map_err(|_| self.error(format!("`{word}` is no number of 64 bits")))?;
+            self.at += word.len();
+            return Ok(value);
+        }
+        if matches!(word, "ceil_div" | "min" | "max") {
+            self.at += word.len();
+            self.want('(')?;
+            let a = self.sum()?;
+            self.want(',')?;
+            let b = self.sum()?;
+            let value = match word {
+                "min" => a.min(b),
+                "max" => a.max(b),
+                _ if b == 0 => return Err(self.error("division by zero")),
+                _ => a.div_ceil(b),
+            };
+            self.want(')')?;
+            return Ok(value);
+        }
+        let Some(value) = self.names.get(word) else {
+            let known = if NAMES.iter().any(|(name, _)| *name == word) {
+                "which has no value for this kernel".to_owned()
+            } else {
+                let list: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+                format!("which the host does not know; it knows {}", list.join(" "))
+            };
+            return Err(self.error(format!("`{word}`, {known}")));
+        };
+        self.at += word.len();
+        Ok(*value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_and_mistakes() {
+        let names = Names::from([("n", 10), ("tile_n", 4)]);
+        let value = |text| evaluate(text, &names);
+        assert_eq!(value("ceil_div(n, tile_n) * 2 + 1"), Ok(7));
+        assert_eq!(value("(n - 1) % tile_n + min(3, max(1, 2)) / 2"), Ok(2));
+        for (text, column, message) in [
+            ("n *", 4, "a number, a name or `(` is expected here"),
+            ("n / (tile_n - 4)", 17, "division by zero"),
+            ("1 - n", 6, "the difference is below zero"),
+            ("n * 18446744073709551615", 25, "the product overflows"),
+            ("99999999999999999999", 1, "`99999999999999999999` is no number of 64 bits"),
+            ("n n", 3, "an operator is expected here"),
+            ("ceil_div(n)", 11, "`,` is expected here"),
+        ] {
+            let error = value(text).unwrap_err();
+            assert_eq!((error.column, error.message.as_str()), (column, message), "{text}");
+        }
+        let error = value("rows_of_expert * 2").unwrap_err();
+        assert!(error.message.contains("the host does not know"), "{error}");
+        assert!(value("rows").unwrap_err().message.contains("no value for this kernel"));
+    }
+}

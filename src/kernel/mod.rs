@@ -1,0 +1,10 @@
+//! Loads `kernels/`: CUDA C++ files whose `//@` header is the plug between a kernel and the pipeline.
+
+mod embedded;
+mod expression;
+mod library;
+mod model;
+
+pub use expression::{ExpressionError, NAMES, Names, evaluate};
+pub use library::{KernelError, Library};
+pub use model::{Contract, ExpKind, KOrder, Kernel, KernelStage, Load, MmaPath};

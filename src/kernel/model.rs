@@ -1,0 +1,182 @@
+//! What a kernel's header says.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// The stage of the pipeline that a kernel does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KernelStage {
+    /// Top-k and softmax.
+    Route,
+    /// Rows by expert.
+    Permute,
+    /// Hidden states to MXFP8.
+    Quantize,
+    /// FC1 and FC2.
+    Gemm,
+    /// SwiGLU and MXFP8.
+    Activation,
+    /// Rows back to tokens.
+    Finalize,
+}
+
+/// How a GEMM multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, serde::Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum MmaPath {
+    /// Block-scaled mma.
+    Native,
+    /// bf16 mma, scales folded into the operands.
+    Portable,
+}
+
+/// How tiles reach shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, serde::Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum Load {
+    /// Every thread copies.
+    CpAsync,
+    /// A producer warp and tensor maps.
+    Tma,
+}
+
+impl MmaPath {
+    /// The word in reports and headers.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Portable => "portable",
+        }
+    }
+}
+
+impl Load {
+    /// The word in reports and headers.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::CpAsync => "cp_async",
+            Self::Tma => "tma",
+        }
+    }
+}
+
+/// The order in which a GEMM adds along K.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KOrder {
+    /// Ascending, one mma after the other.
+    Ascending,
+    /// Not declared.
+    #[default]
+    Any,
+}
+
+/// How a kernel computes `e^x`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpKind {
+    /// It does not.
+    #[default]
+    None,
+    /// Multiplications and FMAs: the same bits on every device.
+    Fma,
+    /// `ex2.approx`, within PTX's bound.
+    Ex2Approx,
+}
+
+
+/// What a kernel promises about its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contract {
+    /// The order along K.
+    #[serde(default)]
+    pub k_order: KOrder,
+    /// Whether it multiplies the padding of K too, which the producer then keeps at zero with finite scales.
+    #[serde(default)]
+    pub reads_k_pad: bool,
+    /// Whether two runs give the same bits.
+    pub deterministic: bool,
+    /// How it computes `e^x`.
+    #[serde(default)]
+    pub exp: ExpKind,
+}
+
+/// The header as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    pub(super) about: String,
+    pub(super) stage: KernelStage,
+    pub(super) entry: String,
+    #[serde(default)]
+    pub(super) paths: Vec<MmaPath>,
+    #[serde(default)]
+    pub(super) load: Option<Load>,
+    #[serde(default)]
+    pub(super) needs: Vec<String>,
+    #[serde(default)]
+    pub(super) needs_native: Vec<String>,
+    #[serde(default)]
+    pub(super) needs_portable: Vec<String>,
+    #[serde(default)]
+    pub(super) packed: Vec<MmaPath>,
+    #[serde(default)]
+    pub(super) defines: BTreeMap<String, String>,
+    pub(super) grid: Vec<String>,
+    pub(super) block: String,
+    #[serde(default)]
+    pub(super) smem: Option<String>,
+    pub(super) args: Vec<String>,
+    pub(super) contract: Contract,
+}
+
+/// A kernel: a source and what the pipeline must know to launch it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernel {
+    /// File name, `quantize.cu`.
+    pub file: String,
+    /// CUDA C++, header included, so that lines count as in the file.
+    pub text: String,
+    /// One sentence.
+    pub about: String,
+    /// What it does.
+    pub stage: KernelStage,
+    /// The entry's name.
+    pub entry: String,
+    /// The MMA paths it has; none for stages that multiply no matrices.
+    pub paths: Vec<MmaPath>,
+    /// How tiles reach shared memory, for GEMMs.
+    pub load: Option<Load>,
+    /// Capabilities it needs on every path.
+    pub needs: Vec<String>,
+    /// Capabilities it needs on one path besides.
+    pub needs_of: BTreeMap<MmaPath, Vec<String>>,
+    /// Paths on which weights take four bits in shared memory.
+    pub packed: Vec<MmaPath>,
+    /// Macros it wants as they are.
+    pub defines: BTreeMap<String, String>,
+    /// CTAs in x, y and z, as expressions.
+    pub grid: [String; 3],
+    /// Threads in x.
+    pub block: String,
+    /// Dynamic shared memory in bytes.
+    pub smem: String,
+    /// Names of the arguments, in order.
+    pub args: Vec<String>,
+    /// What it promises.
+    pub contract: Contract,
+}
+
+impl Kernel {
+    /// The capabilities that it needs on `path`.
+    pub fn needs_on(&self, path: MmaPath) -> impl Iterator<Item = &str> {
+        let special = self.needs_of.get(&path).into_iter().flatten();
+        self.needs.iter().chain(special).map(String::as_str)
+    }
+}

@@ -1,0 +1,148 @@
+//! Trials of the pipeline, for the terminal, as CSV and as Markdown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::record::{StageResult, TrialRow, Verdict};
+
+const HEADER: [&str; 13] = [
+    "case",
+    "tile",
+    "swap_ab",
+    "stages",
+    "load",
+    "kernel_path",
+    "target",
+    "device",
+    "stage",
+    "verdict",
+    "worst_over_bound",
+    "mismatches",
+    "where",
+];
+
+/// One row per trial and stage, in the order of the trials.
+#[must_use]
+pub fn trials_csv(trials: &[TrialRow]) -> String {
+    // Writing to memory does not fail; were it to, the reader must see it.
+    rows(trials).unwrap_or_else(|error| format!("{}\n{error}\n", HEADER.join(",")))
+}
+
+fn rows(trials: &[TrialRow]) -> Result<String, Box<dyn std::error::Error>> {
+    let mut writer =
+        csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(Vec::new());
+    writer.write_record(HEADER)?;
+    for trial in trials {
+        for result in &trial.results {
+            writer.write_record([
+                &trial.case,
+                &trial.tile,
+                &trial.swap_ab.to_string(),
+                &trial.stages.to_string(),
+                &trial.load,
+                &trial.kernel_path,
+                &trial.target,
+                &trial.device,
+                result.stage.word(),
+                result.verdict.word(),
+                &ratio(result.worst_over_bound),
+                &result.mismatches.to_string(),
+                &result.place.map(|p| p.to_string()).unwrap_or_default(),
+            ])?;
+        }
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}
+
+/// `inf`, or three digits.
+fn ratio(value: f64) -> String {
+    if value == 0.0 {
+        "0".to_owned()
+    } else if value.is_finite() {
+        format!("{value:.3}")
+    } else {
+        "inf".to_owned()
+    }
+}
+
+/// How many trials got each verdict, in the order of the verdicts.
+#[must_use]
+pub fn trial_counts(trials: &[TrialRow]) -> Vec<(Verdict, usize)> {
+    let mut counts: BTreeMap<Verdict, usize> = BTreeMap::new();
+    for trial in trials {
+        *counts.entry(trial.verdict()).or_default() += 1;
+    }
+    counts.into_iter().collect()
+}
+
+fn name(trial: &TrialRow) -> String {
+    let swap = if trial.swap_ab { " swap_ab" } else { "" };
+    format!(
+        "{} {}{swap} {} {} {} on {}",
+        trial.case, trial.tile, trial.kernel_path, trial.load, trial.target, trial.device
+    )
+}
+
+fn sentence(result: &StageResult) -> String {
+    let mut out = format!("{} {}", result.stage.word(), result.verdict.word());
+    if let Some(place) = result.place {
+        let _ = write!(out, " at {place}");
+    }
+    if result.mismatches > 0 {
+        let _ = write!(out, ", {} wrong, {} times the bound", result.mismatches, ratio(result.worst_over_bound));
+    }
+    if !result.note.is_empty() {
+        let _ = write!(out, ": {}", result.note);
+    }
+    out
+}
+
+/// What does not conform, what is blocked, and the counts.
+#[must_use]
+pub fn trials_text(trials: &[TrialRow]) -> String {
+    let mut out = String::new();
+    for trial in trials {
+        if let Some(wrong) = trial.first_wrong() {
+            let _ = writeln!(out, "{}\n  {}", name(trial), sentence(wrong));
+        }
+    }
+    let mut blocked: BTreeMap<&str, usize> = BTreeMap::new();
+    for trial in trials.iter().filter(|t| t.verdict() == Verdict::Blocked) {
+        *blocked.entry(trial.results.first().map_or("", |r| r.note.as_str())).or_default() += 1;
+    }
+    for (why, count) in blocked {
+        let _ = writeln!(out, "blocked, {count}: {why}");
+    }
+    let counts: Vec<String> =
+        trial_counts(trials).iter().map(|(verdict, n)| format!("{n} {}", verdict.word())).collect();
+    let _ = writeln!(out, "{} trials: {}", trials.len(), counts.join(", "));
+    out
+}
+
+/// A table of the trials with the first stage that is wrong.
+#[must_use]
+pub fn trials_markdown(trials: &[TrialRow]) -> String {
+    let mut out = String::from(
+        "| case | tile | swap_ab | stages | load | path | target | device | verdict | worst / bound | first wrong |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for t in trials {
+        let worst = t.results.iter().map(|r| r.worst_over_bound).fold(0.0, f64::max);
+        let wrong = t.first_wrong().map(sentence).unwrap_or_default().replace('|', "\\|");
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {wrong} |",
+            t.case,
+            t.tile,
+            t.swap_ab,
+            t.stages,
+            t.load,
+            t.kernel_path,
+            t.target,
+            t.device,
+            t.verdict().word(),
+            ratio(worst),
+        );
+    }
+    out
+}
