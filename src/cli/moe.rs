@@ -1,8 +1,6 @@
 //! `moe`: the pipeline, tile by tile, against its reference.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
@@ -12,13 +10,12 @@ use super::error::CliError;
 use super::output;
 use crate::arch::Target;
 use crate::case::{self, Case};
-use crate::emulator::Programs;
 use crate::kernel::{Library, Load, MmaPath};
-use crate::moe::compile::Compiler;
-use crate::moe::plan::{self, swaps};
-use crate::moe::tile::{Config, Tile};
-use crate::moe::{self, trial};
-use crate::record::{Stage, StageResult, TrialRow, Verdict};
+use crate::moe::plan::{self, LOADS, PATHS, Trial};
+use crate::moe::runner::Runner;
+use crate::moe::tensors;
+use crate::moe::tile::Tile;
+use crate::record::Verdict;
 use crate::report;
 use crate::store::Store;
 use crate::toolkit::{self, Environment};
@@ -88,15 +85,6 @@ enum Form {
     Md,
 }
 
-/// A trial that is asked for.
-struct Asked<'a> {
-    case: &'a Case,
-    tile: Tile,
-    swap_ab: bool,
-    load: Load,
-    path: MmaPath,
-}
-
 /// `moe`.
 pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let library = match &args.folder {
@@ -120,11 +108,8 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
         Some(folder) => Library::with_folder(folder)?,
         None => Library::embedded()?,
     };
-    let asked = asked(args, &cases);
-    if args.dump.is_some() && cases.len() != 1 {
-        return Err(CliError::Dump);
-    }
-    let targets: Vec<Target> = if args.targets.is_empty() {
+    let mut trials = asked(args, &cases);
+    let mut targets: Vec<Target> = if args.targets.is_empty() {
         TARGETS.iter().map(|t| t.parse()).collect::<Result<_, _>>()?
     } else {
         args.targets.iter().map(|t| t.parse()).collect::<Result<_, _>>()?
@@ -133,17 +118,22 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
     let nvrtc = toolkit::select_nvrtc(&found, args.toolkit.as_deref())?;
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-    let programs = Arc::new(Programs::default());
+    let mut runner = Runner::new(&kernels, nvrtc, store.as_ref(), program);
+    (runner.seed, runner.schedules) = (args.seed, args.schedules);
+    if let Some(path) = &args.dump {
+        let [_] = cases.as_slice() else { return Err(CliError::Dump) };
+        trials.retain(|t| t.config.is_ok());
+        trials.truncate(1);
+        targets.truncate(1);
+        if let (Some(trial), Some(target)) = (trials.first(), targets.first()) {
+            dump(&runner, trial, *target, path)?;
+        }
+    }
     let mut rows = Vec::new();
     for target in targets {
-        let compiler = Compiler { nvrtc, store: store.as_ref(), program: program.clone(), target };
-        let done: Vec<Result<TrialRow, CliError>> =
-            asked.par_iter().map(|a| a.run(args, &programs, &compiler, &kernels)).collect();
+        let done: Vec<_> = trials.par_iter().map(|t| runner.run(t, target)).collect();
         for row in done {
             rows.push(row?);
-        }
-        if args.dump.is_some() {
-            break;
         }
     }
     if rows.is_empty() {
@@ -169,80 +159,38 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     }
 }
 
-/// The trials: every case with the tiles that are named, else its own, else the policy's.
-fn asked<'a>(args: &MoeArgs, cases: &[&'a Case]) -> Vec<Asked<'a>> {
-    let loads = args.load.map_or_else(|| vec![Load::CpAsync, Load::Tma], |load| vec![load]);
-    let paths = args.kernel_path.map_or_else(|| vec![MmaPath::Native, MmaPath::Portable], |path| vec![path]);
-    let mut out = Vec::new();
-    for case in cases {
-        let own: Vec<Tile> = case.tiles.iter().filter_map(|t| t.parse().ok()).collect();
-        let tiles: Vec<Tile> = if args.all {
-            plan::tiles()
-        } else if !args.tiles.is_empty() {
-            args.tiles.clone()
-        } else if own.is_empty() {
-            vec![plan::default_tile(case)]
-        } else {
-            own
+/// The trials: what is named, and the default set where nothing is.
+fn asked<'a>(args: &MoeArgs, cases: &[&'a Case]) -> Vec<Trial<'a>> {
+    let loads = args.load.map_or_else(|| LOADS.to_vec(), |load| vec![load]);
+    let paths = args.kernel_path.map_or_else(|| PATHS.to_vec(), |path| vec![path]);
+    let named = args.all || !args.tiles.is_empty() || !args.cases.is_empty();
+    if !named {
+        let wanted = |t: &Trial<'_>| loads.contains(&t.load) && paths.contains(&t.path);
+        return plan::default_set(cases).into_iter().filter(wanted).collect();
+    }
+    let of = |case: &&'a Case| {
+        let tiles = match (args.all, args.tiles.is_empty()) {
+            (true, _) => plan::tiles(),
+            (false, true) => plan::own_tiles(case),
+            (false, false) => args.tiles.clone(),
         };
-        for tile in tiles {
-            for swap_ab in swaps(tile) {
-                for load in &loads {
-                    for path in &paths {
-                        out.push(Asked { case, tile, swap_ab: *swap_ab, load: *load, path: *path });
-                    }
-                }
-            }
-        }
-    }
-    if args.dump.is_some() {
-        out.truncate(1);
-    }
-    out
+        plan::trials(case, &tiles, &loads, &paths)
+    };
+    cases.iter().flat_map(of).collect()
 }
 
-impl Asked<'_> {
-    fn run(
-        &self,
-        args: &MoeArgs,
-        programs: &Arc<Programs>,
-        compiler: &Compiler<'_>,
-        kernels: &Library,
-    ) -> Result<TrialRow, CliError> {
-        let mut row = TrialRow {
-            case: self.case.name.clone(),
-            tile: self.tile.to_string(),
-            swap_ab: self.swap_ab,
-            stages: 0,
-            load: self.load.word().to_owned(),
-            kernel_path: self.path.word().to_owned(),
-            target: compiler.target.to_string(),
-            device: "emulator".to_owned(),
-            results: Vec::new(),
-        };
-        let config = match Config::new(self.tile, self.swap_ab, self.load, self.path) {
-            Ok(config) => config,
-            Err(blocked) => {
-                let mut result = StageResult::skipped(Stage::Fc1, blocked.0);
-                result.verdict = Verdict::Blocked;
-                row.results.push(result);
-                return Ok(row);
-            }
-        };
-        row.stages = config.stages;
-        let problem = moe::problem::generate(self.case, args.seed.unwrap_or(self.case.seed))?;
-        let setup = plan::setup(config);
-        let outcome =
-            trial::on_emulator(programs, compiler, kernels, &problem, &setup, 0..args.schedules)?;
-        if let Some(path) = &args.dump {
-            let mut metadata: BTreeMap<String, String> = outcome.contract.metadata();
-            metadata.insert("case".to_owned(), row.case.clone());
-            metadata.insert("seed".to_owned(), problem.seed.to_string());
-            metadata.insert("tile".to_owned(), row.tile.clone());
-            metadata.insert("target".to_owned(), row.target.clone());
-            moe::tensors::write(path, &outcome.tensors, &metadata)?;
-        }
-        row.results = outcome.stages;
-        Ok(row)
+/// Runs a trial and writes all its tensors.
+fn dump(runner: &Runner<'_>, trial: &Trial<'_>, target: Target, path: &Path) -> Result<(), CliError> {
+    let Ok(config) = trial.config else { return Ok(()) };
+    let outcome = runner.outcome(trial, config, target)?;
+    let mut metadata = outcome.contract.metadata();
+    for (key, value) in [
+        ("case", trial.case.name.clone()),
+        ("seed", runner.seed.unwrap_or(trial.case.seed).to_string()),
+        ("tile", trial.tile.to_string()),
+        ("target", target.to_string()),
+    ] {
+        metadata.insert(key.to_owned(), value);
     }
+    Ok(tensors::write(path, &outcome.tensors, &metadata)?)
 }

@@ -102,7 +102,8 @@ impl Library {
             self.includes.insert(file, text.to_owned());
             return Ok(());
         }
-        let wrong = |message: &str| KernelError::Meaning { path: path.to_owned(), message: message.to_owned() };
+        let wrong =
+            |message: &str| KernelError::Meaning { path: path.to_owned(), message: message.to_owned() };
         let yaml = header::split(text).yaml.ok_or_else(|| wrong("a kernel opens with a `//@` header"))?;
         let h: Header = header::parse_block(path, &yaml)?;
         if (h.stage == KernelStage::Gemm) != (h.load.is_some() && !h.paths.is_empty()) {
@@ -159,8 +160,7 @@ impl Library {
     fn missing(&self, what: String, stage: KernelStage) -> KernelError {
         let there: Vec<&str> =
             self.kernels.iter().filter(|k| k.stage == stage).map(|k| k.file.as_str()).collect();
-        let there =
-            if there.is_empty() { String::new() } else { format!(" (there is {})", there.join(" ")) };
+        let there = if there.is_empty() { String::new() } else { format!(" (there is {})", there.join(" ")) };
         KernelError::Missing { what, there }
     }
 }

@@ -23,7 +23,9 @@ pub enum KernelStage {
 }
 
 /// How a GEMM multiplies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, serde::Serialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, serde::Serialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum MmaPath {
     /// Block-scaled mma.
@@ -33,7 +35,9 @@ pub enum MmaPath {
 }
 
 /// How tiles reach shared memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, serde::Serialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, serde::Serialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub enum Load {
@@ -88,7 +92,6 @@ pub enum ExpKind {
     /// `ex2.approx`, within PTX's bound.
     Ex2Approx,
 }
-
 
 /// What a kernel promises about its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]

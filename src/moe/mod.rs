@@ -27,6 +27,7 @@ pub mod plan;
 pub mod problem;
 mod random;
 pub mod reference;
+pub mod runner;
 pub mod tensors;
 pub mod tile;
 pub mod trial;

@@ -6,7 +6,7 @@ use super::compile::Compiler;
 use super::layout::{self, KPad, padded};
 use super::tensors::{Array, Tensors};
 use super::tile::Config;
-use super::{Dims, Problem};
+use super::{Dims, Problem, Settings};
 use crate::case::{BiasPlace, GateUp, ScaleRule};
 use crate::device::{
     Argument, Buffer, Device, Failure, Launch, MapElement, MapSwizzle, Module, TensorMapSpec,
@@ -76,21 +76,29 @@ pub struct Ran {
     pub pads: Vec<(Stage, String)>,
 }
 
+/// The kernels of a run, in the order of [`STEPS`] without repetition, each with its PTX.
+#[derive(Debug, Clone)]
+pub struct Compiled<'k> {
+    /// Kernel and PTX.
+    pub kernels: [(&'k Kernel, String); 6],
+}
+
 /// One kernel, ready to be launched.
 struct Ready<'k> {
     kernel: &'k Kernel,
     module: Module,
 }
 
-/// The kernels of a run.
-struct Kernels<'k> {
-    route: Ready<'k>,
-    permute: Ready<'k>,
-    quantize: Ready<'k>,
-    gemm: Ready<'k>,
-    activation: Ready<'k>,
-    finalize: Ready<'k>,
-}
+/// What is launched: the stage, the place of its kernel in [`Compiled`], and the GEMM that it does or feeds.
+const STEPS: [(Stage, usize, Option<Fc>); 7] = [
+    (Stage::Route, 0, None),
+    (Stage::Permute, 1, None),
+    (Stage::Quantize, 2, Some(Fc::One)),
+    (Stage::Fc1, 3, Some(Fc::One)),
+    (Stage::Activation, 4, Some(Fc::Two)),
+    (Stage::Fc2, 3, Some(Fc::Two)),
+    (Stage::Finalize, 5, None),
+];
 
 /// Runs `problem` from the router's logits to the output.
 ///
@@ -98,20 +106,22 @@ struct Kernels<'k> {
 /// [`PipelineError`] when it cannot begin. A launch that fails ends the run; [`Ran::stopped`] says where.
 pub fn run(
     device: &mut dyn Device,
-    compiler: &Compiler<'_>,
-    library: &Library,
+    compiled: &Compiled<'_>,
     problem: &Problem,
     setup: &Setup,
 ) -> Result<Ran, PipelineError> {
-    let kernels = load(device, compiler, library, problem, setup)?;
+    let mut kernels = Vec::new();
+    for (kernel, ptx) in &compiled.kernels {
+        let refused = |failure| PipelineError::Device { file: kernel.file.clone(), failure };
+        kernels.push(Ready { kernel, module: device.load(ptx).map_err(refused)? });
+    }
     let mut run = Run::new(device, problem, setup)?;
     let stopped = run.all(&kernels)?;
     Ok(Ran { tensors: run.tensors, stopped, pads: run.pads })
 }
 
 /// The macros that a problem and a setup ask for.
-fn defines(problem: &Problem, setup: &Setup) -> Vec<(String, String)> {
-    let s = &problem.settings;
+fn defines(s: &Settings, setup: &Setup) -> Vec<(String, String)> {
     let mut out = Vec::new();
     let mut flag = |name: &str, on: bool| out.push((name.to_owned(), u32::from(on).to_string()));
     flag("PDL", false);
@@ -126,39 +136,36 @@ fn defines(problem: &Problem, setup: &Setup) -> Vec<(String, String)> {
     out
 }
 
-fn load<'k>(
-    device: &mut dyn Device,
+/// Compiles the kernels for these settings and this setup.
+///
+/// # Errors
+/// [`PipelineError`]: a stage has no kernel, or one does not compile.
+pub fn compile<'k>(
     compiler: &Compiler<'_>,
     library: &'k Library,
-    problem: &Problem,
+    s: &Settings,
     setup: &Setup,
-) -> Result<Kernels<'k>, PipelineError> {
-    let s = &problem.settings;
-    let mut ready = |kernel: &'k Kernel, extra: Vec<(String, String)>| {
-        let mut all = defines(problem, setup);
+) -> Result<Compiled<'k>, PipelineError> {
+    let ready = |kernel: &'k Kernel, extra: Vec<(String, String)>| {
+        let mut all = defines(s, setup);
         all.extend(extra);
-        let ptx = compiler.ptx(library, kernel, &all)?;
-        let refused = |failure| PipelineError::Device { file: kernel.file.clone(), failure };
-        Ok::<_, PipelineError>(Ready { kernel, module: device.load(&ptx).map_err(refused)? })
+        Ok::<_, PipelineError>((kernel, compiler.ptx(library, kernel, &all)?))
     };
     let bias = |on: bool| ("BIAS_HERE".to_owned(), u32::from(on).to_string());
     // Both GEMMs are one module; where their biases differ, the one that has none in its epilogue adds a bias of zeros.
     let epilogue = s.fc1_bias == BiasPlace::Epilogue || s.fc2_bias == BiasPlace::Epilogue;
     let mut of_gemm = setup.config.defines();
     of_gemm.push(bias(epilogue));
-    Ok(Kernels {
-        route: ready(library.of_stage(KernelStage::Route)?, Vec::new())?,
-        permute: ready(library.of_stage(KernelStage::Permute)?, Vec::new())?,
-        quantize: ready(library.of_stage(KernelStage::Quantize)?, Vec::new())?,
-        gemm: ready(library.gemm(setup.config.path, setup.config.load)?, of_gemm)?,
-        activation: ready(
-            library.of_stage(KernelStage::Activation)?,
-            vec![bias(s.fc1_bias == BiasPlace::NextStage)],
-        )?,
-        finalize: ready(
-            library.of_stage(KernelStage::Finalize)?,
-            vec![bias(s.fc2_bias == BiasPlace::NextStage)],
-        )?,
+    let next = |place| vec![bias(place == BiasPlace::NextStage)];
+    Ok(Compiled {
+        kernels: [
+            ready(library.of_stage(KernelStage::Route)?, Vec::new())?,
+            ready(library.of_stage(KernelStage::Permute)?, Vec::new())?,
+            ready(library.of_stage(KernelStage::Quantize)?, Vec::new())?,
+            ready(library.gemm(setup.config.path, setup.config.load)?, of_gemm)?,
+            ready(library.of_stage(KernelStage::Activation)?, next(s.fc1_bias))?,
+            ready(library.of_stage(KernelStage::Finalize)?, next(s.fc2_bias))?,
+        ],
     })
 }
 
@@ -274,21 +281,12 @@ impl<'a> Run<'a> {
     }
 
     /// Launches everything; the stage that did not finish and why.
-    fn all(&mut self, kernels: &Kernels<'_>) -> Result<Option<(Stage, Failure)>, PipelineError> {
-        let steps: [(Stage, &Ready<'_>, Option<Fc>); 7] = [
-            (Stage::Route, &kernels.route, None),
-            (Stage::Permute, &kernels.permute, None),
-            (Stage::Quantize, &kernels.quantize, Some(Fc::One)),
-            (Stage::Fc1, &kernels.gemm, Some(Fc::One)),
-            (Stage::Activation, &kernels.activation, Some(Fc::Two)),
-            (Stage::Fc2, &kernels.gemm, Some(Fc::Two)),
-            (Stage::Finalize, &kernels.finalize, None),
-        ];
-        for (stage, ready, fc) in steps {
+    fn all(&mut self, kernels: &[Ready<'_>]) -> Result<Option<(Stage, Failure)>, PipelineError> {
+        for (stage, kernel, fc) in STEPS {
             if stage == Stage::Fc2 {
                 self.inject();
             }
-            if let Err(failure) = self.launch(ready, fc)? {
+            if let Err(failure) = self.launch(&kernels[kernel], fc)? {
                 return Ok(Some((stage, failure)));
             }
             self.collect(stage);

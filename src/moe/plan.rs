@@ -7,9 +7,11 @@ use crate::case::Case;
 use crate::kernel::{Load, MmaPath};
 use crate::num::scale_layout::ScaleLayout;
 
-/// A tile and how it would be compiled, or why it cannot be.
+/// A case, a tile and how it would be compiled, or why it cannot be.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub struct Trial<'a> {
+    /// The case.
+    pub case: &'a Case,
     /// The tile.
     pub tile: Tile,
     /// Whether channels are the 16-row side.
@@ -35,21 +37,55 @@ pub fn tiles() -> Vec<Tile> {
     TILE_M.into_iter().flat_map(of).collect()
 }
 
-/// Every tile, load and path.
+/// Both loads.
+pub const LOADS: [Load; 2] = [Load::CpAsync, Load::Tma];
+/// Both paths.
+pub const PATHS: [MmaPath; 2] = [MmaPath::Native, MmaPath::Portable];
+
+/// The trials of a case with these tiles, loads and paths.
 #[must_use]
-pub fn candidates() -> Vec<Candidate> {
+pub fn trials<'a>(case: &'a Case, tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Trial<'a>> {
     let mut out = Vec::new();
-    for tile in tiles() {
-        for swap_ab in swaps(tile) {
-            for load in [Load::CpAsync, Load::Tma] {
-                for path in [MmaPath::Native, MmaPath::Portable] {
-                    let config = Config::new(tile, *swap_ab, load, path);
-                    out.push(Candidate { tile, swap_ab: *swap_ab, load, path, config });
+    for tile in tiles {
+        for swap_ab in swaps(*tile) {
+            for load in loads {
+                for path in paths {
+                    let config = Config::new(*tile, *swap_ab, *load, *path);
+                    out.push(Trial {
+                        case,
+                        tile: *tile,
+                        swap_ab: *swap_ab,
+                        load: *load,
+                        path: *path,
+                        config,
+                    });
                 }
             }
         }
     }
     out
+}
+
+/// The case on which every tile is run.
+pub const SWEEP: &str = "tiny-exact";
+
+/// What is run when nothing is named: every tile, load and path on [`SWEEP`], and every case with its own tiles or the
+/// policy's, on both loads and paths.
+#[must_use]
+pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
+    let mut out = Vec::new();
+    for case in cases {
+        let tiles = if case.name == SWEEP { tiles() } else { own_tiles(case) };
+        out.extend(trials(case, &tiles, &LOADS, &PATHS));
+    }
+    out
+}
+
+/// The tiles that a case names, else the policy's.
+#[must_use]
+pub fn own_tiles(case: &Case) -> Vec<Tile> {
+    let own: Vec<Tile> = case.tiles.iter().filter_map(|t| t.parse().ok()).collect();
+    if own.is_empty() { vec![default_tile(case)] } else { own }
 }
 
 /// The tile that the default policy chooses, from what the host knows: as many tokens as an expert has on average, a power of
@@ -73,10 +109,10 @@ mod tests {
 
     #[test]
     fn every_tile_has_an_answer() {
-        let all = candidates();
+        let case = crate::case::find(SWEEP).unwrap();
+        let all = trials(&case, &tiles(), &LOADS, &PATHS);
         let runs = all.iter().filter(|c| c.config.is_ok()).count();
         assert!(runs > 100 && runs < all.len(), "{runs} of {}", all.len());
         assert!(all.iter().filter_map(|c| c.config.as_ref().err()).all(|b| b.0.contains(char::is_numeric)));
-        println!("{runs} of {} run", all.len());
     }
 }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::compile::Compiler;
 use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
-use super::pipeline::{self, PipelineError, Ran, Setup};
-use super::{MoeError, Problem, Tensors, judge};
+use super::pipeline::{self, Compiled, PipelineError, Ran, Setup};
+use super::{Dims, MoeError, Problem, Settings, Tensors, judge};
 use crate::device::{Device, Failure};
 use crate::emulator::{EmulatorDevice, Options, Programs};
 use crate::kernel::{self, ExpKind, Kernel, KernelStage, Library, MmaPath};
@@ -47,7 +46,12 @@ impl Outcome {
 ///
 /// # Errors
 /// [`PipelineError::Kernel`] when a stage has no kernel.
-pub fn contract(library: &Library, problem: &Problem, setup: &Setup) -> Result<Contract, PipelineError> {
+pub fn contract(
+    library: &Library,
+    dims: Dims,
+    settings: Settings,
+    setup: &Setup,
+) -> Result<Contract, PipelineError> {
     let gemm = library.gemm(setup.config.path, setup.config.load)?;
     let mut sum = match setup.config.path {
         MmaPath::Native => Accumulation::NATIVE,
@@ -61,8 +65,8 @@ pub fn contract(library: &Library, problem: &Problem, setup: &Setup) -> Result<C
         (library.of_stage(KernelStage::Route)?, library.of_stage(KernelStage::Activation)?);
     let finalize = library.of_stage(KernelStage::Finalize)?;
     Ok(Contract {
-        dims: problem.dims,
-        settings: problem.settings,
+        dims,
+        settings,
         fc1: sum,
         fc2: sum,
         exp: if approximate(route) || approximate(activation) { ExpBound::EX2_APPROX } else { ExpBound::FMA },
@@ -82,20 +86,19 @@ pub fn contract(library: &Library, problem: &Problem, setup: &Setup) -> Result<C
 /// [`TrialError`]; a kernel that traps or is wrong is no error but a verdict.
 pub fn on_emulator(
     programs: &Arc<Programs>,
-    compiler: &Compiler<'_>,
-    library: &Library,
+    compiled: &Compiled<'_>,
+    contract: &Contract,
     problem: &Problem,
     setup: &Setup,
     schedules: std::ops::Range<u64>,
 ) -> Result<Outcome, TrialError> {
-    let contract = contract(library, problem, setup)?;
     let mut first: Option<Outcome> = None;
     for seed in schedules {
         let options = Options { seed, ..Options::default() };
         let mut device = EmulatorDevice::new(Arc::clone(programs), options);
-        let ran = pipeline::run(&mut device, compiler, library, problem, setup)?;
+        let ran = pipeline::run(&mut device, compiled, problem, setup)?;
         let finished = ran.stopped.is_none();
-        let mut outcome = judged(ran, &contract, &device.name(), device.warp_instructions)?;
+        let mut outcome = judged(ran, contract, &device.name(), device.warp_instructions)?;
         let Some(before) = &first else {
             first = Some(outcome);
             continue;

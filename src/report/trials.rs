@@ -89,7 +89,8 @@ fn sentence(result: &StageResult) -> String {
         let _ = write!(out, " at {place}");
     }
     if result.mismatches > 0 {
-        let _ = write!(out, ", {} wrong, {} times the bound", result.mismatches, ratio(result.worst_over_bound));
+        let _ =
+            write!(out, ", {} wrong, {} times the bound", result.mismatches, ratio(result.worst_over_bound));
     }
     if !result.note.is_empty() {
         let _ = write!(out, ": {}", result.note);

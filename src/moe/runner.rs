@@ -1,0 +1,161 @@
+//! Runs trials and keeps their verdicts: what an emulator says of the same PTX and the same data never changes.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use super::compile::Compiler;
+use super::pipeline::{self, Compiled};
+use super::plan::{self, Trial};
+use super::tile::Config;
+use super::trial::{self, Outcome, TrialError};
+use super::{Contract, Dims, Settings, problem};
+use crate::arch::Target;
+use crate::emulator::Programs;
+use crate::kernel::Library;
+use crate::record::{Stage, StageResult, TrialRow, Verdict};
+use crate::store::{self, Store};
+use crate::toolkit::Nvrtc;
+
+/// The kind of cache entry; a change of [`StageResult`] changes it.
+const KIND: &str = "trial-1";
+
+/// What trials are run with.
+pub struct Runner<'a> {
+    /// Kernels.
+    pub library: &'a Library,
+    /// The NVRTC that compiles them.
+    pub nvrtc: &'a Nvrtc,
+    /// Where PTX and verdicts are kept.
+    pub store: Option<&'a Store>,
+    /// This tool, whose hidden verb compiles.
+    pub program: PathBuf,
+    /// The seed of the data; the case's own when none.
+    pub seed: Option<u64>,
+    /// Schedules of each trial.
+    pub schedules: u64,
+    programs: Arc<Programs>,
+    build: OnceLock<String>,
+}
+
+impl<'a> Runner<'a> {
+    /// One schedule, the cases' own seeds.
+    #[must_use]
+    pub fn new(library: &'a Library, nvrtc: &'a Nvrtc, store: Option<&'a Store>, program: PathBuf) -> Self {
+        Self {
+            library,
+            nvrtc,
+            store,
+            program,
+            seed: None,
+            schedules: 1,
+            programs: Arc::default(),
+            build: OnceLock::new(),
+        }
+    }
+
+    /// The verdicts of a trial, from the cache where it knows them.
+    ///
+    /// # Errors
+    /// [`TrialError`]; a kernel that is wrong is no error but a verdict.
+    pub fn run(&self, trial: &Trial<'_>, target: Target) -> Result<TrialRow, TrialError> {
+        let mut row = self.row(trial, target);
+        match trial.config {
+            Ok(config) => {
+                row.stages = config.stages;
+                row.results = self.results(trial, config, target)?;
+            }
+            Err(ref blocked) => {
+                let mut result = StageResult::skipped(Stage::Fc1, blocked.0.clone());
+                result.verdict = Verdict::Blocked;
+                row.results.push(result);
+            }
+        }
+        Ok(row)
+    }
+
+    fn row(&self, trial: &Trial<'_>, target: Target) -> TrialRow {
+        TrialRow {
+            case: trial.case.name.clone(),
+            tile: trial.tile.to_string(),
+            swap_ab: trial.swap_ab,
+            stages: 0,
+            load: trial.load.word().to_owned(),
+            kernel_path: trial.path.word().to_owned(),
+            target: target.to_string(),
+            device: "emulator".to_owned(),
+            results: Vec::new(),
+        }
+    }
+
+    /// Runs a trial, whatever the cache knows.
+    ///
+    /// # Errors
+    /// [`TrialError`].
+    pub fn outcome(&self, trial: &Trial<'_>, config: Config, target: Target) -> Result<Outcome, TrialError> {
+        let (compiled, contract) = self.compiled(trial, config, target)?;
+        self.emulate(trial, config, &compiled, &contract)
+    }
+
+    fn compiled(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        target: Target,
+    ) -> Result<(Compiled<'a>, Contract), TrialError> {
+        let compiler =
+            Compiler { nvrtc: self.nvrtc, store: self.store, program: self.program.clone(), target };
+        let (settings, setup) = (Settings::of(trial.case), plan::setup(config));
+        let compiled = pipeline::compile(&compiler, self.library, &settings, &setup)?;
+        let contract = trial::contract(self.library, Dims::of(trial.case), settings, &setup)?;
+        Ok((compiled, contract))
+    }
+
+    fn emulate(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        compiled: &Compiled<'_>,
+        contract: &Contract,
+    ) -> Result<Outcome, TrialError> {
+        let problem = problem::generate(trial.case, self.seed.unwrap_or(trial.case.seed))?;
+        let setup = plan::setup(config);
+        trial::on_emulator(&self.programs, compiled, contract, &problem, &setup, 0..self.schedules)
+    }
+
+    fn results(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        target: Target,
+    ) -> Result<Vec<StageResult>, TrialError> {
+        let (compiled, contract) = self.compiled(trial, config, target)?;
+        let key = self.key(trial, config, &compiled, &contract);
+        let known = |store: &Store| serde_json::from_slice(&store.get(KIND, &key)?).ok();
+        if let Some(results) = self.store.and_then(known) {
+            return Ok(results);
+        }
+        let results = self.emulate(trial, config, &compiled, &contract)?.stages;
+        if let (Some(store), Ok(bytes)) = (self.store, serde_json::to_vec(&results)) {
+            // A cache that cannot be written costs time, not the verdict.
+            let _ = store.put(KIND, &key, &bytes);
+        }
+        Ok(results)
+    }
+
+    /// What the verdicts depend on. PTX that differs in its `.target` alone is the same to the emulator, so both are
+    /// credited with one run.
+    fn key(&self, trial: &Trial<'_>, config: Config, compiled: &Compiled<'_>, contract: &Contract) -> String {
+        // A build with another emulator or reference may say otherwise.
+        let build = self.build.get_or_init(|| {
+            let bytes = std::fs::read("/proc/self/exe").unwrap_or_default();
+            store::sha256(&bytes)
+        });
+        let mut parts = vec![build.clone(), format!("{:?} {:?} {}", trial.case, self.seed, self.schedules)];
+        parts.push(format!("{:?} {contract:?}", plan::setup(config)));
+        for (kernel, ptx) in &compiled.kernels {
+            let text = ptx.lines().filter(|l| !l.starts_with(".target"));
+            parts.push(format!("{kernel:?}\n{}", text.collect::<Vec<_>>().join("\n")));
+        }
+        store::sha256(parts.join("\0").as_bytes())
+    }
+}
