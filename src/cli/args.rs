@@ -50,6 +50,11 @@ pub(super) enum Verb {
     Emulate(EmulateArgs),
     /// Run the MXFP4 fused-MoE pipeline, tile by tile, against its reference.
     Moe(super::moe::MoeArgs),
+    /// Show what every tile of the grouped GEMM needs, whether it may run, and what other projects offer for it.
+    Tiles(super::tiles::TilesArgs),
+    /// Compile kernels ahead.
+    #[command(subcommand)]
+    Kernels(super::kernels::KernelsVerb),
     /// Show which instructions are emulated.
     Ops(OpsArgs),
     /// Show what the emulator takes on trust, and run a snippet for each.

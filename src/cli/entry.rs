@@ -70,6 +70,8 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Some(Verb::New(verb)) => verbs::new(&verb),
         Some(Verb::Emulate(args)) => emulate::emulate(&args),
         Some(Verb::Moe(args)) => super::moe::moe(&args),
+        Some(Verb::Tiles(args)) => super::tiles::tiles(&args),
+        Some(Verb::Kernels(verb)) => super::kernels::kernels(&verb),
         Some(Verb::Ops(args)) => ops::ops(&args),
         Some(Verb::Assumptions(args)) => assumptions::assumptions(&args),
     }

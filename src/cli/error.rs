@@ -10,7 +10,7 @@ use crate::record::RecordError;
 use crate::report::{ExplainError, ReportError};
 use crate::snippet::{FilterError, NewSnippetError, SnippetError};
 use crate::store::StoreError;
-use crate::toolkit::{InstallError, NvrtcError, PinError, RemoveError, SelectError};
+use crate::toolkit::{InstallError, NvrtcError, PinError, RemoveError, ResourcesError, SelectError};
 
 /// Anything that ends a verb.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -69,6 +69,10 @@ pub(super) enum CliError {
     #[error(transparent)]
     Nvrtc(#[from] NvrtcError),
     #[error(transparent)]
+    Resources(#[from] ResourcesError),
+    #[error("no model is named `{0}`; there is: {1}")]
+    NoModel(String, String),
+    #[error(transparent)]
     Emulate(#[from] EmulateError),
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -117,10 +121,11 @@ impl CliError {
             | Self::Moe(_)
             | Self::UnusableCases(_)
             | Self::Dump
+            | Self::NoModel(..)
             | Self::Matrix(_) => exit::USAGE,
             Self::Emulate(EmulateError::Schedules { .. }) => exit::DOES_NOT_CONFORM,
             Self::Emulate(_) | Self::Nvrtc(NvrtcError::Rejected { .. }) => exit::USAGE,
-            Self::Nvrtc(_) => exit::TOOLKIT_MISSING,
+            Self::Nvrtc(_) | Self::Resources(_) => exit::TOOLKIT_MISSING,
             Self::Ptx(error) => error.exit_code(),
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,

@@ -8,12 +8,15 @@ mod entry;
 mod error;
 pub mod exit;
 mod job;
+mod kernels;
 mod moe;
 mod ops;
 mod output;
 mod progress;
 mod ptx_error;
 mod selftest;
+mod tiles;
+mod toolchain;
 mod verbs;
 
 pub use args::command;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 
-use super::args::OutputArgs;
+use super::args::{JobArgs, OutputArgs};
 use super::error::CliError;
 use super::output;
+use super::toolchain::Toolchain;
 use crate::arch::Target;
 use crate::case::{self, Case};
 use crate::kernel::{Library, Load, MmaPath};
@@ -15,10 +16,10 @@ use crate::moe::plan::{self, LOADS, PATHS, Trial};
 use crate::moe::runner::Runner;
 use crate::moe::tensors;
 use crate::moe::tile::Tile;
-use crate::record::Verdict;
+use crate::record::{TrialRow, Verdict};
 use crate::report;
 use crate::store::Store;
-use crate::toolkit::{self, Environment};
+use crate::toolkit::{self, Environment, Nvrtc};
 
 /// What kernels are compiled for when nothing is said.
 const TARGETS: [&str; 2] = ["sm_121a", "sm_121f"];
@@ -117,11 +118,15 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let store = Store::open(None).ok();
     let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
     let nvrtc = toolkit::select_nvrtc(&found, args.toolkit.as_deref())?;
+    let toolchain = Toolchain::find(args.toolkit.as_deref(), &targets, store.as_ref())?;
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let mut runner = Runner::new(&kernels, nvrtc, store.as_ref(), program);
     (runner.seed, runner.schedules) = (args.seed, args.schedules);
     if let Some(path) = &args.dump {
         let [_] = cases.as_slice() else { return Err(CliError::Dump) };
+        if let Some(target) = targets.first() {
+            trials = admitted(&trials, &kernels, toolchain.as_ref(), *target)?;
+        }
         trials.retain(|t| t.config.is_ok());
         trials.truncate(1);
         targets.truncate(1);
@@ -129,13 +134,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
             dump(&runner, trial, *target, path)?;
         }
     }
-    let mut rows = Vec::new();
-    for target in targets {
-        let done: Vec<_> = trials.par_iter().map(|t| runner.run(t, target)).collect();
-        for row in done {
-            rows.push(row?);
-        }
-    }
+    let rows = run(&runner, &trials, &kernels, toolchain.as_ref(), &targets)?;
     if rows.is_empty() {
         return Err(CliError::NothingRan);
     }
@@ -159,6 +158,43 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     }
 }
 
+/// The default set for the whole job: for those of its targets that are SM121's own, or both when it names none.
+pub(super) fn default_set(
+    nvrtc: &Nvrtc,
+    store: Option<&Store>,
+    args: &JobArgs,
+) -> Result<Vec<TrialRow>, CliError> {
+    let mut targets: Vec<Target> = TARGETS.iter().map(|t| t.parse()).collect::<Result<_, _>>()?;
+    let asked = super::job::selection(args)?.targets;
+    targets.retain(|t| asked.contains(t));
+    let library = case::library();
+    let cases: Vec<&Case> = library.cases.iter().collect();
+    let kernels = Library::embedded()?;
+    let toolchain = Toolchain::find(None, &targets, store)?;
+    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
+    let runner = Runner::new(&kernels, nvrtc, store, program);
+    run(&runner, &plan::default_set(&cases), &kernels, toolchain.as_ref(), &targets)
+}
+
+/// Every trial for every target, in order.
+fn run(
+    runner: &Runner<'_>,
+    trials: &[Trial<'_>],
+    kernels: &Library,
+    toolchain: Option<&Toolchain>,
+    targets: &[Target],
+) -> Result<Vec<TrialRow>, CliError> {
+    let mut rows = Vec::new();
+    for target in targets {
+        let trials = admitted(trials, kernels, toolchain, *target)?;
+        let done: Vec<_> = trials.par_iter().map(|t| runner.run(t, *target)).collect();
+        for row in done {
+            rows.push(row?);
+        }
+    }
+    Ok(rows)
+}
+
 /// The trials: what is named, and the default set where nothing is.
 fn asked<'a>(args: &MoeArgs, cases: &[&'a Case]) -> Vec<Trial<'a>> {
     let loads = args.load.map_or_else(|| LOADS.to_vec(), |load| vec![load]);
@@ -177,6 +213,17 @@ fn asked<'a>(args: &MoeArgs, cases: &[&'a Case]) -> Vec<Trial<'a>> {
         plan::trials(case, &tiles, &loads, &paths)
     };
     cases.iter().flat_map(of).collect()
+}
+
+/// The trials as the toolchain admits them for a target.
+fn admitted<'a>(
+    trials: &[Trial<'a>],
+    kernels: &Library,
+    toolchain: Option<&Toolchain>,
+    target: Target,
+) -> Result<Vec<Trial<'a>>, CliError> {
+    let chain = toolchain.map(|t| t.of(target));
+    Ok(trials.iter().map(|t| t.admitted(kernels, chain)).collect::<Result<_, _>>()?)
 }
 
 /// Runs a trial and writes all its tensors.

@@ -6,6 +6,7 @@
 
 mod assembler;
 mod batch;
+mod capability;
 mod claims;
 mod code;
 mod diagnostics;
@@ -17,6 +18,7 @@ mod plan;
 mod sass;
 mod verify;
 
+pub use capability::{Capabilities, Granting, Lack, granting};
 pub use diagnostics::{Diagnostic, Severity};
 pub use job::{Figures, MatrixError, Options, run};
 pub use kinds::classify;

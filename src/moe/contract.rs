@@ -29,6 +29,17 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// gpt-oss as its checkpoint has it, biases in the epilogue (numerics 5.1).
+    pub const GPT_OSS: Self = Self {
+        gate_up: GateUp::Interleaved,
+        alpha: 1.702,
+        beta: 1.0,
+        limit: 7.0,
+        scale_rule: ScaleRule::Ceil,
+        fc1_bias: BiasPlace::Epilogue,
+        fc2_bias: BiasPlace::Epilogue,
+    };
+
     /// Those of a case.
     #[must_use]
     pub const fn of(case: &Case) -> Self {

@@ -15,6 +15,7 @@
 //!
 //! `docs/bounds.md` derives every bound. Nothing here shares arithmetic with the emulator.
 
+pub mod admission;
 pub mod compile;
 pub mod contract;
 pub mod dims;
@@ -22,12 +23,15 @@ pub mod error;
 mod generate;
 mod judge;
 pub mod layout;
+pub mod offers;
 pub mod pipeline;
 pub mod plan;
+pub mod policy;
 pub mod problem;
 mod random;
 pub mod reference;
 pub mod runner;
+pub mod sources;
 pub mod tensors;
 pub mod tile;
 pub mod trial;

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use super::admission;
 use super::compile::Compiler;
 use super::layout::{self, KPad, padded};
+use super::sources::{self, KernelSource};
 use super::tensors::{Array, Tensors};
 use super::tile::Config;
 use super::{Dims, Problem, Settings};
-use crate::case::{BiasPlace, GateUp, ScaleRule};
-use crate::device::{
-    Argument, Buffer, Device, Failure, Launch, MapElement, MapSwizzle, Module, TensorMapSpec,
-};
-use crate::kernel::{self, ExpressionError, Kernel, KernelError, KernelStage, Library, Names};
+use crate::case::BiasPlace;
+use crate::device::{Argument, Buffer, Device, Failure, Launch, MapElement, Module, TensorMapSpec};
+use crate::kernel::{self, ExpressionError, Kernel, KernelError, Library, Names};
 use crate::num::scale_layout::ScaleLayout;
 use crate::record::Stage;
 use crate::toolkit::NvrtcError;
@@ -120,22 +120,6 @@ pub fn run(
     Ok(Ran { tensors: run.tensors, stopped, pads: run.pads })
 }
 
-/// The macros that a problem and a setup ask for.
-fn defines(s: &Settings, setup: &Setup) -> Vec<(String, String)> {
-    let mut out = Vec::new();
-    let mut flag = |name: &str, on: bool| out.push((name.to_owned(), u32::from(on).to_string()));
-    flag("PDL", false);
-    flag("SCALES_8X4", setup.scales == ScaleLayout::Tile8x4);
-    flag("RULE_FLOOR", s.scale_rule == ScaleRule::Floor);
-    flag("RULE_EVEN", s.scale_rule == ScaleRule::Even);
-    flag("RULE_NEAREST", s.scale_rule == ScaleRule::Nearest);
-    flag("RULE_RZ", s.scale_rule == ScaleRule::Rz);
-    flag("RULE_IDENTITY", s.scale_rule == ScaleRule::Identity);
-    flag("GATE_UP_INTERLEAVED", s.gate_up == GateUp::Interleaved);
-    flag("GATE_FIRST", s.gate_up == GateUp::GateFirst);
-    out
-}
-
 /// Compiles the kernels for these settings and this setup.
 ///
 /// # Errors
@@ -143,28 +127,22 @@ fn defines(s: &Settings, setup: &Setup) -> Vec<(String, String)> {
 pub fn compile<'k>(
     compiler: &Compiler<'_>,
     library: &'k Library,
-    s: &Settings,
+    settings: &Settings,
     setup: &Setup,
 ) -> Result<Compiled<'k>, PipelineError> {
-    let ready = |kernel: &'k Kernel, extra: Vec<(String, String)>| {
-        let mut all = defines(s, setup);
-        all.extend(extra);
-        Ok::<_, PipelineError>((kernel, compiler.ptx(library, kernel, &all)?))
+    let [route, permute, quantize, gemm, activation, finalize] = sources::of_run(library, settings, setup)?;
+    let ready = |source: KernelSource<'k>| {
+        let ptx = compiler.ptx(library, source.kernel, &source.defines)?;
+        Ok::<_, PipelineError>((source.kernel, ptx))
     };
-    let bias = |on: bool| ("BIAS_HERE".to_owned(), u32::from(on).to_string());
-    // Both GEMMs are one module; where their biases differ, the one that has none in its epilogue adds a bias of zeros.
-    let epilogue = s.fc1_bias == BiasPlace::Epilogue || s.fc2_bias == BiasPlace::Epilogue;
-    let mut of_gemm = setup.config.defines();
-    of_gemm.push(bias(epilogue));
-    let next = |place| vec![bias(place == BiasPlace::NextStage)];
     Ok(Compiled {
         kernels: [
-            ready(library.of_stage(KernelStage::Route)?, Vec::new())?,
-            ready(library.of_stage(KernelStage::Permute)?, Vec::new())?,
-            ready(library.of_stage(KernelStage::Quantize)?, Vec::new())?,
-            ready(library.gemm(setup.config.path, setup.config.load)?, of_gemm)?,
-            ready(library.of_stage(KernelStage::Activation)?, next(s.fc1_bias))?,
-            ready(library.of_stage(KernelStage::Finalize)?, next(s.fc2_bias))?,
+            ready(route)?,
+            ready(permute)?,
+            ready(quantize)?,
+            ready(gemm)?,
+            ready(activation)?,
+            ready(finalize)?,
         ],
     })
 }
@@ -415,15 +393,15 @@ impl<'a> Run<'a> {
 
     fn token_map(&self, fc: Fc) -> Option<Argument> {
         let k = padded(self.extents(fc).1) as u64;
-        let tile = self.setup.config.tile;
+        let tokens = admission::token_box(&self.setup.config);
         let buffer = *self.buffers.get(if fc == Fc::One { "a1_codes" } else { "a2_codes" })?;
         Some(Argument::Map(TensorMapSpec {
             buffer,
-            element: MapElement::U8,
+            element: tokens.element,
             dims: vec![k, self.dims.rows() as u64],
             strides: vec![k],
-            box_dims: vec![128, tile.m],
-            swizzle: MapSwizzle::B128,
+            box_dims: tokens.dims,
+            swizzle: tokens.swizzle,
         }))
     }
 
@@ -431,21 +409,18 @@ impl<'a> Run<'a> {
     fn weight_map(&self, fc: Fc) -> Option<Argument> {
         let (n, k) = self.extents(fc);
         let (n, bytes) = (n as u64, padded(k) as u64 / 2);
-        let config = &self.setup.config;
+        let weights = admission::weight_box(&self.setup.config);
         let experts = self.problem.inputs.expert_ids.as_ref()?.data.len() as u64;
         let buffer = *self.buffers.get(if fc == Fc::One { "w13_codes" } else { "w2_codes" })?;
-        let (element, width, box_k, swizzle) = if config.packed() {
-            (MapElement::U8, bytes, 64, MapSwizzle::B64)
-        } else {
-            (MapElement::U4Unpacked, 2 * bytes, 128, MapSwizzle::B128)
-        };
+        // Elements of a packed row are bytes of two.
+        let width = if weights.element == MapElement::U8 { bytes } else { 2 * bytes };
         Some(Argument::Map(TensorMapSpec {
             buffer,
-            element,
+            element: weights.element,
             dims: vec![width, n, experts],
             strides: vec![bytes, bytes * n],
-            box_dims: vec![box_k, config.tile.n, 1],
-            swizzle,
+            box_dims: weights.dims,
+            swizzle: weights.swizzle,
         }))
     }
 

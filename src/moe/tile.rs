@@ -64,6 +64,9 @@ const MOST_ACCUMULATORS: u32 = 128;
 /// Stages that more of would not help.
 const MOST_STAGES: u32 = 4;
 
+/// Elements along K that one TMA copy of the kernels fetches: 16U4_ALIGN16B has no other width.
+pub const SLAB: u32 = 128;
+
 /// Bytes that TMA kernels take besides the stages: the base is moved to a multiple of 1024, and barriers.
 const TMA_EXTRA: u32 = 1024 + 64;
 
@@ -97,16 +100,34 @@ impl Config {
     /// # Errors
     /// [`Blocked`]: the tile does not fit, with the numbers.
     pub fn new(tile: Tile, swap_ab: bool, load: Load, path: MmaPath) -> Result<Self, Blocked> {
+        Self::within(tile, swap_ab, load, path, SHARED_LIMIT)
+    }
+
+    /// The kernel for a tile where a CTA has `shared_limit` bytes of shared memory.
+    ///
+    /// # Errors
+    /// [`Blocked`]: the tile does not fit, with the numbers.
+    pub fn within(
+        tile: Tile,
+        swap_ab: bool,
+        load: Load,
+        path: MmaPath,
+        shared_limit: u32,
+    ) -> Result<Self, Blocked> {
         let (x, y) = if swap_ab { (tile.n, tile.m) } else { (tile.m, tile.n) };
         if x < 16 {
             let side = if swap_ab { "N under swap_ab" } else { "M" };
             return Err(Blocked(format!("{side} is {x}, and an mma has 16 rows")));
         }
-        if load == Load::Tma && tile.k < 128 {
-            return Err(Blocked(format!(
-                "K is {}, and a TMA box of 16U4_ALIGN16B is 128 elements wide (cuTensorMapEncodeTiled)",
-                tile.k
-            )));
+        if load == Load::Tma && tile.k < SLAB {
+            let k = tile.k;
+            return Err(Blocked(if path == MmaPath::Native {
+                format!(
+                    "K is {k}, and a TMA box of 16U4_ALIGN16B is {SLAB} elements wide (cuTensorMapEncodeTiled)"
+                )
+            } else {
+                format!("K is {k}, and the kernel fetches slabs of {SLAB} elements")
+            }));
         }
         // Few accumulators are spread over four warps, many over eight; no warp has less than one mma.
         let warps = if x * y / (32 * 4) > 64 { 8 } else { 4 };
@@ -120,12 +141,12 @@ impl Config {
             )));
         }
         let mut config = Self { tile, swap_ab, stages: MOST_STAGES, load, path, warps_x, warps_y };
-        let room = SHARED_LIMIT - if load == Load::Tma { TMA_EXTRA } else { 0 };
-        config.stages = (room / config.stage_bytes()).min(MOST_STAGES);
+        let extra = if load == Load::Tma { TMA_EXTRA } else { 0 };
+        config.stages = (shared_limit.saturating_sub(extra) / config.stage_bytes()).min(MOST_STAGES);
         if config.stages < 2 {
             return Err(Blocked(format!(
-                "two stages need {} bytes of shared memory, and a CTA of an SM12x has {SHARED_LIMIT}",
-                2 * config.stage_bytes() + if load == Load::Tma { TMA_EXTRA } else { 0 }
+                "two stages need {} bytes of shared memory, and a CTA has {shared_limit}",
+                2 * config.stage_bytes() + extra
             )));
         }
         Ok(config)

@@ -8,6 +8,7 @@ mod file;
 mod outcome;
 mod pairs;
 mod pipeline;
+mod tiles;
 mod trials;
 
 pub use document::{
@@ -18,4 +19,5 @@ pub use file::{RecordError, write_atomic};
 pub use outcome::{Expect, Native, Outcome, Standing};
 pub use pairs::PairSet;
 pub use pipeline::{Place, Stage, StageResult, Verdict};
+pub use tiles::{OfferRow, PolicyRow, TileRow};
 pub use trials::TrialRow;

@@ -29,6 +29,7 @@ mod rollup;
 mod sm12x;
 mod style;
 mod terminal;
+mod tiles;
 mod trials;
 mod view;
 
@@ -39,4 +40,5 @@ pub use form::{Format, ReportError, json, render};
 pub use markdown::markdown;
 pub use style::Styles;
 pub use terminal::terminal;
+pub use tiles::{policies_csv, policies_markdown, policies_text, tiles_csv, tiles_markdown, tiles_text};
 pub use trials::{trial_counts, trials_csv, trials_markdown, trials_text};

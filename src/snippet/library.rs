@@ -243,6 +243,13 @@ impl Library {
                 format!("table `{table}` is not used; write `${{{table}[axis]}}` in the text or remove it"),
             ));
         }
+        if let Some(grant) =
+            header.grants_when.iter().find(|g| !variants.iter().any(|v| holds(&g.when, &v.axes)))
+        {
+            let message =
+                format!("no variant grants `{}`: check the axes and values of its `when`", grant.capability);
+            return Err(invalid(line_of("grants_when:"), message));
+        }
         for (n, claim) in header.claims.iter().enumerate() {
             if !variants.iter().any(|v| holds(&claim.when, &v.axes)) {
                 let line = yaml
@@ -318,6 +325,10 @@ fn check_header(header: &Header) -> Result<(), (String, String)> {
     };
     if let Some(bad) = header.grants.iter().find(|g| !snake(g) || g.contains("todo")) {
         return fault("grants:", format!("capability `{bad}` is not a snake_case name"));
+    }
+    if let Some(bad) = header.grants_when.iter().find(|g| !snake(&g.capability)) {
+        let message = format!("capability `{}` is not a snake_case name", bad.capability);
+        return fault("grants_when:", message);
     }
     let mut product = 1_usize;
     for (axis, values) in &header.axes {

@@ -22,6 +22,9 @@ pub struct Header {
     pub spec: String,
     /// Capabilities that acceptance grants.
     pub grants: Vec<String>,
+    /// Capabilities that acceptance of some variants grants: what kernels name in their headers.
+    #[serde(default)]
+    pub grants_when: Vec<Grant>,
     #[serde(default)]
     pub(super) axes: IndexMap<String, Vec<Value>>,
     #[serde(default)]
@@ -45,6 +48,17 @@ pub struct Header {
     /// What people say about it.
     #[serde(default)]
     pub claims: Vec<Claim>,
+}
+
+/// A capability that some variants of a snippet make up.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// Its name.
+    pub capability: String,
+    /// The variants that must be accepted; all of the snippet when left out.
+    #[serde(default)]
+    pub when: Condition,
 }
 
 /// One snippet file.
@@ -72,6 +86,12 @@ pub struct AsWritten {
 }
 
 impl Snippet {
+    /// Whether `grant` rests on the variant with these axis values.
+    #[must_use]
+    pub fn grant_rests_on(&self, grant: &Grant, axes: &[(String, String)]) -> bool {
+        holds(&grant.when, axes)
+    }
+
     /// Whether `claim` speaks of the variant with these axis values.
     #[must_use]
     pub fn claim_speaks_of(&self, claim: &Claim, axes: &[(String, String)]) -> bool {

@@ -23,6 +23,7 @@ mod pins;
 mod pip;
 mod places;
 mod process;
+mod resources;
 mod select;
 mod unpack;
 
@@ -33,10 +34,11 @@ pub use environment::Environment;
 pub use install::{InstallError, InstallOptions, install};
 pub use installed::{Installed, InstalledFile, RemoveError, installed, remove};
 pub use nvrtc::{
-    Compiled, Include, NVRTC_WORKER, Nvrtc, NvrtcError, Source, compile, nvrtcs, options_for, select_nvrtc,
-    serve_nvrtc,
+    Compiled, Include, NVRTC_WORKER, Nvrtc, NvrtcError, Source, compilations, compile, nvrtcs, options_for,
+    select_nvrtc, serve_nvrtc,
 };
 pub use pins::{Arch, Member, Pin, PinError, Pins, Tool, Wheel};
 pub use pip::{PipError, PipSource};
 pub use places::{Origin, Place, Places};
+pub use resources::{Resources, ResourcesError, resources};
 pub use select::SelectError;

@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub use serve::serve as serve_nvrtc;
 
 /// The kind of cache entry; a change of [`Compiled`] changes it.
 const KIND: &str = "nvrtc-1";
+
+/// Compilations by this process so far.
+static COMPILATIONS: AtomicU64 = AtomicU64::new(0);
 
 /// The word after the worker verb.
 pub const NVRTC_WORKER: &str = "nvrtc";
@@ -133,6 +137,12 @@ pub fn select_nvrtc<'a>(found: &'a [Nvrtc], name: Option<&str>) -> Result<&'a Nv
     })
 }
 
+/// Compilations that this process had done: the figure by which "eight that want one kernel compile it once" is checked.
+#[must_use]
+pub fn compilations() -> u64 {
+    COMPILATIONS.load(Ordering::Relaxed)
+}
+
 /// Compiles with `nvrtc`, or takes the answer from the cache. `program` is this tool: its hidden verb does the work.
 ///
 /// # Errors
@@ -163,6 +173,7 @@ pub fn compile(
     if let Some(compiled) = known() {
         return Ok(compiled);
     }
+    COMPILATIONS.fetch_add(1, Ordering::Relaxed);
     let compiled = match in_worker(nvrtc, source, program, limit)? {
         Ok(serve::Reply::Compiled { ptx, log, .. }) => {
             let names = std::iter::once(source.name).chain(source.headers.iter().map(|h| h.name.as_str()));

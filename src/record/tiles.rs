@@ -1,0 +1,73 @@
+//! Tiles in the record: what each needs, whether it may run, what others offer; and what tile policies choose.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One tile and how its kernel would be compiled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TileRow {
+    /// The tile, `MxNxK`.
+    pub tile: String,
+    /// Whether channels are the 16-row side of the mma.
+    pub swap_ab: bool,
+    /// `native` or `portable`.
+    pub kernel_path: String,
+    /// `cp_async` or `tma`.
+    pub load: String,
+    /// What it would be compiled for.
+    pub target: String,
+    /// The ptxas that answered; empty where none did.
+    pub toolkit: String,
+    /// Tiles in flight; none where the geometry has no kernel.
+    pub stages: Option<u32>,
+    /// Shared memory of a CTA, bytes: dynamic, and static where ptxas has said it.
+    pub shared: Option<u32>,
+    /// What a CTA may have.
+    pub shared_limit: u32,
+    /// Registers of a thread, by ptxas.
+    pub registers: Option<u32>,
+    /// Bytes that a thread spills, stores and loads, by ptxas.
+    pub spills: Option<(u32, u32)>,
+    /// Why it may not run; none where it may.
+    pub blocked: Option<String>,
+    /// What others have for it.
+    pub offers: Vec<OfferRow>,
+}
+
+/// What a project has for a tile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OfferRow {
+    /// The project and its version.
+    pub stack: String,
+    /// `offered`, `elsewhere` or `refused`.
+    pub answer: String,
+    /// What it has, or why not.
+    pub sentence: String,
+}
+
+/// What a policy chooses for a batch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PolicyRow {
+    /// The policy.
+    pub policy: String,
+    /// What it must know.
+    pub needs: String,
+    /// Whose it is.
+    pub source: String,
+    /// How tokens choose experts.
+    pub shape: String,
+    /// Tokens of the batch.
+    pub tokens: u32,
+    /// Rows of the expert that has most.
+    pub most: u32,
+    /// Rows of the tile it chooses.
+    pub m: u32,
+    /// Tiles of tokens.
+    pub tiles: u64,
+    /// Rows that are there.
+    pub rows: u64,
+    /// Rows that are thrown away.
+    pub padding: u64,
+    /// Padding among all rows that are multiplied.
+    pub waste: f64,
+}

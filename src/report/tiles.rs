@@ -1,0 +1,264 @@
+//! The tile table and the table of policies, for the terminal, as Markdown and as CSV.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::record::{PolicyRow, TileRow};
+
+const HEADER: [&str; 14] = [
+    "tile",
+    "swap_ab",
+    "kernel_path",
+    "load",
+    "target",
+    "toolkit",
+    "stages",
+    "shared",
+    "shared_limit",
+    "registers",
+    "spill_stores",
+    "spill_loads",
+    "admission",
+    "sentence",
+];
+
+fn number<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |v| v.to_string())
+}
+
+fn sentence(row: &TileRow) -> &str {
+    row.blocked.as_deref().unwrap_or("")
+}
+
+fn admission(row: &TileRow) -> &'static str {
+    if row.blocked.is_some() { "blocked" } else { "runs" }
+}
+
+/// One sentence on whether it runs.
+fn admitted(row: &TileRow) -> String {
+    row.blocked.as_ref().map_or_else(|| "runs".to_owned(), |why| format!("blocked: {why}"))
+}
+
+fn spills(row: &TileRow) -> String {
+    row.spills.map_or_else(|| "-".to_owned(), |(stores, loads)| (stores + loads).to_string())
+}
+
+/// Rows of one tile and side; rows come tile by tile.
+fn blocks(rows: &[TileRow]) -> impl Iterator<Item = &[TileRow]> {
+    rows.chunk_by(|a, b| (&a.tile, a.swap_ab, &a.target) == (&b.tile, b.swap_ab, &b.target))
+}
+
+/// A block per tile: ours by path and load, then what others offer.
+#[must_use]
+pub fn tiles_text(rows: &[TileRow]) -> String {
+    let mut out = String::new();
+    for block in blocks(rows) {
+        let Some(first) = block.first() else { continue };
+        let side = if first.swap_ab { "channels on the 16-row side" } else { "tokens on the 16-row side" };
+        let ptxas =
+            if first.toolkit.is_empty() { String::new() } else { format!(", ptxas {}", first.toolkit) };
+        let _ = writeln!(out, "{}  {side}, {}{ptxas}", first.tile, first.target);
+        for row in block {
+            let mut facts = Vec::new();
+            if let (Some(stages), Some(shared)) = (row.stages, row.shared) {
+                facts.push(format!("{stages} stages, {shared} of {} bytes shared", row.shared_limit));
+            }
+            if let Some(registers) = row.registers {
+                let spilled = row.spills.map_or(0, |(stores, loads)| stores + loads);
+                let spilled =
+                    if spilled == 0 { "no spills".to_owned() } else { format!("{spilled} bytes spilled") };
+                facts.push(format!("{registers} registers, {spilled}"));
+            }
+            facts.push(admitted(row));
+            let _ = writeln!(out, "  {:<8} {:<8}  {}", row.kernel_path, row.load, facts.join("; "));
+        }
+        for offer in &first.offers {
+            let _ = writeln!(out, "  {:<17}  {}: {}", offer.stack, offer.answer, offer.sentence);
+        }
+        out.push('\n');
+    }
+    out.push_str(&tile_counts(rows));
+    out
+}
+
+/// How many run, on one line.
+fn tile_counts(rows: &[TileRow]) -> String {
+    let runs: Vec<&TileRow> = rows.iter().filter(|r| r.blocked.is_none()).collect();
+    let tiles: BTreeSet<&str> = rows.iter().map(|r| r.tile.as_str()).collect();
+    let running: BTreeSet<&str> = runs.iter().map(|r| r.tile.as_str()).collect();
+    format!(
+        "{} of {} tiles run in some way; {} of {} kernels run\n",
+        running.len(),
+        tiles.len(),
+        runs.len(),
+        rows.len()
+    )
+}
+
+/// A row per tile, path and load; a column per project.
+#[must_use]
+pub fn tiles_markdown(rows: &[TileRow]) -> String {
+    let stacks: Vec<&str> =
+        rows.first().map(|r| r.offers.iter().map(|o| o.stack.as_str()).collect()).unwrap_or_default();
+    let mut out = format!(
+        "| tile | swap_ab | path | load | target | stages | shared / limit | registers | spills | admission | {} |\n|{}\n",
+        stacks.join(" | "),
+        "---|".repeat(10 + stacks.len())
+    );
+    for row in rows {
+        let offers: Vec<String> =
+            row.offers.iter().map(|o| format!("{}: {}", o.answer, o.sentence).replace('|', "\\|")).collect();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} / {} | {} | {} | {} | {} |",
+            row.tile,
+            row.swap_ab,
+            row.kernel_path,
+            row.load,
+            row.target,
+            number(row.stages),
+            number(row.shared),
+            row.shared_limit,
+            number(row.registers),
+            spills(row),
+            admitted(row).replace('|', "\\|"),
+            offers.join(" | "),
+        );
+    }
+    let _ = write!(out, "\n{}", tile_counts(rows));
+    out
+}
+
+/// A row per tile, path and load.
+#[must_use]
+pub fn tiles_csv(rows: &[TileRow]) -> String {
+    let mut header: Vec<String> = HEADER.map(str::to_owned).to_vec();
+    if let Some(first) = rows.first() {
+        header.extend(first.offers.iter().map(|o| o.stack.to_lowercase().replace([' ', '.', '-'], "_")));
+    }
+    let line = |row: &TileRow| {
+        let empty = |v: Option<u32>| v.map(|v| v.to_string()).unwrap_or_default();
+        let mut cells = vec![
+            row.tile.clone(),
+            row.swap_ab.to_string(),
+            row.kernel_path.clone(),
+            row.load.clone(),
+            row.target.clone(),
+            row.toolkit.clone(),
+            empty(row.stages),
+            empty(row.shared),
+            row.shared_limit.to_string(),
+            empty(row.registers),
+            empty(row.spills.map(|s| s.0)),
+            empty(row.spills.map(|s| s.1)),
+            admission(row).to_owned(),
+            sentence(row).to_owned(),
+        ];
+        cells.extend(row.offers.iter().map(|o| format!("{}: {}", o.answer, o.sentence)));
+        cells
+    };
+    csv_of(std::iter::once(header).chain(rows.iter().map(line)))
+}
+
+fn csv_of(rows: impl Iterator<Item = Vec<String>>) -> String {
+    let written = || -> Result<String, Box<dyn std::error::Error>> {
+        let mut writer =
+            csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(Vec::new());
+        for row in rows {
+            writer.write_record(&row)?;
+        }
+        Ok(String::from_utf8(writer.into_inner()?)?)
+    };
+    // Writing to memory does not fail; were it to, the reader must see it.
+    written().unwrap_or_else(|error| format!("{error}\n"))
+}
+
+/// One table per way to route: a line per token count, a column per policy with M and the waste; then what each must know.
+#[must_use]
+pub fn policies_text(rows: &[PolicyRow]) -> String {
+    policies(rows, false)
+}
+
+/// The same as Markdown.
+#[must_use]
+pub fn policies_markdown(rows: &[PolicyRow]) -> String {
+    policies(rows, true)
+}
+
+fn policies(rows: &[PolicyRow], markdown: bool) -> String {
+    let mut out = String::new();
+    let names: Vec<&PolicyRow> = first_of_each(rows);
+    let edge = if markdown { "|" } else { "" };
+    for of_shape in rows.chunk_by(|a, b| a.shape == b.shape) {
+        let Some(first) = of_shape.first() else { continue };
+        let heading = if markdown { "### " } else { "" };
+        let _ = writeln!(out, "{heading}Routing: {}. Rows of the tile, and share of padding.\n", first.shape);
+        let mut lines = vec![vec!["tokens".to_owned(), "most rows".to_owned()]];
+        lines[0].extend(names.iter().map(|n| n.policy.clone()));
+        for batch in of_shape.chunk_by(|a, b| a.tokens == b.tokens) {
+            let Some(first) = batch.first() else { continue };
+            let mut line = vec![first.tokens.to_string(), first.most.to_string()];
+            line.extend(batch.iter().map(|r| format!("{} {:.1}%", r.m, 100.0 * r.waste)));
+            lines.push(line);
+        }
+        let columns = names.len() + 2;
+        let width = |n: usize| lines.iter().filter_map(|l| l.get(n).map(String::len)).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for (n, line) in lines.iter().enumerate() {
+            let cells: Vec<String> =
+                line.iter().zip(&widths).map(|(cell, w)| format!("{cell:>w$}")).collect();
+            let between = if markdown { " | " } else { "  " };
+            let pad = if markdown { " " } else { "" };
+            let _ = writeln!(out, "{edge}{pad}{}{pad}{edge}", cells.join(between));
+            if markdown && n == 0 {
+                let _ = writeln!(out, "|{}", "---:|".repeat(columns));
+            }
+        }
+        out.push('\n');
+    }
+    for row in names {
+        let bullet = if markdown { "* " } else { "" };
+        let _ = writeln!(out, "{bullet}{} needs the {}; {}", row.policy, row.needs, row.source);
+    }
+    out
+}
+
+/// One row per policy, in order.
+fn first_of_each(rows: &[PolicyRow]) -> Vec<&PolicyRow> {
+    let mut seen = BTreeSet::new();
+    rows.iter().filter(|r| seen.insert(r.policy.as_str())).collect()
+}
+
+/// A row per policy and batch.
+#[must_use]
+pub fn policies_csv(rows: &[PolicyRow]) -> String {
+    let header = [
+        "policy",
+        "needs",
+        "shape",
+        "tokens",
+        "most_rows",
+        "m",
+        "tiles",
+        "rows",
+        "padding",
+        "waste",
+        "source",
+    ];
+    let line = |r: &PolicyRow| {
+        vec![
+            r.policy.clone(),
+            r.needs.clone(),
+            r.shape.clone(),
+            r.tokens.to_string(),
+            r.most.to_string(),
+            r.m.to_string(),
+            r.tiles.to_string(),
+            r.rows.to_string(),
+            r.padding.to_string(),
+            format!("{:.4}", r.waste),
+            r.source.clone(),
+        ]
+    };
+    csv_of(std::iter::once(header.map(str::to_owned).to_vec()).chain(rows.iter().map(line)))
+}

@@ -1,0 +1,159 @@
+//! What a kernel costs, as `ptxas -v` reports it: registers, spills, stack, shared memory; kept in the cache.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::discover::Toolkit;
+use super::process;
+use crate::arch::Target;
+use crate::store::{self, Store};
+use crate::worker::Ended;
+
+/// The kind of cache entry; a change of [`Resources`] changes it.
+const KIND: &str = "resources-1";
+
+/// What one entry of a module uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes that a thread spills: stores.
+    pub spill_stores: u32,
+    /// Bytes that a thread spills: loads.
+    pub spill_loads: u32,
+    /// Bytes of a thread's stack.
+    pub stack: u32,
+    /// Bytes of static shared memory of a CTA.
+    pub static_shared: u32,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ResourcesError {
+    /// ptxas refuses the module.
+    #[error("ptxas {version} does not assemble it for {target}: {said}")]
+    Refused {
+        /// Its version.
+        version: crate::arch::ToolkitVersion,
+        /// What for.
+        target: Target,
+        /// Its first words, or how it ended.
+        said: String,
+    },
+    /// It says nothing of the entry.
+    #[error("ptxas {version} reports nothing of the entry `{entry}`")]
+    Silent {
+        /// Its version.
+        version: crate::arch::ToolkitVersion,
+        /// The entry.
+        entry: String,
+    },
+    /// ptxas cannot be run, or its files cannot be written.
+    #[error("ptxas cannot be run: {0}")]
+    Run(#[from] io::Error),
+    /// The cache cannot be locked.
+    #[error(transparent)]
+    Store(#[from] store::StoreError),
+}
+
+/// What `entry` of the module `ptx` uses on `target`: from the cache, or by a run of ptxas.
+///
+/// # Errors
+/// [`ResourcesError`].
+pub fn resources(
+    toolkit: &Toolkit,
+    target: Target,
+    ptx: &str,
+    entry: &str,
+    store: Option<&Store>,
+    limit: Duration,
+) -> Result<Resources, ResourcesError> {
+    let target_name = target.to_string();
+    let key = store::sha256([toolkit.sha256.as_str(), &target_name, entry, ptx].join("\0").as_bytes());
+    let known = || serde_json::from_slice::<Resources>(&store?.get(KIND, &key)?).ok();
+    if let Some(known) = known() {
+        return Ok(known);
+    }
+    let _lock = store.map(|store| store.lock(&format!("resources-{}", &key[..2]))).transpose()?;
+    if let Some(known) = known() {
+        return Ok(known);
+    }
+    let folder = tempfile::tempdir()?;
+    let source = folder.path().join("k.ptx");
+    fs::write(&source, ptx)?;
+    let cubin = folder.path().join("k.cubin");
+    let arch = format!("-arch={target}");
+    let args = ["-v".as_ref(), arch.as_ref(), source.as_os_str(), "-o".as_ref(), cubin.as_os_str()];
+    let output = process::run(&toolkit.path, "ptxas", args, limit)?;
+    let text = output.text();
+    if output.ended != Ended::Exited(0) {
+        let said = text.lines().find(|l| l.contains("error") || l.contains("fatal")).unwrap_or("");
+        let said = if said.is_empty() { process::words(output.ended, limit) } else { said.trim().to_owned() };
+        return Err(ResourcesError::Refused { version: toolkit.version, target, said });
+    }
+    let silent = || ResourcesError::Silent { version: toolkit.version, entry: entry.to_owned() };
+    let found = read(&text, entry).ok_or_else(silent)?;
+    if let (Some(store), Ok(bytes)) = (store, serde_json::to_vec(&found)) {
+        // A cache that cannot be written costs time, not the answer.
+        let _ = store.put(KIND, &key, &bytes);
+    }
+    Ok(found)
+}
+
+/// The lines about `entry` in what `ptxas -v` says.
+fn read(text: &str, entry: &str) -> Option<Resources> {
+    let begins = format!("Compiling entry function '{entry}'");
+    let mut lines = text.lines().skip_while(|line| !line.contains(&begins));
+    lines.next()?;
+    let mut out = Resources::default();
+    let mut used = false;
+    for line in lines.take_while(|line| !line.contains("Compiling entry function")) {
+        for part in line.split([',', ':']) {
+            let Some((number, what)) = part.trim().trim_start_matches("Used ").split_once(' ') else {
+                continue;
+            };
+            let Ok(number) = number.parse::<u32>() else { continue };
+            match what.trim_start_matches("bytes ").trim() {
+                "registers" => (out.registers, used) = (number, true),
+                "spill stores" => out.spill_stores = number,
+                "spill loads" => out.spill_loads = number,
+                "stack frame" => out.stack = number,
+                "smem" => out.static_shared = number,
+                _ => {}
+            }
+        }
+    }
+    used.then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'other' for 'sm_121a'
+ptxas info    : Function properties for other
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers, used 0 barriers
+ptxas info    : Compiling entry function 'grouped_gemm' for 'sm_121a'
+ptxas info    : Function properties for grouped_gemm
+    96 bytes stack frame, 180 bytes spill stores, 212 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers, 96 bytes cumulative stack size, 64 bytes smem, 480 bytes cmem[0]
+ptxas info    : Compile time = 12.0 ms
+";
+
+    #[test]
+    fn the_lines_of_an_entry_are_read() {
+        let want =
+            Resources { registers: 255, spill_stores: 180, spill_loads: 212, stack: 96, static_shared: 64 };
+        assert_eq!(read(SAID, "grouped_gemm"), Some(want));
+        assert_eq!(read(SAID, "other").map(|r| r.registers), Some(8));
+        assert_eq!(read(SAID, "nobody"), None);
+        // Without the line on registers nothing is known, whatever else is said.
+        assert_eq!(read(&SAID.replace("registers", "things"), "other"), None);
+    }
+}
