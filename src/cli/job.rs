@@ -6,13 +6,16 @@ use super::progress::Progress;
 use crate::arch::Target;
 use crate::event::{Event, Sink};
 use crate::matrix::{self, Figures, Options, Plan, Selection};
-use crate::record::Record;
+use crate::record::{Record, TrialRow};
 use crate::snippet::{Filter, Library};
 use crate::store::{ENTRY_BYTES_KEPT, Store};
-use crate::toolkit::{self, Discovery, InstallOptions, Pins, Places, Toolkit};
+use crate::toolkit::{self, Discovery, Environment, InstallOptions, Pins, Places, Toolkit};
 
 /// What is fetched when a machine has no toolkit: the newest, and the first that knows sm_121.
 const FIRST_TOOLKITS: [&str; 2] = ["latest", "12.9"];
+
+/// What compiles the pipeline's kernels, when a machine has no NVRTC.
+const FIRST_NVRTC: &str = "nvrtc";
 
 /// Everything a run stands on.
 pub(super) struct Job {
@@ -90,6 +93,33 @@ impl Job {
             self.sink.emit(Event::Warning { text: text.to_owned() });
         }
         Ok(toolkits)
+    }
+
+    /// The pipeline's default set on the emulator; empty, with a warning, where no NVRTC can be had.
+    pub(super) fn pipeline(&self, args: &JobArgs) -> Result<Vec<TrialRow>, CliError> {
+        let (store, environment) = (self.store.as_ref(), Environment::of_process());
+        let mut found = toolkit::nvrtcs(store, &environment);
+        if found.is_empty()
+            && !args.offline
+            && let Some(store) = store
+        {
+            let pins = Pins::built_in()?;
+            let names = [FIRST_NVRTC.to_owned()];
+            let what: Vec<String> = pins.resolve(&names)?.iter().map(|pin| pin.what()).collect();
+            let text = format!(
+                "No NVRTC on this machine. Fetching {} through pip, pinned by SHA-256.",
+                what.join(", ")
+            );
+            self.sink.emit(Event::Notice { text });
+            toolkit::install(store, &pins, &names, &InstallOptions::for_host()?, &self.sink)?;
+            found = toolkit::nvrtcs(Some(store), &environment);
+        }
+        let Ok(nvrtc) = toolkit::select_nvrtc(&found, None) else {
+            let text = "no NVRTC found: the pipeline was not run; `sm121probe toolkit install nvrtc` fetches one";
+            self.sink.emit(Event::Warning { text: text.to_owned() });
+            return Ok(Vec::new());
+        };
+        super::moe::default_set(nvrtc, store, args)
     }
 
     /// Plans and runs.

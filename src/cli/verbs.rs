@@ -22,7 +22,11 @@ const DIFFERENCES_SHOWN: usize = 20;
 /// Bare `sm121probe`.
 pub(super) fn whole_job(args: &JobArgs, form: Option<ReportForm>, to: &OutputArgs) -> Result<(), CliError> {
     let job = Job::prepare(args)?;
-    let (record, _) = job.run(args, false)?;
+    let (mut record, _) = job.run(args, false)?;
+    // Somebody who asks about snippets or variants asks about nothing else.
+    if args.snippets.is_none() && args.filters.is_empty() {
+        record.pipeline = job.pipeline(args)?;
+    }
     deliver(&job, &record, form.unwrap_or(ReportForm::Text), to)
 }
 
@@ -47,7 +51,10 @@ fn deliver(job: &Job, record: &Record, form: ReportForm, to: &OutputArgs) -> Res
         return Err(CliError::UnusableFiles(unusable));
     }
     match record.matrix.claims.iter().filter(|c| c.is_finding()).count() {
-        0 => Ok(()),
+        0 => match record.pipeline.iter().filter(|t| t.first_wrong().is_some()).count() {
+            0 => Ok(()),
+            wrong => Err(CliError::Trials(wrong)),
+        },
         findings => Err(CliError::Claims(findings)),
     }
 }

@@ -493,6 +493,7 @@ fn record(
             opcodes: opcodes.items,
             claims: claims::judge(library, plan, toolkits, grid),
         },
+        pipeline: Vec::new(),
     }
 }
 

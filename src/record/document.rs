@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::{Expect, Native, Outcome, Standing};
 use super::pairs::PairSet;
+use super::trials::TrialRow;
 use crate::arch::{PtxIsa, Target, ToolkitVersion};
 
 /// The schema this build writes and reads.
 pub const SCHEMA: u32 = 1;
 
 /// One run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// Version of this format; raised when a field changes its meaning.
     pub schema: u32,
@@ -19,6 +20,9 @@ pub struct Record {
     pub tool: String,
     /// The capability matrix.
     pub matrix: Matrix,
+    /// The trials of the pipeline; none where it was not run.
+    #[serde(default)]
+    pub pipeline: Vec<TrialRow>,
 }
 
 /// What every asked assembler did with every asked variant.

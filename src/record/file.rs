@@ -121,8 +121,13 @@ impl Record {
             let text = if value.is_array() { rows(value)? } else { serde_json::to_string(value)? };
             fields.push(format!("  {}: {text}", serde_json::to_string(name)?));
         }
+        let pipeline = if self.pipeline.is_empty() {
+            String::new()
+        } else {
+            format!(",\n\"pipeline\": {}", rows(&serde_json::to_value(&self.pipeline)?)?)
+        };
         Ok(format!(
-            "{{\n\"schema\": {},\n\"tool\": {},\n\"matrix\": {{\n{}\n}}\n}}\n",
+            "{{\n\"schema\": {},\n\"tool\": {},\n\"matrix\": {{\n{}\n}}{pipeline}\n}}\n",
             self.schema,
             serde_json::to_string(&self.tool)?,
             fields.join(",\n")

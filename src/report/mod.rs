@@ -24,6 +24,7 @@ mod native;
 mod near;
 mod notes;
 mod phrase;
+mod pipeline;
 mod places;
 mod rollup;
 mod sm12x;

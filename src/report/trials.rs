@@ -55,7 +55,7 @@ fn rows(trials: &[TrialRow]) -> Result<String, Box<dyn std::error::Error>> {
 }
 
 /// `inf`, or three digits.
-fn ratio(value: f64) -> String {
+pub(super) fn ratio(value: f64) -> String {
     if value == 0.0 {
         "0".to_owned()
     } else if value.is_finite() {
@@ -75,7 +75,7 @@ pub fn trial_counts(trials: &[TrialRow]) -> Vec<(Verdict, usize)> {
     counts.into_iter().collect()
 }
 
-fn name(trial: &TrialRow) -> String {
+pub(super) fn name(trial: &TrialRow) -> String {
     let swap = if trial.swap_ab { " swap_ab" } else { "" };
     format!(
         "{} {}{swap} {} {} {} on {}",
@@ -83,7 +83,7 @@ fn name(trial: &TrialRow) -> String {
     )
 }
 
-fn sentence(result: &StageResult) -> String {
+pub(super) fn sentence(result: &StageResult) -> String {
     let mut out = format!("{} {}", result.stage.word(), result.verdict.word());
     if let Some(place) = result.place {
         let _ = write!(out, " at {place}");

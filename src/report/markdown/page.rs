@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::super::markup::{code, head, plain, row};
 use super::super::phrase::{counted, grouped, names, short};
 use super::super::view::{Answer, View};
-use super::super::{catalogue, claims, cross, rollup};
+use super::super::{catalogue, claims, cross, pipeline, rollup};
 use crate::arch::Target;
 use crate::record::{Outcome, Record};
 
@@ -24,6 +24,7 @@ pub fn markdown(record: &Record) -> String {
         page.crossings(),
         page.claims(),
         page.toolkits(),
+        pipeline::markdown(&record.pipeline),
         catalogue::render(&view, 2),
     ];
     sections.into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("\n")

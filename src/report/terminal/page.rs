@@ -1,6 +1,6 @@
 //! The page: which sections stand in which order, the headline, the findings and the hint.
 
-use super::super::claims;
+use super::super::{claims, pipeline};
 use super::super::phrase::{clean, counted, grouped, wrapped};
 use super::super::style::{Styles, Tone};
 use super::super::view::View;
@@ -25,7 +25,9 @@ pub fn terminal(record: &Record, styles: &Styles) -> String {
     if !few {
         sections.extend([page.groups(), page.natives(), page.families()]);
     }
-    sections.extend([page.crossing(), page.findings(), page.hint()]);
+    sections.push(page.crossing());
+    sections.push(pipeline::terminal(&record.pipeline, styles));
+    sections.extend([page.findings(), page.hint()]);
     sections.retain(|s| !s.is_empty());
     sections.join("\n")
 }

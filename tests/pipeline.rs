@@ -1,0 +1,138 @@
+//! The pipeline as tests: the default set of trials, and planted faults that must be caught, each with the right stage named.
+//!
+//! `SM121PROBE_ALL=1` runs every case with every tile. Without NVRTC the trials are shown as ignored with the reason;
+//! `SM121PROBE_REQUIRE=nvrtc` turns that into a failure.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+#[path = "pipeline/faults.rs"]
+mod faults;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed};
+use sm121probe::arch::Target;
+use sm121probe::case::{self, Case};
+use sm121probe::kernel::Library;
+use sm121probe::moe::plan::{self, LOADS, PATHS, Trial};
+use sm121probe::moe::runner::Runner;
+use sm121probe::record::{TrialRow, Verdict};
+use sm121probe::store::Store;
+use sm121probe::toolkit::{self, Environment, Nvrtc};
+
+/// What every trial stands on.
+struct Shared {
+    store: Option<Store>,
+    nvrtc: Nvrtc,
+    library: Library,
+    cases: Vec<Case>,
+    target: Target,
+}
+
+fn tool() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_sm121probe"))
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(2);
+    let store = Store::open(None).ok();
+    let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
+    let cases = case::library();
+    assert!(cases.problems.is_empty(), "{:?}", cases.problems);
+    let Ok(nvrtc) = toolkit::select_nvrtc(&found, None) else {
+        return libtest_mimic::run(&arguments, without_nvrtc(&cases.cases)).exit_code();
+    };
+    let shared = Arc::new(Shared {
+        nvrtc: nvrtc.clone(),
+        store,
+        library: Library::embedded().unwrap(),
+        cases: cases.cases,
+        target: "sm_121a".parse().unwrap(),
+    });
+    let mut trials = Vec::new();
+    for n in 0..selected(&shared.cases).len() {
+        let name = name(&selected(&shared.cases)[n]);
+        let shared = Arc::clone(&shared);
+        trials.push(libtest_mimic::Trial::test(name, move || shared.trial(n)));
+    }
+    for fault in faults::all() {
+        let shared = Arc::clone(&shared);
+        let name = format!("fault.{}", fault.name.replace(' ', "_"));
+        trials.push(libtest_mimic::Trial::test(name, move || shared.fault(&fault)));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// The trials of this run that some kernel is admitted for.
+fn selected(cases: &[Case]) -> Vec<Trial<'_>> {
+    let all: Vec<&Case> = cases.iter().collect();
+    let set = if std::env::var_os("SM121PROBE_ALL").is_some_and(|v| v == "1") {
+        all.iter().flat_map(|c| plan::trials(c, &plan::tiles(), &LOADS, &PATHS)).collect()
+    } else {
+        plan::default_set(&all)
+    };
+    set.into_iter().filter(|t| t.config.is_ok()).collect()
+}
+
+fn name(t: &Trial<'_>) -> String {
+    let swap = if t.swap_ab { ",swap_ab" } else { "" };
+    let (load, path) = (t.load.word(), t.path.word());
+    format!("moe.{}/tile={}{swap},load={load},path={path}/emulator", t.case.name, t.tile)
+}
+
+/// The trials of a machine without NVRTC: known while listing, so that a runner that judges by exit status shows it too.
+fn without_nvrtc(cases: &[Case]) -> Vec<libtest_mimic::Trial> {
+    let reason = "no NVRTC here: sm121probe toolkit install nvrtc";
+    let required = std::env::var("SM121PROBE_REQUIRE").unwrap_or_default();
+    if required.split(',').any(|r| r.trim() == "nvrtc") {
+        let fails = move || Err(Failed::from(format!("SM121PROBE_REQUIRE asks for NVRTC; {reason}")));
+        return vec![libtest_mimic::Trial::test("required.nvrtc", fails)];
+    }
+    let ignored =
+        |name: String| libtest_mimic::Trial::test(name, || Ok(())).with_kind(reason).with_ignored_flag(true);
+    selected(cases).iter().map(|t| ignored(name(t))).collect()
+}
+
+/// Fails unless the trial ran and everything conforms.
+fn green(row: &TrialRow) -> Result<(), Failed> {
+    match row.first_wrong() {
+        Some(wrong) => {
+            Err(format!("{}: {:?} at {:?}: {}", wrong.stage.word(), wrong.verdict, wrong.place, wrong.note)
+                .into())
+        }
+        None if row.verdict() == Verdict::Pass => Ok(()),
+        None => Err(format!("nothing passed: {:?}", row.results).into()),
+    }
+}
+
+impl Shared {
+    fn trial(&self, n: usize) -> Result<(), Failed> {
+        let trial = &selected(&self.cases)[n];
+        let runner = Runner::new(&self.library, &self.nvrtc, self.store.as_ref(), tool().to_owned());
+        green(&runner.run(trial, self.target).map_err(|e| e.to_string())?)
+    }
+
+    /// A kernel with a fault must be caught, and not before its stage.
+    fn fault(&self, fault: &faults::Fault) -> Result<(), Failed> {
+        let mut library = self.library.clone();
+        fault.plant(&mut library)?;
+        let case = self.cases.iter().find(|c| c.name == fault.case).ok_or("there is no such case")?;
+        let tile = fault.tile.parse().map_err(|e| format!("{e}"))?;
+        let trials = plan::trials(case, &[tile], &[fault.load], &[fault.path]);
+        let trial = trials.first().ok_or("there is no trial")?;
+        let config = trial.config.clone().map_err(|blocked| blocked.0)?;
+        let runner = Runner::new(&library, &self.nvrtc, self.store.as_ref(), tool().to_owned());
+        let outcome = runner.outcome(trial, config, self.target).map_err(|e| e.to_string())?;
+        match outcome.first_wrong() {
+            None => Err("nobody noticed".into()),
+            Some(wrong) if wrong.stage != fault.stage || wrong.verdict != Verdict::Fail => {
+                Err(format!("{} {}: {}", wrong.stage.word(), wrong.verdict.word(), wrong.note).into())
+            }
+            Some(wrong) if !wrong.note.contains(fault.says) => Err(format!("it says: {}", wrong.note).into()),
+            Some(_) => Ok(()),
+        }
+    }
+}
