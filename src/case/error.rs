@@ -50,6 +50,17 @@ pub enum CaseError {
         /// The first.
         first: PathBuf,
     },
+    /// A name that is no file's stem.
+    #[error("`{0}` is not a case's name; write letters, digits, `.`, `_`, `-`")]
+    Name(String),
+    /// A file cannot be written.
+    #[error("{}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// No case has this name.
     #[error("no case `{name}`; {hint}")]
     Unknown {

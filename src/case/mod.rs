@@ -9,9 +9,11 @@ mod file;
 mod library;
 mod model;
 mod models;
+mod write;
 
 pub use embedded::files as embedded_files;
 pub use error::CaseError;
 pub use library::{Library, find, library};
 pub use model::{BiasPlace, Case, GateUp, KnownFailure, Regime, Routing, ScaleRule};
 pub use models::{Model, models};
+pub use write::{create as create_case, to_yaml};

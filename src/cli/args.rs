@@ -50,6 +50,8 @@ pub(super) enum Verb {
     Emulate(EmulateArgs),
     /// Run the MXFP4 fused-MoE pipeline, tile by tile, against its reference.
     Moe(super::moe::MoeArgs),
+    /// Apply the pipeline's reference to tensors that any stack produced.
+    Judge(super::judge::JudgeArgs),
     /// Show what every tile of the grouped GEMM needs, whether it may run, and what other projects offer for it.
     Tiles(super::tiles::TilesArgs),
     /// Compile kernels ahead.
@@ -200,6 +202,14 @@ pub(super) enum NewVerb {
         /// The folder of snippets.
         #[arg(long, value_name = "DIR", default_value = "ptx_snippets")]
         snippets: PathBuf,
+    },
+    /// A case, which the loader refuses until it says what it asks.
+    Case {
+        /// Its name.
+        name: String,
+        /// The folder of cases.
+        #[arg(long, value_name = "DIR", default_value = "cases")]
+        cases: PathBuf,
     },
 }
 

@@ -69,6 +69,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Some(Verb::Selftest(args)) => super::selftest::selftest(&args),
         Some(Verb::New(verb)) => verbs::new(&verb),
         Some(Verb::Emulate(args)) => emulate::emulate(&args),
+        Some(Verb::Judge(args)) => super::judge::judge_file(&args),
         Some(Verb::Moe(args)) => super::moe::moe(&args),
         Some(Verb::Tiles(args)) => super::tiles::tiles(&args),
         Some(Verb::Kernels(verb)) => super::kernels::kernels(&verb),

@@ -89,6 +89,8 @@ pub(super) enum CliError {
     Trials(usize),
     #[error("{0} of the case files cannot be used; everything else was run")]
     UnusableCases(usize),
+    #[error("nothing was judged: the file has no stage with its inputs and its output")]
+    NothingJudged,
     #[error("nothing was run: no case is selected, or every trial is blocked")]
     NothingRan,
     #[error("--dump writes one case: name it with --case")]
@@ -130,7 +132,7 @@ impl CliError {
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
-            Self::NothingRan => exit::NOTHING_SELECTED,
+            Self::NothingRan | Self::NothingJudged => exit::NOTHING_SELECTED,
             Self::Trials(_) | Self::VerdictsDiffer(_) | Self::Selftest(_) => exit::DOES_NOT_CONFORM,
             Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
             Self::Threads(_) | Self::Report(_) | Self::Assumptions(_) => exit::INTERNAL,

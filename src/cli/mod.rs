@@ -8,6 +8,7 @@ mod entry;
 mod error;
 pub mod exit;
 mod job;
+mod judge;
 mod kernels;
 mod moe;
 mod ops;

@@ -14,8 +14,8 @@ use crate::case::{self, Case};
 use crate::kernel::{Library, Load, MmaPath};
 use crate::moe::plan::{self, LOADS, PATHS, Trial};
 use crate::moe::runner::Runner;
-use crate::moe::tensors;
 use crate::moe::tile::Tile;
+use crate::moe::{shrink, tensors};
 use crate::record::{TrialRow, Verdict};
 use crate::report;
 use crate::store::Store;
@@ -66,6 +66,9 @@ pub(super) struct MoeArgs {
     /// Write all tensors of the one trial that this asks for.
     #[arg(long, value_name = "FILE.safetensors")]
     dump: Option<PathBuf>,
+    /// Reduce the first trial that fails to the smallest case that fails at the same stage, and print that case's file.
+    #[arg(long)]
+    shrink: bool,
     /// The form of the result.
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Form,
@@ -137,6 +140,9 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let rows = run(&runner, &trials, &kernels, toolchain.as_ref(), &targets)?;
     if rows.is_empty() {
         return Err(CliError::NothingRan);
+    }
+    if args.shrink {
+        return shrink(&runner, &trials, &rows, &args.output);
     }
     let text = match args.format {
         Form::Text => report::trials_text(&rows),
@@ -224,6 +230,40 @@ fn admitted<'a>(
 ) -> Result<Vec<Trial<'a>>, CliError> {
     let chain = toolchain.map(|t| t.of(target));
     Ok(trials.iter().map(|t| t.admitted(kernels, chain)).collect::<Result<_, _>>()?)
+}
+
+/// Prints the smallest case that fails as the first failing trial does.
+fn shrink(
+    runner: &Runner<'_>,
+    trials: &[Trial<'_>],
+    rows: &[TrialRow],
+    output: &OutputArgs,
+) -> Result<(), CliError> {
+    // The rows of one target after the other, each in the order of the trials.
+    let failed = rows
+        .iter()
+        .zip(trials.iter().cycle())
+        .find_map(|(row, t)| Some((row.first_wrong()?.stage, row.target.parse::<Target>().ok()?, t)));
+    let Some((stage, target, trial)) = failed else {
+        eprintln!("every trial conforms: there is nothing to reduce");
+        return Ok(());
+    };
+    let mut fails = |case: &Case| {
+        let row = runner.run(&Trial { case, ..trial.clone() }, target).ok()?;
+        Some(row.first_wrong()?.stage)
+    };
+    let small = shrink::shrink(trial.case, stage, &mut fails);
+    let mut text = format!(
+        "# {} fails at {}: sm121probe moe --cases DIR --tile {} --kernel-path {} --load {} --target {target}\n",
+        trial.case.name,
+        stage.word(),
+        trial.tile,
+        trial.path.word(),
+        trial.load.word()
+    );
+    text.push_str(&case::to_yaml(&small));
+    output::write(&text, output)?;
+    Err(CliError::Trials(1))
 }
 
 /// Runs a trial and writes all its tensors.

@@ -10,6 +10,7 @@ use super::job::{self, Job};
 use super::output;
 use super::progress::Progress;
 use crate::arch::Target;
+use crate::case;
 use crate::matrix::{self, Options, Plan};
 use crate::record::Record;
 use crate::snippet;
@@ -144,12 +145,16 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
 
 /// `new`.
 pub(super) fn new(verb: &NewVerb) -> Result<(), CliError> {
-    let NewVerb::Snippet { name, snippets } = verb;
-    let path = snippet::create_snippet(snippets, name)?;
+    let (path, how, folder) = match verb {
+        NewVerb::Snippet { name, snippets } => {
+            (snippet::create_snippet(snippets, name)?, "matrix --snippets", snippets)
+        }
+        NewVerb::Case { name, cases } => (case::create_case(cases, name)?, "moe --cases", cases),
+    };
     output::print(&format!(
-        "{0}\nFill it in, then see it fail and pass:\n  sm121probe matrix --snippets {1}\n",
+        "{0}\nFill it in, then see it fail and pass:\n  sm121probe {how} {1}\n",
         path.display(),
-        snippets.display()
+        folder.display()
     ))
 }
 

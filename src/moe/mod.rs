@@ -31,6 +31,7 @@ pub mod problem;
 mod random;
 pub mod reference;
 pub mod runner;
+pub mod shrink;
 pub mod sources;
 pub mod tensors;
 pub mod tile;

@@ -42,4 +42,4 @@ pub use markdown::markdown;
 pub use style::Styles;
 pub use terminal::terminal;
 pub use tiles::{policies_csv, policies_markdown, policies_text, tiles_csv, tiles_markdown, tiles_text};
-pub use trials::{trial_counts, trials_csv, trials_markdown, trials_text};
+pub use trials::{stages_text, trial_counts, trials_csv, trials_markdown, trials_text};

@@ -98,6 +98,12 @@ pub(super) fn sentence(result: &StageResult) -> String {
     out
 }
 
+/// Every stage in a line.
+#[must_use]
+pub fn stages_text(results: &[StageResult]) -> String {
+    results.iter().map(|r| sentence(r) + "\n").collect()
+}
+
 /// What does not conform, what is blocked, and the counts.
 #[must_use]
 pub fn trials_text(trials: &[TrialRow]) -> String {

@@ -1,0 +1,122 @@
+//! Writes case files: a new one to be filled in, and one for a case that a program made.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::error::CaseError;
+use super::model::{BiasPlace, Case, Routing, ScaleRule};
+
+const STUB: &str = "\
+# One sentence on what the case asks; a case without one is refused.
+about: \"\"
+# Tokens, and the model's sizes; `model: gpt-oss-120b` stands for the other four.
+tokens: 8
+hidden: 256
+inter: 256
+experts: 8
+top_k: 2
+# exact: every sum is exact and compared bit for bit. impulse: one block per row. real: as a model has them. special: NaN and
+# extreme scales.
+regime: exact
+# random, balanced, same, ties, or rows with `expert_rows: [3, 0, 13, ...]` that add up to tokens * top_k.
+routing: random
+";
+
+/// Writes `<folder>/<name>.yaml` and returns its path. It is refused by the loader until it says what it asks.
+///
+/// # Errors
+/// [`CaseError::Name`] and [`CaseError::Write`]; an existing file is never touched.
+pub fn create(folder: &Path, name: &str) -> Result<PathBuf, CaseError> {
+    let usable = |s: &str| {
+        s.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && s.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    let stem = name.strip_suffix(".yaml").unwrap_or(name);
+    if !usable(stem) {
+        return Err(CaseError::Name(name.to_owned()));
+    }
+    let path = folder.join(format!("{stem}.yaml"));
+    let failed = |source: io::Error| CaseError::Write { path: path.clone(), source };
+    fs::create_dir_all(folder).map_err(failed)?;
+    let mut file = fs::File::create_new(&path).map_err(failed)?;
+    io::Write::write_all(&mut file, STUB.as_bytes()).map_err(failed)?;
+    Ok(path)
+}
+
+/// The case as a file that reads back as the same case.
+#[must_use]
+pub fn to_yaml(case: &Case) -> String {
+    let mut out = String::new();
+    let mut line = |key: &str, value: String| {
+        let _ = writeln!(out, "{key}: {value}");
+    };
+    line("about", format!("{:?}", case.about));
+    if let Some(model) = &case.model {
+        line("model", model.clone());
+    }
+    for (key, value) in [
+        ("tokens", case.tokens),
+        ("hidden", case.hidden),
+        ("inter", case.inter),
+        ("experts", case.experts),
+        ("top_k", case.top_k),
+    ] {
+        line(key, value.to_string());
+    }
+    line("seed", case.seed.to_string());
+    line("regime", case.regime.word().to_owned());
+    line("routing", case.routing.word().to_owned());
+    if case.routing == Routing::Rows {
+        line("expert_rows", format!("{:?}", case.expert_rows));
+    }
+    if case.scale_rule != ScaleRule::default() {
+        line("scale_rule", case.scale_rule.word().to_owned());
+    }
+    line("gate_up", case.gate_up.word().to_owned());
+    for (key, value) in [("alpha", case.alpha), ("beta", case.beta), ("limit", case.limit)] {
+        line(key, if value.is_infinite() { ".inf".to_owned() } else { format!("{value:?}") });
+    }
+    line("bias", case.bias.to_string());
+    for (key, place) in [("fc1_bias", case.fc1_bias), ("fc2_bias", case.fc2_bias)] {
+        if place != BiasPlace::default() {
+            line(key, place.word().to_owned());
+        }
+    }
+    if !case.tiles.is_empty() {
+        line("tiles", format!("{:?}", case.tiles));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Library, library};
+    use super::*;
+
+    #[test]
+    fn every_built_in_case_reads_back() {
+        for case in library().cases {
+            let mut again = Library::default();
+            again.add(&case.path, &to_yaml(&case));
+            assert!(again.problems.is_empty(), "{}: {:?}", case.name, again.problems);
+            let known_failures = case.known_failures.clone();
+            assert_eq!(Case { known_failures, ..again.cases[0].clone() }, case);
+        }
+    }
+
+    #[test]
+    fn a_new_case_is_refused_until_it_says_what_it_asks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = create(dir.path(), "mine").unwrap();
+        assert!(matches!(create(dir.path(), "mine"), Err(CaseError::Write { .. })));
+        assert!(matches!(create(dir.path(), "../mine"), Err(CaseError::Name(_))));
+        let text = fs::read_to_string(&path).unwrap();
+        let mut read = Library::default();
+        read.add(&path, &text);
+        assert!(read.cases.is_empty() && read.problems[0].to_string().contains("mine.yaml:2:"));
+        read.add(&path, &text.replace("about: \"\"", "about: \"x\""));
+        assert_eq!(read.cases.len(), 1);
+    }
+}

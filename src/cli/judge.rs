@@ -1,0 +1,65 @@
+//! `judge`: the reference applied to tensors that any other stack produced.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::args::OutputArgs;
+use super::error::CliError;
+use super::output;
+use crate::moe::{Contract, judge, tensors};
+use crate::record::{TrialRow, Verdict};
+use crate::report;
+
+/// Arguments of `judge`.
+#[derive(Debug, Args)]
+pub(super) struct JudgeArgs {
+    /// Tensors of a run, any subset of the names of the dump format (docs/dump.md).
+    file: PathBuf,
+    /// The form of the result.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    format: Form,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Forms of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Every stage, in words.
+    Text,
+    /// The rows of `moe --format csv`.
+    Csv,
+    /// The trial as JSON.
+    Json,
+}
+
+/// `judge`.
+pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
+    let dump = tensors::read(&args.file)?;
+    let contract = Contract::of_dump(&dump.tensors, &dump.metadata)?;
+    let said = |key: &str| dump.metadata.get(key).cloned().unwrap_or_default();
+    let stem = || args.file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let trial = TrialRow {
+        case: Some(said("case")).filter(|c| !c.is_empty()).unwrap_or_else(stem),
+        tile: said("tile"),
+        swap_ab: false,
+        stages: 0,
+        load: String::new(),
+        kernel_path: String::new(),
+        target: said("target"),
+        device: "dump".to_owned(),
+        results: judge(&contract, &dump.tensors)?,
+    };
+    let text = match args.format {
+        Form::Text => report::stages_text(&trial.results),
+        Form::Csv => report::trials_csv(std::slice::from_ref(&trial)),
+        Form::Json => serde_json::to_string_pretty(&trial).map_err(|e| CliError::Output(e.into()))? + "\n",
+    };
+    output::write(&text, &args.output)?;
+    match trial.verdict() {
+        Verdict::Pass => Ok(()),
+        _ if trial.first_wrong().is_some() => Err(CliError::Trials(1)),
+        _ => Err(CliError::NothingJudged),
+    }
+}
