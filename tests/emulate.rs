@@ -84,6 +84,43 @@ fn every_instruction_is_traced_and_counted() {
     assert!(text.contains("bank conflicts: ") && text.contains("cp.async.ca.shared.global"), "{text}");
 }
 
+const TMA: &str = "emulate tests/kernels/gemm_tma.ptx --grid 2 --block 160 --smem 49152 \
+                   --buf a=random:1:bf16[64,320] --buf b=random:2:bf16[128,320]";
+const MAP_A: &str = "tmap:ma=of:a,type:bf16,dims:320x64,strides:640,box:64x64,swizzle:128B";
+const MAP_B: &str = "tmap:mb=of:b,type:bf16,dims:320x128,box:64x64,swizzle:128B,interleave:none,oob:none";
+
+#[test]
+fn a_kernel_gets_tensor_maps() {
+    let rest = ["--arg", "out:c=f32[64,128]", "--arg", "u32:128", "--arg", "u32:320"];
+    let text =
+        run(0, &words(TMA, &[&["--arg", MAP_A, "--arg", MAP_B], &rest[..], &["--schedules", "4"]].concat()));
+    assert!(text.contains("4 schedules, equal outputs\nc f32[64,128]\n"), "{text}");
+    assert!(!text.contains("never written") && !text.contains("a bf16"), "{text}");
+    for (map, says) in [
+        (MAP_A.replace("of:a", "of:z"), "a tensor map is of buffer `z`, which no --arg and no --buf makes"),
+        (MAP_A.replace("320x64", "320x65"), "spans 41600 bytes of buffer `a`, which has 40960"),
+        (MAP_A.replace("swizzle:128B", "swizzle:96B"), "`96B` is no swizzle of a tensor map"),
+        (MAP_A.replace("640", "641"), "no such tensor map can be encoded: stride 0 of 641 bytes"),
+        (MAP_A.replace("box", "boxes"), "a tensor map has no field `boxes`"),
+        ("u64:1".to_owned(), "is 8 bytes of u64, but parameter `gemm_tma_param_0` is 128 bytes of .b8"),
+    ] {
+        let text = run(2, &words(TMA, &[&["--arg", &map, "--arg", MAP_B], &rest[..]].concat()));
+        assert!(text.contains(says), "{map}\nwants: {says}\ngot: {text}");
+    }
+    let text = run(2, &words(&TMA.replace("--buf b=", "--buf b:"), &["--arg", MAP_A]));
+    assert!(text.contains("gemm_tma takes 5 arguments"), "{text}");
+    let text = run(2, &words(REDUCTION, &["--arg", "tmap:m=of:x,type:u8,dims:64,box:64", "--arg", "u32:4"]));
+    assert!(text.contains("is the 128 bytes of a tensor map, but parameter"), "{text}");
+    // A swizzle that the kernel does not expect gives other numbers, and a box of another size never completes.
+    let other = MAP_A.replace("swizzle:128B", "swizzle:none");
+    let wrong = run(0, &words(TMA, &[&["--arg", &other, "--arg", MAP_B], &rest[..]].concat()));
+    let hash = |t: &str| t.lines().find(|l| l.contains("sha256")).map(str::to_owned);
+    assert_ne!(hash(&wrong), hash(&text));
+    let small = MAP_A.replace("64x64", "64x32");
+    let text = run(100, &words(TMA, &[&["--arg", &small, "--arg", MAP_B], &rest[..]].concat()));
+    assert!(text.contains("deadlock"), "{text}");
+}
+
 #[test]
 fn a_bad_call_is_told_what_is_wrong() {
     for (line, says) in [

@@ -437,3 +437,30 @@ fn faults_of_a_pipeline_are_found() {
     let half = COPY.replace("512", "256");
     assert_eq!(trap(&pipeline(&half, FULL, RELEASE), 160).0, Law::Deadlock);
 }
+
+#[test]
+fn bytes_outside_may_be_ignored_at_either_end() {
+    // The input ends behind 64 KiB: the last 16 bytes are asked for with what follows them.
+    let body = |from: u32, size: u32, left: u32, right: u32, read: u32| {
+        format!(
+            "@!one bra W; mov.u32 d, bar; mbarrier.init.shared.b64 [d], 1; add.u64 a, in, {from}; mov.u32 n, {left};
+mbarrier.arrive.expect_tx.shared.b64 _, [d], {size};
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob [s], [a], {size}, n, {right}, [d];
+L: mbarrier.try_wait.parity.shared.b64 p, [d], 0; @!p bra L;
+ld.shared.u32 v, [s+{read}]; {STORE} W:"
+        )
+    };
+    // Nothing is outside: what is ignored is not there all the same.
+    assert_eq!(run(&body(64, 64, 4, 8, 4), 32).unwrap()[0], input()[17]);
+    assert_eq!(run(&body(64, 64, 4, 8, 52), 32).unwrap()[0], input()[29]);
+    for read in [0, 56, 60] {
+        assert_eq!(trap(&body(64, 64, 4, 8, read), 32).0, Law::Uninitialised);
+    }
+    // Allocations are guarded by a gap: 12 bytes of the last 16 lie behind an allocation of 4 bytes more than a multiple.
+    let whole = 4 * input().len() as u32;
+    assert_eq!(trap(&body(whole - 16, 32, 0, 15, 0), 32).0, Law::OutOfBounds);
+    assert_eq!(run(&body(whole - 16, 16, 0, 0, 12), 32).unwrap()[0], *input().last().unwrap());
+    for (left, right) in [(16, 0), (0, 16)] {
+        assert_eq!(trap(&body(64, 64, left, right, 4), 32).0, Law::Operand);
+    }
+}

@@ -309,7 +309,7 @@ fn reports_are_the_golden_ones() {
     assert_data_eq!(report::csv(&record), file!["golden/report/cells.csv"].raw());
     let explained: Vec<String> = ["cvt.broken", "mma.mxf4.4X", "target.empty", "kernel@as-written"]
         .iter()
-        .map(|id| report::explain(&record, id).unwrap())
+        .map(|id| report::explain(&record, id, &Styles::plain()).unwrap())
         .collect();
     assert_data_eq!(explained.join("\n=====\n\n"), file!["golden/report/explain.txt"].raw());
 }
@@ -387,8 +387,8 @@ fn a_flipped_cell_changes_every_report_of_all_cells() {
             assert_ne!(report::json(&flipped).unwrap(), json, "{what}");
             assert_ne!(report::markdown(&flipped), md, "{what}");
             assert_ne!(
-                report::explain(&flipped, &variant.id),
-                report::explain(&record, &variant.id),
+                report::explain(&flipped, &variant.id, &Styles::plain()),
+                report::explain(&record, &variant.id, &Styles::plain()),
                 "{what}"
             );
         }
@@ -425,11 +425,11 @@ fn one_kernel_is_judged_on_the_first_screen() {
 
 #[test]
 fn an_unknown_variant_gets_its_neighbours() {
-    let error = report::explain(&fixture(), "mma.mxf4").unwrap_err().to_string();
+    let error = report::explain(&fixture(), "mma.mxf4", &Styles::plain()).unwrap_err().to_string();
     assert_eq!(error, "no variant is called `mma.mxf4`; near it are: mma.mxf4.2X mma.mxf4.4X");
-    let error = report::explain(&fixture(), "tcgen5.aloc").unwrap_err().to_string();
+    let error = report::explain(&fixture(), "tcgen5.aloc", &Styles::plain()).unwrap_err().to_string();
     assert!(error.contains("tcgen05.alloc"), "{error}");
-    let error = report::explain(&fixture(), "zzzzzzzzzzzz").unwrap_err().to_string();
+    let error = report::explain(&fixture(), "zzzzzzzzzzzz", &Styles::plain()).unwrap_err().to_string();
     assert_eq!(error, "no variant is called `zzzzzzzzzzzz`");
 }
 
@@ -480,4 +480,29 @@ fn a_full_matrix_stays_below_a_megabyte() {
     let text = report::terminal(&record, &Styles::plain());
     // The worst case, in which all targets differ; a real record takes some 60 lines.
     assert!(text.lines().count() < 200, "{text}");
+}
+
+#[test]
+fn an_explanation_is_coloured_by_lines_and_says_the_same() {
+    let record = fixture();
+    let mut toned = 0;
+    for variant in &record.matrix.variants {
+        let plain = report::explain(&record, &variant.id, &Styles::plain()).unwrap();
+        let coloured = report::explain(&record, &variant.id, &Styles::colored()).unwrap();
+        assert!(!plain.contains('\u{1b}') && coloured.contains('\u{1b}'), "{}", variant.id);
+        assert_eq!(strip(&coloured), plain);
+        for line in coloured.lines().filter(|l| l.contains("\u{1b}[32m") || l.contains("\u{1b}[31m")) {
+            let good = line.contains("accepted, ") || line.contains("confirmed by");
+            assert_eq!(good, line.contains("\u{1b}[32m"), "{line}");
+            toned += 1;
+        }
+    }
+    assert!(toned > 0);
+}
+
+/// The text without its escapes.
+fn strip(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, part| out + part.split_once('m').map_or(part, |(_, rest)| rest))
 }

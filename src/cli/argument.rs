@@ -6,10 +6,12 @@
 //! buf:x=random:7:bf16[128]                  seeded: floats in [-1, 1), integers of all bits
 //! buf:x=@in.safetensors#x                   a tensor of a file
 //! out:y=f32[64]                             a buffer that nobody has written
+//! tmap:m=of:x,type:bf16,dims:64x8,box:64x8  a tensor map over a buffer
 //! ```
 
 use std::path::PathBuf;
 
+use super::tensor_argument::{self, MapOf};
 use crate::num::{Format, Rounding, convert};
 
 /// An element type.
@@ -140,6 +142,7 @@ pub(super) enum Content {
 pub(super) enum Argument {
     Value { element: Element, bytes: Vec<u8> },
     Buffer { name: String, content: Content },
+    Map(MapOf),
 }
 
 /// Why a text is no argument.
@@ -155,17 +158,31 @@ pub(super) fn parse(text: &str) -> Result<Argument, BadArgument> {
     argument(text).map_err(|why| BadArgument { text: text.to_owned(), why })
 }
 
+/// Reads a buffer that is no argument: `NAME=CONTENT`, where `out:TYPE[N]` is memory that nobody has written.
+pub(super) fn parse_buffer(text: &str) -> Result<(String, Content), BadArgument> {
+    let read = || {
+        let (name, what) = named(text)?;
+        let content = match what.strip_prefix("out:") {
+            Some(what) => Content::Unwritten(shape(what)?),
+            None => content(&what)?,
+        };
+        Ok((name, content))
+    };
+    read().map_err(|why| BadArgument { text: text.to_owned(), why })
+}
+
+fn named(text: &str) -> Result<(String, String), String> {
+    let (name, what) = text.split_once('=').ok_or("a buffer has a name, as in `out:y=f32[64]`")?;
+    let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+    if !plain {
+        return Err(format!("`{name}` is no name of letters, digits, `_`, `.` and `-`"));
+    }
+    Ok((name.to_owned(), what.to_owned()))
+}
+
 fn argument(text: &str) -> Result<Argument, String> {
     let (kind, rest) =
-        text.split_once(':').ok_or("it begins with a type, `buf:` or `out:`, as in `u32:7`")?;
-    let named = |rest: &str| -> Result<(String, String), String> {
-        let (name, what) = rest.split_once('=').ok_or("a buffer has a name, as in `out:y=f32[64]`")?;
-        let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
-        if !plain {
-            return Err(format!("`{name}` is no name of letters, digits, `_`, `.` and `-`"));
-        }
-        Ok((name.to_owned(), what.to_owned()))
-    };
+        text.split_once(':').ok_or("it begins with a type, `buf:`, `out:` or `tmap:`, as in `u32:7`")?;
     match kind {
         "out" => {
             let (name, what) = named(rest)?;
@@ -175,10 +192,11 @@ fn argument(text: &str) -> Result<Argument, String> {
             let (name, what) = named(rest)?;
             Ok(Argument::Buffer { name, content: content(&what)? })
         }
+        "tmap" => Ok(Argument::Map(tensor_argument::parse(&named(rest)?.1)?)),
         _ => {
             let element = Element::named(kind).ok_or_else(|| {
                 let names: Vec<&str> = Element::ALL.iter().map(|e| e.name()).collect();
-                format!("`{kind}` is none of {}, buf, out", names.join(", "))
+                format!("`{kind}` is none of {}, buf, out, tmap", names.join(", "))
             })?;
             Ok(Argument::Value { element, bytes: value(element, rest)? })
         }

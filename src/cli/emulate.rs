@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,10 +13,12 @@ use super::argument::{self, Argument, Content, Element, Shape};
 use super::error::CliError;
 use super::output;
 use super::ptx_error::PtxError;
+use super::tensor_argument::MapOf;
+use super::watch::{Trace, Watcher, show_profile};
 use crate::arch::Target;
 use crate::emulator::{
-    self, Executed, GlobalMemory, Kernel, Launch, Listed, Nobody, Observer, Options, Parameter, Profile,
-    Program, SpaceTraffic, Stop,
+    self, GlobalMemory, Kernel, Launch, Nobody, Options, Parameter, Profile, Program, Stop, TENSOR_MAP_BYTES,
+    TensorMap,
 };
 use crate::ptx::Type;
 use crate::record::write_atomic;
@@ -32,9 +33,6 @@ const COMPILE_LIMIT: Duration = Duration::from_secs(120);
 
 /// Elements of an output that are printed.
 const SHOWN: usize = 8;
-
-/// Lines with bank conflicts that are printed.
-const CONFLICTS_SHOWN: usize = 10;
 
 /// Arguments of `emulate`.
 #[derive(Debug, Args)]
@@ -54,9 +52,12 @@ pub(super) struct EmulateArgs {
     #[arg(long, value_name = "BYTES", default_value = "0")]
     smem: u32,
     /// An argument, in the kernel's order: `u32:7`, `f32:1.5`, `buf:x=zeros:f32[64,64]`, `buf:x=random:7:bf16[128]`,
-    /// `buf:x=@in.safetensors#x`, `out:y=f32[64]`.
+    /// `buf:x=@in.safetensors#x`, `out:y=f32[64]`, `tmap:m=of:x,type:bf16,dims:64x8,strides:128,box:64x8,swizzle:128B`.
     #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
     args: Vec<String>,
+    /// A buffer that is no argument itself, for tensor maps: `x=random:7:bf16[8,64]`, `x=out:f32[64]`.
+    #[arg(long = "buf", value_name = "NAME=CONTENT")]
+    bufs: Vec<String>,
     /// The schedule: 0 runs warps in turn, any other number interleaves them by chance.
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
@@ -138,6 +139,7 @@ struct Buffer {
 enum Given {
     Value(Vec<u8>),
     Buffer(usize),
+    Map(MapOf),
 }
 
 /// The call, read and checked against the kernel.
@@ -160,7 +162,7 @@ pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
     let stopped = |stop: Stop| CliError::from(PtxError::new(&name, &text, stop));
     let program = emulator::load(&text).map_err(stopped)?;
     let kernel = entry(&program, args)?;
-    let call = Call::read(&args.args, kernel)?;
+    let call = Call::read(&args.args, &args.bufs, kernel)?;
     let mut first: Option<Outcome> = None;
     let seeds = args.schedules.map_or(args.seed..args.seed + 1, |n| 0..n);
     let tried = seeds.end - seeds.start;
@@ -244,7 +246,7 @@ enum Failed {
 }
 
 impl Call {
-    fn read(texts: &[String], kernel: &Kernel) -> Result<Self, EmulateError> {
+    fn read(texts: &[String], bufs: &[String], kernel: &Kernel) -> Result<Self, EmulateError> {
         if texts.len() != kernel.params.len() {
             let list: Vec<String> =
                 kernel.params.iter().map(|p| format!("{} ({})", p.name, wanted(p))).collect();
@@ -281,14 +283,36 @@ impl Call {
                     if param.size != 8 || matches!(param.ty, Type::F64) {
                         return Err(fit("the 8-byte address of a buffer".to_owned()));
                     }
-                    if call.buffers.iter().any(|b| b.name == name) {
-                        return Err(EmulateError::Twice(name));
-                    }
                     call.given.push(Given::Buffer(call.buffers.len()));
-                    let buffer = buffer(name, content, &mut files)?;
-                    call.buffers.push(buffer);
-                    call.check_memory()?;
+                    call.add(name, content, &mut files)?;
                 }
+                Argument::Map(map) => {
+                    if param.size != TENSOR_MAP_BYTES {
+                        return Err(fit(format!("the {TENSOR_MAP_BYTES} bytes of a tensor map")));
+                    }
+                    call.given.push(Given::Map(map));
+                }
+            }
+        }
+        for text in bufs {
+            let (name, content) = argument::parse_buffer(text)?;
+            call.add(name, content, &mut files)?;
+        }
+        for given in &call.given {
+            let Given::Map(map) = given else { continue };
+            let buffer = call.buffers.iter().find(|b| b.name == map.of).ok_or_else(|| {
+                EmulateError::Fit(format!(
+                    "a tensor map is of buffer `{}`, which no --arg and no --buf makes",
+                    map.of
+                ))
+            })?;
+            if map.span() > buffer.shape.bytes as u64 {
+                return Err(EmulateError::Fit(format!(
+                    "a tensor map spans {} bytes of buffer `{}`, which has {}",
+                    map.span(),
+                    map.of,
+                    buffer.shape.bytes
+                )));
             }
         }
         for buffer in &mut call.buffers {
@@ -300,6 +324,20 @@ impl Call {
             }
         }
         Ok(call)
+    }
+
+    /// One more buffer.
+    fn add(
+        &mut self,
+        name: String,
+        content: Content,
+        files: &mut HashMap<PathBuf, Vec<u8>>,
+    ) -> Result<(), EmulateError> {
+        if self.buffers.iter().any(|b| b.name == name) {
+            return Err(EmulateError::Twice(name));
+        }
+        self.buffers.push(buffer(name, content, files)?);
+        self.check_memory()
     }
 
     /// Refuses buffers that this machine cannot hold, before they are made.
@@ -330,6 +368,13 @@ impl Call {
             let bytes = match given {
                 Given::Value(bytes) => bytes.clone(),
                 Given::Buffer(n) => addresses[*n].to_le_bytes().to_vec(),
+                Given::Map(MapOf { of, map }) => {
+                    let n = self.buffers.iter().position(|b| b.name == *of).unwrap_or_default();
+                    let map = TensorMap { address: addresses[n], ..*map };
+                    let bytes =
+                        map.encode().map_err(|error| Failed::Stop(Stop::Launch(error.to_string())))?;
+                    bytes.to_vec()
+                }
             };
             params[param.offset..param.offset + param.size].copy_from_slice(&bytes);
         }
@@ -491,67 +536,4 @@ fn dtype(element: Element) -> Dtype {
 
 fn element(dtype: Dtype) -> Option<Element> {
     DTYPES.iter().find(|(_, d)| *d == dtype).map(|(element, _)| *element)
-}
-
-/// Prints what is executed, as it is.
-struct Trace {
-    listing: Vec<Listed>,
-    problem: Option<std::io::Error>,
-}
-
-struct Watcher {
-    trace: Option<Trace>,
-    profile: Option<Profile>,
-}
-
-impl Observer for Watcher {
-    fn row(&mut self, executed: &Executed<'_>) {
-        if let Some(profile) = &mut self.profile {
-            profile.row(executed);
-        }
-        let Some(trace) = &mut self.trace else { return };
-        let Some(row) = trace.listing.get(executed.row).filter(|row| row.first) else { return };
-        if trace.problem.is_some() {
-            return;
-        }
-        let [x, y, z] = executed.cta;
-        let written = writeln!(
-            std::io::stdout(),
-            "{x},{y},{z} warp {:<2} {:08x} line {:<5} {}",
-            executed.warp,
-            executed.mask,
-            row.line,
-            row.text
-        );
-        trace.problem = written.err();
-    }
-}
-
-fn show_profile(profile: &Profile) -> String {
-    let mut text = String::from("executions      lanes  instruction\n");
-    for (name, executions, lanes) in profile.histogram() {
-        let _ = writeln!(text, "{executions:>10} {lanes:>10}  {name}");
-    }
-    let mut traffic = |what: &str, unit: &str, t: &SpaceTraffic| {
-        if t.accesses > 0 {
-            let _ = writeln!(
-                text,
-                "{what}: {} accesses, {} bytes, {} {unit}, {} more than needed",
-                t.accesses, t.bytes, t.transactions, t.excess
-            );
-        }
-    };
-    traffic("global loads", "sectors of 32 bytes", &profile.global_loads);
-    traffic("global stores", "sectors of 32 bytes", &profile.global_stores);
-    traffic("shared loads", "passes over the banks", &profile.shared_loads);
-    traffic("shared stores", "passes over the banks", &profile.shared_stores);
-    let conflicts = profile.conflicts();
-    for (row, passes) in conflicts.iter().take(CONFLICTS_SHOWN) {
-        let _ =
-            writeln!(text, "bank conflicts: {passes} passes too many at line {} `{}`", row.line, row.text);
-    }
-    if conflicts.len() > CONFLICTS_SHOWN {
-        let _ = writeln!(text, "bank conflicts: {} lines more", conflicts.len() - CONFLICTS_SHOWN);
-    }
-    text
 }

@@ -16,9 +16,11 @@ mod output;
 mod progress;
 mod ptx_error;
 mod selftest;
+mod tensor_argument;
 mod tiles;
 mod toolchain;
 mod verbs;
+mod watch;
 
 pub use args::command;
 pub use entry::main;

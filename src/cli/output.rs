@@ -12,13 +12,16 @@ pub(super) fn may_colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
+/// The colours of standard output, or of a file, which has none.
+pub(super) fn styles(to_file: bool) -> Styles {
+    if !to_file && may_colour(&io::stdout()) { Styles::colored() } else { Styles::plain() }
+}
+
 /// Renders a record in a form.
 pub(super) fn render(record: &Record, form: ReportForm, to_file: bool) -> Result<String, CliError> {
     let format = match form {
         ReportForm::Text => {
-            let coloured = !to_file && may_colour(&io::stdout());
-            let styles = if coloured { Styles::colored() } else { Styles::plain() };
-            return Ok(report::terminal(record, &styles));
+            return Ok(report::terminal(record, &styles(to_file)));
         }
         ReportForm::Md => Format::Md,
         ReportForm::Json => Format::Json,

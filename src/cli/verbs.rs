@@ -134,7 +134,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
             job.run(&asked, false)?.0
         }
     };
-    output::print(&crate::report::explain(&record, &args.variant)?)
+    output::print(&crate::report::explain(&record, &args.variant, &output::styles(false))?)
 }
 
 /// `report`.

@@ -2,7 +2,7 @@
 
 use super::pending::Piece;
 use super::tensor_map::TensorMap;
-use super::tensor_type::{OobFill, Swizzle, TensorType};
+use super::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
 
 /// What a tensor copy does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +12,25 @@ pub(super) enum Use {
     Reduce,
 }
 
+/// Which elements a tensor copy takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// A box.
+    Tile,
+    /// Four rows, each at a coordinate of its own: `.tile::gather4` of loads, `.tile::scatter4` of stores.
+    Rows { gather: bool },
+}
+
+impl Mode {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Tile => "tile",
+            Self::Rows { gather: true } => "gather4",
+            Self::Rows { gather: false } => "scatter4",
+        }
+    }
+}
+
 /// Of which shared addresses of boxes are multiples. An H100 takes any such address with any swizzle.
 pub(super) const SHARED_ALIGNMENT: u64 = 128;
 
@@ -19,15 +38,24 @@ pub(super) const SHARED_ALIGNMENT: u64 = 128;
 const CHUNK: u64 = 16;
 
 /// Checks what a copy asks of a map whose own rules hold.
-pub(super) fn check(map: &TensorMap, at: &[i64; 5], gather: bool, usage: Use) -> Result<(), String> {
+pub(super) fn check(map: &TensorMap, at: &[i64; 5], mode: Mode, usage: Use) -> Result<(), String> {
     let ty = map.data_type;
     // Measured on an H100: any other coordinate is an illegal instruction.
-    let unit = if ty.unpacks() { 128 } else { CHUNK * 8 / ty.bits() };
+    let interleaved = map.interleave != Interleave::None;
+    if interleaved && mode != Mode::Tile {
+        return Err(format!("{} of an interleaved tensor", mode.word()));
+    }
+    // Measured on an H100: with interleaving the first coordinate counts whole pieces.
+    let unit = match ty {
+        _ if interleaved => 1,
+        _ if ty.unpacks() => 128,
+        _ => CHUNK * 8 / ty.bits(),
+    };
     if at[0].rem_euclid(unit as i64) != 0 {
         return Err(format!("coordinate 0 is {}, which is no multiple of {unit} for {ty:?}", at[0]));
     }
-    if gather && map.box_dims[1] != 1 {
-        return Err(format!("gather4 by a map whose boxes have {} rows, not one", map.box_dims[1]));
+    if mode != Mode::Tile && map.box_dims[1] != 1 {
+        return Err(format!("{} by a map whose boxes have {} rows, not one", mode.word(), map.box_dims[1]));
     }
     if usage != Use::Load {
         // Measured on an H100, and what the programming guide says.
@@ -60,15 +88,19 @@ pub(super) fn rounds(ty: TensorType) -> bool {
     matches!(ty, TensorType::Tf32 | TensorType::Tf32Ftz)
 }
 
-/// The runs of a box at coordinates `at`, with shared addresses from `base`. A gather takes the rows `at[1..5]`.
+/// The runs of a box at coordinates `at`, with shared addresses from `base`. Gathers and scatters take the rows `at[1..5]`.
 pub(super) fn pieces(
     map: &TensorMap,
     at: &[i64; 5],
-    gather: bool,
+    mode: Mode,
     usage: Use,
     base: u64,
     lane: usize,
 ) -> Vec<Piece> {
+    if map.interleave != Interleave::None {
+        return interleaved(map, at, base, lane);
+    }
+    let gather = mode != Mode::Tile;
     let taken = map.taken();
     let (inner, pitch) = map.row_bytes();
     let mut out = Vec::new();
@@ -98,6 +130,29 @@ pub(super) fn pieces(
             offset += CHUNK;
         }
         row += 1;
+    }
+    out
+}
+
+/// The runs of a box of an interleaved tensor, NC/8HWC8 and its like: the first dimension counts pieces of 16 or 32 bytes,
+/// the last but one slices of channels, of which a box takes one. Measured on an H100.
+fn interleaved(map: &TensorMap, at: &[i64; 5], base: u64, lane: usize) -> Vec<Piece> {
+    let (taken, piece) = (map.taken(), map.interleave.bytes());
+    let mut out = Vec::new();
+    for n in 0..taken.iter().product::<u64>() {
+        let (mut rest, mut inside, mut address) = (n, true, map.address as i64);
+        for i in 0..map.rank {
+            let index = rest % taken[i];
+            rest /= taken[i];
+            let coordinate = at[i] + index as i64 * i64::from(map.element_strides[i]);
+            inside &= coordinate >= 0 && (coordinate as u64) < map.dims[i];
+            address += coordinate * if i == 0 { piece } else { map.strides[i - 1] } as i64;
+        }
+        for offset in (0..piece).step_by(CHUNK as usize) {
+            let (from, taken) = if inside { (address as u64 + offset, CHUNK) } else { (0, 0) };
+            let chunk = Chunk { len: CHUNK, address: from, skip: 0, taken };
+            place(map, base + n * piece + offset, chunk, lane, &mut out);
+        }
     }
     out
 }

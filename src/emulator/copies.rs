@@ -370,12 +370,19 @@ impl Cta {
         Ok(())
     }
 
-    fn load(&mut self, piece: &Piece, fill: &[u8; 16], world: &mut World) -> Result<(), Fault> {
+    fn load(&mut self, piece: &Piece, fill: &Option<[u8; 16]>, world: &mut World) -> Result<(), Fault> {
         let to = &mut self.shared.data[piece.at..piece.at + piece.len];
-        if piece.taken < piece.len {
+        if let Some(fill) = fill
+            && piece.taken < piece.len
+        {
             to.iter_mut().enumerate().for_each(|(i, byte)| *byte = fill[i % 16]);
         }
         self.shared.mark(piece.at, piece.len);
+        if fill.is_none() {
+            let behind = piece.skip + piece.taken;
+            self.shared.unmark(piece.at, piece.skip);
+            self.shared.unmark(piece.at + behind, piece.len - behind);
+        }
         if piece.taken == 0 {
             return Ok(());
         }

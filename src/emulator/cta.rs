@@ -75,6 +75,8 @@ pub(super) struct Cta {
     /// Its grid, in the order of the stream, and whether it has let dependents begin.
     pub(super) grid: usize,
     pub(super) released: bool,
+    /// Whether it has seen that no CTA is left whose work it could take.
+    pub(super) refused: bool,
     pub(super) shared: Region,
     pub(super) barriers: [Barrier; 16],
     /// Barrier objects by place in shared memory.

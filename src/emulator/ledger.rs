@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{GlobalMemory, Launch, Options, TensorMap, TensorType, launch, load};
+use super::{GlobalMemory, Launch, Options, Swizzle, TensorMap, TensorType, launch, load};
 use crate::header;
 
 /// The snippets; a test compares the list with the folder.
@@ -19,6 +19,9 @@ const FILES: &[(&str, &str)] = &[
     ("cvt_e4m3_nan_sign", include_str!("assumptions/cvt_e4m3_nan_sign.ptx")),
     ("cvt_ue8m0_negative", include_str!("assumptions/cvt_ue8m0_negative.ptx")),
     ("ex2_nearest", include_str!("assumptions/ex2_nearest.ptx")),
+    ("gather4_order", include_str!("assumptions/gather4_order.ptx")),
+    ("ignore_oob_bytes", include_str!("assumptions/ignore_oob_bytes.ptx")),
+    ("m16n16_trans_order", include_str!("assumptions/m16n16_trans_order.ptx")),
     ("no_contraction", include_str!("assumptions/no_contraction.ptx")),
     ("p32_bit_order", include_str!("assumptions/p32_bit_order.ptx")),
     ("p64_gap_bytes", include_str!("assumptions/p64_gap_bytes.ptx")),
@@ -28,6 +31,8 @@ const FILES: &[(&str, &str)] = &[
     ("scale_zero_is_small", include_str!("assumptions/scale_zero_is_small.ptx")),
     ("sm_121_is_sm_120", include_str!("assumptions/sm_121_is_sm_120.ptx")),
     ("tx_packed_bytes", include_str!("assumptions/tx_packed_bytes.ptx")),
+    ("u4_outside", include_str!("assumptions/u4_outside.ptx")),
+    ("u4_swizzle_atoms", include_str!("assumptions/u4_swizzle_atoms.ptx")),
     ("ue4m3_sign", include_str!("assumptions/ue4m3_sign.ptx")),
 ];
 
@@ -63,9 +68,15 @@ struct Header {
     source: String,
     status: Status,
     expect: Vec<String>,
-    /// Whether the entry's first parameter is the map of 8 rows of 128 elements of `b4x16_p64`.
+    /// Whether the entry's first parameter is a map of 8 rows of 128 elements of `b4x16_p64`.
     #[serde(default)]
     tensor_map: bool,
+    /// Rows of a box of that map; all when left out.
+    #[serde(default)]
+    rows: Option<u32>,
+    /// Its swizzle: `128B` or `128B_ATOM_32B`; none when left out.
+    #[serde(default)]
+    swizzle: Option<String>,
 }
 
 /// A fact taken on trust.
@@ -85,7 +96,8 @@ pub struct Assumption {
     pub expect: Vec<u32>,
     /// The snippet, header and all.
     pub text: &'static str,
-    tensor_map: bool,
+    /// The map that the entry's first parameter is, without its address.
+    map: Option<TensorMap>,
 }
 
 /// Every assumption, by name.
@@ -112,8 +124,15 @@ impl Assumption {
         if expect.is_empty() || expect.len() > WORDS {
             return Err(format!("it expects {} words, not 1 to {WORDS}", expect.len()));
         }
-        let Header { assume, why, source, status, tensor_map, .. } = header;
-        Ok(Self { name, assume, why, source, status, expect, text, tensor_map })
+        let Header { assume, why, source, status, tensor_map, rows, swizzle, .. } = header;
+        let mut map = TensorMap::dense(TensorType::U4Align16, 0, &[128, 8], &[128, rows.unwrap_or(8)]);
+        map.swizzle = match swizzle.as_deref() {
+            None => Swizzle::None,
+            Some("128B") => Swizzle::B128,
+            Some("128B_ATOM_32B") => Swizzle::B128Atom32,
+            Some(other) => return Err(format!("`{other}` is no swizzle of the map")),
+        };
+        Ok(Self { name, assume, why, source, status, expect, text, map: tensor_map.then_some(map) })
     }
 
     /// Runs the snippet in the emulator.
@@ -140,9 +159,10 @@ impl Assumption {
         let mut memory = GlobalMemory::default();
         let out = memory.allocate_with(vec![0; 4 * WORDS]);
         let mut params = Vec::new();
-        if self.tensor_map {
+        if let Some(map) = self.map {
+            // Byte `i` of the rows is `i`, and 256 begins again.
             let rows = memory.allocate_with((0..512).map(|i| i as u8).collect());
-            let map = TensorMap::dense(TensorType::U4Align16, rows, &[128, 8], &[128, 8]);
+            let map = TensorMap { address: rows, ..map };
             params.extend(map.encode().map_err(|error| error.to_string())?);
         }
         params.extend(out.to_le_bytes());

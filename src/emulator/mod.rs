@@ -18,6 +18,7 @@ mod pending;
 mod profile;
 mod program;
 mod races;
+mod resident;
 mod schedule;
 mod stream;
 mod tensor_map;

@@ -27,8 +27,9 @@ impl Piece {
 /// What is done with the pieces.
 #[derive(Debug, Clone)]
 pub(super) enum Work {
-    /// Global to shared memory; bytes without a source are filled with this pattern, and elements may be rounded to TF32.
-    Load { fill: [u8; 16], round: bool },
+    /// Global to shared memory; bytes without a source are filled with this pattern, or hold nothing, and elements may be
+    /// rounded to TF32.
+    Load { fill: Option<[u8; 16]>, round: bool },
     /// Shared to global memory.
     Store(Store),
     /// Within shared memory.

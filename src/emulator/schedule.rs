@@ -3,15 +3,16 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::cta::Cta;
-use super::guard::Proxy;
-use super::machine::{LANES, Registers, World};
-use super::memory::{GlobalMemory, Region, SHARED_START};
+use super::isa::launch_control;
+use super::machine::World;
+use super::memory::{GlobalMemory, Region};
 use super::observe::{Nobody, Observer};
-use super::program::{Constant, Kernel, Program, Special};
-use super::races::{GlobalRaces, Races};
+use super::program::{Kernel, Program};
+use super::races::GlobalRaces;
+use super::resident::{Resident, resident};
 use super::stream::{InStream, Stream};
-use super::trap::{Fault, Law, Place, Stop, Trap, Unsupported};
-use super::warp::{Stopped, Turn, Wait, Warp};
+use super::trap::{Fault, Law, Place, Stop, Trap};
+use super::warp::{Stopped, Turn, Wait};
 use crate::num::tensor_core::Model;
 
 /// How a kernel is launched.
@@ -80,11 +81,6 @@ impl Random {
     pub(super) fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
-}
-
-struct Resident {
-    cta: Cta,
-    warps: Vec<Warp>,
 }
 
 /// Runs a kernel on `memory`.
@@ -277,6 +273,8 @@ fn run<O: Observer>(
     options: &Options,
     observer: &mut O,
 ) -> Result<Counts, Stop> {
+    // Kernels that take the work of CTAs that have not begun.
+    let few: Vec<bool> = launches.iter().map(|l| launch_control::used_by(l.kernel)).collect();
     let mut residents: Vec<Resident> = Vec::new();
     let mut counts = Counts::default();
     let (mut next, mut inside) = (0usize, usize::MAX);
@@ -284,14 +282,19 @@ fn run<O: Observer>(
     let mut held: Option<Held> = None;
     let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
         let place = place(&launches[cta.grid], stopped.pc, cta.id, warp, stopped.fault.lane);
-        if stopped.fault.unsupported {
-            let Place { instruction: form, line, .. } = place;
-            return Stop::Unsupported(Unsupported { form, line, why: stopped.fault.what });
-        }
         Stop::Trap(Box::new(Trap { law: stopped.fault.law, what: stopped.fault.what, place }))
     };
     loop {
         while residents.len() < RESIDENT && next < launches.len() && held.is_none() {
+            if world.stream.grids[next].begun == world.stream.grids[next].total() {
+                next += 1;
+                continue;
+            }
+            if few[next]
+                && residents.iter().filter(|r| r.cta.grid == next).count() >= launch_control::RESIDENT
+            {
+                break;
+            }
             if world.stream.grids[next].begun == 0 {
                 // Under a random schedule a grid may begin later than it could.
                 let late = options.seed != 0 && next > 0 && !residents.is_empty();
@@ -303,11 +306,7 @@ fn run<O: Observer>(
                 }
             }
             residents.push(resident(&launches[next], &own[next].globals, next, world, options.check_races));
-            let grid = &mut world.stream.grids[next];
-            grid.begun += 1;
-            if grid.begun == grid.total() {
-                next += 1;
-            }
+            world.stream.grids[next].begun += 1;
         }
         if residents.is_empty() {
             return held.map_or(Ok(counts), |h| Err(h.stop));
@@ -398,6 +397,7 @@ fn run<O: Observer>(
             if held.is_none()
                 && residents.len() < RESIDENT
                 && next < launches.len()
+                && world.stream.grids[next].begun == 0
                 && world.stream.may_begin(next)
             {
                 continue;
@@ -448,105 +448,6 @@ fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault
         }
     }
     Ok(any)
-}
-
-fn resident(step: &InStream<'_>, globals: &[u64], grid: usize, world: &World, check_races: bool) -> Resident {
-    let (kernel, launch) = (step.kernel, step.launch);
-    let place = &world.stream.grids[grid];
-    let n = u64::from(place.begun);
-    let [gx, gy, _] = launch.grid.map(u64::from);
-    let id = [(n % gx) as u32, (n / gx % gy) as u32, (n / gx / gy) as u32];
-    let threads: u32 = launch.block.iter().product();
-    // Dynamic shared memory begins on 1024 bytes, the largest alignment that a kernel can rely on.
-    let dynamic = kernel.shared_bytes.next_multiple_of(16);
-    let dynamic = if launch.shared_bytes > 0 { dynamic.next_multiple_of(1024) } else { dynamic };
-    let cta = Cta {
-        id,
-        grid,
-        released: false,
-        shared: Region::unwritten((dynamic + launch.shared_bytes) as usize, 0xCD),
-        barriers: std::array::from_fn(|_| super::cta::Barrier::default()),
-        mbarriers: Default::default(),
-        pending: Vec::new(),
-        guarded: Default::default(),
-        proxy: kernel.async_reads.then(|| Proxy::new((dynamic + launch.shared_bytes) as usize, threads)),
-        awaited: Default::default(),
-        races: check_races.then(|| {
-            let shared = (dynamic + launch.shared_bytes) as usize;
-            Races::new(place.ctas.start + place.begun, threads.div_ceil(32) as usize, shared).in_grid(place)
-        }),
-        events: 0,
-        threads,
-        dynamic_at: SHARED_START + dynamic,
-        commits: Default::default(),
-        arrived_in: 0,
-        cluster: (0, 0),
-        cluster_phase: Default::default(),
-    };
-    let warps = (0..threads.div_ceil(32)).map(|w| {
-        let left = (threads - w * 32).min(32);
-        let live = if left == 32 { !0 } else { (1u32 << left) - 1 };
-        Warp::new(w, live, registers(kernel, launch, globals, &cta, w))
-    });
-    let warps = warps.collect();
-    Resident { cta, warps }
-}
-
-fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp: u32) -> Registers {
-    let mut r = Registers {
-        w: vec![[0; LANES]; kernel.w_slots],
-        d: vec![[0; LANES]; kernel.d_slots],
-        p: vec![0; kernel.p_slots],
-        carry: 0,
-        written: vec![0; kernel.watched],
-        local: Region::unwritten(kernel.local_bytes * LANES, 0xCD),
-    };
-    let value = |constant: Constant| match constant {
-        Constant::Bits(bits) => bits,
-        Constant::Global { index, offset } => globals[index].wrapping_add_signed(offset),
-        Constant::DynamicShared { generic, offset } => {
-            let at = u64::from(cta.dynamic_at).wrapping_add_signed(offset);
-            if generic { at + super::memory::SHARED_WINDOW } else { at }
-        }
-    };
-    for (slot, constant) in &kernel.constants_w {
-        r.w[*slot as usize] = [value(*constant) as u32; LANES];
-    }
-    for (slot, constant) in &kernel.constants_d {
-        r.d[*slot as usize] = [value(*constant); LANES];
-    }
-    let [bx, by, _] = launch.block;
-    let special = |special: Special, lane: usize| -> u64 {
-        let thread = warp * 32 + lane as u32;
-        let bit = 1u64 << lane;
-        u64::from(match special {
-            Special::Tid(0) => thread % bx,
-            Special::Tid(1) => thread / bx % by,
-            Special::Tid(_) => thread / bx / by,
-            Special::Ntid(axis) => launch.block[usize::from(axis) % 3],
-            Special::Ctaid(axis) => cta.id[usize::from(axis) % 3],
-            Special::Nctaid(axis) => launch.grid[usize::from(axis) % 3],
-            Special::Laneid => lane as u32,
-            Special::Warpid => warp,
-            Special::Nwarpid => launch.block.iter().product::<u32>().div_ceil(32),
-            Special::Smid | Special::Gridid | Special::Zero => 0,
-            Special::Nsmid | Special::One => 1,
-            Special::LanemaskEq => bit as u32,
-            Special::LanemaskLt => (bit - 1) as u32,
-            Special::LanemaskLe => (bit - 1 + bit) as u32,
-            Special::LanemaskGt => !((bit - 1 + bit) as u32),
-            Special::LanemaskGe => !((bit - 1) as u32),
-            Special::DynamicSmemSize => launch.shared_bytes,
-            Special::TotalSmemSize | Special::AggrSmemSize => cta.shared.len() as u32,
-        })
-    };
-    for (slot, name) in &kernel.specials_w {
-        r.w[*slot as usize] = std::array::from_fn(|lane| special(*name, lane) as u32);
-    }
-    for (slot, name) in &kernel.specials_d {
-        r.d[*slot as usize] = std::array::from_fn(|lane| special(*name, lane));
-    }
-    r
 }
 
 /// Where in the text a row is.

@@ -30,6 +30,8 @@ pub(super) struct Grid {
     pub(super) name: String,
     /// Its CTAs among all of the stream, counted from 1.
     pub(super) ctas: Range<u32>,
+    /// CTAs in x, y, z.
+    size: [u32; 3],
     pub(super) programmatic: bool,
     /// CTAs that have begun, have let dependents begin, and have ended.
     pub(super) begun: u32,
@@ -45,6 +47,12 @@ pub(super) struct Grid {
 impl Grid {
     pub(super) fn total(&self) -> u32 {
         self.ctas.end - self.ctas.start
+    }
+
+    /// Where the CTA of a number is.
+    pub(super) fn place(&self, n: u32) -> [u32; 3] {
+        let [x, y, _] = self.size;
+        [n % x, n / x % y, n / x / y]
     }
 
     fn done(&self) -> bool {
@@ -66,7 +74,8 @@ impl Stream {
             let end = first.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
             let ctas = first..end;
             first = end;
-            Grid { name: l.kernel.name.clone(), ctas, programmatic: l.programmatic, ..Grid::default() }
+            let (name, size) = (l.kernel.name.clone(), l.launch.grid);
+            Grid { name, ctas, size, programmatic: l.programmatic, ..Grid::default() }
         });
         Self { grids: grids.collect() }
     }
@@ -101,6 +110,18 @@ impl Stream {
         }
         self.grids[n].known_at_start = Self::known_through(primary);
         self.alone(n)
+    }
+
+    /// Takes the next CTA of a grid, which then never begins; where it would have been.
+    pub(super) fn cancel(&mut self, n: usize) -> Option<[u32; 3]> {
+        let grid = &mut self.grids[n];
+        let next = (grid.begun < grid.total()).then(|| grid.place(grid.begun));
+        if next.is_some() {
+            grid.begun += 1;
+            grid.released += 1;
+            grid.ended += 1;
+        }
+        next
     }
 
     /// A CTA lets dependents begin.

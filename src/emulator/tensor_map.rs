@@ -118,13 +118,16 @@ impl TensorMap {
         map
     }
 
-    /// Elements that a box takes, by dimension: element strides leave some out, but not in the first dimension.
+    /// Elements that a box takes, by dimension: element strides leave some out, but not in the first dimension. With
+    /// interleaving the elements are pieces of 16 or 32 bytes, and the strides hold for the first dimension too.
     #[must_use]
     pub fn taken(&self) -> [u64; 5] {
         std::array::from_fn(|i| {
             let size = u64::from(self.box_dims[i]);
             match i {
-                0 => size,
+                // One slice at a time, whatever the box says (measured on an H100).
+                i if self.interleave != Interleave::None && i + 2 == self.rank => 1,
+                0 if self.interleave == Interleave::None => size,
                 i if i < self.rank => size.div_ceil(u64::from(self.element_strides[i].max(1))),
                 _ => 1,
             }
@@ -137,7 +140,11 @@ impl TensorMap {
     /// the types with gaps this is an assumption: CUTLASS counts so, no hardware of ours has confirmed it.
     #[must_use]
     pub fn transaction_bytes(&self) -> u64 {
-        self.taken().iter().product::<u64>() * self.data_type.bits() / 8
+        let count = self.taken().iter().product::<u64>();
+        match self.interleave.bytes() {
+            0 => count * self.data_type.bits() / 8,
+            piece => count * piece,
+        }
     }
 
     /// Bytes of one row of a box in shared memory, and bytes from one row to the next.

@@ -138,6 +138,18 @@ impl TensorType {
     }
 }
 
+impl Interleave {
+    /// Bytes of a pixel in one slice: what the first dimension counts. 0 without interleaving.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::B16 => 16,
+            Self::B32 => 32,
+        }
+    }
+}
+
 impl Swizzle {
     /// Bytes within which pieces change places: also what one row of a box takes in shared memory. 0 for none.
     #[must_use]

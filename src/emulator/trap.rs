@@ -152,18 +152,11 @@ pub(super) struct Fault {
     pub(super) law: Law,
     pub(super) what: String,
     pub(super) lane: Option<u32>,
-    /// Not the kernel is wrong: the emulator lacks this, which only running has shown.
-    pub(super) unsupported: bool,
 }
 
 impl Fault {
-    /// What the emulator lacks.
-    pub(super) fn unsupported(what: impl Into<String>) -> Self {
-        Self { unsupported: true, ..Self::new(Law::Operand, what) }
-    }
-
     pub(super) fn new(law: Law, what: impl Into<String>) -> Self {
-        Self { law, what: what.into(), lane: None, unsupported: false }
+        Self { law, what: what.into(), lane: None }
     }
 
     pub(super) fn at(mut self, lane: usize) -> Self {

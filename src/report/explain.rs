@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::claims::{measured, says};
 use super::phrase::{clean, names, wrapped};
+use super::style::{Styles, Tone};
 use super::view::{View, speaks_of};
 use super::{near, notes, places};
 use crate::arch::Target;
@@ -38,7 +39,40 @@ fn hint(near: &[String]) -> String {
 ///
 /// # Errors
 /// [`ExplainError::Unknown`], with names like it.
-pub fn explain(record: &Record, id: &str) -> Result<String, ExplainError> {
+pub fn explain(record: &Record, id: &str, styles: &Styles) -> Result<String, ExplainError> {
+    Ok(painted(&plain(record, id)?, styles))
+}
+
+/// Colours by lines: headings begin at the margin, and outcomes and verdicts begin with words that say how they are.
+fn painted(text: &str, styles: &Styles) -> String {
+    let line = |line: &str| {
+        let start = line.len() - line.trim_start().len();
+        if start == 0 {
+            return styles.paint(Tone::Head, line);
+        }
+        // A line of two columns: a name or toolkits, and behind two spaces what is said of them.
+        let (name, said) = match line[start..].split_once("  ") {
+            Some((name, said)) if start >= 2 => (&line[..start + name.len()], said),
+            _ => return line.to_owned(),
+        };
+        let gap = said.len() - said.trim_start().len() + 2;
+        let said = said.trim_start();
+        let tone = match said.split([',', ':', ' ']).next().unwrap_or_default() {
+            // What somebody says is no result.
+            _ if name.trim() == "says" => Tone::Plain,
+            "accepted" if said.contains("native or not") => Tone::Doubt,
+            "accepted" | "confirmed" => Tone::Good,
+            "rejected" | "refuted" => Tone::Bad,
+            "cannot" | "crashed" | "timed" | "untested" => Tone::Doubt,
+            _ if matches!(name.trim(), "at" | "file" | "spec" | "where") => Tone::Faint,
+            _ => Tone::Plain,
+        };
+        format!("{name}{:gap$}{}", "", styles.paint(tone, said))
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn plain(record: &Record, id: &str) -> Result<String, ExplainError> {
     let view = View::new(&record.matrix);
     let variants = &record.matrix.variants;
     let variant = variants

@@ -124,7 +124,7 @@ fn copy_async(m: &mut Machine<'_>, row: &Row) -> Flow {
         group: None,
         line: copy.line,
         pieces,
-        work: Work::Load { fill: [0; 16], round: false },
+        work: Work::Load { fill: Some([0; 16]), round: false },
         barrier: None,
     };
     match m.cta.issue(pending, m.world) {

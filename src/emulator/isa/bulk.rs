@@ -17,7 +17,7 @@ pub(in crate::emulator) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
         "cp.async.bulk",
-        "cp.async.bulk{.weak,.relaxed.scope}.d.s.{mbarrier::complete_tx::bytes,bulk_group}{.cp_mask}… (clusters of one)",
+        "cp.async.bulk{.weak,.relaxed.scope}.d.s.{mbarrier::complete_tx::bytes,bulk_group}{.cp_mask,.ignore_oob}… (clusters of one)",
         decode_copy,
     ),
     FormRow::new(
@@ -110,6 +110,8 @@ struct Bulk {
     barrier: Option<BarrierOperand>,
     ctas: Option<u32>,
     mask: Option<u32>,
+    /// Bytes at the begin and at the end that may lie outside every allocation.
+    ignored: Option<[u32; 2]>,
     reduce: Option<Reduce>,
     line: u32,
 }
@@ -127,6 +129,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let hint = cache_words(&mut words);
     let multicast = words.take("multicast::cluster");
     let masked = words.take("cp_mask");
+    let ignores = words.take("ignore_oob");
     let mut reduce = None;
     if words.take("reduce") {
         let op = words.one_of(&["add", "min", "max", "inc", "dec", "and", "or", "xor"]);
@@ -150,7 +153,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         ("global", "shared::cta", false) => !(multicast || masked && reduce.is_some()),
         _ => false,
     };
-    if !legal {
+    if !legal || ignores && (to != "shared::cta" || from != "global") {
         return Err(format!("there is no such bulk copy from {from} to {to}"));
     }
     let mut operands = i.operands.iter();
@@ -158,6 +161,11 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let to_address = d.address(next("a destination")?)?;
     let from_address = d.address(next("a source")?)?;
     let size = d.src(next("a size")?, Type::U32)?;
+    let mut ignored = None;
+    if ignores {
+        let left = d.src(next("a number of bytes to ignore")?, Type::U32)?;
+        ignored = Some([left, d.src(next("a number of bytes to ignore")?, Type::U32)?]);
+    }
     let barrier = if told { Some(BarrierOperand::of(d, next("a barrier")?)?) } else { None };
     let ctas = if multicast { Some(d.src(next("a CTA mask")?, Type::U16)?) } else { None };
     if hint {
@@ -175,6 +183,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         barrier,
         ctas,
         mask,
+        ignored,
         reduce,
         line: d.line(),
     };
@@ -230,6 +239,29 @@ fn shared(m: &Machine<'_>, address: u64, size: usize) -> Result<usize, Fault> {
     m.shared_at(at, size)
 }
 
+/// A load whose ends may lie outside every allocation; what is ignored holds nothing afterwards.
+fn part(
+    m: &mut Machine<'_>,
+    ends: [u32; 2],
+    lane: usize,
+    at: usize,
+    size: usize,
+    from: u64,
+) -> Result<Piece, Fault> {
+    let [left, right] = ends.map(|slot| m.r.w[slot as usize][lane] as usize);
+    if left > 15 || right > 15 || left + right > size {
+        let what = format!("{left} and {right} of {size} bytes are ignored; 15 at either end are the most");
+        return Err(Fault::new(Law::Operand, what));
+    }
+    check(from, size)?;
+    m.split(Space::Global, from)?;
+    let (address, taken) = (from + left as u64, size - left - right);
+    if taken > 0 {
+        m.world.global.locate(address, taken)?;
+    }
+    Ok(Piece { lane: lane as u32, at, len: size, address, skip: left, taken })
+}
+
 fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
     let size = m.r.w[bulk.size as usize][lane] as usize;
     let to = m.r.d[bulk.to.0 as usize][lane].wrapping_add_signed(bulk.to.1);
@@ -238,7 +270,13 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
     let (piece, work) = match (bulk.to_shared, bulk.from_shared) {
         (true, false) => {
             let at = shared(m, to, size)?;
-            (Piece::whole(lane, at, size, global(m, from, size)?), Work::Load { fill: [0; 16], round: false })
+            match bulk.ignored {
+                None => {
+                    let whole = Piece::whole(lane, at, size, global(m, from, size)?);
+                    (whole, Work::Load { fill: Some([0; 16]), round: false })
+                }
+                Some(ends) => (part(m, ends, lane, at, size, from)?, Work::Load { fill: None, round: false }),
+            }
         }
         (false, _) => {
             let at = shared(m, from, size)?;

@@ -19,6 +19,7 @@ mod float;
 mod half;
 mod integer;
 mod lanewise;
+pub(super) mod launch_control;
 mod logic;
 pub(super) mod matrix;
 mod mbarrier;
@@ -131,6 +132,7 @@ const CHAPTERS: &[&[FormRow]] = &[
     warp::ROWS,
     atomics::ROWS,
     async_store::ROWS,
+    launch_control::ROWS,
     matrix::tiles::ROWS,
     matrix::decode::ROWS,
     matrix::wmma::ROWS,

@@ -3,13 +3,13 @@
 use super::bulk::{BarrierOperand, completion, only_this_cta, sides};
 use super::reduce::Reduce;
 use super::{FormRow, Words};
-use crate::emulator::boxes::{self, Use};
+use crate::emulator::boxes::{self, Mode, Use};
 use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine, Space, lanes};
 use crate::emulator::pending::{Pending, PendingKind, Store, Work};
 use crate::emulator::program::Row;
 use crate::emulator::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
-use crate::emulator::tensor_type::{Interleave, TensorType};
+use crate::emulator::tensor_type::TensorType;
 use crate::emulator::trap::{Fault, Law};
 use crate::ptx::{Instruction, Operand, Type};
 
@@ -19,7 +19,7 @@ pub(in crate::emulator) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
         "cp.async.bulk.tensor",
-        "cp.async.bulk.tensor.{1d…5d}.d.s{.tile,.tile::gather4}.{mbarrier::complete_tx::bytes,bulk_group}… (clusters of one)",
+        "cp.async.bulk.tensor.{1d…5d}.d.s{.tile,.tile::gather4,.tile::scatter4}.{mbarrier::complete_tx::bytes,bulk_group}… (clusters of one)",
         decode_copy,
     ),
     FormRow::new(
@@ -35,13 +35,12 @@ pub(in crate::emulator) const ROWS: &[FormRow] = &[
         decode_copy,
     ),
     FormRow::planned(CHAPTER, "cp.async.bulk.tensor.im2col", "the im2col modes of tensor copies"),
-    FormRow::planned(CHAPTER, "cp.async.bulk.tensor.tile::scatter4", "stores of four rows"),
 ];
 
 /// A tensor copy.
 struct Tensor {
     rank: usize,
-    gather: bool,
+    mode: Mode,
     map: (u32, i64),
     coordinates: Vec<u32>,
     /// The address in shared memory; none for a prefetch.
@@ -63,12 +62,14 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let prefetch = words.take("prefetch");
     let gather = words.take("tile::gather4");
+    let scatter = words.take("tile::scatter4");
+    let mode = if gather || scatter { Mode::Rows { gather } } else { Mode::Tile };
     words.take("tile");
     if let Some(word) = words.left().iter().find(|w| w.starts_with("im2col") || w.starts_with("tile::")) {
         return Err(format!("the mode `.{word}` is known but not emulated"));
     }
-    if gather && rank != 2 {
-        return Err("`.tile::gather4` is for tensors of two dimensions".to_owned());
+    if mode != Mode::Tile && rank != 2 {
+        return Err("`.tile::gather4` and `.tile::scatter4` are for tensors of two dimensions".to_owned());
     }
     words.take("L2");
     words.take("L2::cache_hint");
@@ -78,6 +79,9 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let (load, told);
     if prefetch {
         words.take("global");
+        if scatter {
+            return Err("`.tile::scatter4` is for stores".to_owned());
+        }
         (load, told) = (true, false);
     } else {
         let (to, from) = sides(i, &mut words)?;
@@ -88,8 +92,10 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             reduce = OPERATIONS.into_iter().find(|o| *o == op);
         }
         load = match (to, from, told) {
-            ("shared::cta" | "shared::cluster", "global", true) if reduce.is_none() => true,
-            ("global", "shared::cta", false) if !gather && !multicast => false,
+            ("shared::cta" | "shared::cluster", "global", true) if reduce.is_none() && !scatter => true,
+            ("global", "shared::cta", false) if !(gather || multicast || scatter && reduce.is_some()) => {
+                false
+            }
             _ => return Err(format!("there is no such tensor copy from {from} to {to}")),
         };
     }
@@ -114,7 +120,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let [Operand::Vector(list)] = parts.as_slice() else {
         return Err("a tensor operand is [map, {coordinates}]".to_owned());
     };
-    if list.len() != if gather { 5 } else { rank } {
+    if list.len() != if mode == Mode::Tile { rank } else { 5 } {
         return Err(format!("{} coordinates for {rank} dimensions", list.len()));
     }
     let coordinates = list.iter().map(|c| d.src(c, Type::S32)).collect::<Result<_, _>>()?;
@@ -126,7 +132,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let barrier = if told { Some(BarrierOperand::of(d, next("a barrier")?)?) } else { None };
     let ctas = if multicast { Some(d.src(next("a CTA mask")?, Type::U16)?) } else { None };
     d.async_reads |= !load;
-    let tensor = Tensor { rank, gather, map, coordinates, shared, barrier, ctas, reduce, line: d.line() };
+    let tensor = Tensor { rank, mode, map, coordinates, shared, barrier, ctas, reduce, line: d.line() };
     d.push(Row { extra: Some(Box::new(tensor)), ..Row::new(copy) });
     Ok(())
 }
@@ -165,9 +171,6 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         let what = format!("a copy of {} dimensions by a map of {}", tensor.rank, map.rank);
         return Err(law(what));
     }
-    if map.interleave != Interleave::None {
-        return Err(Fault::unsupported("interleaved tensors"));
-    }
     let mut coordinates = [0i64; 5];
     for (to, slot) in coordinates.iter_mut().zip(&tensor.coordinates) {
         *to = i64::from(m.r.w[*slot as usize][lane] as i32);
@@ -179,7 +182,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         (false, None) => Use::Store,
         (false, Some(_)) => Use::Reduce,
     };
-    boxes::check(&map, &coordinates, tensor.gather, usage).map_err(law)?;
+    boxes::check(&map, &coordinates, tensor.mode, usage).map_err(law)?;
     let Some((slot, offset)) = tensor.shared else { return Ok(()) };
     let address = m.r.d[slot as usize][lane].wrapping_add_signed(offset);
     let at = super::async_copy::shared_window(m, Space::Shared, address)?;
@@ -187,7 +190,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         let what = format!("shared address {at:#x} is no multiple of {}", boxes::SHARED_ALIGNMENT);
         return Err(Fault::new(Law::Misaligned, what));
     }
-    let pieces = boxes::pieces(&map, &coordinates, tensor.gather, usage, at, lane);
+    let pieces = boxes::pieces(&map, &coordinates, tensor.mode, usage, at, lane);
     // Runs of a box lie where the swizzle puts them: each is looked up for itself.
     let mut placed = Vec::with_capacity(pieces.len());
     for piece in pieces {
@@ -202,11 +205,11 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         None => None,
     };
     let work = if load {
-        Work::Load { fill: boxes::fill(&map), round: boxes::rounds(map.data_type) }
+        Work::Load { fill: Some(boxes::fill(&map)), round: boxes::rounds(map.data_type) }
     } else {
         Work::Store(Store { reduce, pack6: map.data_type == TensorType::U6Align16, ..Store::default() })
     };
-    let bytes = map.transaction_bytes() * if tensor.gather { 4 } else { 1 };
+    let bytes = map.transaction_bytes() * if tensor.mode == Mode::Tile { 1 } else { 4 };
     let barrier = match tensor.barrier {
         Some(operand) => Some((operand.place(m, lane)?, bytes as u32)),
         None => None,

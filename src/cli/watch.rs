@@ -1,0 +1,74 @@
+//! What `emulate` prints while or after it watches a launch: the trace and the profile.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use crate::emulator::{Executed, Listed, Observer, Profile, SpaceTraffic};
+
+/// Lines with bank conflicts that are printed.
+const CONFLICTS_SHOWN: usize = 10;
+
+/// Prints what is executed, as it is.
+pub(super) struct Trace {
+    pub(super) listing: Vec<Listed>,
+    pub(super) problem: Option<std::io::Error>,
+}
+
+/// The trace, the profile, or both.
+pub(super) struct Watcher {
+    pub(super) trace: Option<Trace>,
+    pub(super) profile: Option<Profile>,
+}
+
+impl Observer for Watcher {
+    fn row(&mut self, executed: &Executed<'_>) {
+        if let Some(profile) = &mut self.profile {
+            profile.row(executed);
+        }
+        let Some(trace) = &mut self.trace else { return };
+        let Some(row) = trace.listing.get(executed.row).filter(|row| row.first) else { return };
+        if trace.problem.is_some() {
+            return;
+        }
+        let [x, y, z] = executed.cta;
+        let written = writeln!(
+            std::io::stdout(),
+            "{x},{y},{z} warp {:<2} {:08x} line {:<5} {}",
+            executed.warp,
+            executed.mask,
+            row.line,
+            row.text
+        );
+        trace.problem = written.err();
+    }
+}
+
+/// The profile in words.
+pub(super) fn show_profile(profile: &Profile) -> String {
+    let mut text = String::from("executions      lanes  instruction\n");
+    for (name, executions, lanes) in profile.histogram() {
+        let _ = writeln!(text, "{executions:>10} {lanes:>10}  {name}");
+    }
+    let mut traffic = |what: &str, unit: &str, t: &SpaceTraffic| {
+        if t.accesses > 0 {
+            let _ = writeln!(
+                text,
+                "{what}: {} accesses, {} bytes, {} {unit}, {} more than needed",
+                t.accesses, t.bytes, t.transactions, t.excess
+            );
+        }
+    };
+    traffic("global loads", "sectors of 32 bytes", &profile.global_loads);
+    traffic("global stores", "sectors of 32 bytes", &profile.global_stores);
+    traffic("shared loads", "passes over the banks", &profile.shared_loads);
+    traffic("shared stores", "passes over the banks", &profile.shared_stores);
+    let conflicts = profile.conflicts();
+    for (row, passes) in conflicts.iter().take(CONFLICTS_SHOWN) {
+        let _ =
+            writeln!(text, "bank conflicts: {passes} passes too many at line {} `{}`", row.line, row.text);
+    }
+    if conflicts.len() > CONFLICTS_SHOWN {
+        let _ = writeln!(text, "bank conflicts: {} lines more", conflicts.len() - CONFLICTS_SHOWN);
+    }
+    text
+}
