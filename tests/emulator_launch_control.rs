@@ -1,6 +1,6 @@
 //! Cluster launch control: blocks that take the work of others, as kernels with a dynamic scheduler do.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use sm121probe::emulator::{GlobalMemory, Launch, Law, Options, Stop, launch, load};
 
