@@ -77,6 +77,8 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// In the kernel's order.
     pub arguments: Vec<Argument>,
+    /// Whether it may begin before the launch in front of it has ended (programmatic stream serialization).
+    pub programmatic: bool,
 }
 
 /// Why a launch did not finish.
@@ -127,9 +129,9 @@ pub trait Device {
     /// Bytes of each parameter of a kernel; `None` when the module has no such entry.
     fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>>;
 
-    /// Runs a kernel to its end.
+    /// Runs launches as one stream, to the end of the last.
     ///
     /// # Errors
-    /// [`Failure`].
-    fn launch(&mut self, launch: &Launch) -> Result<(), Failure>;
+    /// [`Failure`], and the launch that it is of.
+    fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)>;
 }

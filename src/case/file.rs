@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::error::CaseError;
-use super::model::{BiasPlace, Case, GateUp, KnownFailure, Regime, Routing, ScaleRule};
+use super::model::{BiasPlace, Case, GateUp, KTail, KnownFailure, Regime, Routing, ScaleRule, ScaleTiles};
 use super::models::{Model, models};
 use crate::header;
 
@@ -46,6 +46,13 @@ struct CaseFile {
     fc1_bias: BiasPlace,
     #[serde(default)]
     fc2_bias: BiasPlace,
+    #[serde(default)]
+    k_tail: KTail,
+    #[serde(default)]
+    scale_tiles: ScaleTiles,
+    #[serde(default)]
+    pdl: bool,
+    schedules: Option<u64>,
     #[serde(default)]
     tiles: Vec<String>,
     #[serde(default)]
@@ -102,6 +109,10 @@ fn resolve(path: &Path, file: CaseFile) -> Result<Case, Fault> {
         model: file.model,
         fc1_bias: file.fc1_bias,
         fc2_bias: file.fc2_bias,
+        k_tail: file.k_tail,
+        scale_tiles: file.scale_tiles,
+        pdl: file.pdl,
+        schedules: file.schedules.unwrap_or(1),
         tiles: file.tiles,
         known_failures: file.known_failures,
     };
@@ -113,6 +124,9 @@ fn check(case: &Case) -> Result<(), Fault> {
     let fault = |key, message: String| Err((key, message));
     if case.about.trim().is_empty() {
         return fault("about", "`about` is still to be written: what does the case ask?".to_owned());
+    }
+    if case.schedules == 0 {
+        return fault("schedules", "`schedules` is 0; a case that is never run proves nothing".to_owned());
     }
     for (key, value) in [
         ("tokens", case.tokens),

@@ -107,6 +107,28 @@ words! {
     }
 }
 
+words! {
+    /// What a GEMM does where K is no multiple of 128.
+    KTail {
+        /// It stops behind the last block; what lies behind may be anything.
+        #[default]
+        Stop "stop",
+        /// It multiplies the padding, which its producers keep at zero with finite scales.
+        Padded "padded",
+    }
+}
+
+words! {
+    /// Where the scales lie.
+    ScaleTiles {
+        /// Tiles of 128 rows and 4 columns (CUTLASS, FlashInfer).
+        #[default]
+        Tile128x4 "128x4",
+        /// Tiles of 8 rows and 4 columns (TensorRT-LLM, for few tokens).
+        Tile8x4 "8x4",
+    }
+}
+
 /// A failure that is known and reported; it is asserted both ways.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -166,6 +188,14 @@ pub struct Case {
     pub fc1_bias: BiasPlace,
     /// Where the second GEMM's bias is added.
     pub fc2_bias: BiasPlace,
+    /// What the GEMMs do behind the last block of K.
+    pub k_tail: KTail,
+    /// Where the scales lie.
+    pub scale_tiles: ScaleTiles,
+    /// Whether every kernel may begin before the one in front of it has ended (programmatic dependent launch).
+    pub pdl: bool,
+    /// Schedules of warps and CTAs that must all give the same; a run may ask for more.
+    pub schedules: u64,
     /// The tiles it is run with, as `MxNxK`; empty for those that the tile policy chooses.
     pub tiles: Vec<String>,
     /// What is known to fail.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::CaseError;
-use super::model::{BiasPlace, Case, Routing, ScaleRule};
+use super::model::{BiasPlace, Case, KTail, Routing, ScaleRule, ScaleTiles};
 
 const STUB: &str = "\
 # One sentence on what the case asks; a case without one is refused.
@@ -82,6 +82,20 @@ pub fn to_yaml(case: &Case) -> String {
     for (key, place) in [("fc1_bias", case.fc1_bias), ("fc2_bias", case.fc2_bias)] {
         if place != BiasPlace::default() {
             line(key, place.word().to_owned());
+        }
+    }
+    if case.k_tail != KTail::default() {
+        line("k_tail", case.k_tail.word().to_owned());
+    }
+    if case.scale_tiles != ScaleTiles::default() {
+        line("scale_tiles", format!("\"{}\"", case.scale_tiles.word()));
+    }
+    for (key, value, plain) in [
+        ("pdl", case.pdl.to_string(), !case.pdl),
+        ("schedules", case.schedules.to_string(), case.schedules == 1),
+    ] {
+        if !plain {
+            line(key, value);
         }
     }
     if !case.tiles.is_empty() {

@@ -122,7 +122,7 @@ impl BuildArgs {
                     blocked += 1;
                     continue;
                 };
-                for source in sources::of_run(kernels, &settings, &plan::setup(config))? {
+                for source in sources::of_run(kernels, &settings, &plan::setup(case, config))? {
                     found.insert((source.kernel.file.clone(), source.defines.clone()), source);
                 }
             }

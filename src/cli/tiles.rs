@@ -15,6 +15,7 @@ use crate::kernel::{Library, Load, MmaPath};
 use crate::moe::admission::{self, Limits, Question};
 use crate::moe::compile::Compiler;
 use crate::moe::contract::Settings;
+use crate::moe::pipeline::Setup;
 use crate::moe::plan::{self, LOADS, PATHS, Way};
 use crate::moe::tile::Tile;
 use crate::moe::{offers, policy, sources};
@@ -227,7 +228,7 @@ impl Table<'_> {
         build: &Build<'_>,
         admitted: &admission::Admitted,
     ) -> Result<Result<Resources, String>, CliError> {
-        let setup = plan::setup(admitted.config);
+        let setup = Setup::plain(admitted.config);
         let [_, _, _, gemm, _, _] = sources::of_run(self.kernels, &Settings::GPT_OSS, &setup)?;
         let ptx = build.compiler.ptx(self.kernels, gemm.kernel, &gemm.defines)?;
         let ptxas = &build.toolchain.toolkit;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::memory::GlobalMemory;
 use super::program::Program;
 use super::schedule::{self, Options};
+use super::stream::InStream;
 use super::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use super::tensor_type::{Swizzle, TensorType};
 use super::trap::Stop;
@@ -125,7 +126,34 @@ impl Device for EmulatorDevice {
         Some(kernel.params.iter().map(|p| (p.name.clone(), p.size)).collect())
     }
 
-    fn launch(&mut self, launch: &Launch) -> Result<(), Failure> {
+    fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)> {
+        let mut made = Vec::new();
+        for (n, launch) in launches.iter().enumerate() {
+            made.push(self.made(launch).map_err(|failure| (n, failure))?);
+        }
+        let mut stream = Vec::new();
+        for ((program, launch), asked) in made.iter().zip(launches) {
+            // `made` has found it.
+            let Some(kernel) = program.kernel(&asked.entry) else { continue };
+            stream.push(InStream { program, kernel, launch, programmatic: asked.programmatic });
+        }
+        match schedule::launch_stream(&stream, &mut self.memory, &self.options) {
+            Ok(counts) => {
+                self.warp_instructions += counts.warp_instructions;
+                Ok(())
+            }
+            Err(stop) => {
+                let entry = if let Stop::Trap(trap) = &stop { trap.place.kernel.as_str() } else { "" };
+                let n = launches.iter().position(|l| l.entry == entry).unwrap_or(0);
+                Err((n, stop.into()))
+            }
+        }
+    }
+}
+
+impl EmulatorDevice {
+    /// The module of a launch, and the launch with its parameters.
+    fn made(&self, launch: &Launch) -> Result<(Arc<Program>, schedule::Launch), Failure> {
         let program = self.modules.get(launch.module.0).cloned();
         let program =
             program.ok_or_else(|| Failure::Launch(format!("there is no module {}", launch.module.0)))?;
@@ -164,8 +192,6 @@ impl Device for EmulatorDevice {
             shared_bytes: launch.shared_bytes,
             params,
         };
-        let counts = schedule::launch(&program, kernel, &launch, &mut self.memory, &self.options)?;
-        self.warp_instructions += counts.warp_instructions;
-        Ok(())
+        Ok((program, launch))
     }
 }

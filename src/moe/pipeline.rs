@@ -25,6 +25,16 @@ pub struct Setup {
     pub k_pad: KPad,
     /// Where scales lie.
     pub scales: ScaleLayout,
+    /// Whether every kernel may begin before the one in front of it has ended.
+    pub pdl: bool,
+}
+
+impl Setup {
+    /// K stops before its padding, scales in tiles of 128 by 4, one kernel after the other.
+    #[must_use]
+    pub const fn plain(config: Config) -> Self {
+        Self { config, k_pad: KPad::Poison, scales: ScaleLayout::Tile128x4, pdl: false }
+    }
 }
 
 /// Why nothing was run.
@@ -89,8 +99,11 @@ struct Ready<'k> {
     module: Module,
 }
 
-/// What is launched: the stage, the place of its kernel in [`Compiled`], and the GEMM that it does or feeds.
-const STEPS: [(Stage, usize, Option<Fc>); 7] = [
+/// A stage, the place of its kernel in [`Compiled`], and the GEMM that it does or feeds.
+type Step = (Stage, usize, Option<Fc>);
+
+/// What is launched, in order.
+const STEPS: [Step; 7] = [
     (Stage::Route, 0, None),
     (Stage::Permute, 1, None),
     (Stage::Quantize, 2, Some(Fc::One)),
@@ -260,19 +273,36 @@ impl<'a> Run<'a> {
 
     /// Launches everything; the stage that did not finish and why.
     fn all(&mut self, kernels: &[Ready<'_>]) -> Result<Option<(Stage, Failure)>, PipelineError> {
-        for (stage, kernel, fc) in STEPS {
-            if stage == Stage::Fc2 {
+        let (before, after) = STEPS.split_at(STEPS.iter().position(|s| s.0 == Stage::Fc2).unwrap_or(0));
+        let streams: Vec<&[Step]> = match (self.setup.pdl, &self.problem.injected_a2) {
+            // What a stage stored is read before the next one begins, so that every one is judged.
+            (false, _) => STEPS.chunks(1).collect(),
+            (true, Some(_)) => vec![before, after],
+            (true, None) => vec![&STEPS],
+        };
+        for steps in streams {
+            if steps[0].0 == Stage::Fc2 {
                 self.inject();
             }
-            if let Err(failure) = self.launch(&kernels[kernel], fc)? {
-                return Ok(Some((stage, failure)));
+            let mut launches = Vec::new();
+            for (_, kernel, fc) in steps {
+                launches.push(self.prepare(&kernels[*kernel], *fc)?);
             }
-            self.collect(stage);
+            // The first of a stream has nothing in front of it to overlap.
+            launches.iter_mut().skip(1).for_each(|l| l.programmatic = true);
+            let ended = self.device.run(&launches);
+            let finished = ended.as_ref().map_or_else(|(n, _)| *n, |()| steps.len());
+            for (stage, ..) in &steps[..finished.min(steps.len())] {
+                self.collect(*stage);
+            }
+            if let Err((n, failure)) = ended {
+                return Ok(Some((steps[n.min(steps.len() - 1)].0, failure)));
+            }
         }
         Ok(None)
     }
 
-    fn launch(&mut self, ready: &Ready<'_>, fc: Option<Fc>) -> Result<Result<(), Failure>, PipelineError> {
+    fn prepare(&self, ready: &Ready<'_>, fc: Option<Fc>) -> Result<Launch, PipelineError> {
         let kernel = ready.kernel;
         let names = self.names(fc);
         let value = |text: &str| {
@@ -313,15 +343,15 @@ impl<'a> Run<'a> {
             }
             arguments.push(argument);
         }
-        let launch = Launch {
+        Ok(Launch {
             module: ready.module,
             entry: kernel.entry.clone(),
             grid: [small(&kernel.grid[0])?, small(&kernel.grid[1])?, small(&kernel.grid[2])?],
             block: small(&kernel.block)?,
             shared_bytes: small(&kernel.smem)?,
             arguments,
-        };
-        Ok(self.device.launch(&launch))
+            programmatic: false,
+        })
     }
 
     /// Rows, columns and K of the GEMM that a launch does or feeds.

@@ -5,7 +5,7 @@ use super::layout::KPad;
 use super::pipeline::Setup;
 use super::policy::{self, HostKnown};
 use super::tile::{Blocked, Config, TILE_K, TILE_M, TILE_N, Tile};
-use crate::case::Case;
+use crate::case::{Case, KTail, ScaleTiles};
 use crate::kernel::{KernelError, Library, Load, MmaPath};
 use crate::num::scale_layout::ScaleLayout;
 
@@ -182,10 +182,21 @@ pub fn tiles_of(case: &Case, named: &[Tile], all: bool) -> Vec<Tile> {
     own_tiles(case)
 }
 
-/// How a case is run with a kernel, when nothing else is said: K stops before its padding.
+/// How a case is run with a kernel.
 #[must_use]
-pub const fn setup(config: Config) -> Setup {
-    Setup { config, k_pad: KPad::Poison, scales: ScaleLayout::Tile128x4 }
+pub const fn setup(case: &Case, config: Config) -> Setup {
+    Setup {
+        config,
+        k_pad: match case.k_tail {
+            KTail::Stop => KPad::Poison,
+            KTail::Padded => KPad::Zeros,
+        },
+        scales: match case.scale_tiles {
+            ScaleTiles::Tile128x4 => ScaleLayout::Tile128x4,
+            ScaleTiles::Tile8x4 => ScaleLayout::Tile8x4,
+        },
+        pdl: case.pdl,
+    }
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ impl<'a> Runner<'a> {
     ) -> Result<(Compiled<'a>, Contract), TrialError> {
         let compiler =
             Compiler { nvrtc: self.nvrtc, store: self.store, program: self.program.clone(), target };
-        let (settings, setup) = (Settings::of(trial.case), plan::setup(config));
+        let (settings, setup) = (Settings::of(trial.case), plan::setup(trial.case, config));
         let compiled = pipeline::compile(&compiler, self.library, &settings, &setup)?;
         let contract = trial::contract(self.library, Dims::of(trial.case), settings, &setup)?;
         Ok((compiled, contract))
@@ -118,8 +118,8 @@ impl<'a> Runner<'a> {
         contract: &Contract,
     ) -> Result<Outcome, TrialError> {
         let problem = problem::generate(trial.case, self.seed.unwrap_or(trial.case.seed))?;
-        let setup = plan::setup(config);
-        trial::on_emulator(&self.programs, compiled, contract, &problem, &setup, 0..self.schedules)
+        let setup = plan::setup(trial.case, config);
+        trial::on_emulator(&self.programs, compiled, contract, &problem, &setup, 0..self.schedules.max(trial.case.schedules))
     }
 
     fn results(
@@ -151,7 +151,7 @@ impl<'a> Runner<'a> {
             store::sha256(&bytes)
         });
         let mut parts = vec![build.clone(), format!("{:?} {:?} {}", trial.case, self.seed, self.schedules)];
-        parts.push(format!("{:?} {contract:?}", plan::setup(config)));
+        parts.push(format!("{:?} {contract:?}", plan::setup(trial.case, config)));
         for (kernel, ptx) in &compiled.kernels {
             let text = ptx.lines().filter(|l| !l.starts_with(".target"));
             parts.push(format!("{kernel:?}\n{}", text.collect::<Vec<_>>().join("\n")));

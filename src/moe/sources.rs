@@ -53,7 +53,7 @@ pub fn of_run<'k>(
 /// The macros that every kernel of a run is given.
 fn defines(s: &Settings, setup: &Setup) -> Vec<(String, String)> {
     [
-        ("PDL", false),
+        ("PDL", setup.pdl),
         ("SCALES_8X4", setup.scales == ScaleLayout::Tile8x4),
         ("RULE_FLOOR", s.scale_rule == ScaleRule::Floor),
         ("RULE_EVEN", s.scale_rule == ScaleRule::Even),
