@@ -13,7 +13,7 @@ use super::tensors::{Array, Tensors};
 use crate::case::{Case, Regime};
 
 /// Tensors of one problem that are too many for a workstation.
-const MEMORY_LIMIT: u128 = 16 << 30;
+const MEMORY_LIMIT: u128 = 4 << 30;
 
 /// Distinct exponents of neighbouring scales in the regimes `exact` and `impulse`.
 const WINDOW: usize = 4;
@@ -45,7 +45,7 @@ pub(super) fn problem(case: &Case, seed: u64) -> Result<Problem, MoeError> {
     experts.dedup();
     few("the weights of its routed experts", experts.len() as u128 * dims.expert_bytes())?;
 
-    let hidden = activations::hidden(case, &dims, seed);
+    let hidden = activations::hidden(case, &dims, seed, &rows);
     let mut inputs = Tensors {
         hidden_states: Some(Array::new("hidden_states", &[dims.tokens, dims.hidden], hidden)?),
         router_logits: Some(Array::new("router_logits", &[dims.tokens, dims.experts], logits)?),

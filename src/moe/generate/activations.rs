@@ -22,9 +22,10 @@ const OUTLIER_EVERY: usize = 97;
 const OUTLIER: f64 = 24.0;
 
 /// bf16 bits of hidden states [T, H].
-pub(super) fn hidden(case: &Case, dims: &Dims, seed: u64) -> Vec<u16> {
+pub(super) fn hidden(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Vec<u16> {
     let stream = Stream::new(seed, Purpose::Hidden, 0);
     let blocks = dims.hidden / BLOCK;
+    let hot = hot_blocks(dims, rows);
     let mut out = Vec::with_capacity(dims.tokens * dims.hidden);
     for token in 0..dims.tokens {
         for col in 0..dims.hidden {
@@ -32,7 +33,7 @@ pub(super) fn hidden(case: &Case, dims: &Dims, seed: u64) -> Vec<u16> {
             let power = formats::exp2(BASE + window(0, token, block) as i32);
             let value = match case.regime {
                 Regime::Exact => integer(stream, index, token * blocks + block) * power,
-                Regime::Impulse if block == token % blocks => sign(stream, index) * power,
+                Regime::Impulse if block == hot[token] => sign(stream, index) * power,
                 Regime::Impulse => 0.0,
                 Regime::Real | Regime::Special => {
                     let outlier = if (col + 1) % OUTLIER_EVERY == 0 { OUTLIER } else { 1.0 };
@@ -50,11 +51,27 @@ pub(super) fn hidden(case: &Case, dims: &Dims, seed: u64) -> Vec<u16> {
     out
 }
 
-/// A small integer; one of each block is the largest, so that all scales are known.
+/// The block of each token that is not zero in `impulse`: by its place among the rows of its first expert, so that as many
+/// rows of an expert as there are blocks reach all of them.
+fn hot_blocks(dims: &Dims, rows: &[Row]) -> Vec<usize> {
+    let mut out = vec![0; dims.tokens];
+    let mut first = 0;
+    for (at, row) in rows.iter().enumerate() {
+        if rows[first].expert != row.expert {
+            first = at;
+        }
+        if row.slot == 0 {
+            out[row.token] = (at - first) % (dims.hidden / BLOCK);
+        }
+    }
+    out
+}
+
+/// A small integer other than 0; one of each block is the largest, so that all scales are known.
 fn integer(stream: Stream, index: usize, block: usize) -> f64 {
     // Blocks draw from counters that no element has.
     let largest = stream.bits(usize::MAX / 2 + block) as usize % BLOCK;
-    let magnitude = if index % BLOCK == largest { LARGEST } else { stream.below(index, LARGEST + 1) };
+    let magnitude = if index % BLOCK == largest { LARGEST } else { 1 + stream.below(index, LARGEST) };
     sign(stream, index) * magnitude as f64
 }
 

@@ -20,8 +20,9 @@ const EXACT_SCALE: u8 = 127 - 10;
 const BIAS_UNIT: f32 = 1.0 / 8192.0;
 const BIAS_LARGEST: u64 = 15;
 
-/// Scale codes of a normal distribution of deviation 2^-6 quantised to MXFP4, by how often of 8 they come.
-const REAL_SCALES: [u8; 8] = [118, 119, 119, 119, 119, 119, 120, 120];
+/// Scale codes of a normal distribution of deviation 2^-4 quantised to MXFP4, by how often of 8 they come. FC1 then gives
+/// values on both sides of the clamp at 7.
+const REAL_SCALES: [u8; 8] = [121, 122, 122, 122, 122, 122, 123, 123];
 
 /// Deviation of biases in `real`.
 const REAL_BIAS: f64 = 0.25;

@@ -1,0 +1,173 @@
+//! The built-in cases, and what is said of case files that are wrong.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use sm121probe::case::{self, Library, Regime, Routing, ScaleRule};
+use sm121probe::moe::{Accumulation, MoeError, problem::generate, reference::route, witness::witness};
+
+use crate::case as from;
+
+#[test]
+fn the_built_in_cases_cover_what_the_pipeline_promises() {
+    let library = case::library();
+    assert!(library.problems.is_empty(), "{:?}", library.problems);
+    let some = |what: &dyn Fn(&case::Case) -> bool| library.cases.iter().any(what);
+    assert!(Regime::ALL.iter().all(|r| some(&|c| c.regime == *r)));
+    assert!(Routing::ALL.iter().all(|r| some(&|c| c.routing == *r)));
+    assert!(ScaleRule::ALL.iter().all(|r| some(&|c| c.scale_rule == *r)));
+    assert!(some(&|c| c.expert_rows.contains(&0) && c.expert_rows.contains(&1)));
+    assert!(some(&|c| c.tokens >= 320) && some(&|c| c.hidden % 128 != 0) && some(&|c| c.hidden == 2880));
+    assert_eq!(case::find("tiny-exact").unwrap().hidden, 128);
+    let error = case::find("tiny-exakt").unwrap_err().to_string();
+    assert!(error.contains("tiny-exact"), "{error}");
+}
+
+#[test]
+fn cases_route_as_they_say() {
+    let counts = |name: &str| {
+        let case = case::find(name).unwrap();
+        let problem = generate(&case, case.seed).unwrap();
+        let logits = problem.inputs.router_logits.unwrap();
+        let choices: Vec<_> = (0..case.tokens).map(|t| route::top_k(logits.row(t), case.top_k)).collect();
+        let mut counts = vec![0; case.experts];
+        choices.iter().flatten().for_each(|e| counts[*e] += 1);
+        let tied = (0..case.tokens)
+            .filter(|t| {
+                let row = logits.row(*t);
+                let last = row[*choices[*t].last().unwrap()];
+                row.iter().enumerate().any(|(e, l)| *l == last && !choices[*t].contains(&e))
+            })
+            .count();
+        (counts, tied)
+    };
+    assert_eq!(counts("rows-ragged").0, [0, 1, 17, 3, 0, 8, 5, 0]);
+    assert_eq!(counts("rows-one-expert").0, [33, 0, 0, 0]);
+    assert_eq!(counts("tiny-exact").0, [8; 4]);
+    assert!(counts("ties").1 > 16, "few tokens of `ties` have ties at the last choice");
+}
+
+#[test]
+fn data_are_a_function_of_seed_and_place_alone() {
+    let case = case::find("tiny-real").unwrap();
+    let (a, b) = (generate(&case, 1).unwrap(), generate(&case, 1).unwrap());
+    assert_eq!(a, b);
+    assert_ne!(a.inputs, generate(&case, 2).unwrap().inputs);
+    // The same experts have the same weights whoever chooses them.
+    let few = from(
+        "about: x\ntokens: 16\nhidden: 128\ninter: 128\nexperts: 4\ntop_k: 1\nrouting: same\nregime: real\n",
+    );
+    let few = generate(&few, 1).unwrap().inputs;
+    assert_eq!(few.expert_ids.unwrap().data, [0]);
+    let (all, one) = (a.inputs.w13_blocks.unwrap(), few.w13_blocks.unwrap());
+    assert_eq!(all.data[..one.data.len()], one.data[..]);
+}
+
+#[test]
+fn exact_and_impulse_cases_leave_no_byte_without_a_witness() {
+    for dims in [
+        "tokens: 16\nhidden: 128\ninter: 128\nexperts: 4\ntop_k: 2\nrouting: balanced",
+        "tokens: 16\nhidden: 512\ninter: 256\nexperts: 4\ntop_k: 4\nrouting: same",
+        "tokens: 9\nhidden: 224\ninter: 160\nexperts: 2\ntop_k: 2\nrouting: same",
+        "tokens: 90\nhidden: 2880\ninter: 32\nexperts: 1\ntop_k: 1\nrouting: same",
+    ] {
+        let sums = [Accumulation::NATIVE, Accumulation::BF16];
+        // The longest K is told by one of them.
+        for sum in sums.into_iter().take(if dims.contains("2880") { 1 } else { 2 }) {
+            let coverage = |regime: &str| {
+                let case = from(&format!("about: x\n{dims}\nregime: {regime}\n"));
+                let (first, second) = witness(&generate(&case, 0).unwrap(), sum, sum).unwrap();
+                [first, second.unwrap()]
+            };
+            let impulse = coverage("impulse");
+            for (mut all, more) in coverage("exact").into_iter().zip(&impulse) {
+                for (what, share) in all.shares() {
+                    println!("{dims:?} exact alone: {what} {share}");
+                }
+                all.join(more).unwrap();
+                assert!(all.is_whole(), "{dims}: {:?}", all.shares());
+            }
+        }
+    }
+}
+
+#[test]
+fn coverage_is_shown_to_miss_what_nothing_can_see() {
+    let mut case =
+        from("about: x\ntokens: 4\nhidden: 64\ninter: 64\nexperts: 2\ntop_k: 1\nregime: impulse\n");
+    case.routing = Routing::Same;
+    let mut problem = generate(&case, 0).unwrap();
+    problem.inputs.hidden_states.as_mut().unwrap().data.fill(0);
+    let (first, second) = witness(&problem, Accumulation::NATIVE, Accumulation::NATIVE).unwrap();
+    assert_eq!(first.shares().map(|(_, share)| share.witnessed)[..2], [0, 0]);
+    let other = from("about: x\ntokens: 4\nhidden: 96\ninter: 64\nexperts: 2\ntop_k: 1\nregime: exact\n");
+    let (mut other, _) =
+        witness(&generate(&other, 0).unwrap(), Accumulation::NATIVE, Accumulation::NATIVE).unwrap();
+    assert!(!first.is_whole() && second.is_some());
+    assert!(matches!(other.join(&first), Err(MoeError::Invalid(_))));
+}
+
+#[test]
+fn wrong_case_files_are_told_with_line_and_remedy() {
+    const GOOD: &str = "about: x\ntokens: 4\nhidden: 64\ninter: 64\nexperts: 4\ntop_k: 2\nregime: exact\n";
+    let mut seen = BTreeSet::new();
+    for (from, to, line, words) in [
+        ("hidden: 64", "hidden: 65", 3, "take 96"),
+        ("inter: 64", "inter: 0", 4, "no output"),
+        ("top_k: 2", "top_k: 5", 6, "there are 4 experts"),
+        ("tokens: 4", "tokens: 400000000", 2, "i32"),
+        ("tokens: 4", "tokens: 18446744073709551615", 2, "i32"),
+        ("tokens: 4", "tokens: -1", 2, "invalid type"),
+        ("hidden: 64", "model: gpt-oss-7b", 3, "gpt-oss-120b"),
+        ("inter: 64", "", 1, "`inter` is missing"),
+        ("regime: exact", "regime: exakt", 7, "unknown variant"),
+        ("regime: exact", "regime: exact\nregimes: x", 8, "unknown field"),
+        ("about: x", "about: ''", 1, "still to be written"),
+        ("top_k: 2", "top_k: 2\nexpert_rows: [1, 2, 3, 2]", 7, "`routing: rows`"),
+        ("top_k: 2", "top_k: 2\nrouting: rows\nexpert_rows: [1, 2, 3]", 8, "3 entries"),
+        ("top_k: 2", "top_k: 2\nrouting: rows\nexpert_rows: [1, 2, 3, 3]", 8, "add up to 9"),
+        ("top_k: 2", "top_k: 2\nrouting: rows\nexpert_rows: [5, 1, 1, 1]", 8, "5 rows of 4 tokens"),
+        ("top_k: 2", "top_k: 2\nlimit: 0", 7, "above 0"),
+        ("top_k: 2", "top_k: 2\nalpha: .nan", 7, "finite"),
+        ("top_k: 2", "top_k: 2\ntiles: [128x64]", 7, "MxNxK"),
+        ("top_k: 2", "top_k: 2\nknown_failures: [{url: nowhere, stage: fc1}]", 7, "no URL"),
+    ] {
+        let text = GOOD.replace(from, to);
+        let mut library = Library::default();
+        library.add(Path::new("cases/bad.yaml"), &text);
+        let [problem] = &library.problems[..] else { panic!("{to}: {:?}", library.cases) };
+        let message = problem.to_string();
+        assert!(message.starts_with(&format!("cases/bad.yaml:{line}:")), "{to}: {message}");
+        assert!(message.contains(words), "{to}: {message}");
+        seen.insert(message);
+    }
+    assert_eq!(seen.len(), 19);
+    let mut library = Library::default();
+    library.add(Path::new("a/good.yaml"), GOOD);
+    library.add(Path::new("b/good.yaml"), GOOD);
+    assert!(library.problems[0].to_string().contains("rename one"), "{:?}", library.problems);
+    assert!(Library::load(Path::new("/nowhere")).unwrap_err().to_string().contains("--cases"));
+}
+
+#[test]
+fn a_folder_of_cases_is_loaded_and_an_empty_one_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Library::load(folder.path()).unwrap_err().to_string().contains("no .yaml"));
+    std::fs::write(
+        folder.path().join("mine.yaml"),
+        "about: x\nmodel: gpt-oss-20b\ntokens: 1\nregime: real\n",
+    )
+    .unwrap();
+    std::fs::write(folder.path().join("bad.yaml"), "about: [\n").unwrap();
+    let library = Library::load(folder.path()).unwrap();
+    assert_eq!((library.cases.len(), library.problems.len()), (1, 1));
+    let case = library.find("mine").unwrap();
+    assert_eq!((case.hidden, case.experts, case.top_k), (2880, 32, 4));
+}
+
+#[test]
+fn a_problem_beyond_memory_is_refused_before_it_is_made() {
+    let case = from("about: x\nmodel: gpt-oss-120b\ntokens: 60000\nregime: real\nrouting: balanced\n");
+    let error = generate(&case, 0).unwrap_err();
+    assert!(error.to_string().contains("limit is 4096 MB"), "{error}");
+}

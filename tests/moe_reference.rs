@@ -1,0 +1,40 @@
+//! The pipeline's reference: formats, rules and bounds against definitions; no false alarm, no fault missed.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
+
+#[path = "moe/cases.rs"]
+mod cases;
+#[path = "moe/device.rs"]
+mod device;
+#[path = "moe/dumps.rs"]
+mod dumps;
+#[path = "moe/faults.rs"]
+mod faults;
+#[path = "moe/formats.rs"]
+mod formats;
+#[path = "moe/orders.rs"]
+mod orders;
+#[path = "moe/stages.rs"]
+mod stages;
+
+use std::path::Path;
+
+use sm121probe::case::{Case, Library};
+use sm121probe::record::{StageResult, Verdict};
+
+/// A case from YAML.
+fn case(yaml: &str) -> Case {
+    let mut library = Library::default();
+    library.add(Path::new("test.yaml"), yaml);
+    assert!(library.problems.is_empty(), "{:?}", library.problems);
+    library.cases.remove(0)
+}
+
+/// Asserts that every stage passes.
+fn all_pass(results: &[StageResult], what: &str) {
+    for r in results {
+        assert_eq!(r.verdict, Verdict::Pass, "{what}: {r:?}");
+        assert!(r.worst_over_bound <= 1.0, "{what}: {r:?}");
+    }
+    assert_eq!(results.len(), 8, "{what}");
+}
