@@ -4,6 +4,7 @@ use super::cta::Cta;
 use super::machine::World;
 use super::memory::Region;
 use super::pending::{Pending, PendingKind, Piece, Store, Work, shared_address};
+use super::races::GlobalAccess;
 use super::transfer::{store_piece, to_tf32};
 use super::trap::{Fault, Law};
 
@@ -101,7 +102,12 @@ impl Cta {
         let World { races: global, stream, .. } = world;
         let mut result = Ok(());
         for piece in pending.pieces.iter().filter(|p| p.taken > 0) {
-            let noted = global.copy(races, piece.address, piece.taken, write, pending.warp, stream);
+            let noted = global.copy(
+                races,
+                GlobalAccess { address: piece.address, len: piece.taken, write },
+                pending.warp,
+                stream,
+            );
             result = result.and(noted.map_err(|f| f.at(piece.lane as usize)));
         }
         races.strong = false;

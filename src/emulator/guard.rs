@@ -1,5 +1,7 @@
 //! Bytes of shared memory that asynchronous copies and barrier objects keep from others (PTX ISA 9.7.9.27, 8.8).
 
+use super::memory::bits;
+
 /// Bytes of shared memory that must be left alone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Guarded {
@@ -17,29 +19,21 @@ impl Guarded {
         if write && self.reading > 0 && self.sources[at..at + len].iter().any(|n| *n > 0) {
             return true;
         }
-        if self.watched.is_empty() {
-            return false;
-        }
-        let (word, bit) = (at / 64, at % 64);
-        if bit + len <= 64 {
-            let mask = if len == 64 { !0 } else { ((1u64 << len) - 1) << bit };
-            return self.watched[word] & mask != 0;
-        }
-        (at..at + len).any(|i| self.watched[i / 64] >> (i % 64) & 1 == 1)
+        !self.watched.is_empty() && bits(at, len).any(|(n, mask)| self.watched[n] & mask != 0)
     }
 
     pub(super) fn watch(&mut self, at: usize, len: usize, size: usize) {
         if self.watched.is_empty() {
             self.watched = vec![0; size.div_ceil(64)];
         }
-        for i in at..at + len {
-            self.watched[i / 64] |= 1 << (i % 64);
+        for (n, mask) in bits(at, len) {
+            self.watched[n] |= mask;
         }
     }
 
     pub(super) fn leave(&mut self, at: usize, len: usize) {
-        for i in at..at + len {
-            self.watched[i / 64] &= !(1 << (i % 64));
+        for (n, mask) in bits(at, len) {
+            self.watched[n] &= !mask;
         }
     }
 

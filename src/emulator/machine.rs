@@ -5,6 +5,7 @@ use super::memory::{
     GlobalMemory, LOCAL_WINDOW, PARAM_WINDOW, SHARED_START, SHARED_WINDOW, Window, window_of,
 };
 use super::program::{Kernel, Row};
+use super::races::GlobalAccess;
 use super::trap::{Fault, Law};
 
 pub(super) const LANES: usize = 32;
@@ -208,8 +209,14 @@ impl Machine<'_> {
         let a = self.r.d[row.a as usize];
         let mask = self.mask;
         let d = &mut self.r.d[row.d as usize];
-        for i in lanes(mask) {
-            d[i] = f(a[i]);
+        if mask == !0 {
+            for i in 0..LANES {
+                d[i] = f(a[i]);
+            }
+        } else {
+            for i in lanes(mask) {
+                d[i] = f(a[i]);
+            }
         }
         Flow::Next
     }
@@ -238,8 +245,14 @@ impl Machine<'_> {
         let (a, b, c) = (self.r.d[row.a as usize], self.r.d[row.b as usize], self.r.d[row.c as usize]);
         let mask = self.mask;
         let d = &mut self.r.d[row.d as usize];
-        for i in lanes(mask) {
-            d[i] = f(a[i], b[i], c[i]);
+        if mask == !0 {
+            for i in 0..LANES {
+                d[i] = f(a[i], b[i], c[i]);
+            }
+        } else {
+            for i in lanes(mask) {
+                d[i] = f(a[i], b[i], c[i]);
+            }
         }
         Flow::Next
     }
@@ -293,6 +306,7 @@ impl Machine<'_> {
     }
 
     /// The generic address of an address in `space`.
+    #[inline]
     pub(super) fn split(&self, space: Space, address: u64) -> Result<(Window, u64), Fault> {
         Ok(match space {
             Space::Generic => window_of(address),
@@ -320,7 +334,7 @@ impl Machine<'_> {
     }
 
     /// Checks that `address` is a multiple of `len`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn aligned(address: u64, len: usize) -> Result<(), Fault> {
         if address.is_multiple_of(len as u64) {
             return Ok(());
@@ -377,7 +391,7 @@ impl Machine<'_> {
             races.strong_global(address, self.warp, &mut self.world.races.places);
         }
         let World { races: world, stream, .. } = &mut *self.world;
-        world.access(races, address, len, write, self.warp, stream)
+        world.access(races, GlobalAccess { address, len, write }, self.warp, stream)
     }
 
     /// Reads `N` bytes for a lane.

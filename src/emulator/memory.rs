@@ -16,6 +16,17 @@ pub(super) const SHARED_START: u32 = 1024;
 /// Bytes nobody may touch between two global allocations.
 const GUARD: u64 = 4096;
 
+/// The words of a table with a bit per byte that a range touches, with the range's bits in each.
+#[inline(always)]
+pub(super) fn bits(at: usize, len: usize) -> impl Iterator<Item = (usize, u64)> {
+    let end = at + len;
+    let words = if len == 0 { 0..0 } else { at / 64..end.div_ceil(64) };
+    words.map(move |n| {
+        let (low, high) = (at.saturating_sub(n * 64), (end - n * 64).min(64));
+        (n, (!0 >> (64 - (high - low))) << low)
+    })
+}
+
 /// A piece of memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Region {
@@ -47,16 +58,8 @@ impl Region {
     /// Whether every byte of the range was written.
     #[inline]
     pub(super) fn is_written(&self, at: usize, len: usize) -> bool {
-        if self.init.is_empty() {
-            return true;
-        }
-        // Accesses of a power of two up to 16 bytes that are aligned lie within one word.
-        let (word, bit) = (at / 64, at % 64);
-        if bit + len <= 64 {
-            let mask = if len == 64 { !0 } else { ((1u64 << len) - 1) << bit };
-            return self.init.get(word).is_some_and(|w| w & mask == mask);
-        }
-        (at..at + len).all(|i| self.init.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1))
+        self.init.is_empty()
+            || bits(at, len).all(|(n, mask)| self.init.get(n).is_some_and(|w| w & mask == mask))
     }
 
     #[inline]
@@ -64,26 +67,18 @@ impl Region {
         if self.init.is_empty() {
             return;
         }
-        let (word, bit) = (at / 64, at % 64);
-        if bit + len <= 64 {
-            let mask = if len == 64 { !0 } else { ((1u64 << len) - 1) << bit };
-            if let Some(w) = self.init.get_mut(word) {
+        for (n, mask) in bits(at, len) {
+            if let Some(w) = self.init.get_mut(n) {
                 *w |= mask;
-            }
-            return;
-        }
-        for i in at..at + len {
-            if let Some(w) = self.init.get_mut(i / 64) {
-                *w |= 1 << (i % 64);
             }
         }
     }
 
     /// Makes bytes count as not written.
     pub(super) fn unmark(&mut self, at: usize, len: usize) {
-        for i in at..at + len {
-            if let Some(w) = self.init.get_mut(i / 64) {
-                *w &= !(1 << (i % 64));
+        for (n, mask) in bits(at, len) {
+            if let Some(w) = self.init.get_mut(n) {
+                *w &= !mask;
             }
         }
     }

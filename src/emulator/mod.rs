@@ -20,6 +20,8 @@ mod program;
 mod races;
 mod resident;
 mod schedule;
+mod shadow;
+mod spans;
 mod stream;
 mod tensor_map;
 mod tensor_type;

@@ -6,11 +6,16 @@
 //! its last write and two reads, so that a race may need another schedule to be seen. Copies in flight are guarded by
 //! `pending`, not here.
 
+mod global;
+
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::stream::{Grid, Stream};
+use super::shadow::{Memory, Shadows};
+use super::stream::Grid;
 use super::trap::{Fault, Law};
+pub(super) use global::{GlobalAccess, GlobalRaces};
+use global::{STRONG, Who};
 
 /// Warps of a CTA.
 const WARPS: usize = 32;
@@ -49,17 +54,56 @@ impl Epoch {
     }
 }
 
-/// What a byte of shared memory remembers.
-#[derive(Debug, Clone, Copy, Default)]
-struct Shadow {
-    write: Epoch,
-    reads: [Epoch; 2],
+/// What bytes of shared memory remember: the last write and two reads; the fourth is one in a mixed word.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Shadow([Epoch; 4]);
+
+impl Memory for Shadow {
+    const MIXED: Self = Self([Epoch(0), Epoch(0), Epoch(0), Epoch(1)]);
+
+    #[inline]
+    fn alike(self, cells: &[Self]) -> bool {
+        let mut differ = [0; 4];
+        for cell in cells {
+            for i in 0..4 {
+                differ[i] |= cell.0[i].0 ^ self.0[i].0;
+            }
+        }
+        differ == [0; 4]
+    }
+}
+
+impl Shadow {
+    fn written(by: Epoch) -> Self {
+        Self([by, Epoch(0), Epoch(0), Epoch(0)])
+    }
+
+    /// What is remembered after an access; or the access without order, and whether that wrote.
+    #[inline]
+    fn step(mut self, write: bool, by: Epoch, clock: &Clock) -> Result<Self, (Epoch, bool)> {
+        let (warp, strong) = (by.warp() as u32, by.strong());
+        let [wrote, read, other, _] = self.0;
+        if wrote.unordered(warp, clock, strong) {
+            return Err((wrote, true));
+        }
+        if write {
+            for read in [read, other] {
+                if read.unordered(warp, clock, strong) {
+                    return Err((read, false));
+                }
+            }
+            return Ok(Self::written(by));
+        }
+        let place = if read.0 == 0 || read.warp() == warp as usize { 1 } else { 2 };
+        self.0[place] = by;
+        Ok(self)
+    }
 }
 
 /// The observer of one CTA.
 pub(super) struct Races {
     clocks: Vec<Clock>,
-    shared: Vec<Shadow>,
+    shared: Shadows<Shadow>,
     /// What was released to a location: generic addresses, and barriers by number.
     locations: HashMap<u64, Clock>,
     barriers: [Clock; 16],
@@ -94,7 +138,7 @@ impl Races {
         }
         Self {
             clocks,
-            shared: vec![Shadow::default(); shared],
+            shared: Shadows::new(shared),
             locations: HashMap::new(),
             barriers: [[0; WARPS]; 16],
             waiting: [0; 16],
@@ -149,40 +193,20 @@ impl Races {
     pub(super) fn shared(&mut self, at: usize, len: usize, write: bool, warp: u32) -> Result<(), Fault> {
         let clock = &self.clocks[warp as usize];
         let epoch = Epoch::new(warp, clock[warp as usize], self.strong);
-        let Some(bytes) = self.shared.get_mut(at..at + len) else { return Ok(()) };
-        for (n, shadow) in bytes.iter_mut().enumerate() {
-            if shadow.write.unordered(warp, clock, self.strong) {
-                return Err(race(at + n, warp, write, shadow.write.warp(), true));
-            }
-            if write {
-                for read in shadow.reads {
-                    if read.unordered(warp, clock, self.strong) {
-                        return Err(race(at + n, warp, write, read.warp(), false));
-                    }
-                }
-                *shadow = Shadow { write: epoch, reads: Default::default() };
-            } else if shadow.reads[0].0 == 0 || shadow.reads[0].warp() == warp as usize {
-                shadow.reads[0] = epoch;
-            } else {
-                shadow.reads[1] = epoch;
-            }
-        }
-        Ok(())
+        self.shared
+            .update(at, len, |shadow| shadow.step(write, epoch, clock))
+            .map_err(|(n, (other, wrote))| race(at + n, warp, write, other.warp(), wrote))
     }
 
     /// Bytes that a copy has written: whoever waits for it may read them.
     pub(super) fn forget(&mut self, at: usize, len: usize) {
-        if let Some(bytes) = self.shared.get_mut(at..at + len) {
-            bytes.fill(Shadow::default());
-        }
+        self.shared.set(at, len, Shadow::default());
     }
 
     /// Bytes that a `cp.async` of this warp has written: others need an edge from the warp, which must have waited.
     pub(super) fn written_for(&mut self, at: usize, len: usize, warp: u32) {
-        let epoch = Epoch::new(warp, self.clocks[warp as usize][warp as usize], false);
-        if let Some(bytes) = self.shared.get_mut(at..at + len) {
-            bytes.fill(Shadow { write: epoch, reads: Default::default() });
-        }
+        let clock = self.clocks[warp as usize][warp as usize];
+        self.shared.set(at, len, Shadow::written(Epoch::new(warp, clock, false)));
     }
 
     fn tick(&mut self, warp: u32) {
@@ -236,23 +260,18 @@ impl Races {
     }
 
     /// Who this warp is, for global memory.
-    pub(super) fn who(&self, warp: u32) -> Who {
-        Who {
-            cta: self.id,
-            cta_clock: self.clock,
-            warp,
-            clock: self.clocks[warp as usize][warp as usize],
-            strong: self.strong,
-            copied: false,
-        }
+    #[inline]
+    fn who(&self, warp: u32) -> Who {
+        let clock = self.clocks[warp as usize][warp as usize];
+        Who([self.id, self.clock, clock, warp & 31 | if self.strong { STRONG } else { 0 }])
     }
 
     /// Whether an earlier access to global memory is ordered before what this warp does now.
-    fn knows(&self, other: &Who, warp: u32) -> bool {
-        if other.cta == self.id {
-            other.warp == warp || other.clock <= self.clocks[warp as usize][other.warp as usize & 31]
+    fn knows(&self, other: Who, warp: u32) -> bool {
+        if other.cta() == self.id {
+            other.warp() == warp || other.clock() <= self.clocks[warp as usize][other.warp() as usize]
         } else {
-            self.others.get(&other.cta).is_some_and(|clock| other.cta_clock <= *clock)
+            self.others.get(&other.cta()).is_some_and(|clock| other.cta_clock() <= *clock)
         }
     }
 
@@ -277,166 +296,6 @@ impl Races {
         place.insert(self.id, self.clock);
         self.clock += 1;
     }
-}
-
-/// A warp of a CTA at a time.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Who {
-    /// From 1; 0 is nobody.
-    cta: u32,
-    cta_clock: u32,
-    warp: u32,
-    clock: u32,
-    strong: bool,
-    /// Whether an asynchronous copy did it: who waits for copies within a grid is not seen here.
-    copied: bool,
-}
-
-/// What a byte of global memory remembers.
-#[derive(Debug, Clone, Copy, Default)]
-struct GlobalShadow {
-    write: Who,
-    read: Who,
-}
-
-const PAGE: usize = 1024;
-
-/// The shadow of global memory: pages that the launch has written.
-#[derive(Default)]
-pub(super) struct GlobalRaces {
-    pages: HashMap<u64, Box<[GlobalShadow; PAGE]>>,
-    /// What CTAs released to places.
-    pub(super) places: HashMap<u64, HashMap<u32, u32>>,
-    /// CTAs that have waited for the grid in front, when, and for whom.
-    waited: HashMap<u32, (u32, Range<u32>)>,
-    /// Whether grids overlap: then reads are remembered wherever they are.
-    overlap: bool,
-}
-
-impl GlobalRaces {
-    pub(super) fn of(stream: &Stream) -> Self {
-        Self { overlap: stream.overlaps(), ..Self::default() }
-    }
-
-    /// All that was done is known to all from now on.
-    pub(super) fn forget(&mut self) {
-        self.pages.clear();
-    }
-
-    /// A copy reads or writes bytes that a warp asks for. Only other grids are held against it.
-    pub(super) fn copy(
-        &mut self,
-        cta: &mut Races,
-        address: u64,
-        len: usize,
-        write: bool,
-        warp: u32,
-        stream: &Stream,
-    ) -> Result<(), Fault> {
-        if !self.overlap {
-            return Ok(());
-        }
-        let end = address + len as u64;
-        let mut at = address;
-        while at < end {
-            let next = (at / PAGE as u64 + 1) * PAGE as u64;
-            let who = Who { copied: true, ..cta.who(warp) };
-            self.note(cta, who, at, (next.min(end) - at) as usize, write, stream)?;
-            at = next;
-        }
-        Ok(())
-    }
-
-    /// An access of a warp.
-    pub(super) fn access(
-        &mut self,
-        cta: &mut Races,
-        address: u64,
-        len: usize,
-        write: bool,
-        warp: u32,
-        stream: &Stream,
-    ) -> Result<(), Fault> {
-        // An access is aligned and at most 32 bytes, so it lies on one page.
-        if !write && !self.overlap && !self.pages.contains_key(&(address / PAGE as u64)) {
-            return Ok(());
-        }
-        let who = cta.who(warp);
-        self.note(cta, who, address, len, write, stream)
-    }
-
-    fn note(
-        &mut self,
-        cta: &Races,
-        who: Who,
-        address: u64,
-        len: usize,
-        write: bool,
-        stream: &Stream,
-    ) -> Result<(), Fault> {
-        let page = address / PAGE as u64;
-        let at = (address % PAGE as u64) as usize;
-        let shadows = self.pages.entry(page).or_insert_with(|| Box::new([GlobalShadow::default(); PAGE]));
-        let Some(bytes) = shadows.get_mut(at..at + len) else { return Ok(()) };
-        for (n, shadow) in bytes.iter_mut().enumerate() {
-            for (other, wrote) in [(&shadow.write, true), (&shadow.read, false)] {
-                if other.cta != 0
-                    && (write || wrote)
-                    && !(who.strong && other.strong)
-                    && !cta.knows(other, who.warp)
-                {
-                    let same = cta.grid.contains(&other.cta);
-                    let ordered = if same {
-                        who.copied || other.copied
-                    } else {
-                        cta.knows_end(other.cta, who.warp, &self.waited)
-                    };
-                    if !ordered {
-                        return Err(clash(address + n as u64, &who, write, other, wrote, &cta.grid, stream));
-                    }
-                }
-            }
-            if write {
-                *shadow = GlobalShadow { write: who, read: Who::default() };
-            } else {
-                shadow.read = who;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Two accesses to global memory that nothing orders; between grids the wait is missing.
-#[cold]
-fn clash(
-    address: u64,
-    who: &Who,
-    write: bool,
-    other: &Who,
-    wrote: bool,
-    grid: &Range<u32>,
-    stream: &Stream,
-) -> Fault {
-    let mine = if write { "a write" } else { "a read" };
-    let did = if wrote { "wrote" } else { "read" };
-    if grid.contains(&other.cta) {
-        let them = if other.cta == who.cta {
-            format!("warp {}", other.warp)
-        } else {
-            format!("warp {} of CTA number {}", other.warp, other.cta - grid.start)
-        };
-        let what =
-            format!("{mine} of global address {address:#x}, which {them} {did} with nothing in between");
-        return Fault::new(Law::Race, what);
-    }
-    let (name, first) = stream.grid_of(other.cta);
-    let them = format!("warp {} of CTA number {} of kernel `{name}`", other.warp, other.cta - first);
-    let what = if other.cta < grid.start {
-        format!("{mine} of global address {address:#x} before `griddepcontrol.wait`, which {them} {did}")
-    } else {
-        format!("{mine} of global address {address:#x}, which {them} {did} before its `griddepcontrol.wait`")
-    };
-    Fault::new(Law::Dependency, what)
 }
 
 #[cold]

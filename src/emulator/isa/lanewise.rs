@@ -1,7 +1,7 @@
 //! Rows that work on each lane alone: closures over registers as `Exec`, and the operands they need.
 
 use crate::emulator::decode::{Decoder, Refusal};
-use crate::emulator::machine::{Flow, Machine, lanes};
+use crate::emulator::machine::{Flow, LANES, Machine, lanes};
 use crate::emulator::program::{Exec, Row};
 use crate::ptx::{Instruction, Operand, Type};
 
@@ -94,14 +94,26 @@ pub(super) fn operands(i: &Instruction, n: usize) -> Result<(&Operand, &[Operand
     }
 }
 
+/// Calls `f` with each lane of a mask; with all of them in a loop that may become vector instructions.
+#[inline(always)]
+pub(super) fn each(mask: u32, mut f: impl FnMut(usize)) {
+    if mask == !0 {
+        for i in 0..LANES {
+            f(i);
+        }
+    } else {
+        for i in lanes(mask) {
+            f(i);
+        }
+    }
+}
+
 /// `d = f(a, b)` from the 32-bit bank to the 64-bit one.
 #[inline(always)]
 pub(super) fn widen2(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32) -> u64) -> Flow {
     let (a, b) = (&m.r.w[row.a as usize], &m.r.w[row.b as usize]);
     let to = &mut m.r.d[row.d as usize];
-    for i in lanes(m.mask) {
-        to[i] = f(a[i], b[i]);
-    }
+    each(m.mask, |i| to[i] = f(a[i], b[i]));
     Flow::Next
 }
 
@@ -110,9 +122,7 @@ pub(super) fn widen2(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32) -> u64
 pub(super) fn widen3(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32, u64) -> u64) -> Flow {
     let (a, b, c) = (&m.r.w[row.a as usize], &m.r.w[row.b as usize], m.r.d[row.c as usize]);
     let to = &mut m.r.d[row.d as usize];
-    for i in lanes(m.mask) {
-        to[i] = f(a[i], b[i], c[i]);
-    }
+    each(m.mask, |i| to[i] = f(a[i], b[i], c[i]));
     Flow::Next
 }
 
@@ -121,9 +131,7 @@ pub(super) fn widen3(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32, u64) -
 pub(super) fn widen1(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32) -> u64) -> Flow {
     let a = &m.r.w[row.a as usize];
     let to = &mut m.r.d[row.d as usize];
-    for i in lanes(m.mask) {
-        to[i] = f(a[i]);
-    }
+    each(m.mask, |i| to[i] = f(a[i]));
     Flow::Next
 }
 
@@ -132,9 +140,7 @@ pub(super) fn widen1(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32) -> u64) -> 
 pub(super) fn narrow1(m: &mut Machine<'_>, row: &Row, f: impl Fn(u64) -> u32) -> Flow {
     let a = &m.r.d[row.a as usize];
     let to = &mut m.r.w[row.d as usize];
-    for i in lanes(m.mask) {
-        to[i] = f(a[i]);
-    }
+    each(m.mask, |i| to[i] = f(a[i]));
     Flow::Next
 }
 
@@ -143,8 +149,6 @@ pub(super) fn narrow1(m: &mut Machine<'_>, row: &Row, f: impl Fn(u64) -> u32) ->
 pub(super) fn wide_by(m: &mut Machine<'_>, row: &Row, f: impl Fn(u64, u32) -> u64) -> Flow {
     let (a, b) = (m.r.d[row.a as usize], &m.r.w[row.b as usize]);
     let to = &mut m.r.d[row.d as usize];
-    for i in lanes(m.mask) {
-        to[i] = f(a[i], b[i]);
-    }
+    each(m.mask, |i| to[i] = f(a[i], b[i]));
     Flow::Next
 }

@@ -3,7 +3,7 @@
 use super::moves::space;
 use super::{FormRow, Words};
 use crate::emulator::decode::{Bank, Decoder, Refusal, Symbol};
-use crate::emulator::machine::{Flow, Machine, Space, lanes};
+use crate::emulator::machine::{Flow, LANES, Machine, Space, lanes};
 use crate::emulator::program::{Exec, Row};
 use crate::ptx::{Instruction, Operand, Type};
 
@@ -172,9 +172,34 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Element `n` of `N` bytes among `bytes`, as a register of 32 bits.
+#[inline(always)]
+fn element_w<const N: usize>(bytes: &[u8], n: usize, signed: bool) -> u32 {
+    let mut word = [0; 4];
+    word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
+    let value = u32::from_le_bytes(word);
+    if signed && N < 4 {
+        let shift = 32 - 8 * N as u32;
+        return ((value << shift).cast_signed() >> shift).cast_unsigned();
+    }
+    value
+}
+
 /// Loads `T / N` elements of `N` bytes into 32-bit registers.
 fn load_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let space = numbered(row.b);
+    let signed = row.c == 1;
+    let together = m.read_together::<T>(space, row.a, row.imm, |lanes, w, _| {
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let to = &mut w[*slot as usize];
+            for i in 0..LANES {
+                to[i] = element_w::<N>(&lanes[i], n, signed);
+            }
+        }
+    });
+    if together.is_some() {
+        return Flow::Next;
+    }
     let address = m.r.d[row.a as usize];
     for i in lanes(m.mask) {
         let bytes = match m.read::<T>(space, address[i].wrapping_add(row.imm), i) {
@@ -182,22 +207,40 @@ fn load_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flo
             Err(fault) => return m.fail(fault.at(i)),
         };
         for (n, slot) in row.list.iter().enumerate() {
-            let mut word = [0; 4];
-            word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
-            let mut value = u32::from_le_bytes(word);
-            if row.c == 1 && N < 4 {
-                let shift = 32 - 8 * N as u32;
-                value = ((value << shift) as i32 >> shift) as u32;
-            }
-            m.r.w[*slot as usize][i] = value;
+            m.r.w[*slot as usize][i] = element_w::<N>(&bytes, n, signed);
         }
     }
     Flow::Next
 }
 
+/// Element `n` of `N` bytes among `bytes`, as a register of 64 bits.
+#[inline(always)]
+fn element_d<const N: usize>(bytes: &[u8], n: usize, signed: bool) -> u64 {
+    let mut word = [0; 8];
+    word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
+    let value = u64::from_le_bytes(word);
+    if signed && N < 8 {
+        let shift = 64 - 8 * N as u32;
+        return ((value << shift).cast_signed() >> shift).cast_unsigned();
+    }
+    value
+}
+
 /// Loads `T / N` elements of `N` bytes into 64-bit registers.
 fn load_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let space = numbered(row.b);
+    let signed = row.c == 1;
+    let together = m.read_together::<T>(space, row.a, row.imm, |lanes, _, d| {
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let to = &mut d[*slot as usize];
+            for i in 0..LANES {
+                to[i] = element_d::<N>(&lanes[i], n, signed);
+            }
+        }
+    });
+    if together.is_some() {
+        return Flow::Next;
+    }
     let address = m.r.d[row.a as usize];
     for i in lanes(m.mask) {
         let bytes = match m.read::<T>(space, address[i].wrapping_add(row.imm), i) {
@@ -205,14 +248,7 @@ fn load_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flo
             Err(fault) => return m.fail(fault.at(i)),
         };
         for (n, slot) in row.list.iter().enumerate() {
-            let mut word = [0; 8];
-            word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
-            let mut value = u64::from_le_bytes(word);
-            if row.c == 1 && N < 8 {
-                let shift = 64 - 8 * N as u32;
-                value = ((value << shift) as i64 >> shift) as u64;
-            }
-            m.r.d[*slot as usize][i] = value;
+            m.r.d[*slot as usize][i] = element_d::<N>(&bytes, n, signed);
         }
     }
     Flow::Next
@@ -289,6 +325,17 @@ fn strong_access(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 fn store_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let space = numbered(row.b);
+    let together = m.write_together::<T>(space, row.a, row.imm, |lanes, w, _| {
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let from = &w[*slot as usize];
+            for i in 0..LANES {
+                lanes[i][n * N..(n + 1) * N].copy_from_slice(&from[i].to_le_bytes()[..N]);
+            }
+        }
+    });
+    if together.is_some() {
+        return stored(m, space);
+    }
     let address = m.r.d[row.a as usize];
     for i in lanes(m.mask) {
         let mut bytes = [0; T];
@@ -304,6 +351,17 @@ fn store_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Fl
 
 fn store_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let space = numbered(row.b);
+    let together = m.write_together::<T>(space, row.a, row.imm, |lanes, _, d| {
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let from = &d[*slot as usize];
+            for i in 0..LANES {
+                lanes[i][n * N..(n + 1) * N].copy_from_slice(&from[i].to_le_bytes()[..N]);
+            }
+        }
+    });
+    if together.is_some() {
+        return stored(m, space);
+    }
     let address = m.r.d[row.a as usize];
     for i in lanes(m.mask) {
         let mut bytes = [0; T];

@@ -67,66 +67,62 @@ impl Decoded {
     }
 }
 
-/// A code of at most 8 bits, with its places as marks, so that a set of codes is summed up by "or".
-#[derive(Clone, Copy)]
-struct Entry {
-    value: f64,
-    marks: u64,
-}
+/// A format of `E` exponent and `M` mantissa bits, 8 or fewer with the sign, whose magnitudes from `LIMIT` on are infinite
+/// or NaN.
+///
+/// Its codes are read by arithmetic alone, which compilers turn into vectors.
+struct Small<const E: u32, const M: u32, const LIMIT: u32>;
 
-/// Marks 0 to 31: the lowest bit stands at −16 to 15. Marks 32 to 61: the exponent is −14 to 15.
-const LOWEST: i16 = -16;
-const HIGHEST: i16 = -14;
-const MARK_ZERO: u64 = 1 << 62;
-const MARK_SPECIAL: u64 = 1 << 63;
-const MARKS_HIGH: u32 = 0x3FFF_FFFF;
+type E4m3 = Small<4, 3, 0x7F>;
+type E5m2 = Small<5, 2, 0x7C>;
+type E3m2 = Small<3, 2, 0x20>;
+type E2m3 = Small<2, 3, 0x20>;
+type E2m1 = Small<2, 1, 0x08>;
 
-impl Entry {
-    const fn of(decoded: Decoded) -> Self {
-        let marks = match decoded.high {
-            ZERO => MARK_ZERO,
-            SPECIAL => MARK_SPECIAL,
-            high => 1 << (decoded.low - LOWEST) | 1 << (32 + high - HIGHEST),
+impl<const E: u32, const M: u32, const LIMIT: u32> Small<E, M, LIMIT> {
+    const BIAS: i32 = (1 << (E - 1)) - 1;
+    const MAGNITUDE: u32 = (1 << (E + M)) - 1;
+    /// The smallest normal exponent, and the place of the lowest bit there is.
+    const E_MIN: i32 = 1 - Self::BIAS;
+    const UNIT: i32 = Self::E_MIN - M as i32;
+    /// The bits of a sum of this and a magnitude count units.
+    const ANCHOR: f64 = 1.5 * power_of_two(52 + Self::UNIT);
+
+    #[inline(always)]
+    fn decode(codes: &[u32], values: &mut [f64]) -> Summary {
+        let (mut counts, mut special, mut zero) = (0, 0, 0);
+        for (value, code) in values.iter_mut().zip(codes) {
+            let magnitude = code & Self::MAGNITUDE;
+            // A subnormal is read one exponent higher, where its hidden bit is, which is then taken away.
+            let subnormal = magnitude < 1 << M;
+            let exponent = (1023 - Self::BIAS) as u64 + u64::from(subnormal);
+            let bits = (u64::from(magnitude) << (52 - M)) + (exponent << 52);
+            let hidden = if subnormal { power_of_two(Self::E_MIN) } else { 0.0 };
+            let size = f64::from_bits(bits) - hidden;
+            counts |= (size + Self::ANCHOR).to_bits();
+            special |= magnitude + (Self::MAGNITUDE + 1 - LIMIT);
+            zero |= magnitude.wrapping_sub(1);
+            let sign = u64::from(code >> (E + M) & 1) << 63;
+            *value = f64::from_bits(size.to_bits() | sign);
+        }
+        let counts = counts & (u64::MAX >> 13);
+        let (high, low) = match counts {
+            0 => (ZERO, SPECIAL),
+            counts => {
+                let high = (counts.ilog2().cast_signed() + Self::UNIT).max(Self::E_MIN);
+                (high as i16, (counts.trailing_zeros().cast_signed() + Self::UNIT) as i16)
+            }
         };
-        Self { value: decoded.value, marks }
+        Summary { high, low, has_zero: zero >> 31 == 1, has_special: special > Self::MAGNITUDE }
     }
-}
 
-/// The exponent that the marks of one code or the largest of several show.
-fn high_of(marks: u64) -> i16 {
-    match (marks >> 32) as u32 & MARKS_HIGH {
-        0 => ZERO,
-        marks => marks.ilog2() as i16 + HIGHEST,
-    }
-}
-
-/// Every code of a format of at most 8 bits; longer bytes repeat the shorter codes.
-type Table = [Entry; 256];
-
-const fn table(format: Format) -> Table {
-    let mut out = [Entry::of(Decoded::NOTHING); 256];
-    let mut code = 0;
-    while code < 256 {
-        out[code] = Entry::of(Decoded::of(format.parts(code as u32)));
-        code += 1;
-    }
-    out
-}
-
-static E4M3: Table = table(Format::E4m3);
-static E5M2: Table = table(Format::E5m2);
-static E3M2: Table = table(Format::E3m2);
-static E2M3: Table = table(Format::E2m3);
-static E2M1: Table = table(Format::E2m1);
-
-const fn table_of(format: Format) -> Option<&'static Table> {
-    match format {
-        Format::E4m3 => Some(&E4M3),
-        Format::E5m2 => Some(&E5M2),
-        Format::E3m2 => Some(&E3M2),
-        Format::E2m3 => Some(&E2M3),
-        Format::E2m1 => Some(&E2M1),
-        _ => None,
+    #[inline(always)]
+    fn exponents(codes: &[u32], out: &mut [i16]) {
+        for (slot, code) in out.iter_mut().zip(codes) {
+            let magnitude = (code & Self::MAGNITUDE) as i16;
+            let exponent = (magnitude >> M).max(1) - Self::BIAS as i16;
+            *slot = if magnitude == 0 { ZERO } else { exponent };
+        }
     }
 }
 
@@ -143,34 +139,23 @@ impl Summary {
     pub(super) const NOTHING: Self = Self { high: ZERO, low: SPECIAL, has_zero: false, has_special: false };
 }
 
-/// The values of `codes`, written to `values`, and their summary.
+/// The values of `codes`, written to `values`, and their summary. Infinities and NaNs have any value.
+#[inline(always)]
 pub(super) fn decode(format: Format, codes: &[u32], values: &mut [f64]) -> Summary {
-    if let Some(table) = table_of(format) {
-        let mut marks = 0;
-        for (value, code) in values.iter_mut().zip(codes) {
-            let entry = &table[*code as usize & 0xFF];
-            *value = entry.value;
-            marks |= entry.marks;
-        }
-        let low = match marks as u32 {
-            0 => SPECIAL,
-            marks => marks.trailing_zeros() as i16 + LOWEST,
-        };
-        return Summary {
-            high: high_of(marks),
-            low,
-            has_zero: marks & MARK_ZERO != 0,
-            has_special: marks & MARK_SPECIAL != 0,
-        };
-    }
     // One loop per format, so that its field widths are constants.
     match format {
+        Format::E4m3 => E4m3::decode(codes, values),
+        Format::E5m2 => E5m2::decode(codes, values),
+        Format::E3m2 => E3m2::decode(codes, values),
+        Format::E2m3 => E2m3::decode(codes, values),
+        Format::E2m1 => E2m1::decode(codes, values),
         Format::F16 => decode_by(codes, values, |code| Decoded::short(F16, format, code, code)),
         Format::Bf16 => decode_by(codes, values, |code| Decoded::short(BF16, format, code, code)),
         _ => decode_by(codes, values, |code| Decoded::wide(format, code)),
     }
 }
 
+#[inline(always)]
 fn decode_by(codes: &[u32], values: &mut [f64], decoded: impl Fn(u32) -> Decoded) -> Summary {
     let mut out = Summary::NOTHING;
     for (value, code) in values.iter_mut().zip(codes) {
@@ -185,12 +170,18 @@ fn decode_by(codes: &[u32], values: &mut [f64], decoded: impl Fn(u32) -> Decoded
 }
 
 /// The exponents of `codes`, [`ZERO`] for zeros.
+#[inline(always)]
 pub(super) fn exponents(format: Format, codes: &[u32], out: &mut [i16]) {
-    let table = table_of(format);
-    for (slot, code) in out.iter_mut().zip(codes) {
-        *slot = match table {
-            Some(table) => high_of(table[*code as usize & 0xFF].marks),
-            None => Decoded::wide(format, *code).high,
-        };
+    match format {
+        Format::E4m3 => E4m3::exponents(codes, out),
+        Format::E5m2 => E5m2::exponents(codes, out),
+        Format::E3m2 => E3m2::exponents(codes, out),
+        Format::E2m3 => E2m3::exponents(codes, out),
+        Format::E2m1 => E2m1::exponents(codes, out),
+        _ => {
+            for (slot, code) in out.iter_mut().zip(codes) {
+                *slot = Decoded::wide(format, *code).high;
+            }
+        }
     }
 }

@@ -131,6 +131,7 @@ impl Output {
     }
 
     /// [`Output::of_double`] of several sums.
+    #[inline(always)]
     pub(super) fn of_doubles<const N: usize>(self, sums: &[f64; N]) -> [u32; N] {
         let smallest = power_of_two(F32.e_min());
         let small = sums.iter().fold(false, |small, sum| small | ((sum.abs() < smallest) & (*sum != 0.0)));

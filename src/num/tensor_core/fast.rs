@@ -7,6 +7,8 @@
 //!
 //! Loops run over arrays of eight with one operation each, which compilers turn into vectors.
 
+use pulp::{Arch, NullaryFnOnce};
+
 use super::decoded::{Decoded, SPECIAL, Summary, ZERO, decode, exponents};
 use super::exact::mma_exact_at;
 use super::{MmaForm, Model, Operands, Rule};
@@ -22,6 +24,7 @@ const STEPS: usize = 2;
 /// One number per column.
 pub(super) type Lanes<T> = [T; N];
 
+#[inline(always)]
 pub(super) fn lanes<T>(f: impl FnMut(usize) -> T) -> Lanes<T> {
     std::array::from_fn(f)
 }
@@ -86,6 +89,31 @@ pub(super) fn mma_products(
     operands: &Operands<'_>,
     d: &mut [u32],
 ) {
+    Arch::new().dispatch(Products { model, rule, form, operands, d });
+}
+
+/// [`mma_products`], compiled once for each set of vector instructions. They only differ in how many numbers they take
+/// at a time.
+struct Products<'a> {
+    model: Model,
+    rule: &'a Rule,
+    form: &'a MmaForm,
+    operands: &'a Operands<'a>,
+    d: &'a mut [u32],
+}
+
+impl NullaryFnOnce for Products<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self { model, rule, form, operands, d } = self;
+        products(model, rule, form, operands, d);
+    }
+}
+
+#[inline(always)]
+fn products(model: Model, rule: &Rule, form: &MmaForm, operands: &Operands<'_>, d: &mut [u32]) {
     let k = form.shape.k;
     let depth = rule.depth.min(k);
     let columns = Columns::of(form, depth, operands);
@@ -118,11 +146,17 @@ pub(super) fn mma_products(
                 addends,
                 shifts,
             };
-            let sums = step.sums_without_cut().unwrap_or_else(|| {
-                let highs = highs.get_or_insert_with(|| Columns::highs(form, operands));
-                exponents(form.a, codes, &mut row_highs);
-                step.sums_with_cut(&row_highs, &highs[from..])
-            });
+            let sums = match step.sums_without_cut() {
+                Some(sums) => sums,
+                None => {
+                    if highs.is_none() {
+                        highs = Some(Columns::highs(form, operands));
+                    }
+                    let highs = highs.as_ref().map_or(&[][..], |highs| &highs[from..]);
+                    exponents(form.a, codes, &mut row_highs);
+                    step.sums_with_cut(&row_highs, highs)
+                }
+            };
             *out = rule.output.of_doubles(&sums);
         }
         if special.contains(&true) {
@@ -134,6 +168,7 @@ pub(super) fn mma_products(
 }
 
 /// The exponent of a `ue8m0` scale and whether it is NaN.
+#[inline(always)]
 fn scale_of(form: &MmaForm, codes: &[u32], at: usize) -> (i16, bool) {
     if form.scale.is_none() {
         return (0, false);
@@ -143,6 +178,7 @@ fn scale_of(form: &MmaForm, codes: &[u32], at: usize) -> (i16, bool) {
 }
 
 impl Columns {
+    #[inline(always)]
     fn of(form: &MmaForm, depth: usize, operands: &Operands<'_>) -> Self {
         let k = form.shape.k;
         let nothing = Bounds { high: [ZERO; N], low: [SPECIAL; N], has_zero: [false; N] };
@@ -172,6 +208,7 @@ impl Columns {
 
 impl Columns {
     /// The exponents of B, by rows of K.
+    #[inline(always)]
     fn highs(form: &MmaForm, operands: &Operands<'_>) -> [Lanes<i16>; K] {
         let mut out = [[ZERO; N]; K];
         let mut highs = [ZERO; K];
@@ -186,6 +223,7 @@ impl Columns {
 }
 
 impl Addends {
+    #[inline(always)]
     pub(super) fn of(accumulator: Format, bits: &Lanes<u32>) -> Self {
         let one = |bits: u32| Decoded::wide(accumulator, bits);
         let fields = bits.map(|bits| bits >> 23 & 0xFF);
@@ -217,6 +255,7 @@ impl Addends {
 impl Step<'_> {
     /// The eight sums, where bounds on the exponents show that no bit of any is cut; a column with specials gives
     /// anything.
+    #[inline(always)]
     fn sums_without_cut(&self) -> Option<Lanes<f64>> {
         let windows = self.windows(&lanes(|n| self.summary.high + self.bounds.high[n]));
         let products = self.lowest_products();
@@ -228,6 +267,7 @@ impl Step<'_> {
     }
 
     /// The eight sums, cut by the true largest exponents; `row` holds those of A, `columns` those of B.
+    #[inline(always)]
     fn sums_with_cut(&self, row: &[i16], columns: &[Lanes<i16>]) -> Lanes<f64> {
         let mut largest = [2 * ZERO; N];
         for (a, b) in row.iter().zip(columns).take(self.row.len()) {
@@ -244,6 +284,7 @@ impl Step<'_> {
     }
 
     /// The lowest places that survive, given the largest exponents of the products.
+    #[inline(always)]
     fn windows(&self, largest: &Lanes<i16>) -> Lanes<i16> {
         let zero = self.rule.zero_exponent as i16;
         let fraction = self.rule.fraction as i16;
@@ -255,18 +296,30 @@ impl Step<'_> {
         })
     }
 
+    #[inline(always)]
     fn lowest_products(&self) -> Lanes<i16> {
         lanes(|n| self.summary.low + self.bounds.low[n] + self.shifts[n])
     }
 
+    #[inline(always)]
     fn dot(&self) -> Lanes<f64> {
-        let mut sums = [0.0; N];
-        for (element, values) in self.row.iter().zip(self.values) {
-            for n in 0..N {
-                sums[n] += element * values[n];
+        // Sums are exact in any order; four of them side by side do not wait for each other.
+        let mut parts = [[0.0; N]; 4];
+        let (rows, rest) = self.row.as_chunks::<4>();
+        let (columns, rest_columns) = self.values.as_chunks::<4>();
+        for (elements, values) in rows.iter().zip(columns) {
+            for (part, (element, values)) in parts.iter_mut().zip(elements.iter().zip(values)) {
+                for n in 0..N {
+                    part[n] += element * values[n];
+                }
             }
         }
-        sums
+        for (element, values) in rest.iter().zip(rest_columns) {
+            for n in 0..N {
+                parts[0][n] += element * values[n];
+            }
+        }
+        lanes(|n| (parts[0][n] + parts[1][n]) + (parts[2][n] + parts[3][n]))
     }
 
     /// The dot products with every product cut toward zero to whole multiples of its column's window.
@@ -274,6 +327,7 @@ impl Step<'_> {
     /// Each product has at most 22 bits and is below 2^27 windows. Less nearly half a window it is still exact in a
     /// double, and rounds to the cut value when 1.5·2^52 windows are added. The sums of all those stay in one binade,
     /// where the bits of a double count windows.
+    #[inline(always)]
     fn cut_dot(&self, windows: &Lanes<i16>) -> Lanes<f64> {
         let unit = lanes(|n| power_of_two(i32::from(windows[n] - self.shifts[n])));
         let anchor = unit.map(|unit| unit * ANCHOR);
@@ -294,6 +348,7 @@ impl Step<'_> {
     }
 
     /// Scales the dot products and adds C.
+    #[inline(always)]
     fn finish(&self, dots: &Lanes<f64>, addends: &Lanes<f64>) -> Lanes<f64> {
         lanes(|n| dots[n] * power_of_two(i32::from(self.shifts[n])) + addends[n])
     }

@@ -1,5 +1,7 @@
 //! Fragments: how registers of a warp become a matrix of codes and back, by tables made at decode time.
 
+use pulp::{Arch, NullaryFnOnce};
+
 use crate::emulator::machine::{LANES, Registers};
 use crate::num::fragment::{self, Operand};
 use crate::num::tensor_core::MmaShape;
@@ -30,6 +32,29 @@ pub(super) struct Fragment {
     mask: u32,
     /// Elements of the matrix.
     pub(super) len: usize,
+}
+
+/// [`Fragment::gather`], compiled once for each set of vector instructions.
+struct Gather<'a> {
+    fragment: &'a Fragment,
+    r: &'a Registers,
+    out: &'a mut [u32],
+}
+
+impl NullaryFnOnce for Gather<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self { fragment, r, out } = self;
+        match fragment.bits {
+            1 => fragment.gather_by::<32>(r, out),
+            4 => fragment.gather_by::<8>(r, out),
+            8 => fragment.gather_by::<4>(r, out),
+            16 => fragment.gather_by::<2>(r, out),
+            _ => fragment.gather_by::<1>(r, out),
+        }
+    }
 }
 
 impl Fragment {
@@ -65,13 +90,7 @@ impl Fragment {
     /// The matrix of codes.
     pub(super) fn gather(&self, r: &Registers, out: &mut Vec<u32>) {
         out.resize(self.len, 0);
-        match self.bits {
-            1 => self.gather_by::<32>(r, out),
-            4 => self.gather_by::<8>(r, out),
-            8 => self.gather_by::<4>(r, out),
-            16 => self.gather_by::<2>(r, out),
-            _ => self.gather_by::<1>(r, out),
-        }
+        Arch::new().dispatch(Gather { fragment: self, r, out });
     }
 
     #[inline(always)]
@@ -85,9 +104,7 @@ impl Fragment {
                     continue;
                 };
                 let word = *word >> shift;
-                for (n, to) in to.iter_mut().enumerate() {
-                    *to = word >> (n * 32 / N) & mask;
-                }
+                *to = std::array::from_fn(|n| word >> (n * 32 / N) & mask);
             }
         }
     }

@@ -1,0 +1,221 @@
+//! The race observer of global memory: threads are warps within a CTA, CTAs within a grid, grids within a stream.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::Races;
+use crate::emulator::memory::GLOBAL_BASE;
+use crate::emulator::shadow::{Memory, Shadows};
+use crate::emulator::stream::Stream;
+use crate::emulator::trap::{Fault, Law};
+
+/// A warp of a CTA at a time: the CTA from 1 (0 is nobody), its clock, the warp's clock, and the warp with flags.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Who(pub(super) [u32; 4]);
+
+/// The access was strong.
+pub(super) const STRONG: u32 = 32;
+/// An asynchronous copy did it: who waits for copies within a grid is not seen here.
+const COPIED: u32 = 64;
+
+impl Who {
+    fn copy(self) -> Self {
+        let [cta, cta_clock, clock, warp] = self.0;
+        Self([cta, cta_clock, clock, warp | COPIED])
+    }
+
+    pub(super) fn cta(self) -> u32 {
+        self.0[0]
+    }
+
+    pub(super) fn cta_clock(self) -> u32 {
+        self.0[1]
+    }
+
+    pub(super) fn clock(self) -> u32 {
+        self.0[2]
+    }
+
+    pub(super) fn warp(self) -> u32 {
+        self.0[3] & 31
+    }
+
+    fn strong(self) -> bool {
+        self.0[3] & STRONG != 0
+    }
+
+    fn copied(self) -> bool {
+        self.0[3] & COPIED != 0
+    }
+}
+
+/// What bytes of global memory remember: the last write and the last read since.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct GlobalShadow {
+    write: Who,
+    read: Who,
+}
+
+impl Memory for GlobalShadow {
+    const MIXED: Self = Self { write: Who([0, 0, 0, u32::MAX]), read: Who([0; 4]) };
+
+    #[inline]
+    fn alike(self, cells: &[Self]) -> bool {
+        let (mut write, mut read) = ([0; 4], [0; 4]);
+        for cell in cells {
+            for i in 0..4 {
+                write[i] |= cell.write.0[i] ^ self.write.0[i];
+            }
+            for i in 0..4 {
+                read[i] |= cell.read.0[i] ^ self.read.0[i];
+            }
+        }
+        write == [0; 4] && read == [0; 4]
+    }
+}
+
+const PAGE: usize = 1024;
+
+/// The shadow of global memory: pages that the launch has written.
+#[derive(Default)]
+pub(in crate::emulator) struct GlobalRaces {
+    /// From the first global address on.
+    pages: Vec<Option<Box<Shadows<GlobalShadow>>>>,
+    /// What CTAs released to places.
+    pub(in crate::emulator) places: HashMap<u64, HashMap<u32, u32>>,
+    /// CTAs that have waited for the grid in front, when, and for whom.
+    pub(super) waited: HashMap<u32, (u32, Range<u32>)>,
+    /// Whether grids overlap: then reads are remembered wherever they are.
+    overlap: bool,
+}
+
+impl GlobalRaces {
+    pub(in crate::emulator) fn of(stream: &Stream) -> Self {
+        Self { overlap: stream.overlaps(), ..Self::default() }
+    }
+
+    /// All that was done is known to all from now on.
+    pub(in crate::emulator) fn forget(&mut self) {
+        self.pages.clear();
+    }
+
+    /// A copy reads or writes bytes that a warp asks for. Only other grids are held against it.
+    pub(in crate::emulator) fn copy(
+        &mut self,
+        cta: &Races,
+        access: GlobalAccess,
+        warp: u32,
+        stream: &Stream,
+    ) -> Result<(), Fault> {
+        if !self.overlap {
+            return Ok(());
+        }
+        self.note(cta, cta.who(warp).copy(), access, stream)
+    }
+
+    /// An access of a warp.
+    pub(in crate::emulator) fn access(
+        &mut self,
+        cta: &Races,
+        access: GlobalAccess,
+        warp: u32,
+        stream: &Stream,
+    ) -> Result<(), Fault> {
+        self.note(cta, cta.who(warp), access, stream)
+    }
+
+    fn note(&mut self, cta: &Races, who: Who, access: GlobalAccess, stream: &Stream) -> Result<(), Fault> {
+        let GlobalAccess { address, len, write } = access;
+        let (waited, remembers) = (&self.waited, write || self.overlap);
+        let step = |shadow: GlobalShadow| {
+            for (other, wrote) in [(shadow.write, true), (shadow.read, false)] {
+                if other.cta() != 0
+                    && (write || wrote)
+                    && !(who.strong() && other.strong())
+                    && !cta.knows(other, who.warp())
+                {
+                    let ordered = if cta.grid.contains(&other.cta()) {
+                        who.copied() || other.copied()
+                    } else {
+                        cta.knows_end(other.cta(), who.warp(), waited)
+                    };
+                    if !ordered {
+                        return Err((other, wrote));
+                    }
+                }
+            }
+            Ok(if write {
+                GlobalShadow { write: who, read: Who::default() }
+            } else {
+                GlobalShadow { read: who, ..shadow }
+            })
+        };
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Ok(()) };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let page = match self.pages.get_mut(at / PAGE) {
+                Some(Some(page)) => Some(&mut **page),
+                // Reads of what nobody has written need no memory.
+                _ if remembers => Some(new_page(&mut self.pages, at / PAGE)),
+                _ => None,
+            };
+            if let Some(page) = page {
+                page.update(at % PAGE, next - at, step).map_err(|(n, (other, wrote))| {
+                    clash(GLOBAL_BASE + (at + n) as u64, who, write, other, wrote, &cta.grid, stream)
+                })?;
+            }
+            at = next;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn new_page(pages: &mut Vec<Option<Box<Shadows<GlobalShadow>>>>, page: usize) -> &mut Shadows<GlobalShadow> {
+    if pages.len() <= page {
+        pages.resize_with(page + 1, || None);
+    }
+    pages[page].get_or_insert_with(|| Box::new(Shadows::new(PAGE)))
+}
+
+/// An access to global memory.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::emulator) struct GlobalAccess {
+    pub(in crate::emulator) address: u64,
+    pub(in crate::emulator) len: usize,
+    pub(in crate::emulator) write: bool,
+}
+
+/// Two accesses to global memory that nothing orders; between grids the wait is missing.
+#[cold]
+fn clash(
+    address: u64,
+    who: Who,
+    write: bool,
+    other: Who,
+    wrote: bool,
+    grid: &Range<u32>,
+    stream: &Stream,
+) -> Fault {
+    let mine = if write { "a write" } else { "a read" };
+    let did = if wrote { "wrote" } else { "read" };
+    if grid.contains(&other.cta()) {
+        let them = if other.cta() == who.cta() {
+            format!("warp {}", other.warp())
+        } else {
+            format!("warp {} of CTA number {}", other.warp(), other.cta() - grid.start)
+        };
+        let what =
+            format!("{mine} of global address {address:#x}, which {them} {did} with nothing in between");
+        return Fault::new(Law::Race, what);
+    }
+    let (name, first) = stream.grid_of(other.cta());
+    let them = format!("warp {} of CTA number {} of kernel `{name}`", other.warp(), other.cta() - first);
+    let what = if other.cta() < grid.start {
+        format!("{mine} of global address {address:#x} before `griddepcontrol.wait`, which {them} {did}")
+    } else {
+        format!("{mine} of global address {address:#x}, which {them} {did} before its `griddepcontrol.wait`")
+    };
+    Fault::new(Law::Dependency, what)
+}

@@ -1,0 +1,196 @@
+//! What the race observer remembers of bytes: by lines of 128, the access of a whole warp; where the words of four bytes
+//! in a line differ, by words; where the bytes of a word differ, by bytes.
+
+/// Bytes of a line, and of a word.
+const LINE: usize = 128;
+const WORD: usize = 4;
+
+/// What a line, a word or a byte remembers.
+pub(super) trait Memory: Copy + Default + PartialEq {
+    /// Of a line, or a word, whose parts differ.
+    const MIXED: Self;
+
+    /// Whether all of `cells` are `self`.
+    fn alike(self, cells: &[Self]) -> bool;
+}
+
+/// The memory of a piece of address space.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shadows<M> {
+    lines: Vec<M>,
+    /// Of mixed lines; empty while there were none.
+    words: Vec<M>,
+    /// Of mixed words; empty while there were none.
+    bytes: Vec<M>,
+}
+
+impl<M: Memory> Shadows<M> {
+    /// Of `len` bytes that nobody has touched.
+    pub(super) fn new(len: usize) -> Self {
+        Self { lines: vec![M::default(); len.div_ceil(LINE)], words: Vec::new(), bytes: Vec::new() }
+    }
+
+    /// Replaces what bytes remember by what `step` makes of it. An error comes with the byte, counted from `at`; bytes
+    /// before it may have been replaced.
+    #[inline]
+    pub(super) fn update<E>(
+        &mut self,
+        at: usize,
+        len: usize,
+        step: impl Fn(M) -> Result<M, E>,
+    ) -> Result<(), (usize, E)> {
+        let end = at + len;
+        let mut from = at;
+        while from < end {
+            let line = from / LINE;
+            let to = end.min((line + 1) * LINE);
+            match self.lines.get_mut(line) {
+                Some(cell) if *cell != M::MIXED && to - from == LINE => {
+                    *cell = step(*cell).map_err(|e| (from - at, e))?;
+                }
+                Some(_) => self.update_line(from, to - from, &step).map_err(|(n, e)| (from - at + n, e))?,
+                None => {}
+            }
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Bytes remember nothing but this.
+    pub(super) fn set(&mut self, at: usize, len: usize, memory: M) {
+        // A step that cannot fail.
+        let _ = self.update(at, len, |_| Ok::<M, std::convert::Infallible>(memory));
+    }
+
+    /// Bytes of one line, mixed from now on unless all are touched and become alike.
+    #[inline(never)]
+    fn update_line<E>(
+        &mut self,
+        at: usize,
+        len: usize,
+        step: &impl Fn(M) -> Result<M, E>,
+    ) -> Result<(), (usize, E)> {
+        if self.words.is_empty() {
+            self.words = vec![M::default(); self.lines.len() * (LINE / WORD)];
+        }
+        let Some(line) = self.lines.get_mut(at / LINE) else { return Ok(()) };
+        let first = at / LINE * (LINE / WORD);
+        let Some(all) = self.words.get_mut(first..first + LINE / WORD) else { return Ok(()) };
+        if *line != M::MIXED {
+            all.fill(*line);
+            *line = M::MIXED;
+        }
+        if !at.is_multiple_of(WORD) || !len.is_multiple_of(WORD) {
+            return self.update_bytes(at, len, step);
+        }
+        let Some(words) = self.words.get_mut(at / WORD..(at + len) / WORD) else { return Ok(()) };
+        let Some(head) = words.first().copied() else { return Ok(()) };
+        if head != M::MIXED && head.alike(words) {
+            let next = step(head).map_err(|e| (0, e))?;
+            if len == LINE {
+                *line = next;
+            } else {
+                words.fill(next);
+            }
+            return Ok(());
+        }
+        for n in 0..len / WORD {
+            match self.words[at / WORD + n] {
+                word if word == M::MIXED => {
+                    self.update_bytes(at + n * WORD, WORD, step).map_err(|(i, e)| (n * WORD + i, e))?;
+                }
+                word => self.words[at / WORD + n] = step(word).map_err(|e| (n * WORD, e))?,
+            }
+        }
+        if len == LINE {
+            self.join(at / LINE);
+        }
+        Ok(())
+    }
+
+    /// Makes a line of words that have become alike.
+    fn join(&mut self, line: usize) {
+        let words = self.words.get(line * (LINE / WORD)..(line + 1) * (LINE / WORD)).unwrap_or_default();
+        if let (Some(line), Some(head)) = (self.lines.get_mut(line), words.first().copied())
+            && head != M::MIXED
+            && head.alike(words)
+        {
+            *line = head;
+        }
+    }
+
+    fn update_bytes<E>(
+        &mut self,
+        at: usize,
+        len: usize,
+        step: &impl Fn(M) -> Result<M, E>,
+    ) -> Result<(), (usize, E)> {
+        if self.bytes.is_empty() {
+            self.bytes = vec![M::default(); self.words.len() * WORD];
+        }
+        let (first, end) = (at / WORD, (at + len).div_ceil(WORD));
+        let Some(words) = self.words.get_mut(first..end) else { return Ok(()) };
+        for (n, word) in words.iter_mut().enumerate() {
+            let Some(bytes) = self.bytes[(first + n) * WORD..].first_chunk_mut::<WORD>() else { break };
+            if *word != M::MIXED {
+                *bytes = [*word; WORD];
+                *word = M::MIXED;
+            }
+            for (i, byte) in bytes.iter_mut().enumerate() {
+                let place = (first + n) * WORD + i;
+                if place >= at && place < at + len {
+                    *byte = step(*byte).map_err(|e| (place - at, e))?;
+                }
+            }
+            if bytes[0].alike(bytes) {
+                *word = bytes[0];
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts touches; `u32::MAX` is mixed.
+    #[derive(Debug, Clone, Copy, Default, PartialEq)]
+    struct Touches(u32);
+
+    impl Memory for Touches {
+        const MIXED: Self = Self(u32::MAX);
+
+        fn alike(self, cells: &[Self]) -> bool {
+            cells.iter().all(|c| *c == self)
+        }
+    }
+
+    #[test]
+    fn lines_words_and_bytes_remember_what_bytes_alone_would() {
+        const LEN: usize = 300;
+        let mut shadows = Shadows::<Touches>::new(LEN);
+        let mut plain = [0u32; LEN];
+        let mut state = 1u64;
+        let mut next = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..20_000 {
+            let size = [1, 2, 4, 8, 16, 64, 128, 256][next(8)];
+            let at = next((LEN - size) / size + 1) * size;
+            // One byte in a while refuses.
+            let refused = plain[at..at + size].iter().position(|n| *n % 61 == 60);
+            let step = |t: Touches| if t.0 % 61 == 60 { Err(()) } else { Ok(Touches(t.0 + 1)) };
+            match (shadows.update(at, size, step), refused) {
+                (Ok(()), None) => plain[at..at + size].iter_mut().for_each(|n| *n += 1),
+                (Err((n, ())), Some(byte)) => {
+                    assert_eq!(n, byte);
+                    shadows.set(at, size, Touches(7));
+                    plain[at..at + size].fill(7);
+                }
+                (got, wanted) => panic!("{got:?} where {wanted:?} is right"),
+            }
+        }
+    }
+}
