@@ -21,7 +21,7 @@ pub enum Expected {
     },
     /// Infinite or NaN: a partial sum is beyond binary32.
     NotFinite,
-    /// Anything: a partial sum may be beyond binary32.
+    /// Anything: a partial sum may be beyond binary32, or an operand beyond the format that a kernel folds it into.
     Open,
 }
 
@@ -89,7 +89,7 @@ impl std::fmt::Display for Expected {
             Self::Nan => write!(f, "NaN"),
             Self::Infinite { negative } => write!(f, "{}infinity", if negative { "-" } else { "" }),
             Self::NotFinite => write!(f, "infinity or NaN"),
-            Self::Open => write!(f, "anything: a partial sum may exceed binary32"),
+            Self::Open => write!(f, "anything: a partial sum or an operand may be out of range"),
         }
     }
 }

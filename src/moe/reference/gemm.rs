@@ -194,10 +194,14 @@ pub fn element(accumulation: &Accumulation, row: &Line, col: &Line, bias: Option
 }
 
 /// Products of bf16 operands that hold their scales (4.6): subnormal ones keep bf16's smallest exponent, and what lies below
-/// its lowest bit, or all of a subnormal, may be lost.
+/// its lowest bit, or all of a subnormal, may be lost. An operand above its largest number may be infinite: nothing is promised.
 fn folded(a: Extent, b: Extent, sum: &mut Sum) -> Extent {
     const SMALLEST: i32 = -126;
     const LOWEST: i32 = -133;
+    const ABOVE_LARGEST: i32 = 128;
+    if a.high.max(b.high) >= ABOVE_LARGEST {
+        sum.lose(f64::INFINITY);
+    }
     let count = f64::from(a.count.min(b.count));
     for (lossy, other) in [(a, b), (b, a)] {
         if lossy.low < LOWEST {

@@ -6,8 +6,8 @@ use super::formats::{exp2, exponent};
 use super::interval::UNIT;
 use crate::moe::contract::{Accumulation, KOrder};
 
-/// The exponent that a term of zero counts with (numerics 4.2).
-const ZERO_EXPONENT: i32 = -133;
+/// The exponent that a term of zero counts with: −133, or −132 before Hopper (numerics 4.2).
+const ZERO_EXPONENT: i32 = -132;
 /// The exponent that subnormal accumulators count with.
 const SUBNORMAL_EXPONENT: i32 = -126;
 /// From here on, binary32 is infinite.
@@ -116,6 +116,7 @@ impl Running {
     /// Operands that their format cannot hold: so much may be missing (4.6).
     pub fn lose(&mut self, amount: f64) {
         self.error += amount;
+        self.overflow |= amount.is_infinite();
     }
 
     /// One addition in f32, rounded to nearest.
