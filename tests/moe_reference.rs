@@ -1,6 +1,6 @@
 //! The pipeline's reference: formats, rules and bounds against definitions; no false alarm, no fault missed.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 #[path = "moe/cases.rs"]
 mod cases;

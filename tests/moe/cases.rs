@@ -24,6 +24,21 @@ fn the_built_in_cases_cover_what_the_pipeline_promises() {
 }
 
 #[test]
+fn the_binary_carries_the_cases_on_disk() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut on_disk: Vec<String> = std::fs::read_dir(root.join("cases"))
+        .unwrap()
+        .map(|entry| format!("cases/{}", entry.unwrap().file_name().display()))
+        .collect();
+    on_disk.sort();
+    let embedded: Vec<&str> = case::embedded_files().iter().map(|(path, _)| *path).collect();
+    assert_eq!(on_disk, embedded);
+    for (path, text) in case::embedded_files() {
+        assert_eq!(std::fs::read_to_string(root.join(path)).unwrap(), *text);
+    }
+}
+
+#[test]
 fn cases_route_as_they_say() {
     let counts = |name: &str| {
         let case = case::find(name).unwrap();
@@ -65,27 +80,22 @@ fn data_are_a_function_of_seed_and_place_alone() {
 
 #[test]
 fn exact_and_impulse_cases_leave_no_byte_without_a_witness() {
-    for dims in [
-        "tokens: 16\nhidden: 128\ninter: 128\nexperts: 4\ntop_k: 2\nrouting: balanced",
-        "tokens: 16\nhidden: 512\ninter: 256\nexperts: 4\ntop_k: 4\nrouting: same",
-        "tokens: 9\nhidden: 224\ninter: 160\nexperts: 2\ntop_k: 2\nrouting: same",
-        "tokens: 90\nhidden: 2880\ninter: 32\nexperts: 1\ntop_k: 1\nrouting: same",
-    ] {
+    for pair in ["tiny", "wide", "deep"] {
         let sums = [Accumulation::NATIVE, Accumulation::BF16];
         // The longest K is told by one of them.
-        for sum in sums.into_iter().take(if dims.contains("2880") { 1 } else { 2 }) {
+        for sum in sums.into_iter().take(if pair == "deep" { 1 } else { 2 }) {
             let coverage = |regime: &str| {
-                let case = from(&format!("about: x\n{dims}\nregime: {regime}\n"));
-                let (first, second) = witness(&generate(&case, 0).unwrap(), sum, sum).unwrap();
+                let case = case::find(&format!("{pair}-{regime}")).unwrap();
+                let (first, second) = witness(&generate(&case, case.seed).unwrap(), sum, sum).unwrap();
                 [first, second.unwrap()]
             };
             let impulse = coverage("impulse");
             for (mut all, more) in coverage("exact").into_iter().zip(&impulse) {
                 for (what, share) in all.shares() {
-                    println!("{dims:?} exact alone: {what} {share}");
+                    println!("{pair}-exact alone: {what} {share}");
                 }
                 all.join(more).unwrap();
-                assert!(all.is_whole(), "{dims}: {:?}", all.shares());
+                assert!(all.is_whole(), "{pair}: {:?}", all.shares());
             }
         }
     }
