@@ -290,13 +290,12 @@ impl<'a> Run<'a> {
             }
             // The first of a stream has nothing in front of it to overlap.
             launches.iter_mut().skip(1).for_each(|l| l.programmatic = true);
-            let ended = self.device.run(&launches);
-            let finished = ended.as_ref().map_or_else(|(n, _)| *n, |()| steps.len());
-            for (stage, ..) in &steps[..finished.min(steps.len())] {
-                self.collect(*stage);
-            }
-            if let Err((n, failure)) = ended {
+            // Of a stream that did not end nobody knows what its first kernels have stored.
+            if let Err((n, failure)) = self.device.run(&launches) {
                 return Ok(Some((steps[n.min(steps.len() - 1)].0, failure)));
+            }
+            for (stage, ..) in steps {
+                self.collect(*stage);
             }
         }
         Ok(None)

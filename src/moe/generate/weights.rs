@@ -153,14 +153,18 @@ fn bell(stream: Stream, index: usize) -> [u64; 2] {
     })
 }
 
-/// The first expert's scales hold a NaN in either matrix, the others' the smallest code: rows of other experts stay finite.
+/// The first expert's scales hold two NaN in either matrix, in an odd channel and, a block of activations away, in an even one:
+/// of an interleaved pair once the up and once the gate alone is NaN. The others' hold the smallest code: rows of other experts
+/// stay finite.
 fn specials(w13: &mut Made, w2: &mut Made) {
     for made in [w13, w2] {
         let [n, rows, blocks] = made.scales.shape[..] else { continue };
         for expert in 0..n {
-            let row = (3 + expert) % rows;
-            let code = if expert == 0 { 0xFF } else { 0x00 };
-            made.scales.data[(expert * rows + row) * blocks + (expert + 1) % blocks] = code;
+            let (channels, code): (&[usize], u8) = if expert == 0 { (&[0, 65], 0xFF) } else { (&[0], 0x00) };
+            for channel in channels {
+                let at = (expert * rows + (3 + expert + channel) % rows) * blocks + (expert + 1) % blocks;
+                made.scales.data[at] = code;
+            }
         }
     }
 }
