@@ -195,6 +195,7 @@ impl Table<'_> {
             registers: None,
             spills: None,
             blocked: None,
+            remark: String::new(),
             offers: offers::stacks().iter().map(offer).collect(),
         };
         let kernel = self.kernels.gemm(path, load)?;
@@ -214,7 +215,10 @@ impl Table<'_> {
                     row.shared = Some(admitted.dynamic_shared + code.static_shared);
                     row.registers = Some(code.registers);
                     row.spills = Some((code.spill_stores, code.spill_loads));
-                    row.blocked = admission::admit_code(&admitted, &code, limits).err().map(|b| b.0);
+                    match admission::admit_code(&admitted, &code, limits) {
+                        Ok(remark) => row.remark = remark.unwrap_or_default(),
+                        Err(blocked) => row.blocked = Some(blocked.0),
+                    }
                 }
                 Err(refused) => row.blocked = Some(refused),
             }

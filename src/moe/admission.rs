@@ -110,11 +110,12 @@ pub fn admit_run(question: &Question<'_>, library: &Library) -> Result<Admitted,
     admit(question)
 }
 
-/// Whether what ptxas made of an admitted tile can be launched and keeps its accumulators in registers.
+/// Whether what ptxas made of an admitted tile can be launched. Where it spills, that is a remark: it costs time, and the
+/// numbers stay right.
 ///
 /// # Errors
 /// [`Blocked`], with ptxas's numbers.
-pub fn admit_code(admitted: &Admitted, code: &Resources, limits: Limits) -> Result<(), Blocked> {
+pub fn admit_code(admitted: &Admitted, code: &Resources, limits: Limits) -> Result<Option<String>, Blocked> {
     let shared = admitted.dynamic_shared + code.static_shared;
     if shared > limits.shared {
         return Err(too_much_shared(shared, limits));
@@ -127,13 +128,13 @@ pub fn admit_code(admitted: &Admitted, code: &Resources, limits: Limits) -> Resu
             "{threads} threads of {each} registers need {all}, and the device has {limit}"
         )));
     }
-    if code.spill_stores + code.spill_loads > 0 {
-        return Err(Blocked(format!(
-            "ptxas spills {} bytes of stores and {} of loads per thread at {} registers",
-            code.spill_stores, code.spill_loads, code.registers
-        )));
-    }
-    Ok(())
+    let (stores, loads, registers) = (code.spill_stores, code.spill_loads, code.registers);
+    let spills = || {
+        format!(
+            "ptxas spills {stores} bytes of stores and {loads} of loads per thread at {registers} registers"
+        )
+    };
+    Ok((stores + loads > 0).then(spills))
 }
 
 fn too_much_shared(needed: u32, limits: Limits) -> Blocked {
@@ -248,9 +249,10 @@ mod tests {
         let admitted = ask("128x128x128", false, Load::Tma, MmaPath::Native).unwrap();
         assert_eq!((admitted.dynamic_shared, admitted.threads), (3 * 32768 + 1024, 32 * 9));
         let code = Resources { registers: 128, static_shared: 48, ..Resources::default() };
-        assert_eq!(admit_code(&admitted, &code, Limits::SM12X), Ok(()));
+        assert_eq!(admit_code(&admitted, &code, Limits::SM12X), Ok(None));
+        let spilled = admit_code(&admitted, &Resources { spill_loads: 4, ..code }, Limits::SM12X);
+        assert!(spilled.unwrap().unwrap().contains("spills 0 bytes of stores and 4 of loads"));
         for (code, words) in [
-            (Resources { spill_loads: 4, ..code }, "spills 0 bytes of stores and 4 of loads"),
             (Resources { registers: 233, ..code }, "288 threads of 240 registers need 69120"),
             (Resources { static_shared: 2049, ..code }, "needs 101377 bytes of shared memory"),
         ] {

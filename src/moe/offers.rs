@@ -21,7 +21,7 @@ pub struct Stack {
     pub stack: String,
     /// Who says so: files and functions, or the document that quotes them.
     pub source: String,
-    /// What besides the rules is known.
+    /// What besides the rules of its builder is known.
     #[serde(default)]
     pub note: String,
     /// The architecture its list is for, where that is not SM12x.
@@ -133,7 +133,7 @@ impl Stack {
         let seen = if swap_ab { Tile { m: tile.n, n: tile.m, k: tile.k } } else { tile };
         if let Some(builder) = &self.builder {
             return match builder.judge(seen) {
-                Ok(text) => Offer::Offered(text),
+                Ok(text) => Offer::Offered(format!("{text}; {}", self.note)),
                 Err(text) => Offer::Refused(text),
             };
         }
@@ -153,7 +153,7 @@ impl Stack {
             _ => t.tile.clone(),
         };
         let there: Vec<String> = self.tiles.iter().map(sides).collect();
-        Offer::Refused(format!("not in its list: {}", there.join(" ")))
+        Offer::Refused(format!("{seen} is not in its list: {}", there.join(" ")))
     }
 }
 
@@ -206,6 +206,7 @@ mod tests {
         assert_eq!(stacks.len(), 4);
         for stack in &stacks {
             assert!(stack.source.len() > 20, "{}", stack.stack);
+            assert_eq!(stack.builder.is_some(), !stack.note.is_empty(), "{}", stack.stack);
             assert_ne!(stack.builder.is_some(), !stack.tiles.is_empty(), "{}: rules or a list", stack.stack);
             let named = stack.tiles.iter().map(|t| &t.tile).chain(stack.refused.iter().map(|t| &t.tile));
             for tile in named {
@@ -235,7 +236,7 @@ mod tests {
             assert_eq!(builder.judge(tile).is_ok(), stages >= 2, "{tile}");
         }
         let text = offer("CUTLASS 4.5", "128x128x128", false);
-        assert_eq!(text.sentence(), "2 stages of 33920 bytes, 33104 left for the epilogue");
+        assert!(text.sentence().starts_with("2 stages of 33920 bytes, 33104 left for the epilogue; "));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct TileRow {
     pub spills: Option<(u32, u32)>,
     /// Why it may not run; none where it may.
     pub blocked: Option<String>,
+    /// What it costs where it may run, such as spills; empty where nothing.
+    pub remark: String,
     /// What others have for it.
     pub offers: Vec<OfferRow>,
 }

@@ -27,7 +27,7 @@ fn number<T: ToString>(value: Option<T>) -> String {
 }
 
 fn sentence(row: &TileRow) -> &str {
-    row.blocked.as_deref().unwrap_or("")
+    row.blocked.as_deref().unwrap_or(&row.remark)
 }
 
 fn admission(row: &TileRow) -> &'static str {
@@ -36,7 +36,10 @@ fn admission(row: &TileRow) -> &'static str {
 
 /// One sentence on whether it runs.
 fn admitted(row: &TileRow) -> String {
-    row.blocked.as_ref().map_or_else(|| "runs".to_owned(), |why| format!("blocked: {why}"))
+    match sentence(row) {
+        "" => admission(row).to_owned(),
+        why => format!("{}: {why}", admission(row)),
+    }
 }
 
 fn spills(row: &TileRow) -> String {
@@ -64,10 +67,7 @@ pub fn tiles_text(rows: &[TileRow]) -> String {
                 facts.push(format!("{stages} stages, {shared} of {} bytes shared", row.shared_limit));
             }
             if let Some(registers) = row.registers {
-                let spilled = row.spills.map_or(0, |(stores, loads)| stores + loads);
-                let spilled =
-                    if spilled == 0 { "no spills".to_owned() } else { format!("{spilled} bytes spilled") };
-                facts.push(format!("{registers} registers, {spilled}"));
+                facts.push(format!("{registers} registers"));
             }
             facts.push(admitted(row));
             let _ = writeln!(out, "  {:<8} {:<8}  {}", row.kernel_path, row.load, facts.join("; "));
