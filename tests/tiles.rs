@@ -104,7 +104,7 @@ fn without_a_suffix_native_is_blocked_and_portable_runs() {
     assert!(native.len() == 4 && portable.len() == 4, "{text}");
     for line in native {
         assert!(
-            line.contains(",blocked,capability mma_mxf8f6f4 is missing: ptxas 13.9.1 refuses mma.mxf8f6f4"),
+            line.contains(",blocked,\"capability mma_mxf8f6f4 is missing: ptxas 13.9.1 refuses mma.mxf8f6f4"),
             "{line}"
         );
         assert!(line.contains("which ptxas 13.9.1 takes for sm_120a sm_120f sm_121a sm_121f"), "{line}");
