@@ -533,13 +533,17 @@ fn trial(case: &str, verdict: Verdict, note: &str) -> TrialRow {
 #[test]
 fn the_pipeline_stands_in_every_form() {
     let mut record = fixture();
-    assert!(!report::markdown(&record).contains("fused-MoE"), "a run without the pipeline does not speak of it");
-    record.pipeline = vec![
-        trial("green", Verdict::Pass, ""),
-        trial("shut", Verdict::Blocked, "two stages need too much"),
-    ];
+    assert!(
+        !report::markdown(&record).contains("fused-MoE"),
+        "a run without the pipeline does not speak of it"
+    );
+    record.pipeline =
+        vec![trial("green", Verdict::Pass, ""), trial("shut", Verdict::Blocked, "two stages need too much")];
     let md = report::markdown(&record);
-    assert!(md.contains("**conforms.** 2 trials: 1 pass, 1 blocked") && md.contains("1: two stages need"), "{md}");
+    assert!(
+        md.contains("**conforms.** 2 trials: 1 pass, 1 blocked") && md.contains("1: two stages need"),
+        "{md}"
+    );
     record.pipeline.push(trial("red", Verdict::Fail, "bf16 0x0000 where 1 is right"));
     let md = report::markdown(&record);
     assert!(md.contains("**does not conform.**") && md.contains("at expert=3 row=7 col=11"), "{md}");

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// A room may use rooms before it.
 const ROOMS: [&str; 20] = [
-    "arch", "event", "record", "ptx", "num", "header", "store", "worker", "snippet", "case", "kernel", "vectors", "toolkit", "device",
-    "emulator", "selftest", "matrix", "moe", "report", "cli",
+    "arch", "event", "record", "ptx", "num", "header", "store", "worker", "snippet", "case", "kernel",
+    "vectors", "toolkit", "device", "emulator", "selftest", "matrix", "moe", "report", "cli",
 ];
 
 fn root() -> &'static Path {

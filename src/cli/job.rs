@@ -115,7 +115,8 @@ impl Job {
             found = toolkit::nvrtcs(Some(store), &environment);
         }
         let Ok(nvrtc) = toolkit::select_nvrtc(&found, None) else {
-            let text = "no NVRTC found: the pipeline was not run; `sm121probe toolkit install nvrtc` fetches one";
+            let text =
+                "no NVRTC found: the pipeline was not run; `sm121probe toolkit install nvrtc` fetches one";
             self.sink.emit(Event::Warning { text: text.to_owned() });
             return Ok(Vec::new());
         };

@@ -35,10 +35,9 @@ impl Compiler<'_> {
         kernel: &Kernel,
         defines: &[(String, String)],
     ) -> Result<String, NvrtcError> {
-        let own = kernel.defines.iter().map(|(name, value)| (name, value));
-        let given = defines.iter().map(|(name, value)| (name, value));
         let mut options = toolkit::options_for(self.target);
-        options.extend(given.chain(own).map(|(name, value)| format!("-D{name}={value}")));
+        options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+        options.extend(kernel.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         // A change of a file that a kernel does not include compiles nothing anew.
         let headers = included(library, &kernel.text);
         let source = Source { text: &kernel.text, name: &kernel.file, options, headers };

@@ -119,7 +119,14 @@ impl<'a> Runner<'a> {
     ) -> Result<Outcome, TrialError> {
         let problem = problem::generate(trial.case, self.seed.unwrap_or(trial.case.seed))?;
         let setup = plan::setup(trial.case, config);
-        trial::on_emulator(&self.programs, compiled, contract, &problem, &setup, 0..self.schedules.max(trial.case.schedules))
+        trial::on_emulator(
+            &self.programs,
+            compiled,
+            contract,
+            &problem,
+            &setup,
+            0..self.schedules.max(trial.case.schedules),
+        )
     }
 
     fn results(

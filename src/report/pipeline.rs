@@ -40,7 +40,8 @@ fn conforms(trials: &[TrialRow]) -> &'static str {
 
 fn counts(trials: &[TrialRow]) -> String {
     let each = trial_counts(trials);
-    let words: Vec<String> = each.iter().map(|(v, n)| format!("{n} {}", v.word().replace('_', " "))).collect();
+    let words: Vec<String> =
+        each.iter().map(|(v, n)| format!("{n} {}", v.word().replace('_', " "))).collect();
     format!("{}: {}", counted(trials.len(), "trial"), words.join(", "))
 }
 
@@ -61,11 +62,8 @@ pub(super) fn markdown(trials: &[TrialRow]) -> String {
     if trials.is_empty() {
         return String::new();
     }
-    let mut out = format!(
-        "## MXFP4 fused-MoE pipeline\n\n**{}.** {}. {ONCE}\n\n",
-        conforms(trials),
-        counts(trials)
-    );
+    let mut out =
+        format!("## MXFP4 fused-MoE pipeline\n\n**{}.** {}. {ONCE}\n\n", conforms(trials), counts(trials));
     let columns = ["case", "tiles", "pass", "blocked", "wrong", "worst / bound"].map(str::to_owned);
     out.push_str(&head(&columns));
     for (case, list) in by_case(trials) {
@@ -74,8 +72,7 @@ pub(super) fn markdown(trials: &[TrialRow]) -> String {
         tiles.sort_unstable();
         tiles.dedup();
         let tiles = if let [one] = tiles.as_slice() { (*one).to_owned() } else { tiles.len().to_string() };
-        let worst =
-            list.iter().flat_map(|t| &t.results).map(|r| r.worst_over_bound).fold(0.0, f64::max);
+        let worst = list.iter().flat_map(|t| &t.results).map(|r| r.worst_over_bound).fold(0.0, f64::max);
         let wrong = list.iter().filter(|t| t.first_wrong().is_some()).count();
         out.push_str(&row(&[
             code(case),

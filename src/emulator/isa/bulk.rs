@@ -38,8 +38,16 @@ pub(in crate::emulator) const ROWS: &[FormRow] = &[
     }),
     FormRow::new(CHAPTER, "cp.async.bulk.wait_group", "cp.async.bulk.wait_group{.read} n", decode_wait),
     FormRow::new(CHAPTER, "st.bulk", "st.bulk{.weak}{.shared::cta} [d], size, 0", decode_store_bulk),
-    FormRow::planned(CHAPTER, "multimem.cp.async.bulk", "multimem.cp.async.bulk…"),
-    FormRow::planned(CHAPTER, "multimem.cp.reduce.async.bulk", "multimem.cp.reduce.async.bulk…"),
+    FormRow::out_of_scope(
+        CHAPTER,
+        "multimem.cp.async.bulk",
+        "multimem.cp.async.bulk…: multicast addresses need several devices",
+    ),
+    FormRow::out_of_scope(
+        CHAPTER,
+        "multimem.cp.reduce.async.bulk",
+        "multimem.cp.reduce.async.bulk…: multicast addresses need several devices",
+    ),
 ];
 
 /// A barrier object as an operand: slot, offset.

@@ -1,9 +1,9 @@
 //! The page: which sections stand in which order, the headline, the findings and the hint.
 
-use super::super::{claims, pipeline};
 use super::super::phrase::{clean, counted, grouped, wrapped};
 use super::super::style::{Styles, Tone};
 use super::super::view::View;
+use super::super::{claims, pipeline};
 use crate::record::{Outcome, Record};
 
 /// Records with at most this many variants list them all: somebody asks about a kernel.
