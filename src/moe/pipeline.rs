@@ -86,7 +86,7 @@ pub struct Ran {
     pub pads: Vec<(Stage, String)>,
 }
 
-/// The kernels of a run, in the order of [`STEPS`] without repetition, each with its PTX.
+/// The kernels of a run, in the order they are first launched in, each with its PTX.
 #[derive(Debug, Clone)]
 pub struct Compiled<'k> {
     /// Kernel and PTX.

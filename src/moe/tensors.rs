@@ -136,9 +136,9 @@ tensors! {
     w2_scales: u8 as U8 [Present, Hidden, InterBlocks],
     /// Their bias [E', H]; zeros without it.
     w2_bias: f32 as F32 [Present, Hidden],
-    /// The token of each permuted row [R].
+    /// The token of each permuted row, `[R]`.
     row_token: i32 as I32 [Rows],
-    /// The expert of each permuted row [R].
+    /// The expert of each permuted row, `[R]`.
     row_expert: i32 as I32 [Rows],
     /// e4m3 of the permuted hidden states [R, H].
     a1_codes: u8 as U8 [Rows, Hidden],
