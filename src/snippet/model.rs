@@ -223,8 +223,12 @@ impl Code {
     #[must_use]
     pub fn identity(&self) -> String {
         match self {
-            Self::Entry { before, after, .. } => format!("entry\n{before}\n{after}"),
-            Self::Module { text, .. } => format!("module\n{text}"),
+            Self::Entry { before, after, first_line: None } => format!("entry\n{before}\n{after}"),
+            // Messages name lines of the file, and a longer header moves them.
+            Self::Entry { before, after, first_line: Some(line) } => {
+                format!("entry {line}\n{before}\n{after}")
+            }
+            Self::Module { text, first_line, .. } => format!("module {first_line}\n{text}"),
         }
     }
 }
