@@ -174,6 +174,10 @@ pub(super) fn default_set(
     let asked = super::job::selection(args)?.targets;
     targets.retain(|t| asked.contains(t));
     let library = case::library();
+    if !library.problems.is_empty() {
+        library.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
+        return Err(CliError::UnusableCases(library.problems.len()));
+    }
     let cases: Vec<&Case> = library.cases.iter().collect();
     let kernels = Library::embedded()?;
     let toolchain = Toolchain::find(None, &targets, store)?;

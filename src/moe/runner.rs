@@ -34,7 +34,7 @@ pub struct Runner<'a> {
     /// Schedules of each trial.
     pub schedules: u64,
     programs: Arc<Programs>,
-    build: OnceLock<String>,
+    build: OnceLock<Option<String>>,
 }
 
 impl<'a> Runner<'a> {
@@ -137,32 +137,36 @@ impl<'a> Runner<'a> {
     ) -> Result<Vec<StageResult>, TrialError> {
         let (compiled, contract) = self.compiled(trial, config, target)?;
         let key = self.key(trial, config, &compiled, &contract);
-        let known = |store: &Store| serde_json::from_slice(&store.get(KIND, &key)?).ok();
-        if let Some(results) = self.store.and_then(known) {
+        let known = || serde_json::from_slice(&self.store?.get(KIND, key.as_ref()?)?).ok();
+        if let Some(results) = known() {
             return Ok(results);
         }
         let results = self.emulate(trial, config, &compiled, &contract)?.stages;
-        if let (Some(store), Ok(bytes)) = (self.store, serde_json::to_vec(&results)) {
+        if let (Some(store), Some(key), Ok(bytes)) = (self.store, &key, serde_json::to_vec(&results)) {
             // A cache that cannot be written costs time, not the verdict.
-            let _ = store.put(KIND, &key, &bytes);
+            let _ = store.put(KIND, key, &bytes);
         }
         Ok(results)
     }
 
     /// What the verdicts depend on. PTX that differs in its `.target` alone is the same to the emulator, so both are
-    /// credited with one run.
-    fn key(&self, trial: &Trial<'_>, config: Config, compiled: &Compiled<'_>, contract: &Contract) -> String {
+    /// credited with one run. None where this build cannot be told from others: then nothing is kept.
+    fn key(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        compiled: &Compiled<'_>,
+        contract: &Contract,
+    ) -> Option<String> {
         // A build with another emulator or reference may say otherwise.
-        let build = self.build.get_or_init(|| {
-            let bytes = std::fs::read("/proc/self/exe").unwrap_or_default();
-            store::sha256(&bytes)
-        });
+        let read = || Some(store::sha256(&std::fs::read(std::env::current_exe().ok()?).ok()?));
+        let build = self.build.get_or_init(read).as_ref()?;
         let mut parts = vec![build.clone(), format!("{:?} {:?} {}", trial.case, self.seed, self.schedules)];
         parts.push(format!("{:?} {contract:?}", plan::setup(trial.case, config)));
         for (kernel, ptx) in &compiled.kernels {
             let text = ptx.lines().filter(|l| !l.starts_with(".target"));
             parts.push(format!("{kernel:?}\n{}", text.collect::<Vec<_>>().join("\n")));
         }
-        store::sha256(parts.join("\0").as_bytes())
+        Some(store::sha256(parts.join("\0").as_bytes()))
     }
 }

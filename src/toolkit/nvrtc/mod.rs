@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn ptx_names_no_folder() {
-        let ptx = "\t.file\t1 \"/tmp/x/k.cu\"\n.loc 1 2 3\n";
+        let ptx = "\t.file\t1 \"/folder/k.cu\"\n.loc 1 2 3\n";
         assert_eq!(without_folders(ptx, &["k.cu"]), "\t.file\t1 \"k.cu\"\n.loc 1 2 3\n");
     }
 
