@@ -2,38 +2,13 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::record::Stage;
-
-/// A closed set of words of a case file and of a dump's metadata.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$item:meta])* $variant:ident $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum $name { $($(#[$item])* #[serde(rename = $word)] $variant,)* }
-
-        impl $name {
-            /// Every one, in the order of the documentation.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// Its word.
-            #[must_use]
-            pub const fn word(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-
-            /// What a word stands for.
-            #[must_use]
-            pub fn from_word(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|w| w.word() == word)
-            }
-        }
-    };
-}
+use crate::record::{Stage, words};
 
 words! {
     /// Which values the tensors hold.
+    #[derive(Default)]
     Regime {
         /// Small integers times powers of two: every sum is exact, in any order, and is compared bit for bit.
         #[default]
@@ -49,6 +24,7 @@ words! {
 
 words! {
     /// How tokens choose experts.
+    #[derive(Default)]
     Routing {
         /// By random logits.
         #[default]
@@ -66,6 +42,7 @@ words! {
 
 words! {
     /// How the shared exponent of a block of 32 follows from its largest magnitude.
+    #[derive(Default)]
     ScaleRule {
         /// The smallest that loses nothing: ⌈log2(amax/448)⌉ (FlashInfer, TensorRT-LLM, Triton's default).
         #[default]
@@ -85,6 +62,7 @@ words! {
 
 words! {
     /// Where gate and up stand among the 2·I columns of the first GEMM.
+    #[derive(Default)]
     GateUp {
         /// Even columns are gates, odd ones ups (gpt-oss checkpoints).
         #[default]
@@ -98,6 +76,7 @@ words! {
 
 words! {
     /// Where a bias is added.
+    #[derive(Default)]
     BiasPlace {
         /// Before the GEMM stores.
         #[default]
@@ -109,6 +88,7 @@ words! {
 
 words! {
     /// What a GEMM does where K is no multiple of 128.
+    #[derive(Default)]
     KTail {
         /// It stops behind the last block; what lies behind may be anything.
         #[default]
@@ -120,6 +100,7 @@ words! {
 
 words! {
     /// Where the scales lie.
+    #[derive(Default)]
     ScaleTiles {
         /// Tiles of 128 rows and 4 columns (CUTLASS, FlashInfer).
         #[default]

@@ -10,7 +10,9 @@ use crate::record::RecordError;
 use crate::report::{ExplainError, ReportError};
 use crate::snippet::{FilterError, NewSnippetError, SnippetError};
 use crate::store::StoreError;
-use crate::toolkit::{InstallError, NvrtcError, PinError, RemoveError, ResourcesError, SelectError};
+use crate::toolkit::{
+    CubinError, InstallError, NvrtcError, PinError, RemoveError, ResourcesError, SelectError,
+};
 
 /// Anything that ends a verb.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -70,6 +72,11 @@ pub(super) enum CliError {
     Nvrtc(#[from] NvrtcError),
     #[error(transparent)]
     Resources(#[from] ResourcesError),
+    #[error(transparent)]
+    Cubin(#[from] CubinError),
+    #[error("no ptxas on this machine, and --cubin needs one")]
+    #[diagnostic(help("run `sm121probe toolkit install latest` where there is a network"))]
+    NoPtxas,
     #[error("no model is named `{0}`; there is: {1}")]
     NoModel(String, String),
     #[error(transparent)]
@@ -127,7 +134,10 @@ impl CliError {
             | Self::Matrix(_) => exit::USAGE,
             Self::Emulate(EmulateError::Schedules { .. }) => exit::DOES_NOT_CONFORM,
             Self::Emulate(_) | Self::Nvrtc(NvrtcError::Rejected { .. }) => exit::USAGE,
-            Self::Nvrtc(_) | Self::Resources(_) => exit::TOOLKIT_MISSING,
+            // ptxas refuses what a folder of kernels brought, or is not there.
+            Self::Cubin(CubinError::Refused { .. })
+            | Self::Resources(ResourcesError::Cubin(CubinError::Refused { .. })) => exit::USAGE,
+            Self::Nvrtc(_) | Self::Resources(_) | Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,
             Self::Ptx(error) => error.exit_code(),
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,

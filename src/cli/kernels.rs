@@ -1,7 +1,7 @@
-//! `kernels build`: compiles ahead what `moe` would compile on its way.
+//! `kernels build`: compiles ahead what `moe` would compile on its way, to PTX or on to machine code.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use rayon::prelude::*;
@@ -9,19 +9,22 @@ use rayon::prelude::*;
 use super::error::CliError;
 use super::output;
 use super::toolchain::Toolchain;
+use super::ways::TrialArgs;
 use crate::arch::Target;
-use crate::case::{self, Case};
-use crate::kernel::{Library, Load, MmaPath};
+use crate::case;
+use crate::kernel::Library;
 use crate::moe::compile::Compiler;
 use crate::moe::contract::Settings;
-use crate::moe::plan::{self, LOADS, PATHS, Trial};
+use crate::moe::plan::{self, Trial};
 use crate::moe::sources::{self, KernelSource};
-use crate::moe::tile::Tile;
 use crate::store::Store;
 use crate::toolkit::{self, Environment};
 
-/// What kernels are compiled for when nothing is said, as by `moe`.
-const TARGETS: [&str; 2] = ["sm_121a", "sm_121f"];
+/// How long ptxas may take for one kernel.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// `--cubin` without an architecture: each kernel's own target.
+const OWN: &str = "TARGET";
 
 /// Verbs of `kernels`.
 #[derive(Debug, Subcommand)]
@@ -33,30 +36,12 @@ pub(super) enum KernelsVerb {
 /// Arguments of `kernels build`.
 #[derive(Debug, Args)]
 pub(super) struct BuildArgs {
-    /// The kernels of this case only. May be repeated.
-    #[arg(long = "case", value_name = "C")]
-    cases: Vec<String>,
-    /// With this tile instead of the policy's. May be repeated.
-    #[arg(long = "tile", value_name = "MxNxK", conflicts_with = "all")]
-    tiles: Vec<Tile>,
-    /// Every tile instead of the policy's.
-    #[arg(long)]
-    all: bool,
-    /// How matrices are multiplied; both ways when left out.
-    #[arg(long, value_name = "PATH")]
-    kernel_path: Option<MmaPath>,
-    /// How tiles reach shared memory; both ways when left out.
-    #[arg(long, value_name = "LOAD")]
-    load: Option<Load>,
-    /// What they are compiled for; sm_121a and sm_121f when left out. May be repeated.
-    #[arg(long = "target", short = 't', value_name = "T")]
-    targets: Vec<String>,
-    /// The NVRTC: 13.5 or 13.5.37; the newest when left out.
-    #[arg(long, short = 'k', value_name = "V")]
-    toolkit: Option<String>,
-    /// Kernels of this folder take the place of ours for their stage.
-    #[arg(long, value_name = "DIR")]
-    kernels: Option<PathBuf>,
+    #[command(flatten)]
+    trials: TrialArgs,
+    /// On to machine code by ptxas for this architecture, the target's own when none is named, so that a machine to which the
+    /// cache is carried assembles nothing.
+    #[arg(long, value_name = "ARCH", num_args = 0..=1, default_missing_value = OWN)]
+    cubin: Option<String>,
 }
 
 /// What identifies a source: two that are equal here are one kernel.
@@ -66,78 +51,65 @@ type Key = (String, Vec<(String, String)>);
 pub(super) fn kernels(verb: &KernelsVerb) -> Result<(), CliError> {
     let KernelsVerb::Build(args) = verb;
     let library = case::library();
-    let cases: Vec<&Case> = if args.cases.is_empty() {
-        library.cases.iter().collect()
-    } else {
-        args.cases.iter().map(|name| library.find(name)).collect::<Result<_, _>>()?
-    };
-    let kernels = match &args.kernels {
-        Some(folder) => Library::with_folder(folder)?,
-        None => Library::embedded()?,
-    };
-    let names: Vec<&str> = if args.targets.is_empty() {
-        TARGETS.to_vec()
-    } else {
-        args.targets.iter().map(String::as_str).collect()
-    };
-    let targets: Vec<Target> = names.into_iter().map(str::parse).collect::<Result<_, _>>()?;
+    let trials = args.trials.trials(&args.trials.cases(&library)?);
+    let kernels = args.trials.kernels()?;
+    let targets = args.trials.targets()?;
+    let name = args.trials.toolkit.as_deref();
     let store = Store::open(None)?;
     let found = toolkit::nvrtcs(Some(&store), &Environment::of_process());
-    let nvrtc = toolkit::select_nvrtc(&found, args.toolkit.as_deref())?;
-    let toolchain = Toolchain::find(args.toolkit.as_deref(), &targets, Some(&store))?;
+    let nvrtc = toolkit::select_nvrtc(&found, name)?;
+    let toolchain = Toolchain::find(name, &targets, Some(&store))?;
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let mut wanted = 0;
     for target in targets {
-        let (sources, blocked) = args.sources(&cases, &kernels, toolchain.as_ref(), target)?;
+        let (sources, blocked) = of_trials(&trials, &kernels, toolchain.as_ref(), target)?;
         let compiler = Compiler { nvrtc, store: Some(&store), program: program.clone(), target };
-        let before = toolkit::compilations();
-        let compile = |s: &KernelSource<'_>| compiler.ptx(&kernels, s.kernel, &s.defines).map(|_| ());
-        sources.par_iter().try_for_each(compile)?;
-        let (all, compiled) = (sources.len(), toolkit::compilations() - before);
-        let version = nvrtc.version;
-        output::print(&format!(
-            "{target}, NVRTC {version}: {all} kernels, {compiled} compiled, {} from the cache; {blocked} trials blocked\n",
-            (all as u64).saturating_sub(compiled)
-        ))?;
-        wanted += all;
+        let arch = args.cubin.as_deref().map(|arch| if arch == OWN { Ok(target) } else { arch.parse() });
+        let code = match (arch.transpose()?, &toolchain) {
+            (None, _) => None,
+            (Some(arch), Some(toolchain)) => Some((arch, &toolchain.toolkit)),
+            (Some(_), None) => return Err(CliError::NoPtxas),
+        };
+        let before = (toolkit::compilations(), toolkit::assemblies());
+        sources.par_iter().try_for_each(|s| -> Result<(), CliError> {
+            let ptx = compiler.ptx(&kernels, s.kernel, &s.defines)?;
+            if let Some((arch, ptxas)) = code {
+                toolkit::cubin(ptxas, arch, &ptx, Some(&store), LIMIT)?;
+            }
+            Ok(())
+        })?;
+        let all = sources.len() as u64;
+        let counted =
+            |made: u64, word: &str| format!("{made} {word}, {} from the cache", all.saturating_sub(made));
+        let compiled = counted(toolkit::compilations() - before.0, "compiled");
+        let mut line = format!("{target}, NVRTC {}: {all} kernels, {compiled}", nvrtc.version);
+        if let Some((arch, ptxas)) = code {
+            let assembled = counted(toolkit::assemblies() - before.1, "assembled");
+            line.push_str(&format!("; cubins for {arch}, ptxas {}: {assembled}", ptxas.version));
+        }
+        output::print(&format!("{line}; {blocked} trials blocked\n"))?;
+        wanted += sources.len();
     }
     if wanted == 0 { Err(CliError::NothingRan) } else { Ok(()) }
 }
 
-impl BuildArgs {
-    /// Every distinct source of the trials that `moe` would run, and how many of those are blocked.
-    fn sources<'k>(
-        &self,
-        cases: &[&Case],
-        kernels: &'k Library,
-        toolchain: Option<&Toolchain>,
-        target: Target,
-    ) -> Result<(Vec<KernelSource<'k>>, usize), CliError> {
-        let mut found: BTreeMap<Key, KernelSource<'k>> = BTreeMap::new();
-        let mut blocked = 0;
-        for case in cases {
-            let settings = Settings::of(case);
-            for trial in self.trials(case) {
-                let Ok(config) = trial.admitted(kernels, toolchain.map(|t| t.of(target)))?.config else {
-                    blocked += 1;
-                    continue;
-                };
-                for source in sources::of_run(kernels, &settings, &plan::setup(case, config))? {
-                    found.insert((source.kernel.file.clone(), source.defines.clone()), source);
-                }
-            }
+/// Every distinct source of the trials, and how many of those are blocked.
+fn of_trials<'k>(
+    trials: &[Trial<'_>],
+    kernels: &'k Library,
+    toolchain: Option<&Toolchain>,
+    target: Target,
+) -> Result<(Vec<KernelSource<'k>>, usize), CliError> {
+    let mut found: BTreeMap<Key, KernelSource<'k>> = BTreeMap::new();
+    let mut blocked = 0;
+    for trial in trials {
+        let Ok(config) = trial.admitted(kernels, toolchain.map(|t| t.of(target)))?.config else {
+            blocked += 1;
+            continue;
+        };
+        for source in sources::of_run(kernels, &Settings::of(trial.case), &plan::setup(trial.case, config))? {
+            found.insert((source.kernel.file.clone(), source.defines.clone()), source);
         }
-        Ok((found.into_values().collect(), blocked))
     }
-
-    /// What `moe` would run of a case: its default set where no tile and no case is named.
-    fn trials<'c>(&self, case: &'c Case) -> Vec<Trial<'c>> {
-        let loads = self.load.map_or_else(|| LOADS.to_vec(), |load| vec![load]);
-        let paths = self.kernel_path.map_or_else(|| PATHS.to_vec(), |path| vec![path]);
-        if !self.all && self.tiles.is_empty() && self.cases.is_empty() {
-            let wanted = |t: &Trial<'_>| loads.contains(&t.load) && paths.contains(&t.path);
-            return plan::default_set(&[case]).into_iter().filter(wanted).collect();
-        }
-        plan::trials(case, &plan::tiles_of(case, &self.tiles, self.all), &loads, &paths)
-    }
+    Ok((found.into_values().collect(), blocked))
 }

@@ -21,6 +21,7 @@ mod tiles;
 mod toolchain;
 mod verbs;
 mod watch;
+mod ways;
 
 pub use args::command;
 pub use entry::main;

@@ -9,20 +9,17 @@ use super::args::{JobArgs, OutputArgs};
 use super::error::CliError;
 use super::output;
 use super::toolchain::Toolchain;
+use super::ways::{TARGETS, TrialArgs};
 use crate::arch::Target;
 use crate::case::{self, Case};
-use crate::kernel::{Library, Load, MmaPath};
-use crate::moe::plan::{self, LOADS, PATHS, Trial};
+use crate::kernel::Library;
+use crate::moe::plan::{self, Trial};
 use crate::moe::runner::Runner;
-use crate::moe::tile::Tile;
 use crate::moe::{shrink, tensors};
 use crate::record::{TrialRow, Verdict};
 use crate::report;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Nvrtc};
-
-/// What kernels are compiled for when nothing is said.
-const TARGETS: [&str; 2] = ["sm_121a", "sm_121f"];
 
 /// Arguments of `moe`.
 #[derive(Debug, Args)]
@@ -30,39 +27,17 @@ pub(super) struct MoeArgs {
     /// List the cases.
     #[arg(long)]
     list: bool,
-    /// Run this case only. May be repeated.
-    #[arg(long = "case", value_name = "C")]
-    cases: Vec<String>,
+    #[command(flatten)]
+    trials: TrialArgs,
     /// Read cases from this folder instead of the built-in ones.
     #[arg(long = "cases", value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Run with this tile instead of the policy's: 128x32x128, or 128x32x128B as FlashInfer writes it. May be repeated.
-    #[arg(long = "tile", value_name = "MxNxK")]
-    tiles: Vec<Tile>,
-    /// How matrices are multiplied; both ways when left out.
-    #[arg(long, value_name = "PATH")]
-    kernel_path: Option<MmaPath>,
-    /// How tiles reach shared memory; both ways when left out.
-    #[arg(long, value_name = "LOAD")]
-    load: Option<Load>,
-    /// What the kernels are compiled for; sm_121a and sm_121f when left out. May be repeated.
-    #[arg(long = "target", short = 't', value_name = "T")]
-    targets: Vec<String>,
-    /// The NVRTC: 13.5 or 13.5.37; the newest when left out.
-    #[arg(long, short = 'k', value_name = "V")]
-    toolkit: Option<String>,
     /// The seed of the data; the case's own when left out.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Schedules of warps and CTAs to try; their results must be equal.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: u64,
-    /// Kernels of this folder take the place of ours for their stage, and its .cuh files that of ours of the same name.
-    #[arg(long, value_name = "DIR")]
-    kernels: Option<PathBuf>,
-    /// Every tile instead of the policy's.
-    #[arg(long, conflicts_with = "tiles")]
-    all: bool,
     /// Write all tensors of the one trial that this asks for.
     #[arg(long, value_name = "FILE.safetensors")]
     dump: Option<PathBuf>,
@@ -98,30 +73,19 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     for problem in &library.problems {
         eprintln!("error: {problem}");
     }
-    let cases: Vec<&Case> = if args.cases.is_empty() {
-        library.cases.iter().collect()
-    } else {
-        args.cases.iter().map(|name| library.find(name)).collect::<Result<_, _>>()?
-    };
+    let cases = args.trials.cases(&library)?;
     if args.list {
         let width = cases.iter().map(|c| c.name.len()).max().unwrap_or(0);
         let lines: String = cases.iter().map(|c| format!("{:width$}  {}\n", c.name, c.about)).collect();
         return output::print(&lines);
     }
-    let kernels = match &args.kernels {
-        Some(folder) => Library::with_folder(folder)?,
-        None => Library::embedded()?,
-    };
-    let mut trials = asked(args, &cases);
-    let mut targets: Vec<Target> = if args.targets.is_empty() {
-        TARGETS.iter().map(|t| t.parse()).collect::<Result<_, _>>()?
-    } else {
-        args.targets.iter().map(|t| t.parse()).collect::<Result<_, _>>()?
-    };
+    let kernels = args.trials.kernels()?;
+    let mut trials = args.trials.trials(&cases);
+    let mut targets = args.trials.targets()?;
     let store = Store::open(None).ok();
     let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
-    let nvrtc = toolkit::select_nvrtc(&found, args.toolkit.as_deref())?;
-    let toolchain = Toolchain::find(args.toolkit.as_deref(), &targets, store.as_ref())?;
+    let nvrtc = toolkit::select_nvrtc(&found, args.trials.toolkit.as_deref())?;
+    let toolchain = Toolchain::find(args.trials.toolkit.as_deref(), &targets, store.as_ref())?;
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let mut runner = Runner::new(&kernels, nvrtc, store.as_ref(), program);
     (runner.seed, runner.schedules) = (args.seed, args.schedules);
@@ -203,26 +167,6 @@ fn run(
         }
     }
     Ok(rows)
-}
-
-/// The trials: what is named, and the default set where nothing is.
-fn asked<'a>(args: &MoeArgs, cases: &[&'a Case]) -> Vec<Trial<'a>> {
-    let loads = args.load.map_or_else(|| LOADS.to_vec(), |load| vec![load]);
-    let paths = args.kernel_path.map_or_else(|| PATHS.to_vec(), |path| vec![path]);
-    let named = args.all || !args.tiles.is_empty() || !args.cases.is_empty();
-    if !named {
-        let wanted = |t: &Trial<'_>| loads.contains(&t.load) && paths.contains(&t.path);
-        return plan::default_set(cases).into_iter().filter(wanted).collect();
-    }
-    let of = |case: &&'a Case| {
-        let tiles = match (args.all, args.tiles.is_empty()) {
-            (true, _) => plan::tiles(),
-            (false, true) => plan::own_tiles(case),
-            (false, false) => args.tiles.clone(),
-        };
-        plan::trials(case, &tiles, &loads, &paths)
-    };
-    cases.iter().flat_map(of).collect()
 }
 
 /// The trials as the toolchain admits them for a target.

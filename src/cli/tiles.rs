@@ -9,20 +9,20 @@ use super::args::OutputArgs;
 use super::error::CliError;
 use super::output;
 use super::toolchain::Toolchain;
+use super::ways::WayArgs;
 use crate::arch::Target;
 use crate::case;
-use crate::kernel::{Library, Load, MmaPath};
+use crate::kernel::Library;
 use crate::moe::admission::{self, Limits, Question};
 use crate::moe::compile::Compiler;
 use crate::moe::contract::Settings;
 use crate::moe::pipeline::Setup;
-use crate::moe::plan::{self, LOADS, PATHS, Way};
-use crate::moe::tile::Tile;
+use crate::moe::plan::{self, Way};
 use crate::moe::{offers, policy, sources};
 use crate::record::{OfferRow, PolicyRow, TileRow};
 use crate::report;
 use crate::store::Store;
-use crate::toolkit::{self, Environment, Nvrtc, Resources};
+use crate::toolkit::{self, CubinError, Environment, Nvrtc, Resources, ResourcesError};
 
 /// What tiles are compiled for when nothing is said.
 const TARGET: &str = "sm_121a";
@@ -36,15 +36,8 @@ const TOKENS: [u32; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 40
 /// Arguments of `tiles`.
 #[derive(Debug, Args)]
 pub(super) struct TilesArgs {
-    /// This tile only: 128x32x128, or 128x32x128B as FlashInfer writes it. May be repeated.
-    #[arg(long = "tile", value_name = "MxNxK")]
-    tiles: Vec<Tile>,
-    /// How matrices are multiplied; both ways when left out.
-    #[arg(long, value_name = "PATH")]
-    kernel_path: Option<MmaPath>,
-    /// How tiles reach shared memory; both ways when left out.
-    #[arg(long, value_name = "LOAD")]
-    load: Option<Load>,
+    #[command(flatten)]
+    ways: WayArgs,
     /// What the kernels are compiled for.
     #[arg(long, short = 't', value_name = "T", default_value = TARGET)]
     target: String,
@@ -129,10 +122,8 @@ fn table(args: &TilesArgs) -> Result<String, CliError> {
         _ => None,
     };
     let table = Table { kernels: &kernels, toolchain: toolchain.as_ref(), build, target };
-    let tiles = if args.tiles.is_empty() { plan::tiles() } else { args.tiles.clone() };
-    let loads = args.load.map_or_else(|| LOADS.to_vec(), |load| vec![load]);
-    let paths = args.kernel_path.map_or_else(|| PATHS.to_vec(), |path| vec![path]);
-    let rows: Vec<TileRow> = plan::ways(&tiles, &loads, &paths)
+    let tiles = if args.ways.tiles.is_empty() { plan::tiles() } else { args.ways.tiles.clone() };
+    let rows: Vec<TileRow> = plan::ways(&tiles, &args.ways.loads(), &args.ways.paths())
         .par_iter()
         .map(|way| table.row(way))
         .collect::<Result<_, CliError>>()?;
@@ -238,7 +229,7 @@ impl Table<'_> {
         let ptxas = &build.toolchain.toolkit;
         match toolkit::resources(ptxas, self.target, &ptx, &gemm.kernel.entry, build.store, LIMIT) {
             Ok(resources) => Ok(Ok(resources)),
-            Err(error @ toolkit::ResourcesError::Refused { .. }) => Ok(Err(error.to_string())),
+            Err(ResourcesError::Cubin(refused @ CubinError::Refused { .. })) => Ok(Err(refused.to_string())),
             Err(error) => Err(error.into()),
         }
     }

@@ -10,6 +10,7 @@ mod pairs;
 mod pipeline;
 mod tiles;
 mod trials;
+mod words;
 
 pub use document::{
     Cell, ClaimRow, KindRow, Matrix, MessageRow, Pair, Record, SCHEMA, SnippetRow, Spread, ToolkitRow,
@@ -21,3 +22,4 @@ pub use pairs::PairSet;
 pub use pipeline::{Place, Stage, StageResult, Verdict};
 pub use tiles::{OfferRow, PolicyRow, TileRow};
 pub use trials::TrialRow;
+pub(crate) use words::words;

@@ -3,34 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A closed set of words: one in JSON, in CSV and in reports.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$item:meta])* $variant:ident $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-        pub enum $name { $($(#[$item])* #[serde(rename = $word)] $variant,)* }
-
-        impl $name {
-            /// Every one, in the order of the documentation.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// Its word.
-            #[must_use]
-            pub const fn word(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-
-            /// What a word stands for.
-            #[must_use]
-            pub fn from_word(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|w| w.word() == word)
-            }
-        }
-    };
-}
+use super::words::words;
 
 words! {
     /// One step of the pipeline, in the order in which they run.
+    #[derive(PartialOrd, Ord, JsonSchema)]
     Stage {
         /// Router logits to the experts and weights of every token.
         Route "route",
@@ -53,6 +30,7 @@ words! {
 
 words! {
     /// What is said of a trial or a stage.
+    #[derive(PartialOrd, Ord, JsonSchema)]
     Verdict {
         /// Right, within the bound.
         Pass "pass",

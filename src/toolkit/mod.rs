@@ -12,6 +12,7 @@
 //! Only a folder with a manifest counts as installed.
 
 mod assemble;
+mod cubin;
 mod disassemble;
 mod discover;
 mod environment;
@@ -28,6 +29,7 @@ mod select;
 mod unpack;
 
 pub use assemble::{Assembly, assemble};
+pub use cubin::{Cubin, CubinError, assemblies, cubin};
 pub use disassemble::{DisassembleError, Disassembler, UNKNOWN_OPCODE};
 pub use discover::{Discovery, Found, Toolkit, Unusable, discover};
 pub use environment::Environment;

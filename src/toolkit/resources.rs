@@ -1,16 +1,13 @@
 //! What a kernel costs, as `ptxas -v` reports it: registers, spills, stack, shared memory; kept in the cache.
 
-use std::fs;
-use std::io;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::cubin::{CubinError, cubin};
 use super::discover::Toolkit;
-use super::process;
 use crate::arch::Target;
 use crate::store::{self, Store};
-use crate::worker::Ended;
 
 /// The kind of cache entry; a change of [`Resources`] changes it.
 const KIND: &str = "resources-1";
@@ -33,17 +30,10 @@ pub struct Resources {
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ResourcesError {
-    /// ptxas refuses the module.
-    #[error("ptxas {version} does not assemble it for {target}: {said}")]
-    Refused {
-        /// Its version.
-        version: crate::arch::ToolkitVersion,
-        /// What for.
-        target: Target,
-        /// Its first words, or how it ended.
-        said: String,
-    },
-    /// It says nothing of the entry.
+    /// There is no machine code to report on.
+    #[error(transparent)]
+    Cubin(#[from] CubinError),
+    /// ptxas says nothing of the entry.
     #[error("ptxas {version} reports nothing of the entry `{entry}`")]
     Silent {
         /// Its version.
@@ -51,15 +41,9 @@ pub enum ResourcesError {
         /// The entry.
         entry: String,
     },
-    /// ptxas cannot be run, or its files cannot be written.
-    #[error("ptxas cannot be run: {0}")]
-    Run(#[from] io::Error),
-    /// The cache cannot be locked.
-    #[error(transparent)]
-    Store(#[from] store::StoreError),
 }
 
-/// What `entry` of the module `ptx` uses on `target`: from the cache, or by a run of ptxas.
+/// What `entry` of the module `ptx` uses on `target`: from the cache, or from what ptxas says when it makes the [`cubin()`].
 ///
 /// # Errors
 /// [`ResourcesError`].
@@ -73,29 +57,13 @@ pub fn resources(
 ) -> Result<Resources, ResourcesError> {
     let target_name = target.to_string();
     let key = store::sha256([toolkit.sha256.as_str(), &target_name, entry, ptx].join("\0").as_bytes());
-    let known = || serde_json::from_slice::<Resources>(&store?.get(KIND, &key)?).ok();
-    if let Some(known) = known() {
+    // A small entry of its own: who asks for many does not read the code of all.
+    if let Some(known) = store.and_then(|s| serde_json::from_slice(&s.get(KIND, &key)?).ok()) {
         return Ok(known);
     }
-    let _lock = store.map(|store| store.lock(&format!("resources-{}", &key[..2]))).transpose()?;
-    if let Some(known) = known() {
-        return Ok(known);
-    }
-    let folder = tempfile::tempdir()?;
-    let source = folder.path().join("k.ptx");
-    fs::write(&source, ptx)?;
-    let cubin = folder.path().join("k.cubin");
-    let arch = format!("-arch={target}");
-    let args = ["-v".as_ref(), arch.as_ref(), source.as_os_str(), "-o".as_ref(), cubin.as_os_str()];
-    let output = process::run(&toolkit.path, "ptxas", args, limit)?;
-    let text = output.text();
-    if output.ended != Ended::Exited(0) {
-        let said = text.lines().find(|l| l.contains("error") || l.contains("fatal")).unwrap_or("");
-        let said = if said.is_empty() { process::words(output.ended, limit) } else { said.trim().to_owned() };
-        return Err(ResourcesError::Refused { version: toolkit.version, target, said });
-    }
+    let said = cubin(toolkit, target, ptx, store, limit)?.said;
     let silent = || ResourcesError::Silent { version: toolkit.version, entry: entry.to_owned() };
-    let found = read(&text, entry).ok_or_else(silent)?;
+    let found = read(&said, entry).ok_or_else(silent)?;
     if let (Some(store), Ok(bytes)) = (store, serde_json::to_vec(&found)) {
         // A cache that cannot be written costs time, not the answer.
         let _ = store.put(KIND, &key, &bytes);

@@ -4,7 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use sm121probe::toolkit::{Disassembler, Origin, Toolkit, UNKNOWN_OPCODE, assemble, discover};
+use sm121probe::arch::Target;
+use sm121probe::store::Store;
+use sm121probe::toolkit::{
+    Disassembler, Origin, Toolkit, UNKNOWN_OPCODE, assemble, cubin, discover, resources,
+};
 use sm121probe::worker::Ended;
 
 use crate::fakes::{place, places, program, ptxas};
@@ -120,4 +124,61 @@ fn a_broken_nvdisasm_is_an_error() {
         assert!(error.contains(word) && error.contains("sm_121"), "{error}");
     }
     assert!(tool.opcodes_of_raw(121, &code("N"), &dir.path().join("absent"), LIMIT).is_err());
+}
+
+#[test]
+fn a_cubin_is_assembled_once_and_carried() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(Some(&dir.path().join("cache"))).unwrap();
+    let log = dir.path().join("log");
+    let arch: Target = "sm_121a".parse().unwrap();
+    let tool = toolkit(
+        dir.path(),
+        &format!(
+            "echo run >> {}; sleep 0.1; echo 'ptxas info    : Compiling entry function '\"'k'\"' for x'; \
+             echo 'ptxas info    : Used 12 registers, used 0 barriers'; printf 'ELF\\n\\0code' > $5",
+            log.display()
+        ),
+    );
+    let runs = || fs::read_to_string(&log).map_or(0, |text| text.lines().count());
+    let ask = |ptx: &str| cubin(&tool, arch, ptx, Some(&store), LIMIT).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(ask("one").image, b"ELF\n\0code"));
+        }
+    });
+    assert_eq!(runs(), 1, "eight that want one cubin");
+    // What ptxas said is kept with it.
+    assert!(ask("one").said.contains("Used 12 registers"));
+    let used = resources(&tool, arch, "one", "k", Some(&store), LIMIT).unwrap();
+    assert_eq!((used.registers, runs()), (12, 1));
+    assert_eq!((ask("two").image.len(), runs()), (9, 2));
+    // The cache moves; the ptxas need not even be there.
+    fs::rename(dir.path().join("cache"), dir.path().join("moved")).unwrap();
+    let moved = Store::open(Some(&dir.path().join("moved"))).unwrap();
+    fs::remove_file(&tool.path).unwrap();
+    assert_eq!(cubin(&tool, arch, "one", Some(&moved), LIMIT).unwrap().image, b"ELF\n\0code");
+    let lost = cubin(&tool, arch, "three", Some(&moved), LIMIT).unwrap_err().to_string();
+    assert!(lost.starts_with("ptxas cannot be run"), "{lost}");
+}
+
+#[test]
+fn a_refusal_is_told_and_not_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(Some(&dir.path().join("cache"))).unwrap();
+    let arch: Target = "sm_121a".parse().unwrap();
+    for (script, said) in [
+        ("echo 'ptxas k.ptx, line 3; error   : Unknown symbol x' >&2; exit 255", "Unknown symbol x"),
+        ("exit 0", "it ended well and wrote no code"),
+        ("kill -SEGV $$", "was killed by signal 11"),
+    ] {
+        let tool = toolkit(dir.path(), script);
+        let error = cubin(&tool, arch, "one", Some(&store), LIMIT).unwrap_err().to_string();
+        assert!(
+            error.starts_with("ptxas 13.5.37 does not assemble it for sm_121a") && error.contains(said),
+            "{error}"
+        );
+    }
+    let tool = toolkit(dir.path(), "printf code > $5");
+    assert_eq!(cubin(&tool, arch, "one", Some(&store), LIMIT).unwrap().image, b"code");
 }

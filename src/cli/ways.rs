@@ -1,0 +1,102 @@
+//! Arguments that the verbs of the pipeline share: tiles and how they are compiled, cases, targets, kernels.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::error::CliError;
+use crate::arch::Target;
+use crate::case::Case;
+use crate::kernel::{Library, Load, MmaPath};
+use crate::moe::plan::{self, LOADS, PATHS, Trial};
+use crate::moe::tile::Tile;
+
+/// What kernels are compiled for when nothing is said.
+pub(super) const TARGETS: [&str; 2] = ["sm_121a", "sm_121f"];
+
+/// Tiles, and how they are compiled.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct WayArgs {
+    /// This tile only: 128x32x128, or 128x32x128B as FlashInfer writes it. May be repeated.
+    #[arg(long = "tile", value_name = "MxNxK")]
+    pub(super) tiles: Vec<Tile>,
+    /// How matrices are multiplied; both ways when left out.
+    #[arg(long, value_name = "PATH")]
+    kernel_path: Option<MmaPath>,
+    /// How tiles reach shared memory; both ways when left out.
+    #[arg(long, value_name = "LOAD")]
+    load: Option<Load>,
+}
+
+impl WayArgs {
+    /// The loads asked for.
+    pub(super) fn loads(&self) -> Vec<Load> {
+        self.load.map_or_else(|| LOADS.to_vec(), |load| vec![load])
+    }
+
+    /// The paths asked for.
+    pub(super) fn paths(&self) -> Vec<MmaPath> {
+        self.kernel_path.map_or_else(|| PATHS.to_vec(), |path| vec![path])
+    }
+}
+
+/// Which trials, compiled by whom and for what.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct TrialArgs {
+    /// This case only. May be repeated.
+    #[arg(long = "case", value_name = "C")]
+    pub(super) cases: Vec<String>,
+    #[command(flatten)]
+    pub(super) ways: WayArgs,
+    /// Every tile instead of the policy's.
+    #[arg(long, conflicts_with = "tiles")]
+    all: bool,
+    /// What kernels are compiled for; sm_121a and sm_121f when left out. May be repeated.
+    #[arg(long = "target", short = 't', value_name = "T")]
+    targets: Vec<String>,
+    /// The NVRTC: 13.5 or 13.5.37; the newest when left out.
+    #[arg(long, short = 'k', value_name = "V")]
+    pub(super) toolkit: Option<String>,
+    /// Kernels of this folder take the place of ours for their stage, and its .cuh files that of ours of the same name.
+    #[arg(long, value_name = "DIR")]
+    kernels: Option<PathBuf>,
+}
+
+impl TrialArgs {
+    /// The cases of the library that are asked for.
+    pub(super) fn cases<'a>(&self, library: &'a crate::case::Library) -> Result<Vec<&'a Case>, CliError> {
+        if self.cases.is_empty() {
+            return Ok(library.cases.iter().collect());
+        }
+        Ok(self.cases.iter().map(|name| library.find(name)).collect::<Result<_, _>>()?)
+    }
+
+    /// The kernels: ours, or with those of the folder.
+    pub(super) fn kernels(&self) -> Result<Library, CliError> {
+        Ok(match &self.kernels {
+            Some(folder) => Library::with_folder(folder)?,
+            None => Library::embedded()?,
+        })
+    }
+
+    /// The targets asked for.
+    pub(super) fn targets(&self) -> Result<Vec<Target>, CliError> {
+        if self.targets.is_empty() {
+            return Ok(TARGETS.iter().map(|t| t.parse()).collect::<Result<_, _>>()?);
+        }
+        Ok(self.targets.iter().map(|t| t.parse()).collect::<Result<_, _>>()?)
+    }
+
+    /// The trials of these cases: what is named, and the default set where nothing is.
+    pub(super) fn trials<'a>(&self, cases: &[&'a Case]) -> Vec<Trial<'a>> {
+        let (loads, paths) = (self.ways.loads(), self.ways.paths());
+        if !self.all && self.ways.tiles.is_empty() && self.cases.is_empty() {
+            let wanted = |t: &Trial<'_>| loads.contains(&t.load) && paths.contains(&t.path);
+            return plan::default_set(cases).into_iter().filter(wanted).collect();
+        }
+        let of = |case: &&'a Case| {
+            plan::trials(case, &plan::tiles_of(case, &self.ways.tiles, self.all), &loads, &paths)
+        };
+        cases.iter().flat_map(of).collect()
+    }
+}
