@@ -34,8 +34,7 @@
 // Offset of a 16-byte chunk in a slab of rows of `row_bytes`: the swizzle of TMA of that width (128, 64 or 32 bytes).
 DEVICE u32 place(u32 row, u32 chunk, u32 row_bytes)
 {
-    u32 at = row * row_bytes + chunk * 16;
-    return at ^ ((at >> 7 & row_bytes / 16 - 1) << 4);
+    return row * row_bytes + ((chunk ^ (row * row_bytes >> 7 & row_bytes / 16 - 1)) << 4);
 }
 
 // The tokens and channels of this CTA.
@@ -106,11 +105,11 @@ DEVICE u32 weight_scales(const Problem& p, const Work& w, u32 row, u32 word)
 #define Y_SCALES weight_scales
 #endif
 
+#if NATIVE
+
 struct Sums {
     float of[X_WARP / 16][Y_WARP / 8][4];
 };
-
-#if NATIVE
 
 // Four 8x16-byte matrices, rows given by the lanes; weights come out as one nibble per byte, where the mma wants bits 5..2.
 DEVICE void load4(u32* to, u32 address, bool weights)
@@ -211,11 +210,40 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
 
 #else // portable: bf16 mma, the scales folded into its operands, which is exact
 
+// A word of scales holds those of 128 elements; lanes fetch the next word while they multiply by this one.
+struct Scales {
+    u32 x[X_WARP / 16][2], y[Y_WARP / 8];
+};
+
+struct Sums {
+    float of[X_WARP / 16][Y_WARP / 8][4];
+    Scales now, next;
+};
+
+DEVICE void fetch_scales(Scales& s, const Problem& p, const Work& w, u32 x_row, u32 y_row, u32 word)
+{
+    if (word * 128 >= p.k_padded)
+        return;
+#pragma unroll
+    for (u32 i = 0; i < X_WARP / 16; ++i) {
+        s.x[i][0] = X_SCALES(p, w, x_row + i * 16, word);
+        s.x[i][1] = X_SCALES(p, w, x_row + i * 16 + 8, word);
+    }
+#pragma unroll
+    for (u32 j = 0; j < Y_WARP / 8; ++j)
+        s.y[j] = Y_SCALES(p, w, y_row + j * 8, word);
+}
+
+// The chosen byte of a word, in the low byte of both halves.
+DEVICE u32 twice(u32 word, u32 byte)
+{
+    return __byte_perm(word, 0, 0x4040 + byte * 0x0101);
+}
+
 // bf16 2^(code - 127), twice; NaN of 0xFF.
 DEVICE u32 scale_pair(u32 code)
 {
-    u32 bits = code == 0xFF ? 0x7FFF : code == 0 ? 0x0040 : code << 7;
-    return bits | bits << 16;
+    return code == 0x00FF00FF ? 0x7FFF7FFF : code == 0 ? 0x00400040 : code << 7;
 }
 
 DEVICE u32 multiply_pair(u32 x, u32 scale)
@@ -225,7 +253,7 @@ DEVICE u32 multiply_pair(u32 x, u32 scale)
     return d;
 }
 
-// Two e4m3 codes, scaled.
+// Two e4m3 codes, scaled. Conversions run beside the integer operations that spread weights, which are the limit.
 DEVICE u32 token_pair(u32 codes, u32 scale)
 {
     u32 d;
@@ -240,93 +268,143 @@ DEVICE u32 token_pair(u32 codes, u32 scale)
     return multiply_pair(d, scale);
 }
 
-// Two e2m1 codes, scaled: their bits in a bf16 are 2^-126 of their value.
-DEVICE u32 weight_pair(u32 codes, u32 scale)
+// The scale of weights times the 2^126 that their bits lack in a bf16; in two factors where the product may be no bf16.
+template <bool LARGE>
+struct WeightScale {
+    u32 first, second;
+
+    DEVICE WeightScale(u32 word, u32 byte)
+    {
+        u32 code = twice(word, byte);
+        first = LARGE ? 0x7E807E80 : (code << 7) + 0x3F003F00;
+        second = LARGE ? scale_pair(code) : 0;
+    }
+
+    DEVICE u32 operator()(u32 tiny) const
+    {
+        u32 once = multiply_pair(tiny, first);
+        return LARGE ? multiply_pair(once, second) : once;
+    }
+};
+
+// Whether a scale of the word is 2 or more, or NaN: it needs two factors.
+DEVICE bool has_large(u32 word)
 {
-    u32 nibbles = (codes & 0x0F) | (codes & 0xF0) << 12;
-    u32 tiny = (nibbles & 0x00080008) << 12 | (nibbles & 0x00070007) << 6;
-    return multiply_pair(multiply_pair(tiny, 0x7E807E80), scale);
+    return word & 0x80808080;
 }
 
 // Elements 4t..4t+3 of the 16 that begin at element 16 * half of a part, where t is the lane in its group of four: two registers,
-// as columns 2t, 2t+1, 2t+8, 2t+9 of an mma. Both operands permute the 16 alike, so their sum is the same.
+// 4t and 4t+2, then 4t+1 and 4t+3, as columns 2t, 2t+1, 2t+8, 2t+9 of an mma. Both operands permute the 16 alike, so their sum
+// is the same.
 DEVICE void token_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 scale)
 {
     u32 codes, address = slab + place(row, part * 2 % (SLAB_K / 16) + half, TOKEN_ROW) + (threadIdx.x & 3) * 4;
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(codes) : "r"(address) : "memory");
+    codes = __byte_perm(codes, 0, 0x3120);
     to[0] = token_pair(codes & 0xFFFF, scale);
     to[1] = token_pair(codes >> 16, scale);
 }
 
-DEVICE void weight_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 scale)
+template <bool LARGE>
+DEVICE void weight_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, const WeightScale<LARGE>& scale)
 {
 #if PACKED
     u32 address = slab + place(row, part % (SLAB_K / 32), WEIGHT_ROW) + half * 8 + (threadIdx.x & 3) * 2;
 #else
     u32 address = slab + place(row, part * 2 % (SLAB_K / 16) + half, WEIGHT_ROW) + (threadIdx.x & 3) * 2;
 #endif
-    u16 codes;
-    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(codes) : "r"(address) : "memory");
-    to[0] = weight_pair(codes & 0xFF, scale);
-    to[1] = weight_pair(codes >> 8, scale);
+    u16 four;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(four) : "r"(address) : "memory");
+    // Elements 0 and 1 in the low half, 2 and 3 in the high one.
+    u32 codes = __byte_perm(four, 0, 0x1100);
+    // e2m1: sign to bit 15, the rest to bits 8 to 6.
+    to[0] = scale((codes << 12 & 0x80008000) | (codes << 6 & 0x01C001C0));
+    to[1] = scale((codes << 8 & 0x80008000) | (codes << 2 & 0x01C001C0));
 }
 
-#if SWAP_AB
-#define X_FRAGMENT weight_fragment
-#define Y_FRAGMENT token_fragment
-#define X_SLAB WEIGHT_SLAB
-#define Y_SLAB TOKEN_SLAB
-#else
-#define X_FRAGMENT token_fragment
-#define Y_FRAGMENT weight_fragment
-#define X_SLAB TOKEN_SLAB
-#define Y_SLAB WEIGHT_SLAB
-#endif
+// To spread operands is long: only small tiles repeat it.
+#define PARTS_AT_ONCE (X_WARP * Y_WARP <= 1024 ? 4 : 1)
 
-DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u32 y_tile, u32 first_part)
+// The parts of one word of scales.
+template <bool LARGE>
+DEVICE void multiply_word(Sums& sums, u32 x_tile, u32 y_tile, u32 x_row, u32 y_row, u32 part, u32 byte, u32 parts)
 {
-    u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    u32 x_row = warp % WARPS_X * X_WARP + (lane >> 2), y_row = warp / WARPS_X * Y_WARP + (lane >> 2);
-    u32 sx[X_WARP / 16][2], sy[Y_WARP / 8];
-    // Not unrolled: to spread operands is long enough as it is.
-#pragma unroll 1
-    for (u32 part = 0; part < PARTS; ++part) {
-        u32 place_of_part = first_part + part;
-        if (place_of_part * 32 >= p.k_used)
+#pragma unroll PARTS_AT_ONCE
+    for (u32 n = 0; n < 4; ++n, ++part, ++byte) {
+        if (n >= parts)
             break;
-        if (part % 4 == 0) {
-            u32 word = place_of_part / 4;
-#pragma unroll
-            for (u32 i = 0; i < X_WARP / 16; ++i) {
-                sx[i][0] = X_SCALES(p, w, x_row + i * 16, word);
-                sx[i][1] = X_SCALES(p, w, x_row + i * 16 + 8, word);
-            }
-#pragma unroll
-            for (u32 j = 0; j < Y_WARP / 8; ++j)
-                sy[j] = Y_SCALES(p, w, y_row + j * 8, word);
-        }
-        u32 slab = part * 32 / SLAB_K, shift = place_of_part % 4 * 8;
+        u32 slab = part * 32 / SLAB_K;
+#if SWAP_AB
+        u32 x_slab = x_tile + slab * WEIGHT_SLAB, y_slab = y_tile + slab * TOKEN_SLAB;
+#else
+        u32 x_slab = x_tile + slab * TOKEN_SLAB, y_slab = y_tile + slab * WEIGHT_SLAB;
+#endif
 #pragma unroll
         for (u32 half = 0; half < 2; ++half) {
             u32 y[Y_WARP / 8][2];
 #pragma unroll
-            for (u32 j = 0; j < Y_WARP / 8; ++j)
-                Y_FRAGMENT(y[j], y_tile + slab * Y_SLAB, y_row + j * 8, part, half, scale_pair(sy[j] >> shift & 0xFF));
+            for (u32 j = 0; j < Y_WARP / 8; ++j) {
+#if SWAP_AB
+                token_fragment(y[j], y_slab, y_row + j * 8, part, half, scale_pair(twice(sums.now.y[j], byte)));
+#else
+                weight_fragment(y[j], y_slab, y_row + j * 8, part, half, WeightScale<LARGE>(sums.now.y[j], byte));
+#endif
+            }
 #pragma unroll
             for (u32 i = 0; i < X_WARP / 16; ++i) {
-                u32 upper[2], lower[2];
-                X_FRAGMENT(upper, x_tile + slab * X_SLAB, x_row + i * 16, part, half, scale_pair(sx[i][0] >> shift & 0xFF));
-                X_FRAGMENT(lower, x_tile + slab * X_SLAB, x_row + i * 16 + 8, part, half, scale_pair(sx[i][1] >> shift & 0xFF));
+                u32 x[2][2];
+#pragma unroll
+                for (u32 side = 0; side < 2; ++side) {
+                    u32 row = x_row + i * 16 + side * 8;
+#if SWAP_AB
+                    weight_fragment(x[side], x_slab, row, part, half, WeightScale<LARGE>(sums.now.x[i][side], byte));
+#else
+                    token_fragment(x[side], x_slab, row, part, half, scale_pair(twice(sums.now.x[i][side], byte)));
+#endif
+                }
 #pragma unroll
                 for (u32 j = 0; j < Y_WARP / 8; ++j) {
                     float* d = sums.of[i][j];
                     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
                                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                                 : "r"(upper[0]), "r"(lower[0]), "r"(upper[1]), "r"(lower[1]), "r"(y[j][0]), "r"(y[j][1]));
+                                 : "r"(x[0][0]), "r"(x[1][0]), "r"(x[0][1]), "r"(x[1][1]), "r"(y[j][0]), "r"(y[j][1]));
                 }
             }
         }
+    }
+}
+
+// One K tile that lies at `x_tile` and `y_tile`; `first_part` is its place along K in units of 32.
+DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u32 y_tile, u32 first_part)
+{
+    u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    u32 x_row = warp % WARPS_X * X_WARP + (lane >> 2), y_row = warp / WARPS_X * Y_WARP + (lane >> 2);
+    if (first_part == 0)
+        fetch_scales(sums.next, p, w, x_row, y_row, 0);
+#pragma unroll 1
+    for (u32 part = 0; part < PARTS; part += 4) {
+        u32 at = first_part + part;
+        if (at * 32 >= p.k_used)
+            break;
+        // A tile of 64 begins in the middle of every other word.
+        if (at % 4 == 0) {
+            sums.now = sums.next;
+            fetch_scales(sums.next, p, w, x_row, y_row, at / 4 + 1);
+        }
+        bool large = false;
+#if SWAP_AB
+        for (u32 i = 0; i < X_WARP / 16; ++i)
+            large |= has_large(sums.now.x[i][0] | sums.now.x[i][1]);
+#else
+        for (u32 j = 0; j < Y_WARP / 8; ++j)
+            large |= has_large(sums.now.y[j]);
+#endif
+        u32 parts = min(min(PARTS, 4), p.k_used / 32 - at);
+        if (__any_sync(~0u, large))
+            multiply_word<true>(sums, x_tile, y_tile, x_row, y_row, part, at % 4, parts);
+        else
+            multiply_word<false>(sums, x_tile, y_tile, x_row, y_row, part, at % 4, parts);
     }
 }
 
