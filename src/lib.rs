@@ -22,10 +22,12 @@
 //! | [`selftest`] | recorded answers against the emulator |
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |
 //! | [`moe`] | the MXFP4 fused-MoE pipeline: problems, reference with bounds, verdicts |
+//! | [`bench`] | where the time goes: profiles, and what they decide |
 //! | [`report`] | renderers, each a pure function of the record |
 //! | [`cli`] | verbs, error printing, exit codes |
 
 pub mod arch;
+pub mod bench;
 pub mod case;
 pub mod cli;
 pub mod device;

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A room may use rooms before it.
-const ROOMS: [&str; 20] = [
+const ROOMS: [&str; 21] = [
     "arch", "event", "record", "ptx", "num", "header", "store", "worker", "snippet", "case", "kernel",
-    "vectors", "toolkit", "device", "emulator", "selftest", "matrix", "moe", "report", "cli",
+    "vectors", "toolkit", "device", "emulator", "selftest", "matrix", "moe", "bench", "report", "cli",
 ];
 
 fn root() -> &'static Path {

@@ -57,6 +57,8 @@ pub(super) enum Verb {
     /// Compile kernels ahead.
     #[command(subcommand)]
     Kernels(super::kernels::KernelsVerb),
+    /// Say where the time of a decode step goes, and whether work on the tiles of the MoE GEMMs can pay.
+    Bench(super::bench::BenchArgs),
     /// Show which instructions are emulated.
     Ops(OpsArgs),
     /// Show what the emulator takes on trust, and run a snippet for each.

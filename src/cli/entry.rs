@@ -73,6 +73,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Some(Verb::Moe(args)) => super::moe::moe(&args),
         Some(Verb::Tiles(args)) => super::tiles::tiles(&args),
         Some(Verb::Kernels(verb)) => super::kernels::kernels(&verb),
+        Some(Verb::Bench(args)) => super::bench::bench(&args),
         Some(Verb::Ops(args)) => ops::ops(&args),
         Some(Verb::Assumptions(args)) => assumptions::assumptions(&args),
     }

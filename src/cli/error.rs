@@ -80,6 +80,8 @@ pub(super) enum CliError {
     #[error("no model is named `{0}`; there is: {1}")]
     NoModel(String, String),
     #[error(transparent)]
+    Bench(#[from] crate::bench::BenchError),
+    #[error(transparent)]
     Emulate(#[from] EmulateError),
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -128,6 +130,7 @@ impl CliError {
             | Self::Kernel(_)
             | Self::Trial(_)
             | Self::Moe(_)
+            | Self::Bench(_)
             | Self::UnusableCases(_)
             | Self::Dump
             | Self::NoModel(..)

@@ -3,6 +3,7 @@
 mod args;
 mod argument;
 mod assumptions;
+mod bench;
 mod emulate;
 mod entry;
 mod error;

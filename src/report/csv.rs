@@ -37,3 +37,17 @@ fn rows(matrix: &Matrix) -> Result<String, Box<dyn std::error::Error>> {
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
 }
+
+/// Any table as CSV.
+pub(super) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
+    let written = || -> Result<String, Box<dyn std::error::Error>> {
+        let mut writer =
+            csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(Vec::new());
+        for row in rows {
+            writer.write_record(&row)?;
+        }
+        Ok(String::from_utf8(writer.into_inner()?)?)
+    };
+    // Writing to memory does not fail; were it to, the reader must see it.
+    written().unwrap_or_else(|error| format!("{error}\n"))
+}

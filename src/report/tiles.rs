@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::csv::table;
 use crate::record::{PolicyRow, TileRow};
 
 const HEADER: [&str; 14] = [
@@ -157,20 +158,7 @@ pub fn tiles_csv(rows: &[TileRow]) -> String {
         cells.extend(row.offers.iter().map(|o| format!("{}: {}", o.answer, o.sentence)));
         cells
     };
-    csv_of(std::iter::once(header).chain(rows.iter().map(line)))
-}
-
-fn csv_of(rows: impl Iterator<Item = Vec<String>>) -> String {
-    let written = || -> Result<String, Box<dyn std::error::Error>> {
-        let mut writer =
-            csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(Vec::new());
-        for row in rows {
-            writer.write_record(&row)?;
-        }
-        Ok(String::from_utf8(writer.into_inner()?)?)
-    };
-    // Writing to memory does not fail; were it to, the reader must see it.
-    written().unwrap_or_else(|error| format!("{error}\n"))
+    table(std::iter::once(header).chain(rows.iter().map(line)))
 }
 
 /// One table per way to route: a line per token count, a column per policy with M and the waste; then what each must know.
@@ -260,5 +248,5 @@ pub fn policies_csv(rows: &[PolicyRow]) -> String {
             r.source.clone(),
         ]
     };
-    csv_of(std::iter::once(header.map(str::to_owned).to_vec()).chain(rows.iter().map(line)))
+    table(std::iter::once(header.map(str::to_owned).to_vec()).chain(rows.iter().map(line)))
 }
