@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed};
 use sm121probe::arch::Target;
-use sm121probe::case::{self, Case};
+use sm121probe::case::{self, Case, KnownFailure};
 use sm121probe::kernel::Library;
 use sm121probe::moe::plan::{self, LOADS, PATHS, Trial};
 use sm121probe::moe::runner::Runner;
-use sm121probe::record::{TrialRow, Verdict};
+use sm121probe::record::{Stage, TrialRow, Verdict};
 use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Environment, Nvrtc};
 
@@ -63,6 +63,8 @@ fn main() -> ExitCode {
         let name = format!("fault.{}", fault.name.replace(' ', "_"));
         trials.push(libtest_mimic::Trial::test(name, move || shared.fault(&fault)));
     }
+    let known = Arc::clone(&shared);
+    trials.push(libtest_mimic::Trial::test("known_failures.both_ways", move || known.known_failures()));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -103,7 +105,7 @@ fn green(row: &TrialRow) -> Result<(), Failed> {
             Err(format!("{}: {:?} at {:?}: {}", wrong.stage.word(), wrong.verdict, wrong.place, wrong.note)
                 .into())
         }
-        None if row.verdict() == Verdict::Pass => Ok(()),
+        None if matches!(row.verdict(), Verdict::Pass | Verdict::KnownFail) => Ok(()),
         None => Err(format!("nothing passed: {:?}", row.results).into()),
     }
 }
@@ -134,5 +136,35 @@ impl Shared {
             Some(wrong) if !wrong.note.contains(fault.says) => Err(format!("it says: {}", wrong.note).into()),
             Some(_) => Ok(()),
         }
+    }
+
+    /// A planted fault that the case lists conforms as `known_fail`; without the fault the same list does not conform.
+    fn known_failures(&self) -> Result<(), Failed> {
+        let fault = faults::all().into_iter().find(|f| f.stage == Stage::Fc1).ok_or("no fault of FC1")?;
+        let mut case = self.cases.iter().find(|c| c.name == fault.case).ok_or("no such case")?.clone();
+        let (url, tile) = ("https://example.invalid/1".to_owned(), Some(fault.tile.to_owned()));
+        case.known_failures = vec![KnownFailure { url: url.clone(), stage: fault.stage, device: None, tile }];
+        let tile = fault.tile.parse().map_err(|e| format!("{e}"))?;
+        let trials = plan::trials(&case, &[tile], &[fault.load], &[fault.path]);
+        let mut wrong = self.library.clone();
+        fault.plant(&mut wrong)?;
+        for (library, wanted) in [(&wrong, Verdict::KnownFail), (&self.library, Verdict::UnexpectedPass)] {
+            let runner = Runner::new(library, &self.nvrtc, self.store.as_ref(), tool().to_owned());
+            let row = runner.run(&trials[0], self.target).map_err(|e| e.to_string())?;
+            let result = row.results.iter().find(|r| r.stage == fault.stage).ok_or("no such stage")?;
+            if row.verdict() != wanted || result.verdict != wanted || !result.note.contains(&url) {
+                return Err(
+                    format!("{} where {}: {}", result.verdict.word(), wanted.word(), result.note).into()
+                );
+            }
+            if green(&row).is_ok() != (wanted == Verdict::KnownFail) {
+                return Err("what conforms is not green, or what does not is".into());
+            }
+            let text = sm121probe::report::trials_text(&[row]);
+            if !text.contains(&url) || !text.contains(wanted.word()) {
+                return Err(format!("the report does not say it: {text}").into());
+            }
+        }
+        Ok(())
     }
 }

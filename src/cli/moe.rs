@@ -16,7 +16,7 @@ use crate::kernel::Library;
 use crate::moe::plan::{self, Trial};
 use crate::moe::runner::Runner;
 use crate::moe::{shrink, tensors};
-use crate::record::{TrialRow, Verdict};
+use crate::record::TrialRow;
 use crate::report;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Nvrtc};
@@ -119,7 +119,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
         return Err(CliError::UnusableCases(library.problems.len()));
     }
     // Nothing but blocked trials proves nothing.
-    if rows.iter().all(|r| r.verdict() != Verdict::Pass && r.first_wrong().is_none()) {
+    if !rows.iter().any(TrialRow::is_judged) {
         return Err(CliError::NothingRan);
     }
     match rows.iter().filter(|r| r.first_wrong().is_some()).count() {

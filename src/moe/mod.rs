@@ -22,6 +22,7 @@ pub mod dims;
 pub mod error;
 mod generate;
 mod judge;
+pub mod known;
 pub mod layout;
 pub mod offers;
 pub mod pipeline;

@@ -8,7 +8,7 @@ use super::pipeline::{self, Compiled};
 use super::plan::{self, Trial};
 use super::tile::Config;
 use super::trial::{self, Outcome, TrialError};
-use super::{Contract, Dims, Settings, problem};
+use super::{Contract, Dims, Settings, known, problem};
 use crate::arch::Target;
 use crate::emulator::Programs;
 use crate::kernel::Library;
@@ -63,6 +63,7 @@ impl<'a> Runner<'a> {
             Ok(config) => {
                 row.stages = config.stages;
                 row.results = self.results(trial, config, target)?;
+                known::assert_known(trial.case, trial.tile, &row.device, &mut row.results);
             }
             Err(ref blocked) => {
                 let mut result = StageResult::skipped(Stage::Fc1, blocked.0.clone());

@@ -35,15 +35,21 @@ impl TrialRow {
         self.results.iter().find(|r| !r.verdict.conforms())
     }
 
-    /// The trial in one word: that of the first stage that does not conform, else `pass` where anything passed, else that of
-    /// the first stage.
+    /// The trial in one word: that of the first stage that does not conform, else `known_fail` where one failed as reported,
+    /// else `pass` where anything passed, else that of the first stage.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        let passed = self.results.iter().any(|r| r.verdict == Verdict::Pass);
-        match self.first_wrong() {
-            Some(wrong) => wrong.verdict,
-            None if passed => Verdict::Pass,
-            None => self.results.first().map_or(Verdict::Skipped, |r| r.verdict),
-        }
+        let any = |verdict: Verdict| self.results.iter().any(|r| r.verdict == verdict).then_some(verdict);
+        let wrong = self.first_wrong().map(|wrong| wrong.verdict);
+        wrong
+            .or_else(|| any(Verdict::KnownFail))
+            .or_else(|| any(Verdict::Pass))
+            .unwrap_or_else(|| self.results.first().map_or(Verdict::Skipped, |r| r.verdict))
+    }
+
+    /// Whether it ran and something was judged.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        matches!(self.verdict(), Verdict::Pass | Verdict::KnownFail) || self.first_wrong().is_some()
     }
 }

@@ -30,7 +30,7 @@ fn by_case(trials: &[TrialRow]) -> Vec<(&str, Vec<&TrialRow>)> {
 
 fn conforms(trials: &[TrialRow]) -> &'static str {
     let wrong = trials.iter().any(|t| t.first_wrong().is_some());
-    let ran = trials.iter().any(|t| t.verdict() == Verdict::Pass);
+    let ran = trials.iter().any(TrialRow::is_judged);
     match (wrong, ran) {
         (true, _) => "does not conform",
         (false, true) => "conforms",
@@ -54,6 +54,15 @@ fn blocked(trials: &[TrialRow]) -> Vec<(&str, usize)> {
     let mut out: Vec<_> = out.into_iter().collect();
     out.sort_by_key(|(sentence, n)| (std::cmp::Reverse(*n), *sentence));
     out
+}
+
+/// What failed as it is reported to, stage by stage.
+fn known(trials: &[TrialRow]) -> Vec<String> {
+    let of = |t: &TrialRow| {
+        let results = t.results.iter().filter(|r| r.verdict == Verdict::KnownFail);
+        results.map(|r| format!("{}: {}", name(t), sentence(r))).collect::<Vec<_>>()
+    };
+    trials.iter().flat_map(of).collect()
 }
 
 /// The section as Markdown; empty without trials.
@@ -90,6 +99,11 @@ pub(super) fn markdown(trials: &[TrialRow]) -> String {
             let _ = writeln!(out, "- {}: {}", plain(&name(trial)), plain(&sentence(result)));
         }
     }
+    let known = known(trials);
+    if !known.is_empty() {
+        out.push_str("\n### Wrong as reported\n\n");
+        known.iter().for_each(|line| _ = writeln!(out, "- {}", plain(line)));
+    }
     let blocked = blocked(trials);
     if !blocked.is_empty() {
         out.push_str("\n### Blocked\n\n");
@@ -114,6 +128,9 @@ pub(super) fn terminal(trials: &[TrialRow], styles: &Styles) -> String {
     }
     if wrong.len() > LISTED {
         let _ = writeln!(out, "  and {} more: --report md lists them", wrong.len() - LISTED);
+    }
+    for line in known(trials) {
+        let _ = writeln!(out, "  {line}");
     }
     out
 }

@@ -104,13 +104,16 @@ pub fn stages_text(results: &[StageResult]) -> String {
     results.iter().map(|r| sentence(r) + "\n").collect()
 }
 
-/// What does not conform, what is blocked, and the counts.
+/// What does not conform, what fails as reported, what is blocked, and the counts.
 #[must_use]
 pub fn trials_text(trials: &[TrialRow]) -> String {
     let mut out = String::new();
     for trial in trials {
         if let Some(wrong) = trial.first_wrong() {
             let _ = writeln!(out, "{}\n  {}", name(trial), sentence(wrong));
+        }
+        for known in trial.results.iter().filter(|r| r.verdict == Verdict::KnownFail) {
+            let _ = writeln!(out, "{}\n  {}", name(trial), sentence(known));
         }
     }
     let mut blocked: BTreeMap<&str, usize> = BTreeMap::new();
