@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use sm121probe::arch::{Target, ToolkitVersion};
 use sm121probe::record::{
-    ClaimRow, Expect, KindRow, Matrix, MessageRow, Native, Outcome, Pair, PairSet, Place, Record, SCHEMA,
-    SnippetRow, Spread, Stage, StageResult, Standing, ToolkitRow, TrialRow, VariantRow, Verdict,
+    ClaimRow, Expect, KindRow, Matrix, MessageRow, Native, Outcome, Pair, PairSet, Place, Record, SnippetRow,
+    Spread, Stage, StageResult, Standing, ToolkitRow, TrialRow, VariantRow, Verdict,
 };
 use sm121probe::report::{self, Format, Styles};
 use snapbox::{assert_data_eq, file};
@@ -263,7 +263,7 @@ fn fixture() -> Record {
     (claim.url, claim.whole) = (None, false);
     f.claim("arith.lop3", Expect::Accepted, "sm_80", Standing::Untested, confirmed).cells = 0;
     f.0.variants.sort_by(|a, b| a.id.cmp(&b.id));
-    Record { schema: SCHEMA, tool: "sm121probe 0.0.0".to_owned(), matrix: f.0, pipeline: Vec::new() }
+    Record::of_matrix("sm121probe 0.0.0".to_owned(), f.0)
 }
 
 /// The fixture with only the variants that `keep` names.
@@ -526,6 +526,7 @@ fn trial(case: &str, verdict: Verdict, note: &str) -> TrialRow {
         kernel_path: "native".to_owned(),
         target: "sm_121a".to_owned(),
         device: "emulator".to_owned(),
+        remark: String::new(),
         results: vec![result],
     }
 }

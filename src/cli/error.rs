@@ -6,13 +6,12 @@ use super::emulate::EmulateError;
 use super::exit;
 use super::ptx_error::PtxError;
 use crate::matrix::{MatrixError, PlanError};
+use crate::moe::code::CodeError;
 use crate::record::RecordError;
 use crate::report::{ExplainError, ReportError};
 use crate::snippet::{FilterError, NewSnippetError, SnippetError};
 use crate::store::StoreError;
-use crate::toolkit::{
-    CubinError, InstallError, NvrtcError, PinError, RemoveError, ResourcesError, SelectError,
-};
+use crate::toolkit::{CubinError, InstallError, NvrtcError, PinError, RemoveError, SelectError};
 
 /// Anything that ends a verb.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -71,9 +70,9 @@ pub(super) enum CliError {
     #[error(transparent)]
     Nvrtc(#[from] NvrtcError),
     #[error(transparent)]
-    Resources(#[from] ResourcesError),
-    #[error(transparent)]
     Cubin(#[from] CubinError),
+    #[error(transparent)]
+    Code(#[from] CodeError),
     #[error("no ptxas on this machine, and --cubin needs one")]
     #[diagnostic(help("run `sm121probe toolkit install latest` where there is a network"))]
     NoPtxas,
@@ -137,10 +136,10 @@ impl CliError {
             | Self::Matrix(_) => exit::USAGE,
             Self::Emulate(EmulateError::Schedules { .. }) => exit::DOES_NOT_CONFORM,
             Self::Emulate(_) | Self::Nvrtc(NvrtcError::Rejected { .. }) => exit::USAGE,
-            // ptxas refuses what a folder of kernels brought, or is not there.
+            // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })
-            | Self::Resources(ResourcesError::Cubin(CubinError::Refused { .. })) => exit::USAGE,
-            Self::Nvrtc(_) | Self::Resources(_) | Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,
+            | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
+            Self::Nvrtc(_) | Self::Code(_) | Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,
             Self::Ptx(error) => error.exit_code(),
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,

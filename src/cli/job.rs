@@ -6,7 +6,7 @@ use super::progress::Progress;
 use crate::arch::Target;
 use crate::event::{Event, Sink};
 use crate::matrix::{self, Figures, Options, Plan, Selection};
-use crate::record::{Record, TrialRow};
+use crate::record::{PIPELINE, Record, SkippedRow};
 use crate::snippet::{Filter, Library};
 use crate::store::{ENTRY_BYTES_KEPT, Store};
 use crate::toolkit::{self, Discovery, Environment, InstallOptions, Pins, Places, Toolkit};
@@ -95,8 +95,9 @@ impl Job {
         Ok(toolkits)
     }
 
-    /// The pipeline's default set on the emulator; empty, with a warning, where no NVRTC can be had.
-    pub(super) fn pipeline(&self, args: &JobArgs) -> Result<Vec<TrialRow>, CliError> {
+    /// The pipeline's default set on the emulator, and the tiles, into `record`; skipped there, with the reason, where no NVRTC
+    /// can be had.
+    pub(super) fn pipeline(&self, args: &JobArgs, record: &mut Record) -> Result<(), CliError> {
         let (store, environment) = (self.store.as_ref(), Environment::of_process());
         let mut found = toolkit::nvrtcs(store, &environment);
         if found.is_empty()
@@ -115,12 +116,12 @@ impl Job {
             found = toolkit::nvrtcs(Some(store), &environment);
         }
         let Ok(nvrtc) = toolkit::select_nvrtc(&found, None) else {
-            let text =
-                "no NVRTC found: the pipeline was not run; `sm121probe toolkit install nvrtc` fetches one";
-            self.sink.emit(Event::Warning { text: text.to_owned() });
-            return Ok(Vec::new());
+            let reason =
+                "no NVRTC on this machine; `sm121probe toolkit install nvrtc` fetches one".to_owned();
+            record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason });
+            return Ok(());
         };
-        super::moe::default_set(nvrtc, store, args)
+        super::trials::default_set(nvrtc, store, args, record)
     }
 
     /// Plans and runs.

@@ -49,6 +49,7 @@ pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
         kernel_path: String::new(),
         target: said("target"),
         device: "dump".to_owned(),
+        remark: String::new(),
         results: judge(&contract, &dump.tensors)?,
     };
     let text = match args.format {

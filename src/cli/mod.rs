@@ -20,6 +20,7 @@ mod selftest;
 mod tensor_argument;
 mod tiles;
 mod toolchain;
+mod trials;
 mod verbs;
 mod watch;
 mod ways;

@@ -3,23 +3,23 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use rayon::prelude::*;
 
-use super::args::{JobArgs, OutputArgs};
+use super::args::OutputArgs;
 use super::error::CliError;
 use super::output;
 use super::toolchain::Toolchain;
-use super::ways::{TARGETS, TrialArgs};
+use super::trials::{self, Ran};
+use super::ways::TrialArgs;
 use crate::arch::Target;
 use crate::case::{self, Case};
-use crate::kernel::Library;
-use crate::moe::plan::{self, Trial};
+use crate::moe::plan::Trial;
 use crate::moe::runner::Runner;
+use crate::moe::witness::single_byte;
 use crate::moe::{shrink, tensors};
 use crate::record::TrialRow;
 use crate::report;
 use crate::store::Store;
-use crate::toolkit::{self, Environment, Nvrtc};
+use crate::toolkit::{self, Environment};
 
 /// Arguments of `moe`.
 #[derive(Debug, Args)]
@@ -44,6 +44,9 @@ pub(super) struct MoeArgs {
     /// Reduce the first trial that fails to the smallest case that fails at the same stage, and print that case's file.
     #[arg(long)]
     shrink: bool,
+    /// Run nothing; plant N random faults of one byte in a GEMM of gpt-oss dimensions and say how many each kind of data shows.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    faults: Option<u64>,
     /// The form of the result.
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Form,
@@ -74,13 +77,16 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
         eprintln!("error: {problem}");
     }
     let cases = args.trials.cases(&library)?;
+    if let Some(count) = args.faults {
+        return output::write(&report::evidence_text(&[], &[single_byte::faults(count)?]), &args.output);
+    }
     if args.list {
         let width = cases.iter().map(|c| c.name.len()).max().unwrap_or(0);
         let lines: String = cases.iter().map(|c| format!("{:width$}  {}\n", c.name, c.about)).collect();
         return output::print(&lines);
     }
     let kernels = args.trials.kernels()?;
-    let mut trials = args.trials.trials(&cases);
+    let mut asked = args.trials.trials(&cases);
     let mut targets = args.trials.targets()?;
     let store = Store::open(None).ok();
     let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
@@ -92,27 +98,28 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     if let Some(path) = &args.dump {
         let [_] = cases.as_slice() else { return Err(CliError::Dump) };
         if let Some(target) = targets.first() {
-            trials = admitted(&trials, &kernels, toolchain.as_ref(), *target)?;
+            asked = trials::admitted(&asked, &kernels, toolchain.as_ref(), *target)?;
         }
-        trials.retain(|t| t.config.is_ok());
-        trials.truncate(1);
+        asked.retain(|t| t.config.is_ok());
+        asked.truncate(1);
         targets.truncate(1);
-        if let (Some(trial), Some(target)) = (trials.first(), targets.first()) {
+        if let (Some(trial), Some(target)) = (asked.first(), targets.first()) {
             dump(&runner, trial, *target, path)?;
         }
     }
-    let rows = run(&runner, &trials, &kernels, toolchain.as_ref(), &targets)?;
-    if rows.is_empty() {
+    let ran = trials::run(&runner, &asked, &kernels, toolchain.as_ref(), &targets)?;
+    if ran.rows.is_empty() {
         return Err(CliError::NothingRan);
     }
     if args.shrink {
-        return shrink(&runner, &trials, &rows, &args.output);
+        return shrink(&runner, &ran, &args.output);
     }
+    let rows = &ran.rows;
     let text = match args.format {
-        Form::Text => report::trials_text(&rows),
-        Form::Csv => report::trials_csv(&rows),
-        Form::Md => report::trials_markdown(&rows),
-        Form::Json => serde_json::to_string_pretty(&rows).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Form::Text => report::trials_text(rows) + &report::evidence_text(&ran.witness(&runner)?, &[]),
+        Form::Csv => report::trials_csv(rows),
+        Form::Md => report::trials_markdown(rows),
+        Form::Json => serde_json::to_string_pretty(rows).map_err(|e| CliError::Output(e.into()))? + "\n",
     };
     output::write(&text, &args.output)?;
     if !library.problems.is_empty() {
@@ -128,69 +135,12 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     }
 }
 
-/// The default set for the whole job: for those of its targets that are SM121's own, or both when it names none.
-pub(super) fn default_set(
-    nvrtc: &Nvrtc,
-    store: Option<&Store>,
-    args: &JobArgs,
-) -> Result<Vec<TrialRow>, CliError> {
-    let mut targets: Vec<Target> = TARGETS.iter().map(|t| t.parse()).collect::<Result<_, _>>()?;
-    let asked = super::job::selection(args)?.targets;
-    targets.retain(|t| asked.contains(t));
-    let library = case::library();
-    if !library.problems.is_empty() {
-        library.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-        return Err(CliError::UnusableCases(library.problems.len()));
-    }
-    let cases: Vec<&Case> = library.cases.iter().collect();
-    let kernels = Library::embedded()?;
-    let toolchain = Toolchain::find(None, &targets, store)?;
-    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-    let runner = Runner::new(&kernels, nvrtc, store, program);
-    run(&runner, &plan::default_set(&cases), &kernels, toolchain.as_ref(), &targets)
-}
-
-/// Every trial for every target, in order.
-fn run(
-    runner: &Runner<'_>,
-    trials: &[Trial<'_>],
-    kernels: &Library,
-    toolchain: Option<&Toolchain>,
-    targets: &[Target],
-) -> Result<Vec<TrialRow>, CliError> {
-    let mut rows = Vec::new();
-    for target in targets {
-        let trials = admitted(trials, kernels, toolchain, *target)?;
-        let done: Vec<_> = trials.par_iter().map(|t| runner.run(t, *target)).collect();
-        for row in done {
-            rows.push(row?);
-        }
-    }
-    Ok(rows)
-}
-
-/// The trials as the toolchain admits them for a target.
-fn admitted<'a>(
-    trials: &[Trial<'a>],
-    kernels: &Library,
-    toolchain: Option<&Toolchain>,
-    target: Target,
-) -> Result<Vec<Trial<'a>>, CliError> {
-    let chain = toolchain.map(|t| t.of(target));
-    Ok(trials.iter().map(|t| t.admitted(kernels, chain)).collect::<Result<_, _>>()?)
-}
-
 /// Prints the smallest case that fails as the first failing trial does.
-fn shrink(
-    runner: &Runner<'_>,
-    trials: &[Trial<'_>],
-    rows: &[TrialRow],
-    output: &OutputArgs,
-) -> Result<(), CliError> {
-    // The rows of one target after the other, each in the order of the trials.
-    let failed = rows
+fn shrink(runner: &Runner<'_>, ran: &Ran<'_>, output: &OutputArgs) -> Result<(), CliError> {
+    let failed = ran
+        .rows
         .iter()
-        .zip(trials.iter().cycle())
+        .zip(&ran.trials)
         .find_map(|(row, t)| Some((row.first_wrong()?.stage, row.target.parse::<Target>().ok()?, t)));
     let Some((stage, target, trial)) = failed else {
         eprintln!("every trial conforms: there is nothing to reduce");

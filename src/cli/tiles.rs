@@ -1,7 +1,5 @@
 //! `tiles`: what every tile needs, whether it may run, and what others offer; or what tile policies choose.
 
-use std::time::Duration;
-
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 
@@ -14,21 +12,23 @@ use crate::arch::Target;
 use crate::case;
 use crate::kernel::Library;
 use crate::moe::admission::{self, Limits, Question};
+use crate::moe::code::Assembler;
 use crate::moe::compile::Compiler;
 use crate::moe::contract::Settings;
 use crate::moe::pipeline::Setup;
 use crate::moe::plan::{self, Way};
-use crate::moe::{offers, policy, sources};
-use crate::record::{OfferRow, PolicyRow, TileRow};
+use crate::moe::tile::Tile;
+use crate::moe::{offers, policy};
+use crate::record::{OfferRow, PolicyRow, TileRow, TileTable};
 use crate::report;
 use crate::store::Store;
-use crate::toolkit::{self, CubinError, Environment, Nvrtc, Resources, ResourcesError};
+use crate::toolkit::{self, Environment, Nvrtc};
 
 /// What tiles are compiled for when nothing is said.
 const TARGET: &str = "sm_121a";
 
-/// How long ptxas may take for one kernel.
-const LIMIT: Duration = Duration::from_secs(300);
+/// Whose experts policies route to when nothing is said.
+const MODEL: &str = "gpt-oss-120b";
 
 /// Batches of the table of policies: decode, and prefill in powers of two.
 const TOKENS: [u32; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
@@ -51,7 +51,7 @@ pub(super) struct TilesArgs {
     #[arg(long)]
     policies: bool,
     /// With --policies: the model whose experts are routed to.
-    #[arg(long, value_name = "NAME", default_value = "gpt-oss-120b", requires = "policies")]
+    #[arg(long, value_name = "NAME", default_value = MODEL, requires = "policies")]
     model: String,
     /// The form of the table.
     #[arg(long, value_name = "FORM", default_value = "text")]
@@ -73,33 +73,12 @@ enum Form {
 
 /// `tiles`.
 pub(super) fn tiles(args: &TilesArgs) -> Result<(), CliError> {
-    let text = if args.policies { policies(args)? } else { table(args)? };
+    let text = if args.policies { compared(args)? } else { listed(args)? };
     output::write(&text, &args.output)
 }
 
-fn policies(args: &TilesArgs) -> Result<String, CliError> {
-    let models = case::models();
-    let model = models.iter().find(|m| m.name == args.model).ok_or_else(|| {
-        let names: Vec<&str> = models.iter().map(|m| m.name.as_str()).collect();
-        CliError::NoModel(args.model.clone(), names.join(" "))
-    })?;
-    let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let rows: Vec<PolicyRow> = policy::compare(&TOKENS, small(model.top_k), small(model.experts))
-        .into_iter()
-        .map(|c| PolicyRow {
-            policy: c.policy.name.to_owned(),
-            needs: c.policy.needs().words().to_owned(),
-            source: c.policy.source.to_owned(),
-            shape: c.shape.word().to_owned(),
-            tokens: c.host.tokens,
-            most: c.most,
-            m: c.m,
-            tiles: c.waste.tiles,
-            rows: c.waste.rows,
-            padding: c.waste.padding,
-            waste: c.waste.share(),
-        })
-        .collect();
+fn compared(args: &TilesArgs) -> Result<String, CliError> {
+    let rows = policies(&args.model)?;
     Ok(match args.format {
         Form::Text => report::policies_text(&rows),
         Form::Md => report::policies_markdown(&rows),
@@ -107,72 +86,113 @@ fn policies(args: &TilesArgs) -> Result<String, CliError> {
     })
 }
 
-fn table(args: &TilesArgs) -> Result<String, CliError> {
+/// What every policy chooses for a model's experts.
+fn policies(name: &str) -> Result<Vec<PolicyRow>, CliError> {
+    let models = case::models();
+    let model = models.iter().find(|m| m.name == name).ok_or_else(|| {
+        let names: Vec<&str> = models.iter().map(|m| m.name.as_str()).collect();
+        CliError::NoModel(name.to_owned(), names.join(" "))
+    })?;
+    let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let row = |c: policy::Compared| PolicyRow {
+        policy: c.policy.name.to_owned(),
+        needs: c.policy.needs().words().to_owned(),
+        source: c.policy.source.to_owned(),
+        shape: c.shape.word().to_owned(),
+        tokens: c.host.tokens,
+        most: c.most,
+        m: c.m,
+        tiles: c.waste.tiles,
+        rows: c.waste.rows,
+        padding: c.waste.padding,
+        waste: c.waste.share(),
+    };
+    Ok(policy::compare(&TOKENS, small(model.top_k), small(model.experts)).into_iter().map(row).collect())
+}
+
+fn listed(args: &TilesArgs) -> Result<String, CliError> {
     let target: Target = args.target.parse()?;
     let kernels = Library::embedded()?;
     let store = Store::open(None).ok();
     let toolchain = Toolchain::find(args.toolkit.as_deref(), &[target], store.as_ref())?;
-    let nvrtcs;
-    let build = match &toolchain {
-        Some(toolchain) if !args.no_compile => {
-            nvrtcs = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
-            let name = args.toolkit.as_deref().filter(|name| !name.contains('/'));
-            Some(Build::new(toolkit::select_nvrtc(&nvrtcs, name)?, toolchain, store.as_ref(), target)?)
-        }
-        _ => None,
+    let nvrtcs = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
+    let nvrtc = if args.no_compile || toolchain.is_none() {
+        None
+    } else {
+        let name = args.toolkit.as_deref().filter(|name| !name.contains('/'));
+        Some(toolkit::select_nvrtc(&nvrtcs, name)?)
     };
-    let table = Table { kernels: &kernels, toolchain: toolchain.as_ref(), build, target };
+    let survey = Survey::new(&kernels, toolchain.as_ref(), nvrtc, store.as_ref(), target)?;
     let tiles = if args.ways.tiles.is_empty() { plan::tiles() } else { args.ways.tiles.clone() };
-    let rows: Vec<TileRow> = plan::ways(&tiles, &args.ways.loads(), &args.ways.paths())
-        .par_iter()
-        .map(|way| table.row(way))
-        .collect::<Result<_, CliError>>()?;
+    let table = survey.table(&plan::ways(&tiles, &args.ways.loads(), &args.ways.paths()))?;
     Ok(match args.format {
-        Form::Text => report::tiles_text(&rows),
-        Form::Md => report::tiles_markdown(&rows),
-        Form::Csv => report::tiles_csv(&rows),
+        Form::Text => report::tiles_text(&table),
+        Form::Md => report::tiles_markdown(&table),
+        Form::Csv => report::tiles_csv(&table),
     })
 }
 
-/// What compiles tiles.
-struct Build<'a> {
-    compiler: Compiler<'a>,
-    toolchain: &'a Toolchain,
-    store: Option<&'a Store>,
+/// The tiles and policies of the whole job.
+pub(super) fn of_job(
+    kernels: &Library,
+    toolchain: Option<&Toolchain>,
+    nvrtc: &Nvrtc,
+    store: Option<&Store>,
+) -> Result<TileTable, CliError> {
+    let survey = Survey::new(kernels, toolchain, Some(nvrtc), store, TARGET.parse()?)?;
+    let mut table = survey.table(&plan::ways(&plan::tiles(), &plan::LOADS, &plan::PATHS))?;
+    table.policies = policies(MODEL)?;
+    Ok(table)
 }
 
-impl<'a> Build<'a> {
+/// Who answers for tiles.
+struct Survey<'a> {
+    kernels: &'a Library,
+    toolchain: Option<&'a Toolchain>,
+    assembler: Option<Assembler<'a>>,
+    target: Target,
+}
+
+impl<'a> Survey<'a> {
+    /// Without an NVRTC or a ptxas, registers and spills stay unknown.
     fn new(
-        nvrtc: &'a Nvrtc,
-        toolchain: &'a Toolchain,
+        kernels: &'a Library,
+        toolchain: Option<&'a Toolchain>,
+        nvrtc: Option<&'a Nvrtc>,
         store: Option<&'a Store>,
         target: Target,
     ) -> Result<Self, CliError> {
         let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-        Ok(Self { compiler: Compiler { nvrtc, store, program, target }, toolchain, store })
+        let assembler = nvrtc.zip(toolchain).map(|(nvrtc, toolchain)| Assembler {
+            compiler: Compiler { nvrtc, store, program, target },
+            toolkit: &toolchain.toolkit,
+            limits: Limits::SM12X,
+        });
+        Ok(Self { kernels, toolchain, assembler, target })
     }
-}
 
-/// The table under way.
-struct Table<'a> {
-    kernels: &'a Library,
-    toolchain: Option<&'a Toolchain>,
-    build: Option<Build<'a>>,
-    target: Target,
-}
+    fn table(&self, ways: &[Way]) -> Result<TileTable, CliError> {
+        let rows = ways.par_iter().map(|way| self.row(way)).collect::<Result<Vec<_>, CliError>>()?;
+        let mut sides: Vec<(Tile, bool)> = ways.iter().map(|w| (w.tile, w.swap_ab)).collect();
+        sides.dedup();
+        let offers = sides.into_iter().flat_map(|(tile, swap_ab)| {
+            offers::stacks().iter().map(move |stack| {
+                let offer = stack.offer(tile, swap_ab);
+                OfferRow {
+                    tile: tile.to_string(),
+                    swap_ab,
+                    stack: stack.stack.clone(),
+                    answer: offer.word().to_owned(),
+                    sentence: offer.sentence().to_owned(),
+                }
+            })
+        });
+        Ok(TileTable { rows, offers: offers.collect(), policies: Vec::new() })
+    }
 
-impl Table<'_> {
     fn row(&self, way: &Way) -> Result<TileRow, CliError> {
         let Way { tile, swap_ab, path, load } = *way;
         let limits = Limits::SM12X;
-        let offer = |stack: &offers::Stack| {
-            let offer = stack.offer(tile, swap_ab);
-            OfferRow {
-                stack: stack.stack.clone(),
-                answer: offer.word().to_owned(),
-                sentence: offer.sentence().to_owned(),
-            }
-        };
         let mut row = TileRow {
             tile: tile.to_string(),
             swap_ab,
@@ -187,7 +207,6 @@ impl Table<'_> {
             spills: None,
             blocked: None,
             remark: String::new(),
-            offers: offers::stacks().iter().map(offer).collect(),
         };
         let kernel = self.kernels.gemm(path, load)?;
         let toolchain = self.toolchain.map(|t| t.of(self.target));
@@ -200,37 +219,19 @@ impl Table<'_> {
         };
         row.stages = Some(admitted.config.stages);
         row.shared = Some(admitted.dynamic_shared);
-        if let Some(build) = &self.build {
-            match self.resources(build, &admitted)? {
-                Ok(code) => {
-                    row.shared = Some(admitted.dynamic_shared + code.static_shared);
-                    row.registers = Some(code.registers);
-                    row.spills = Some((code.spill_stores, code.spill_loads));
-                    match admission::admit_code(&admitted, &code, limits) {
-                        Ok(remark) => row.remark = remark.unwrap_or_default(),
-                        Err(blocked) => row.blocked = Some(blocked.0),
-                    }
-                }
-                Err(refused) => row.blocked = Some(refused),
-            }
+        let Some(assembler) = &self.assembler else { return Ok(row) };
+        // As gpt-oss runs it.
+        let setup = Setup::plain(admitted.config);
+        let code = assembler.gemm(self.kernels, &Settings::GPT_OSS, &setup, &admitted)?;
+        if let Some(used) = code.resources {
+            row.shared = Some(admitted.dynamic_shared + used.static_shared);
+            row.registers = Some(used.registers);
+            row.spills = Some((used.spill_stores, used.spill_loads));
+        }
+        match code.verdict {
+            Ok(remark) => row.remark = remark,
+            Err(blocked) => row.blocked = Some(blocked.0),
         }
         Ok(row)
-    }
-
-    /// What ptxas makes of the GEMM, as gpt-oss runs it; the inner error is ptxas's refusal.
-    fn resources(
-        &self,
-        build: &Build<'_>,
-        admitted: &admission::Admitted,
-    ) -> Result<Result<Resources, String>, CliError> {
-        let setup = Setup::plain(admitted.config);
-        let [_, _, _, gemm, _, _] = sources::of_run(self.kernels, &Settings::GPT_OSS, &setup)?;
-        let ptx = build.compiler.ptx(self.kernels, gemm.kernel, &gemm.defines)?;
-        let ptxas = &build.toolchain.toolkit;
-        match toolkit::resources(ptxas, self.target, &ptx, &gemm.kernel.entry, build.store, LIMIT) {
-            Ok(resources) => Ok(Ok(resources)),
-            Err(ResourcesError::Cubin(refused @ CubinError::Refused { .. })) => Ok(Err(refused.to_string())),
-            Err(error) => Err(error.into()),
-        }
     }
 }

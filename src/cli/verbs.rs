@@ -26,7 +26,7 @@ pub(super) fn whole_job(args: &JobArgs, form: Option<ReportForm>, to: &OutputArg
     let (mut record, _) = job.run(args, false)?;
     // Somebody who asks about snippets or variants asks about nothing else.
     if args.snippets.is_none() && args.filters.is_empty() {
-        record.pipeline = job.pipeline(args)?;
+        job.pipeline(args, &mut record)?;
     }
     deliver(&job, &record, form.unwrap_or(ReportForm::Text), to)
 }

@@ -16,7 +16,7 @@ use super::{claims, code, kinds};
 use crate::arch::PtxIsa;
 use crate::event::{Event, Sink};
 use crate::record::{
-    Matrix, MessageRow, Outcome, Pair, PairSet, Record, SCHEMA, SnippetRow, Spread, ToolkitRow, VariantRow,
+    Matrix, MessageRow, Outcome, Pair, PairSet, Record, SnippetRow, Spread, ToolkitRow, VariantRow,
 };
 use crate::snippet::{Code, Library};
 use crate::store::Store;
@@ -479,22 +479,18 @@ fn record(
         grants: s.header.grants.clone(),
     };
     let toolkit = |t: &&Toolkit| ToolkitRow { version: t.version, isa: t.isa, sha256: t.sha256.clone() };
-    Record {
-        schema: SCHEMA,
-        tool: concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(),
-        matrix: Matrix {
-            toolkits: toolkits.iter().map(toolkit).collect(),
-            disassembler: disassembler.map(|d| d.version),
-            pairs: plan.pairs.iter().map(pair).collect(),
-            snippets: library.snippets.iter().map(snippet).collect(),
-            variants,
-            messages: messages.items.into_iter().map(message).collect(),
-            kinds: kinds::rows(),
-            opcodes: opcodes.items,
-            claims: claims::judge(library, plan, toolkits, grid),
-        },
-        pipeline: Vec::new(),
-    }
+    let matrix = Matrix {
+        toolkits: toolkits.iter().map(toolkit).collect(),
+        disassembler: disassembler.map(|d| d.version),
+        pairs: plan.pairs.iter().map(pair).collect(),
+        snippets: library.snippets.iter().map(snippet).collect(),
+        variants,
+        messages: messages.items.into_iter().map(message).collect(),
+        kinds: kinds::rows(),
+        opcodes: opcodes.items,
+        claims: claims::judge(library, plan, toolkits, grid),
+    };
+    Record::of_matrix(concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(), matrix)
 }
 
 fn spread(spreads: &mut Vec<Spread>, index: usize, pair: usize) {

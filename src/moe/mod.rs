@@ -16,8 +16,10 @@
 //! `docs/bounds.md` derives every bound. Nothing here shares arithmetic with the emulator.
 
 pub mod admission;
+pub mod code;
 pub mod compile;
 pub mod contract;
+pub mod coverage;
 pub mod dims;
 pub mod error;
 mod generate;

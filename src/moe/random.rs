@@ -14,6 +14,7 @@ pub(super) enum Purpose {
     W2Scale = 7,
     W2Bias = 8,
     A2 = 9,
+    Fault = 10,
 }
 
 /// The values of one tensor of one expert.

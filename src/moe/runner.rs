@@ -84,6 +84,7 @@ impl<'a> Runner<'a> {
             kernel_path: trial.path.word().to_owned(),
             target: target.to_string(),
             device: "emulator".to_owned(),
+            remark: String::new(),
             results: Vec::new(),
         }
     }

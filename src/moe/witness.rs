@@ -4,6 +4,7 @@
 //! by a known amount, and is noticed where that moves a stored bf16 out of what its bound allows.
 
 mod flags;
+pub mod single_byte;
 
 use std::collections::HashMap;
 

@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::evidence::{FaultRow, WitnessRow};
 use super::outcome::{Expect, Native, Outcome, Standing};
 use super::pairs::PairSet;
+use super::tiles::TileTable;
 use super::trials::TrialRow;
 use crate::arch::{PtxIsa, Target, ToolkitVersion};
 
@@ -23,6 +25,47 @@ pub struct Record {
     /// The trials of the pipeline; none where it was not run.
     #[serde(default)]
     pub pipeline: Vec<TrialRow>,
+    /// What is known of tiles.
+    #[serde(default)]
+    pub tiles: TileTable,
+    /// What the trials would have noticed, by kernel.
+    #[serde(default)]
+    pub witness: Vec<WitnessRow>,
+    /// What faults of single bytes each kind of data shows.
+    #[serde(default)]
+    pub faults: Vec<FaultRow>,
+    /// The parts of the run that were asked for and not done.
+    #[serde(default)]
+    pub skipped: Vec<SkippedRow>,
+}
+
+impl Record {
+    /// A record of a matrix, with nothing else in it.
+    #[must_use]
+    pub fn of_matrix(tool: String, matrix: Matrix) -> Self {
+        Self {
+            schema: SCHEMA,
+            tool,
+            matrix,
+            pipeline: Vec::new(),
+            tiles: TileTable::default(),
+            witness: Vec::new(),
+            faults: Vec::new(),
+            skipped: Vec::new(),
+        }
+    }
+}
+
+/// What the part of a run is called that runs the kernels.
+pub const PIPELINE: &str = "MXFP4 fused-MoE pipeline";
+
+/// A part of a run that was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SkippedRow {
+    /// The part, as reports head it.
+    pub part: String,
+    /// Why, and what would help.
+    pub reason: String,
 }
 
 /// What every asked assembler did with every asked variant.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::document::{Matrix, Record, SCHEMA, Spread};
 use super::outcome::{NOT_ASKED, Native, Outcome};
+use super::tiles::TileTable;
 
 /// Why a record cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -115,23 +116,36 @@ impl Record {
             let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
             Ok(list(items.iter().map(serde_json::to_string).collect::<Result<_, _>>()?))
         };
-        let matrix = serde_json::to_value(&self.matrix)?;
-        let mut fields = Vec::new();
-        for (name, value) in matrix.as_object().into_iter().flatten() {
-            let text = if value.is_array() { rows(value)? } else { serde_json::to_string(value)? };
-            fields.push(format!("  {}: {text}", serde_json::to_string(name)?));
-        }
-        let pipeline = if self.pipeline.is_empty() {
-            String::new()
-        } else {
-            format!(",\n\"pipeline\": {}", rows(&serde_json::to_value(&self.pipeline)?)?)
+        // An object with a line per field, and per row where a field is a list.
+        let object = |value: serde_json::Value| -> serde_json::Result<String> {
+            let mut fields = Vec::new();
+            for (name, value) in value.as_object().into_iter().flatten() {
+                let text = if value.is_array() { rows(value)? } else { serde_json::to_string(value)? };
+                fields.push(format!("  {}: {text}", serde_json::to_string(name)?));
+            }
+            Ok(format!("{{\n{}\n}}", fields.join(",\n")))
         };
-        Ok(format!(
-            "{{\n\"schema\": {},\n\"tool\": {},\n\"matrix\": {{\n{}\n}}{pipeline}\n}}\n",
+        let mut out = format!(
+            "{{\n\"schema\": {},\n\"tool\": {},\n\"matrix\": {}",
             self.schema,
             serde_json::to_string(&self.tool)?,
-            fields.join(",\n")
-        ))
+            object(serde_json::to_value(&self.matrix)?)?
+        );
+        // What a run does not have is not spoken of.
+        if self.tiles != TileTable::default() {
+            out.push_str(&format!(",\n\"tiles\": {}", object(serde_json::to_value(&self.tiles)?)?));
+        }
+        for (name, value) in [
+            ("pipeline", serde_json::to_value(&self.pipeline)?),
+            ("witness", serde_json::to_value(&self.witness)?),
+            ("faults", serde_json::to_value(&self.faults)?),
+            ("skipped", serde_json::to_value(&self.skipped)?),
+        ] {
+            if value.as_array().is_some_and(|rows| !rows.is_empty()) {
+                out.push_str(&format!(",\n\"{name}\": {}", rows(&value)?));
+            }
+        }
+        Ok(out + "\n}\n")
     }
 
     /// Writes `text`, rendered from a record, whole or not at all.

@@ -4,6 +4,7 @@
 //! pair, messages and opcode sets are listed once and pointed at. Readers ignore unknown fields and refuse unknown schemas.
 
 mod document;
+mod evidence;
 mod file;
 mod outcome;
 mod pairs;
@@ -14,14 +15,15 @@ mod trials;
 mod words;
 
 pub use document::{
-    Cell, ClaimRow, KindRow, Matrix, MessageRow, Pair, Record, SCHEMA, SnippetRow, Spread, ToolkitRow,
-    VariantRow,
+    Cell, ClaimRow, KindRow, Matrix, MessageRow, PIPELINE, Pair, Record, SCHEMA, SkippedRow, SnippetRow,
+    Spread, ToolkitRow, VariantRow,
 };
+pub use evidence::{FaultRow, WitnessRow};
 pub use file::{RecordError, write_atomic};
 pub use outcome::{Expect, Native, Outcome, Standing};
 pub use pairs::PairSet;
 pub use pipeline::{Place, Stage, StageResult, Verdict};
 pub use profile::{ClassTime, Decision, ProfileRow};
-pub use tiles::{OfferRow, PolicyRow, TileRow};
+pub use tiles::{OfferRow, PolicyRow, TileRow, TileTable};
 pub use trials::TrialRow;
 pub(crate) use words::words;

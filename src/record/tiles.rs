@@ -3,6 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What is known of tiles. Empty where nobody asked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TileTable {
+    /// Every tile, by how its kernel would be compiled.
+    pub rows: Vec<TileRow>,
+    /// What other projects have for each tile and side.
+    pub offers: Vec<OfferRow>,
+    /// What policies choose.
+    pub policies: Vec<PolicyRow>,
+}
+
 /// One tile and how its kernel would be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TileRow {
@@ -32,19 +43,28 @@ pub struct TileRow {
     pub blocked: Option<String>,
     /// What it costs where it may run, such as spills; empty where nothing.
     pub remark: String,
-    /// What others have for it.
-    pub offers: Vec<OfferRow>,
 }
 
 /// What a project has for a tile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OfferRow {
+    /// The tile, `MxNxK`.
+    pub tile: String,
+    /// Whether channels are the 16-row side of the mma.
+    pub swap_ab: bool,
     /// The project and its version.
     pub stack: String,
     /// `offered`, `elsewhere` or `refused`.
     pub answer: String,
     /// What it has, or why not.
     pub sentence: String,
+}
+
+impl TileTable {
+    /// What others have for the tile and side of `row`.
+    pub fn offers_for<'a>(&'a self, row: &'a TileRow) -> impl Iterator<Item = &'a OfferRow> {
+        self.offers.iter().filter(|o| o.swap_ab == row.swap_ab && o.tile == row.tile)
+    }
 }
 
 /// What a policy chooses for a batch.

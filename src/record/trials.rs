@@ -24,6 +24,9 @@ pub struct TrialRow {
     pub target: String,
     /// What ran them.
     pub device: String,
+    /// What the kernels cost although they run, such as spills; empty where nothing or where no assembler was asked.
+    #[serde(default)]
+    pub remark: String,
     /// The stages in order. One entry without results stands for a trial that did not run; its note is the sentence.
     pub results: Vec<StageResult>,
 }

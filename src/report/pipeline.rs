@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::markup::{code, head, plain, row};
-use super::phrase::counted;
+use super::phrase::{counted, grouped, wrapped};
 use super::style::{Styles, Tone};
-use super::trials::{name, ratio, sentence, trial_counts};
-use crate::record::{TrialRow, Verdict};
+use super::trials::{name, ratio, sentence};
+use super::verdict::trials as counts;
+use crate::record::{FaultRow, PIPELINE, Record, TrialRow, Verdict, WitnessRow};
 
 /// Wrong trials listed on a terminal.
 const LISTED: usize = 12;
@@ -38,11 +39,53 @@ fn conforms(trials: &[TrialRow]) -> &'static str {
     }
 }
 
-fn counts(trials: &[TrialRow]) -> String {
-    let each = trial_counts(trials);
-    let words: Vec<String> =
-        each.iter().map(|(v, n)| format!("{n} {}", v.word().replace('_', " "))).collect();
-    format!("{}: {}", counted(trials.len(), "trial"), words.join(", "))
+/// What the data of the trials would have shown, a line each: coverage by witnesses, and faults of single bytes.
+fn evidence(witness: &[WitnessRow], faults: &[FaultRow]) -> Vec<String> {
+    let mut out = Vec::new();
+    if !witness.is_empty() {
+        let whole = witness.iter().filter(|w| w.is_whole()).count();
+        let percent = |w: &WitnessRow| 100.0 * w.witnessed as f64 / w.total.max(1) as f64;
+        let least = witness.iter().map(percent).fold(f64::INFINITY, f64::min);
+        let mut line = format!(
+            "witness coverage: of {} every byte of the inputs has a witness in exact and impulse data, for {whole}",
+            counted(witness.len(), "kernel")
+        );
+        let rest: Vec<&WitnessRow> = witness.iter().filter(|w| !w.is_whole()).collect();
+        if let Some(first) = rest.first() {
+            let swap = if first.swap_ab { " swap_ab" } else { "" };
+            let cases =
+                if first.cases.is_empty() { "no such case".to_owned() } else { first.cases.join(" + ") };
+            let _ = write!(
+                line,
+                "; not for {}, {least:.2} % at least, the first {}{swap} {} {} {} ({cases}): a fault there may go unseen",
+                rest.len(),
+                first.tile,
+                first.kernel_path,
+                first.load,
+                first.target
+            );
+        }
+        out.push(line);
+    }
+    for f in faults {
+        let percent = |n: u64| 100.0 * n as f64 / f.faults.max(1) as f64;
+        out.push(format!(
+            "of {} random faults of one byte in {}, exact and impulse data show {:.1} %, real values {:.1} %, and {:.1} % \
+             with one row per expert",
+            grouped(usize::try_from(f.faults).unwrap_or(usize::MAX)),
+            f.dimensions,
+            percent(f.exact_and_impulse),
+            percent(f.real),
+            percent(f.real_decode)
+        ));
+    }
+    out
+}
+
+/// [`evidence`], a line each.
+#[must_use]
+pub fn evidence_text(witness: &[WitnessRow], faults: &[FaultRow]) -> String {
+    evidence(witness, faults).into_iter().map(|line| line + "\n").collect()
 }
 
 /// The sentences of blocked trials, each with how many it blocks.
@@ -65,14 +108,24 @@ fn known(trials: &[TrialRow]) -> Vec<String> {
     trials.iter().flat_map(of).collect()
 }
 
-/// The section as Markdown; empty without trials.
+/// The section as Markdown: what was skipped, where nothing was run; empty where nobody asked.
 #[must_use]
-pub(super) fn markdown(trials: &[TrialRow]) -> String {
+pub(super) fn markdown(record: &Record) -> String {
+    let trials = record.pipeline.as_slice();
+    let skipped: Vec<String> = record
+        .skipped
+        .iter()
+        .map(|s| format!("## {}\n\n**skipped.** {}\n", plain(&s.part), plain(&s.reason)))
+        .collect();
+    let skipped = skipped.join("\n");
     if trials.is_empty() {
-        return String::new();
+        return skipped;
     }
-    let mut out =
-        format!("## MXFP4 fused-MoE pipeline\n\n**{}.** {}. {ONCE}\n\n", conforms(trials), counts(trials));
+    let mut out = format!("## {PIPELINE}\n\n**{}.** {}. {ONCE}\n\n", conforms(trials), counts(trials));
+    for line in evidence(&record.witness, &record.faults) {
+        let _ = writeln!(out, "- {}", plain(&line));
+    }
+    out.push('\n');
     let columns = ["case", "tiles", "pass", "blocked", "wrong", "worst / bound"].map(str::to_owned);
     out.push_str(&head(&columns));
     for (case, list) in by_case(trials) {
@@ -111,17 +164,29 @@ pub(super) fn markdown(trials: &[TrialRow]) -> String {
             let _ = writeln!(out, "- {n}: {}", plain(why));
         }
     }
+    if !skipped.is_empty() {
+        let _ = write!(out, "\n{skipped}");
+    }
     out
 }
 
-/// The section for a terminal; empty without trials.
+/// The section for a terminal; empty where nobody asked.
 #[must_use]
-pub(super) fn terminal(trials: &[TrialRow], styles: &Styles) -> String {
+pub(super) fn terminal(record: &Record, styles: &Styles) -> String {
+    let trials = record.pipeline.as_slice();
+    let skipped = record.skipped.iter().map(|s| {
+        let why = format!("skipped: {}", s.reason);
+        format!("{}\n{}", styles.paint(Tone::Head, &s.part), wrapped("  ", why.split(' ')))
+    });
+    let skipped = skipped.collect::<Vec<_>>().join("\n");
     if trials.is_empty() {
-        return String::new();
+        return skipped;
     }
-    let mut out = format!("{}\n", styles.paint(Tone::Head, "MXFP4 fused-MoE pipeline"));
+    let mut out = format!("{}\n", styles.paint(Tone::Head, PIPELINE));
     let _ = writeln!(out, "  {}; {}", conforms(trials), counts(trials));
+    for line in evidence(&record.witness, &record.faults) {
+        out.push_str(&wrapped("  ", line.split(' ')));
+    }
     let wrong: Vec<_> = trials.iter().filter_map(|t| Some((t, t.first_wrong()?))).collect();
     for (trial, result) in wrong.iter().take(LISTED) {
         let _ = writeln!(out, "  {}\n    {}", name(trial), sentence(result));
@@ -131,6 +196,9 @@ pub(super) fn terminal(trials: &[TrialRow], styles: &Styles) -> String {
     }
     for line in known(trials) {
         let _ = writeln!(out, "  {line}");
+    }
+    if !skipped.is_empty() {
+        let _ = write!(out, "\n{skipped}");
     }
     out
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::csv::table;
-use crate::record::{PolicyRow, TileRow};
+use super::csv::table as csv_of;
+use crate::record::{OfferRow, PolicyRow, TileRow, TileTable};
 
 const HEADER: [&str; 14] = [
     "tile",
@@ -47,6 +47,20 @@ fn spills(row: &TileRow) -> String {
     row.spills.map_or_else(|| "-".to_owned(), |(stores, loads)| (stores + loads).to_string())
 }
 
+/// What a project has, in words.
+fn answered(offer: &OfferRow) -> String {
+    format!("{}: {}", offer.answer, offer.sentence)
+}
+
+/// The projects, in their order.
+fn stacks(table: &TileTable) -> Vec<&str> {
+    table
+        .rows
+        .first()
+        .map(|first| table.offers_for(first).map(|o| o.stack.as_str()).collect())
+        .unwrap_or_default()
+}
+
 /// Rows of one tile and side; rows come tile by tile.
 fn blocks(rows: &[TileRow]) -> impl Iterator<Item = &[TileRow]> {
     rows.chunk_by(|a, b| (&a.tile, a.swap_ab, &a.target) == (&b.tile, b.swap_ab, &b.target))
@@ -54,7 +68,8 @@ fn blocks(rows: &[TileRow]) -> impl Iterator<Item = &[TileRow]> {
 
 /// A block per tile: ours by path and load, then what others offer.
 #[must_use]
-pub fn tiles_text(rows: &[TileRow]) -> String {
+pub fn tiles_text(table: &TileTable) -> String {
+    let rows = &table.rows;
     let mut out = String::new();
     for block in blocks(rows) {
         let Some(first) = block.first() else { continue };
@@ -73,7 +88,7 @@ pub fn tiles_text(rows: &[TileRow]) -> String {
             facts.push(admitted(row));
             let _ = writeln!(out, "  {:<8} {:<8}  {}", row.kernel_path, row.load, facts.join("; "));
         }
-        for offer in &first.offers {
+        for offer in table.offers_for(first) {
             let _ = writeln!(out, "  {:<17}  {}: {}", offer.stack, offer.answer, offer.sentence);
         }
         out.push('\n');
@@ -83,7 +98,7 @@ pub fn tiles_text(rows: &[TileRow]) -> String {
 }
 
 /// How many run, on one line.
-fn tile_counts(rows: &[TileRow]) -> String {
+pub(super) fn tile_counts(rows: &[TileRow]) -> String {
     let runs: Vec<&TileRow> = rows.iter().filter(|r| r.blocked.is_none()).collect();
     let tiles: BTreeSet<&str> = rows.iter().map(|r| r.tile.as_str()).collect();
     let running: BTreeSet<&str> = runs.iter().map(|r| r.tile.as_str()).collect();
@@ -98,17 +113,16 @@ fn tile_counts(rows: &[TileRow]) -> String {
 
 /// A row per tile, path and load; a column per project.
 #[must_use]
-pub fn tiles_markdown(rows: &[TileRow]) -> String {
-    let stacks: Vec<&str> =
-        rows.first().map(|r| r.offers.iter().map(|o| o.stack.as_str()).collect()).unwrap_or_default();
+pub fn tiles_markdown(table: &TileTable) -> String {
+    let rows = &table.rows;
+    let stacks = stacks(table);
     let mut out = format!(
         "| tile | swap_ab | path | load | target | stages | shared / limit | registers | spills | admission | {} |\n|{}\n",
         stacks.join(" | "),
         "---|".repeat(10 + stacks.len())
     );
     for row in rows {
-        let offers: Vec<String> =
-            row.offers.iter().map(|o| format!("{}: {}", o.answer, o.sentence).replace('|', "\\|")).collect();
+        let offers: Vec<String> = table.offers_for(row).map(|o| answered(o).replace('|', "\\|")).collect();
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} / {} | {} | {} | {} | {} |",
@@ -132,11 +146,9 @@ pub fn tiles_markdown(rows: &[TileRow]) -> String {
 
 /// A row per tile, path and load.
 #[must_use]
-pub fn tiles_csv(rows: &[TileRow]) -> String {
+pub fn tiles_csv(table: &TileTable) -> String {
     let mut header: Vec<String> = HEADER.map(str::to_owned).to_vec();
-    if let Some(first) = rows.first() {
-        header.extend(first.offers.iter().map(|o| o.stack.to_lowercase().replace([' ', '.', '-'], "_")));
-    }
+    header.extend(stacks(table).iter().map(|s| s.to_lowercase().replace([' ', '.', '-'], "_")));
     let line = |row: &TileRow| {
         let empty = |v: Option<u32>| v.map(|v| v.to_string()).unwrap_or_default();
         let mut cells = vec![
@@ -155,10 +167,10 @@ pub fn tiles_csv(rows: &[TileRow]) -> String {
             admission(row).to_owned(),
             sentence(row).to_owned(),
         ];
-        cells.extend(row.offers.iter().map(|o| format!("{}: {}", o.answer, o.sentence)));
+        cells.extend(table.offers_for(row).map(answered));
         cells
     };
-    table(std::iter::once(header).chain(rows.iter().map(line)))
+    csv_of(std::iter::once(header).chain(table.rows.iter().map(line)))
 }
 
 /// One table per way to route: a line per token count, a column per policy with M and the waste; then what each must know.
@@ -248,5 +260,5 @@ pub fn policies_csv(rows: &[PolicyRow]) -> String {
             r.source.clone(),
         ]
     };
-    table(std::iter::once(header.map(str::to_owned).to_vec()).chain(rows.iter().map(line)))
+    csv_of(std::iter::once(header.map(str::to_owned).to_vec()).chain(rows.iter().map(line)))
 }

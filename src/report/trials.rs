@@ -104,7 +104,7 @@ pub fn stages_text(results: &[StageResult]) -> String {
     results.iter().map(|r| sentence(r) + "\n").collect()
 }
 
-/// What does not conform, what fails as reported, what is blocked, and the counts.
+/// What does not conform, what fails as reported, what is blocked, what kernels cost, and the counts.
 #[must_use]
 pub fn trials_text(trials: &[TrialRow]) -> String {
     let mut out = String::new();
@@ -122,6 +122,13 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
     }
     for (why, count) in blocked {
         let _ = writeln!(out, "blocked, {count}: {why}");
+    }
+    let mut remarks: BTreeMap<&str, Vec<&TrialRow>> = BTreeMap::new();
+    for trial in trials.iter().filter(|t| !t.remark.is_empty()) {
+        remarks.entry(&trial.remark).or_default().push(trial);
+    }
+    for (remark, trials) in remarks {
+        let _ = writeln!(out, "remark, {}: {remark}", trials.len());
     }
     let counts: Vec<String> =
         trial_counts(trials).iter().map(|(verdict, n)| format!("{n} {}", verdict.word())).collect();

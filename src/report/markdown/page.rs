@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::super::markup::{code, head, plain, row};
 use super::super::phrase::{counted, grouped, names, short};
 use super::super::view::{Answer, View};
-use super::super::{catalogue, claims, cross, pipeline, rollup};
+use super::super::{catalogue, claims, cross, pipeline, rollup, survey, verdict};
 use crate::arch::Target;
 use crate::record::{Outcome, Record};
 
@@ -16,7 +16,7 @@ pub fn markdown(record: &Record) -> String {
     let view = View::new(&record.matrix);
     let page = Page { view: &view };
     let sections = [
-        page.headline(&record.tool),
+        page.headline(record),
         page.suffixes(),
         page.groups(),
         page.natives(),
@@ -24,7 +24,8 @@ pub fn markdown(record: &Record) -> String {
         page.crossings(),
         page.claims(),
         page.toolkits(),
-        pipeline::markdown(&record.pipeline),
+        pipeline::markdown(record),
+        survey::markdown(&record.tiles),
         catalogue::render(&view, 2),
     ];
     sections.into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("\n")
@@ -36,7 +37,7 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn headline(&self, tool: &str) -> String {
+    fn headline(&self, record: &Record) -> String {
         let (view, matrix) = (self.view, self.view.matrix);
         let count = |outcome: Outcome| -> usize {
             matrix.variants.iter().map(|v| v.outcomes.matches(outcome.letter()).count()).sum()
@@ -48,13 +49,17 @@ impl Page<'_> {
             .collect();
         let cells: usize = Outcome::ALL.iter().map(|o| count(*o)).sum();
         let counts = claims::counts(matrix);
+        let verdict = verdict::verdict(record);
+        let whole = !record.pipeline.is_empty() || !record.skipped.is_empty();
+        let title = if whole { "Compatibility report" } else { "Capability matrix" };
         let oldest = view.toolkits.first().map_or_else(String::new, ToString::to_string);
         format!(
-            "# Capability matrix\n\n\
-            {}: {} on {} by {} ({oldest} to {}).\n\n\
+            "# {title}\n\n**Verdict: {}.** {}.\n\n{}: {} on {} by {} ({oldest} to {}).\n\n\
             - {}: {}. A toolkit that does not know a target or a PTX version cannot say, which is not a no.\n\
             - {}: {} confirmed, {} refuted, {} untested; {}.\n",
-            plain(tool),
+            verdict.word,
+            plain(&verdict.counts.join("; ")),
+            plain(&record.tool),
             counted(matrix.variants.len(), "variant"),
             counted(view.targets.len(), "target"),
             counted(view.toolkits.len(), "toolkit"),

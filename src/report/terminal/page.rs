@@ -3,7 +3,7 @@
 use super::super::phrase::{clean, counted, grouped, wrapped};
 use super::super::style::{Styles, Tone};
 use super::super::view::View;
-use super::super::{claims, pipeline};
+use super::super::{claims, pipeline, survey, verdict};
 use crate::record::{Outcome, Record};
 
 /// Records with at most this many variants list them all: somebody asks about a kernel.
@@ -17,7 +17,7 @@ pub fn terminal(record: &Record, styles: &Styles) -> String {
     let view = View::new(&record.matrix);
     let page = Page { view: &view, styles };
     let few = (1..=FEW).contains(&record.matrix.variants.len());
-    let mut sections = vec![page.headline(&record.tool)];
+    let mut sections = vec![page.headline(record)];
     if few {
         sections.push(page.variants());
     }
@@ -26,7 +26,8 @@ pub fn terminal(record: &Record, styles: &Styles) -> String {
         sections.extend([page.groups(), page.natives(), page.families()]);
     }
     sections.push(page.crossing());
-    sections.push(pipeline::terminal(&record.pipeline, styles));
+    sections.push(pipeline::terminal(record, styles));
+    sections.push(survey::terminal(&record.tiles, styles));
     sections.extend([page.findings(), page.hint()]);
     sections.retain(|s| !s.is_empty());
     sections.join("\n")
@@ -43,7 +44,7 @@ impl Page<'_> {
         format!("{}\n", self.styles.paint(Tone::Head, text))
     }
 
-    fn headline(&self, tool: &str) -> String {
+    fn headline(&self, record: &Record) -> String {
         let (view, matrix) = (self.view, self.view.matrix);
         let range = match view.toolkits.as_slice() {
             [] => "no toolkit".to_owned(),
@@ -54,7 +55,7 @@ impl Page<'_> {
             matrix.variants.iter().map(|v| v.outcomes.matches(outcome.letter()).count()).sum()
         };
         let cells: usize = Outcome::ALL.iter().map(|o| count(*o)).sum();
-        let mut out = self.heading(&clean(tool));
+        let mut out = self.heading(&clean(&record.tool));
         out.push_str(&wrapped(
             "  asked   ",
             [
@@ -89,7 +90,16 @@ impl Page<'_> {
             line.push_str("; ");
             line.push_str(&self.styles.paint(Tone::Bad, &counted(counts.findings, "finding")));
         }
-        out + &line + "\n"
+        out = out + &line + "\n";
+        let verdict = verdict::verdict(record);
+        let tone = if verdict.good { Tone::Good } else { Tone::Bad };
+        let counts = if record.pipeline.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", verdict::trials(&record.pipeline))
+        };
+        let skipped: String = record.skipped.iter().map(|s| format!(", {} skipped", s.part)).collect();
+        out + &format!("  verdict {}{counts}{skipped}\n", self.styles.paint(tone, verdict.word))
     }
 
     fn findings(&self) -> String {

@@ -1,0 +1,116 @@
+//! Witness coverage of a run: for every kernel of the grouped GEMM that it ran, which bytes the data that the kernel got right
+//! would have shown changed (docs/bounds.md, 7).
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use super::contract::{Accumulation, Settings};
+use super::error::MoeError;
+use super::plan::{self, Trial};
+use super::trial::{self, TrialError};
+use super::witness::{Coverage, witness};
+use super::{Dims, problem};
+use crate::case::{Case, Regime};
+use crate::kernel::Library;
+use crate::record::{TrialRow, Verdict, WitnessRow};
+
+/// Cases whose coverage can be joined place by place: dimensions, routing and where biases are added.
+type Group = String;
+
+/// A kernel of the grouped GEMM: tile, side, path, load, target, device.
+type Way = (String, bool, String, String, String, String);
+
+/// What a case covers, by how its sums are accumulated.
+type Key = (String, String);
+
+/// One row for each kernel that was judged, from the exact and impulse cases that it passed. Where cases of several
+/// dimensions passed, those of both regimes count, and of them the smallest. `seed` is that of the run.
+///
+/// # Errors
+/// [`TrialError`] when a case cannot be made again.
+pub fn of_run(
+    library: &Library,
+    trials: &[(&Trial<'_>, &TrialRow)],
+    seed: Option<u64>,
+) -> Result<Vec<WitnessRow>, TrialError> {
+    let mut ways: BTreeMap<Way, BTreeMap<Group, Vec<(&Case, Key)>>> = BTreeMap::new();
+    let mut wanted: BTreeMap<Key, (&Case, [Accumulation; 2])> = BTreeMap::new();
+    for (trial, row) in trials {
+        let Ok(config) = trial.config else { continue };
+        let case = trial.case;
+        let groups = ways.entry(way(row)).or_default();
+        if row.verdict() != Verdict::Pass || !matches!(case.regime, Regime::Exact | Regime::Impulse) {
+            continue;
+        }
+        let (settings, setup) = (Settings::of(case), plan::setup(case, config));
+        let contract = trial::contract(library, Dims::of(case), settings, &setup)?;
+        let key = (case.name.clone(), format!("{:?} {:?}", contract.fc1, contract.fc2));
+        wanted.entry(key.clone()).or_insert((case, [contract.fc1, contract.fc2]));
+        let cases = groups.entry(group(case)).or_default();
+        if cases.iter().all(|(_, known)| *known != key) {
+            cases.push((case, key));
+        }
+    }
+    // Only what is chosen is computed: large cases take seconds.
+    let chosen: BTreeMap<Way, Vec<(&Case, Key)>> =
+        ways.into_iter().map(|(way, groups)| (way, choose(groups.into_values().collect()))).collect();
+    wanted.retain(|key, _| chosen.values().flatten().any(|(_, used)| used == key));
+    let made: BTreeMap<Key, Vec<Coverage>> = wanted
+        .into_par_iter()
+        .map(|(key, (case, [fc1, fc2]))| {
+            let problem = problem::generate(case, seed.unwrap_or(case.seed))?;
+            let (first, second) = witness(&problem, fc1, fc2)?;
+            Ok((key, std::iter::once(first).chain(second).collect()))
+        })
+        .collect::<Result<_, MoeError>>()?;
+    Ok(chosen.into_iter().map(|(way, cases)| row(way, &cases, &made)).collect::<Result<_, MoeError>>()?)
+}
+
+fn way(row: &TrialRow) -> Way {
+    let (path, load) = (row.kernel_path.clone(), row.load.clone());
+    (row.tile.clone(), row.swap_ab, path, load, row.target.clone(), row.device.clone())
+}
+
+fn group(case: &Case) -> Group {
+    let Case { routing, fc1_bias, fc2_bias, expert_rows, .. } = case;
+    format!("{:?} {routing:?} {expert_rows:?} {fc1_bias:?} {fc2_bias:?}", Dims::of(case))
+}
+
+/// Those of both regimes before those of one, the smaller before the larger.
+fn choose(groups: Vec<Vec<(&Case, Key)>>) -> Vec<(&Case, Key)> {
+    let rank = |cases: &Vec<(&Case, Key)>| {
+        let has = |regime: Regime| cases.iter().any(|(case, _)| case.regime == regime);
+        let size = cases.iter().map(|(c, _)| c.tokens * c.top_k * c.hidden * c.inter).max().unwrap_or(0);
+        (!(has(Regime::Exact) && has(Regime::Impulse)), size)
+    };
+    groups.into_iter().min_by_key(rank).unwrap_or_default()
+}
+
+fn row(
+    (tile, swap_ab, kernel_path, load, target, device): Way,
+    cases: &[(&Case, Key)],
+    made: &BTreeMap<Key, Vec<Coverage>>,
+) -> Result<WitnessRow, MoeError> {
+    let mut union: Vec<Coverage> = Vec::new();
+    for coverage in cases.iter().filter_map(|(_, key)| made.get(key)) {
+        if union.is_empty() {
+            union.clone_from(coverage);
+        } else {
+            union.iter_mut().zip(coverage).try_for_each(|(mine, theirs)| mine.join(theirs))?;
+        }
+    }
+    let shares = || union.iter().flat_map(Coverage::shares).map(|(_, share)| share);
+    let names = cases.iter().map(|(case, _)| case.name.clone()).collect();
+    Ok(WitnessRow {
+        tile,
+        swap_ab,
+        kernel_path,
+        load,
+        target,
+        device,
+        cases: names,
+        witnessed: shares().map(|s| s.witnessed as u64).sum(),
+        total: shares().map(|s| s.total as u64).sum(),
+    })
+}

@@ -1,0 +1,192 @@
+//! Random faults of one byte in a grouped GEMM of gpt-oss dimensions, and how many each kind of data shows.
+//!
+//! A fault makes a scale byte or a code, of the weights or of the activations, one more or one less. It is shown when it moves
+//! a sum so far that no bf16 which the bound allows can be stored, whatever the moved sum's own error (docs/bounds.md, 7): what
+//! is counted here is surely noticed, whatever the kernel's order.
+
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use super::flags::{Moves, UP};
+use crate::case::{CaseError, Library};
+use crate::moe::contract::Accumulation;
+use crate::moe::dims::BLOCK;
+use crate::moe::error::MoeError;
+use crate::moe::problem::generate;
+use crate::moe::random::{Purpose, Stream};
+use crate::moe::reference::expected::Expected;
+use crate::moe::reference::formats::{bf16, e2m1, e4m3, exp2};
+use crate::moe::reference::gemm::{Line, element};
+use crate::moe::reference::quantize;
+use crate::moe::tensors::Array;
+use crate::record::FaultRow;
+
+/// Whose dimensions.
+const MODEL: &str = "gpt-oss-120b";
+
+/// The first GEMM's operands of one expert.
+struct Data {
+    codes: Array<u8>,
+    scales: Array<u8>,
+    weights: Array<u8>,
+    weight_scales: Array<u8>,
+    bias: Array<f32>,
+}
+
+/// What a fault changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    WeightScale,
+    WeightCode,
+    Scale,
+    Code,
+}
+
+/// A byte, or a code of four bits, that is one more or less.
+#[derive(Debug, Clone, Copy)]
+struct Fault {
+    kind: Kind,
+    up: bool,
+    /// A column for weights, a row for activations.
+    line: usize,
+    /// A block for scales, an element for codes.
+    at: usize,
+}
+
+/// Plants `count` random faults in the first GEMM of one expert of [`MODEL`] that has a row for every block of K.
+///
+/// # Errors
+/// [`MoeError`] when the data cannot be made.
+pub fn faults(count: u64) -> Result<FaultRow, MoeError> {
+    let (exact, impulse, real) = (Data::new("exact")?, Data::new("impulse")?, Data::new("real")?);
+    let (rows, stream) = (exact.rows(), Stream::new(0, Purpose::Fault, 0));
+    let shown: Vec<[bool; 3]> = (0..count)
+        .into_par_iter()
+        .map(|n| {
+            let fault = exact.draw(stream.bits(usize::try_from(n).unwrap_or(usize::MAX)));
+            let seeded = exact.shows(fault, rows) || impulse.shows(fault, rows);
+            [seeded, real.shows(fault, rows), real.shows(fault, 1)]
+        })
+        .collect();
+    let of = |n: usize| shown.iter().filter(|s| s[n]).count() as u64;
+    Ok(FaultRow {
+        dimensions: format!("{MODEL}'s first GEMM, {rows} rows"),
+        faults: count,
+        exact_and_impulse: of(0),
+        real: of(1),
+        real_decode: of(2),
+    })
+}
+
+/// A case of one expert, all of whose rows it gets.
+fn case(regime: &str) -> Result<crate::case::Case, CaseError> {
+    let text = format!(
+        "about: One expert.\nmodel: {MODEL}\ntokens: {}\nexperts: 1\ntop_k: 1\nrouting: same\nregime: {regime}\n",
+        // As many rows as K has blocks, so that impulse data reach each.
+        crate::case::models().iter().find(|m| m.name == MODEL).map_or(0, |m| m.hidden / BLOCK)
+    );
+    let mut library = Library::default();
+    library.add(Path::new("single-byte-faults.yaml"), &text);
+    match library.problems.pop() {
+        Some(problem) => Err(problem),
+        None => library.find("single-byte-faults").cloned(),
+    }
+}
+
+impl Data {
+    fn new(regime: &str) -> Result<Self, MoeError> {
+        let case = case(regime).map_err(|error| MoeError::Invalid(error.to_string()))?;
+        let inputs = generate(&case, 1)?.inputs;
+        let states = super::there(&inputs.hidden_states, "hidden_states")?;
+        let (mut codes, mut scales) = (Vec::new(), Vec::new());
+        for block in states.data.chunks(BLOCK) {
+            let values: Vec<f64> = block.iter().map(|x| bf16(*x)).collect();
+            let (scale, elements) = quantize::block(case.scale_rule, &values);
+            scales.push(scale);
+            codes.extend(elements);
+        }
+        let (rows, depth) = (case.tokens, case.hidden);
+        Ok(Self {
+            codes: Array::new("a1_codes", &[rows, depth], codes)?,
+            scales: Array::new("a1_scales", &[rows, depth / BLOCK], scales)?,
+            weights: super::there(&inputs.w13_blocks, "w13_blocks")?.clone(),
+            weight_scales: super::there(&inputs.w13_scales, "w13_scales")?.clone(),
+            bias: super::there(&inputs.w13_bias, "w13_bias")?.clone(),
+        })
+    }
+
+    fn rows(&self) -> usize {
+        self.codes.shape[0]
+    }
+
+    fn cols(&self) -> usize {
+        self.bias.data.len()
+    }
+
+    /// The fault that 64 random bits stand for.
+    fn draw(&self, bits: u64) -> Fault {
+        let kind = [Kind::WeightScale, Kind::WeightCode, Kind::Scale, Kind::Code][(bits & 3) as usize];
+        let lines = match kind {
+            Kind::WeightScale | Kind::WeightCode => self.cols(),
+            Kind::Scale | Kind::Code => self.rows(),
+        };
+        let depth = self.codes.shape[1];
+        let places = match kind {
+            Kind::WeightScale | Kind::Scale => depth / BLOCK,
+            Kind::WeightCode | Kind::Code => depth,
+        };
+        let (line, at) = ((bits >> 8 & 0xFF_FFFF) as usize % lines, (bits >> 32) as usize % places);
+        Fault { kind, up: bits & 4 != 0, line, at }
+    }
+
+    /// Whether one of the outputs that the fault reaches shows it; of weights, those of the first `rows` rows.
+    fn shows(&self, fault: Fault, rows: usize) -> bool {
+        if matches!(fault.kind, Kind::WeightScale | Kind::WeightCode) {
+            return (0..rows).any(|row| self.shows_at(fault, row, fault.line));
+        }
+        // From a column of its own on: the first few hardly ever all miss it.
+        let cols = self.cols();
+        (0..cols).any(|n| self.shows_at(fault, fault.line, (n + fault.at * 7) % cols))
+    }
+
+    fn shows_at(&self, fault: Fault, row: usize, col: usize) -> bool {
+        let (codes, scales) = (self.codes.row(row), self.scales.row(row));
+        let (weights, weight_scales) = (self.weights.row(col), self.weight_scales.row(col));
+        let (mut of, mut by) = (Line::default(), Line::default());
+        of.read_e4m3(codes, scales, Accumulation::NATIVE.chunk);
+        by.read_e2m1(weights, weight_scales, Accumulation::NATIVE.chunk);
+        let bias = self.bias.data.get(col).copied();
+        let Expected::Number { value, error } = element(&Accumulation::NATIVE, &of, &by, bias) else {
+            return false;
+        };
+        let step = |code: u8| if fault.up { code.wrapping_add(1) } else { code.wrapping_sub(1) };
+        let at = fault.at;
+        let delta = match fault.kind {
+            // A scale that is one more doubles the block, one less halves it.
+            Kind::WeightScale | Kind::Scale => of.block_dot(&by, at) * if fault.up { 1.0 } else { -0.5 },
+            Kind::WeightCode => {
+                let code = weights[at / 2] >> (4 * (at % 2)) & 15;
+                let power = exp2(of.scales[at / BLOCK] + by.scales[at / BLOCK]);
+                of.values[at] * (e2m1(step(code) & 15) - by.values[at]) * power
+            }
+            Kind::Code => {
+                let power = exp2(of.scales[at / BLOCK] + by.scales[at / BLOCK]);
+                (e4m3(step(codes[at])) - of.values[at]) * by.values[at] * power
+            }
+        };
+        Moves::new(value, error).seen(delta, UP) == UP
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_and_impulse_data_show_what_real_values_hide() {
+        let row = faults(400).unwrap();
+        assert_eq!(row.exact_and_impulse, row.faults, "{row:?}");
+        assert!(row.real < row.faults && row.real_decode < row.real && row.real_decode > 0, "{row:?}");
+    }
+}

@@ -1,0 +1,52 @@
+//! How much a run would have noticed: witnesses of each kernel's inputs, and planted faults of single bytes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Of one kernel of the grouped GEMM, how many places of its inputs (scale bytes and codes of weights and activations, of
+/// both GEMMs) the data that it got right would have shown changed by one, up and down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WitnessRow {
+    /// The tile, `MxNxK`.
+    pub tile: String,
+    /// Whether channels are the 16-row side of the mma.
+    pub swap_ab: bool,
+    /// `native` or `portable`.
+    pub kernel_path: String,
+    /// `cp_async` or `tma`.
+    pub load: String,
+    /// What it was compiled for.
+    pub target: String,
+    /// What ran it.
+    pub device: String,
+    /// The cases whose data these are; none where no exact or impulse case passed.
+    pub cases: Vec<String>,
+    /// Places with a witness.
+    pub witnessed: u64,
+    /// All places.
+    pub total: u64,
+}
+
+impl WitnessRow {
+    /// Whether no place is without a witness. Of no places at all, that cannot be said.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.total > 0 && self.witnessed == self.total
+    }
+}
+
+/// Random faults of one byte (a scale or a code that is one more or less) in the operands of a grouped GEMM, and how many each
+/// kind of data shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultRow {
+    /// Whose dimensions: the model, and what of it.
+    pub dimensions: String,
+    /// Faults drawn.
+    pub faults: u64,
+    /// Those that exact and impulse data show.
+    pub exact_and_impulse: u64,
+    /// Those that real-valued data show, with as many rows.
+    pub real: u64,
+    /// Those that real-valued data show with one row per expert, as at decode.
+    pub real_decode: u64,
+}
