@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`arch`] | targets, suffixes, families, versions |
 //! | [`event`] | how rooms tell progress; no printing |
+//! | [`near`] | names near to one that is not there |
 //! | [`record`] | the versioned record of a run |
 //! | [`ptx`] | PTX text to a syntax tree with spans, and back |
 //! | [`num`] | formats, rounding, arithmetic, tensor-core sums, fragment and scale layouts; pure |
@@ -37,6 +38,7 @@ pub mod header;
 pub mod kernel;
 pub mod matrix;
 pub mod moe;
+pub mod near;
 pub mod num;
 pub mod ptx;
 pub mod record;

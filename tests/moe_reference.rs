@@ -4,6 +4,8 @@
 
 #[path = "moe/cases.rs"]
 mod cases;
+#[path = "moe/checkpoint.rs"]
+mod checkpoint;
 #[path = "moe/device.rs"]
 mod device;
 #[path = "moe/dumps.rs"]

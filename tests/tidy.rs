@@ -7,9 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A room may use rooms before it.
-const ROOMS: [&str; 21] = [
-    "arch", "event", "record", "ptx", "num", "header", "store", "worker", "snippet", "case", "kernel",
-    "vectors", "toolkit", "device", "emulator", "selftest", "matrix", "moe", "bench", "report", "cli",
+const ROOMS: [&str; 22] = [
+    "arch", "event", "near", "record", "ptx", "num", "header", "store", "worker", "snippet", "case",
+    "kernel", "vectors", "toolkit", "device", "emulator", "selftest", "matrix", "moe", "bench", "report",
+    "cli",
 ];
 
 fn root() -> &'static Path {

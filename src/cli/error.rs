@@ -73,6 +73,8 @@ pub(super) enum CliError {
     Cubin(#[from] CubinError),
     #[error(transparent)]
     Code(#[from] CodeError),
+    #[error(transparent)]
+    Checkpoint(#[from] crate::moe::checkpoint::CheckpointError),
     #[error("no ptxas on this machine, and --cubin needs one")]
     #[diagnostic(help("run `sm121probe toolkit install latest` where there is a network"))]
     NoPtxas,
@@ -130,6 +132,7 @@ impl CliError {
             | Self::Trial(_)
             | Self::Moe(_)
             | Self::Bench(_)
+            | Self::Checkpoint(_)
             | Self::UnusableCases(_)
             | Self::Dump
             | Self::NoModel(..)

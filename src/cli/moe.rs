@@ -12,6 +12,7 @@ use super::trials::{self, Ran};
 use super::ways::TrialArgs;
 use crate::arch::Target;
 use crate::case::{self, Case};
+use crate::moe::checkpoint::Layer;
 use crate::moe::plan::Trial;
 use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
@@ -35,6 +36,12 @@ pub(super) struct MoeArgs {
     /// The seed of the data; the case's own when left out.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Weights and router of a gpt-oss checkpoint instead of made ones: a .safetensors file, or the index of a sharded one.
+    #[arg(long, value_name = "FILE", requires_all = ["layer", "cases"])]
+    weights: Option<PathBuf>,
+    /// The layer of --weights.
+    #[arg(long, value_name = "L", requires = "weights")]
+    layer: Option<usize>,
     /// Schedules of warps and CTAs to try; their results must be equal.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: u64,
@@ -95,6 +102,11 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let mut runner = Runner::new(&kernels, nvrtc, store.as_ref(), program);
     (runner.seed, runner.schedules) = (args.seed, args.schedules);
+    if let (Some(path), Some(layer)) = (&args.weights, args.layer) {
+        let layer = Layer::open(path, layer)?;
+        cases.iter().try_for_each(|case| layer.fits(case))?;
+        runner.layer = Some(layer);
+    }
     if let Some(path) = &args.dump {
         let [_] = cases.as_slice() else { return Err(CliError::Dump) };
         if let Some(target) = targets.first() {
@@ -107,7 +119,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
             dump(&runner, trial, *target, path)?;
         }
     }
-    let ran = trials::run(&runner, &asked, &kernels, toolchain.as_ref(), &targets)?;
+    let ran = trials::run(&runner, &asked, &kernels, toolchain.as_ref(), &targets, |_| true)?;
     if ran.rows.is_empty() {
         return Err(CliError::NothingRan);
     }

@@ -132,6 +132,11 @@ fn listed(args: &TilesArgs) -> Result<String, CliError> {
     })
 }
 
+/// What tiles are compiled for when nothing is said.
+pub(super) fn target() -> Result<Target, CliError> {
+    Ok(TARGET.parse()?)
+}
+
 /// The tiles and policies of the whole job.
 pub(super) fn of_job(
     kernels: &Library,
@@ -139,7 +144,7 @@ pub(super) fn of_job(
     nvrtc: &Nvrtc,
     store: Option<&Store>,
 ) -> Result<TileTable, CliError> {
-    let survey = Survey::new(kernels, toolchain, Some(nvrtc), store, TARGET.parse()?)?;
+    let survey = Survey::new(kernels, toolchain, Some(nvrtc), store, target()?)?;
     let mut table = survey.table(&plan::ways(&plan::tiles(), &plan::LOADS, &plan::PATHS))?;
     table.policies = policies(MODEL)?;
     Ok(table)

@@ -50,7 +50,9 @@ pub(super) fn default_set(
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let runner = Runner::new(&kernels, nvrtc, store, program);
     let trials = plan::default_set(&cases);
-    let ran = run(&runner, &trials, &kernels, toolchain.as_ref(), &targets)?;
+    // One ptxas run per kernel is enough to say what it costs: the tiles' target is asked, as the report says.
+    let tiles = super::tiles::target()?;
+    let ran = run(&runner, &trials, &kernels, toolchain.as_ref(), &targets, |target| target == tiles)?;
     record.witness = ran.witness(&runner)?;
     record.pipeline = ran.rows;
     record.tiles = super::tiles::of_job(&kernels, toolchain.as_ref(), nvrtc, store)?;
@@ -72,18 +74,20 @@ impl Ran<'_> {
     }
 }
 
-/// Every trial for every target, in order, where the toolchain and the code that ptxas makes are admitted.
+/// Every trial for every target, in order, where the toolchain admits it and, for targets that `assembled` names, the code
+/// that ptxas makes of it.
 pub(super) fn run<'a>(
     runner: &Runner<'_>,
     trials: &[Trial<'a>],
     kernels: &Library,
     toolchain: Option<&Toolchain>,
     targets: &[Target],
+    assembled: impl Fn(Target) -> bool,
 ) -> Result<Ran<'a>, CliError> {
     let mut ran = Ran { trials: Vec::new(), rows: Vec::new() };
     for target in targets {
         let trials = admitted(trials, kernels, toolchain, *target)?;
-        let assembler = toolchain.map(|toolchain| Assembler {
+        let assembler = toolchain.filter(|_| assembled(*target)).map(|toolchain| Assembler {
             compiler: Compiler {
                 nvrtc: runner.nvrtc,
                 store: runner.store,

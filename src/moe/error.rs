@@ -16,6 +16,9 @@ pub enum MoeError {
         /// How much it may.
         limit: u128,
     },
+    /// A layer of a checkpoint cannot be taken.
+    #[error(transparent)]
+    Checkpoint(#[from] super::checkpoint::CheckpointError),
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {

@@ -4,13 +4,14 @@ mod activations;
 mod logits;
 mod weights;
 
+use super::checkpoint::Layer;
 use super::contract::Settings;
 use super::dims::Dims;
 use super::error::MoeError;
 use super::problem::Problem;
 use super::reference::route;
 use super::tensors::{Array, Tensors};
-use crate::case::{Case, Regime};
+use crate::case::{Case, Regime, Routing};
 
 /// Tensors of one problem that are too many for a workstation.
 const MEMORY_LIMIT: u128 = 4 << 30;
@@ -18,8 +19,9 @@ const MEMORY_LIMIT: u128 = 4 << 30;
 /// Distinct exponents of neighbouring scales in the regimes `exact` and `impulse`.
 const WINDOW: usize = 4;
 
-/// The problem of `case` and `seed`.
-pub(super) fn problem(case: &Case, seed: u64) -> Result<Problem, MoeError> {
+/// The problem of `case` and `seed`, with the weights of `layer` where there is one.
+pub(super) fn problem(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<Problem, MoeError> {
+    layer.map_or(Ok(()), |layer| layer.fits(case))?;
     let dims = Dims::of(case);
     let few = |what: &str, bytes: u128| {
         if bytes > MEMORY_LIMIT {
@@ -37,7 +39,12 @@ pub(super) fn problem(case: &Case, seed: u64) -> Result<Problem, MoeError> {
     let per_row = 3 * dims.hidden as u128 + 5 * dims.inter as u128;
     few("activations", 4 * tokens * dims.hidden as u128 + rows * per_row)?;
 
-    let logits = logits::logits(case, &dims, seed);
+    let router = layer.filter(|_| case.routing == Routing::Random);
+    // Real values do not depend on where a token is routed, so that the router can be asked first.
+    let logits = match router {
+        Some(layer) => layer.logits(&activations::hidden(case, &dims, seed, &[]))?,
+        None => logits::logits(case, &dims, seed),
+    };
     let choices: Vec<Vec<usize>> =
         logits.chunks(dims.experts).map(|row| route::top_k(row, dims.top_k)).collect();
     let rows = route::permute(&choices);
@@ -56,7 +63,10 @@ pub(super) fn problem(case: &Case, seed: u64) -> Result<Problem, MoeError> {
         )?),
         ..Tensors::default()
     };
-    weights::weights(case, &dims, seed, &experts, &mut inputs)?;
+    match layer {
+        Some(layer) => layer.weights(case.gate_up, &experts, &mut inputs)?,
+        None => weights::weights(case, &dims, seed, &experts, &mut inputs)?,
+    }
     let injected_a2 = match case.regime {
         Regime::Exact | Regime::Impulse => Some(activations::injected(case, &dims, seed, &rows)?),
         Regime::Real | Regime::Special => None,

@@ -4,6 +4,7 @@ mod elementwise;
 mod gemms;
 mod routing;
 mod tally;
+mod whole;
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use super::tensors::{Array, Tensors};
 use crate::record::{Stage, StageResult};
 
 /// How every stage stands, in the order of the pipeline. A stage whose tensors are missing, or whose inputs the stages
-/// before it left senseless, is skipped with the reason.
+/// before it left senseless, is skipped with the reason; an output whose inputs are missing is judged from end to end.
 ///
 /// # Errors
 /// [`MoeError`] when the tensors do not fit `contract`, or `expert_ids` makes no sense.
@@ -88,10 +89,25 @@ impl Inputs<'_> {
             Stage::Quantize => self.quantize(),
             Stage::Fc1 => self.fc1(),
             Stage::Fc2 => self.fc2(),
-            Stage::Finalize => self.finalize(),
+            // Without what it reads, the output is judged from end to end.
+            Stage::Finalize => self.finalize().or_else(|why| {
+                let here = self.tensors.output.is_some() && !self.has_finalize_inputs();
+                if here {
+                    self.whole().map_err(|further| format!("{why}; from end to end, {further}"))
+                } else {
+                    Err(why)
+                }
+            }),
             Stage::Activation | Stage::Requantize => Err("judged together".to_owned()),
         };
         result.unwrap_or_else(|why| StageResult::skipped(stage, why))
+    }
+
+    /// Whether finalize can be judged on what the device stored before it.
+    fn has_finalize_inputs(&self) -> bool {
+        self.tensors.fc2_out.is_some()
+            && self.tensors.topk_ids.is_some()
+            && self.tensors.topk_weights.is_some()
     }
 
     /// The expert of each row as the device stored it, or, without it, as the law has it for the stored choices.

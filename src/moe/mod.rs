@@ -16,6 +16,7 @@
 //! `docs/bounds.md` derives every bound. Nothing here shares arithmetic with the emulator.
 
 pub mod admission;
+pub mod checkpoint;
 pub mod code;
 pub mod compile;
 pub mod contract;

@@ -1,5 +1,6 @@
 //! A problem: the inputs of one run of the pipeline, made from a case and a seed.
 
+use super::checkpoint::Layer;
 use super::contract::Settings;
 use super::dims::Dims;
 use super::error::MoeError;
@@ -36,5 +37,14 @@ pub struct Problem {
 /// # Errors
 /// [`MoeError::TooLarge`] when the tensors would not fit in memory.
 pub fn generate(case: &Case, seed: u64) -> Result<Problem, MoeError> {
-    super::generate::problem(case, seed)
+    super::generate::problem(case, seed, None)
+}
+
+/// Makes the inputs of `case` with the weights of a checkpoint's layer. Where the case routes at random, the layer's router
+/// chooses; other ways to route stay the case's.
+///
+/// # Errors
+/// As [`generate`], and [`MoeError::Checkpoint`] when the case does not fit or the file cannot be read.
+pub fn of_layer(case: &Case, seed: u64, layer: &Layer) -> Result<Problem, MoeError> {
+    super::generate::problem(case, seed, Some(layer))
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use super::checkpoint::Layer;
 use super::compile::Compiler;
 use super::pipeline::{self, Compiled};
 use super::plan::{self, Trial};
@@ -33,6 +34,8 @@ pub struct Runner<'a> {
     pub seed: Option<u64>,
     /// Schedules of each trial.
     pub schedules: u64,
+    /// The layer whose weights take the place of made ones.
+    pub layer: Option<Layer>,
     programs: Arc<Programs>,
     build: OnceLock<Option<String>>,
 }
@@ -48,6 +51,7 @@ impl<'a> Runner<'a> {
             program,
             seed: None,
             schedules: 1,
+            layer: None,
             programs: Arc::default(),
             build: OnceLock::new(),
         }
@@ -119,7 +123,11 @@ impl<'a> Runner<'a> {
         compiled: &Compiled<'_>,
         contract: &Contract,
     ) -> Result<Outcome, TrialError> {
-        let problem = problem::generate(trial.case, self.seed.unwrap_or(trial.case.seed))?;
+        let seed = self.seed.unwrap_or(trial.case.seed);
+        let problem = match &self.layer {
+            Some(layer) => problem::of_layer(trial.case, seed, layer)?,
+            None => problem::generate(trial.case, seed)?,
+        };
         let setup = plan::setup(trial.case, config);
         trial::on_emulator(
             &self.programs,
@@ -152,7 +160,8 @@ impl<'a> Runner<'a> {
     }
 
     /// What the verdicts depend on. PTX that differs in its `.target` alone is the same to the emulator, so both are
-    /// credited with one run. None where this build cannot be told from others: then nothing is kept.
+    /// credited with one run. None where this build cannot be told from others, or where weights come from a file: then nothing
+    /// is kept.
     fn key(
         &self,
         trial: &Trial<'_>,
@@ -160,6 +169,9 @@ impl<'a> Runner<'a> {
         compiled: &Compiled<'_>,
         contract: &Contract,
     ) -> Option<String> {
+        if self.layer.is_some() {
+            return None;
+        }
         // A build with another emulator or reference may say otherwise.
         let read = || Some(store::sha256(&std::fs::read(std::env::current_exe().ok()?).ok()?));
         let build = self.build.get_or_init(read).as_ref()?;

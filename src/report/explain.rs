@@ -6,7 +6,7 @@ use super::claims::{measured, says};
 use super::phrase::{clean, names, wrapped};
 use super::style::{Styles, Tone};
 use super::view::{View, speaks_of};
-use super::{near, notes, places};
+use super::{notes, places};
 use crate::arch::Target;
 use crate::record::{Cell, ClaimRow, MessageRow, Native, Outcome, Record, Standing, VariantRow};
 
@@ -27,7 +27,7 @@ impl ExplainError {
     /// The error for `wanted`, which is not among `names`.
     #[must_use]
     pub fn unknown<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Self {
-        Self::Unknown { wanted: wanted.to_owned(), near: near::matches(wanted, names) }
+        Self::Unknown { wanted: wanted.to_owned(), near: crate::near::matches(wanted, names) }
     }
 }
 

@@ -21,7 +21,6 @@ mod ids;
 mod markdown;
 mod markup;
 mod native;
-mod near;
 mod notes;
 mod phrase;
 mod pipeline;

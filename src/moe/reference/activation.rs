@@ -49,18 +49,14 @@ pub fn swiglu(settings: &Settings, bound: &ExpBound, gate: f64, up: f64) -> Valu
         // −∞ · 1/(1 + ∞) = −∞ · 0.
         return Value::Nan;
     }
-    let alpha = Interval::point(f64::from(settings.alpha));
-    let one = Interval::point(1.0);
     let sigmoid = if g == f64::INFINITY {
         // e^-∞ = 0, or e^0 where alpha is 0, or e^∞ where it is negative.
         match settings.alpha {
-            a if a > 0.0 => one,
+            a if a > 0.0 => Interval::point(1.0),
             _ => return Value::Open,
         }
     } else {
-        let x = alpha.times(Interval::point(g)).rounded();
-        let e = exp(x.negated(), bound);
-        one.over(one.plus(e).rounded()).rounded()
+        sigmoid(settings, bound, Interval::point(g))
     };
     let gated = Interval::point(g).times(sigmoid).rounded();
     let linear = Interval::point(u).plus(Interval::point(f64::from(settings.beta))).rounded();
@@ -71,6 +67,48 @@ pub fn swiglu(settings: &Settings, bound: &ExpBound, gate: f64, up: f64) -> Valu
         return if linear.lo == 0.0 && linear.hi == 0.0 { Value::Nan } else { Value::Open };
     }
     Value::Within(gated.times(linear).rounded())
+}
+
+/// 1/(1 + e^(−αg)).
+fn sigmoid(settings: &Settings, bound: &ExpBound, g: Interval) -> Interval {
+    let (alpha, one) = (Interval::point(f64::from(settings.alpha)), Interval::point(1.0));
+    let e = exp(alpha.times(g).rounded().negated(), bound);
+    one.over(one.plus(e).rounded()).rounded()
+}
+
+/// As [`swiglu`], of a gate and an up that are anywhere in here; open where one may be infinite.
+#[must_use]
+pub fn swiglu_within(settings: &Settings, bound: &ExpBound, gate: Interval, up: Interval) -> Value {
+    let limit = f64::from(settings.limit);
+    let g = Interval { lo: gate.lo.min(limit), hi: gate.hi.min(limit) };
+    let u = Interval { lo: up.lo.clamp(-limit, limit), hi: up.hi.clamp(-limit, limit) };
+    if [g.lo, g.hi, u.lo, u.hi].iter().any(|x| !x.is_finite()) {
+        return Value::Open;
+    }
+    let gated = g.times(sigmoid(settings, bound, g)).rounded();
+    let linear = u.plus(Interval::point(f64::from(settings.beta))).rounded();
+    Value::Within(gated.times(linear).rounded())
+}
+
+/// What 32 values that are anywhere in these intervals may be after quantization, scales included; none where one may
+/// overflow. Each is the hull over the scales that the largest magnitude allows.
+#[must_use]
+pub fn requantized(rule: ScaleRule, values: &[Interval]) -> Option<Vec<Interval>> {
+    let (least, most) = values.iter().fold((0.0, 0.0), |(lo, hi): (f64, f64), x| {
+        let (a, b) = x.magnitudes();
+        (lo.max(a), hi.max(b))
+    });
+    if !most.is_finite() || most > f64::from(f32::MAX) {
+        return None;
+    }
+    let (first, last) = (scale_code(rule, least), scale_code(rule, most));
+    let hull = |x: &Interval| {
+        (first..=last).fold(Interval { lo: f64::INFINITY, hi: f64::NEG_INFINITY }, |hull, scale| {
+            let at = |x: f64| e4m3(element(x, scale)) * exp2(i32::from(scale) - 127);
+            Interval { lo: hull.lo.min(at(x.lo)), hi: hull.hi.max(at(x.hi)) }
+        })
+    };
+    Some(values.iter().map(hull).collect())
 }
 
 /// How a stored block stands against the values it was made from.

@@ -1,5 +1,6 @@
 //! The weighted sum of a token's rows, and softmax over its logits (docs/bounds.md, 3 and 6).
 
+use super::activation::Value;
 use super::expected::Expected;
 use super::formats::exp2;
 use super::interval::{Interval, UNIT};
@@ -57,6 +58,43 @@ pub fn finalize(order: FinalizeOrder, terms: &[(f32, f64, f32)]) -> Expected {
         return Expected::Open;
     }
     if exact { Expected::number(sum, 0.0) } else { Expected::number(sum, error) }
+}
+
+/// As [`finalize`], of weights and rows that are anywhere in their intervals; a NaN in either is one in the sum.
+#[must_use]
+pub fn weighted(order: FinalizeOrder, terms: &[(Value, Value, f32)]) -> Expected {
+    let mut sum = Interval::point(0.0);
+    let mut magnitude = 0.0;
+    let mut open = false;
+    for (weight, row, bias) in terms {
+        let (Value::Within(weight), Value::Within(row)) = (weight, row) else {
+            if [weight, row].contains(&&Value::Nan) {
+                return Expected::Nan;
+            }
+            open = true;
+            continue;
+        };
+        let value = if *bias == 0.0 { *row } else { row.plus(Interval::point(f64::from(*bias))).rounded() };
+        let product = weight.times(value).rounded();
+        magnitude += product.magnitudes().1;
+        sum = sum.plus(product).rounded();
+    }
+    let n = terms.len() as f64;
+    let error = match order {
+        FinalizeOrder::Slots => 0.0,
+        FinalizeOrder::AtomicBf16 => {
+            let per_step = UNIT_BF16 * 1.01;
+            let grown = magnitude * (1.0 + per_step) * (1.0 + per_step).powi(terms.len() as i32);
+            magnitude * per_step + grown * per_step * (n - 1.0) + (n + 1.0) * 2.0 * TINY
+        }
+    };
+    if open || !(magnitude + error).is_finite() || magnitude + error > f64::from(f32::MAX) {
+        return Expected::Open;
+    }
+    let half = (sum.hi - sum.lo) / 2.0 + error;
+    // The middle is rounded by less than 2^-52 of the larger end.
+    let slack = if half == 0.0 { 0.0 } else { sum.magnitudes().1 * exp2(-51) };
+    Expected::number(f64::midpoint(sum.lo, sum.hi), half + slack)
 }
 
 /// Softmax over the chosen logits: for each an interval, or none where all weights are NaN.

@@ -7,7 +7,8 @@ use rayon::prelude::*;
 
 use super::expected::Expected;
 use super::formats::{e4m3, exp2, exponent};
-use super::sum::{Extent, Sum};
+use super::interval::Interval;
+use super::sum::{Extent, Sum, Unordered};
 use crate::moe::contract::Accumulation;
 use crate::moe::dims::BLOCK;
 use crate::moe::error::MoeError;
@@ -191,6 +192,56 @@ pub fn element(accumulation: &Accumulation, row: &Line, col: &Line, bias: Option
         sum.add(f64::from(bias));
     }
     sum.expected()
+}
+
+/// What a column gives with a row whose elements, scales included, are anywhere in these intervals, in any order (8). `col` was
+/// read for steps of 32.
+#[must_use]
+pub fn within(accumulation: &Accumulation, row: &[Interval], col: &Line, bias: Option<f32>) -> Expected {
+    /// Below this bit, or at this exponent, an operand that holds its scale may be lost or infinite (4.6).
+    const LOWEST: i32 = -133;
+    const ABOVE_LARGEST: i32 = 128;
+    /// Far below every bit of a product: nothing is taken as exact.
+    const NO_UNIT: i32 = -1000;
+    if col.nan || bias.is_some_and(f32::is_nan) {
+        return Expected::Nan;
+    }
+    let mut sum = Unordered::new(accumulation);
+    let mut radius = 0.0;
+    for (block, scale) in col.scales.iter().enumerate() {
+        let of = block * BLOCK..(block + 1) * BLOCK;
+        let power = exp2(*scale);
+        let (mut middle, mut magnitude, mut largest) = (0.0, 0.0, 0.0_f64);
+        for (x, w) in row[of.clone()].iter().zip(&col.values[of]) {
+            middle += f64::midpoint(x.lo, x.hi) * w;
+            radius += (x.hi - x.lo) / 2.0 * w.abs() * power;
+            let most = x.magnitudes().1;
+            magnitude += most * w.abs();
+            largest = largest.max(most);
+        }
+        // e2m1 counts with 2^2 at most, e4m3 with the exponent of its magnitude or, where it is subnormal, up to three more.
+        let high = if largest == 0.0 { NO_UNIT } else { exponent(largest) + 3 };
+        let folded = accumulation.chunk != BLOCK;
+        if folded
+            && (high.max(scale + 2) >= ABOVE_LARGEST
+                || (magnitude > 0.0 && (high - 24).min(scale - 1) < LOWEST))
+        {
+            return Expected::Open;
+        }
+        let count = if magnitude > 0.0 { BLOCK as u32 } else { 0 };
+        sum.step(middle * power, magnitude * power, Extent { high: high + scale + 2, low: NO_UNIT, count });
+        for _ in 1..BLOCK / accumulation.chunk {
+            sum.step(0.0, 0.0, Extent::default());
+        }
+    }
+    if let Some(bias) = bias {
+        sum.add(f64::from(bias));
+    }
+    match sum.expected() {
+        // The radius was added up in doubles.
+        Expected::Number { value, error } => Expected::number(value, error + radius * (1.0 + exp2(-40))),
+        other => other,
+    }
 }
 
 /// Products of bf16 operands that hold their scales (4.6): subnormal ones keep bf16's smallest exponent, and what lies below

@@ -1,10 +1,11 @@
-//! Names near to a name that is not there.
+//! Names near to a name that is not there, for errors that offer them.
 
 /// At most this many are offered.
 const OFFERED: usize = 8;
 
 /// The names most like `wanted`: those that contain it, or that it contains, then those a few edits away.
-pub(super) fn matches<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+#[must_use]
+pub fn matches<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let wanted = wanted.to_lowercase();
     let allowed = (wanted.chars().count() / 3).max(2);
     let mut ranked: Vec<(usize, usize, &str)> = names
@@ -26,6 +27,11 @@ pub(super) fn matches<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) ->
         .collect();
     ranked.sort_unstable();
     ranked.into_iter().take(OFFERED).map(|(_, _, name)| name.to_owned()).collect()
+}
+
+/// The name that takes the fewest edits from `wanted`; the first of several.
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    names.min_by_key(|name| distance(wanted, name))
 }
 
 /// The edits between two texts (Levenshtein).

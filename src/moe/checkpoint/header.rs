@@ -1,0 +1,155 @@
+//! Where the tensors of a checkpoint lie: the headers of its safetensors files, and the index of a sharded one.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use safetensors::Dtype;
+use serde::Deserialize;
+
+use super::CheckpointError;
+use crate::near;
+
+/// A header larger than this is none; gpt-oss-120b's has less than 100 kB.
+const HEADER_LIMIT: u64 = 100 << 20;
+
+/// A tensor in a file.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    /// Its name.
+    pub(super) name: String,
+    /// The file.
+    pub(super) path: PathBuf,
+    pub(super) dtype: Dtype,
+    pub(super) shape: Vec<usize>,
+    /// Its first byte in the file.
+    pub(super) start: u64,
+    pub(super) bytes: u64,
+}
+
+/// The index of a sharded checkpoint.
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+/// A tensor as a header has it.
+#[derive(Deserialize)]
+struct Described {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    data_offsets: (u64, u64),
+}
+
+/// A checkpoint's tensors by name, each with its file.
+pub(super) struct Files {
+    path: PathBuf,
+    files: BTreeMap<String, PathBuf>,
+}
+
+impl Files {
+    /// The names of one file, or of an index.
+    pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
+        let files = if path.extension().is_some_and(|e| e == "json") {
+            let text = fs::read_to_string(path)
+                .map_err(|source| CheckpointError::File { path: path.to_owned(), source })?;
+            let index: Index = serde_json::from_str(&text).map_err(|error| CheckpointError::Format {
+                path: path.to_owned(),
+                message: format!("no index of a sharded checkpoint: {error}"),
+            })?;
+            let folder = path.parent().unwrap_or(Path::new("."));
+            index.weight_map.into_iter().map(|(name, file)| (name, folder.join(file))).collect()
+        } else {
+            read(path)?.into_keys().map(|name| (name, path.to_owned())).collect()
+        };
+        Ok(Self { path: path.to_owned(), files })
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
+    /// The tensor called `name`.
+    pub(super) fn entry(&self, name: &str) -> Result<Entry, CheckpointError> {
+        let missing = |path: &Path| {
+            let nearest = near::nearest(name, self.names()).map_or("none".to_owned(), |n| format!("`{n}`"));
+            CheckpointError::Missing { path: path.to_owned(), name: name.to_owned(), nearest }
+        };
+        let path = self.files.get(name).ok_or_else(|| missing(&self.path))?;
+        // An index may promise what the file does not hold.
+        read(path)?.remove(name).ok_or_else(|| missing(path))
+    }
+}
+
+impl Entry {
+    /// Whether it is of one of these types.
+    pub(super) fn typed(&self, types: &[Dtype], wanted: &'static str) -> Result<(), CheckpointError> {
+        if types.contains(&self.dtype) {
+            return Ok(());
+        }
+        let (path, name) = (self.path.clone(), self.name.clone());
+        Err(CheckpointError::Type { path, name, found: format!("{:?}", self.dtype), wanted })
+    }
+
+    /// That its shape is wrong.
+    pub(super) fn shaped(&self, wanted: &str, why: &str) -> CheckpointError {
+        CheckpointError::Shape {
+            path: self.path.clone(),
+            name: self.name.clone(),
+            found: self.shape.clone(),
+            wanted: wanted.to_owned(),
+            why: why.to_owned(),
+        }
+    }
+}
+
+/// The tensors of one file, from its header; the data are looked at by size alone.
+fn read(path: &Path) -> Result<BTreeMap<String, Entry>, CheckpointError> {
+    let failed = |source| CheckpointError::File { path: path.to_owned(), source };
+    let damaged = |message: String| CheckpointError::Format { path: path.to_owned(), message };
+    let mut file = File::open(path).map_err(failed)?;
+    let all = file.seek(SeekFrom::End(0)).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    let mut length = [0; 8];
+    let short =
+        |_| damaged(format!("not a safetensors file, or cut short: it has {all} bytes; fetch it again"));
+    file.read_exact(&mut length).map_err(short)?;
+    let length = u64::from_le_bytes(length);
+    if length > HEADER_LIMIT || length > all - 8 {
+        return Err(damaged(format!(
+            "not a safetensors file, or cut short: its header would have {length} bytes of {all}; fetch it again"
+        )));
+    }
+    let mut text = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    file.read_exact(&mut text).map_err(failed)?;
+    let no_header = |error: serde_json::Error| damaged(format!("its header cannot be read: {error}"));
+    let header: BTreeMap<String, serde_json::Value> = serde_json::from_slice(&text).map_err(no_header)?;
+    let mut out = BTreeMap::new();
+    for (name, value) in header {
+        if name == "__metadata__" {
+            continue;
+        }
+        let of =
+            |error: serde_json::Error| damaged(format!("its header cannot be read at `{name}`: {error}"));
+        let Described { dtype, shape, data_offsets: (first, end) } =
+            Described::deserialize(value).map_err(of)?;
+        let bits = shape.iter().try_fold(dtype.bitsize() as u64, |n, size| n.checked_mul(*size as u64));
+        if end < first || bits != (end - first).checked_mul(8) {
+            return Err(damaged(format!(
+                "`{name}` is {dtype:?} {shape:?}, and its header gives it bytes {first} to {end}; fetch it again"
+            )));
+        }
+        let start = 8 + length + first;
+        if 8 + length + end > all {
+            let needs = 8 + length + end;
+            return Err(damaged(format!(
+                "cut short: `{name}` ends at byte {needs}, and the file has {all}; fetch it again"
+            )));
+        }
+        let entry =
+            Entry { name: name.clone(), path: path.to_owned(), dtype, shape, start, bytes: end - first };
+        out.insert(name, entry);
+    }
+    Ok(out)
+}
