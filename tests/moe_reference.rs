@@ -6,6 +6,8 @@
 mod cases;
 #[path = "moe/checkpoint.rs"]
 mod checkpoint;
+#[path = "moe/coverage.rs"]
+mod coverage;
 #[path = "moe/device.rs"]
 mod device;
 #[path = "moe/dumps.rs"]
@@ -18,6 +20,8 @@ mod formats;
 mod orders;
 #[path = "moe/stages.rs"]
 mod stages;
+#[path = "moe/whole.rs"]
+mod whole;
 
 use std::path::Path;
 

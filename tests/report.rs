@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use sm121probe::arch::{Target, ToolkitVersion};
 use sm121probe::record::{
-    ClaimRow, Expect, KindRow, Matrix, MessageRow, Native, Outcome, Pair, PairSet, Place, Record, SnippetRow,
-    Spread, Stage, StageResult, Standing, ToolkitRow, TrialRow, VariantRow, Verdict,
+    ClaimRow, Expect, KindRow, Matrix, MessageRow, Native, Outcome, Pair, PairSet, Record, SnippetRow,
+    Spread, Standing, ToolkitRow, VariantRow,
 };
 use sm121probe::report::{self, Format, Styles};
 use snapbox::{assert_data_eq, file};
@@ -505,57 +505,4 @@ fn strip(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |out, part| out + part.split_once('m').map_or(part, |(_, rest)| rest))
-}
-
-fn trial(case: &str, verdict: Verdict, note: &str) -> TrialRow {
-    let place = (verdict == Verdict::Fail).then_some(Place { expert: Some(3), row: 7, col: 11 });
-    let result = StageResult {
-        stage: Stage::Fc1,
-        verdict,
-        worst_over_bound: if verdict == Verdict::Fail { f64::INFINITY } else { 0.25 },
-        mismatches: u64::from(verdict == Verdict::Fail),
-        place,
-        note: note.to_owned(),
-    };
-    TrialRow {
-        case: case.to_owned(),
-        tile: "8x64x128".to_owned(),
-        swap_ab: true,
-        stages: 4,
-        load: "tma".to_owned(),
-        kernel_path: "native".to_owned(),
-        target: "sm_121a".to_owned(),
-        device: "emulator".to_owned(),
-        remark: String::new(),
-        results: vec![result],
-    }
-}
-
-#[test]
-fn the_pipeline_stands_in_every_form() {
-    let mut record = fixture();
-    assert!(
-        !report::markdown(&record).contains("fused-MoE"),
-        "a run without the pipeline does not speak of it"
-    );
-    record.pipeline =
-        vec![trial("green", Verdict::Pass, ""), trial("shut", Verdict::Blocked, "two stages need too much")];
-    let md = report::markdown(&record);
-    assert!(
-        md.contains("**conforms.** 2 trials: 1 pass, 1 blocked") && md.contains("1: two stages need"),
-        "{md}"
-    );
-    record.pipeline.push(trial("red", Verdict::Fail, "bf16 0x0000 where 1 is right"));
-    let md = report::markdown(&record);
-    assert!(md.contains("**does not conform.**") && md.contains("at expert=3 row=7 col=11"), "{md}");
-    let text = report::terminal(&record, &Styles::plain());
-    assert!(text.contains("does not conform") && text.contains("expert=3 row=7 col=11"), "{text}");
-    let csv = report::trials_csv(&record.pipeline);
-    assert_eq!(
-        csv.lines().last(),
-        Some("red,8x64x128,true,4,tma,native,sm_121a,emulator,fc1,fail,inf,1,expert=3 row=7 col=11")
-    );
-    let json = report::json(&record).unwrap();
-    let again = Record::parse(std::path::Path::new("run.json"), &json).unwrap();
-    assert_eq!(again, record);
 }

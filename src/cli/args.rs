@@ -26,7 +26,7 @@ pub(super) struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 conforms, 1 internal error, 2 usage or unusable input file, 4 nothing selected, \
-    100 batch and isolated verdicts differ, or an emulated kernel breaks a law of PTX, 110 a claim stands otherwise than recorded, 120 a toolkit is missing.\n\
+    100 does not conform (a trial, a batch verdict, an emulated kernel), 110 a claim stands otherwise than recorded, 120 a toolkit is missing.\n\
     The cache is SM121PROBE_CACHE, or sm121probe in the XDG cache folder.";
 
 /// The verbs.

@@ -73,7 +73,11 @@ impl Files {
     /// The tensor called `name`.
     pub(super) fn entry(&self, name: &str) -> Result<Entry, CheckpointError> {
         let missing = |path: &Path| {
-            let nearest = near::nearest(name, self.names()).map_or("none".to_owned(), |n| format!("`{n}`"));
+            // Of the same layer where there is any: another layer's tensor of that name is no help.
+            let layer = name.split_once(".mlp.").map_or("", |(layer, _)| layer);
+            let own = self.names().filter(|n| n.starts_with(layer) && n[layer.len()..].starts_with('.'));
+            let nearest = near::nearest(name, own).or_else(|| near::nearest(name, self.names()));
+            let nearest = nearest.map_or("none".to_owned(), |n| format!("`{n}`"));
             CheckpointError::Missing { path: path.to_owned(), name: name.to_owned(), nearest }
         };
         let path = self.files.get(name).ok_or_else(|| missing(&self.path))?;

@@ -1,0 +1,52 @@
+//! Witness coverage of a run, kernel by kernel: whole where the default set passes, and said not to be where it does not.
+
+use sm121probe::case::{self, Case};
+use sm121probe::kernel::Library;
+use sm121probe::moe::coverage;
+use sm121probe::moe::plan::{self, Trial};
+use sm121probe::record::{Stage, StageResult, TrialRow, Verdict};
+
+fn row(trial: &Trial<'_>, verdict: Verdict) -> TrialRow {
+    TrialRow {
+        case: trial.case.name.clone(),
+        tile: trial.tile.to_string(),
+        swap_ab: trial.swap_ab,
+        stages: 2,
+        load: trial.load.word().to_owned(),
+        kernel_path: trial.path.word().to_owned(),
+        target: "sm_121a".to_owned(),
+        device: "emulator".to_owned(),
+        remark: String::new(),
+        results: vec![StageResult { verdict, ..StageResult::skipped(Stage::Fc1, "") }],
+    }
+}
+
+#[test]
+fn the_default_set_leaves_no_kernel_without_a_witness() {
+    let (library, cases) = (Library::embedded().unwrap(), case::library().cases);
+    let swept: Vec<&Case> = cases.iter().filter(|c| plan::SWEEP.contains(&c.name.as_str())).collect();
+    assert_eq!(swept.len(), plan::SWEEP.len());
+    let trials: Vec<Trial<'_>> = plan::default_set(&swept).into_iter().filter(|t| t.config.is_ok()).collect();
+    let rows: Vec<TrialRow> = trials.iter().map(|t| row(t, Verdict::Pass)).collect();
+    let pairs: Vec<_> = trials.iter().zip(&rows).collect();
+    let witness = coverage::of_run(&library, &pairs, None).unwrap();
+    assert_eq!(witness.len() * plan::SWEEP.len(), trials.len(), "one row for each kernel");
+    assert!(witness.iter().all(|w| w.is_whole() && w.cases == plan::SWEEP), "{:?}", witness[0]);
+
+    // The data of a case that a kernel got wrong are no witness, nor are those of another regime.
+    let one: Vec<Trial<'_>> = trials.iter().filter(|t| t.tile == trials[0].tile).cloned().collect();
+    let rows: Vec<TrialRow> = one
+        .iter()
+        .map(|t| row(t, if t.case.name == "tiny-impulse" { Verdict::Fail } else { Verdict::Pass }))
+        .collect();
+    let witness = coverage::of_run(&library, &one.iter().zip(&rows).collect::<Vec<_>>(), None).unwrap();
+    assert!(!witness.is_empty());
+    for w in &witness {
+        assert!(!w.is_whole() && w.witnessed > 0 && w.cases == ["tiny-exact"], "{w:?}");
+    }
+    let real = cases.iter().find(|c| c.name == "tiny-real").unwrap();
+    let of_real: Vec<Trial<'_>> = one.iter().map(|t| Trial { case: real, ..t.clone() }).collect();
+    let rows: Vec<TrialRow> = of_real.iter().map(|t| row(t, Verdict::Pass)).collect();
+    let witness = coverage::of_run(&library, &of_real.iter().zip(&rows).collect::<Vec<_>>(), None).unwrap();
+    assert!(witness.iter().all(|w| w.total == 0 && w.cases.is_empty() && !w.is_whole()), "{witness:?}");
+}

@@ -1,0 +1,140 @@
+//! The sections on the pipeline: trials, tiles, what data show, and what was skipped.
+
+use sm121probe::record::{FaultRow, OfferRow, PIPELINE, Place, Record, SkippedRow, Stage, StageResult, TileRow, TrialRow, Verdict, WitnessRow};
+use sm121probe::report::{self, Styles};
+
+use crate::fixture;
+
+fn trial(case: &str, verdict: Verdict, note: &str) -> TrialRow {
+    let place = (verdict == Verdict::Fail).then_some(Place { expert: Some(3), row: 7, col: 11 });
+    let result = StageResult {
+        stage: Stage::Fc1,
+        verdict,
+        worst_over_bound: if verdict == Verdict::Fail { f64::INFINITY } else { 0.25 },
+        mismatches: u64::from(verdict == Verdict::Fail),
+        place,
+        note: note.to_owned(),
+    };
+    TrialRow {
+        case: case.to_owned(),
+        tile: "8x64x128".to_owned(),
+        swap_ab: true,
+        stages: 4,
+        load: "tma".to_owned(),
+        kernel_path: "native".to_owned(),
+        target: "sm_121a".to_owned(),
+        device: "emulator".to_owned(),
+        remark: String::new(),
+        results: vec![result],
+    }
+}
+
+#[test]
+fn the_pipeline_stands_in_every_form() {
+    let mut record = fixture();
+    assert!(
+        !report::markdown(&record).contains("fused-MoE"),
+        "a run without the pipeline does not speak of it"
+    );
+    record.pipeline =
+        vec![trial("green", Verdict::Pass, ""), trial("shut", Verdict::Blocked, "two stages need too much")];
+    let md = report::markdown(&record);
+    assert!(
+        md.contains("**conforms.** 2 trials: 1 pass, 1 blocked") && md.contains("1: two stages need"),
+        "{md}"
+    );
+    record.pipeline.push(trial("red", Verdict::Fail, "bf16 0x0000 where 1 is right"));
+    let md = report::markdown(&record);
+    assert!(md.contains("**does not conform.**") && md.contains("at expert=3 row=7 col=11"), "{md}");
+    let text = report::terminal(&record, &Styles::plain());
+    assert!(text.contains("does not conform") && text.contains("expert=3 row=7 col=11"), "{text}");
+    let csv = report::trials_csv(&record.pipeline);
+    assert_eq!(
+        csv.lines().last(),
+        Some("red,8x64x128,true,4,tma,native,sm_121a,emulator,fc1,fail,inf,1,expert=3 row=7 col=11")
+    );
+    let json = report::json(&record).unwrap();
+    let again = Record::parse(std::path::Path::new("run.json"), &json).unwrap();
+    assert_eq!(again, record);
+}
+
+fn tile(name: &str, spills: u32, blocked: Option<&str>) -> TileRow {
+    TileRow {
+        tile: name.to_owned(),
+        swap_ab: false,
+        kernel_path: "portable".to_owned(),
+        load: "tma".to_owned(),
+        target: "sm_121a".to_owned(),
+        toolkit: "13.5.37".to_owned(),
+        stages: Some(3),
+        shared: Some(1000),
+        shared_limit: 101_376,
+        registers: Some(168),
+        spills: Some((spills, spills + 4 * u32::from(spills > 0))),
+        blocked: blocked.map(str::to_owned),
+        remark: String::new(),
+    }
+}
+
+#[test]
+fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
+    let mut record = fixture();
+    let nothing = "no NVRTC on this machine".to_owned();
+    record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason: nothing });
+    let (md, text) = (report::markdown(&record), report::terminal(&record, &Styles::plain()));
+    assert!(md.contains("**skipped.** no NVRTC on this machine") && md.contains("1 skipped: MXFP4"), "{md}");
+    assert!(text.contains("skipped: no NVRTC on this machine"), "{text}");
+    assert!(md.starts_with("# Compatibility report\n\n**Verdict: claims contradicted.** "), "{md}");
+
+    record.skipped.clear();
+    record.pipeline = vec![trial("green", Verdict::Pass, "")];
+    record.tiles.rows =
+        vec![tile("8x64x128", 0, None), tile("64x64x128", 100, None), tile("64x64x256", 0, Some("too much"))];
+    record.tiles.offers = vec![OfferRow {
+        tile: "8x64x128".to_owned(),
+        swap_ab: false,
+        stack: "CUTLASS 9".to_owned(),
+        answer: "offered".to_owned(),
+        sentence: "x".to_owned(),
+    }];
+    let witness = |tile: &str, witnessed| WitnessRow {
+        tile: tile.to_owned(),
+        swap_ab: false,
+        kernel_path: "native".to_owned(),
+        load: "tma".to_owned(),
+        target: "sm_121a".to_owned(),
+        device: "emulator".to_owned(),
+        cases: vec!["a".to_owned(), "b".to_owned()],
+        witnessed,
+        total: 200,
+    };
+    record.witness = vec![witness("8x64x128", 200)];
+    record.faults = vec![FaultRow {
+        dimensions: "d".to_owned(),
+        faults: 1000,
+        exact_and_impulse: 1000,
+        real: 990,
+        real_decode: 500,
+    }];
+    for text in [report::markdown(&record), report::terminal(&record, &Styles::plain())] {
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for words in [
+            "2 of 3 tiles run in some way",
+            "1 of those that run spill, 204 bytes per thread at most (64x64x128 portable tma).",
+            "of 1 kernel every byte of the inputs has a witness in exact and impulse data, for 1",
+            "of 1,000 random faults of one byte in d, exact and impulse data show 100.0 %, real values 99.0 %, and 50.0 %",
+            "CUTLASS 9",
+        ] {
+            assert!(flat.contains(words), "{words}\n{text}");
+        }
+    }
+    // A kernel whose bytes are not all seen is named.
+    record.witness.push(witness("64x64x128", 150));
+    let text = report::evidence_text(&record.witness, &[]);
+    assert!(
+        text.contains("for 1; not for 1, 75.00 % at least, the first 64x64x128 native tma sm_121a (a + b)"),
+        "{text}"
+    );
+    let json = report::json(&record).unwrap();
+    assert_eq!(Record::parse(std::path::Path::new("run.json"), &json).unwrap(), record);
+}
