@@ -79,7 +79,7 @@ pub(super) fn watch(
             for place in reads.into_iter().filter(|p| !has(set, index[p])) {
                 if let Some(n) = number.get(&place) {
                     // The guard itself is read by every lane.
-                    let is_guard = place.0 == super::decode::Bank::P && place.1 == guard.0;
+                    let is_guard = place.0 == super::decode::Bank::P && Some(place.1) == step.guard;
                     let check = if is_guard { Row::new(check_written) } else { row(check_written) };
                     before.push((step.rows.start, Row { a: *n, ..check }));
                 }
@@ -128,7 +128,7 @@ fn assigned(successors: &[[usize; 2]], steps: &[Step], index: &HashMap<Place, us
                     let i = index[place];
                     let value = copied.unwrap_or(true);
                     // Under a guard some lanes keep what they had.
-                    let value = if step.guarded { has(&state, i) && value } else { value };
+                    let value = if step.guard.is_some() { has(&state, i) && value } else { value };
                     set(&mut state, i, value);
                 }
             }

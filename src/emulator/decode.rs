@@ -5,6 +5,7 @@ mod operands;
 use std::collections::HashMap;
 
 use super::isa;
+use super::liveness::{Life, Slots};
 use super::program::{Constant, Kernel, Origin, Parameter, Row, Special};
 use super::trap::Unsupported;
 use crate::ptx::{Function, Instruction, Operand, Space as AstSpace, Span, Statement, Type, Variable};
@@ -45,6 +46,16 @@ pub(super) enum Symbol {
 /// Why an instruction cannot be decoded.
 pub(super) type Refusal = String;
 
+/// Where registers are kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Registers {
+    /// Registers that are never live together share a slot.
+    #[default]
+    Shared,
+    /// Each has a slot of its own: slower, and what sharing is checked against.
+    Own,
+}
+
 /// What the whole module offers to its functions.
 pub(super) struct Scope<'a> {
     pub(super) symbols: HashMap<String, Symbol>,
@@ -72,7 +83,8 @@ pub(super) struct Step {
     pub(super) addresses: Vec<(u32, i64)>,
     /// Whether it copies one register to another: what was never written may be copied, but not used.
     pub(super) copies: bool,
-    pub(super) guarded: bool,
+    /// The slot of its guard.
+    pub(super) guard: Option<u32>,
 }
 
 /// Makes one kernel.
@@ -89,9 +101,7 @@ pub(super) struct Decoder<'a> {
     blocks: u32,
     tables: HashMap<String, Vec<String>>,
     fixups: Vec<Fixup>,
-    w_slots: u32,
-    d_slots: u32,
-    p_slots: u32,
+    slots: Slots,
     constants_w: HashMap<Constant, u32>,
     constants_d: HashMap<Constant, u32>,
     specials_w: HashMap<Special, u32>,
@@ -119,7 +129,7 @@ pub(super) struct Decoder<'a> {
 pub(super) type Decoded<T> = Result<T, Unsupported>;
 
 impl<'a> Decoder<'a> {
-    fn new(scope: &'a Scope<'a>, text: &'a str, shared_bytes: u32) -> Self {
+    fn new(scope: &'a Scope<'a>, text: &'a str, shared_bytes: u32, slots: Slots) -> Self {
         Self {
             scope,
             rows: Vec::new(),
@@ -131,9 +141,7 @@ impl<'a> Decoder<'a> {
             blocks: 0,
             tables: HashMap::new(),
             fixups: Vec::new(),
-            w_slots: 0,
-            d_slots: 0,
-            p_slots: 0,
+            slots,
             constants_w: HashMap::new(),
             constants_d: HashMap::new(),
             specials_w: HashMap::new(),
@@ -217,7 +225,7 @@ impl<'a> Decoder<'a> {
                     None => vec![variable.name.clone()],
                 };
                 for name in names {
-                    let register = self.fresh(variable.ty);
+                    let register = self.slot(variable.ty, Life::Register);
                     if let Some(scope) = self.registers.last_mut() {
                         scope.insert(name, register);
                     }
@@ -266,9 +274,11 @@ impl<'a> Decoder<'a> {
             _ => isa::decode(self, i),
         };
         made.map_err(|why| self.unsupported(&i.form(), why))?;
+        let mut guarded = None;
         if let Some(guard) = &i.guard {
             let (slot, _) =
                 self.predicate(&guard.register).map_err(|why| self.unsupported(&i.form(), why))?;
+            guarded = Some(slot);
             for row in &mut self.rows[first..] {
                 row.guard = slot;
                 row.negate = if guard.negated { !0 } else { 0 };
@@ -285,7 +295,7 @@ impl<'a> Decoder<'a> {
         }
         step.rows = first..self.rows.len();
         step.copies = i.opcode == "mov" && step.reads.len() == 1 && step.writes.len() == 1;
-        step.guarded = i.guard.is_some();
+        step.guard = guarded;
         self.steps.push(step);
         Ok(())
     }
@@ -420,19 +430,33 @@ pub(super) fn alignment(variable: &Variable) -> u32 {
     variable.align.unwrap_or(1).max(natural)
 }
 
-/// Decodes an entry.
-pub(super) fn kernel(scope: &Scope<'_>, text: &str, entry: &Function, module_shared: u32) -> Decoded<Kernel> {
-    let mut decoder = Decoder::new(scope, text, module_shared);
+/// An entry as rows, its jumps still by row number.
+struct Entry<'a> {
+    decoder: Decoder<'a>,
+    params: Vec<Parameter>,
+    param_bytes: usize,
+    /// By row: where its branch goes.
+    targets: Vec<Option<usize>>,
+}
+
+fn entry<'a>(
+    scope: &'a Scope<'a>,
+    text: &'a str,
+    function: &Function,
+    module_shared: u32,
+    slots: Slots,
+) -> Decoded<Entry<'a>> {
+    let mut decoder = Decoder::new(scope, text, module_shared, slots);
     let mut params = Vec::new();
     let mut offset = 0usize;
-    for param in &entry.params {
+    for param in &function.params {
         let size = usize::try_from(size_of(param)).unwrap_or(0);
         let at = offset.next_multiple_of(alignment(param) as usize);
         offset = at + size;
         decoder.name(&param.name, Symbol::Param(at as u64));
         params.push(Parameter { name: param.name.clone(), offset: at, size, ty: param.ty });
     }
-    decoder.statements(entry.body.as_deref().unwrap_or_default())?;
+    decoder.statements(function.body.as_deref().unwrap_or_default())?;
     decoder.push(isa::control::ending());
     let target = |fixup: &Fixup| {
         decoder.labels.get(&fixup.label).copied().ok_or_else(|| {
@@ -444,21 +468,42 @@ pub(super) fn kernel(scope: &Scope<'_>, text: &str, entry: &Function, module_sha
     for fixup in &decoder.fixups {
         targets[fixup.row] = Some(target(fixup)?);
     }
-    let watched = super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &decoder.steps);
-    let directive = |name: &str| entry.directives.iter().find(|d| d.name == name);
+    Ok(Entry { decoder, params, param_bytes: offset, targets })
+}
+
+/// Decodes an entry.
+pub(super) fn kernel(
+    scope: &Scope<'_>,
+    text: &str,
+    function: &Function,
+    module_shared: u32,
+    registers: Registers,
+) -> Decoded<Kernel> {
+    let mut made = entry(scope, text, function, module_shared, Slots::default())?;
+    let successors = super::flow::successors(&made.decoder.rows, &made.targets);
+    // Data flow speaks of registers by the slots of their own.
+    let steps = std::mem::take(&mut made.decoder.steps);
+    if registers == Registers::Shared {
+        let slots = made.decoder.slots.shared(&successors, &steps);
+        made = entry(scope, text, function, module_shared, slots)?;
+    }
+    let Entry { mut decoder, params, param_bytes, targets } = made;
+    let watched = super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &successors, &steps);
+    let directive = |name: &str| function.directives.iter().find(|d| d.name == name);
     let three = |values: &[u64]| {
         let at = |n: usize| values.get(n).and_then(|v| u32::try_from(*v).ok()).unwrap_or(1);
         [at(0), at(1), at(2)]
     };
     let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
     let specials = |map: HashMap<Special, u32>| map.into_iter().map(|(s, slot)| (slot, s)).collect();
+    let [w_slots, d_slots, p_slots] = decoder.slots.counts();
     Ok(Kernel {
-        name: entry.name.clone(),
+        name: function.name.clone(),
         rows: decoder.rows,
         origins: decoder.origins,
-        w_slots: decoder.w_slots as usize,
-        d_slots: decoder.d_slots as usize,
-        p_slots: decoder.p_slots as usize,
+        w_slots,
+        d_slots,
+        p_slots,
         constants_w: pairs(decoder.constants_w),
         constants_d: pairs(decoder.constants_d),
         specials_w: specials(decoder.specials_w),
@@ -466,7 +511,7 @@ pub(super) fn kernel(scope: &Scope<'_>, text: &str, entry: &Function, module_sha
         watched,
         async_reads: decoder.async_reads,
         params,
-        param_bytes: offset,
+        param_bytes,
         shared_bytes: decoder.shared_bytes,
         local_bytes: decoder.local_bytes.next_multiple_of(16) as usize,
         required_threads: directive("reqntid").map(|d| three(&d.values)),

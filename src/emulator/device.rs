@@ -9,7 +9,7 @@ use super::schedule::{self, Options};
 use super::stream::InStream;
 use super::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use super::tensor_type::{Swizzle, TensorType};
-use super::trap::Stop;
+use super::trap::{Stop, StreamStop};
 use crate::device::{
     Argument, Buffer, Device, Failure, Launch, MapElement, MapSwizzle, Module, TensorMapSpec,
 };
@@ -142,11 +142,7 @@ impl Device for EmulatorDevice {
                 self.warp_instructions += counts.warp_instructions;
                 Ok(())
             }
-            Err(stop) => {
-                let entry = if let Stop::Trap(trap) = &stop { trap.place.kernel.as_str() } else { "" };
-                let n = launches.iter().position(|l| l.entry == entry).unwrap_or(0);
-                Err((n, stop.into()))
-            }
+            Err(StreamStop { launch, stop }) => Err((launch, stop.into())),
         }
     }
 }

@@ -20,17 +20,10 @@ struct Insertions {
     before: Vec<(usize, Row)>,
 }
 
-/// Finds meeting points and registers that must be watched, and inserts the rows that both need. Gives the number of
-/// watched registers.
-pub(super) fn finish(
-    rows: &mut Vec<Row>,
-    origins: &mut Vec<Origin>,
-    target: &[Option<usize>],
-    steps: &[Step],
-) -> usize {
+/// What may run behind each row; one more than the last row is the end.
+pub(super) fn successors(rows: &[Row], target: &[Option<usize>]) -> Vec<[usize; 2]> {
     let n = rows.len();
-    // Successors by row; `n` is the end.
-    let successors: Vec<[usize; 2]> = (0..n)
+    (0..n)
         .map(|i| {
             let next = (i + 1).min(n);
             match target[i] {
@@ -44,8 +37,20 @@ pub(super) fn finish(
                 None => [next, next],
             }
         })
-        .collect();
-    let meets = post_dominators(&successors, target);
+        .collect()
+}
+
+/// Finds meeting points and registers that must be watched, and inserts the rows that both need. Gives the number of
+/// watched registers.
+pub(super) fn finish(
+    rows: &mut Vec<Row>,
+    origins: &mut Vec<Origin>,
+    target: &[Option<usize>],
+    successors: &[[usize; 2]],
+    steps: &[Step],
+) -> usize {
+    let n = rows.len();
+    let meets = post_dominators(successors, target);
     let mut insertions = Insertions::default();
     let mut meeting: Vec<usize> =
         (0..n).filter(|i| target[*i].is_some()).map(|i| meets[i]).filter(|m| *m < n).collect();
@@ -54,7 +59,7 @@ pub(super) fn finish(
     for at in meeting {
         insertions.before.push((at, Row::new(control::join)));
     }
-    let watched = assignment::watch(rows, &successors, steps, &mut insertions.before, &mut insertions.behind);
+    let watched = assignment::watch(rows, successors, steps, &mut insertions.before, &mut insertions.behind);
     let Insertions { mut behind, mut before } = insertions;
     behind.sort_by_key(|(at, _)| *at);
     before.sort_by_key(|(at, _)| *at);

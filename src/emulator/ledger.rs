@@ -17,6 +17,8 @@ const FILES: &[(&str, &str)] = &[
     ("container_bits_6", include_str!("assumptions/container_bits_6.ptx")),
     ("cvt_e2m1_nan_and_zero", include_str!("assumptions/cvt_e2m1_nan_and_zero.ptx")),
     ("cvt_e4m3_nan_sign", include_str!("assumptions/cvt_e4m3_nan_sign.ptx")),
+    ("cvt_s2f6_nan", include_str!("assumptions/cvt_s2f6_nan.ptx")),
+    ("cvt_s2f6_scale", include_str!("assumptions/cvt_s2f6_scale.ptx")),
     ("cvt_ue8m0_negative", include_str!("assumptions/cvt_ue8m0_negative.ptx")),
     ("ex2_nearest", include_str!("assumptions/ex2_nearest.ptx")),
     ("gather4_order", include_str!("assumptions/gather4_order.ptx")),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::decode::{self, Scope, Symbol, alignment, immediate_bits, size_of};
+use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
 use super::program::{Program, Static};
 use super::trap::{Stop, Unsupported};
 use crate::ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
@@ -12,6 +12,14 @@ use crate::ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
 /// # Errors
 /// [`Stop::Launch`] for text that is no PTX, [`Stop::Unsupported`] for what the emulator lacks.
 pub fn load(text: &str) -> Result<Program, Stop> {
+    load_with(text, Registers::default())
+}
+
+/// [`load`], with a say in where registers are kept.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
     let module = crate::ptx::parse(text).map_err(|error| Stop::Launch(error.to_string()))?;
     let arch = module.targets.first().and_then(|t| {
         t.strip_prefix("sm_").map(|t| t.trim_end_matches(['a', 'f'])).and_then(|t| t.parse::<u32>().ok())
@@ -81,7 +89,8 @@ pub fn load(text: &str) -> Result<Program, Stop> {
             && function.entry
             && function.body.is_some()
         {
-            kernels.push(decode::kernel(&scope, text, function, shared).map_err(Stop::Unsupported)?);
+            let kernel = decode::kernel(&scope, text, function, shared, registers);
+            kernels.push(kernel.map_err(Stop::Unsupported)?);
         }
     }
     Ok(Program { text: text.into(), files, kernels, globals, constants, arch })

@@ -10,6 +10,7 @@ mod flow;
 mod guard;
 mod isa;
 mod ledger;
+mod liveness;
 mod load;
 mod machine;
 mod memory;
@@ -29,10 +30,11 @@ mod transfer;
 mod trap;
 mod warp;
 
+pub use decode::Registers;
 pub use device::{EmulatorDevice, Programs};
 pub use isa::{Coverage, FormRow, coverage};
 pub use ledger::{Assumption, Status, assumptions};
-pub use load::load;
+pub use load::{load, load_with};
 pub use memory::GlobalMemory;
 pub use observe::{Executed, Listed, Nobody, Observer};
 pub use profile::{Profile, SpaceTraffic};
@@ -41,4 +43,4 @@ pub use schedule::{Counts, Launch, Options, launch, launch_observed, launch_stre
 pub use stream::InStream;
 pub use tensor_map::{Rule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
 pub use tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
-pub use trap::{Law, Place, Stop, Trap, Unsupported};
+pub use trap::{Law, Place, Stop, StreamStop, Trap, Unsupported};

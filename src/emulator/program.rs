@@ -179,6 +179,20 @@ pub struct Kernel {
     pub max_threads: Option<u64>,
 }
 
+impl Kernel {
+    /// Slots of the 32-bit, the 64-bit and the predicate bank that a warp has for it.
+    #[must_use]
+    pub fn register_slots(&self) -> [usize; 3] {
+        [self.w_slots, self.d_slots, self.p_slots]
+    }
+
+    /// Bytes of a warp's registers.
+    #[must_use]
+    pub fn register_bytes(&self) -> usize {
+        super::machine::LANES * (4 * self.w_slots + 8 * self.d_slots) + 4 * self.p_slots
+    }
+}
+
 /// A module variable in global or constant memory.
 #[derive(Debug, Clone)]
 pub(super) struct Static {

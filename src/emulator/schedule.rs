@@ -11,7 +11,7 @@ use super::program::{Kernel, Program};
 use super::races::GlobalRaces;
 use super::resident::{Resident, resident};
 use super::stream::{InStream, Stream};
-use super::trap::{Fault, Law, Place, Stop, Trap};
+use super::trap::{Fault, Law, Place, Stop, StreamStop, Trap};
 use super::warp::{Stopped, Turn, Wait};
 use crate::num::tensor_core::Model;
 
@@ -110,18 +110,18 @@ pub fn launch_observed<O: Observer>(
     observer: &mut O,
 ) -> Result<Counts, Stop> {
     let only = InStream { program, kernel, launch, programmatic: false };
-    run_stream(&[only], memory, options, observer)
+    Ok(run_stream(&[only], memory, options, observer)?)
 }
 
 /// Runs the launches of one stream on `memory`, overlapped where they are programmatic.
 ///
 /// # Errors
-/// As [`launch`].
+/// As [`launch`], with the launch that failed.
 pub fn launch_stream(
     launches: &[InStream<'_>],
     memory: &mut GlobalMemory,
     options: &Options,
-) -> Result<Counts, Stop> {
+) -> Result<Counts, StreamStop> {
     run_stream(launches, memory, options, &mut Nobody)
 }
 
@@ -139,10 +139,10 @@ fn run_stream<O: Observer>(
     memory: &mut GlobalMemory,
     options: &Options,
     observer: &mut O,
-) -> Result<Counts, Stop> {
+) -> Result<Counts, StreamStop> {
     let mut own: Vec<Own> = Vec::new();
     for (n, each) in launches.iter().enumerate() {
-        check(each.kernel, each.launch)?;
+        check(each.kernel, each.launch).map_err(|stop| StreamStop { launch: n, stop })?;
         // A module has its variables once.
         let globals = match launches[..n].iter().position(|l| std::ptr::eq(l.program, each.program)) {
             Some(same) => own[same].globals.clone(),
@@ -157,7 +157,8 @@ fn run_stream<O: Observer>(
     }
     let stream = Stream::new(launches);
     if stream.grids.last().is_none_or(|g| g.ctas.end == u32::MAX) {
-        return Err(Stop::Launch("a stream of no launches, or of more CTAs than can be counted".to_owned()));
+        let what = "a stream of no launches, or of more CTAs than can be counted".to_owned();
+        return Err(StreamStop { launch: launches.len().saturating_sub(1), stop: Stop::Launch(what) });
     }
     let mut world = World {
         global: std::mem::take(memory),
@@ -173,17 +174,29 @@ fn run_stream<O: Observer>(
         model: own[0].model,
         scratch: Default::default(),
     };
+    // The grid whose CTA runs.
+    let mut inside = usize::MAX;
     // A panic in here is ours, not the kernel's.
-    let result = catch_unwind(AssertUnwindSafe(|| run(launches, &mut own, &mut world, options, observer)));
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        run(launches, &mut own, &mut world, &mut inside, options, observer)
+    }));
     *memory = std::mem::take(&mut world.global);
-    match result {
-        Ok(result) => result,
+    let stop = match result {
+        Ok(Ok(counts)) => return Ok(counts),
+        Ok(Err(stop)) => stop,
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-            Err(Stop::Bug(text.unwrap_or_else(|| "a panic without a message".to_owned())))
+            Stop::Bug(text.unwrap_or_else(|| "a panic without a message".to_owned()))
         }
-    }
+    };
+    let launch = match &stop {
+        Stop::Trap(trap) => trap.place.launch,
+        // Before any CTA ran, it is the first.
+        _ if inside == usize::MAX => 0,
+        _ => inside,
+    };
+    Err(StreamStop { launch, stop })
 }
 
 /// The accumulation model of a target.
@@ -270,6 +283,7 @@ fn run<O: Observer>(
     launches: &[InStream<'_>],
     own: &mut [Own],
     world: &mut World,
+    inside: &mut usize,
     options: &Options,
     observer: &mut O,
 ) -> Result<Counts, Stop> {
@@ -277,11 +291,11 @@ fn run<O: Observer>(
     let few: Vec<bool> = launches.iter().map(|l| launch_control::used_by(l.kernel)).collect();
     let mut residents: Vec<Resident> = Vec::new();
     let mut counts = Counts::default();
-    let (mut next, mut inside) = (0usize, usize::MAX);
+    let mut next = 0usize;
     // A read of what nobody wrote yet, by a grid that should have waited for who writes it.
     let mut held: Option<Held> = None;
     let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
-        let place = place(&launches[cta.grid], stopped.pc, cta.id, warp, stopped.fault.lane);
+        let place = place(launches, cta.grid, stopped.pc, cta.id, warp, stopped.fault.lane);
         Stop::Trap(Box::new(Trap { law: stopped.fault.law, what: stopped.fault.what, place }))
     };
     loop {
@@ -319,7 +333,7 @@ fn run<O: Observer>(
             if held.as_ref().is_some_and(|h| cta.grid >= h.grid) {
                 continue;
             }
-            enter(world, own, &mut inside, cta.grid);
+            enter(world, own, inside, cta.grid);
             let kernel = launches[cta.grid].kernel;
             for w in 0..warps.len() {
                 let w = if options.seed == 0 { w } else { world.random.below(warps.len()) };
@@ -451,8 +465,15 @@ fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault
 }
 
 /// Where in the text a row is.
-fn place(step: &InStream<'_>, pc: u32, cta: [u32; 3], warp: u32, lane: Option<u32>) -> Place {
-    let (program, kernel) = (step.program, step.kernel);
+fn place(
+    launches: &[InStream<'_>],
+    launch: usize,
+    pc: u32,
+    cta: [u32; 3],
+    warp: u32,
+    lane: Option<u32>,
+) -> Place {
+    let InStream { program, kernel, .. } = launches[launch];
     let origin = kernel.origins.get(pc as usize).copied();
     let text = origin.and_then(|o| program.text.get(o.start as usize..o.end as usize)).unwrap_or_default();
     let line = origin.map_or(0, |o| crate::ptx::line_column(&program.text, o.start as usize).line);
@@ -460,7 +481,7 @@ fn place(step: &InStream<'_>, pc: u32, cta: [u32; 3], warp: u32, lane: Option<u3
         .filter(|o| o.line > 0)
         .map(|o| (program.files.get(&o.file).cloned().unwrap_or_else(|| format!("file {}", o.file)), o.line));
     let instruction = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    Place { kernel: kernel.name.clone(), line, instruction, source, cta, warp, lane }
+    Place { launch, kernel: kernel.name.clone(), line, instruction, source, cta, warp, lane }
 }
 
 /// Who waits for what.
@@ -470,8 +491,7 @@ fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Stop {
     for resident in residents {
         for warp in &resident.warps {
             for fragment in &warp.fragments {
-                let step = &launches[resident.cta.grid];
-                let at = place(step, fragment.pc, resident.cta.id, warp.index, None);
+                let at = place(launches, resident.cta.grid, fragment.pc, resident.cta.id, warp.index, None);
                 let what = match fragment.wait {
                     Wait::Barrier { id, .. } => {
                         let barrier = &resident.cta.barriers[id as usize & 15];

@@ -5,6 +5,8 @@ use std::fmt;
 /// Where in the kernel something happened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
+    /// The launch of its stream, from 0.
+    pub launch: usize,
     /// The kernel.
     pub kernel: String,
     /// Line of the PTX text, from 1; 0 when there is none.
@@ -103,6 +105,22 @@ pub enum Stop {
     /// The emulator is wrong.
     #[error("the emulator failed: {0}; please report it")]
     Bug(String),
+}
+
+/// Why a stream of launches did not finish.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("launch {launch} of the stream: {stop}")]
+pub struct StreamStop {
+    /// The launch that failed, from 0.
+    pub launch: usize,
+    /// What happened.
+    pub stop: Stop,
+}
+
+impl From<StreamStop> for Stop {
+    fn from(stopped: StreamStop) -> Self {
+        stopped.stop
+    }
 }
 
 /// A form that the emulator lacks.

@@ -4,13 +4,17 @@
 //! depends on the host's NaN payloads, and transcendentals come from the `libm` crate.
 
 pub mod convert;
+pub mod fixed;
 pub mod float;
 pub mod format;
 pub mod fragment;
+mod path;
 pub mod round;
 pub mod scale_layout;
 pub mod stochastic;
 pub mod tensor_core;
 
 pub use format::Format;
+pub use path::Path;
+pub(crate) use path::dispatch;
 pub use round::Rounding;

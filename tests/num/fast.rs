@@ -1,7 +1,7 @@
 //! The fast path of tensor-core sums against the definition, on inputs made to reach every corner.
 
-use sm121probe::num::Format;
 use sm121probe::num::tensor_core::{MmaForm, MmaShape, Model, mma, mma_exact};
+use sm121probe::num::{Format, Path};
 
 /// xorshift: the same inputs on every run.
 struct Numbers(u64);
@@ -88,7 +88,7 @@ fn forms() -> Vec<MmaForm> {
 }
 
 /// One case; `Err` names what differs.
-fn compare(model: Model, form: &MmaForm, numbers: &mut Numbers) -> Result<(), String> {
+fn compare(model: Model, form: &MmaForm, numbers: &mut Numbers, paths: &[Path]) -> Result<(), String> {
     let MmaShape { m, n, k } = form.shape;
     let (regime_a, regime_b) = (numbers.below(6), numbers.below(6));
     // Whole matrices of raw codes are nearly all NaN: let one in a while stand among others.
@@ -126,26 +126,34 @@ fn compare(model: Model, form: &MmaForm, numbers: &mut Numbers) -> Result<(), St
             _ => numbers.float_near(place),
         })
         .collect();
-    let (mut fast, mut exact) = (vec![0; m * n], vec![0; m * n]);
-    mma(model, form, &a, &b, &c, &sfa, &sfb, &mut fast);
+    let mut exact = vec![0; m * n];
     mma_exact(model, form, &a, &b, &c, &sfa, &sfb, &mut exact);
-    match (0..m * n).find(|at| fast[*at] != exact[*at]) {
-        None => Ok(()),
-        Some(at) => Err(format!(
-            "{model:?} {form:?} at {at}: fast {:08x}, exact {:08x}; regimes {regime_a} {regime_b} {regime}",
-            fast[at], exact[at]
-        )),
+    for path in paths {
+        let mut fast = vec![0; m * n];
+        path.force(|| mma(model, form, &a, &b, &c, &sfa, &sfb, &mut fast));
+        if let Some(at) = (0..m * n).find(|at| fast[*at] != exact[*at]) {
+            return Err(format!(
+                "{model:?} {form:?} on {} at {at}: fast {:08x}, exact {:08x}; regimes {regime_a} {regime_b} {regime}",
+                path.name(),
+                fast[at],
+                exact[at]
+            ));
+        }
     }
+    Ok(())
 }
 
 #[test]
-fn the_fast_path_equals_the_definition() {
+fn the_fast_path_equals_the_definition_with_every_vector_instruction_set() {
+    let paths = Path::available();
+    assert!(!paths.is_empty(), "no path");
+    println!("paths: {}", paths.iter().map(|p| p.name()).collect::<Vec<_>>().join(", "));
     let mut numbers = Numbers(0x5EED_0001);
     for form in forms() {
         for model in Model::ALL {
             let rounds = if model == Model::Sm120 { 150 } else { 20 };
             for _ in 0..rounds {
-                compare(model, &form, &mut numbers).unwrap();
+                compare(model, &form, &mut numbers, &paths).unwrap();
             }
         }
     }

@@ -2,28 +2,26 @@
 
 use super::{Bank, Decoder, Refusal, Register, Symbol};
 use crate::emulator::isa;
+use crate::emulator::liveness::Life;
 use crate::emulator::machine::{Machine, Space};
 use crate::emulator::program::{Constant, Row, Special};
 use crate::ptx::{AddressBase, Immediate, Operand, Type};
 
 impl Decoder<'_> {
-    /// A new register for a type.
+    /// A register of the instruction's own for a type: its rows may use it, nobody else.
     pub(in crate::emulator) fn fresh(&mut self, ty: Type) -> Register {
+        self.slot(ty, Life::Step(self.steps.len()))
+    }
+
+    /// A new register for a type.
+    pub(super) fn slot(&mut self, ty: Type, life: Life) -> Register {
         let bank = match ty {
             Type::Pred => Bank::P,
             Type::B64 | Type::U64 | Type::S64 | Type::F64 => Bank::D,
             Type::B128 => Bank::Q,
             _ => Bank::W,
         };
-        let (counter, n) = match bank {
-            Bank::P => (&mut self.p_slots, 1),
-            Bank::W => (&mut self.w_slots, 1),
-            Bank::D => (&mut self.d_slots, 1),
-            Bank::Q => (&mut self.d_slots, 2),
-        };
-        let slot = *counter;
-        *counter += n;
-        Register { bank, slot, ty }
+        Register { bank, slot: self.slots.take(bank, life), ty }
     }
 
     pub(in crate::emulator) fn register(&self, name: &str) -> Option<Register> {
@@ -43,19 +41,13 @@ impl Decoder<'_> {
     }
 
     fn constant_w(&mut self, constant: Constant) -> u32 {
-        let next = &mut self.w_slots;
-        *self.constants_w.entry(constant).or_insert_with(|| {
-            *next += 1;
-            *next - 1
-        })
+        let slots = &mut self.slots;
+        *self.constants_w.entry(constant).or_insert_with(|| slots.take(Bank::W, Life::Always))
     }
 
     fn constant_d(&mut self, constant: Constant) -> u32 {
-        let next = &mut self.d_slots;
-        *self.constants_d.entry(constant).or_insert_with(|| {
-            *next += 1;
-            *next - 1
-        })
+        let slots = &mut self.slots;
+        *self.constants_d.entry(constant).or_insert_with(|| slots.take(Bank::D, Life::Always))
     }
 
     /// A slot of the 32-bit bank that holds `bits` in every lane.
@@ -70,19 +62,13 @@ impl Decoder<'_> {
 
     /// The special register of this name as a slot of the 32-bit bank.
     pub(in crate::emulator) fn special_w(&mut self, special: Special) -> u32 {
-        let next = &mut self.w_slots;
-        *self.specials_w.entry(special).or_insert_with(|| {
-            *next += 1;
-            *next - 1
-        })
+        let slots = &mut self.slots;
+        *self.specials_w.entry(special).or_insert_with(|| slots.take(Bank::W, Life::Always))
     }
 
     pub(in crate::emulator) fn special_d(&mut self, special: Special) -> u32 {
-        let next = &mut self.d_slots;
-        *self.specials_d.entry(special).or_insert_with(|| {
-            *next += 1;
-            *next - 1
-        })
+        let slots = &mut self.slots;
+        *self.specials_d.entry(special).or_insert_with(|| slots.take(Bank::D, Life::Always))
     }
 
     /// A source of up to 32 bits. `ty` says how a number is to be read.
@@ -225,7 +211,7 @@ impl Decoder<'_> {
             Operand::Not(name) => self.predicate(name).map(|(slot, negated)| (slot, !negated)),
             Operand::Immediate(Immediate::Integer { bits, .. }) => {
                 // A slot nobody writes is false in every lane.
-                Ok((self.fresh(Type::Pred).slot, *bits != 0))
+                Ok((self.slot(Type::Pred, Life::Always).slot, *bits != 0))
             }
             other => Err(format!("`{other:?}` is no predicate")),
         }

@@ -5,7 +5,7 @@
 
 use super::lanewise::{narrow1, operands, widen1};
 use super::words::scalar;
-use super::{FormRow, Words, convert_float, convert_packed};
+use super::{FormRow, Words, convert_fixed, convert_float, convert_packed};
 use crate::emulator::decode::{Bank, Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine, lanes};
 use crate::emulator::program::{Exec, Row};
@@ -20,7 +20,7 @@ pub(in crate::emulator) const ROWS: &[FormRow] = &[
         "cvt",
         "cvt{.irnd,.frnd}{.ftz}{.sat}.dtype.atype of 8- to 64-bit integers, f16, bf16, f32, f64; \
          cvt.frnd{.relu}{.satfinite} to tf32, f16x2, bf16x2, e4m3x2, e5m2x2, e2m3x2, e3m2x2, e2m1x2, ue8m0x2 and back; \
-         cvt.rs of x2 and x4; .scaled::n2::ue8m0",
+         cvt.rs of x2 and x4; .scaled::n2::ue8m0; cvt.rn of f32 and bf16x2 to s2f6x2, and back to bf16x2",
         cvt,
     ),
     FormRow::new(
@@ -65,6 +65,7 @@ fn cvt(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
                 convert_float::decode(d, i, to, from)
             }
         }
+        _ if to == "s2f6x2" || from == "s2f6x2" => convert_fixed::decode(d, i, to, from),
         _ => convert_packed::decode(d, i, to, from),
     }
 }

@@ -61,7 +61,12 @@ pub(in crate::emulator) const ROWS: &[FormRow] = &[
         "mbarrier.pending_count.b64 count, state",
         decode_pending,
     ),
-    FormRow::planned(CHAPTER, "mbarrier.check_layout", "mbarrier.check_layout (layouts of PTX ISA 9.3)"),
+    FormRow::new(
+        CHAPTER,
+        "mbarrier.check_layout",
+        "mbarrier.check_layout.layout::{v0,v1}{.space}.b64 p, [addr]; objects of v1 cannot be made here",
+        decode_layout,
+    ),
 ];
 
 /// The address is a shared one, not a generic one.
@@ -146,6 +151,31 @@ fn decode_inval(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         ..Row::new(|m, row| each(m, row, |m, at, _| m.cta.inval_barrier(at)))
     });
     Ok(())
+}
+
+/// Whether an object has a layout: all that are made here have v0.
+fn decode_layout(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("check_layout");
+    let asked = words.one_of(&["layout::v0", "layout::v1"]).ok_or("check_layout names a layout")?;
+    let c = common(&mut words);
+    words.done()?;
+    let [to, object] = i.operands.as_slice() else {
+        return Err("it takes a predicate and an address".into());
+    };
+    let b = u32::from(asked == "layout::v0");
+    let to = d.dst_p(to)?;
+    let (a, offset) = d.address(object)?;
+    d.push(Row { d: to, a, b, c, imm: offset as u64, ..Row::new(check_layout) });
+    Ok(())
+}
+
+fn check_layout(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let done = each(m, row, |m, at, _| m.cta.mbarrier(at).map(|_| ()));
+    if done == Flow::Next {
+        m.set_predicate(row.d, if row.b == 1 { !0 } else { 0 });
+    }
+    done
 }
 
 fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {

@@ -13,6 +13,7 @@ mod carry;
 mod compare;
 pub(super) mod control;
 mod convert;
+mod convert_fixed;
 mod convert_float;
 mod convert_packed;
 mod float;
@@ -34,6 +35,7 @@ mod select;
 mod tensor;
 mod tensormap;
 mod video;
+mod video_mad;
 mod warp;
 mod words;
 
@@ -52,7 +54,7 @@ pub enum Coverage {
     Implemented,
     /// Does not run yet.
     Planned,
-    /// Will not run: what it does has no meaning here.
+    /// Will not run; the row says why.
     OutOfScope,
 }
 

@@ -108,12 +108,14 @@ fn decode_mov(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         {
             let shift = clock(source).unwrap_or(0);
             match d.register(name) {
-                Some(Register { bank: Bank::D, slot, .. }) => {
-                    d.push(Row { d: slot, ..Row::new(read_clock_d) });
+                Some(Register { bank: Bank::D, .. }) => {
+                    let row = Row { d: d.dst_d(to)?, ..Row::new(read_clock_d) };
+                    d.push(row);
                     Ok(())
                 }
-                Some(Register { bank: Bank::W, slot, .. }) => {
-                    d.push(Row { d: slot, imm: shift, ..Row::new(read_clock_w) });
+                Some(Register { bank: Bank::W, .. }) => {
+                    let row = Row { d: d.dst(to)?, imm: shift, ..Row::new(read_clock_w) };
+                    d.push(row);
                     Ok(())
                 }
                 _ => Err(format!("`{name}` cannot hold a clock")),
@@ -308,9 +310,9 @@ fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         }
         Operand::Name(name) => match d.register(name) {
             // A shared address in a 32-bit register.
-            Some(Register { bank: Bank::W, slot, .. }) => {
-                let wide = d.fresh(Type::B64).slot;
-                d.push(Row { d: wide, a: slot, ..Row::new(widen) });
+            Some(Register { bank: Bank::W, .. }) => {
+                let (wide, a) = (d.fresh(Type::B64).slot, d.src(from, Type::B32)?);
+                d.push(Row { d: wide, a, ..Row::new(widen) });
                 wide
             }
             _ => d.src_d(from, ty)?,

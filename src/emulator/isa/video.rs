@@ -4,7 +4,7 @@
 //! Today's chips run most of them as sequences; what they compute is the manual's formula all the same.
 
 use super::lanewise::operands;
-use super::{FormRow, Words};
+use super::{FormRow, Words, video_mad};
 use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine};
 use crate::emulator::program::Row;
@@ -35,13 +35,28 @@ pub(in crate::emulator) const ROWS: &[FormRow] = &[
     FormRow::new(CHAPTER, "vmin", SCALAR, |d, i| scalar(d, i, Op::Min)),
     FormRow::new(CHAPTER, "vmax", SCALAR, |d, i| scalar(d, i, Op::Max)),
     FormRow::new(CHAPTER, "vset", SCALAR, |d, i| scalar(d, i, Op::Compare(Cmp::Eq))),
-    FormRow::planned(CHAPTER, "vmad", "vmad.dtype.atype.btype{.sat}{.scale}"),
-    FormRow::planned(CHAPTER, "vshl", "vshl.dtype.atype.u32{.sat}.mode"),
-    FormRow::planned(CHAPTER, "vshr", "vshr.dtype.atype.u32{.sat}.mode"),
+    FormRow::new(
+        CHAPTER,
+        "vshl",
+        "vshl.dtype.atype.u32.mode{.add} d{.dsel}, a{.asel}, b{.bsel}{, c}",
+        |d, i| scalar(d, i, Op::Shift { left: true, wrap: false }),
+    ),
+    FormRow::new(
+        CHAPTER,
+        "vshr",
+        "vshr.dtype.atype.u32{.sat}.mode{.add} d{.dsel}, a{.asel}, b{.bsel}{, c}",
+        |d, i| scalar(d, i, Op::Shift { left: false, wrap: false }),
+    ),
+    FormRow::new(
+        CHAPTER,
+        "vmad",
+        "vmad.dtype.atype.btype{.po}{.sat}{.shr7,.shr15} d, {-}a{.asel}, {-}b{.bsel}, {-}c",
+        video_mad::decode,
+    ),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cmp {
+pub(super) enum Cmp {
     Eq,
     Ne,
     Lt,
@@ -51,7 +66,7 @@ enum Cmp {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Op {
+pub(super) enum Op {
     Add,
     Sub,
     /// Rounded away from zero when positive, up when negative.
@@ -60,6 +75,11 @@ enum Op {
     Min,
     Max,
     Compare(Cmp),
+    /// By at most 32 places, or by the count's last five bits.
+    Shift {
+        left: bool,
+        wrap: bool,
+    },
 }
 
 impl Op {
@@ -71,6 +91,11 @@ impl Op {
             Self::Distance => (a - b).abs(),
             Self::Min => a.min(b),
             Self::Max => a.max(b),
+            Self::Shift { left, wrap } => {
+                let count = if wrap { b & 31 } else { b.min(32) };
+                // Only the low 32 bits of what is shifted left are ever looked at.
+                if left { a << count } else { a >> count }
+            }
             Self::Compare(cmp) => i64::from(match cmp {
                 Cmp::Eq => a == b,
                 Cmp::Ne => a != b,
@@ -93,7 +118,7 @@ enum Second {
 
 /// A part of a register: its first bit and its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Part {
+pub(super) struct Part {
     from: u32,
     bits: u32,
 }
@@ -101,7 +126,7 @@ struct Part {
 impl Part {
     const WORD: Self = Self { from: 0, bits: 32 };
 
-    fn take(self, x: u64, signed: bool) -> i64 {
+    pub(super) fn take(self, x: u64, signed: bool) -> i64 {
         let x = x >> self.from << (64 - self.bits);
         if signed { x as i64 >> (64 - self.bits) } else { (x >> (64 - self.bits)) as i64 }
     }
@@ -121,7 +146,7 @@ struct Video {
 }
 
 /// Takes the three types, of which a comparison lacks the first, and the comparison.
-fn types(words: &mut Words<'_>, op: Op) -> Result<(Op, bool, (bool, bool)), Refusal> {
+pub(super) fn types(words: &mut Words<'_>, op: Op) -> Result<(Op, bool, (bool, bool)), Refusal> {
     let op = match op {
         Op::Compare(_) => {
             let cmp = words.one_of(&["eq", "ne", "lt", "le", "gt", "ge"]).ok_or("no comparison operator")?;
@@ -146,7 +171,7 @@ fn types(words: &mut Words<'_>, op: Op) -> Result<(Op, bool, (bool, bool)), Refu
 }
 
 /// An operand without its part selector, and the selector.
-fn split<'a>(d: &Decoder<'_>, operand: &'a Operand) -> (Operand, Option<&'a str>) {
+pub(super) fn split<'a>(d: &Decoder<'_>, operand: &'a Operand) -> (Operand, Option<&'a str>) {
     if let Operand::Name(name) = operand
         && d.register(name).is_none()
         && let Some((register, part)) = name.rsplit_once('.')
@@ -232,17 +257,34 @@ fn simd_row(m: &mut Machine<'_>, row: &Row) -> Flow {
     })
 }
 
+/// The one part that a selector names; all of a register without one.
+pub(super) fn one(selector: Option<&str>) -> Result<Vec<Part>, Refusal> {
+    match selector {
+        None => Ok(vec![Part::WORD]),
+        Some(s) => parts(s, if s.starts_with('h') { 16 } else { 8 }),
+    }
+}
+
 fn scalar(d: &mut Decoder<'_>, i: &Instruction, op: Op) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     let (op, to_signed, signed) = types(&mut words, op)?;
     let sat = words.take("sat");
+    let op = match op {
+        Op::Shift { left, .. } => {
+            let mode = words.one_of(&["clamp", "wrap"]).ok_or("a shift is .clamp or .wrap")?;
+            if signed.1 {
+                return Err("a shift by a signed count".to_owned());
+            }
+            if left && sat {
+                return Err("`.sat` of a left shift: whether bits beyond 34 count is not written".to_owned());
+            }
+            Op::Shift { left, wrap: mode == "wrap" }
+        }
+        op => op,
+    };
     let second = words.one_of(&["add", "min", "max"]);
     words.done()?;
     let Some((out, sources)) = i.operands.split_first() else { return Err("no operands".to_owned()) };
-    let one = |selector: Option<&str>| match selector {
-        None => Ok(vec![Part::WORD]),
-        Some(s) => parts(s, if s.starts_with('h') { 16 } else { 8 }),
-    };
     let (out, to) = split(d, out);
     // What a device does with these is not the manual's formula.
     if matches!(second, Some("min" | "max")) || sat && !to_signed && to.is_none() {

@@ -7,11 +7,12 @@
 //!
 //! Loops run over arrays of eight with one operation each, which compilers turn into vectors.
 
-use pulp::{Arch, NullaryFnOnce};
+use pulp::NullaryFnOnce;
 
 use super::decoded::{Decoded, SPECIAL, Summary, ZERO, decode, exponents};
 use super::exact::mma_exact_at;
 use super::{MmaForm, Model, Operands, Rule};
+use crate::num::dispatch;
 use crate::num::format::{Format, power_of_two};
 
 /// Columns of every `mma` but Volta's.
@@ -89,7 +90,7 @@ pub(super) fn mma_products(
     operands: &Operands<'_>,
     d: &mut [u32],
 ) {
-    Arch::new().dispatch(Products { model, rule, form, operands, d });
+    dispatch(Products { model, rule, form, operands, d });
 }
 
 /// [`mma_products`], compiled once for each set of vector instructions. They only differ in how many numbers they take

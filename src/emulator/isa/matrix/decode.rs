@@ -59,16 +59,15 @@ fn decode_mma(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         return Err("too many operands".to_owned());
     }
     let wide = matches!(form.numbers, Numbers::Double(_));
-    if matches!(form.numbers, Numbers::Quads { .. }) {
-        let each = form.c_bits as usize / 4;
+    if let Numbers::Quads { c: c_format, .. } = form.numbers {
         let slots = [
-            list(d, to, each, false, true)?,
+            list(d, to, form.c_bits as usize / 4, false, true)?,
             list(d, a, 2, false, false)?,
             list(d, b, 2, false, false)?,
-            list(d, c, each, false, false)?,
+            list(d, c, c_format.bits() as usize / 4, false, false)?,
         ];
         d.push(Row {
-            extra: Some(Box::new(run::Quads { numbers: form.numbers, c_bits: form.c_bits, slots })),
+            extra: Some(Box::new(run::Quads { numbers: form.numbers, d_bits: form.c_bits, slots })),
             ..Row::new(run::quads)
         });
         return Ok(());

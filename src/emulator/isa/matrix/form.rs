@@ -16,9 +16,10 @@ pub(super) enum Numbers {
     },
     Bits(BitOp),
     Double(Rounding),
-    /// Volta's four products of 8×8×4.
+    /// Volta's four products of 8×8×4; `c` is the format of C, which may be `f16` where D is `f32`.
     Quads {
         form: MmaForm,
+        c: Format,
         a_rows: bool,
         b_rows: bool,
     },
@@ -77,7 +78,7 @@ impl Form {
         if rows != [Some("row"), Some("col")] && !(quad && rows.iter().all(Option::is_some)) {
             return Err("A is .row and B is .col".to_owned());
         }
-        if d != c {
+        if d != c && !(quad && d == "f32" && c == "f16") {
             return Err(format!("C is .{c} and D is .{d}"));
         }
         let form = Unchecked { shape, sparse, ordered, kind, scale, vector, types };
@@ -209,7 +210,8 @@ impl Unchecked<'_> {
         self.check(&[8], &[4], &[])?;
         let mut form = self.float_form(16, None, &["f16", "f32"])?;
         if let Numbers::Float(float) = form.numbers {
-            form.numbers = Numbers::Quads { form: float, a_rows, b_rows };
+            let c = if self.types[3] == "f16" { Format::F16 } else { Format::F32 };
+            form.numbers = Numbers::Quads { form: float, c, a_rows, b_rows };
         }
         Ok(form)
     }

@@ -1,8 +1,9 @@
 //! Fragments: how registers of a warp become a matrix of codes and back, by tables made at decode time.
 
-use pulp::{Arch, NullaryFnOnce};
+use pulp::NullaryFnOnce;
 
 use crate::emulator::machine::{LANES, Registers};
+use crate::num::dispatch;
 use crate::num::fragment::{self, Operand};
 use crate::num::tensor_core::MmaShape;
 
@@ -90,7 +91,7 @@ impl Fragment {
     /// The matrix of codes.
     pub(super) fn gather(&self, r: &Registers, out: &mut Vec<u32>) {
         out.resize(self.len, 0);
-        Arch::new().dispatch(Gather { fragment: self, r, out });
+        dispatch(Gather { fragment: self, r, out });
     }
 
     #[inline(always)]

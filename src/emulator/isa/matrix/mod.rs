@@ -13,20 +13,20 @@ use crate::emulator::machine::{Flow, Machine};
 use crate::emulator::trap::{Fault, Law};
 pub(in crate::emulator) use fragments::Scratch;
 
-const WGMMA: &str = "Asynchronous warpgroup matrix (sm_90a only)";
-const TCGEN05: &str = "Tensor memory (sm_100 and its family only)";
+const WGMMA: &str = "Asynchronous warpgroup matrix";
+const TCGEN05: &str = "Tensor memory";
 
 pub(in crate::emulator) const ROWS: &[FormRow] = &[
-    FormRow::planned(WGMMA, "wgmma.mma_async", "wgmma.mma_async{.sp}… on shared-memory descriptors"),
-    FormRow::planned(WGMMA, "wgmma.fence", "wgmma.fence.sync.aligned"),
-    FormRow::planned(WGMMA, "wgmma.commit_group", "wgmma.commit_group.sync.aligned"),
-    FormRow::planned(WGMMA, "wgmma.wait_group", "wgmma.wait_group.sync.aligned n"),
-    FormRow::planned(TCGEN05, "tcgen05.alloc", "tcgen05.alloc, .dealloc, .relinquish_alloc_permit"),
-    FormRow::planned(TCGEN05, "tcgen05.ld", "tcgen05.ld{.red}, tcgen05.st, tcgen05.wait"),
-    FormRow::planned(TCGEN05, "tcgen05.cp", "tcgen05.cp, tcgen05.shift"),
-    FormRow::planned(TCGEN05, "tcgen05.mma", "tcgen05.mma{.sp}{.ws}…"),
-    FormRow::planned(TCGEN05, "tcgen05.commit", "tcgen05.commit, tcgen05.fence"),
-    FormRow::planned(TCGEN05, "tcgen05", "every other tcgen05 instruction"),
+    FormRow::out_of_scope(
+        WGMMA,
+        "wgmma",
+        "wgmma.*: sm_90a alone has it; no SM12x GPU does, and ptxas refuses it for sm_120 and sm_121",
+    ),
+    FormRow::out_of_scope(
+        TCGEN05,
+        "tcgen05",
+        "tcgen05.*: sm_100 and its kin alone have tensor memory; no SM12x GPU does, and ptxas refuses it for sm_120 and sm_121",
+    ),
 ];
 
 /// Takes the mandatory `.sync.aligned`.

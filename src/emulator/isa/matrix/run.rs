@@ -6,6 +6,7 @@ use super::whole_warp;
 use crate::emulator::machine::{Flow, LANES, Machine};
 use crate::emulator::program::Row;
 use crate::emulator::trap::{Fault, Law};
+use crate::num::Format;
 use crate::num::fragment::{Operand, gather_metadata, quad_pair, scale_a_source, scale_b_source};
 use crate::num::tensor_core::{self, MmaForm, MmaShape, Sparsity, mma_b1, mma_f64, mma_integer, mma_quad};
 
@@ -231,7 +232,7 @@ pub(super) fn double(m: &mut Machine<'_>, row: &Row) -> Flow {
 /// The extra of Volta's `mma.m8n8k4`: registers of D, A, B and C.
 pub(super) struct Quads {
     pub(super) numbers: Numbers,
-    pub(super) c_bits: u32,
+    pub(super) d_bits: u32,
     pub(super) slots: [Vec<u32>; 4],
 }
 
@@ -240,7 +241,7 @@ pub(super) fn quads(m: &mut Machine<'_>, row: &Row) -> Flow {
         return flow;
     }
     let Some(quads) = row.extra::<Quads>() else { return Flow::Next };
-    let Numbers::Quads { form, a_rows, b_rows } = quads.numbers else { return Flow::Next };
+    let Numbers::Quads { form, c: c_format, a_rows, b_rows } = quads.numbers else { return Flow::Next };
     let [to, a_slots, b_slots, c_slots] = &quads.slots;
     let halves = |slots: &[u32], lane: usize, i: usize| {
         slots.get(i / 2).map_or(0, |slot| m.r.w[*slot as usize][lane] >> (16 * (i % 2)) & 0xFFFF)
@@ -256,11 +257,14 @@ pub(super) fn quads(m: &mut Machine<'_>, row: &Row) -> Flow {
                 b[column * 4 + k] = halves(b_slots, lane, i);
             }
             for i in 0..8 {
-                let (row, column) = quad_pair::c_index(quads.c_bits, lane, i);
-                c[row * 8 + column] = match quads.c_bits {
-                    16 => halves(c_slots, lane, i),
+                let (row, column) = quad_pair::c_index(c_format.bits(), lane, i);
+                let code = match c_format {
+                    Format::F16 => halves(c_slots, lane, i),
                     _ => c_slots.get(i).map_or(0, |slot| m.r.w[*slot as usize][lane]),
                 };
+                // A half that is added in single precision is widened first, which is exact.
+                c[row * 8 + column] =
+                    if c_format == form.accumulator { code } else { c_format.decode(code).to_bits() };
             }
         }
         mma_quad(&form, &a, &b, &c, d);
@@ -269,10 +273,10 @@ pub(super) fn quads(m: &mut Machine<'_>, row: &Row) -> Flow {
         let d = &results[quad_pair::product(lane)];
         for (n, slot) in to.iter().enumerate() {
             let value = |i: usize| {
-                let (row, column) = quad_pair::c_index(quads.c_bits, lane, i);
+                let (row, column) = quad_pair::c_index(quads.d_bits, lane, i);
                 d[row * 8 + column]
             };
-            m.r.w[*slot as usize][lane] = match quads.c_bits {
+            m.r.w[*slot as usize][lane] = match quads.d_bits {
                 16 => value(2 * n) & 0xFFFF | value(2 * n + 1) << 16,
                 _ => value(n),
             };
