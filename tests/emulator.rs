@@ -203,3 +203,39 @@ fn strong_accesses_order_and_weak_ones_race_in_global_memory() {
         assert_eq!(law(run_with(&bad, 64, 3, &options)), Law::Race, "seed {seed}");
     }
 }
+
+#[test]
+fn lanes_of_one_store_may_not_disagree_about_a_byte() {
+    let store = |value: &str, space: &str, guard: &str| {
+        format!(
+            ".shared .b32 s; .reg .b32 x, v, a; .reg .b64 to; .reg .pred p; mov.u32 x, %tid.x; setp.lt.u32 p, x, 31;\n\
+             shr.u32 v, x, 1; mov.u32 a, s; mov.u64 to, out; st.shared.u32 [s], 0; {guard} st{space}, {value}; ret;"
+        )
+    };
+    let options = |check_races| Options { check_races, ..Options::default() };
+    let ends = |body: &str, check| run_with(body, 32, 64, &options(check));
+    for space in [".global.u32 [out]", ".u32 [to]", ".shared.u32 [a]"] {
+        let different = store("x", space, "");
+        assert_eq!(law(ends(&different, true)), Law::Race, "{space}");
+        assert!(ends(&different, false).is_ok(), "{space}");
+        let text = ends(&different, true).unwrap_err().to_string();
+        assert!(text.contains("lanes 0 and 1 of one store") && text.contains("lane 1"), "{text}");
+        // Equal values, one lane, and strong stores are none.
+        assert!(ends(&store("7", space, ""), true).is_ok(), "{space}");
+        assert!(ends(&store("x", space, "@!p"), true).is_ok(), "{space}");
+        assert!(ends(&store("x", &format!(".volatile{space}"), ""), true).is_ok(), "{space}");
+    }
+    // Two lanes a word, out of order: equal in pairs, then not.
+    let pairs = |value: &str| {
+        format!(
+            ".reg .b32 x, h, v; .reg .b64 to; mov.u32 x, %tid.x; shr.u32 h, x, 1; sub.u32 v, 40, h;\n\
+             mul.wide.u32 to, v, 4; add.u64 to, to, out; st.global.u32 [to], {value}; ret;"
+        )
+    };
+    assert!(ends(&pairs("h"), true).is_ok());
+    assert_eq!(law(ends(&pairs("x"), true)), Law::Race);
+    // Local memory is each lane's own.
+    let own = ".local .b32 l; .reg .b32 x; .reg .b64 to; mov.u32 x, %tid.x; mov.u64 to, l; cvta.local.u64 to, to; \
+               st.local.u32 [l], x; st.u32 [to], x; ret;";
+    assert!(ends(own, true).is_ok());
+}

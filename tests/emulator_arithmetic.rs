@@ -262,3 +262,83 @@ fn unknown_modifiers_are_refused() {
         assert!(matches!(run(body), Err(Stop::Unsupported(_))), "{body}");
     }
 }
+
+#[test]
+fn fixed_point_pairs() {
+    let narrow = |form: &str, a: f32, b: f32| {
+        let line = format!("mov.b32 f0, 0f{:08X}; mov.b32 f1, 0f{:08X}; mov.b16 g, 0x807e;", f(a), f(b));
+        let scale = if form.contains("scaled") { ", g" } else { "" };
+        first(&format!("{line} {form} h, f0, f1{scale}; cvt.u32.u16 o0, h;"))
+    };
+    const RN: &str = "cvt.rn.satfinite.s2f6x2.f32";
+    for (a, b, want) in [
+        (1.0, -2.0, 0x4080),
+        // 1.5 and 0.5 sixty-fourths: ties to even.
+        (3.0 / 128.0, 1.0 / 128.0, 0x0200),
+        (-3.0 / 128.0, -1.0 / 128.0, 0xFE00),
+        (1.984_375, 1.99, 0x7F7F),
+        (2.0, -2.01, 0x7F80),
+        (f32::INFINITY, f32::NEG_INFINITY, 0x7F80),
+        (-0.0, f32::MIN_POSITIVE / 2.0, 0),
+    ] {
+        assert_eq!(narrow(RN, a, b), want, "{a} {b}");
+    }
+    assert_eq!(narrow("cvt.rn.satfinite.relu.s2f6x2.f32", -1.0, 0.75), 0x0030);
+    // Over 2 and over 1/2.
+    assert_eq!(narrow("cvt.rn.satfinite.scaled::n2::ue8m0.s2f6x2.f32", 3.0, 0.25), 0x6020);
+    assert_eq!(
+        first("mov.b32 a, 0x3f80bf00; cvt.rn.satfinite.s2f6x2.bf16x2 h, a; cvt.u32.u16 o0, h;"),
+        0x40E0
+    );
+    let wide = |form: &str, code: u32| {
+        let scale = if form.contains("scaled") { ", g" } else { "" };
+        first(&format!("mov.b16 h, {code}; mov.b16 g, 0x807e; {form} o0, h{scale};"))
+    };
+    // -63/64 has six bits, which bf16 holds; 1 and -2.
+    assert_eq!(wide("cvt.rn.bf16x2.s2f6x2", 0xC1C1), 0xBF7C_BF7C);
+    assert_eq!(wide("cvt.rn.bf16x2.s2f6x2", 0x4080), 0x3F80_C000);
+    assert_eq!(wide("cvt.rn.relu.bf16x2.s2f6x2", 0x4080), 0x3F80_0000);
+    assert_eq!(wide("cvt.rn.satfinite.scaled::n2::ue8m0.bf16x2.s2f6x2", 0x4080), 0x4000_BF80);
+    // A factor that is no number.
+    assert_eq!(
+        first("mov.b16 h, 0x4040; mov.b16 g, 0xff7f; cvt.rn.scaled::n2::ue8m0.bf16x2.s2f6x2 o0, h, g;"),
+        0x7FFF_3F80
+    );
+}
+
+#[test]
+fn video_products_and_shifts() {
+    let with = |a: u32, b: u32, c: u32, line: &str| {
+        first(&format!("mov.b32 a, {a}; mov.b32 b, {b}; mov.b32 c, {c}; mov.b32 o0, 0x11223344; {line}"))
+    };
+    let minus = |x: u32| x.wrapping_neg();
+    for (a, b, c, line, want) in [
+        (5, minus(3), 7, "vmad.s32.s32.s32 o0, a, b, c;", minus(8)),
+        (5, minus(3), 7, "vmad.s32.s32.s32 o0, -a, b, c;", 22),
+        (5, minus(3), 7, "vmad.s32.s32.s32 o0, a, -b, c;", 22),
+        (5, minus(3), 7, "vmad.s32.s32.s32 o0, a, b, -c;", minus(22)),
+        (2, 3, 4, "vmad.u32.u32.u32.po o0, a, b, c;", 11),
+        (1000, 1000, 0, "vmad.u32.u32.u32.shr7 o0, a, b, c;", 7812),
+        (minus(1000), 1000, 0, "vmad.s32.s32.s32.shr7 o0, a, b, c;", minus(7813)),
+        (1 << 16, 1 << 16, 5, "vmad.u32.u32.u32.shr15 o0, a, b, c;", 1 << 17),
+        (!0, !0, 0, "vmad.u32.u32.u32.sat o0, a, b, c;", !0),
+        (!0, 2, 0, "vmad.u32.u32.u32 o0, a, b, c;", !0 - 1),
+        (i32::MAX as u32, 2, 0, "vmad.s32.s32.s32.sat o0, a, b, c;", i32::MAX as u32),
+        (i32::MAX as u32, minus(2), 0, "vmad.s32.s32.s32.sat o0, a, b, c;", i32::MIN as u32),
+        // Unsigned sources, negated: a signed result, to which C is signed too.
+        (2, 3, !0, "vmad.s32.u32.u32 o0, -a, b, c;", minus(7)),
+        // -128 times 0x1234, plus 1.
+        (0x8000, 0x1234_0000, 1, "vmad.s32.s32.u32 o0, a.b1, b.h1, c;", minus(128 * 0x1234 - 1)),
+        (1, 33, 0, "vshl.u32.u32.u32.clamp o0, a, b;", 0),
+        (1, 33, 0, "vshl.u32.u32.u32.wrap o0, a, b;", 2),
+        (1, 4, 100, "vshl.u32.u32.u32.clamp.add o0, a, b, c;", 116),
+        (1 << 31, 40, 0, "vshr.s32.s32.u32.clamp o0, a, b;", !0),
+        (1 << 31, 40, 0, "vshr.u32.u32.u32.clamp o0, a, b;", 0),
+        (1 << 31, 33, 0, "vshr.s32.s32.u32.wrap o0, a, b;", 0xC000_0000),
+        (0xABCD, 8, 0x1122_3344, "vshr.u32.u32.u32.clamp o0.b1, a, b, c;", 0x1122_AB44),
+        (0x8000, 3, 0, "vshr.s32.s32.u32.clamp o0, a.h0, b.b0;", minus(0x1000)),
+        (0x7FFF, 2, 0, "vshr.s32.s32.u32.sat.clamp o0.b0, a, b, c;", 0x7F),
+    ] {
+        assert_eq!(with(a, b, c, line), want, "{line} {a:#x} {b:#x} {c:#x}");
+    }
+}

@@ -464,3 +464,18 @@ ld.shared.u32 v, [s+{read}]; {STORE} W:"
         assert_eq!(trap(&body(64, 64, left, right, 4), 32).0, Law::Operand);
     }
 }
+
+#[test]
+fn the_layout_of_a_barrier_object_can_be_asked() {
+    let ask = |before: &str| {
+        format!(
+            "{before} bar.sync 0; mbarrier.check_layout.layout::v0.shared::cta.b64 p, [bar];
+mbarrier.check_layout.layout::v1.shared::cta.b64 q, [bar]; selp.b32 v, 1, 0, p; selp.b32 w, 2, 0, q; add.u32 v, v, w; {STORE}"
+        )
+    };
+    for init in ["mbarrier.init", "mbarrier.init.layout::v0"] {
+        let body = ask(&format!("@one {init}.shared::cta.b64 [bar], 1;"));
+        assert_eq!(run(&body, 32).unwrap()[..32], [1; 32]);
+    }
+    assert_eq!(trap(&ask(""), 32).0, Law::Barrier);
+}

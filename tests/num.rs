@@ -6,6 +6,8 @@
 mod arithmetic;
 #[path = "num/fast.rs"]
 mod fast;
+#[path = "num/fixed.rs"]
+mod fixed;
 #[path = "num/formats.rs"]
 mod formats;
 #[path = "num/layouts.rs"]

@@ -2,6 +2,7 @@
 
 use sm121probe::emulator::{Law, Options};
 use sm121probe::num::Format;
+use sm121probe::num::convert::fast::f32_to_f16;
 use sm121probe::num::tensor_core::{MmaForm, MmaShape, Model, mma};
 use sm121probe::vectors::{MatrixCase, MatrixOp, Op, builtin};
 
@@ -311,4 +312,41 @@ fn a_part_of_a_warp_may_not_multiply() {
     assert_eq!(law(&guarded, &[[0; LANES]; 7]), Law::Divergent);
     let ended = format!("setp.eq.u32 p0, lane, 3;\n@p0 exit;\n{text}");
     assert_eq!(law(&ended, &[[0; LANES]; 7]), Law::Divergent);
+}
+
+/// Volta's shape may add a C of halves in single precision: small whole numbers against a plain product, by the manual's
+/// places.
+#[test]
+fn quads_add_halves_in_single_precision() {
+    let mut random = Random(8);
+    let mut numbers = |n: usize| -> Vec<f32> { (0..n).map(|_| (random.word() % 17) as f32 - 8.0).collect() };
+    // Four products: A by rows, B by columns.
+    let (a, b, c) = (numbers(4 * 32), numbers(4 * 32), numbers(4 * 64));
+    let half = |x: f32| u32::from(f32_to_f16(x.to_bits()));
+    let (quad, upper) = (|lane: usize| lane / 4 % 4, |lane: usize| lane / 16 * 4);
+    let pack = |codes: &dyn Fn(usize, usize) -> f32, register: usize| -> [u32; LANES] {
+        std::array::from_fn(|lane| {
+            half(codes(lane, 2 * register)) | half(codes(lane, 2 * register + 1)) << 16
+        })
+    };
+    let row_of = |m: &[f32], width: usize, lane: usize, i: usize| {
+        m[(quad(lane) * 8 + lane % 4 + upper(lane)) * width + i]
+    };
+    let mut inputs: Inputs = (0..2).map(|r| pack(&|lane, i| row_of(&a, 4, lane, i), r)).collect();
+    inputs.extend((0..2).map(|r| pack(&|lane, i| row_of(&b, 4, lane, i), r)));
+    inputs.extend((0..4).map(|r| pack(&|lane, i| row_of(&c, 8, lane, i), r)));
+    let text = "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f16 {o0,o1,o2,o3,o4,o5,o6,o7},{i0,i1},{i2,i3},{i4,i5,i6,i7};";
+    let got = warp(text, &inputs, 8);
+    for lane in 0..LANES {
+        for (i, register) in got.iter().enumerate() {
+            let row = (lane & 1) + (i & 2) + upper(lane);
+            let column = (i & 4) + (lane & 2) + (i & 1);
+            let (row, column) = (quad(lane) * 8 + row, quad(lane) * 8 + column);
+            let product: f32 = (0..4).map(|k| a[row * 4 + k] * b[column * 4 + k]).sum();
+            let want = product + c[row * 8 + column % 8];
+            assert_eq!(register[lane], want.to_bits(), "lane {lane} register {i}");
+        }
+    }
+    let other = text.replace(".f32.f16.f16.f16", ".f16.f16.f16.f32");
+    assert!(refusal(&other, 8).contains("C is .f32 and D is .f16"));
 }

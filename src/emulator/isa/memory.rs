@@ -336,17 +336,13 @@ fn store_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Fl
     if together.is_some() {
         return stored(m, space);
     }
-    let address = m.r.d[row.a as usize];
+    let mut bytes = [[0; T]; LANES];
     for i in lanes(m.mask) {
-        let mut bytes = [0; T];
         for (n, slot) in row.list.iter().enumerate() {
-            bytes[n * N..(n + 1) * N].copy_from_slice(&m.r.w[*slot as usize][i].to_le_bytes()[..N]);
-        }
-        if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes) {
-            return m.fail(fault.at(i));
+            bytes[i][n * N..(n + 1) * N].copy_from_slice(&m.r.w[*slot as usize][i].to_le_bytes()[..N]);
         }
     }
-    stored(m, space)
+    store_apart(m, row, space, &bytes)
 }
 
 fn store_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
@@ -362,15 +358,30 @@ fn store_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Fl
     if together.is_some() {
         return stored(m, space);
     }
+    let mut bytes = [[0; T]; LANES];
+    for i in lanes(m.mask) {
+        for (n, slot) in row.list.iter().enumerate() {
+            bytes[i][n * N..(n + 1) * N].copy_from_slice(&m.r.d[*slot as usize][i].to_le_bytes()[..N]);
+        }
+    }
+    store_apart(m, row, space, &bytes)
+}
+
+/// Stores lane by lane.
+fn store_apart<const T: usize>(
+    m: &mut Machine<'_>,
+    row: &Row,
+    space: Space,
+    bytes: &[[u8; T]; LANES],
+) -> Flow {
     let address = m.r.d[row.a as usize];
     for i in lanes(m.mask) {
-        let mut bytes = [0; T];
-        for (n, slot) in row.list.iter().enumerate() {
-            bytes[n * N..(n + 1) * N].copy_from_slice(&m.r.d[*slot as usize][i].to_le_bytes()[..N]);
-        }
-        if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes) {
+        if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes[i]) {
             return m.fail(fault.at(i));
         }
+    }
+    if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes) {
+        return m.fail(fault.at(lane));
     }
     stored(m, space)
 }

@@ -308,7 +308,7 @@ fn scalar(d: &mut Decoder<'_>, i: &Instruction, op: Op) -> Result<(), Refusal> {
             Some(_) => Second::Add,
         },
     };
-    let c = sources.get(2).unwrap_or(&sources[0]);
+    let c = sources.get(2).unwrap_or(&a);
     push(d, video, &out, [&a, &b, c], scalar_row)
 }
 

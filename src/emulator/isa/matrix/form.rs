@@ -185,13 +185,13 @@ impl Unchecked<'_> {
         scale: Option<(Format, u32)>,
         accumulators: &[&str],
     ) -> Result<Form, Refusal> {
-        let [d, a, b, c] = self.types;
+        let [d, a, b, _] = self.types;
         let format = |name: &str| Format::parse(name).ok_or_else(|| format!("`.{name}` is no float format"));
         if !accumulators.contains(&d) {
             return Err(self.refuse());
         }
         let (a, b, accumulator) = (format(a)?, format(b)?, format(d)?);
-        let c_bits = format(c)?.bits();
+        let c_bits = accumulator.bits();
         let form = MmaForm { shape: self.shape, a, b, accumulator, scale };
         let mut found = self.form(Numbers::Float(form), bits, c_bits);
         if bits == 8 {

@@ -1,0 +1,69 @@
+//! Lanes of one store that write different values to the same bytes.
+//!
+//! Nothing orders lanes within one instruction: which value stays is undefined (CUDA C++ Programming Guide, "Global memory"
+//! and "Shared memory" of compute capabilities; two weak conflicting writes are a data race, PTX ISA 8.7). Equal values are
+//! no fault here, nor are strong stores (`.volatile`, `.relaxed`, …), with which a kernel says that any of them may stay.
+
+use super::machine::{LANES, Machine, Space, lanes};
+use super::memory::{Window, window_of};
+use super::trap::{Fault, Law};
+
+impl Machine<'_> {
+    /// What is wrong with a store that wrote `bytes` at `addresses` plus an offset, all multiples of `T`, and the lane.
+    #[inline]
+    pub(super) fn overlap<const T: usize>(
+        &self,
+        space: Space,
+        addresses: &[u64; LANES],
+        offset: u64,
+        bytes: &[[u8; T]; LANES],
+    ) -> Option<(Fault, usize)> {
+        if self.cta.races.is_none() || self.strong || space == Space::Local {
+            return None;
+        }
+        // Addresses mostly ascend with the lanes.
+        let mut ascending = true;
+        for i in 1..LANES {
+            ascending &= addresses[i - 1] < addresses[i];
+        }
+        if ascending { None } else { self.search(space, addresses, offset, bytes) }
+    }
+
+    #[inline(never)]
+    fn search<const T: usize>(
+        &self,
+        space: Space,
+        addresses: &[u64; LANES],
+        offset: u64,
+        bytes: &[[u8; T]; LANES],
+    ) -> Option<(Fault, usize)> {
+        // Addresses that were seen, by some of their bits: most stores are told to be apart by these alone.
+        let mut seen = [0u64; 4];
+        let mut before = 0u32;
+        for lane in lanes(self.mask) {
+            let place = addresses[lane] / T as u64;
+            let (word, bit) = ((place >> 6) as usize % 4, 1u64 << (place % 64));
+            if seen[word] & bit != 0 {
+                let other =
+                    lanes(before).find(|o| addresses[*o] == addresses[lane] && bytes[*o] != bytes[lane]);
+                if let Some(other) = other {
+                    let address = addresses[lane].wrapping_add(offset);
+                    // Every lane has local memory of its own.
+                    let local = space == Space::Generic && window_of(address).0 == Window::Local;
+                    return (!local).then(|| (clash(address, other, lane), lane));
+                }
+            }
+            seen[word] |= bit;
+            before |= 1 << lane;
+        }
+        None
+    }
+}
+
+#[cold]
+fn clash(address: u64, other: usize, lane: usize) -> Fault {
+    let what = format!(
+        "lanes {other} and {lane} of one store write different values to address {address:#x}; which one stays is undefined"
+    );
+    Fault::new(Law::Race, what)
+}
