@@ -54,5 +54,5 @@ impl Path {
 /// Runs a hot loop on the path of the moment.
 #[inline]
 pub(crate) fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
-    FORCED.get().unwrap_or_else(Arch::new).dispatch(op)
+    FORCED.get().unwrap_or_default().dispatch(op)
 }
