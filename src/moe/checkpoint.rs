@@ -71,18 +71,14 @@ pub enum CheckpointError {
         wanted: &'static str,
     },
     /// A tensor has another shape than the layer's others say.
-    #[error("{}: `{name}` is {found:?}; expected {wanted} ({why})", path.display())]
+    #[error("{}: `{name}` {said}", path.display())]
     Shape {
         /// The file.
         path: PathBuf,
         /// The tensor.
         name: String,
-        /// Its shape.
-        found: Vec<usize>,
-        /// What it should be.
-        wanted: String,
-        /// Where that comes from.
-        why: String,
+        /// What it is, what it should be, and where that comes from.
+        said: String,
     },
     /// The case does not fit the layer.
     #[error("case `{case}` does not fit {}: {message}", path.display())]
@@ -177,7 +173,7 @@ impl Layer {
             });
         };
         let find = |part: &&str| files.entry(&format!("{}{part}", prefix(naming)));
-        let entries: Vec<Entry> = naming.parts.iter().map(|part| find(&part)).collect::<Result<_, _>>()?;
+        let entries: Vec<Entry> = naming.parts.iter().map(find).collect::<Result<_, _>>()?;
         let entries: [Entry; 8] = entries.try_into().map_err(|_| CheckpointError::Format {
             path: path.to_owned(),
             message: "a layer has eight tensors".to_owned(),

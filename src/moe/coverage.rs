@@ -21,6 +21,9 @@ type Group = String;
 /// A kernel of the grouped GEMM: tile, side, path, load, target, device.
 type Way = (String, bool, String, String, String, String);
 
+/// The cases of each group that a kernel passed.
+type Passed<'a> = BTreeMap<Group, Vec<(&'a Case, Key)>>;
+
 /// What a case covers, by how its sums are accumulated.
 type Key = (String, String);
 
@@ -34,7 +37,7 @@ pub fn of_run(
     trials: &[(&Trial<'_>, &TrialRow)],
     seed: Option<u64>,
 ) -> Result<Vec<WitnessRow>, TrialError> {
-    let mut ways: BTreeMap<Way, BTreeMap<Group, Vec<(&Case, Key)>>> = BTreeMap::new();
+    let mut ways: BTreeMap<Way, Passed<'_>> = BTreeMap::new();
     let mut wanted: BTreeMap<Key, (&Case, [Accumulation; 2])> = BTreeMap::new();
     for (trial, row) in trials {
         let Ok(config) = trial.config else { continue };

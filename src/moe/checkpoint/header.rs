@@ -98,13 +98,8 @@ impl Entry {
 
     /// That its shape is wrong.
     pub(super) fn shaped(&self, wanted: &str, why: &str) -> CheckpointError {
-        CheckpointError::Shape {
-            path: self.path.clone(),
-            name: self.name.clone(),
-            found: self.shape.clone(),
-            wanted: wanted.to_owned(),
-            why: why.to_owned(),
-        }
+        let said = format!("is {:?}; expected {wanted} ({why})", self.shape);
+        CheckpointError::Shape { path: self.path.clone(), name: self.name.clone(), said }
     }
 }
 
