@@ -82,7 +82,7 @@ fn evidence(witness: &[WitnessRow], faults: &[FaultRow]) -> Vec<String> {
     out
 }
 
-/// [`evidence`], a line each.
+/// What the data of trials would have shown, a line each: coverage by witnesses, and faults of single bytes.
 #[must_use]
 pub fn evidence_text(witness: &[WitnessRow], faults: &[FaultRow]) -> String {
     evidence(witness, faults).into_iter().map(|line| line + "\n").collect()

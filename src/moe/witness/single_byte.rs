@@ -54,7 +54,7 @@ struct Fault {
     at: usize,
 }
 
-/// Plants `count` random faults in the first GEMM of one expert of [`MODEL`] that has a row for every block of K.
+/// Plants `count` random faults in the first GEMM of one expert of gpt-oss-120b that has a row for every block of K.
 ///
 /// # Errors
 /// [`MoeError`] when the data cannot be made.
