@@ -12,7 +12,7 @@ use crate::header;
 const TABLE: &str = include_str!("data/kernel_classes.yaml");
 
 /// Where kernels go that no pattern names.
-pub const OTHER: &str = "other";
+pub(super) const OTHER: &str = "other";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
