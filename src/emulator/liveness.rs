@@ -135,12 +135,20 @@ impl Slots {
             let (from, to) = spans[n].unwrap_or((at, at));
             spans[n] = Some((from.min(at), to.max(at)));
         };
+        // Wishes that steps name, and the number of each among them: many registers are declared and never used.
+        let (mut named, mut numbers) = (Vec::new(), vec![usize::MAX; self.wishes.len()]);
         for (at, step) in steps.iter().enumerate() {
-            step.reads.iter().chain(&step.writes).for_each(|place| widen(wish(place), at));
+            for n in step.reads.iter().chain(&step.writes).map(wish) {
+                widen(n, at);
+                if numbers[n] == usize::MAX {
+                    numbers[n] = named.len();
+                    named.push(n);
+                }
+            }
         }
-        for block in live(&blocks(successors, steps), steps, self.wishes.len(), wish) {
-            block.at_start.iter().for_each(|n| widen(n, block.steps.start));
-            block.at_end.iter().for_each(|n| widen(n, block.steps.end - 1));
+        for block in live(&blocks(successors, steps), steps, named.len(), |place| numbers[wish(place)]) {
+            block.at_start.iter().for_each(|n| widen(named[n], block.steps.start));
+            block.at_end.iter().for_each(|n| widen(named[n], block.steps.end - 1));
         }
         spans
     }
