@@ -129,7 +129,7 @@ pub(crate) fn all() -> Vec<Fault> {
         fault(
             "scale bytes read as ue4m3",
             "gemm.cuh",
-            ("code == 0 ? 0x0040 : code << 7;", "((code & 0x7F) << 4) + (120 << 7);"),
+            ("code == 0 ? 0x00400040 : code << 7;", "((code & 0x007F007F) << 4) + 0x3C003C00;"),
             ("tiny-exact", "8x64x128", PORTABLE, Load::CpAsync),
             Stage::Fc1,
             "",
