@@ -1,21 +1,30 @@
 //! What runs kernels: memory, arguments, launches and how they end. The emulator is one, a GPU is another.
 
+use serde::{Deserialize, Serialize};
+
 /// A piece of a device's global memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Buffer(
     /// Its number on its device, in the order of allocation.
     pub usize,
 );
 
 /// A module that a device has loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Module(
     /// Its number on its device.
     pub usize,
 );
 
+/// Launches that a device has captured as one unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Graph(
+    /// Its number on its device.
+    pub usize,
+);
+
 /// Element type of a tensor map, as far as kernels here use them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MapElement {
     /// `CU_TENSOR_MAP_DATA_TYPE_UINT8`.
     U8,
@@ -24,7 +33,7 @@ pub enum MapElement {
 }
 
 /// Width of a tensor map's swizzle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MapSwizzle {
     /// 32 bytes.
     B32,
@@ -35,7 +44,7 @@ pub enum MapSwizzle {
 }
 
 /// A tensor map in tile mode over the beginning of a buffer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorMapSpec {
     /// Where the tensor lies.
     pub buffer: Buffer,
@@ -52,7 +61,7 @@ pub struct TensorMapSpec {
 }
 
 /// An argument of a kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Argument {
     /// A number, little-endian.
     Value(Vec<u8>),
@@ -63,7 +72,7 @@ pub enum Argument {
 }
 
 /// One launch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// The module.
     pub module: Module,
@@ -79,6 +88,10 @@ pub struct Launch {
     pub arguments: Vec<Argument>,
     /// Whether it may begin before the launch in front of it has ended (programmatic stream serialization).
     pub programmatic: bool,
+    /// CTAs of a cluster in x, y, z; 1, 1, 1 asks for none.
+    pub cluster: [u32; 3],
+    /// Whether all CTAs have to be resident together.
+    pub cooperative: bool,
 }
 
 /// Why a launch did not finish.
@@ -101,6 +114,15 @@ pub enum Failure {
     /// The device itself failed.
     #[error("{0}")]
     Broken(String),
+    /// It did not end in time and was killed.
+    #[error("{0}")]
+    TimedOut(String),
+    /// The kernel took its context or its process with it.
+    #[error("{0}")]
+    Crashed(String),
+    /// The GPU is gone.
+    #[error("{0}")]
+    DeviceLost(String),
 }
 
 /// Something that runs kernels, one after the other.
@@ -108,17 +130,42 @@ pub trait Device {
     /// Its name in reports: `emulator`, `gpu:0`.
     fn name(&self) -> String;
 
+    /// Gives all buffers, modules and graphs back; their numbers mean nothing any more. A device that had failed is a fresh
+    /// one.
+    ///
+    /// # Errors
+    /// [`Failure`] when none can be had.
+    fn reset(&mut self) -> Result<(), Failure>;
+
     /// A buffer that holds `bytes`.
-    fn allocate(&mut self, bytes: Vec<u8>) -> Buffer;
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no memory, or no device any more.
+    fn allocate(&mut self, bytes: Vec<u8>) -> Result<Buffer, Failure>;
 
     /// A buffer of `len` bytes that nobody has written; a device that can tell makes reading them a trap.
-    fn allocate_unwritten(&mut self, len: usize) -> Buffer;
+    ///
+    /// # Errors
+    /// As [`Device::allocate`].
+    fn allocate_unwritten(&mut self, len: usize) -> Result<Buffer, Failure>;
 
     /// The bytes of a buffer.
-    fn read(&self, buffer: Buffer) -> Vec<u8>;
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no such buffer, or no device any more.
+    fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure>;
 
-    /// Replaces all bytes of a buffer.
-    fn write(&mut self, buffer: Buffer, bytes: &[u8]);
+    /// Replaces the first bytes of a buffer.
+    ///
+    /// # Errors
+    /// As [`Device::read`], and when `bytes` are more than the buffer holds.
+    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure>;
+
+    /// Makes a buffer one that nobody has written: what it held is gone.
+    ///
+    /// # Errors
+    /// As [`Device::read`].
+    fn forget(&mut self, buffer: Buffer) -> Result<(), Failure>;
 
     /// Takes a module of PTX.
     ///
@@ -134,4 +181,16 @@ pub trait Device {
     /// # Errors
     /// [`Failure`], and the launch that it is of.
     fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)>;
+
+    /// Keeps launches as one unit, arguments and sizes as they are now, and runs nothing.
+    ///
+    /// # Errors
+    /// As [`Device::run`].
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, (usize, Failure)>;
+
+    /// Runs what was captured, to its end.
+    ///
+    /// # Errors
+    /// As [`Device::run`].
+    fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)>;
 }

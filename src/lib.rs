@@ -20,8 +20,10 @@
 //! | [`toolkit`] | finds, installs and runs ptxas, nvdisasm and NVRTC; judges nothing |
 //! | [`device`] | what runs kernels: memory, arguments, launches, how they end |
 //! | [`emulator`] | runs PTX grids on the CPU |
+//! | [`gpu`] | runs kernels on CUDA GPUs, in worker processes |
 //! | [`selftest`] | recorded answers against the emulator |
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |
+//! | [`doctor`] | what this machine can run, tried |
 //! | [`moe`] | the MXFP4 fused-MoE pipeline: problems, reference with bounds, verdicts |
 //! | [`bench`] | where the time goes: profiles, and what they decide |
 //! | [`report`] | renderers, each a pure function of the record |
@@ -32,8 +34,10 @@ pub mod bench;
 pub mod case;
 pub mod cli;
 pub mod device;
+pub mod doctor;
 pub mod emulator;
 pub mod event;
+pub mod gpu;
 pub mod header;
 pub mod kernel;
 pub mod matrix;

@@ -80,6 +80,22 @@ pub fn run(command: &mut Command, limit: Duration) -> io::Result<Output> {
     Ok(Output { ended, stdout: read_back(&mut stdout)?, stderr: read_back(&mut stderr)? })
 }
 
+/// Starts `command` and leaves it to the caller, who has made it the leader of a process group.
+///
+/// # Errors
+/// When the program cannot be started.
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    let child = command.spawn()?;
+    STARTED.fetch_add(1, Ordering::Relaxed);
+    Ok(child)
+}
+
+/// Kills a child that leads a process group, with everything it started.
+pub fn kill_group(child: &Child) {
+    // The group may have ended before; that is no error.
+    let _ = rustix::process::kill_process_group(Pid::from_child(child), Signal::KILL);
+}
+
 fn read_back(file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.rewind()?;

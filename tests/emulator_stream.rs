@@ -254,7 +254,7 @@ fn a_failure_names_its_launch_where_two_have_the_same_entry() {
     let fails = |index: &[u32], block: &[u32]| {
         let mut device = EmulatorDevice::new(Arc::default(), Options::default());
         let module = device.load(&text).unwrap();
-        let buffer = device.allocate(vec![0; 64]);
+        let buffer = device.allocate(vec![0; 64]).unwrap();
         let launch = |(index, block): (&u32, &u32)| device::Launch {
             module,
             entry: "k".to_owned(),
@@ -263,6 +263,8 @@ fn a_failure_names_its_launch_where_two_have_the_same_entry() {
             shared_bytes: 0,
             arguments: vec![Argument::Address(buffer), Argument::Value(index.to_le_bytes().to_vec())],
             programmatic: true,
+            cluster: [1; 3],
+            cooperative: false,
         };
         let launches: Vec<device::Launch> = index.iter().zip(block).map(launch).collect();
         device.run(&launches)

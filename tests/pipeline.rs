@@ -1,12 +1,19 @@
 //! The pipeline as tests: the default set of trials, and planted faults that must be caught, each with the right stage named.
 //!
 //! `SM121PROBE_ALL=1` runs every case with every tile. Without NVRTC the trials are shown as ignored with the reason;
-//! `SM121PROBE_REQUIRE=nvrtc` turns that into a failure.
+//! `SM121PROBE_REQUIRE=nvrtc` turns that into a failure. The same trials on a GPU, one after the other, rung by rung, are
+//! ignored where there is none; `SM121PROBE_REQUIRE=gpu` fails there.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 #[path = "pipeline/faults.rs"]
 mod faults;
+#[path = "pipeline/gpu.rs"]
+mod gpu;
+#[path = "pipeline/gpu_faults.rs"]
+mod gpu_faults;
+#[path = "pipeline/rungs.rs"]
+mod rungs;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -65,6 +72,8 @@ fn main() -> ExitCode {
     }
     let known = Arc::clone(&shared);
     trials.push(libtest_mimic::Trial::test("known_failures.both_ways", move || known.known_failures()));
+    trials.extend(rungs::trials(&shared));
+    trials.extend(gpu::trials(&shared));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -80,22 +89,34 @@ fn selected(cases: &[Case]) -> Vec<Trial<'_>> {
 }
 
 fn name(t: &Trial<'_>) -> String {
+    format!("{}/emulator", without_device(t))
+}
+
+fn without_device(t: &Trial<'_>) -> String {
     let swap = if t.swap_ab { ",swap_ab" } else { "" };
     let (load, path) = (t.load.word(), t.path.word());
-    format!("moe.{}/tile={}{swap},load={load},path={path}/emulator", t.case.name, t.tile)
+    format!("moe.{}/tile={}{swap},load={load},path={path}", t.case.name, t.tile)
 }
 
 /// The trials of a machine without NVRTC: known while listing, so that a runner that judges by exit status shows it too.
 fn without_nvrtc(cases: &[Case]) -> Vec<libtest_mimic::Trial> {
     let reason = "no NVRTC here: sm121probe toolkit install nvrtc";
-    let required = std::env::var("SM121PROBE_REQUIRE").unwrap_or_default();
-    if required.split(',').any(|r| r.trim() == "nvrtc") {
-        let fails = move || Err(Failed::from(format!("SM121PROBE_REQUIRE asks for NVRTC; {reason}")));
-        return vec![libtest_mimic::Trial::test("required.nvrtc", fails)];
+    let asked: Vec<_> = ["nvrtc", "gpu"].into_iter().filter(|what| required(what)).collect();
+    if !asked.is_empty() {
+        let fails = |what: &str| {
+            let text = format!("SM121PROBE_REQUIRE asks for {what}; {reason}");
+            libtest_mimic::Trial::test(format!("required.{what}"), move || Err(Failed::from(text)))
+        };
+        return asked.into_iter().map(fails).collect();
     }
     let ignored =
         |name: String| libtest_mimic::Trial::test(name, || Ok(())).with_kind(reason).with_ignored_flag(true);
     selected(cases).iter().map(|t| ignored(name(t))).collect()
+}
+
+/// Whether `SM121PROBE_REQUIRE` asks for `what`.
+fn required(what: &str) -> bool {
+    std::env::var("SM121PROBE_REQUIRE").unwrap_or_default().split(',').any(|r| r.trim() == what)
 }
 
 /// Fails unless the trial ran and everything conforms.

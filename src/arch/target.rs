@@ -123,6 +123,34 @@ impl Target {
         family(self.number) == family(other.number)
     }
 
+    /// Every target that has a name here.
+    #[must_use]
+    pub fn known_set() -> Vec<Self> {
+        select(|_| true)
+    }
+
+    /// Whether machine code for `self` runs on a GPU of the architecture `gpu`: without a suffix on those of its major
+    /// version that are not older, with `f` on those of its family that are not older, with `a` on that one alone (CUDA
+    /// Programming Guide, binary compatibility).
+    #[must_use]
+    pub fn cubin_runs_on(self, gpu: Self) -> bool {
+        match self.suffix {
+            Suffix::Arch => self.number == gpu.number,
+            Suffix::Family => self.same_family(gpu) && self.number <= gpu.number,
+            Suffix::Base => self.number / 10 == gpu.number / 10 && self.number <= gpu.number,
+        }
+    }
+
+    /// Whether the driver of a GPU of the architecture `gpu` compiles PTX for `self`: as [`Target::cubin_runs_on`], but
+    /// without a suffix on every later GPU (PTX ISA, `.target`).
+    #[must_use]
+    pub fn ptx_runs_on(self, gpu: Self) -> bool {
+        match self.suffix {
+            Suffix::Base => self.number <= gpu.number,
+            Suffix::Arch | Suffix::Family => self.cubin_runs_on(gpu),
+        }
+    }
+
     /// Whether PTX for `self` may be assembled for `arch`, by the rule that `ptxas --help` states.
     #[must_use]
     pub fn may_assemble_for(self, arch: Self) -> bool {

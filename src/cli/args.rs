@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::assumptions::AssumptionsArgs;
+use super::doctor::DoctorArgs;
 use super::emulate::EmulateArgs;
 use super::ops::OpsArgs;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -61,6 +62,8 @@ pub(super) enum Verb {
     Bench(super::bench::BenchArgs),
     /// Show which instructions are emulated.
     Ops(OpsArgs),
+    /// What this machine can run: every GPU, driver and toolkit, tried.
+    Doctor(DoctorArgs),
     /// Show what the emulator takes on trust, and run a snippet for each.
     Assumptions(AssumptionsArgs),
 }

@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use super::args::{Cli, Verb};
 use super::error::CliError;
 use super::{assumptions, emulate, exit, ops, verbs};
-use crate::{toolkit, worker};
+use crate::{gpu, toolkit, worker};
 
 /// Runs the command line and returns its exit code.
 #[must_use]
@@ -51,6 +51,7 @@ fn worker_job() -> Option<u8> {
     let (kind, job) = (words.next(), words.next());
     Some(match (kind, job) {
         (Some(kind), Some(job)) if kind == toolkit::NVRTC_WORKER => toolkit::serve_nvrtc(Path::new(&job)),
+        (Some(kind), Some(job)) if kind == gpu::GPU_WORKER => gpu::serve_gpu(&job.to_string_lossy()),
         _ => exit::USAGE,
     })
 }
@@ -74,6 +75,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Some(Verb::Tiles(args)) => super::tiles::tiles(&args),
         Some(Verb::Kernels(verb)) => super::kernels::kernels(&verb),
         Some(Verb::Bench(args)) => super::bench::bench(&args),
+        Some(Verb::Doctor(args)) => super::doctor::doctor(&args),
         Some(Verb::Ops(args)) => ops::ops(&args),
         Some(Verb::Assumptions(args)) => assumptions::assumptions(&args),
     }

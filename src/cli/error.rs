@@ -5,6 +5,7 @@ use miette::Diagnostic;
 use super::emulate::EmulateError;
 use super::exit;
 use super::ptx_error::PtxError;
+use crate::device::Failure;
 use crate::matrix::{MatrixError, PlanError};
 use crate::moe::code::CodeError;
 use crate::record::RecordError;
@@ -101,6 +102,16 @@ pub(super) enum CliError {
     UnusableCases(usize),
     #[error("nothing was judged: the file has no stage with its inputs and its output")]
     NothingJudged,
+    #[error("{0} cannot be used: {1}")]
+    #[diagnostic(help(
+        "`sm121probe doctor` says what this machine has; without --device the emulator runs it"
+    ))]
+    Device(String, Failure),
+    #[error("{0} answers are not what the rules of architectures say")]
+    #[diagnostic(help("please report them: they are what this tool is for"))]
+    Doctor(usize),
+    #[error("code for {0} does not run on this GPU, which is {1}")]
+    DeviceTarget(String, String),
     #[error("nothing was run: no case is selected, or every trial is blocked")]
     NothingRan,
     #[error("--dump writes one case: name it with --case")]
@@ -135,6 +146,7 @@ impl CliError {
             | Self::Checkpoint(_)
             | Self::UnusableCases(_)
             | Self::Dump
+            | Self::DeviceTarget(..)
             | Self::NoModel(..)
             | Self::Matrix(_) => exit::USAGE,
             Self::Emulate(EmulateError::Schedules { .. }) => exit::DOES_NOT_CONFORM,
@@ -142,13 +154,16 @@ impl CliError {
             // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })
             | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
+            Self::Device(..) => exit::DEVICE_MISSING,
             Self::Nvrtc(_) | Self::Code(_) | Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,
             Self::Ptx(error) => error.exit_code(),
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
             Self::NothingRan | Self::NothingJudged => exit::NOTHING_SELECTED,
-            Self::Trials(_) | Self::VerdictsDiffer(_) | Self::Selftest(_) => exit::DOES_NOT_CONFORM,
+            Self::Doctor(_) | Self::Trials(_) | Self::VerdictsDiffer(_) | Self::Selftest(_) => {
+                exit::DOES_NOT_CONFORM
+            }
             Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
             Self::Threads(_) | Self::Report(_) | Self::Assumptions(_) => exit::INTERNAL,
         }

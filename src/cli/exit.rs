@@ -16,3 +16,5 @@ pub const DOES_NOT_CONFORM: u8 = 100;
 pub const CLAIMS_CONTRADICTED: u8 = 110;
 /// A toolkit that was asked for is not there and cannot be fetched.
 pub const TOOLKIT_MISSING: u8 = 120;
+/// A device that was asked for is not there or cannot be used.
+pub const DEVICE_MISSING: u8 = 121;

@@ -51,6 +51,8 @@ pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
         device: "dump".to_owned(),
         remark: String::new(),
         results: judge(&contract, &dump.tensors)?,
+        code: String::new(),
+        rungs: Vec::new(),
     };
     let text = match args.format {
         Form::Text => report::stages_text(&trial.results),

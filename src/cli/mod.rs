@@ -4,6 +4,8 @@ mod args;
 mod argument;
 mod assumptions;
 mod bench;
+mod device;
+mod doctor;
 mod emulate;
 mod entry;
 mod error;

@@ -1,10 +1,12 @@
 //! `moe`: the pipeline, tile by tile, against its reference.
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use clap::{Args, ValueEnum};
 
 use super::args::OutputArgs;
+use super::device::{self, DeviceArgs};
 use super::error::CliError;
 use super::output;
 use super::toolchain::Toolchain;
@@ -12,6 +14,7 @@ use super::trials::{self, Ran};
 use super::ways::TrialArgs;
 use crate::arch::Target;
 use crate::case::{self, Case};
+use crate::moe::admission::Limits;
 use crate::moe::checkpoint::Layer;
 use crate::moe::plan::Trial;
 use crate::moe::runner::Runner;
@@ -42,9 +45,11 @@ pub(super) struct MoeArgs {
     /// The layer of --weights.
     #[arg(long, value_name = "L", requires = "weights")]
     layer: Option<usize>,
-    /// Schedules of warps and CTAs to try; their results must be equal.
+    /// Schedules of warps and CTAs to try on the emulator; their results must be equal.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: u64,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Write all tensors of the one trial that this asks for.
     #[arg(long, value_name = "FILE.safetensors")]
     dump: Option<PathBuf>,
@@ -96,11 +101,23 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let mut asked = args.trials.trials(&cases);
     let mut targets = args.trials.targets()?;
     let store = Store::open(None).ok();
+    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
+    let gpu = args.device.gpu(&program)?;
+    if let Some(gpu) = &gpu {
+        if args.trials.names_no_target() {
+            targets = vec![gpu.about().target()];
+        }
+        if let Some(target) = targets.iter().find(|t| !t.cubin_runs_on(gpu.about().target())) {
+            return Err(CliError::DeviceTarget(target.to_string(), gpu.about().architecture()));
+        }
+    }
+    let limits = gpu.as_ref().map_or(Limits::SM12X, |gpu| device::limits(gpu.about()));
     let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
     let nvrtc = toolkit::select_nvrtc(&found, args.trials.toolkit.as_deref())?;
     let toolchain = Toolchain::find(args.trials.toolkit.as_deref(), &targets, store.as_ref())?;
-    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let mut runner = Runner::new(&kernels, nvrtc, store.as_ref(), program);
+    let code = device::chain(toolchain.as_ref().map(|t| &t.toolkit), store.as_ref());
+    runner.gpu = gpu.map(|gpu| Mutex::new(gpu.with_chain(code)));
     (runner.seed, runner.schedules) = (args.seed, args.schedules);
     if let (Some(path), Some(layer)) = (&args.weights, args.layer) {
         let layer = Layer::open(path, layer)?;
@@ -110,7 +127,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     if let Some(path) = &args.dump {
         let [_] = cases.as_slice() else { return Err(CliError::Dump) };
         if let Some(target) = targets.first() {
-            asked = trials::admitted(&asked, &kernels, toolchain.as_ref(), *target)?;
+            asked = trials::admitted(&asked, &kernels, toolchain.as_ref(), *target, limits)?;
         }
         asked.retain(|t| t.config.is_ok());
         asked.truncate(1);
@@ -119,7 +136,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
             dump(&runner, trial, *target, path)?;
         }
     }
-    let ran = trials::run(&runner, &asked, &kernels, toolchain.as_ref(), &targets, |_| true)?;
+    let ran = trials::run(&runner, &asked, &kernels, toolchain.as_ref(), &targets, limits, |_| true)?;
     if ran.rows.is_empty() {
         return Err(CliError::NothingRan);
     }
@@ -141,7 +158,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     if !rows.iter().any(TrialRow::is_judged) {
         return Err(CliError::NothingRan);
     }
-    match rows.iter().filter(|r| r.first_wrong().is_some()).count() {
+    match rows.iter().filter(|r| !r.conforms()).count() {
         0 => Ok(()),
         wrong => Err(CliError::Trials(wrong)),
     }

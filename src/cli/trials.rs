@@ -52,7 +52,9 @@ pub(super) fn default_set(
     let trials = plan::default_set(&cases);
     // One ptxas run per kernel is enough to say what it costs: the tiles' target is asked, as the report says.
     let tiles = super::tiles::target()?;
-    let ran = run(&runner, &trials, &kernels, toolchain.as_ref(), &targets, |target| target == tiles)?;
+    let ran = run(&runner, &trials, &kernels, toolchain.as_ref(), &targets, Limits::SM12X, |target| {
+        target == tiles
+    })?;
     record.witness = ran.witness(&runner)?;
     record.pipeline = ran.rows;
     record.tiles = super::tiles::of_job(&kernels, toolchain.as_ref(), nvrtc, store)?;
@@ -82,11 +84,12 @@ pub(super) fn run<'a>(
     kernels: &Library,
     toolchain: Option<&Toolchain>,
     targets: &[Target],
+    limits: Limits,
     assembled: impl Fn(Target) -> bool,
 ) -> Result<Ran<'a>, CliError> {
     let mut ran = Ran { trials: Vec::new(), rows: Vec::new() };
     for target in targets {
-        let trials = admitted(trials, kernels, toolchain, *target)?;
+        let trials = admitted(trials, kernels, toolchain, *target, limits)?;
         let assembler = toolchain.filter(|_| assembled(*target)).map(|toolchain| Assembler {
             compiler: Compiler {
                 nvrtc: runner.nvrtc,
@@ -95,7 +98,7 @@ pub(super) fn run<'a>(
                 target: *target,
             },
             toolkit: &toolchain.toolkit,
-            limits: Limits::SM12X,
+            limits,
         });
         let one = |trial: Trial<'a>| -> Result<(Trial<'a>, TrialRow), CliError> {
             let (trial, remark) = match &assembler {
@@ -149,7 +152,8 @@ pub(super) fn admitted<'a>(
     kernels: &Library,
     toolchain: Option<&Toolchain>,
     target: Target,
+    limits: Limits,
 ) -> Result<Vec<Trial<'a>>, CliError> {
     let chain = toolchain.map(|t| t.of(target));
-    Ok(trials.iter().map(|t| t.admitted(kernels, chain)).collect::<Result<_, _>>()?)
+    Ok(trials.iter().map(|t| t.admitted_on(kernels, chain, limits)).collect::<Result<_, _>>()?)
 }

@@ -79,6 +79,11 @@ impl TrialArgs {
         })
     }
 
+    /// Whether the targets are left to the verb.
+    pub(super) fn names_no_target(&self) -> bool {
+        self.targets.is_empty()
+    }
+
     /// The targets asked for.
     pub(super) fn targets(&self) -> Result<Vec<Target>, CliError> {
         if self.targets.is_empty() {

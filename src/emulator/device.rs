@@ -11,7 +11,7 @@ use super::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use super::tensor_type::{Swizzle, TensorType};
 use super::trap::{Stop, StreamStop};
 use crate::device::{
-    Argument, Buffer, Device, Failure, Launch, MapElement, MapSwizzle, Module, TensorMapSpec,
+    Argument, Buffer, Device, Failure, Graph, Launch, MapElement, MapSwizzle, Module, TensorMapSpec,
 };
 
 /// Decoded modules by their text, shared by the devices of a run: many runs launch the same kernels.
@@ -36,6 +36,7 @@ pub struct EmulatorDevice {
     memory: GlobalMemory,
     buffers: Vec<u64>,
     modules: Vec<Arc<Program>>,
+    graphs: Vec<Vec<Launch>>,
     options: Options,
     /// Rows that warps have executed in all launches.
     pub warp_instructions: u64,
@@ -50,6 +51,7 @@ impl EmulatorDevice {
             memory: GlobalMemory::default(),
             buffers: Vec::new(),
             modules: Vec::new(),
+            graphs: Vec::new(),
             options,
             warp_instructions: 0,
         }
@@ -95,25 +97,47 @@ impl Device for EmulatorDevice {
         "emulator".to_owned()
     }
 
-    fn allocate(&mut self, bytes: Vec<u8>) -> Buffer {
+    fn reset(&mut self) -> Result<(), Failure> {
+        self.memory = GlobalMemory::default();
+        self.buffers.clear();
+        self.modules.clear();
+        self.graphs.clear();
+        Ok(())
+    }
+
+    fn allocate(&mut self, bytes: Vec<u8>) -> Result<Buffer, Failure> {
         self.buffers.push(self.memory.allocate_with(bytes));
-        Buffer(self.buffers.len() - 1)
+        Ok(Buffer(self.buffers.len() - 1))
     }
 
-    fn allocate_unwritten(&mut self, len: usize) -> Buffer {
+    fn allocate_unwritten(&mut self, len: usize) -> Result<Buffer, Failure> {
         self.buffers.push(self.memory.allocate(len));
-        Buffer(self.buffers.len() - 1)
+        Ok(Buffer(self.buffers.len() - 1))
     }
 
-    fn read(&self, buffer: Buffer) -> Vec<u8> {
-        let address = self.buffers.get(buffer.0).copied();
-        address.and_then(|a| self.memory.bytes(a)).map(<[u8]>::to_vec).unwrap_or_default()
+    fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure> {
+        let bytes = self.memory.bytes(self.address(buffer)?).map(<[u8]>::to_vec);
+        bytes.ok_or_else(|| Failure::Launch(format!("buffer {} has no memory", buffer.0)))
     }
 
-    fn write(&mut self, buffer: Buffer, bytes: &[u8]) {
-        if let Some(address) = self.buffers.get(buffer.0) {
-            self.memory.overwrite(*address, bytes);
+    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure> {
+        let address = self.address(buffer)?;
+        let held = self.memory.bytes(address).map_or(0, <[u8]>::len);
+        if bytes.len() > held {
+            return Err(Failure::Launch(format!(
+                "buffer {} holds {held} bytes, not {}",
+                buffer.0,
+                bytes.len()
+            )));
         }
+        self.memory.overwrite(address, bytes);
+        Ok(())
+    }
+
+    fn forget(&mut self, buffer: Buffer) -> Result<(), Failure> {
+        let address = self.address(buffer)?;
+        self.memory.forget(address);
+        Ok(())
     }
 
     fn load(&mut self, ptx: &str) -> Result<Module, Failure> {
@@ -124,6 +148,19 @@ impl Device for EmulatorDevice {
     fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>> {
         let kernel = self.modules.get(module.0)?.kernel(entry)?;
         Some(kernel.params.iter().map(|p| (p.name.clone(), p.size)).collect())
+    }
+
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, (usize, Failure)> {
+        for (n, launch) in launches.iter().enumerate() {
+            self.made(launch).map_err(|failure| (n, failure))?;
+        }
+        self.graphs.push(launches.to_vec());
+        Ok(Graph(self.graphs.len() - 1))
+    }
+
+    fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)> {
+        let launches = self.graphs.get(graph.0).cloned();
+        self.run(&launches.ok_or_else(|| (0, Failure::Launch(format!("there is no graph {}", graph.0))))?)
     }
 
     fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)> {
@@ -150,6 +187,9 @@ impl Device for EmulatorDevice {
 impl EmulatorDevice {
     /// The module of a launch, and the launch with its parameters.
     fn made(&self, launch: &Launch) -> Result<(Arc<Program>, schedule::Launch), Failure> {
+        if launch.cluster != [1, 1, 1] {
+            return Err(Failure::Unsupported("a cluster that the launch asks for".to_owned()));
+        }
         let program = self.modules.get(launch.module.0).cloned();
         let program =
             program.ok_or_else(|| Failure::Launch(format!("there is no module {}", launch.module.0)))?;

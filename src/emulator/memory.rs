@@ -13,6 +13,9 @@ const WINDOW: u64 = 0x100_0000_0000;
 /// Shared memory begins here, so that a null pointer is out of bounds.
 pub(super) const SHARED_START: u32 = 1024;
 
+/// What memory holds that nobody has written.
+const POISON: u8 = 0xCD;
+
 /// Bytes nobody may touch between two global allocations.
 const GUARD: u64 = 4096;
 
@@ -120,7 +123,7 @@ impl GlobalMemory {
 
     /// `len` bytes nobody has written; their address.
     pub fn allocate(&mut self, len: usize) -> u64 {
-        self.add(Region::unwritten(len, 0xCD))
+        self.add(Region::unwritten(len, POISON))
     }
 
     /// A copy of `data`; its address.
@@ -152,6 +155,13 @@ impl GlobalMemory {
             let len = bytes.len().min(data.len());
             data[..len].copy_from_slice(&bytes[..len]);
             a.region = Region::written(data);
+        }
+    }
+
+    /// Makes the allocation that begins at `base` one that nobody has written.
+    pub(super) fn forget(&mut self, base: u64) {
+        if let Some(a) = self.allocations.iter_mut().find(|a| a.base == base && !a.freed) {
+            a.region = Region::unwritten(a.region.len(), POISON);
         }
     }
 

@@ -16,6 +16,9 @@ use crate::case::{Case, Regime, Routing};
 /// Tensors of one problem that are too many for a workstation.
 const MEMORY_LIMIT: u128 = 4 << 30;
 
+/// What makes the seed of other tokens.
+const OTHER: u64 = 0x5EED_0000;
+
 /// Distinct exponents of neighbouring scales in the regimes `exact` and `impulse`.
 const WINDOW: usize = 4;
 
@@ -23,55 +26,130 @@ const WINDOW: usize = 4;
 pub(super) fn problem(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<Problem, MoeError> {
     layer.map_or(Ok(()), |layer| layer.fits(case))?;
     let dims = Dims::of(case);
-    let few = |what: &str, bytes: u128| {
-        if bytes > MEMORY_LIMIT {
-            return Err(MoeError::TooLarge {
-                what: format!("case `{}`: {what}", case.name),
-                bytes,
-                limit: MEMORY_LIMIT,
-            });
-        }
-        Ok(())
-    };
-    let (tokens, rows) = (dims.tokens as u128, dims.rows() as u128);
+    let few = |what: &str, bytes: u128| few(case, what, bytes);
+    let (tokens, all_rows) = (dims.tokens as u128, dims.rows() as u128);
     few("the logits", 4 * tokens * dims.experts as u128)?;
     // bf16 in and out, and per row codes and both GEMMs' results.
     let per_row = 3 * dims.hidden as u128 + 5 * dims.inter as u128;
-    few("activations", 4 * tokens * dims.hidden as u128 + rows * per_row)?;
+    few("activations", 4 * tokens * dims.hidden as u128 + all_rows * per_row)?;
 
-    let router = layer.filter(|_| case.routing == Routing::Random);
-    // Real values do not depend on where a token is routed, so that the router can be asked first.
-    let logits = match router {
-        Some(layer) => layer.logits(&activations::hidden(case, &dims, seed, &[]))?,
-        None => logits::logits(case, &dims, seed),
-    };
-    let choices: Vec<Vec<usize>> =
-        logits.chunks(dims.experts).map(|row| route::top_k(row, dims.top_k)).collect();
-    let rows = route::permute(&choices);
-    let mut experts: Vec<usize> = rows.iter().map(|r| r.expert).collect();
-    experts.dedup();
-    few("the weights of its routed experts", experts.len() as u128 * dims.expert_bytes())?;
-
+    let logits = asked(case, &dims, seed, layer)?;
+    let rows = rows(&dims, &logits);
     let hidden = activations::hidden(case, &dims, seed, &rows);
-    let mut inputs = Tensors {
-        hidden_states: Some(Array::new("hidden_states", &[dims.tokens, dims.hidden], hidden)?),
-        router_logits: Some(Array::new("router_logits", &[dims.tokens, dims.experts], logits)?),
-        expert_ids: Some(Array::new(
-            "expert_ids",
-            &[experts.len()],
-            experts.iter().map(|e| *e as i32).collect(),
-        )?),
-        ..Tensors::default()
-    };
-    match layer {
-        Some(layer) => layer.weights(case.gate_up, &experts, &mut inputs)?,
-        None => weights::weights(case, &dims, seed, &experts, &mut inputs)?,
-    }
-    let injected_a2 = match case.regime {
+    let mut problem = with_weights(case, seed, layer, &routed(&rows), hidden, logits)?;
+    problem.injected_a2 = match case.regime {
         Regime::Exact | Regime::Impulse => Some(activations::injected(case, &dims, seed, &rows)?),
         Regime::Real | Regime::Special => None,
     };
-    Ok(Problem { dims, settings: Settings::of(case), seed, inputs, injected_a2 })
+    Ok(problem)
+}
+
+/// Problems of the same weights, for one set of buffers: the case's own tokens and routing; other tokens that choose
+/// by chance; tokens that all choose the same experts; and half of the tokens, the rest zeros as a batch is padded with, after
+/// which comes that half alone. Nothing is injected.
+pub(super) fn variants(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<Vec<Problem>, MoeError> {
+    let dims = Dims::of(case);
+    let like = |routing| Case { routing, expert_rows: Vec::new(), ..case.clone() };
+    let mut data = Vec::new();
+    for (like, seed) in [
+        (case.clone(), seed),
+        (like(Routing::Random), seed ^ OTHER),
+        (like(Routing::Same), seed ^ (OTHER + 1)),
+    ] {
+        let logits = asked(&like, &dims, seed, layer)?;
+        data.push((activations::hidden(&like, &dims, seed, &rows(&dims, &logits)), logits));
+    }
+    if dims.tokens > 1 {
+        let (mut hidden, mut logits) = data[0].clone();
+        let half = dims.tokens / 2;
+        hidden[half * dims.hidden..].fill(0);
+        logits[half * dims.experts..].fill(0.0);
+        data.push((hidden, logits));
+    }
+    let mut experts: Vec<usize> = data.iter().flat_map(|(_, logits)| routed(&rows(&dims, logits))).collect();
+    experts.sort_unstable();
+    experts.dedup();
+    let first = with_weights(case, seed, layer, &experts, data[0].0.clone(), data[0].1.clone())?;
+    let mut out = Vec::new();
+    for (hidden, logits) in data {
+        let mut one = first.clone();
+        one.inputs.hidden_states = Some(Array::new("hidden_states", &[dims.tokens, dims.hidden], hidden)?);
+        one.inputs.router_logits = Some(Array::new("router_logits", &[dims.tokens, dims.experts], logits)?);
+        out.push(one);
+    }
+    if let Some(padded) = out.get(3) {
+        let (mut alone, tokens) = (padded.clone(), dims.tokens / 2);
+        alone.dims.tokens = tokens;
+        if let Some(all) = alone.inputs.hidden_states.take() {
+            let data = all.data[..tokens * dims.hidden].to_vec();
+            alone.inputs.hidden_states = Some(Array::new("hidden_states", &[tokens, dims.hidden], data)?);
+        }
+        if let Some(all) = alone.inputs.router_logits.take() {
+            let data = all.data[..tokens * dims.experts].to_vec();
+            alone.inputs.router_logits = Some(Array::new("router_logits", &[tokens, dims.experts], data)?);
+        }
+        out.push(alone);
+    }
+    Ok(out)
+}
+
+fn few(case: &Case, what: &str, bytes: u128) -> Result<(), MoeError> {
+    if bytes > MEMORY_LIMIT {
+        return Err(MoeError::TooLarge {
+            what: format!("case `{}`: {what}", case.name),
+            bytes,
+            limit: MEMORY_LIMIT,
+        });
+    }
+    Ok(())
+}
+
+/// The router's logits: the layer's where the case routes at random, else the case's own.
+fn asked(case: &Case, dims: &Dims, seed: u64, layer: Option<&Layer>) -> Result<Vec<f32>, MoeError> {
+    match layer.filter(|_| case.routing == Routing::Random) {
+        // Real values do not depend on where a token is routed, so that the router can be asked first.
+        Some(layer) => Ok(layer.logits(&activations::hidden(case, dims, seed, &[]))?),
+        None => Ok(logits::logits(case, dims, seed)),
+    }
+}
+
+/// The permuted rows of these logits.
+fn rows(dims: &Dims, logits: &[f32]) -> Vec<route::Row> {
+    let choices: Vec<Vec<usize>> =
+        logits.chunks(dims.experts).map(|row| route::top_k(row, dims.top_k)).collect();
+    route::permute(&choices)
+}
+
+/// The experts that have rows, ascending.
+fn routed(rows: &[route::Row]) -> Vec<usize> {
+    let mut experts: Vec<usize> = rows.iter().map(|r| r.expert).collect();
+    experts.dedup();
+    experts
+}
+
+/// A problem with the weights of these experts, and nothing injected.
+fn with_weights(
+    case: &Case,
+    seed: u64,
+    layer: Option<&Layer>,
+    experts: &[usize],
+    hidden: Vec<u16>,
+    logits: Vec<f32>,
+) -> Result<Problem, MoeError> {
+    let dims = Dims::of(case);
+    few(case, "the weights of its routed experts", experts.len() as u128 * dims.expert_bytes())?;
+    let ids = experts.iter().map(|e| *e as i32).collect();
+    let mut inputs = Tensors {
+        hidden_states: Some(Array::new("hidden_states", &[dims.tokens, dims.hidden], hidden)?),
+        router_logits: Some(Array::new("router_logits", &[dims.tokens, dims.experts], logits)?),
+        expert_ids: Some(Array::new("expert_ids", &[experts.len()], ids)?),
+        ..Tensors::default()
+    };
+    match layer {
+        Some(layer) => layer.weights(case.gate_up, experts, &mut inputs)?,
+        None => weights::weights(case, &dims, seed, experts, &mut inputs)?,
+    }
+    Ok(Problem { dims, settings: Settings::of(case), seed, inputs, injected_a2: None })
 }
 
 /// Exponents in which neighbours differ: in k (`block`) and its groups of four, in the row and the groups of 8, 32 and 128

@@ -34,6 +34,7 @@ pub mod policy;
 pub mod problem;
 mod random;
 pub mod reference;
+pub mod rungs;
 pub mod runner;
 pub mod shrink;
 pub mod sources;

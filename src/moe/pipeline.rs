@@ -1,8 +1,13 @@
 //! Runs the pipeline on a device: buffers in the kernels' layouts, one launch after the other, and what each stored.
 
+mod arguments;
+mod graph;
+mod results;
+
 use std::collections::BTreeMap;
 
-use super::admission;
+pub use graph::Session;
+
 use super::compile::Compiler;
 use super::layout::{self, KPad, padded};
 use super::sources::{self, KernelSource};
@@ -10,8 +15,8 @@ use super::tensors::{Array, Tensors};
 use super::tile::Config;
 use super::{Dims, Problem, Settings};
 use crate::case::BiasPlace;
-use crate::device::{Argument, Buffer, Device, Failure, Launch, MapElement, Module, TensorMapSpec};
-use crate::kernel::{self, ExpressionError, Kernel, KernelError, Library, Names};
+use crate::device::{Buffer, Device, Failure, Module};
+use crate::kernel::{ExpressionError, Kernel, KernelError, Library};
 use crate::num::scale_layout::ScaleLayout;
 use crate::record::Stage;
 use crate::toolkit::NvrtcError;
@@ -70,6 +75,9 @@ pub enum PipelineError {
         /// What happened.
         failure: Failure,
     },
+    /// The device cannot hold the problem.
+    #[error("the device cannot take the problem: {0}")]
+    Memory(#[from] Failure),
     /// The problem lacks an input.
     #[error("the problem has no `{0}`")]
     Input(&'static str),
@@ -123,14 +131,20 @@ pub fn run(
     problem: &Problem,
     setup: &Setup,
 ) -> Result<Ran, PipelineError> {
+    let kernels = load(device, compiled)?;
+    let mut run = Run::new(device, problem, setup)?;
+    let stopped = run.all(&kernels)?;
+    Ok(Ran { tensors: run.tensors, stopped, pads: run.pads })
+}
+
+/// Every kernel on the device.
+fn load<'k>(device: &mut dyn Device, compiled: &Compiled<'k>) -> Result<Vec<Ready<'k>>, PipelineError> {
     let mut kernels = Vec::new();
     for (kernel, ptx) in &compiled.kernels {
         let refused = |failure| PipelineError::Device { file: kernel.file.clone(), failure };
         kernels.push(Ready { kernel, module: device.load(ptx).map_err(refused)? });
     }
-    let mut run = Run::new(device, problem, setup)?;
-    let stopped = run.all(&kernels)?;
-    Ok(Ran { tensors: run.tensors, stopped, pads: run.pads })
+    Ok(kernels)
 }
 
 /// Compiles the kernels for these settings and this setup.
@@ -183,22 +197,14 @@ fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N])
 }
 
 impl<'a> Run<'a> {
-    /// Puts the inputs into the device's memory and reserves the rest.
-    fn new(
-        device: &'a mut dyn Device,
-        problem: &'a Problem,
-        setup: &'a Setup,
-    ) -> Result<Self, PipelineError> {
-        let dims = problem.dims;
-        let tensors = problem.inputs.clone();
-        let mut run =
-            Self { device, problem, setup, dims, buffers: BTreeMap::new(), tensors, pads: Vec::new() };
-        run.inputs()?;
+    /// What stages store and later ones read, with the bytes that the dimensions ask for.
+    fn workspaces(&self) -> [(&'static str, usize); 16] {
+        let dims = self.dims;
         let (rows, experts) = (dims.rows(), dims.experts);
         let (h, i) = (padded(dims.hidden), padded(dims.inter));
         let scale_rows = layout::token_scale_rows(rows, experts);
-        let most_tiles = run.most_tiles();
-        for (name, len) in [
+        let most_tiles = self.most_tiles();
+        [
             ("topk_ids", 4 * rows),
             ("topk_weights", 4 * rows),
             ("expert_offset", 4 * (experts + 1)),
@@ -215,8 +221,22 @@ impl<'a> Run<'a> {
             ("a2_scales", scale_rows * i / 32),
             ("fc2_out", 2 * rows * dims.hidden),
             ("output", 2 * dims.tokens * dims.hidden),
-        ] {
-            let buffer = run.device.allocate_unwritten(len);
+        ]
+    }
+
+    /// Puts the inputs into the device's memory and reserves the rest.
+    fn new(
+        device: &'a mut dyn Device,
+        problem: &'a Problem,
+        setup: &'a Setup,
+    ) -> Result<Self, PipelineError> {
+        let dims = problem.dims;
+        let tensors = problem.inputs.clone();
+        let mut run =
+            Self { device, problem, setup, dims, buffers: BTreeMap::new(), tensors, pads: Vec::new() };
+        run.inputs()?;
+        for (name, len) in run.workspaces() {
+            let buffer = run.device.allocate_unwritten(len)?;
             run.buffers.insert(name, buffer);
         }
         Ok(run)
@@ -259,7 +279,7 @@ impl<'a> Run<'a> {
             ("w2_gemm_bias", of_gemm(w2_bias, s.fc2_bias)),
         ];
         for (name, bytes) in contents {
-            let buffer = self.device.allocate(bytes);
+            let buffer = self.device.allocate(bytes)?;
             self.buffers.insert(name, buffer);
         }
         Ok(())
@@ -281,8 +301,10 @@ impl<'a> Run<'a> {
             (true, None) => vec![&STEPS],
         };
         for steps in streams {
-            if steps[0].0 == Stage::Fc2 {
-                self.inject();
+            if steps[0].0 == Stage::Fc2
+                && let Err(failure) = self.inject()
+            {
+                return Ok(Some((Stage::Fc2, failure)));
             }
             let mut launches = Vec::new();
             for (_, kernel, fc) in steps {
@@ -295,290 +317,11 @@ impl<'a> Run<'a> {
                 return Ok(Some((steps[n.min(steps.len() - 1)].0, failure)));
             }
             for (stage, ..) in steps {
-                self.collect(*stage);
+                if let Err(failure) = self.collect(*stage) {
+                    return Ok(Some((*stage, failure)));
+                }
             }
         }
         Ok(None)
-    }
-
-    fn prepare(&self, ready: &Ready<'_>, fc: Option<Fc>) -> Result<Launch, PipelineError> {
-        let kernel = ready.kernel;
-        let names = self.names(fc);
-        let value = |text: &str| {
-            kernel::evaluate(text, &names)
-                .map_err(|source| PipelineError::Expression { file: kernel.file.clone(), source })
-        };
-        let header = |message: String| PipelineError::Header { file: kernel.file.clone(), message };
-        let small = |text: &str| {
-            let v = value(text)?;
-            u32::try_from(v).map_err(|_| header(format!("`{text}` is {v}, more than 32 bits hold")))
-        };
-        let parameters = self
-            .device
-            .parameters(ready.module, &kernel.entry)
-            .ok_or_else(|| header(format!("the source has no entry `{}`", kernel.entry)))?;
-        if parameters.len() != kernel.args.len() {
-            return Err(header(format!(
-                "`{}` has {} parameters and the header's `args` has {}",
-                kernel.entry,
-                parameters.len(),
-                kernel.args.len()
-            )));
-        }
-        let mut arguments = Vec::new();
-        for (name, (parameter, size)) in kernel.args.iter().zip(parameters) {
-            let argument = self.argument(name, fc, &names).ok_or_else(|| {
-                header(format!("there is no argument `{name}` for this stage (parameter `{parameter}`)"))
-            })?;
-            let given = match &argument {
-                Argument::Value(bytes) => bytes.len(),
-                Argument::Address(_) => 8,
-                Argument::Map(_) => 128,
-            };
-            if given != size {
-                return Err(header(format!(
-                    "argument `{name}` has {given} bytes and parameter `{parameter}` {size}"
-                )));
-            }
-            arguments.push(argument);
-        }
-        Ok(Launch {
-            module: ready.module,
-            entry: kernel.entry.clone(),
-            grid: [small(&kernel.grid[0])?, small(&kernel.grid[1])?, small(&kernel.grid[2])?],
-            block: small(&kernel.block)?,
-            shared_bytes: small(&kernel.smem)?,
-            arguments,
-            programmatic: false,
-        })
-    }
-
-    /// Rows, columns and K of the GEMM that a launch does or feeds.
-    fn extents(&self, fc: Fc) -> (usize, usize) {
-        match fc {
-            Fc::One => (self.dims.fc1_cols(), self.dims.hidden),
-            Fc::Two => (self.dims.hidden, self.dims.inter),
-        }
-    }
-
-    fn names(&self, fc: Option<Fc>) -> Names {
-        let (d, c) = (self.dims, &self.setup.config);
-        let mut names: Vec<(&'static str, usize)> = vec![
-            ("tokens", d.tokens),
-            ("experts", d.experts),
-            ("top_k", d.top_k),
-            ("rows", d.rows()),
-            ("choices", d.rows()),
-            ("hidden", d.hidden),
-            ("inter", d.inter),
-            ("tile_m", c.tile.m as usize),
-            ("tile_n", c.tile.n as usize),
-            ("tile_k", c.tile.k as usize),
-            ("stages", c.stages as usize),
-            ("stage_bytes", c.stage_bytes() as usize),
-            ("warps", c.warps() as usize),
-            ("most_tiles", self.most_tiles()),
-        ];
-        if let Some(fc) = fc {
-            let (n, k) = self.extents(fc);
-            let used = if self.setup.k_pad == KPad::Zeros { padded(k) } else { k };
-            names.extend([("n", n), ("k", k), ("k_padded", padded(k)), ("k_used", used)]);
-        }
-        names.into_iter().map(|(name, value)| (name, value as u64)).collect()
-    }
-
-    /// What stands for an argument's name in this launch.
-    fn argument(&self, name: &str, fc: Option<Fc>, names: &Names) -> Option<Argument> {
-        let of = |one: &'static str, two: &'static str| match fc {
-            Some(Fc::One) => Some(one),
-            Some(Fc::Two) => Some(two),
-            None => None,
-        };
-        let buffer = match name {
-            "a_codes" => of("a1_codes", "a2_codes")?,
-            "a_scales" => of("a1_scales", "a2_scales")?,
-            "w_codes" => of("w13_codes", "w2_codes")?,
-            "w_scales" => of("w13_scales", "w2_scales")?,
-            "bias" => of("w13_gemm_bias", "w2_gemm_bias")?,
-            "out" => of("fc1_out", "fc2_out")?,
-            other => other,
-        };
-        if let Some(buffer) = self.buffers.get(buffer) {
-            return Some(Argument::Address(*buffer));
-        }
-        if let Some(value) = names.get(name) {
-            return Some(Argument::Value(u32::try_from(*value).ok()?.to_le_bytes().to_vec()));
-        }
-        let s = &self.problem.settings;
-        match name {
-            "alpha" => Some(Argument::Value(s.alpha.to_le_bytes().to_vec())),
-            "beta" => Some(Argument::Value(s.beta.to_le_bytes().to_vec())),
-            "limit" => Some(Argument::Value(s.limit.to_le_bytes().to_vec())),
-            "a_map" => self.token_map(fc?),
-            "w_map" => self.weight_map(fc?),
-            _ => None,
-        }
-    }
-
-    fn token_map(&self, fc: Fc) -> Option<Argument> {
-        let k = padded(self.extents(fc).1) as u64;
-        let tokens = admission::token_box(&self.setup.config);
-        let buffer = *self.buffers.get(if fc == Fc::One { "a1_codes" } else { "a2_codes" })?;
-        Some(Argument::Map(TensorMapSpec {
-            buffer,
-            element: tokens.element,
-            dims: vec![k, self.dims.rows() as u64],
-            strides: vec![k],
-            box_dims: tokens.dims,
-            swizzle: tokens.swizzle,
-        }))
-    }
-
-    /// Experts, channels and K. Packed weights are bytes of two elements.
-    fn weight_map(&self, fc: Fc) -> Option<Argument> {
-        let (n, k) = self.extents(fc);
-        let (n, bytes) = (n as u64, padded(k) as u64 / 2);
-        let weights = admission::weight_box(&self.setup.config);
-        let experts = self.problem.inputs.expert_ids.as_ref()?.data.len() as u64;
-        let buffer = *self.buffers.get(if fc == Fc::One { "w13_codes" } else { "w2_codes" })?;
-        // Elements of a packed row are bytes of two.
-        let width = if weights.element == MapElement::U8 { bytes } else { 2 * bytes };
-        Some(Argument::Map(TensorMapSpec {
-            buffer,
-            element: weights.element,
-            dims: vec![width, n, experts],
-            strides: vec![bytes, bytes * n],
-            box_dims: weights.dims,
-            swizzle: weights.swizzle,
-        }))
-    }
-
-    fn read(&self, name: &str) -> Vec<u8> {
-        self.buffers.get(name).map(|b| self.device.read(*b)).unwrap_or_default()
-    }
-
-    fn read_i32(&self, name: &str) -> Vec<i32> {
-        let bytes = self.read(name);
-        bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b)).collect()
-    }
-
-    fn read_u16(&self, name: &str) -> Vec<u16> {
-        let bytes = self.read(name);
-        bytes.as_chunks::<2>().0.iter().map(|b| u16::from_le_bytes(*b)).collect()
-    }
-
-    /// Takes what a stage stored.
-    fn collect(&mut self, stage: Stage) {
-        let d = self.dims;
-        let (t, k, r) = (d.tokens, d.top_k, d.rows());
-        let array_u16 = |run: &Self, name, shape: &[usize]| {
-            Some(Array { shape: shape.to_vec(), data: run.read_u16(name) })
-        };
-        let array_i32 = |run: &Self, name, shape: &[usize]| {
-            Some(Array { shape: shape.to_vec(), data: run.read_i32(name) })
-        };
-        match stage {
-            Stage::Route => {
-                self.tensors.topk_ids = array_i32(self, "topk_ids", &[t, k]);
-                let weights = self.read("topk_weights");
-                let data = weights.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-                self.tensors.topk_weights = Some(Array { shape: vec![t, k], data });
-            }
-            Stage::Permute => {
-                self.tensors.row_token = array_i32(self, "row_token", &[r]);
-                self.tensors.row_expert = array_i32(self, "row_expert", &[r]);
-            }
-            Stage::Quantize => {
-                let (codes, scales) = self.quantized(Stage::Quantize, "a1_codes", "a1_scales", d.hidden);
-                (self.tensors.a1_codes, self.tensors.a1_scales) = (Some(codes), Some(scales));
-            }
-            Stage::Fc1 => self.tensors.fc1_out = array_u16(self, "fc1_out", &[r, d.fc1_cols()]),
-            Stage::Activation | Stage::Requantize => {
-                let (codes, scales) = self.quantized(Stage::Requantize, "a2_codes", "a2_scales", d.inter);
-                (self.tensors.a2_codes, self.tensors.a2_scales) = (Some(codes), Some(scales));
-            }
-            Stage::Fc2 => self.tensors.fc2_out = array_u16(self, "fc2_out", &[r, d.hidden]),
-            Stage::Finalize => self.tensors.output = array_u16(self, "output", &[t, d.hidden]),
-        }
-    }
-
-    /// Byte of the scale of a block of a permuted row, by what the device says of its rows.
-    fn scale_place(
-        &self,
-        row: usize,
-        block: usize,
-        columns: usize,
-        offsets: &[i32],
-        experts: &[i32],
-    ) -> usize {
-        let expert = experts.get(row).and_then(|e| usize::try_from(*e).ok()).unwrap_or(0);
-        let first = offsets.get(expert).and_then(|o| usize::try_from(*o).ok()).unwrap_or(0).min(row);
-        let at = layout::scale_row_of_expert(first, expert) + row - first;
-        self.setup.scales.offset(at, block, columns)
-    }
-
-    /// Codes and scales as logical matrices; what the padding holds is checked on the way.
-    fn quantized(&mut self, stage: Stage, codes: &str, scales: &str, k: usize) -> (Array<u8>, Array<u8>) {
-        let rows = self.dims.rows();
-        let (width, columns, blocks) = (padded(k), padded(k) / 32, k / 32);
-        let (stored, stored_scales) = (self.read(codes), self.read(scales));
-        let (offsets, experts) = (self.read_i32("expert_offset"), self.read_i32("row_expert"));
-        let mut out = Vec::with_capacity(rows * k);
-        let mut out_scales = Vec::with_capacity(rows * blocks);
-        let mut broken = None;
-        for (row, from) in stored.chunks_exact(width).enumerate() {
-            out.extend_from_slice(&from[..k]);
-            // -0 is zero too.
-            if let Some(at) = from[k..].iter().position(|c| c & 0x7F != 0) {
-                let text = || {
-                    format!(
-                        "row={row} col={}: the code in the padding is 0x{:02X}, not zero",
-                        k + at,
-                        from[k + at]
-                    )
-                };
-                broken.get_or_insert_with(text);
-            }
-            for block in 0..columns {
-                let place = self.scale_place(row, block, columns, &offsets, &experts);
-                let scale = stored_scales.get(place).copied().unwrap_or(layout::POISON);
-                if block < blocks {
-                    out_scales.push(scale);
-                } else if scale == 0xFF {
-                    broken.get_or_insert_with(|| {
-                        format!("row={row} block={block}: the scale in the padding is NaN")
-                    });
-                }
-            }
-        }
-        self.pads.extend(broken.map(|text| (stage, text)));
-        (Array { shape: vec![rows, k], data: out }, Array { shape: vec![rows, blocks], data: out_scales })
-    }
-
-    /// Puts the problem's own a2 in place of what the activation stored.
-    fn inject(&mut self) {
-        let Some(a2) = &self.problem.injected_a2 else { return };
-        let k = self.dims.inter;
-        let (width, columns, blocks) = (padded(k), padded(k) / 32, k / 32);
-        let (offsets, experts) = (self.read_i32("expert_offset"), self.read_i32("row_expert"));
-        let (mut codes, mut scales) = (self.read("a2_codes"), self.read("a2_scales"));
-        for row in 0..self.dims.rows() {
-            if let (Some(to), from) = (codes.get_mut(row * width..row * width + k), a2.codes.row(row)) {
-                to.copy_from_slice(from);
-            }
-            for (block, scale) in a2.scales.row(row).iter().enumerate().take(blocks) {
-                let place = self.scale_place(row, block, columns, &offsets, &experts);
-                if let Some(to) = scales.get_mut(place) {
-                    *to = *scale;
-                }
-            }
-        }
-        for (name, bytes) in [("a2_codes", codes), ("a2_scales", scales)] {
-            if let Some(buffer) = self.buffers.get(name) {
-                self.device.write(*buffer, &bytes);
-            }
-        }
-        self.tensors.injected_a2_codes = Some(a2.codes.clone());
-        self.tensors.injected_a2_scales = Some(a2.scales.clone());
     }
 }

@@ -74,13 +74,26 @@ impl Trial<'_> {
     /// # Errors
     /// [`KernelError::Missing`] when there is no GEMM for it.
     pub fn admitted(&self, library: &Library, toolchain: Option<Toolchain<'_>>) -> Result<Self, KernelError> {
+        self.admitted_on(library, toolchain, Limits::SM12X)
+    }
+
+    /// As [`Trial::admitted`], on a device with these limits.
+    ///
+    /// # Errors
+    /// [`KernelError::Missing`] when there is no GEMM for it.
+    pub fn admitted_on(
+        &self,
+        library: &Library,
+        toolchain: Option<Toolchain<'_>>,
+        limits: Limits,
+    ) -> Result<Self, KernelError> {
         let question = Question {
             tile: self.tile,
             swap_ab: self.swap_ab,
             kernel: library.gemm(self.path, self.load)?,
             path: self.path,
             toolchain,
-            limits: Limits::SM12X,
+            limits,
         };
         let config = admission::admit_run(&question, library).map(|admitted| admitted.config);
         Ok(Self { config, ..self.clone() })

@@ -48,3 +48,14 @@ pub fn generate(case: &Case, seed: u64) -> Result<Problem, MoeError> {
 pub fn of_layer(case: &Case, seed: u64, layer: &Layer) -> Result<Problem, MoeError> {
     super::generate::problem(case, seed, Some(layer))
 }
+
+/// Problems of the same weights that fit one set of buffers, so that a graph captured with the first can be replayed with the
+/// others: the case's own routing, one by chance, one in which all tokens choose the same experts, and one in which half of
+/// the tokens are padding, followed by the problem of the other half alone. A case of one token has only three. The weights
+/// are those of `layer` where there is one.
+///
+/// # Errors
+/// As [`of_layer`], when the weights of all their experts would not fit in memory.
+pub fn variants(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<Vec<Problem>, MoeError> {
+    super::generate::variants(case, seed, layer)
+}

@@ -1,19 +1,23 @@
 //! Runs trials and keeps their verdicts: what an emulator says of the same PTX and the same data never changes.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::checkpoint::Layer;
 use super::compile::Compiler;
-use super::pipeline::{self, Compiled};
+use super::pipeline::{self, Compiled, PipelineError};
 use super::plan::{self, Trial};
+use super::rungs::{self, Climb, Climbed};
 use super::tile::Config;
 use super::trial::{self, Outcome, TrialError};
-use super::{Contract, Dims, Settings, known, problem};
+use super::{Contract, Dims, Problem, Settings, known, problem};
 use crate::arch::Target;
-use crate::emulator::Programs;
+use crate::case::Regime;
+use crate::device::Device as _;
+use crate::emulator::{EmulatorDevice, Options, Programs};
+use crate::gpu::GpuDevice;
 use crate::kernel::Library;
-use crate::record::{Stage, StageResult, TrialRow, Verdict};
+use crate::record::{Rung, Stage, StageResult, TrialRow, Verdict};
 use crate::store::{self, Store};
 use crate::toolkit::Nvrtc;
 
@@ -36,6 +40,8 @@ pub struct Runner<'a> {
     pub schedules: u64,
     /// The layer whose weights take the place of made ones.
     pub layer: Option<Layer>,
+    /// The GPU that trials run on, one after the other; the emulator alone where there is none.
+    pub gpu: Option<Mutex<GpuDevice>>,
     programs: Arc<Programs>,
     build: OnceLock<Option<String>>,
 }
@@ -52,6 +58,7 @@ impl<'a> Runner<'a> {
             seed: None,
             schedules: 1,
             layer: None,
+            gpu: None,
             programs: Arc::default(),
             build: OnceLock::new(),
         }
@@ -66,8 +73,17 @@ impl<'a> Runner<'a> {
         match trial.config {
             Ok(config) => {
                 row.stages = config.stages;
-                row.results = self.results(trial, config, target)?;
+                match &self.gpu {
+                    Some(gpu) => self.climb(trial, config, target, gpu, &mut row)?,
+                    None => row.results = self.results(trial, config, target)?,
+                }
                 known::assert_known(trial.case, trial.tile, &row.device, &mut row.results);
+                // A stage that is wrong as reported leaves the rung as it is reported.
+                if row.results.iter().any(|r| r.verdict == Verdict::KnownFail) {
+                    for rung in row.rungs.iter_mut().filter(|r| r.rung == Rung::Correct) {
+                        rung.verdict = Verdict::KnownFail;
+                    }
+                }
             }
             Err(ref blocked) => {
                 let mut result = StageResult::skipped(Stage::Fc1, blocked.0.clone());
@@ -90,7 +106,71 @@ impl<'a> Runner<'a> {
             device: "emulator".to_owned(),
             remark: String::new(),
             results: Vec::new(),
+            code: String::new(),
+            rungs: Vec::new(),
         }
+    }
+
+    /// Runs a trial on the GPU, rung by rung; what the emulator stores is computed beside it.
+    fn climb(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        target: Target,
+        gpu: &Mutex<GpuDevice>,
+        row: &mut TrialRow,
+    ) -> Result<(), TrialError> {
+        let gpu = |climb: &Climb<'_>| {
+            let mut gpu = gpu.lock().unwrap_or_else(PoisonError::into_inner);
+            (row.device, row.code) = (gpu.name(), gpu.chain().name());
+            climb.on(&mut *gpu)
+        };
+        let climbed = self.climbing(trial, config, target, rungs::REPLAYS, gpu)?;
+        row.rungs = climbed.rungs;
+        row.results = climbed.outcome.map(|outcome| outcome.stages).unwrap_or_default();
+        Ok(())
+    }
+
+    /// The rungs of a trial on the emulator: the proof that a graph of these kernels is right for every routing needs no GPU.
+    ///
+    /// # Errors
+    /// [`TrialError`].
+    pub fn rungs_on_emulator(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        target: Target,
+        replays: usize,
+    ) -> Result<Climbed, TrialError> {
+        let mut device = EmulatorDevice::new(Arc::clone(&self.programs), Options::default());
+        self.climbing(trial, config, target, replays, |climb| climb.on(&mut device))
+    }
+
+    /// Prepares what climbing needs.
+    fn climbing(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        target: Target,
+        replays: usize,
+        climb: impl FnOnce(&Climb<'_>) -> Result<Climbed, TrialError>,
+    ) -> Result<Climbed, TrialError> {
+        let (compiled, contract) = self.compiled(trial, config, target)?;
+        let seed = self.seed.unwrap_or(trial.case.seed);
+        let problem = self.problem(trial)?;
+        let variants = problem::variants(trial.case, seed, self.layer.as_ref())?;
+        let setup = plan::setup(trial.case, config);
+        let emulated = trial::on_emulator(&self.programs, &compiled, &contract, &problem, &setup, 0..1)?;
+        climb(&Climb {
+            compiled: &compiled,
+            contract: &contract,
+            problem: &problem,
+            variants: &variants,
+            setup: &setup,
+            replays,
+            emulated: emulated.first_wrong().is_none().then_some(&emulated.tensors),
+            sums_open: matches!(trial.case.regime, Regime::Real | Regime::Special),
+        })
     }
 
     /// Runs a trial, whatever the cache knows.
@@ -99,7 +179,12 @@ impl<'a> Runner<'a> {
     /// [`TrialError`].
     pub fn outcome(&self, trial: &Trial<'_>, config: Config, target: Target) -> Result<Outcome, TrialError> {
         let (compiled, contract) = self.compiled(trial, config, target)?;
-        self.emulate(trial, config, &compiled, &contract)
+        let Some(gpu) = &self.gpu else { return self.emulate(trial, config, &compiled, &contract) };
+        let problem = self.problem(trial)?;
+        let mut gpu = gpu.lock().unwrap_or_else(PoisonError::into_inner);
+        gpu.reset().map_err(PipelineError::from)?;
+        let ran = pipeline::run(&mut *gpu, &compiled, &problem, &plan::setup(trial.case, config))?;
+        Ok(trial::judged(ran, &contract, &gpu.name(), 0)?)
     }
 
     fn compiled(
@@ -116,6 +201,15 @@ impl<'a> Runner<'a> {
         Ok((compiled, contract))
     }
 
+    /// The data of a trial.
+    fn problem(&self, trial: &Trial<'_>) -> Result<Problem, TrialError> {
+        let seed = self.seed.unwrap_or(trial.case.seed);
+        Ok(match &self.layer {
+            Some(layer) => problem::of_layer(trial.case, seed, layer)?,
+            None => problem::generate(trial.case, seed)?,
+        })
+    }
+
     fn emulate(
         &self,
         trial: &Trial<'_>,
@@ -123,11 +217,7 @@ impl<'a> Runner<'a> {
         compiled: &Compiled<'_>,
         contract: &Contract,
     ) -> Result<Outcome, TrialError> {
-        let seed = self.seed.unwrap_or(trial.case.seed);
-        let problem = match &self.layer {
-            Some(layer) => problem::of_layer(trial.case, seed, layer)?,
-            None => problem::generate(trial.case, seed)?,
-        };
+        let problem = self.problem(trial)?;
         let setup = plan::setup(trial.case, config);
         trial::on_emulator(
             &self.programs,

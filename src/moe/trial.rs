@@ -125,7 +125,7 @@ pub fn on_emulator(
 }
 
 /// The first stage whose stored bits differ.
-fn first_difference(a: &Tensors, b: &Tensors) -> Option<Stage> {
+pub(super) fn first_difference(a: &Tensors, b: &Tensors) -> Option<Stage> {
     let bits = |w: &Option<super::Array<f32>>| {
         w.as_ref().map(|w| w.data.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
     };
@@ -142,8 +142,26 @@ fn first_difference(a: &Tensors, b: &Tensors) -> Option<Stage> {
     .find_map(|(stage, same)| (!same).then_some(stage))
 }
 
+/// What a launch that did not finish is called.
+pub(super) fn verdict_of(failure: Failure, device: &str) -> (Verdict, String) {
+    match failure {
+        Failure::Trap { what, .. } => (Verdict::Fail, what),
+        Failure::Unsupported(text) => (Verdict::Unsupported, format!("{device}: {text}")),
+        Failure::Launch(text) => (Verdict::Fail, text),
+        Failure::Broken(text) => (Verdict::Broken, text),
+        Failure::TimedOut(text) => (Verdict::TimedOut, text),
+        Failure::Crashed(text) => (Verdict::Crashed, text),
+        Failure::DeviceLost(text) => (Verdict::DeviceLost, text),
+    }
+}
+
 /// The verdicts of a run: of what was stored, of the padding, and of the launch that failed.
-fn judged(ran: Ran, contract: &Contract, device: &str, warp_instructions: u64) -> Result<Outcome, MoeError> {
+pub(super) fn judged(
+    ran: Ran,
+    contract: &Contract,
+    device: &str,
+    warp_instructions: u64,
+) -> Result<Outcome, MoeError> {
     let mut stages = judge(contract, &ran.tensors)?;
     for (stage, text) in ran.pads {
         if let Some(result) = stages.iter_mut().find(|s| s.stage == stage)
@@ -156,12 +174,7 @@ fn judged(ran: Ran, contract: &Contract, device: &str, warp_instructions: u64) -
         }
     }
     if let Some((stage, failure)) = ran.stopped {
-        let (verdict, note) = match failure {
-            Failure::Trap { what, .. } => (Verdict::Fail, what),
-            Failure::Unsupported(text) => (Verdict::Unsupported, format!("{device}: {text}")),
-            Failure::Launch(text) => (Verdict::Fail, text),
-            Failure::Broken(text) => (Verdict::Broken, text),
-        };
+        let (verdict, note) = verdict_of(failure, device);
         for result in stages.iter_mut().filter(|s| s.stage >= stage) {
             *result = StageResult::skipped(result.stage, format!("{} did not finish", stage.word()));
         }

@@ -25,5 +25,5 @@ pub use pairs::PairSet;
 pub use pipeline::{Place, Stage, StageResult, Verdict};
 pub use profile::{ClassTime, Decision, ProfileRow};
 pub use tiles::{OfferRow, PolicyRow, TileRow, TileTable};
-pub use trials::TrialRow;
+pub use trials::{Rung, RungResult, TrialRow};
 pub(crate) use words::words;

@@ -4,6 +4,40 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pipeline::{StageResult, Verdict};
+use super::words::words;
+
+words! {
+    /// A rung of evidence that a trial on a device stands on; none stands in for another.
+    #[derive(PartialOrd, Ord, JsonSchema)]
+    Rung {
+        /// The device takes the code.
+        Loads "loads",
+        /// Every launch ends, and no guard is touched.
+        Runs "runs",
+        /// Every stage is right, within its bound.
+        Correct "correct",
+        /// The stored bits are those of the emulator.
+        AsEmulator "as_emulator",
+        /// A hundred replays store the same bits.
+        Deterministic "deterministic",
+        /// Kernels that begin before their predecessor has ended store the same bits.
+        Pdl "pdl",
+        /// A graph stores the right bits for another routing than it was captured with.
+        Graph "graph",
+    }
+}
+
+/// What is said of a rung.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RungResult {
+    /// The rung.
+    pub rung: Rung,
+    /// How it stands.
+    pub verdict: Verdict,
+    /// What was run, or why it does not stand.
+    #[serde(default)]
+    pub note: String,
+}
 
 /// One trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +63,12 @@ pub struct TrialRow {
     pub remark: String,
     /// The stages in order. One entry without results stands for a trial that did not run; its note is the sentence.
     pub results: Vec<StageResult>,
+    /// Who made the code that the device ran: `ptxas 13.5.37`, `the driver's JIT`; empty on the emulator, which runs PTX.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// Rungs of evidence, on a device other than the emulator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rungs: Vec<RungResult>,
 }
 
 impl TrialRow {
@@ -38,12 +78,26 @@ impl TrialRow {
         self.results.iter().find(|r| !r.verdict.conforms())
     }
 
-    /// The trial in one word: that of the first stage that does not conform, else `known_fail` where one failed as reported,
+    /// The first rung that does not conform although every stage does.
+    #[must_use]
+    pub fn wrong_rung(&self) -> Option<&RungResult> {
+        let rung = self.rungs.iter().find(|r| !r.verdict.conforms());
+        rung.filter(|_| self.first_wrong().is_none())
+    }
+
+    /// Whether neither a stage nor a rung is wrong.
+    #[must_use]
+    pub fn conforms(&self) -> bool {
+        self.first_wrong().is_none() && self.wrong_rung().is_none()
+    }
+
+    /// The trial in one word: that of the first stage or rung that does not conform, else `known_fail` where one failed as reported,
     /// else `pass` where anything passed, else that of the first stage.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let any = |verdict: Verdict| self.results.iter().any(|r| r.verdict == verdict).then_some(verdict);
-        let wrong = self.first_wrong().map(|wrong| wrong.verdict);
+        let rung = || self.wrong_rung().map(|wrong| wrong.verdict);
+        let wrong = self.first_wrong().map(|wrong| wrong.verdict).or_else(rung);
         wrong
             .or_else(|| any(Verdict::KnownFail))
             .or_else(|| any(Verdict::Pass))
@@ -53,6 +107,6 @@ impl TrialRow {
     /// Whether it ran and something was judged.
     #[must_use]
     pub fn is_judged(&self) -> bool {
-        matches!(self.verdict(), Verdict::Pass | Verdict::KnownFail) || self.first_wrong().is_some()
+        matches!(self.verdict(), Verdict::Pass | Verdict::KnownFail) || !self.conforms()
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::markup::{code, head, plain, row};
 use super::phrase::{counted, grouped, wrapped};
 use super::style::{Styles, Tone};
-use super::trials::{name, ratio, sentence};
+use super::trials::{name, ratio, rung_counts, rung_sentence, sentence};
 use super::verdict::trials as counts;
 use crate::record::{FaultRow, PIPELINE, Record, TrialRow, Verdict, WitnessRow};
 
@@ -30,7 +30,7 @@ fn by_case(trials: &[TrialRow]) -> Vec<(&str, Vec<&TrialRow>)> {
 }
 
 fn conforms(trials: &[TrialRow]) -> &'static str {
-    let wrong = trials.iter().any(|t| t.first_wrong().is_some());
+    let wrong = trials.iter().any(|t| !t.conforms());
     let ran = trials.iter().any(TrialRow::is_judged);
     match (wrong, ran) {
         (true, _) => "does not conform",
@@ -108,6 +108,36 @@ fn known(trials: &[TrialRow]) -> Vec<String> {
     trials.iter().flat_map(of).collect()
 }
 
+/// The rungs of trials on devices other than the emulator, by device and who made the code; empty without any.
+fn rungs(trials: &[TrialRow]) -> String {
+    let mut devices: Vec<(&str, &str)> = Vec::new();
+    for trial in trials.iter().filter(|t| !t.rungs.is_empty()) {
+        let device = (trial.device.as_str(), trial.code.as_str());
+        if !devices.contains(&device) {
+            devices.push(device);
+        }
+    }
+    let mut out = String::new();
+    for (device, made) in devices {
+        let of: Vec<TrialRow> = trials
+            .iter()
+            .filter(|t| (t.device.as_str(), t.code.as_str()) == (device, made))
+            .cloned()
+            .collect();
+        let _ = writeln!(out, "\n### Rungs on {}, code by {}\n", code(device), plain(made));
+        for (rung, counts) in rung_counts(&of) {
+            let words: Vec<String> = counts.iter().map(|(v, n)| format!("{n} {}", v.word())).collect();
+            let _ = writeln!(out, "- {}: {}", rung.word(), words.join(", "));
+        }
+        for trial in &of {
+            if let Some(wrong) = trial.wrong_rung() {
+                let _ = writeln!(out, "- {}: {}", plain(&name(trial)), plain(&rung_sentence(wrong)));
+            }
+        }
+    }
+    out
+}
+
 /// The section as Markdown: what was skipped, where nothing was run; empty where nobody asked.
 #[must_use]
 pub(super) fn markdown(record: &Record) -> String {
@@ -135,7 +165,7 @@ pub(super) fn markdown(record: &Record) -> String {
         tiles.dedup();
         let tiles = if let [one] = tiles.as_slice() { (*one).to_owned() } else { tiles.len().to_string() };
         let worst = list.iter().flat_map(|t| &t.results).map(|r| r.worst_over_bound).fold(0.0, f64::max);
-        let wrong = list.iter().filter(|t| t.first_wrong().is_some()).count();
+        let wrong = list.iter().filter(|t| !t.conforms()).count();
         out.push_str(&row(&[
             code(case),
             tiles,
@@ -157,6 +187,7 @@ pub(super) fn markdown(record: &Record) -> String {
         out.push_str("\n### Wrong as reported\n\n");
         known.iter().for_each(|line| _ = writeln!(out, "- {}", plain(line)));
     }
+    out.push_str(&rungs(trials));
     let blocked = blocked(trials);
     if !blocked.is_empty() {
         out.push_str("\n### Blocked\n\n");

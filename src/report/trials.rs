@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::record::{StageResult, TrialRow, Verdict};
+use crate::record::{Rung, RungResult, StageResult, TrialRow, Verdict};
 
 const HEADER: [&str; 13] = [
     "case",
@@ -75,6 +75,21 @@ pub fn trial_counts(trials: &[TrialRow]) -> Vec<(Verdict, usize)> {
     counts.into_iter().collect()
 }
 
+/// Where a rung that does not conform stands, in a sentence.
+pub(super) fn rung_sentence(wrong: &RungResult) -> String {
+    format!("rung {}: {}: {}", wrong.rung.word(), wrong.verdict.word(), wrong.note)
+}
+
+/// How many trials stand on each rung, for those that ran on a device other than the emulator.
+#[must_use]
+pub(super) fn rung_counts(trials: &[TrialRow]) -> Vec<(Rung, Vec<(Verdict, usize)>)> {
+    let mut counts: BTreeMap<Rung, BTreeMap<Verdict, usize>> = BTreeMap::new();
+    for result in trials.iter().flat_map(|t| &t.rungs) {
+        *counts.entry(result.rung).or_default().entry(result.verdict).or_default() += 1;
+    }
+    counts.into_iter().map(|(rung, of)| (rung, of.into_iter().collect())).collect()
+}
+
 pub(super) fn name(trial: &TrialRow) -> String {
     let swap = if trial.swap_ab { " swap_ab" } else { "" };
     format!(
@@ -115,6 +130,9 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
         for known in trial.results.iter().filter(|r| r.verdict == Verdict::KnownFail) {
             let _ = writeln!(out, "{}\n  {}", name(trial), sentence(known));
         }
+        if let Some(wrong) = trial.wrong_rung() {
+            let _ = writeln!(out, "{}\n  {}", name(trial), rung_sentence(wrong));
+        }
     }
     let mut blocked: BTreeMap<&str, usize> = BTreeMap::new();
     for trial in trials.iter().filter(|t| t.verdict() == Verdict::Blocked) {
@@ -132,6 +150,11 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
     }
     let counts: Vec<String> =
         trial_counts(trials).iter().map(|(verdict, n)| format!("{n} {}", verdict.word())).collect();
+    for (rung, counts) in rung_counts(trials) {
+        let words: Vec<String> =
+            counts.iter().map(|(verdict, n)| format!("{n} {}", verdict.word())).collect();
+        let _ = writeln!(out, "rung {}: {}", rung.word(), words.join(", "));
+    }
     let _ = writeln!(out, "{} trials: {}", trials.len(), counts.join(", "));
     out
 }
@@ -145,7 +168,8 @@ pub fn trials_markdown(trials: &[TrialRow]) -> String {
     );
     for t in trials {
         let worst = t.results.iter().map(|r| r.worst_over_bound).fold(0.0, f64::max);
-        let wrong = t.first_wrong().map(sentence).unwrap_or_default().replace('|', "\\|");
+        let rung = || t.wrong_rung().map(rung_sentence);
+        let wrong = t.first_wrong().map(sentence).or_else(rung).unwrap_or_default().replace('|', "\\|");
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {wrong} |",

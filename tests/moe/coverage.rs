@@ -18,6 +18,8 @@ fn row(trial: &Trial<'_>, verdict: Verdict) -> TrialRow {
         device: "emulator".to_owned(),
         remark: String::new(),
         results: vec![StageResult { verdict, ..StageResult::skipped(Stage::Fc1, "") }],
+        code: String::new(),
+        rungs: Vec::new(),
     }
 }
 

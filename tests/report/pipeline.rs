@@ -26,6 +26,8 @@ fn trial(case: &str, verdict: Verdict, note: &str) -> TrialRow {
         device: "emulator".to_owned(),
         remark: String::new(),
         results: vec![result],
+        code: String::new(),
+        rungs: Vec::new(),
     }
 }
 

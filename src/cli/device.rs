@@ -1,0 +1,76 @@
+//! `--device`: what runs kernels, and the GPU behind its name.
+
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::error::CliError;
+use crate::gpu::{Chain, Description, GpuDevice, Launcher};
+use crate::moe::admission::Limits;
+use crate::store::Store;
+use crate::toolkit::Toolkit;
+
+/// What runs kernels.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum DeviceName {
+    /// This crate, on the CPU.
+    #[default]
+    Emulator,
+    /// A CUDA GPU, by its number.
+    Gpu(usize),
+}
+
+impl FromStr for DeviceName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "emulator" {
+            return Ok(Self::Emulator);
+        }
+        let number = text.strip_prefix("gpu:").and_then(|n| n.parse().ok());
+        number.map(Self::Gpu).ok_or_else(|| format!("`{text}` is no device; write emulator, or gpu:0"))
+    }
+}
+
+/// Which device, and how long it may take.
+#[derive(Debug, Clone, Args)]
+pub(super) struct DeviceArgs {
+    /// What runs the kernels: emulator, or gpu:0.
+    #[arg(long, value_name = "D", default_value = "emulator")]
+    pub(super) device: DeviceName,
+    /// Seconds that one launch on a GPU may take before its process is killed.
+    #[arg(long, value_name = "S", default_value = "60", value_parser = clap::value_parser!(u64).range(1..))]
+    launch_limit: u64,
+}
+
+impl DeviceArgs {
+    /// The GPU, if one is asked for.
+    pub(super) fn gpu(&self, program: &Path) -> Result<Option<GpuDevice>, CliError> {
+        let DeviceName::Gpu(number) = self.device else { return Ok(None) };
+        let launcher = Launcher {
+            program: program.to_owned(),
+            ordinal: number.to_string(),
+            limit: Duration::from_secs(self.launch_limit),
+        };
+        let gpu = GpuDevice::open(launcher, Chain::default());
+        Ok(Some(gpu.map_err(|failure| CliError::Device(format!("gpu:{number}"), failure))?))
+    }
+}
+
+/// Code for this GPU by the toolkit, or by the driver where there is none.
+pub(super) fn chain(toolkit: Option<&Toolkit>, store: Option<&Store>) -> Chain {
+    Chain { toolkit: toolkit.cloned(), store: store.cloned() }
+}
+
+/// SM12x's limits, or this GPU's where it has less: a tile that SM12x cannot hold proves nothing elsewhere.
+pub(super) fn limits(about: &Description) -> Limits {
+    let least = |own: i32, other: u32| u32::try_from(own).map_or(other, |own| own.min(other));
+    let of = Limits::SM12X;
+    Limits {
+        shared: least(about.shared_optin, of.shared),
+        registers: least(about.registers, of.registers),
+        threads: least(about.threads, of.threads),
+    }
+}

@@ -1,0 +1,122 @@
+//! `doctor`: what this machine can run, each answer backed by something that was run.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+
+use super::error::CliError;
+use super::output;
+use super::progress::Progress;
+use crate::doctor::{self, Answer, Asked, Findings, Form, GpuFindings};
+use crate::event::{Event, Sink};
+use crate::store::Store;
+use crate::toolkit::{self, Environment, Places};
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Everything as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `doctor`.
+pub(super) fn doctor(args: &DoctorArgs) -> Result<(), CliError> {
+    let store = Store::open(None).ok();
+    let places = Places::from_environment(store.as_ref().map(Store::root));
+    let discovery = toolkit::discover(store.as_ref(), &places);
+    for bad in &discovery.unusable {
+        Progress::new().emit(Event::Warning { text: format!("{}: {}", bad.path.display(), bad.reason) });
+    }
+    let nvrtcs = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
+    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
+    let findings = doctor::examine(&discovery.toolkits, &nvrtcs, store.as_ref(), &program);
+    let text = if args.json {
+        serde_json::to_string_pretty(&findings).map_err(|e| CliError::Output(e.into()))? + "\n"
+    } else {
+        text(&findings)
+    };
+    output::print(&text)?;
+    let odd = findings.gpus.iter().flat_map(GpuFindings::against_the_rules).count();
+    if odd > 0 { Err(CliError::Doctor(odd)) } else { Ok(()) }
+}
+
+fn text(findings: &Findings) -> String {
+    let mut out = String::new();
+    for gpu in &findings.gpus {
+        about(gpu, &mut out);
+        answers(gpu, &mut out);
+    }
+    if let Some(reason) = &findings.no_gpu {
+        let _ = writeln!(out, "no GPU: {reason}");
+    }
+    for t in &findings.toolkits {
+        let sm12x = if t.knows_sm12x { "all SM12x targets" } else { "not all SM12x targets" };
+        let _ = writeln!(out, "ptxas {}: PTX {}, knows {sm12x}; {}", t.version, t.isa, t.path);
+    }
+    if findings.toolkits.is_empty() {
+        out.push_str("no ptxas: `sm121probe toolkit install latest 12.9` fetches two\n");
+    }
+    let nvrtcs = if findings.nvrtcs.is_empty() { "none".to_owned() } else { findings.nvrtcs.join(" ") };
+    let _ = writeln!(out, "NVRTC: {nvrtcs}");
+    for bad in &findings.known_bad {
+        let _ = writeln!(out, "known to go wrong: {}\n  {} ({})", bad.effect, bad.remedy, bad.source);
+    }
+    out
+}
+
+fn about(gpu: &GpuFindings, out: &mut String) {
+    let a = &gpu.about;
+    let _ = writeln!(out, "gpu:{} {}, {}", a.ordinal, a.name, a.architecture());
+    let _ = writeln!(out, "  driver {} (CUDA {})", a.driver, a.cuda);
+    let _ = writeln!(
+        out,
+        "  {} multiprocessors, {} MiB of memory ({} free), {} MiB of L2",
+        a.multiprocessors,
+        a.memory >> 20,
+        a.free >> 20,
+        a.l2 >> 20
+    );
+    let _ = writeln!(
+        out,
+        "  shared memory: {} bytes of a CTA with opt-in, {} of a multiprocessor, {} of a CTA kept by the system",
+        a.shared_optin, a.shared_multiprocessor, a.shared_reserved
+    );
+    let attributes: Vec<String> =
+        a.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let _ = writeln!(out, "  {}", attributes.join(" "));
+}
+
+fn answers(gpu: &GpuFindings, out: &mut String) {
+    let highest = if gpu.highest_ptx.is_empty() { "none" } else { &gpu.highest_ptx };
+    let refused = gpu.versions.iter().find_map(|a| match &a.answer {
+        Answer::Runs => None,
+        Answer::Refused(words) | Answer::Wrong(words) | Answer::Died(words) | Answer::NoCode(words) => {
+            Some(format!("; {} does not: {words}", a.isa))
+        }
+    });
+    let _ = writeln!(out, "  PTX up to {highest} was compiled and run{}", refused.unwrap_or_default());
+    list("PTX", &gpu.ptx, out);
+    let mut versions: Vec<&Form> = gpu.cubins.iter().map(|a| &a.form).collect();
+    versions.dedup();
+    for form in versions {
+        let Form::Cubin(version) = form else { continue };
+        let asked: Vec<Asked> = gpu.cubins.iter().filter(|a| a.form == *form).cloned().collect();
+        list(&format!("cubins of ptxas {version}"), &asked, out);
+    }
+    for odd in gpu.against_the_rules() {
+        let rule = if odd.rule == Some(true) { "should run" } else { "should not run" };
+        let _ =
+            writeln!(out, "  AGAINST THE RULE: {:?} for {} {rule}: {:?}", odd.form, odd.target, odd.answer);
+    }
+}
+
+fn list(what: &str, asked: &[Asked], out: &mut String) {
+    let of = |runs: bool| -> Vec<&str> {
+        let wanted =
+            |a: &&Asked| (a.answer == Answer::Runs) == runs && !matches!(a.answer, Answer::NoCode(_));
+        asked.iter().filter(wanted).map(|a| a.target.as_str()).collect()
+    };
+    let _ = writeln!(out, "  {what} that run: {}", of(true).join(" "));
+    let _ = writeln!(out, "  {what} that do not: {}", of(false).join(" "));
+}

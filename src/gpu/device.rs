@@ -1,0 +1,204 @@
+//! A GPU as a device: everything that touches CUDA happens in its worker process.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use super::describe::Description;
+use super::link::{Launcher, Link, Refused};
+use super::wire::{Entry, Reply, Request};
+use crate::arch::Target;
+use crate::device::{Buffer, Device, Failure, Graph, Launch, Module};
+use crate::store::Store;
+use crate::toolkit::{self, Toolkit};
+
+/// How long ptxas may take for one module.
+const ASSEMBLY_LIMIT: Duration = Duration::from_secs(300);
+
+/// Who makes machine code of PTX.
+#[derive(Debug, Clone, Default)]
+pub struct Chain {
+    /// The ptxas; the driver's own compiler where there is none.
+    pub toolkit: Option<Toolkit>,
+    /// Where code is kept.
+    pub store: Option<Store>,
+}
+
+impl Chain {
+    /// In reports: `ptxas 13.5.37`, `the driver's JIT`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.toolkit
+            .as_ref()
+            .map_or_else(|| "the driver's JIT".to_owned(), |toolkit| format!("ptxas {}", toolkit.version))
+    }
+}
+
+/// A GPU in a worker process. What a kernel breaks costs the worker; [`Device::reset`] goes on with a fresh one.
+pub struct GpuDevice {
+    link: RefCell<Link>,
+    about: Description,
+    chain: Chain,
+    modules: Vec<Vec<Entry>>,
+    /// Milliseconds of the last run or replay, by the device's events.
+    pub milliseconds: f32,
+}
+
+impl GpuDevice {
+    /// The GPU that `launcher` names.
+    ///
+    /// # Errors
+    /// [`Failure::DeviceLost`] with the reason when there is no driver, no such GPU, or it may not be used.
+    pub fn open(launcher: Launcher, chain: Chain) -> Result<Self, Failure> {
+        let mut link = Link::new(launcher);
+        let about = match link.ask(&Request::Describe, &[]).map_err(|refused| refused.failure)? {
+            (Reply::Described(about), _) => *about,
+            (other, _) => return Err(unexpected(&other)),
+        };
+        Ok(Self { link: RefCell::new(link), about, chain, modules: Vec::new(), milliseconds: 0.0 })
+    }
+
+    /// The same, with code made by `chain`.
+    #[must_use]
+    pub fn with_chain(self, chain: Chain) -> Self {
+        Self { chain, ..self }
+    }
+
+    /// What it is.
+    #[must_use]
+    pub const fn about(&self) -> &Description {
+        &self.about
+    }
+
+    /// Who makes its code.
+    #[must_use]
+    pub const fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// Worker processes that were started for it.
+    #[must_use]
+    pub fn workers(&self) -> u64 {
+        self.link.borrow().started
+    }
+
+    /// Loads a cubin or PTX as it is; the module and its kernels.
+    ///
+    /// # Errors
+    /// [`Failure::Unsupported`] with the driver's words where it refuses the image.
+    pub fn load_image(&mut self, image: &[u8]) -> Result<(Module, Vec<Entry>), Failure> {
+        match self.ask(&Request::Load, image).map_err(|refused| refused.failure)? {
+            (Reply::Loaded { module, entries }, _) => {
+                self.modules.truncate(module);
+                self.modules.push(entries.clone());
+                Ok((Module(module), entries))
+            }
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    fn ask(&self, request: &Request, payload: &[u8]) -> Result<(Reply, Vec<u8>), Refused> {
+        self.link.borrow_mut().ask(request, payload)
+    }
+
+    fn done(&self, request: &Request, payload: &[u8]) -> Result<(), Failure> {
+        match self.ask(request, payload).map_err(|refused| refused.failure)? {
+            (Reply::Done, _) => Ok(()),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    fn made(&self, request: &Request, payload: &[u8]) -> Result<usize, Refused> {
+        match self.ask(request, payload)? {
+            (Reply::Made(number), _) => Ok(number),
+            (other, _) => Err(Refused { failure: unexpected(&other), launch: 0 }),
+        }
+    }
+
+    fn ran(&mut self, request: &Request) -> Result<(), (usize, Failure)> {
+        match self.ask(request, &[]) {
+            Ok((Reply::Ran { milliseconds }, _)) => {
+                self.milliseconds = milliseconds;
+                Ok(())
+            }
+            Ok((other, _)) => Err((0, unexpected(&other))),
+            Err(Refused { failure, launch }) => Err((launch, failure)),
+        }
+    }
+}
+
+fn unexpected(reply: &Reply) -> Failure {
+    Failure::Broken(format!("the GPU's worker process answered another question: {reply:?}"))
+}
+
+/// The `.target` of a module of PTX, without its options.
+fn target_of(ptx: &str) -> Option<Target> {
+    let line = ptx.lines().find_map(|l| l.trim_start().strip_prefix(".target"))?;
+    line.trim().split(',').next()?.trim().parse().ok()
+}
+
+impl Device for GpuDevice {
+    fn name(&self) -> String {
+        format!("gpu:{}", self.about.ordinal)
+    }
+
+    fn reset(&mut self) -> Result<(), Failure> {
+        self.modules.clear();
+        self.link.borrow_mut().renew();
+        self.done(&Request::Reset, &[])
+    }
+
+    fn allocate(&mut self, bytes: Vec<u8>) -> Result<Buffer, Failure> {
+        let request = Request::Allocate { len: bytes.len() as u64 };
+        self.made(&request, &bytes).map(Buffer).map_err(|refused| refused.failure)
+    }
+
+    fn allocate_unwritten(&mut self, len: usize) -> Result<Buffer, Failure> {
+        self.made(&Request::Allocate { len: len as u64 }, &[]).map(Buffer).map_err(|refused| refused.failure)
+    }
+
+    fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure> {
+        match self.ask(&Request::Read { buffer: buffer.0 }, &[]).map_err(|refused| refused.failure)? {
+            (Reply::Bytes, bytes) => Ok(bytes),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure> {
+        self.done(&Request::Write { buffer: buffer.0 }, bytes)
+    }
+
+    fn forget(&mut self, buffer: Buffer) -> Result<(), Failure> {
+        self.done(&Request::Forget { buffer: buffer.0 }, &[])
+    }
+
+    fn load(&mut self, ptx: &str) -> Result<Module, Failure> {
+        let Some(toolkit) = &self.chain.toolkit else {
+            return self.load_image(ptx.as_bytes()).map(|(module, _)| module);
+        };
+        let target = target_of(ptx)
+            .ok_or_else(|| Failure::Unsupported("the PTX names no target that is known".to_owned()))?;
+        let code = toolkit::cubin(toolkit, target, ptx, self.chain.store.as_ref(), ASSEMBLY_LIMIT)
+            .map_err(|error| Failure::Unsupported(error.to_string()))?;
+        self.load_image(&code.image).map(|(module, _)| module)
+    }
+
+    fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>> {
+        let entry = self.modules.get(module.0)?.iter().find(|e| e.name == entry)?;
+        // A cubin keeps no names of parameters.
+        let named = |(n, (_, size)): (usize, &(usize, usize))| (format!("{n}"), *size);
+        Some(entry.parameters.iter().enumerate().map(named).collect())
+    }
+
+    fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)> {
+        self.ran(&Request::Run { launches: launches.to_vec() })
+    }
+
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, (usize, Failure)> {
+        let request = Request::Capture { launches: launches.to_vec() };
+        self.made(&request, &[]).map(Graph).map_err(|refused| (refused.launch, refused.failure))
+    }
+
+    fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)> {
+        self.ran(&Request::Replay { graph: graph.0 })
+    }
+}

@@ -1,0 +1,493 @@
+//! The CUDA driver through cudarc's bindings: the one place that calls it. Runs in a worker process only, which ends with
+//! whatever a kernel breaks; one thread, one context, one stream.
+//!
+//! cudarc looks functions up when they are first called and panics where the driver lacks one; [`Driver::open`] refuses
+//! drivers older than the youngest function used here. A result that cudarc's headers do not know is carried as a number.
+
+#![expect(unsafe_code, reason = "the CUDA driver is a C library, found at run time")]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr;
+
+use cudarc::driver::sys::{
+    self, CUcontext, CUdevice, CUdevice_attribute as Attribute, CUevent, CUfunction,
+    CUfunction_attribute as OfFunction, CUgraph, CUgraphExec, CUjit_option, CUlaunchAttribute,
+    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUmodule, CUresult, CUstream,
+    CUstreamCaptureMode, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
+    CUtensorMapL2promotion, CUtensorMapSwizzle,
+};
+
+use super::backend::{Backend, Prepared, Value};
+use super::describe::Description;
+use super::status::CudaError;
+use super::wire::Entry;
+use crate::device::{MapElement, MapSwizzle, TensorMapSpec};
+
+/// cuModuleEnumerateFunctions, cuFuncGetName and cuFuncGetParamInfo came with CUDA 12.4.
+const OLDEST: c_int = 12_040;
+/// The library that a driver brings.
+const LIBRARY: &str = "libcuda.so.1";
+
+/// What [`CudaError::code`] holds where no driver call failed: there is no driver, or it is too old.
+const NO_DRIVER: u32 = 100;
+
+/// A GPU with its context.
+pub(super) struct Driver {
+    gpus: usize,
+    ordinal: usize,
+    device: CUdevice,
+    stream: CUstream,
+    marks: [CUevent; 2],
+    modules: Vec<(CUmodule, Vec<CUfunction>)>,
+    graphs: Vec<CUgraphExec>,
+    /// The driver's CUDA version, as 13000.
+    version: c_int,
+}
+
+fn check(call: &'static str, result: CUresult) -> Result<(), CudaError> {
+    if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(error(call, result)) }
+}
+
+fn error(call: &'static str, result: CUresult) -> CudaError {
+    let mut name: *const c_char = ptr::null();
+    // SAFETY: the function takes any number and stores a pointer to a static string, or null.
+    let known = unsafe { sys::cuGetErrorName(result, &raw mut name) };
+    let name = if known != CUresult::CUDA_SUCCESS || name.is_null() {
+        format!("CUDA result {}", result as u32)
+    } else {
+        // SAFETY: not null, NUL-terminated, and it lives as long as the driver.
+        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    };
+    CudaError { code: result as u32, name, call, detail: String::new() }
+}
+
+impl Driver {
+    /// The GPU of this number, with its primary context current on this thread.
+    pub(super) fn open(ordinal: usize) -> Result<Self, CudaError> {
+        let absent = |name: String| CudaError {
+            code: NO_DRIVER,
+            name,
+            call: "the CUDA driver",
+            detail: String::new(),
+        };
+        // SAFETY: loading runs the initialisers of NVIDIA's driver library, as every CUDA program does; this process is ours.
+        if let Err(error) = unsafe { libloading::Library::new(LIBRARY) } {
+            return Err(absent(format!("cannot be loaded: {error}")));
+        }
+        let (mut version, mut count, mut device) = (0, 0, 0);
+        let mut context: CUcontext = ptr::null_mut();
+        // SAFETY: every pointer is to a live local of the type that the call stores.
+        unsafe {
+            check("cuDriverGetVersion", sys::cuDriverGetVersion(&raw mut version))?;
+            if version < OLDEST {
+                return Err(absent(format!(
+                    "is of CUDA {}.{}; 12.4 is the oldest that can be used",
+                    version / 1000,
+                    version % 1000 / 10
+                )));
+            }
+            check("cuInit", sys::cuInit(0))?;
+            check("cuDeviceGetCount", sys::cuDeviceGetCount(&raw mut count))?;
+            let number = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
+            if number >= count {
+                return Err(absent(format!("sees {count} GPUs: there is no gpu:{ordinal}")));
+            }
+            check("cuDeviceGet", sys::cuDeviceGet(&raw mut device, number))?;
+            check("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&raw mut context, device))?;
+            check("cuCtxSetCurrent", sys::cuCtxSetCurrent(context))?;
+        }
+        let mut stream: CUstream = ptr::null_mut();
+        let mut marks: [CUevent; 2] = [ptr::null_mut(); 2];
+        // SAFETY: a context is current; the pointers are to live locals. 1 is CU_STREAM_NON_BLOCKING, 0 CU_EVENT_DEFAULT.
+        unsafe {
+            check("cuStreamCreate", sys::cuStreamCreate(&raw mut stream, 1))?;
+            for mark in &mut marks {
+                check("cuEventCreate", sys::cuEventCreate(mark, 0))?;
+            }
+        }
+        let gpus = usize::try_from(count).unwrap_or(0);
+        Ok(Self { gpus, ordinal, device, stream, marks, modules: Vec::new(), graphs: Vec::new(), version })
+    }
+
+    /// An attribute of the device; -1 where the driver does not know it.
+    fn attribute(&self, attribute: Attribute) -> i32 {
+        let mut value = -1;
+        // SAFETY: the device is valid and the pointer is to a live integer; an unknown attribute is refused by the driver.
+        let result = unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, self.device) };
+        if result == CUresult::CUDA_SUCCESS { value } else { -1 }
+    }
+
+    fn functions(module: CUmodule) -> Result<(Vec<CUfunction>, Vec<Entry>), CudaError> {
+        let mut count: c_uint = 0;
+        // SAFETY: the module was just loaded; the pointer is to a live integer.
+        check("cuModuleGetFunctionCount", unsafe { sys::cuModuleGetFunctionCount(&raw mut count, module) })?;
+        let mut functions: Vec<CUfunction> = vec![ptr::null_mut(); count as usize];
+        if count > 0 {
+            // SAFETY: the array has as many places as is said.
+            check("cuModuleEnumerateFunctions", unsafe {
+                sys::cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, module)
+            })?;
+        }
+        let mut entries = Vec::new();
+        for function in &functions {
+            let mut name: *const c_char = ptr::null();
+            // SAFETY: the function is the module's; the pointer is to a live local.
+            check("cuFuncGetName", unsafe { sys::cuFuncGetName(&raw mut name, *function) })?;
+            // SAFETY: the call succeeded, so this is a string that lives as long as the module.
+            let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+            let mut parameters = Vec::new();
+            let (mut offset, mut size) = (0, 0);
+            // SAFETY: the function is the module's; the call refuses a number past the last parameter.
+            while unsafe {
+                sys::cuFuncGetParamInfo(*function, parameters.len(), &raw mut offset, &raw mut size)
+            } == CUresult::CUDA_SUCCESS
+            {
+                parameters.push((offset, size));
+            }
+            let of = |attribute| {
+                let mut value = -1;
+                // SAFETY: the function is the module's and the pointer is to a live integer.
+                let result = unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, *function) };
+                if result == CUresult::CUDA_SUCCESS { value } else { -1 }
+            };
+            entries.push(Entry {
+                name,
+                parameters,
+                registers: of(OfFunction::CU_FUNC_ATTRIBUTE_NUM_REGS),
+                local: of(OfFunction::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES),
+                shared: of(OfFunction::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
+                threads: of(OfFunction::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+            });
+        }
+        Ok((functions, entries))
+    }
+
+    fn put(&self, launch: &Prepared) -> Result<(), CudaError> {
+        let function = self.modules.get(launch.kernel.0).and_then(|m| m.1.get(launch.kernel.1));
+        let Some(&function) = function else {
+            return Err(CudaError {
+                code: 500,
+                name: "there is no such kernel".to_owned(),
+                call: "the launch",
+                detail: String::new(),
+            });
+        };
+        let shared = c_int::try_from(launch.shared).unwrap_or(c_int::MAX);
+        // SAFETY: the function is a loaded module's; the driver refuses sizes that the GPU has not.
+        check("cuFuncSetAttribute", unsafe {
+            sys::cuFuncSetAttribute(
+                function,
+                OfFunction::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                shared,
+            )
+        })?;
+        let mut attributes = Vec::new();
+        let mut attribute = |id, value| attributes.push(CUlaunchAttribute { id, pad: [0; 4], value });
+        if launch.programmatic {
+            attribute(
+                CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+            );
+        }
+        if launch.cooperative {
+            attribute(
+                CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                CUlaunchAttributeValue { cooperative: 1 },
+            );
+        }
+        if launch.cluster != [1, 1, 1] {
+            let [x, y, z] = launch.cluster;
+            let mut value = CUlaunchAttributeValue { pad: [0; 64] };
+            value.clusterDim.x = x;
+            value.clusterDim.y = y;
+            value.clusterDim.z = z;
+            attribute(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, value);
+        }
+        let config = CUlaunchConfig {
+            gridDimX: launch.grid[0],
+            gridDimY: launch.grid[1],
+            gridDimZ: launch.grid[2],
+            blockDimX: launch.block,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: launch.shared,
+            hStream: self.stream,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as c_uint,
+        };
+        // The driver copies the values during the call. A map needs the alignment of its type, the others none.
+        let maps: Vec<Option<CUtensorMap>> = launch
+            .values
+            .iter()
+            .map(|v| if let Value::Map(opaque) = v { Some(CUtensorMap { opaque: *opaque }) } else { None })
+            .collect();
+        let mut pointers: Vec<*mut c_void> = launch
+            .values
+            .iter()
+            .zip(&maps)
+            .map(|(value, map)| match (value, map) {
+                (_, Some(map)) => ptr::from_ref(map).cast_mut().cast(),
+                (Value::Bytes(bytes), None) => bytes.as_ptr().cast_mut().cast(),
+                (Value::Map(opaque), None) => opaque.as_ptr().cast_mut().cast(),
+            })
+            .collect();
+        // SAFETY: there is one pointer for each parameter, to as many bytes as the parameter has: the session has compared
+        // both with the kernel's own list. All of it lives until the call has returned, and the driver only reads it.
+        check("cuLaunchKernelEx", unsafe {
+            sys::cuLaunchKernelEx(&raw const config, function, pointers.as_mut_ptr(), ptr::null_mut())
+        })
+    }
+}
+
+impl Backend for Driver {
+    fn describe(&mut self) -> Result<Description, CudaError> {
+        let mut name = [0u8; 256];
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the buffer has the length that is said; the other pointers are to live integers; a context is current.
+        unsafe {
+            check("cuDeviceGetName", sys::cuDeviceGetName(name.as_mut_ptr().cast(), 256, self.device))?;
+            check("cuMemGetInfo", sys::cuMemGetInfo_v2(&raw mut free, &raw mut total))?;
+        }
+        let name =
+            CStr::from_bytes_until_nul(&name).map(CStr::to_string_lossy).unwrap_or_default().into_owned();
+        let small = |value: i32| u16::try_from(value).unwrap_or(0);
+        let attributes =
+            ATTRIBUTES.iter().map(|(name, a)| ((*name).to_owned(), self.attribute(*a))).collect();
+        Ok(Description {
+            gpus: self.gpus,
+            ordinal: self.ordinal,
+            name,
+            capability: (
+                small(self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)),
+                small(self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)),
+            ),
+            cuda: format!("{}.{}", self.version / 1000, self.version % 1000 / 10),
+            driver: kernel_module().unwrap_or_default(),
+            memory: total as u64,
+            free: free as u64,
+            multiprocessors: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+            shared_optin: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+            shared_multiprocessor: self
+                .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+            shared_reserved: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK),
+            registers: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+            threads: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+            threads_multiprocessor: self
+                .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR),
+            l2: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+            attributes,
+        })
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Result<u64, CudaError> {
+        let mut address = 0;
+        // SAFETY: the pointer is to a live integer; a context is current.
+        check("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes) })?;
+        Ok(address)
+    }
+
+    fn release(&mut self, address: u64) -> Result<(), CudaError> {
+        // SAFETY: the session gives back what `allocate` gave, once, and nothing runs on it.
+        check("cuMemFree", unsafe { sys::cuMemFree_v2(address) })
+    }
+
+    fn fill(&mut self, address: u64, byte: u8, bytes: usize) -> Result<(), CudaError> {
+        // SAFETY: the session keeps to the inside of one allocation.
+        check("cuMemsetD8", unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.stream) })?;
+        self.synchronize()
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), CudaError> {
+        // SAFETY: the session keeps to the inside of one allocation; the source lives until the call has returned.
+        check("cuMemcpyHtoD", unsafe { sys::cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len()) })
+    }
+
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), CudaError> {
+        // SAFETY: the session keeps to the inside of one allocation; the target has the length that is said.
+        check("cuMemcpyDtoH", unsafe {
+            sys::cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), address, bytes.len())
+        })
+    }
+
+    fn load(&mut self, image: &[u8]) -> Result<(usize, Vec<Entry>), CudaError> {
+        // PTX is text that ends in NUL; a cubin carries its own length.
+        let mut owned = image.to_vec();
+        owned.push(0);
+        let mut module: CUmodule = ptr::null_mut();
+        let mut log = vec![0u8; 8192];
+        let mut options =
+            [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log.len())];
+        // SAFETY: the image ends in NUL, both arrays have two entries, and the log's buffer has the size that is said. A cubin
+        // is parsed by the driver: a damaged one may end this process, which exists for that.
+        let result = unsafe {
+            sys::cuModuleLoadDataEx(
+                &raw mut module,
+                owned.as_ptr().cast(),
+                2,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        check("cuModuleLoadDataEx", result).map_err(|mut error| {
+            let said = CStr::from_bytes_until_nul(&log).map(CStr::to_string_lossy).unwrap_or_default();
+            error.detail =
+                said.lines().map(str::trim).filter(|l| !l.is_empty()).take(3).collect::<Vec<_>>().join("; ");
+            error
+        })?;
+        let (functions, entries) = Self::functions(module)?;
+        self.modules.push((module, functions));
+        Ok((self.modules.len() - 1, entries))
+    }
+
+    fn tensor_map(&mut self, address: u64, spec: &TensorMapSpec) -> Result<[u64; 16], CudaError> {
+        let element = match spec.element {
+            MapElement::U8 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+            MapElement::U4Unpacked => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B,
+        };
+        let swizzle = match spec.swizzle {
+            MapSwizzle::B32 => CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_32B,
+            MapSwizzle::B64 => CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_64B,
+            MapSwizzle::B128 => CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+        };
+        let rank = spec.dims.len();
+        let steps = vec![1u32; rank];
+        if spec.box_dims.len() != rank || spec.strides.len() + 1 != rank || rank > 5 {
+            return Err(CudaError {
+                code: 1,
+                name: format!(
+                    "{rank} dimensions, {} strides, {} of a box",
+                    spec.strides.len(),
+                    spec.box_dims.len()
+                ),
+                call: "the tensor map",
+                detail: String::new(),
+            });
+        }
+        let mut map = CUtensorMap { opaque: [0; 16] };
+        // SAFETY: dims, box and steps have `rank` entries and strides one fewer; the map is of the library's own type and
+        // alignment. The address is only stored.
+        check("cuTensorMapEncodeTiled", unsafe {
+            sys::cuTensorMapEncodeTiled(
+                &raw mut map,
+                element,
+                rank as u32,
+                ptr::without_provenance_mut(address as usize),
+                spec.dims.as_ptr(),
+                spec.strides.as_ptr(),
+                spec.box_dims.as_ptr(),
+                steps.as_ptr(),
+                CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                swizzle,
+                CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        })?;
+        Ok(map.opaque)
+    }
+
+    fn launch(&mut self, launch: &Prepared) -> Result<(), CudaError> {
+        self.put(launch)
+    }
+
+    fn synchronize(&mut self) -> Result<(), CudaError> {
+        // SAFETY: the stream is ours.
+        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.stream) })
+    }
+
+    fn mark(&mut self, which: usize) -> Result<(), CudaError> {
+        // SAFETY: event and stream are ours.
+        check("cuEventRecord", unsafe { sys::cuEventRecord(self.marks[which & 1], self.stream) })
+    }
+
+    fn elapsed(&mut self) -> Result<f32, CudaError> {
+        let mut milliseconds = 0.0;
+        // SAFETY: both events are ours and recorded; the pointer is to a live number.
+        check("cuEventElapsedTime", unsafe {
+            sys::cuEventElapsedTime(&raw mut milliseconds, self.marks[0], self.marks[1])
+        })?;
+        Ok(milliseconds)
+    }
+
+    fn capture(&mut self, launches: &[Prepared]) -> Result<usize, CudaError> {
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream is ours, and this is the process's only thread that calls CUDA.
+        check("cuStreamBeginCapture", unsafe { sys::cuStreamBeginCapture_v2(self.stream, mode) })?;
+        let put = launches.iter().try_for_each(|launch| self.put(launch));
+        let mut graph: CUgraph = ptr::null_mut();
+        // SAFETY: the capture began above and ends here whatever the launches said.
+        let ended =
+            check("cuStreamEndCapture", unsafe { sys::cuStreamEndCapture(self.stream, &raw mut graph) });
+        put?;
+        ended?;
+        let mut exec: CUgraphExec = ptr::null_mut();
+        // SAFETY: the graph was just captured; after instantiation it is no longer needed.
+        unsafe {
+            let made = sys::cuGraphInstantiateWithFlags(&raw mut exec, graph, 0);
+            let gone = sys::cuGraphDestroy(graph);
+            check("cuGraphInstantiateWithFlags", made)?;
+            check("cuGraphDestroy", gone)?;
+        }
+        self.graphs.push(exec);
+        Ok(self.graphs.len() - 1)
+    }
+
+    fn replay(&mut self, graph: usize) -> Result<(), CudaError> {
+        let Some(exec) = self.graphs.get(graph) else {
+            return Err(CudaError {
+                code: 1,
+                name: format!("there is no graph {graph}"),
+                call: "the replay",
+                detail: String::new(),
+            });
+        };
+        // SAFETY: the graph is instantiated and the stream is ours.
+        check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(*exec, self.stream) })
+    }
+
+    fn unload(&mut self) -> Result<(), CudaError> {
+        self.synchronize()?;
+        for exec in self.graphs.drain(..) {
+            // SAFETY: ours, and nothing runs.
+            check("cuGraphExecDestroy", unsafe { sys::cuGraphExecDestroy(exec) })?;
+        }
+        for (module, _) in self.modules.drain(..) {
+            // SAFETY: ours, nothing runs, and its functions are forgotten with it.
+            check("cuModuleUnload", unsafe { sys::cuModuleUnload(module) })?;
+        }
+        Ok(())
+    }
+}
+
+/// The version in what the kernel module says of itself.
+fn kernel_module() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    let words = text.lines().next()?.split_whitespace();
+    words.map(str::to_owned).find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.'))
+}
+
+/// By what GPUs of one family differ: GB10 shares memory with its host and lacks RDMA (mod#6961), for one.
+const ATTRIBUTES: [(&str, Attribute); 16] = [
+    ("gpu_direct_rdma_supported", Attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED),
+    (
+        "gpu_direct_rdma_with_cuda_vmm_supported",
+        Attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+    ),
+    ("integrated", Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED),
+    ("pageable_memory_access", Attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS),
+    (
+        "pageable_memory_access_uses_host_page_tables",
+        Attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+    ),
+    ("concurrent_managed_access", Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS),
+    ("host_native_atomic_supported", Attribute::CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED),
+    ("ecc_enabled", Attribute::CU_DEVICE_ATTRIBUTE_ECC_ENABLED),
+    ("compute_mode", Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE),
+    ("cluster_launch", Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH),
+    ("cooperative_launch", Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH),
+    ("tensor_map_access_supported", Attribute::CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED),
+    ("multicast_supported", Attribute::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED),
+    ("memory_bus_bits", Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH),
+    ("memory_clock_khz", Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
+    ("kernel_exec_timeout", Attribute::CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT),
+];

@@ -1,0 +1,315 @@
+//! The worker's side: one request after the other on its socket, buffers between guard zones, until the parent is gone.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use super::backend::{Backend, Prepared, Value};
+use super::driver::Driver;
+use super::status::CudaError;
+use super::wire::{self, Entry, Kind, Refusal, Reply, Request};
+use crate::device::{Argument, Launch};
+
+/// Bytes before and after every buffer that no kernel may write.
+const GUARD: usize = 4096;
+/// What guards hold. Neither what memory is poisoned with nor a value that kernels store.
+const GUARD_BYTE: u8 = 0xA9;
+/// What memory holds that nobody has written: as bf16 and f32 a NaN, as a code and a scale one too.
+const POISON: u8 = 0xFF;
+
+/// A buffer: where its guard begins, and its bytes without guards.
+struct Held {
+    base: u64,
+    len: usize,
+}
+
+impl Held {
+    const fn address(&self) -> u64 {
+        self.base + GUARD as u64
+    }
+
+    /// The guard behind begins with the first byte after the last, so that no write hides in a gap.
+    const fn after(&self) -> u64 {
+        self.address() + self.len as u64
+    }
+}
+
+/// A worker's state.
+struct Session<B> {
+    backend: B,
+    buffers: Vec<Held>,
+    modules: Vec<(usize, Vec<Entry>)>,
+}
+
+/// Serves the GPU `word` on standard input, which is a socket; the process's exit code.
+#[must_use]
+pub fn serve_gpu(word: &str) -> u8 {
+    let Ok(Some(mut socket)) = socket() else { return 2 };
+    #[cfg(debug_assertions)]
+    if let Some(plan) = word.strip_prefix("fake:") {
+        return finished(super::fake::open(plan, &mut socket).and_then(|fake| serve(fake, &mut socket)));
+    }
+    let Ok(ordinal) = word.parse() else { return 2 };
+    match Driver::open(ordinal) {
+        Ok(driver) => finished(serve(driver, &mut socket)),
+        Err(error) => finished(refuse_all(&absent(&error), &mut socket)),
+    }
+}
+
+/// Standard input as a socket, if it is one.
+fn socket() -> io::Result<Option<UnixStream>> {
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    // What is no socket has no address.
+    Ok(socket.local_addr().is_ok().then_some(socket))
+}
+
+fn finished(served: io::Result<()>) -> u8 {
+    match served {
+        Ok(()) => 0,
+        Err(error) => {
+            // The parent keeps what is said here and shows it.
+            let _ = io::Write::write_all(&mut io::stderr(), format!("{error}\n").as_bytes());
+            1
+        }
+    }
+}
+
+/// Why there is no such device, with what helps.
+fn absent(error: &CudaError) -> Refusal {
+    let hint = match error.code {
+        2 => "; the GPU has no memory left for a context: end what else runs there",
+        46 => "; another process holds the GPU in exclusive mode, or it may not be used",
+        100 | 101 => "",
+        803 => "; the driver's library and its kernel module are of different versions: restart the machine",
+        804 => "; the driver's compatibility package does not fit this GPU",
+        _ => "; `nvidia-smi` says more",
+    };
+    Refusal { kind: Kind::Absent, what: format!("{error}{hint}"), launch: 0 }
+}
+
+fn refuse_all(refusal: &Refusal, socket: &mut UnixStream) -> io::Result<()> {
+    while let Some(_request) = next(socket)? {
+        wire::send(socket, &Reply::Refused(refusal.clone()), &[])?;
+    }
+    Ok(())
+}
+
+/// The next request; none when the parent has closed its end.
+fn next(socket: &mut UnixStream) -> io::Result<Option<(Request, Vec<u8>)>> {
+    match wire::receive(socket) {
+        Ok(request) => Ok(Some(request)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Answers until the parent is gone.
+fn serve<B: Backend>(backend: B, socket: &mut UnixStream) -> io::Result<()> {
+    let mut session = Session { backend, buffers: Vec::new(), modules: Vec::new() };
+    while let Some((request, payload)) = next(socket)? {
+        match session.answer(request, &payload) {
+            Ok((reply, bytes)) => wire::send(socket, &reply, &bytes)?,
+            Err(refusal) => wire::send(socket, &Reply::Refused(refusal), &[])?,
+        }
+    }
+    Ok(())
+}
+
+fn refused(launch: usize) -> impl Fn(CudaError) -> Refusal {
+    move |error| Refusal { kind: error.kind(), what: error.to_string(), launch }
+}
+
+fn wrong(what: String) -> Refusal {
+    Refusal { kind: Kind::Launch, what, launch: 0 }
+}
+
+impl<B: Backend> Session<B> {
+    fn answer(&mut self, request: Request, payload: &[u8]) -> Result<(Reply, Vec<u8>), Refusal> {
+        let done = |()| (Reply::Done, Vec::new());
+        match request {
+            Request::Describe => {
+                let about = self.backend.describe().map_err(refused(0))?;
+                Ok((Reply::Described(Box::new(about)), Vec::new()))
+            }
+            Request::Reset => self.reset().map(done),
+            Request::Allocate { len } => {
+                let made = self.allocate(len, payload)?;
+                Ok((Reply::Made(made), Vec::new()))
+            }
+            Request::Write { buffer } => {
+                let (address, len) = self.place(buffer)?;
+                if payload.len() > len {
+                    let given = payload.len();
+                    return Err(wrong(format!("buffer {buffer} holds {len} bytes, not {given}")));
+                }
+                self.backend.write(address, payload).map_err(refused(0)).map(done)
+            }
+            Request::Read { buffer } => {
+                let (address, len) = self.place(buffer)?;
+                let mut bytes = vec![0; len];
+                self.backend.read(address, &mut bytes).map_err(refused(0))?;
+                Ok((Reply::Bytes, bytes))
+            }
+            Request::Forget { buffer } => {
+                let (address, len) = self.place(buffer)?;
+                self.backend.fill(address, POISON, len).map_err(refused(0)).map(done)
+            }
+            Request::Load => {
+                let (module, entries) = self.backend.load(payload).map_err(refused(0))?;
+                self.modules.push((module, entries.clone()));
+                Ok((Reply::Loaded { module: self.modules.len() - 1, entries }, Vec::new()))
+            }
+            Request::Run { launches } => {
+                let milliseconds = self.run(&launches)?;
+                Ok((Reply::Ran { milliseconds }, Vec::new()))
+            }
+            Request::Capture { launches } => {
+                let prepared = self.prepared(&launches)?;
+                let graph = self.backend.capture(&prepared).map_err(refused(0))?;
+                Ok((Reply::Made(graph), Vec::new()))
+            }
+            Request::Replay { graph } => {
+                self.backend.mark(0).map_err(refused(0))?;
+                self.backend.replay(graph).map_err(refused(0))?;
+                self.backend.mark(1).map_err(refused(0))?;
+                let milliseconds = self.ended(0)?;
+                self.guards()?;
+                Ok((Reply::Ran { milliseconds }, Vec::new()))
+            }
+        }
+    }
+
+    fn reset(&mut self) -> Result<(), Refusal> {
+        self.backend.unload().map_err(refused(0))?;
+        self.modules.clear();
+        for held in self.buffers.drain(..) {
+            self.backend.release(held.base).map_err(refused(0))?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, buffer: usize) -> Result<(u64, usize), Refusal> {
+        let held = self.buffers.get(buffer).ok_or_else(|| wrong(format!("there is no buffer {buffer}")))?;
+        Ok((held.address(), held.len))
+    }
+
+    fn allocate(&mut self, len: u64, payload: &[u8]) -> Result<usize, Refusal> {
+        let len = usize::try_from(len).map_err(|_| wrong(format!("a buffer of {len} bytes")))?;
+        let base = self.backend.allocate(len + 2 * GUARD).map_err(|error| {
+            let mut refusal = refused(0)(error);
+            refusal.what.push_str(&format!("; a buffer of {len} bytes was wanted"));
+            refusal
+        })?;
+        let held = Held { base, len };
+        self.backend.fill(base, GUARD_BYTE, len + 2 * GUARD).map_err(refused(0))?;
+        if payload.is_empty() {
+            self.backend.fill(held.address(), POISON, len).map_err(refused(0))?;
+        } else {
+            self.backend.write(held.address(), &payload[..len.min(payload.len())]).map_err(refused(0))?;
+        }
+        self.buffers.push(held);
+        Ok(self.buffers.len() - 1)
+    }
+
+    /// Launches with everything found, and compared with what the kernels take.
+    fn prepared(&mut self, launches: &[Launch]) -> Result<Vec<Prepared>, Refusal> {
+        let mut out = Vec::new();
+        for (n, launch) in launches.iter().enumerate() {
+            out.push(self.prepare(launch).map_err(|refusal| Refusal { launch: n, ..refusal })?);
+        }
+        Ok(out)
+    }
+
+    fn prepare(&mut self, launch: &Launch) -> Result<Prepared, Refusal> {
+        let (module, entries) = self
+            .modules
+            .get(launch.module.0)
+            .ok_or_else(|| wrong(format!("there is no module {}", launch.module.0)))?;
+        let (module, found) = (*module, entries.iter().position(|e| e.name == launch.entry));
+        let at = found.ok_or_else(|| wrong(format!("the module has no entry `{}`", launch.entry)))?;
+        let sizes: Vec<usize> = entries[at].parameters.iter().map(|(_, size)| *size).collect();
+        if sizes.len() != launch.arguments.len() {
+            return Err(wrong(format!(
+                "`{}` has {} parameters, not {}",
+                launch.entry,
+                sizes.len(),
+                launch.arguments.len()
+            )));
+        }
+        let mut values = Vec::new();
+        for (n, (argument, size)) in launch.arguments.iter().zip(&sizes).enumerate() {
+            let value = match argument {
+                Argument::Value(bytes) => Value::Bytes(bytes.clone()),
+                Argument::Address(buffer) => Value::Bytes(self.place(buffer.0)?.0.to_le_bytes().to_vec()),
+                Argument::Map(spec) => {
+                    let (address, _) = self.place(spec.buffer.0)?;
+                    Value::Map(self.backend.tensor_map(address, spec).map_err(refused(0))?)
+                }
+            };
+            let given = match &value {
+                Value::Bytes(bytes) => bytes.len(),
+                Value::Map(map) => size_of_val(map),
+            };
+            if given != *size {
+                return Err(wrong(format!(
+                    "parameter {n} of `{}` has {size} bytes, its argument {given}",
+                    launch.entry
+                )));
+            }
+            values.push(value);
+        }
+        Ok(Prepared {
+            kernel: (module, at),
+            grid: launch.grid,
+            block: launch.block,
+            shared: launch.shared_bytes,
+            values,
+            programmatic: launch.programmatic,
+            cluster: launch.cluster,
+            cooperative: launch.cooperative,
+        })
+    }
+
+    /// Runs a stream to its end. Between launches that do not overlap it waits, so that a failure has its launch.
+    fn run(&mut self, launches: &[Launch]) -> Result<f32, Refusal> {
+        let prepared = self.prepared(launches)?;
+        self.backend.mark(0).map_err(refused(0))?;
+        let overlaps = prepared.iter().any(|p| p.programmatic);
+        for (n, launch) in prepared.iter().enumerate() {
+            self.backend.launch(launch).map_err(refused(n))?;
+            if !overlaps && n + 1 < prepared.len() {
+                self.backend.synchronize().map_err(refused(n))?;
+            }
+        }
+        let last = prepared.len().saturating_sub(1);
+        self.backend.mark(1).map_err(refused(last))?;
+        let milliseconds = self.ended(last)?;
+        self.guards().map_err(|refusal| Refusal { launch: last, ..refusal })?;
+        Ok(milliseconds)
+    }
+
+    fn ended(&mut self, launch: usize) -> Result<f32, Refusal> {
+        self.backend.synchronize().map_err(refused(launch))?;
+        self.backend.elapsed().map_err(refused(launch))
+    }
+
+    /// Compares every guard zone; the first byte that is not as it was, and mends it so that it is reported once.
+    fn guards(&mut self) -> Result<(), Refusal> {
+        let mut bytes = vec![0; GUARD];
+        for (n, held) in self.buffers.iter().enumerate() {
+            for zone in [held.base, held.after()] {
+                self.backend.read(zone, &mut bytes).map_err(refused(0))?;
+                let Some(at) = bytes.iter().position(|b| *b != GUARD_BYTE) else { continue };
+                let (address, found) = (zone + at as u64, bytes[at]);
+                self.backend.fill(zone, GUARD_BYTE, GUARD).map_err(refused(0))?;
+                let offset = i128::from(address) - i128::from(held.address());
+                let what = format!(
+                    "the guard of buffer {n} was overwritten: 0x{found:02X} at address 0x{address:x}, offset {offset} of a buffer of {} bytes",
+                    held.len
+                );
+                return Err(Refusal { kind: Kind::Guard, what, launch: 0 });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! What a launch is given: sizes from the kernel's header, buffers and tensor maps by name.
+
+use super::{Fc, PipelineError, Ready, Run};
+use crate::device::{Argument, Launch, MapElement, TensorMapSpec};
+use crate::kernel::{self, Names};
+use crate::moe::admission;
+use crate::moe::layout::{KPad, padded};
+
+impl Run<'_> {
+    pub(super) fn prepare(&self, ready: &Ready<'_>, fc: Option<Fc>) -> Result<Launch, PipelineError> {
+        let kernel = ready.kernel;
+        let names = self.names(fc);
+        let value = |text: &str| {
+            kernel::evaluate(text, &names)
+                .map_err(|source| PipelineError::Expression { file: kernel.file.clone(), source })
+        };
+        let header = |message: String| PipelineError::Header { file: kernel.file.clone(), message };
+        let small = |text: &str| {
+            let v = value(text)?;
+            u32::try_from(v).map_err(|_| header(format!("`{text}` is {v}, more than 32 bits hold")))
+        };
+        let parameters = self
+            .device
+            .parameters(ready.module, &kernel.entry)
+            .ok_or_else(|| header(format!("the source has no entry `{}`", kernel.entry)))?;
+        if parameters.len() != kernel.args.len() {
+            return Err(header(format!(
+                "`{}` has {} parameters and the header's `args` has {}",
+                kernel.entry,
+                parameters.len(),
+                kernel.args.len()
+            )));
+        }
+        let mut arguments = Vec::new();
+        for (name, (parameter, size)) in kernel.args.iter().zip(parameters) {
+            let argument = self.argument(name, fc, &names).ok_or_else(|| {
+                header(format!("there is no argument `{name}` for this stage (parameter `{parameter}`)"))
+            })?;
+            let given = match &argument {
+                Argument::Value(bytes) => bytes.len(),
+                Argument::Address(_) => 8,
+                Argument::Map(_) => 128,
+            };
+            if given != size {
+                return Err(header(format!(
+                    "argument `{name}` has {given} bytes and parameter `{parameter}` {size}"
+                )));
+            }
+            arguments.push(argument);
+        }
+        Ok(Launch {
+            module: ready.module,
+            entry: kernel.entry.clone(),
+            grid: [small(&kernel.grid[0])?, small(&kernel.grid[1])?, small(&kernel.grid[2])?],
+            block: small(&kernel.block)?,
+            shared_bytes: small(&kernel.smem)?,
+            arguments,
+            programmatic: false,
+            cluster: [1, 1, 1],
+            cooperative: false,
+        })
+    }
+
+    /// Rows, columns and K of the GEMM that a launch does or feeds.
+    fn extents(&self, fc: Fc) -> (usize, usize) {
+        match fc {
+            Fc::One => (self.dims.fc1_cols(), self.dims.hidden),
+            Fc::Two => (self.dims.hidden, self.dims.inter),
+        }
+    }
+
+    fn names(&self, fc: Option<Fc>) -> Names {
+        let (d, c) = (self.dims, &self.setup.config);
+        let mut names: Vec<(&'static str, usize)> = vec![
+            ("tokens", d.tokens),
+            ("experts", d.experts),
+            ("top_k", d.top_k),
+            ("rows", d.rows()),
+            ("choices", d.rows()),
+            ("hidden", d.hidden),
+            ("inter", d.inter),
+            ("tile_m", c.tile.m as usize),
+            ("tile_n", c.tile.n as usize),
+            ("tile_k", c.tile.k as usize),
+            ("stages", c.stages as usize),
+            ("stage_bytes", c.stage_bytes() as usize),
+            ("warps", c.warps() as usize),
+            ("most_tiles", self.most_tiles()),
+        ];
+        if let Some(fc) = fc {
+            let (n, k) = self.extents(fc);
+            let used = if self.setup.k_pad == KPad::Zeros { padded(k) } else { k };
+            names.extend([("n", n), ("k", k), ("k_padded", padded(k)), ("k_used", used)]);
+        }
+        names.into_iter().map(|(name, value)| (name, value as u64)).collect()
+    }
+
+    /// What stands for an argument's name in this launch.
+    fn argument(&self, name: &str, fc: Option<Fc>, names: &Names) -> Option<Argument> {
+        let of = |one: &'static str, two: &'static str| match fc {
+            Some(Fc::One) => Some(one),
+            Some(Fc::Two) => Some(two),
+            None => None,
+        };
+        let buffer = match name {
+            "a_codes" => of("a1_codes", "a2_codes")?,
+            "a_scales" => of("a1_scales", "a2_scales")?,
+            "w_codes" => of("w13_codes", "w2_codes")?,
+            "w_scales" => of("w13_scales", "w2_scales")?,
+            "bias" => of("w13_gemm_bias", "w2_gemm_bias")?,
+            "out" => of("fc1_out", "fc2_out")?,
+            other => other,
+        };
+        if let Some(buffer) = self.buffers.get(buffer) {
+            return Some(Argument::Address(*buffer));
+        }
+        if let Some(value) = names.get(name) {
+            return Some(Argument::Value(u32::try_from(*value).ok()?.to_le_bytes().to_vec()));
+        }
+        let s = &self.problem.settings;
+        match name {
+            "alpha" => Some(Argument::Value(s.alpha.to_le_bytes().to_vec())),
+            "beta" => Some(Argument::Value(s.beta.to_le_bytes().to_vec())),
+            "limit" => Some(Argument::Value(s.limit.to_le_bytes().to_vec())),
+            "a_map" => self.token_map(fc?),
+            "w_map" => self.weight_map(fc?),
+            _ => None,
+        }
+    }
+
+    fn token_map(&self, fc: Fc) -> Option<Argument> {
+        let k = padded(self.extents(fc).1) as u64;
+        let tokens = admission::token_box(&self.setup.config);
+        let buffer = *self.buffers.get(if fc == Fc::One { "a1_codes" } else { "a2_codes" })?;
+        Some(Argument::Map(TensorMapSpec {
+            buffer,
+            element: tokens.element,
+            dims: vec![k, self.dims.rows() as u64],
+            strides: vec![k],
+            box_dims: tokens.dims,
+            swizzle: tokens.swizzle,
+        }))
+    }
+
+    /// Experts, channels and K. Packed weights are bytes of two elements.
+    fn weight_map(&self, fc: Fc) -> Option<Argument> {
+        let (n, k) = self.extents(fc);
+        let (n, bytes) = (n as u64, padded(k) as u64 / 2);
+        let weights = admission::weight_box(&self.setup.config);
+        let experts = self.problem.inputs.expert_ids.as_ref()?.data.len() as u64;
+        let buffer = *self.buffers.get(if fc == Fc::One { "w13_codes" } else { "w2_codes" })?;
+        // Elements of a packed row are bytes of two.
+        let width = if weights.element == MapElement::U8 { bytes } else { 2 * bytes };
+        Some(Argument::Map(TensorMapSpec {
+            buffer,
+            element: weights.element,
+            dims: vec![width, n, experts],
+            strides: vec![bytes, bytes * n],
+            box_dims: weights.dims,
+            swizzle: weights.swizzle,
+        }))
+    }
+}

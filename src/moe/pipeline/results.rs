@@ -1,0 +1,146 @@
+//! What the stages stored, as logical tensors; the contract of the padding is checked on the way.
+
+use super::Run;
+use crate::device::Failure;
+use crate::moe::layout::{self, padded};
+use crate::moe::tensors::Array;
+use crate::record::Stage;
+
+impl Run<'_> {
+    fn read(&self, name: &str) -> Result<Vec<u8>, Failure> {
+        self.buffers.get(name).map_or_else(|| Ok(Vec::new()), |b| self.device.read(*b))
+    }
+
+    fn read_i32(&self, name: &str) -> Result<Vec<i32>, Failure> {
+        let bytes = self.read(name)?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b)).collect())
+    }
+
+    fn read_u16(&self, name: &str) -> Result<Vec<u16>, Failure> {
+        let bytes = self.read(name)?;
+        Ok(bytes.as_chunks::<2>().0.iter().map(|b| u16::from_le_bytes(*b)).collect())
+    }
+
+    /// Takes what a stage stored.
+    pub(super) fn collect(&mut self, stage: Stage) -> Result<(), Failure> {
+        let d = self.dims;
+        let (t, k, r) = (d.tokens, d.top_k, d.rows());
+        let array_u16 = |run: &Self, name, shape: &[usize]| {
+            Ok::<_, Failure>(Some(Array { shape: shape.to_vec(), data: run.read_u16(name)? }))
+        };
+        let array_i32 = |run: &Self, name, shape: &[usize]| {
+            Ok::<_, Failure>(Some(Array { shape: shape.to_vec(), data: run.read_i32(name)? }))
+        };
+        match stage {
+            Stage::Route => {
+                self.tensors.topk_ids = array_i32(self, "topk_ids", &[t, k])?;
+                let weights = self.read("topk_weights")?;
+                let data = weights.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+                self.tensors.topk_weights = Some(Array { shape: vec![t, k], data });
+            }
+            Stage::Permute => {
+                self.tensors.row_token = array_i32(self, "row_token", &[r])?;
+                self.tensors.row_expert = array_i32(self, "row_expert", &[r])?;
+            }
+            Stage::Quantize => {
+                let (codes, scales) = self.quantized(Stage::Quantize, "a1_codes", "a1_scales", d.hidden)?;
+                (self.tensors.a1_codes, self.tensors.a1_scales) = (Some(codes), Some(scales));
+            }
+            Stage::Fc1 => self.tensors.fc1_out = array_u16(self, "fc1_out", &[r, d.fc1_cols()])?,
+            Stage::Activation | Stage::Requantize => {
+                let (codes, scales) = self.quantized(Stage::Requantize, "a2_codes", "a2_scales", d.inter)?;
+                (self.tensors.a2_codes, self.tensors.a2_scales) = (Some(codes), Some(scales));
+            }
+            Stage::Fc2 => self.tensors.fc2_out = array_u16(self, "fc2_out", &[r, d.hidden])?,
+            Stage::Finalize => self.tensors.output = array_u16(self, "output", &[t, d.hidden])?,
+        }
+        Ok(())
+    }
+
+    /// Byte of the scale of a block of a permuted row, by what the device says of its rows.
+    fn scale_place(
+        &self,
+        row: usize,
+        block: usize,
+        columns: usize,
+        offsets: &[i32],
+        experts: &[i32],
+    ) -> usize {
+        let expert = experts.get(row).and_then(|e| usize::try_from(*e).ok()).unwrap_or(0);
+        let first = offsets.get(expert).and_then(|o| usize::try_from(*o).ok()).unwrap_or(0).min(row);
+        let at = layout::scale_row_of_expert(first, expert) + row - first;
+        self.setup.scales.offset(at, block, columns)
+    }
+
+    /// Codes and scales as logical matrices; what the padding holds is checked on the way.
+    fn quantized(
+        &mut self,
+        stage: Stage,
+        codes: &str,
+        scales: &str,
+        k: usize,
+    ) -> Result<(Array<u8>, Array<u8>), Failure> {
+        let rows = self.dims.rows();
+        let (width, columns, blocks) = (padded(k), padded(k) / 32, k / 32);
+        let (stored, stored_scales) = (self.read(codes)?, self.read(scales)?);
+        let (offsets, experts) = (self.read_i32("expert_offset")?, self.read_i32("row_expert")?);
+        let mut out = Vec::with_capacity(rows * k);
+        let mut out_scales = Vec::with_capacity(rows * blocks);
+        let mut broken = None;
+        for (row, from) in stored.chunks_exact(width).enumerate() {
+            out.extend_from_slice(&from[..k]);
+            // -0 is zero too.
+            if let Some(at) = from[k..].iter().position(|c| c & 0x7F != 0) {
+                let text = || {
+                    format!(
+                        "row={row} col={}: the code in the padding is 0x{:02X}, not zero",
+                        k + at,
+                        from[k + at]
+                    )
+                };
+                broken.get_or_insert_with(text);
+            }
+            for block in 0..columns {
+                let place = self.scale_place(row, block, columns, &offsets, &experts);
+                let scale = stored_scales.get(place).copied().unwrap_or(layout::POISON);
+                if block < blocks {
+                    out_scales.push(scale);
+                } else if scale == 0xFF {
+                    broken.get_or_insert_with(|| {
+                        format!("row={row} block={block}: the scale in the padding is NaN")
+                    });
+                }
+            }
+        }
+        self.pads.extend(broken.map(|text| (stage, text)));
+        Ok((Array { shape: vec![rows, k], data: out }, Array { shape: vec![rows, blocks], data: out_scales }))
+    }
+
+    /// Puts the problem's own a2 in place of what the activation stored.
+    pub(super) fn inject(&mut self) -> Result<(), Failure> {
+        let Some(a2) = &self.problem.injected_a2 else { return Ok(()) };
+        let k = self.dims.inter;
+        let (width, columns, blocks) = (padded(k), padded(k) / 32, k / 32);
+        let (offsets, experts) = (self.read_i32("expert_offset")?, self.read_i32("row_expert")?);
+        let (mut codes, mut scales) = (self.read("a2_codes")?, self.read("a2_scales")?);
+        for row in 0..self.dims.rows() {
+            if let (Some(to), from) = (codes.get_mut(row * width..row * width + k), a2.codes.row(row)) {
+                to.copy_from_slice(from);
+            }
+            for (block, scale) in a2.scales.row(row).iter().enumerate().take(blocks) {
+                let place = self.scale_place(row, block, columns, &offsets, &experts);
+                if let Some(to) = scales.get_mut(place) {
+                    *to = *scale;
+                }
+            }
+        }
+        for (name, bytes) in [("a2_codes", codes), ("a2_scales", scales)] {
+            if let Some(buffer) = self.buffers.get(name) {
+                self.device.write(*buffer, &bytes)?;
+            }
+        }
+        self.tensors.injected_a2_codes = Some(a2.codes.clone());
+        self.tensors.injected_a2_scales = Some(a2.scales.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! The pipeline on a GPU: every admitted trial of the run, one after the other, rung by rung.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use libtest_mimic::{Failed, Trial};
+use sm121probe::gpu::{Chain, GpuDevice, Launcher};
+use sm121probe::kernel::MmaPath;
+use sm121probe::moe::runner::Runner;
+use sm121probe::record::Verdict;
+use sm121probe::toolkit::{self, Places};
+
+use super::{Shared, green, required, selected, tool, without_device};
+
+/// A launch that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
+    let launcher = Launcher { program: tool().to_owned(), ordinal: "0".to_owned(), limit: LIMIT };
+    let gpu = match GpuDevice::open(launcher, Chain::default()) {
+        Ok(gpu) => gpu,
+        Err(failure) => return absent(shared, &failure.to_string()),
+    };
+    let discovery = toolkit::discover(
+        shared.store.as_ref(),
+        &Places::from_environment(shared.store.as_ref().map(sm121probe::store::Store::root)),
+    );
+    let chain = Chain { toolkit: discovery.toolkits.last().cloned(), store: shared.store.clone() };
+    let (target, native) = (gpu.about().target(), gpu.about().target().is_sm12x());
+    let gpu = Arc::new(Mutex::new(Some(gpu.with_chain(chain))));
+    let mut out = super::gpu_faults::trials();
+    for (n, trial) in selected(&shared.cases).iter().enumerate() {
+        let name = format!("{}/gpu:0", without_device(trial));
+        if trial.path == MmaPath::Native && !native {
+            out.push(ignored(name, "block-scaled mma needs SM12x"));
+            continue;
+        }
+        let (shared, gpu) = (Arc::clone(shared), Arc::clone(&gpu));
+        out.push(Trial::test(name, move || run(&shared, n, &gpu, target)));
+    }
+    out
+}
+
+fn run(
+    shared: &Shared,
+    n: usize,
+    gpu: &Mutex<Option<GpuDevice>>,
+    target: sm121probe::arch::Target,
+) -> Result<(), Failed> {
+    let trial = &selected(&shared.cases)[n];
+    // One trial has the GPU at a time.
+    let mut held = gpu.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut runner = Runner::new(&shared.library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned());
+    runner.gpu = held.take().map(Mutex::new);
+    let row = runner.run(trial, target);
+    *held = runner.gpu.map(|gpu| gpu.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let row = row.map_err(|e| e.to_string())?;
+    green(&row)?;
+    match row.rungs.iter().find(|r| !r.verdict.conforms()) {
+        Some(wrong) => Err(format!("{}: {}: {}", wrong.rung.word(), wrong.verdict.word(), wrong.note).into()),
+        None if row.rungs.iter().any(|r| r.verdict == Verdict::Pass) => Ok(()),
+        None => Err("no rung stands".into()),
+    }
+}
+
+fn absent(shared: &Shared, reason: &str) -> Vec<Trial> {
+    if required("gpu") {
+        let text = format!("SM121PROBE_REQUIRE asks for a GPU; {reason}");
+        return vec![Trial::test("required.gpu", move || Err(Failed::from(text)))];
+    }
+    let reason = format!("no GPU: {reason}");
+    selected(&shared.cases).iter().map(|t| ignored(format!("{}/gpu:0", without_device(t)), &reason)).collect()
+}
+
+fn ignored(name: String, reason: &str) -> Trial {
+    Trial::test(name, || Ok(())).with_kind(reason).with_ignored_flag(true)
+}
