@@ -35,12 +35,16 @@ pub enum MapElement {
 /// Width of a tensor map's swizzle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MapSwizzle {
+    /// As they come.
+    None,
     /// 32 bytes.
     B32,
     /// 64 bytes.
     B64,
     /// 128 bytes.
     B128,
+    /// 128 bytes, in atoms of 32 (`CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B`).
+    B128Atom32,
 }
 
 /// A tensor map in tile mode over the beginning of a buffer.

@@ -24,6 +24,7 @@
 //! | [`selftest`] | recorded answers against the emulator |
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |
 //! | [`doctor`] | what this machine can run, tried |
+//! | [`execute`] | variants of snippets on a device, rung by rung |
 //! | [`moe`] | the MXFP4 fused-MoE pipeline: problems, reference with bounds, verdicts |
 //! | [`bench`] | where the time goes: profiles, and what they decide |
 //! | [`report`] | renderers, each a pure function of the record |
@@ -37,6 +38,7 @@ pub mod device;
 pub mod doctor;
 pub mod emulator;
 pub mod event;
+pub mod execute;
 pub mod gpu;
 pub mod header;
 pub mod kernel;

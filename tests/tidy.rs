@@ -7,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A room may use rooms before it.
-const ROOMS: [&str; 24] = [
+const ROOMS: [&str; 25] = [
     "arch", "event", "near", "record", "ptx", "num", "header", "store", "worker", "snippet", "case",
-    "kernel", "vectors", "toolkit", "device", "emulator", "gpu", "doctor", "selftest", "matrix", "moe",
-    "bench", "report", "cli",
+    "kernel", "vectors", "toolkit", "device", "emulator", "gpu", "doctor", "selftest", "matrix", "execute",
+    "moe", "bench", "report", "cli",
 ];
 
 fn root() -> &'static Path {

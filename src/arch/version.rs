@@ -56,6 +56,21 @@ impl fmt::Display for PtxIsa {
     }
 }
 
+impl PtxIsa {
+    /// The version that CUDA `12.9` brings (PTX ISA, Release Notes: from 13.0 on the minor numbers are the same).
+    #[must_use]
+    pub fn of_cuda(cuda: &str) -> Option<Self> {
+        let [major, minor] = numbers(cuda, "a CUDA version such as 13.0").ok()?;
+        match (major, minor) {
+            (12, 0..=5) => Some(Self { major: 8, minor }),
+            (12, 6) => Some(Self { major: 8, minor: 5 }),
+            (12, 7..) => Some(Self { major: 8, minor: minor - 1 }),
+            (13, _) => Some(Self { major: 9, minor }),
+            _ => None,
+        }
+    }
+}
+
 impl ToolkitVersion {
     /// `13.5` of 13.5.37: how people name a toolkit.
     #[must_use]

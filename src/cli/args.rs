@@ -60,6 +60,11 @@ pub(super) enum Verb {
     Kernels(super::kernels::KernelsVerb),
     /// Say where the time of a decode step goes, and whether work on the tiles of the MoE GEMMs can pay.
     Bench(super::bench::BenchArgs),
+    /// Run snippets on a device, rung by rung: loads, runs, correct, deterministic, in a graph.
+    Run(super::run::RunArgs),
+    /// What a GPU answers.
+    #[command(subcommand)]
+    Vectors(super::vectors::VectorsVerb),
     /// Show which instructions are emulated.
     Ops(OpsArgs),
     /// What this machine can run: every GPU, driver and toolkit, tried.

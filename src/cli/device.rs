@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::error::CliError;
+use crate::arch::{PtxIsa, Target};
 use crate::gpu::{Chain, Description, GpuDevice, Launcher};
 use crate::moe::admission::Limits;
 use crate::store::Store;
@@ -62,6 +63,26 @@ impl DeviceArgs {
 /// Code for this GPU by the toolkit, or by the driver where there is none.
 pub(super) fn chain(toolkit: Option<&Toolkit>, store: Option<&Store>) -> Chain {
     Chain { toolkit: toolkit.cloned(), store: store.cloned() }
+}
+
+/// What code for a GPU is made for, and the PTX version that its assembler knows: the driver's where there is no ptxas.
+pub(super) fn code_of(
+    about: &Description,
+    ptxas: Option<&Toolkit>,
+    named: Option<&str>,
+) -> Result<(Target, PtxIsa), CliError> {
+    let target = match named {
+        Some(name) => name.parse()?,
+        None => about.target(),
+    };
+    if !target.cubin_runs_on(about.target()) {
+        return Err(CliError::DeviceTarget(target.to_string(), about.architecture()));
+    }
+    let isa = match ptxas {
+        Some(ptxas) => ptxas.isa,
+        None => PtxIsa::of_cuda(&about.cuda).ok_or_else(|| CliError::NoPtxIsa(about.cuda.clone()))?,
+    };
+    Ok((target, isa))
 }
 
 /// SM12x's limits, or this GPU's where it has less: a tile that SM12x cannot hold proves nothing elsewhere.

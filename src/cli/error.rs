@@ -110,6 +110,20 @@ pub(super) enum CliError {
     #[error("{0} answers are not what the rules of architectures say")]
     #[diagnostic(help("please report them: they are what this tool is for"))]
     Doctor(usize),
+    #[error("nothing was run: no variant that says how it is run is selected")]
+    NothingToRun,
+    #[error("{0} variants do not conform")]
+    Runs(usize),
+    #[error("recorded answers come from a GPU: name it with --device gpu:0")]
+    NoGpuNamed,
+    #[error(
+        "no PTX version is known for CUDA {0}; install a toolkit with `sm121probe toolkit install latest`"
+    )]
+    NoPtxIsa(String),
+    #[error("{0}: {1}")]
+    Answer(String, Failure),
+    #[error(transparent)]
+    OperandKind(#[from] crate::num::UnknownKind),
     #[error("code for {0} does not run on this GPU, which is {1}")]
     DeviceTarget(String, String),
     #[error("nothing was run: no case is selected, or every trial is blocked")]
@@ -154,6 +168,9 @@ impl CliError {
             // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })
             | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
+            Self::NoGpuNamed | Self::NoPtxIsa(_) | Self::OperandKind(_) => exit::USAGE,
+            Self::NothingToRun => exit::NOTHING_SELECTED,
+            Self::Answer(..) | Self::Runs(_) => exit::DOES_NOT_CONFORM,
             Self::Device(..) => exit::DEVICE_MISSING,
             Self::Nvrtc(_) | Self::Code(_) | Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,
             Self::Ptx(error) => error.exit_code(),

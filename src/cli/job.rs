@@ -1,5 +1,7 @@
 //! The parts that every asking verb shares: snippets, toolkits, plan, run.
 
+use std::path::Path;
+
 use super::args::JobArgs;
 use super::error::CliError;
 use super::progress::Progress;
@@ -32,13 +34,7 @@ impl Job {
         if let Some(jobs) = args.jobs {
             rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global()?;
         }
-        let library = match &args.snippets {
-            Some(folder) => Library::load(folder)?,
-            None => Library::embedded(),
-        };
-        for problem in &library.problems {
-            eprintln!("error: {problem}");
-        }
+        let library = snippets(args.snippets.as_deref())?;
         let store = match Store::open(None) {
             Ok(store) => Some(store),
             Err(error) => {
@@ -159,6 +155,18 @@ pub(super) fn selection(args: &JobArgs) -> Result<Selection, CliError> {
     targets.dedup();
     let filters = args.filters.iter().map(|f| Filter::new(f)).collect::<Result<_, _>>()?;
     Ok(Selection { targets, filters })
+}
+
+/// The snippets of a folder, or the built-in ones; problems are told.
+pub(super) fn snippets(folder: Option<&Path>) -> Result<Library, CliError> {
+    let library = match folder {
+        Some(folder) => Library::load(folder)?,
+        None => Library::embedded(),
+    };
+    for problem in &library.problems {
+        eprintln!("error: {problem}");
+    }
+    Ok(library)
 }
 
 /// The cost of a run, on one line.

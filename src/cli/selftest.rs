@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::args::OutputArgs;
 use super::error::CliError;
 use super::output;
+use super::vectors::FreshArgs;
 use crate::selftest;
 use crate::vectors::{self, Recording};
 
@@ -16,6 +17,8 @@ pub(super) struct SelftestArgs {
     /// Use the recording in this folder or zip archive instead of the built-in ones. May be repeated.
     #[arg(long, value_name = "DIR")]
     vectors: Vec<PathBuf>,
+    #[command(flatten)]
+    fresh: FreshArgs,
     /// The form of the result.
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Form,
@@ -33,11 +36,19 @@ enum Form {
 }
 
 pub(super) fn selftest(args: &SelftestArgs) -> Result<(), CliError> {
-    let recordings = if args.vectors.is_empty() {
+    let mut recordings = if args.vectors.is_empty() {
         vectors::builtin()?
     } else {
         args.vectors.iter().map(|path| Recording::load(path)).collect::<Result<_, _>>()?
     };
+    if args.fresh.asks_a_gpu() {
+        let (fresh, _) = args.fresh.record(&selftest::forms(&recordings))?;
+        super::vectors::tell(&fresh);
+        if let Some((op, failure)) = fresh.failed.first() {
+            return Err(CliError::Answer(op.clone(), failure.clone()));
+        }
+        recordings = vec![fresh.recording];
+    }
     let results = selftest::run(&recordings);
     let text = match args.format {
         Form::Text => selftest::text(&results),

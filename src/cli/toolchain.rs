@@ -75,3 +75,15 @@ impl Toolchain {
         admission::Toolchain { capabilities: &self.capabilities, toolkit: self.toolkit.version, target }
     }
 }
+
+/// The ptxas of the version that `name` names, the newest when left out; none where the machine has none and none is named.
+pub(super) fn ptxas(name: Option<&str>, store: Option<&Store>) -> Result<Option<Toolkit>, CliError> {
+    let names: Vec<String> = name.map(str::to_owned).into_iter().collect();
+    let mut places = Places::from_environment(store.map(Store::root));
+    places.add_named(&names);
+    let discovery = toolkit::discover(store, &places);
+    if names.is_empty() {
+        return Ok(discovery.toolkits.last().cloned());
+    }
+    Ok(discovery.select(&names)?.last().map(|toolkit| (*toolkit).clone()))
+}

@@ -72,9 +72,11 @@ impl EmulatorDevice {
             *to = *from;
         }
         map.swizzle = match spec.swizzle {
+            MapSwizzle::None => Swizzle::None,
             MapSwizzle::B32 => Swizzle::B32,
             MapSwizzle::B64 => Swizzle::B64,
             MapSwizzle::B128 => Swizzle::B128,
+            MapSwizzle::B128Atom32 => Swizzle::B128Atom32,
         };
         map.encode().map_err(|error| Failure::Launch(format!("the tensor map is illegal: {error}")))
     }

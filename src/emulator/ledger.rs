@@ -4,11 +4,13 @@
 //! the same file gives the GPU's own answer.
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
-use super::{GlobalMemory, Launch, Options, Swizzle, TensorMap, TensorType, launch, load};
+use super::{EmulatorDevice, Options, Programs};
+use crate::arch::{PtxIsa, Target};
+use crate::device::{Argument, Device, Failure, Launch, MapElement, MapSwizzle, TensorMapSpec};
 use crate::header;
 
 /// The snippets; a test compares the list with the folder.
@@ -98,8 +100,15 @@ pub struct Assumption {
     pub expect: Vec<u32>,
     /// The snippet, header and all.
     pub text: &'static str,
-    /// The map that the entry's first parameter is, without its address.
-    map: Option<TensorMap>,
+    /// The map that the entry's first parameter is: of 8 rows of 128 elements, without its buffer.
+    map: Option<Map>,
+}
+
+/// A map of an assumption: rows of its box, and its swizzle.
+#[derive(Debug, Clone, Copy)]
+struct Map {
+    rows: u32,
+    swizzle: MapSwizzle,
 }
 
 /// Every assumption, by name.
@@ -127,14 +136,14 @@ impl Assumption {
             return Err(format!("it expects {} words, not 1 to {WORDS}", expect.len()));
         }
         let Header { assume, why, source, status, tensor_map, rows, swizzle, .. } = header;
-        let mut map = TensorMap::dense(TensorType::U4Align16, 0, &[128, 8], &[128, rows.unwrap_or(8)]);
-        map.swizzle = match swizzle.as_deref() {
-            None => Swizzle::None,
-            Some("128B") => Swizzle::B128,
-            Some("128B_ATOM_32B") => Swizzle::B128Atom32,
+        let swizzle = match swizzle.as_deref() {
+            None => MapSwizzle::None,
+            Some("128B") => MapSwizzle::B128,
+            Some("128B_ATOM_32B") => MapSwizzle::B128Atom32,
             Some(other) => return Err(format!("`{other}` is no swizzle of the map")),
         };
-        Ok(Self { name, assume, why, source, status, expect, text, map: tensor_map.then_some(map) })
+        let map = tensor_map.then_some(Map { rows: rows.unwrap_or(8), swizzle });
+        Ok(Self { name, assume, why, source, status, expect, text, map })
     }
 
     /// Runs the snippet in the emulator.
@@ -155,23 +164,61 @@ impl Assumption {
     /// # Errors
     /// Why it does not run.
     pub fn answer(&self) -> Result<Vec<u32>, String> {
-        let program = load(self.text).map_err(|stop| stop.to_string())?;
-        let kernel = program.kernel("probe").ok_or("it has no entry `probe`")?;
-        let options = Options::default();
-        let mut memory = GlobalMemory::default();
-        let out = memory.allocate_with(vec![0; 4 * WORDS]);
-        let mut params = Vec::new();
+        let mut emulator = EmulatorDevice::new(Arc::new(Programs::default()), Options::default());
+        self.run(&mut emulator, self.text).map_err(|failure| failure.to_string())
+    }
+
+    /// What the snippet leaves on a device that code for `target` is made for, by an assembler that knows `isa`.
+    ///
+    /// # Errors
+    /// [`Failure`]; [`Failure::Unsupported`] where the device has no such instruction.
+    pub fn answer_on(
+        &self,
+        device: &mut dyn Device,
+        target: Target,
+        isa: PtxIsa,
+    ) -> Result<Vec<u32>, Failure> {
+        let written = |line: &str| match line.split_whitespace().next() {
+            Some(".version") => format!(".version {isa}\n"),
+            Some(".target") => format!(".target {target}\n"),
+            _ => format!("{line}\n"),
+        };
+        device.reset()?;
+        self.run(device, &self.text.lines().map(written).collect::<String>())
+    }
+
+    fn run(&self, device: &mut dyn Device, text: &str) -> Result<Vec<u32>, Failure> {
+        let module = device.load(text)?;
+        let out = device.allocate(vec![0; 4 * WORDS])?;
+        let mut arguments = Vec::new();
         if let Some(map) = self.map {
             // Byte `i` of the rows is `i`, and 256 begins again.
-            let rows = memory.allocate_with((0..512).map(|i| i as u8).collect());
-            let map = TensorMap { address: rows, ..map };
-            params.extend(map.encode().map_err(|error| error.to_string())?);
+            let rows = device.allocate((0..512).map(|i| i as u8).collect())?;
+            arguments.push(Argument::Map(TensorMapSpec {
+                buffer: rows,
+                element: MapElement::U4Unpacked,
+                dims: vec![128, 8],
+                strides: vec![64],
+                box_dims: vec![128, map.rows],
+                swizzle: map.swizzle,
+            }));
         }
-        params.extend(out.to_le_bytes());
-        let run = Launch { grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, params };
-        launch(&program, kernel, &run, &mut memory, &options).map_err(|stop| stop.to_string())?;
-        let bytes = memory.bytes(out).unwrap_or_default();
-        Ok(bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+        arguments.push(Argument::Address(out));
+        let launch = Launch {
+            module,
+            entry: "probe".to_owned(),
+            grid: [1; 3],
+            block: 32,
+            shared_bytes: 0,
+            arguments,
+            programmatic: false,
+            cluster: [1; 3],
+            cooperative: false,
+        };
+        device.run(&[launch]).map_err(|(_, failure)| failure)?;
+        let bytes = device.read(out)?;
+        let (words, _) = bytes.as_chunks::<4>();
+        Ok(words.iter().map(|b| u32::from_le_bytes(*b)).collect())
     }
 }
 

@@ -219,9 +219,10 @@ impl MapBox {
             )));
         }
         let span = match self.swizzle {
+            MapSwizzle::None => return Ok(()),
             MapSwizzle::B32 => 32,
             MapSwizzle::B64 => 64,
-            MapSwizzle::B128 => 128,
+            MapSwizzle::B128 | MapSwizzle::B128Atom32 => 128,
         };
         if inner > span {
             return Err(Blocked(format!(

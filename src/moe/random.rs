@@ -2,6 +2,8 @@
 
 use std::f64::consts::TAU;
 
+use crate::num::random::{GOLDEN, at, mix};
+
 /// What a stream of values is for; the discriminants are part of the data format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -21,16 +23,6 @@ pub(super) enum Purpose {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stream(u64);
 
-/// splitmix64's output function (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
-const fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
-/// splitmix64's increment: 2^64 over the golden ratio, made odd.
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-
 impl Stream {
     pub(super) const fn new(seed: u64, purpose: Purpose, expert: usize) -> Self {
         let key = mix(seed.wrapping_add(GOLDEN));
@@ -40,7 +32,7 @@ impl Stream {
 
     /// 64 bits.
     pub(super) const fn bits(self, index: usize) -> u64 {
-        mix(self.0.wrapping_add((index as u64 + 1).wrapping_mul(GOLDEN)))
+        at(self.0, index as u64)
     }
 
     /// A whole number below `n`, which is far below 2^32.

@@ -32,7 +32,9 @@ pub fn f32_to(format: Format, x: f32, rounding: Rounding, satfinite: bool, relu:
         }
     }
     if format == Format::Tf32 && rounding == Rounding::NearestAway && x.is_nan() {
-        return (bits & TF32_BITS) | QUIET_F32;
+        let cut = bits & TF32_BITS;
+        // A payload in the lowest bits alone would leave an infinity.
+        return if cut & 0x007F_FFFF == 0 { cut | QUIET_F32 } else { cut };
     }
     narrow(format, unpack(F32, u64::from(bits)), rounding, satfinite, relu)
 }
@@ -50,6 +52,9 @@ pub fn f64_to_f32(x: f64, r: Rounding) -> u32 {
         let bits = x.to_bits();
         let sign = (bits >> 63 << 31) as u32;
         return sign | F32.infinity() as u32 | QUIET_F32 | ((bits >> 29) as u32 & 0x007F_FFFF);
+    }
+    if r == Rounding::NearestEven {
+        return (x as f32).to_bits();
     }
     f64_to(Format::F32, x, r, false, false)
 }

@@ -8,13 +8,16 @@ pub mod fixed;
 pub mod float;
 pub mod format;
 pub mod fragment;
+mod operands;
 mod path;
+pub mod random;
 pub mod round;
 pub mod scale_layout;
 pub mod stochastic;
 pub mod tensor_core;
 
 pub use format::Format;
+pub use operands::{OperandKind, Regime, UnknownKind};
 pub use path::Path;
 pub(crate) use path::dispatch;
 pub use round::Rounding;

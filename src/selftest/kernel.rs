@@ -2,7 +2,11 @@
 
 use std::fmt::Write as _;
 
+use crate::arch::PtxIsa;
 use crate::vectors::WarpOp;
+
+/// The PTX version that the emulator is given.
+pub(super) const ISA: PtxIsa = PtxIsa { major: 9, minor: 2 };
 
 /// The kernel's name.
 pub(super) const NAME: &str = "vectors";
@@ -15,9 +19,9 @@ pub(super) fn target(capability: &str) -> String {
 }
 
 /// The text: loads `i0…`, runs the instruction, stores `o0…`.
-pub(super) fn text(op: &WarpOp, target: &str) -> String {
+pub(super) fn text(op: &WarpOp, target: &str, isa: PtxIsa) -> String {
     let mut text = format!(
-        ".version 9.2\n.target {target}\n.address_size 64\n\
+        ".version {isa}\n.target {target}\n.address_size 64\n\
          .visible .entry {NAME}(.param .u64 vectors_in, .param .u64 vectors_out)\n.reqntid 32, 1, 1\n{{\n\
          .reg .b64 from_in, to_out, at_in, at_out;\n.reg .b32 case_n, lane_n;\n\
          .reg .b32 i<{}>, o<{}>;\n.reg .b32 t0, t1, m0, sb, sa;\n.reg .b16 h0, h1, z;\n\

@@ -31,7 +31,7 @@ pub(super) fn warps(op: &MatrixOp) -> WarpOp {
         ptx: text(op, n_a, n_b, n_c),
         n_in,
         n_out: n_c,
-        kinds: vec!["u32".to_owned(); n_in],
+        kinds: kinds(op, [n_a, n_b, n_c]),
         cases: op.cases.len(),
         inputs: Vec::new(),
         outputs: Vec::new(),
@@ -59,6 +59,24 @@ pub(super) fn warps(op: &MatrixOp) -> WarpOp {
         warps.outputs.extend(laid(Operand::C, bits_c, &case.d, n_c).concat());
     }
     warps
+}
+
+/// What the operand registers hold: A, B, C, and the scales.
+fn kinds(op: &MatrixOp, counts: [usize; 3]) -> Vec<String> {
+    let form = &op.form;
+    let formats = [form.a, form.b, form.accumulator];
+    // Four-bit codes side by side are any bits.
+    let packed = |format: Format| format.bits() < 8 && !op.name.contains("f8f6f4");
+    let name = |format: Format| if packed(format) { "u32" } else { format.name() };
+    let mut kinds: Vec<String> = formats
+        .into_iter()
+        .zip(counts)
+        .flat_map(|(format, count)| std::iter::repeat_n(name(format).to_owned(), count))
+        .collect();
+    if let Some((scale, _)) = form.scale {
+        kinds.extend([scale.name().to_owned(), scale.name().to_owned()]);
+    }
+    kinds
 }
 
 /// The two scale registers, for selectors of zero.

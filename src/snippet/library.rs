@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use super::axes::{Assignment, holds};
 use super::embedded;
-use super::model::{AsWritten, Code, Header, Snippet, Variant};
+use super::model::{AsWritten, Code, Execute, Header, Snippet, Variant};
 use super::module::outline;
 use super::template::{Fault, Scope};
 use crate::arch::{Target, UnknownTarget};
 use crate::header::{self, HeaderError};
+use crate::num::{OperandKind, UnknownKind};
 
 /// Files larger than this are refused: a kernel of this size is no snippet.
 const SIZE_LIMIT: u64 = 16 << 20;
@@ -167,6 +168,7 @@ impl Library {
                 sass: Vec::new(),
                 sass_count: 1,
                 judged_late: true,
+                execute: None,
                 code,
             };
             let snippet =
@@ -220,10 +222,17 @@ impl Library {
                     })?
                 }
             };
+            let execute = match &header.execute {
+                None => None,
+                Some(execute) => Some(
+                    inputs(execute, &code, |text| scope(&[], text).map_err(|f| f.message))
+                        .map_err(|message| invalid(line_of("execute:"), message))?,
+                ),
+            };
             let judged_late = header.judged_late || !self.ours;
             let values = axes.iter().map(|(_, value)| value.as_str());
             let id = std::iter::once(stem.as_str()).chain(values).collect::<Vec<_>>().join(".");
-            variants.push(Variant { id, snippet: index, axes, sass, sass_count, judged_late, code });
+            variants.push(Variant { id, snippet: index, axes, sass, sass_count, judged_late, execute, code });
         }
         if variants.is_empty() {
             return Err(invalid(
@@ -303,6 +312,22 @@ impl Library {
             self.problems.push(SnippetError::Duplicate { id, path: path(second), first: path(first) });
         }
     }
+}
+
+/// The kinds of a variant's inputs.
+fn inputs(
+    execute: &Execute,
+    code: &Code,
+    mut render: impl FnMut(&str) -> Result<String, String>,
+) -> Result<Vec<OperandKind>, String> {
+    if code.per_lane(SAMPLE_ISA, SAMPLE_TARGET).is_none() {
+        return Err("only a body is run: a module has its own parameters".to_owned());
+    }
+    if execute.inputs.is_empty() {
+        return Err("`inputs` names what the words of `in` hold, such as [f32]".to_owned());
+    }
+    let kind = |text: &String| render(text)?.parse().map_err(|error: UnknownKind| error.to_string());
+    execute.inputs.iter().map(kind).collect()
 }
 
 /// Stand-ins with which two renderings of a module are compared.

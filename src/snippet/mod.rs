@@ -20,5 +20,5 @@ pub use embedded::files as embedded_files;
 pub use filter::{Filter, FilterError};
 pub use library::{Library, SnippetError};
 pub(crate) use model::preamble;
-pub use model::{AsWritten, Code, Grant, Header, Snippet, Variant};
+pub use model::{AsWritten, Code, Execute, Grant, Header, LANE_BYTES, Snippet, Variant};
 pub use scaffold::{NewSnippetError, create as create_snippet};

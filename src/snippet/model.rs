@@ -11,6 +11,7 @@ use super::claim::Claim;
 use super::module::Outline;
 use super::template::Tables;
 use crate::arch::{PtxIsa, Target};
+use crate::num::OperandKind;
 
 /// The `//@` header of a snippet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -45,10 +46,24 @@ pub struct Header {
     /// Whether the variants are also asked with every other `-arch`.
     #[serde(default)]
     pub cross_arch: bool,
+    /// How its bodies are run; they are only assembled when left out.
+    pub execute: Option<Execute>,
     /// What people say about it.
     #[serde(default)]
     pub claims: Vec<Claim>,
 }
+
+/// How the bodies of a snippet are run: every lane of a warp has an `in` and an `out` of its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Execute {
+    /// What the 32-bit words of `in` hold, in order and then from the start again: u32, f64, f32, tf32, f16, bf16, e4m3, e5m2,
+    /// e3m2, e2m3, e2m1, ue8m0, ue4m3. May hold placeholders.
+    pub inputs: Vec<String>,
+}
+
+/// Bytes of the `in` and of the `out` of a lane.
+pub const LANE_BYTES: usize = 512;
 
 /// A capability that some variants of a snippet make up.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -114,6 +129,8 @@ pub struct Variant {
     pub sass_count: u32,
     /// Whether ptxas may refuse it as late as when it generates code. Of files that are not ours nobody knows.
     pub judged_late: bool,
+    /// What the 32-bit words of its inputs hold when it is run; nothing when it is only assembled.
+    pub execute: Option<Vec<OperandKind>>,
     /// What is assembled.
     pub code: Code,
 }
@@ -146,6 +163,10 @@ pub enum Code {
 /// What stands before a body: parameters and the two addresses every body may use.
 const PROLOGUE: &str = "(.param .u64 p_in, .param .u64 p_out)\n{\n.reg .b64 in, out;\nld.param.u64 in, [p_in];\n\
     ld.param.u64 out, [p_out];\ncvta.to.global.u64 in, in;\ncvta.to.global.u64 out, out;\n";
+
+/// Moves both addresses on to the lane's own place.
+const OWN_PLACE: &str = "{\n.reg .b32 cta, lane;\n.reg .b64 place;\nmov.u32 cta, %ctaid.x;\nmov.u32 lane, %tid.x;\n\
+    mad.lo.u32 lane, cta, 32, lane;\nmul.wide.u32 place, lane, 512;\nadd.u64 in, in, place;\nadd.u64 out, out, place;\n}\n";
 
 impl Code {
     /// Wraps declarations and statements into an entry.
@@ -204,6 +225,15 @@ impl Code {
                 out
             }
         }
+    }
+
+    /// A body as an entry `v0` for grids of one warp per CTA, in which every lane has its own [`LANE_BYTES`] of `in` and `out`;
+    /// nothing for files that are whole.
+    #[must_use]
+    pub fn per_lane(&self, isa: PtxIsa, target: Target) -> Option<String> {
+        let Self::Entry { before, after, first_line: None } = self else { return None };
+        let body = after.strip_prefix(PROLOGUE)?;
+        Some(format!("{}{before}v0{PROLOGUE}{OWN_PLACE}{body}", preamble(isa, target)))
     }
 
     /// The line of the snippet file that `line` of [`Code::standalone`] is, both from 1; `None` for bodies, whose users know

@@ -103,7 +103,7 @@ fn fast(to: Type, from: Type, rounding: Rounding, whole: bool, wide: (bool, bool
         }
         (Type::F64, Type::F32, _, (false, true)) => |m, row| widen1(m, row, num::f32_to_f64),
         (Type::F32, Type::F64, NearestEven, (true, false)) => {
-            |m, row| narrow1(m, row, |a| canonical_f32((f64::from_bits(a) as f32).to_bits()))
+            |m, row| narrow1(m, row, |a| num::f64_to_f32(f64::from_bits(a), NearestEven))
         }
         (Type::F32, Type::F16, _, (false, false)) => w!(|a| num::f16_to_f32(a as u16)),
         (Type::F32, Type::Bf16, _, (false, false)) => w!(|a| num::bf16_to_f32(a as u16)),

@@ -1,0 +1,125 @@
+//! `run`: snippets on a device, rung by rung.
+
+use clap::{Args, ValueEnum};
+use rayon::prelude::*;
+
+use super::args::OutputArgs;
+use super::device::{self, DeviceArgs, DeviceName};
+use super::error::CliError;
+use super::{job, output, toolchain};
+use crate::arch::PtxIsa;
+use crate::execute::{self, Asked};
+use crate::record::VariantRun;
+use crate::report;
+use crate::snippet::{self, Filter};
+use crate::store::Store;
+use crate::toolkit;
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// Variants, by glob over ids and <family>/<id> (`*`, `?`). May be repeated.
+    #[arg(long = "filter", short = 'f', value_name = "GLOB")]
+    filters: Vec<String>,
+    /// Run the .ptx files below this folder instead of the built-in snippets.
+    #[arg(long, value_name = "DIR")]
+    snippets: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// The target of the code; the device's own when left out, sm_121a on the emulator.
+    #[arg(long, short = 't', value_name = "T")]
+    target: Option<String>,
+    /// The ptxas that makes a GPU's code: 13.5, 13.5.37 or a path; the newest when left out.
+    #[arg(long, short = 'k', value_name = "V")]
+    toolkit: Option<String>,
+    /// Decides the inputs.
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// The form of the result.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    format: Form,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Forms of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// What is not right, and how many stand on each rung.
+    Text,
+    /// One line per variant and rung.
+    Csv,
+    /// Everything.
+    Json,
+}
+
+/// `run`.
+pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
+    let library = job::snippets(args.snippets.as_deref())?;
+    let filters: Vec<Filter> = args.filters.iter().map(|f| Filter::new(f)).collect::<Result<_, _>>()?;
+    let chosen: Vec<&snippet::Variant> = library
+        .variants
+        .iter()
+        .filter(|v| v.execute.is_some())
+        .filter(|v| {
+            let family = &library.snippets[v.snippet].family;
+            filters.is_empty() || filters.iter().any(|f| f.matches(family, &v.id))
+        })
+        .collect();
+    if chosen.is_empty() {
+        return Err(CliError::NothingToRun);
+    }
+    let asked =
+        Question { target: args.target.as_deref(), toolkit: args.toolkit.as_deref(), seed: args.seed };
+    let runs = runs(&chosen, &args.device, &asked)?;
+    let text = match args.format {
+        Form::Text => report::runs_text(&runs),
+        Form::Csv => report::runs_csv(&runs),
+        Form::Json => serde_json::to_string_pretty(&runs).map_err(|e| CliError::Output(e.into()))? + "\n",
+    };
+    output::write(&text, &args.output)?;
+    match runs.iter().filter(|run| run.first_wrong().is_some()).count() {
+        0 => Ok(()),
+        wrong => Err(CliError::Runs(wrong)),
+    }
+}
+
+/// What is asked of a device beside the variants.
+pub(super) struct Question<'a> {
+    /// The target of the code; the device's own when left out.
+    pub(super) target: Option<&'a str>,
+    /// The ptxas; the newest when left out.
+    pub(super) toolkit: Option<&'a str>,
+    /// Decides the inputs.
+    pub(super) seed: u64,
+}
+
+/// The target that the emulator runs when none is named.
+const TARGET: &str = "sm_121a";
+
+/// The version of what only the emulator reads.
+const ISA: PtxIsa = PtxIsa { major: 9, minor: 5 };
+
+/// Runs variants on the device that is named.
+pub(super) fn runs(
+    variants: &[&snippet::Variant],
+    on: &DeviceArgs,
+    question: &Question<'_>,
+) -> Result<Vec<VariantRun>, CliError> {
+    let seed = question.seed;
+    if on.device == DeviceName::Emulator {
+        let asked = Asked { target: question.target.unwrap_or(TARGET).parse()?, isa: ISA, seed };
+        return Ok(variants.par_iter().map(|v| execute::on_emulator(v, asked)).collect());
+    }
+    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
+    let Some(gpu) = on.gpu(&program)? else { return Err(CliError::NoGpuNamed) };
+    let store = Store::open(None).ok();
+    let ptxas = toolchain::ptxas(question.toolkit, store.as_ref())?;
+    let (target, isa) = device::code_of(gpu.about(), ptxas.as_ref(), question.target)?;
+    let mut gpu = gpu.with_chain(device::chain(ptxas.as_ref(), store.as_ref()));
+    let code = gpu.chain().name();
+    let asked = Asked { target, isa, seed };
+    // Emulated side by side; a GPU runs one kernel after the other.
+    let emulated: Vec<_> = variants.par_iter().map(|v| execute::emulated(v, asked)).collect();
+    Ok(variants.iter().zip(emulated).map(|(v, want)| execute::run(&mut gpu, &code, v, asked, want)).collect())
+}

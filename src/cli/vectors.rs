@@ -1,0 +1,154 @@
+//! `vectors record`, and fresh answers of a GPU for `selftest --device`.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::device::{self, DeviceArgs, DeviceName};
+use super::error::CliError;
+use super::output;
+use super::toolchain;
+use crate::emulator;
+use crate::event::{Event, Sink};
+use crate::gpu::GpuDevice;
+use crate::selftest::{self, Answerer, Ask, Fresh};
+use crate::store::Store;
+use crate::toolkit;
+use crate::vectors::{self, Recording, WarpOp};
+
+use super::progress::Progress;
+
+/// Verbs of `vectors`.
+#[derive(Debug, Subcommand)]
+pub(super) enum VectorsVerb {
+    /// Write what a GPU answers, in the form that `selftest --vectors` reads; and what it says to the emulator's assumptions.
+    Record {
+        /// The folder to write into, or a file that ends in .zip.
+        path: PathBuf,
+        /// Ask the instructions of this recording instead of the built-in ones. May be repeated.
+        #[arg(long, value_name = "DIR")]
+        like: Vec<PathBuf>,
+        #[command(flatten)]
+        fresh: FreshArgs,
+    },
+}
+
+/// Which GPU is asked what.
+#[derive(Debug, Clone, Args)]
+pub(super) struct FreshArgs {
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// With --device gpu:N: warps that execute each instruction.
+    #[arg(long, value_name = "N", default_value = "40", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    cases: u32,
+    /// With --device gpu:N: decides the inputs.
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// With --device gpu:N: the ptxas that makes the GPU's code: 13.5, 13.5.37 or a path; the newest when left out.
+    #[arg(long, short = 'k', value_name = "V")]
+    toolkit: Option<String>,
+}
+
+impl FreshArgs {
+    /// Whether a GPU is to answer.
+    pub(super) fn asks_a_gpu(&self) -> bool {
+        self.device.device != DeviceName::Emulator
+    }
+
+    /// The GPU's answers, and the GPU.
+    pub(super) fn record(&self, forms: &[WarpOp]) -> Result<(Fresh, Asked), CliError> {
+        let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
+        let Some(gpu) = self.device.gpu(&program)? else { return Err(CliError::NoGpuNamed) };
+        let store = Store::open(None).ok();
+        let ptxas = toolchain::ptxas(self.toolkit.as_deref(), store.as_ref())?;
+        let about = gpu.about();
+        let (target, isa) = device::code_of(about, ptxas.as_ref(), None)?;
+        let ask = Ask { target, isa, cases: self.cases as usize, seed: self.seed };
+        let who = Answerer {
+            device: about.name.clone(),
+            capability: format!("{}.{}", about.capability.0, about.capability.1),
+            driver: driver_number(&about.cuda),
+        };
+        let mut gpu = gpu.with_chain(device::chain(ptxas.as_ref(), store.as_ref()));
+        let fresh = selftest::record(&mut gpu, forms, &ask, &who)?;
+        Ok((fresh, Asked { gpu, ask }))
+    }
+}
+
+/// The GPU that answered, and what it was asked.
+pub(super) struct Asked {
+    gpu: GpuDevice,
+    ask: Ask,
+}
+
+/// 13000 of `13.0`, as cuDriverGetVersion counts.
+fn driver_number(cuda: &str) -> u64 {
+    let mut numbers = cuda.split('.').map(|n| n.parse::<u64>().unwrap_or(0));
+    1000 * numbers.next().unwrap_or(0) + 10 * numbers.next().unwrap_or(0)
+}
+
+/// Says which instructions have no answer.
+pub(super) fn tell(fresh: &Fresh) {
+    let sink = Progress::new();
+    if let Some((op, words)) = fresh.lacking.first() {
+        let text = format!(
+            "{} instructions are not for this GPU, the first of them {op}: {words}",
+            fresh.lacking.len()
+        );
+        sink.emit(Event::Warning { text });
+    }
+    for (op, failure) in &fresh.failed {
+        sink.emit(Event::Warning { text: format!("{op} did not end well: {failure}") });
+    }
+}
+
+/// `vectors`.
+pub(super) fn vectors(verb: &VectorsVerb) -> Result<(), CliError> {
+    let VectorsVerb::Record { path, like, fresh } = verb;
+    let recordings = if like.is_empty() {
+        vectors::builtin()?
+    } else {
+        like.iter().map(|path| Recording::load(path)).collect::<Result<_, _>>()?
+    };
+    let (answers, mut asked) = fresh.record(&selftest::forms(&recordings))?;
+    tell(&answers);
+    answers.recording.write(path)?;
+    let mut text = format!(
+        "{} instructions, {} warps each, by {}: {}\n{} are not for this GPU, {} did not end well\n",
+        answers.recording.ops.len(),
+        asked.ask.cases,
+        answers.recording.device,
+        path.display(),
+        answers.lacking.len(),
+        answers.failed.len()
+    );
+    text.push_str(&settled(&mut asked));
+    output::print(&text)?;
+    match answers.failed.into_iter().next() {
+        Some((op, failure)) => Err(CliError::Answer(op, failure)),
+        None => Ok(()),
+    }
+}
+
+/// What the GPU says to each assumption of the emulator.
+fn settled(asked: &mut Asked) -> String {
+    let mut out = String::from("assumptions of the emulator:\n");
+    let Asked { gpu, ask } = asked;
+    for assumption in emulator::assumptions() {
+        let line = match assumption.answer_on(gpu, ask.target, ask.isa) {
+            Ok(words) => {
+                let got = words.get(..assumption.expect.len()).unwrap_or_default();
+                if got == assumption.expect {
+                    "holds on this GPU".to_owned()
+                } else {
+                    format!("DOES NOT HOLD on this GPU: {got:08x?} instead of {:08x?}", assumption.expect)
+                }
+            }
+            Err(crate::device::Failure::Unsupported(_)) => "this GPU has no such instruction".to_owned(),
+            Err(failure) => format!("no answer: {failure}"),
+        };
+        let _ = writeln!(out, "  {:<24} {line}", assumption.name);
+    }
+    out
+}

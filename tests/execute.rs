@@ -1,0 +1,185 @@
+//! Variants on devices: what the emulator runs, and devices that are wrong on one rung.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use sm121probe::device::{Buffer, Device, Failure, Graph, Launch, Module};
+use sm121probe::emulator::{EmulatorDevice, Options, Programs};
+use sm121probe::execute::{self, Asked};
+use sm121probe::record::{Rung, VariantRun, Verdict};
+use sm121probe::selftest::{self, Answerer, Ask};
+use sm121probe::snippet::{Library, Variant};
+use sm121probe::vectors::{self, Source};
+
+fn asked(target: &str) -> Asked {
+    Asked { target: target.parse().unwrap(), isa: "9.5".parse().unwrap(), seed: 1 }
+}
+
+fn variants() -> Vec<Variant> {
+    Library::embedded().variants.into_iter().filter(|v| v.execute.is_some()).collect()
+}
+
+#[test]
+fn the_emulator_runs_every_variant_that_says_how() {
+    let variants = variants();
+    let runs: Vec<VariantRun> =
+        variants.par_iter().map(|v| execute::on_emulator(v, asked("sm_121a"))).collect();
+    let wrong: Vec<String> = runs
+        .iter()
+        .filter_map(|run| {
+            let rung = run.first_wrong()?;
+            Some(format!("{} {}: {} {}", run.variant, rung.rung.word(), rung.verdict.word(), rung.note))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // Forms that PTX does not have are refused; everything else goes all the way.
+    let whole = runs.iter().filter(|run| run.rungs.iter().all(|r| r.verdict == Verdict::Pass)).count();
+    assert!(whole >= 300 && runs.len() - whole < 60, "{whole} of {}", runs.len());
+}
+
+/// What a device does wrong.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    Load,
+    Run,
+    Bit,
+    Later,
+    Graph,
+}
+
+/// The emulator with a fault.
+struct Faulty {
+    inner: EmulatorDevice,
+    fault: Fault,
+    replays: u32,
+    first: Option<Vec<u8>>,
+}
+
+impl Faulty {
+    fn new(fault: Fault) -> Self {
+        let inner = EmulatorDevice::new(Arc::new(Programs::default()), Options::default());
+        Self { inner, fault, replays: 0, first: None }
+    }
+
+    /// Changes one bit of the outputs, which are the second buffer.
+    fn flip(&mut self) {
+        let mut bytes = self.inner.read(Buffer(1)).unwrap();
+        bytes[5] ^= 1;
+        self.inner.write(Buffer(1), &bytes).unwrap();
+    }
+}
+
+impl Device for Faulty {
+    fn name(&self) -> String {
+        "faulty".to_owned()
+    }
+    fn reset(&mut self) -> Result<(), Failure> {
+        self.first = None;
+        self.inner.reset()
+    }
+    fn allocate(&mut self, bytes: Vec<u8>) -> Result<Buffer, Failure> {
+        self.inner.allocate(bytes)
+    }
+    fn allocate_unwritten(&mut self, len: usize) -> Result<Buffer, Failure> {
+        self.inner.allocate_unwritten(len)
+    }
+    fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure> {
+        self.inner.read(buffer)
+    }
+    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure> {
+        self.inner.write(buffer, bytes)
+    }
+    fn forget(&mut self, buffer: Buffer) -> Result<(), Failure> {
+        self.inner.forget(buffer)
+    }
+    fn load(&mut self, ptx: &str) -> Result<Module, Failure> {
+        if self.fault == Fault::Load {
+            return Err(Failure::Unsupported("not on this one".to_owned()));
+        }
+        self.inner.load(ptx)
+    }
+    fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>> {
+        self.inner.parameters(module, entry)
+    }
+    fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)> {
+        if self.fault == Fault::Run {
+            return Err((0, Failure::Crashed("illegal address".to_owned())));
+        }
+        self.inner.run(launches)?;
+        if self.fault == Fault::Bit {
+            self.flip();
+        }
+        Ok(())
+    }
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, (usize, Failure)> {
+        self.inner.capture(launches)
+    }
+    fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)> {
+        self.replays += 1;
+        self.inner.replay(graph)?;
+        if self.fault == Fault::Later && self.replays == 70 {
+            self.flip();
+        }
+        if self.fault == Fault::Graph {
+            // Data of its capture, whatever was put there since.
+            let now = self.inner.read(Buffer(1)).unwrap();
+            let first = self.first.get_or_insert(now).clone();
+            if self.replays == 101 {
+                self.inner.write(Buffer(1), &vec![0; first.len()]).unwrap();
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_device_that_is_wrong_falls_from_its_rung() {
+    let variant = variants().into_iter().find(|v| v.id.starts_with("arith.f32x2")).unwrap();
+    let run = |fault| -> VariantRun {
+        let asked = asked("sm_121a");
+        execute::run(&mut Faulty::new(fault), "code", &variant, asked, execute::emulated(&variant, asked))
+    };
+    assert_eq!(run(Fault::None).first_wrong(), None);
+    let blocked = run(Fault::Load);
+    assert_eq!(blocked.rungs[0].verdict, Verdict::Blocked);
+    assert!(blocked.rungs[1..].iter().all(|r| r.verdict == Verdict::Skipped));
+    for (fault, rung, verdict, says) in [
+        (Fault::Run, Rung::Runs, Verdict::Crashed, "illegal address"),
+        (Fault::Bit, Rung::Correct, Verdict::Fail, "warp 0, lane 0, byte 4"),
+        (Fault::Later, Rung::Deterministic, Verdict::Fail, "replay 70"),
+        (Fault::Graph, Rung::Graph, Verdict::Fail, "words differ"),
+    ] {
+        let run = run(fault);
+        let wrong = run.first_wrong().unwrap();
+        assert_eq!((wrong.rung, wrong.verdict), (rung, verdict), "{wrong:?}");
+        assert!(wrong.note.contains(says), "{}", wrong.note);
+    }
+}
+
+#[test]
+fn fresh_answers_are_a_recording_that_the_selftest_reads() {
+    let mut forms = selftest::forms(&vectors::builtin().unwrap());
+    assert!(forms.len() > 390, "{}", forms.len());
+    forms.retain(|form| {
+        ["add.rn.f32", "shfl", "mma.m16n8k16.f32.f16"].iter().any(|n| form.name.starts_with(n))
+    });
+    let ask = Ask { target: "sm_90a".parse().unwrap(), isa: "9.0".parse().unwrap(), cases: 16, seed: 5 };
+    let who = Answerer { device: "a device".to_owned(), capability: "9.0".to_owned(), driver: 13000 };
+    let record = |fault| selftest::record(&mut Faulty::new(fault), &forms, &ask, &who).unwrap();
+    let fresh = record(Fault::None);
+    assert_eq!((fresh.recording.ops.len(), fresh.lacking.len(), fresh.failed.len()), (forms.len(), 0, 0));
+    assert!(matches!(&fresh.recording.source, Source::Device { capability, .. } if capability == "9.0"));
+    let folder = tempfile::tempdir().unwrap();
+    fresh.recording.write(folder.path()).unwrap();
+    let read = vectors::Recording::load(folder.path()).unwrap();
+    assert_eq!(read, fresh.recording);
+    assert!(selftest::run(&[read]).iter().all(|r| r.verdict.passes()));
+    // One wrong bit in each answer is seen.
+    let wrong = selftest::run(&[record(Fault::Bit).recording]);
+    assert!(wrong.iter().all(|r| !r.verdict.passes() && r.mismatches == 1), "{wrong:?}");
+    assert_eq!(record(Fault::Load).lacking.len(), forms.len());
+    assert_eq!(record(Fault::Run).failed.len(), forms.len());
+}
