@@ -4,7 +4,7 @@
 // x, so that few tokens fill an mma. One of the two is e4m3 activations, the other e2m1 weights; in shared memory a weight takes
 // eight bits (16 elements: 8 bytes, then 8 bytes nobody reads) or, PACKED, four.
 #pragma once
-#include "mx.cuh"
+#include "problem.cuh"
 
 #if SWAP_AB
 #define X_ROWS TILE_N
@@ -35,66 +35,6 @@
 DEVICE u32 place(u32 row, u32 chunk, u32 row_bytes)
 {
     return row * row_bytes + ((chunk ^ (row * row_bytes >> 7 & row_bytes / 16 - 1)) << 4);
-}
-
-// The tokens and channels of this CTA.
-struct Work {
-    u32 expert, slot;      // slot: where this device keeps the expert's weights
-    u32 row, rows;         // first permuted row of the tile, rows of it that exist
-    u32 scale_row;         // row of the scale matrix of `row`
-    u32 column;            // first channel
-};
-
-// What all variants are given.
-struct Problem {
-    const u8* a_scales;
-    const u8* w_scales;
-    const float* bias;
-    const i32* expert_offset;
-    const i32* expert_slot;
-    u16* out;
-    u32 n;                 // channels
-    u32 k_padded;          // elements from row to row, a multiple of 128
-    u32 k_used;            // elements that are multiplied, a multiple of 32
-};
-
-DEVICE Work work_of(const Problem& p, const i32* tile_expert, const i32* tile_row)
-{
-    Work w;
-    w.expert = (u32)tile_expert[blockIdx.y];
-    w.slot = (u32)p.expert_slot[w.expert];
-    w.row = (u32)tile_row[blockIdx.y];
-    u32 first = (u32)p.expert_offset[w.expert], end = (u32)p.expert_offset[w.expert + 1];
-    w.rows = min(end - w.row, (u32)TILE_M);
-    w.scale_row = scale_row_of_expert(first, w.expert) + w.row - first;
-    w.column = blockIdx.x * TILE_N;
-    return w;
-}
-
-// Rows of the scale matrix that one expert's weights take.
-DEVICE u32 weight_scale_rows(u32 n)
-{
-#if SCALES_8X4
-    return (n + 7) / 8 * 8;
-#else
-    return (n + 127) / 128 * 128;
-#endif
-}
-
-// The four scale bytes of elements 128 * word ... of a token's row; 1.0 for rows that do not exist.
-DEVICE u32 token_scales(const Problem& p, const Work& w, u32 row, u32 word)
-{
-    if (row >= w.rows)
-        return 0x7F7F7F7F;
-    return *(const u32*)(p.a_scales + scale_at(w.scale_row + row, word * 4, p.k_padded / 32));
-}
-
-DEVICE u32 weight_scales(const Problem& p, const Work& w, u32 row, u32 word)
-{
-    if (w.column + row >= p.n)
-        return 0x7F7F7F7F;
-    u64 base = (u64)w.slot * weight_scale_rows(p.n) * (p.k_padded / 32);
-    return *(const u32*)(p.w_scales + base + scale_at(w.column + row, word * 4, p.k_padded / 32));
 }
 
 #if SWAP_AB
@@ -409,16 +349,6 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
 }
 
 #endif
-
-DEVICE void store_one(const Problem& p, const Work& w, u32 token, u32 channel, float sum)
-{
-    if (token >= w.rows || w.column + channel >= p.n)
-        return;
-#if BIAS_HERE
-    sum = __fadd_rn(sum, p.bias[(u64)w.slot * p.n + w.column + channel]);
-#endif
-    p.out[(u64)(w.row + token) * p.n + w.column + channel] = to_bf16(sum);
-}
 
 // Element e of a lane: row g + 8 * (e / 2), column 2t + e % 2 of its 16x8.
 DEVICE void store(const Sums& sums, const Problem& p, const Work& w)

@@ -1,6 +1,7 @@
 //! The pipeline as tests: the default set of trials, and planted faults that must be caught, each with the right stage named.
 //!
-//! `SM121PROBE_ALL=1` runs every case with every tile. Without NVRTC the trials are shown as ignored with the reason;
+//! `SM121PROBE_ALL=1` runs every case with every tile, and a thousand seeds spread over cases, tiles, loads and paths.
+//! Without NVRTC the trials are shown as ignored with the reason;
 //! `SM121PROBE_REQUIRE=nvrtc` turns that into a failure. The same trials on a GPU, one after the other, rung by rung, are
 //! ignored where there is none; `SM121PROBE_REQUIRE=gpu` fails there.
 
@@ -23,11 +24,15 @@ use libtest_mimic::{Arguments, Failed};
 use sm121probe::arch::Target;
 use sm121probe::case::{self, Case, KnownFailure};
 use sm121probe::kernel::Library;
-use sm121probe::moe::plan::{self, LOADS, PATHS, Trial};
+use sm121probe::moe::plan::{self, Candidate, LOADS, PATHS, Trial};
 use sm121probe::moe::runner::Runner;
 use sm121probe::record::{Stage, TrialRow, Verdict};
 use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Environment, Nvrtc};
+
+/// Seeds that must raise no alarm, and trials that they are spread over.
+const SEEDS: usize = 1000;
+const GROUPS: usize = 20;
 
 /// What every trial stands on.
 struct Shared {
@@ -65,6 +70,14 @@ fn main() -> ExitCode {
         let shared = Arc::clone(&shared);
         trials.push(libtest_mimic::Trial::test(name, move || shared.trial(n)));
     }
+    if everything() {
+        let wide = (0..SEEDS).filter(|n| shared.seeded(*n).0.hidden >= 512).count();
+        assert!(wide >= 200, "{wide} seeds are wide");
+        for group in 0..GROUPS {
+            let shared = Arc::clone(&shared);
+            trials.push(libtest_mimic::Trial::test(format!("seeds.{group:02}"), move || shared.seeds(group)));
+        }
+    }
     for fault in faults::all() {
         let shared = Arc::clone(&shared);
         let name = format!("fault.{}", fault.name.replace(' ', "_"));
@@ -77,10 +90,14 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
+fn everything() -> bool {
+    std::env::var_os("SM121PROBE_ALL").is_some_and(|v| v == "1")
+}
+
 /// The trials of this run that some kernel is admitted for.
 fn selected(cases: &[Case]) -> Vec<Trial<'_>> {
     let all: Vec<&Case> = cases.iter().collect();
-    let set = if std::env::var_os("SM121PROBE_ALL").is_some_and(|v| v == "1") {
+    let set = if everything() {
         all.iter().flat_map(|c| plan::trials(c, &plan::tiles(), &LOADS, &PATHS)).collect()
     } else {
         plan::default_set(&all)
@@ -136,6 +153,37 @@ impl Shared {
         let trial = &selected(&self.cases)[n];
         let runner = Runner::new(&self.library, &self.nvrtc, self.store.as_ref(), tool().to_owned());
         green(&runner.run(trial, self.target).map_err(|e| e.to_string())?)
+    }
+
+    /// The case and the way of a seed: every case and every admitted way in turn, each fourth case wide. The layers of real models
+    /// have four seeds each.
+    fn seeded(&self, n: usize) -> (&Case, Candidate) {
+        let of = |wanted: &dyn Fn(&&Case) -> bool, at: usize| {
+            let cases: Vec<&Case> = self.cases.iter().filter(wanted).collect();
+            cases[at % cases.len()]
+        };
+        let case = match n {
+            0..12 => of(&|c| c.model.is_some(), n),
+            _ if n.is_multiple_of(4) => of(&|c| c.model.is_none() && c.hidden >= 512, n / 4),
+            _ => of(&|c| c.model.is_none(), n),
+        };
+        let ways: Vec<Candidate> = plan::candidates().into_iter().filter(|c| c.config.is_ok()).collect();
+        // A prime that does not divide their number meets all of them.
+        (case, ways[n * 389 % ways.len()].clone())
+    }
+
+    /// Every seed of a group conforms.
+    fn seeds(&self, group: usize) -> Result<(), Failed> {
+        for n in (group..SEEDS).step_by(GROUPS) {
+            let (case, Candidate { tile, swap_ab, load, path, config }) = self.seeded(n);
+            let trial = Trial { case, tile, swap_ab, load, path, config };
+            let mut runner = Runner::new(&self.library, &self.nvrtc, self.store.as_ref(), tool().to_owned());
+            runner.seed = Some(n as u64);
+            let row = runner.run(&trial, self.target).map_err(|e| e.to_string())?;
+            green(&row)
+                .map_err(|e| format!("seed {n}, {}: {}", name(&trial), e.message().unwrap_or_default()))?;
+        }
+        Ok(())
     }
 
     /// A kernel with a fault must be caught, and not before its stage.

@@ -5,7 +5,9 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::error::CaseError;
-use super::model::{BiasPlace, Case, GateUp, KTail, KnownFailure, Regime, Routing, ScaleRule, ScaleTiles};
+use super::model::{
+    BiasPlace, Case, Exp, Finalize, GateUp, KTail, KnownFailure, Regime, Routing, ScaleRule, ScaleTiles,
+};
 use super::models::{Model, models};
 use crate::header;
 
@@ -52,6 +54,10 @@ struct CaseFile {
     scale_tiles: ScaleTiles,
     #[serde(default)]
     pdl: bool,
+    #[serde(default)]
+    exp: Exp,
+    #[serde(default)]
+    finalize: Finalize,
     schedules: Option<u64>,
     #[serde(default)]
     tiles: Vec<String>,
@@ -112,6 +118,8 @@ fn resolve(path: &Path, file: CaseFile) -> Result<Case, Fault> {
         k_tail: file.k_tail,
         scale_tiles: file.scale_tiles,
         pdl: file.pdl,
+        exp: file.exp,
+        finalize: file.finalize,
         schedules: file.schedules.unwrap_or(1),
         tiles: file.tiles,
         known_failures: file.known_failures,

@@ -14,6 +14,8 @@ mod write;
 pub use embedded::files as embedded_files;
 pub use error::CaseError;
 pub use library::{Library, find, library};
-pub use model::{BiasPlace, Case, GateUp, KTail, KnownFailure, Regime, Routing, ScaleRule, ScaleTiles};
+pub use model::{
+    BiasPlace, Case, Exp, Finalize, GateUp, KTail, KnownFailure, Regime, Routing, ScaleRule, ScaleTiles,
+};
 pub use models::{Model, models};
 pub use write::{create as create_case, to_yaml};

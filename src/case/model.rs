@@ -110,6 +110,30 @@ words! {
     }
 }
 
+words! {
+    /// How the kernels compute e^x.
+    #[derive(Default)]
+    Exp {
+        /// Multiplications and FMAs: the same bits on every device.
+        #[default]
+        Fma "fma",
+        /// `ex2.approx`, within PTX's bound.
+        Ex2Approx "ex2_approx",
+    }
+}
+
+words! {
+    /// How the rows of a token are added.
+    #[derive(Default)]
+    Finalize {
+        /// In the order of the slots.
+        #[default]
+        Slots "slots",
+        /// By atomic additions of f32, in any order.
+        AtomicF32 "atomic_f32",
+    }
+}
+
 /// A failure that is known and reported; it is asserted both ways.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -175,6 +199,10 @@ pub struct Case {
     pub scale_tiles: ScaleTiles,
     /// Whether every kernel may begin before the one in front of it has ended (programmatic dependent launch).
     pub pdl: bool,
+    /// How the kernels compute e^x.
+    pub exp: Exp,
+    /// How the rows of a token are added.
+    pub finalize: Finalize,
     /// Schedules of warps and CTAs that must all give the same; a run may ask for more.
     pub schedules: u64,
     /// The tiles it is run with, as `MxNxK`; empty for those that the tile policy chooses.

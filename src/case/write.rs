@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::CaseError;
-use super::model::{BiasPlace, Case, KTail, Routing, ScaleRule, ScaleTiles};
+use super::model::{BiasPlace, Case, Exp, Finalize, KTail, Routing, ScaleRule, ScaleTiles};
 
 const STUB: &str = "\
 # One sentence on what the case asks; a case without one is refused.
@@ -92,6 +92,8 @@ pub fn to_yaml(case: &Case) -> String {
     }
     for (key, value, plain) in [
         ("pdl", case.pdl.to_string(), !case.pdl),
+        ("exp", case.exp.word().to_owned(), case.exp == Exp::default()),
+        ("finalize", case.finalize.word().to_owned(), case.finalize == Finalize::default()),
         ("schedules", case.schedules.to_string(), case.schedules == 1),
     ] {
         if !plain {

@@ -6,6 +6,7 @@ use super::guard::{Guarded, Proxy};
 use super::memory::Region;
 use super::pending::{Pending, shared_address};
 use super::races::Races;
+use super::tensor_map::TensorMap;
 use super::trap::{Fault, Law};
 
 /// One of the sixteen barriers.
@@ -87,6 +88,8 @@ pub(super) struct Cta {
     pub(super) guarded: Guarded,
     /// Who wrote what without a proxy fence; kept when the kernel has copies that read through the async proxy.
     pub(super) proxy: Option<Proxy>,
+    /// Tensor maps in global memory as they were when this CTA last acquired them for the tensormap proxy.
+    pub(super) acquired: BTreeMap<u64, TensorMap>,
     /// The barrier object and phase that a thread was last seen to wait for.
     pub(super) awaited: BTreeMap<u32, (usize, u64)>,
     /// The race observer, when there is one.

@@ -42,6 +42,7 @@ pub(super) fn resident(
         pending: Vec::new(),
         guarded: Default::default(),
         proxy: kernel.async_reads.then(|| Proxy::new((dynamic + launch.shared_bytes) as usize, threads)),
+        acquired: Default::default(),
         awaited: Default::default(),
         races: check_races.then(|| {
             let shared = (dynamic + launch.shared_bytes) as usize;

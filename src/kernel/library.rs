@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::embedded;
-use super::model::{Header, Kernel, Load, MmaPath};
+use super::model::{Atomics, ExpKind, Header, Kernel, Load, MmaPath};
 use crate::header::{self, HeaderError};
 use crate::kernel::KernelStage;
 
@@ -50,6 +50,25 @@ pub struct Library {
     pub includes: BTreeMap<String, String>,
 }
 
+/// Which of several kernels of a stage is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variant {
+    /// How e^x is computed, where it is.
+    pub exp: ExpKind,
+    /// How the rows of a token are added.
+    pub atomics: Atomics,
+}
+
+impl Variant {
+    /// e^x by FMA, sums in the order of the slots.
+    pub const OURS: Self = Self { exp: ExpKind::Fma, atomics: Atomics::None };
+
+    fn is_of(self, kernel: &Kernel) -> bool {
+        let exp = kernel.contract.exp == ExpKind::None || kernel.contract.exp == self.exp;
+        exp && (kernel.stage != KernelStage::Finalize || kernel.contract.atomics == self.atomics)
+    }
+}
+
 impl Library {
     /// The kernels of the binary.
     ///
@@ -58,7 +77,7 @@ impl Library {
     pub fn embedded() -> Result<Self, KernelError> {
         let mut library = Self::default();
         for (path, text) in embedded::files() {
-            library.add(Path::new(path), text)?;
+            library.add(Path::new(path), text, false)?;
         }
         Ok(library)
     }
@@ -82,7 +101,7 @@ impl Library {
         for path in paths {
             if path.extension().is_some_and(|e| e == "cu" || e == "cuh") {
                 let text = fs::read_to_string(&path).map_err(unreadable(&path))?;
-                own.add(&path, &text)?;
+                own.add(&path, &text, true)?;
             }
         }
         if own.kernels.is_empty() && own.includes.is_empty() {
@@ -96,7 +115,7 @@ impl Library {
         Ok(library)
     }
 
-    fn add(&mut self, path: &Path, text: &str) -> Result<(), KernelError> {
+    fn add(&mut self, path: &Path, text: &str, own: bool) -> Result<(), KernelError> {
         let file = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         if path.extension().is_some_and(|e| e == "cuh") {
             self.includes.insert(file, text.to_owned());
@@ -126,6 +145,7 @@ impl Library {
             needs_of: BTreeMap::from([
                 (MmaPath::Native, h.needs_native),
                 (MmaPath::Portable, h.needs_portable),
+                (MmaPath::Gemv, h.needs_gemv),
             ]),
             packed: h.packed,
             defines: h.defines,
@@ -133,16 +153,20 @@ impl Library {
             smem: h.smem.unwrap_or_else(|| "0".to_owned()),
             args: h.args,
             contract: h.contract,
+            own,
         });
         Ok(())
     }
 
-    /// The kernel of a stage that is no GEMM.
+    /// The kernel of a stage that is no GEMM: the user's own, else ours with these atomics and this exp. A stage without
+    /// variants has one kernel for all.
     ///
     /// # Errors
     /// [`KernelError::Missing`].
-    pub fn of_stage(&self, stage: KernelStage) -> Result<&Kernel, KernelError> {
-        let found = self.kernels.iter().find(|k| k.stage == stage);
+    pub fn of_stage(&self, stage: KernelStage, variant: Variant) -> Result<&Kernel, KernelError> {
+        let of_stage = || self.kernels.iter().filter(|k| k.stage == stage);
+        let fits = |k: &&Kernel| k.own || variant.is_of(k);
+        let found = of_stage().find(fits);
         found.ok_or_else(|| self.missing(format!("the stage {stage:?}").to_lowercase(), stage))
     }
 
@@ -174,8 +198,17 @@ mod tests {
     fn every_kernel_of_the_binary_is_understood() {
         let library = Library::embedded().unwrap();
         for path in [MmaPath::Native, MmaPath::Portable] {
-            for load in [Load::CpAsync, Load::Tma] {
+            for load in [Load::CpAsync, Load::Tma, Load::TmaReplace] {
                 library.gemm(path, load).unwrap();
+            }
+        }
+        library.gemm(MmaPath::Gemv, Load::Direct).unwrap();
+        for exp in [ExpKind::Fma, ExpKind::Ex2Approx] {
+            for atomics in [Atomics::None, Atomics::F32] {
+                for stage in [KernelStage::Route, KernelStage::Activation, KernelStage::Finalize] {
+                    let of_stage = library.of_stage(stage, Variant { exp, atomics }).unwrap();
+                    assert_eq!(stage == KernelStage::Finalize, of_stage.contract.exp == ExpKind::None);
+                }
             }
         }
         let names = NAMES.iter().map(|(name, _)| (*name, 64)).collect();
@@ -189,7 +222,7 @@ mod tests {
     #[test]
     fn mistakes_name_the_file_and_the_line() {
         let mut library = Library::default();
-        let mut said = |text: &str| library.add(Path::new("k.cu"), text).unwrap_err().to_string();
+        let mut said = |text: &str| library.add(Path::new("k.cu"), text, true).unwrap_err().to_string();
         assert_eq!(said("int x;"), "k.cu:1: a kernel opens with a `//@` header");
         let unknown = "//@ about: x\n//@ stage: gem\n";
         assert!(said(unknown).starts_with("k.cu:2:"), "{}", said(unknown));

@@ -6,5 +6,5 @@ mod library;
 mod model;
 
 pub use expression::{ExpressionError, NAMES, Names, evaluate};
-pub use library::{KernelError, Library};
-pub use model::{Contract, ExpKind, KOrder, Kernel, KernelStage, Load, MmaPath};
+pub use library::{KernelError, Library, Variant};
+pub use model::{Atomics, Contract, ExpKind, KOrder, Kernel, KernelStage, Load, MmaPath};

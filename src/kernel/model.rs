@@ -32,6 +32,8 @@ pub enum MmaPath {
     Native,
     /// bf16 mma, scales folded into the operands.
     Portable,
+    /// Dot products of integers, no mma: for at most eight rows of an expert at once.
+    Gemv,
 }
 
 /// How tiles reach shared memory.
@@ -45,6 +47,10 @@ pub enum Load {
     CpAsync,
     /// A producer warp and tensor maps.
     Tma,
+    /// The same, with tensor maps that the kernel makes for each expert.
+    TmaReplace,
+    /// Weights go to registers.
+    Direct,
 }
 
 impl MmaPath {
@@ -54,6 +60,7 @@ impl MmaPath {
         match self {
             Self::Native => "native",
             Self::Portable => "portable",
+            Self::Gemv => "gemv",
         }
     }
 }
@@ -65,7 +72,15 @@ impl Load {
         match self {
             Self::CpAsync => "cp_async",
             Self::Tma => "tma",
+            Self::TmaReplace => "tma_replace",
+            Self::Direct => "direct",
         }
+    }
+
+    /// Whether tensor maps are involved.
+    #[must_use]
+    pub fn by_tma(self) -> bool {
+        matches!(self, Self::Tma | Self::TmaReplace)
     }
 }
 
@@ -75,6 +90,9 @@ impl Load {
 pub enum KOrder {
     /// Ascending, one mma after the other.
     Ascending,
+    /// Exact sums of 32, rounded onto `tile_k / 32` accumulators in turn; then the second half of these is added to the first,
+    /// until one is left.
+    Partials,
     /// Not declared.
     #[default]
     Any,
@@ -93,6 +111,31 @@ pub enum ExpKind {
     Ex2Approx,
 }
 
+/// How a kernel adds the rows of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Atomics {
+    /// With no atomics: in the order of the slots.
+    #[default]
+    None,
+    /// By additions of f32 in any order, rounded to bf16 once.
+    F32,
+    /// By additions of bf16 in any order.
+    Bf16,
+}
+
+impl Atomics {
+    /// The word in cases and headers.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
 /// What a kernel promises about its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,6 +151,9 @@ pub struct Contract {
     /// How it computes `e^x`.
     #[serde(default)]
     pub exp: ExpKind,
+    /// With which atomic additions it sums.
+    #[serde(default)]
+    pub atomics: Atomics,
 }
 
 /// The header as it is written.
@@ -127,6 +173,8 @@ pub(super) struct Header {
     pub(super) needs_native: Vec<String>,
     #[serde(default)]
     pub(super) needs_portable: Vec<String>,
+    #[serde(default)]
+    pub(super) needs_gemv: Vec<String>,
     #[serde(default)]
     pub(super) packed: Vec<MmaPath>,
     #[serde(default)]
@@ -174,6 +222,8 @@ pub struct Kernel {
     pub args: Vec<String>,
     /// What it promises.
     pub contract: Contract,
+    /// Whether it came from a folder of the user's: then it is taken for its stage, whatever variant a case asks for.
+    pub own: bool,
 }
 
 impl Kernel {

@@ -7,7 +7,7 @@
 use super::tile::{Blocked, Config, SHARED_LIMIT, SLAB, Tile};
 use crate::arch::{Target, ToolkitVersion};
 use crate::device::{MapElement, MapSwizzle};
-use crate::kernel::{self, Kernel, KernelStage, Library, MmaPath, Names};
+use crate::kernel::{self, Kernel, MmaPath, Names};
 use crate::matrix::Capabilities;
 use crate::toolkit::Resources;
 
@@ -78,7 +78,7 @@ pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
     }
     let load = kernel.load.ok_or_else(|| Blocked(format!("{} is no GEMM", kernel.file)))?;
     let config = Config::within(tile, swap_ab, load, path, limits.shared)?;
-    if load == kernel::Load::Tma {
+    if load.by_tma() {
         for map in [token_box(&config), weight_box(&config)] {
             map.check()?;
         }
@@ -98,13 +98,13 @@ pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
     Ok(Admitted { config, threads, dynamic_shared })
 }
 
-/// Whether a whole run with the tile may be made: [`admit`], and what the kernels of the other stages need.
+/// Whether a whole run with the tile may be made: [`admit`], and what the kernels of the `others` stages need.
 ///
 /// # Errors
 /// [`Blocked`], with the sentence.
-pub fn admit_run(question: &Question<'_>, library: &Library) -> Result<Admitted, Blocked> {
-    let others = library.kernels.iter().filter(|k| k.stage != KernelStage::Gemm);
-    if let Some(sentence) = question.toolchain.and_then(|t| lacking(others, question.path, t)) {
+pub fn admit_run(question: &Question<'_>, others: &[&Kernel]) -> Result<Admitted, Blocked> {
+    let lacks = |t| lacking(others.iter().copied(), question.path, t);
+    if let Some(sentence) = question.toolchain.and_then(lacks) {
         return Err(Blocked(sentence));
     }
     admit(question)
@@ -236,7 +236,7 @@ impl MapBox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Load;
+    use crate::kernel::{Library, Load};
 
     fn ask(tile: &str, swap_ab: bool, load: Load, path: MmaPath) -> Result<Admitted, Blocked> {
         let library = Library::embedded().unwrap();

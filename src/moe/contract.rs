@@ -62,6 +62,39 @@ pub enum KOrder {
     Ascending,
     /// Chunks in any order, onto any number of accumulators.
     Any,
+    /// Blocks of 32, summed exactly and rounded to nearest onto this many accumulators in turn; then the second half of the
+    /// accumulators is added to the first, until one is left. A power of two up to [`MOST_PARTIALS`].
+    Partials(u8),
+}
+
+/// The most accumulators of [`KOrder::Partials`]: the lanes of a warp.
+pub const MOST_PARTIALS: usize = 32;
+
+impl KOrder {
+    /// Every one.
+    const ALL: [Self; 8] = [
+        Self::Ascending,
+        Self::Any,
+        Self::Partials(1),
+        Self::Partials(2),
+        Self::Partials(4),
+        Self::Partials(8),
+        Self::Partials(16),
+        Self::Partials(32),
+    ];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ascending => "ascending",
+            Self::Any => "any",
+            Self::Partials(1) => "partials_1",
+            Self::Partials(2) => "partials_2",
+            Self::Partials(4) => "partials_4",
+            Self::Partials(8) => "partials_8",
+            Self::Partials(16) => "partials_16",
+            Self::Partials(_) => "partials_32",
+        }
+    }
 }
 
 /// How a GEMM sums (numerics: one step adds `chunk` products to the accumulator, every term cut `fraction` bits below the
@@ -83,6 +116,12 @@ impl Accumulation {
     pub const BF16: Self = Self { chunk: 16, fraction: 25, order: KOrder::Ascending };
     /// The same where a tensor core adds eight products at once (sm_80, sm_86, sm_89).
     pub const BF16_AMPERE: Self = Self { chunk: 8, fraction: 24, order: KOrder::Ascending };
+    /// Integer dot products of blocks of 32 onto so many accumulators; no tensor core cuts anything.
+    #[must_use]
+    pub const fn partials(count: u8) -> Self {
+        Self { chunk: 32, fraction: 25, order: KOrder::Partials(count) }
+    }
+
     /// Nothing is known: the loosest of the above, in any order.
     pub const UNKNOWN: Self = Self { chunk: 8, fraction: 24, order: KOrder::Any };
 }
@@ -92,6 +131,8 @@ impl Accumulation {
 pub enum FinalizeOrder {
     /// In the order of the slots, in f32, rounded to bf16 once.
     Slots,
+    /// By atomic additions of f32, in any order, rounded to bf16 once.
+    AtomicF32,
     /// By atomic additions of bf16, in any order, rounded at each.
     AtomicBf16,
 }
@@ -108,7 +149,7 @@ pub struct ExpBound {
 impl ExpBound {
     /// A polynomial by FMA after an exact reduction: 4 units in the last place.
     pub const FMA: Self = Self { relative: 4.0 / (1 << 23) as f64, per_argument: 0.0 };
-    /// `ex2.approx(x·log2 e)`: 2^-22 by PTX, and two roundings of the argument.
+    /// `ex2.approx(x·log2 e)`: 2^-22 by PTX, and two roundings of the argument (docs/bounds.md, 5.1).
     pub const EX2_APPROX: Self =
         Self { relative: 1.0 / (1 << 22) as f64, per_argument: 1.0 / (1 << 23) as f64 };
 }
@@ -128,7 +169,7 @@ pub struct Contract {
     pub exp: ExpBound,
     /// The last stage.
     pub finalize: FinalizeOrder,
-    /// Whether every run stores the same bits.
+    /// Whether every run stores the same bits, the last stage apart, whose order says that.
     pub deterministic: bool,
 }
 
@@ -145,6 +186,12 @@ impl Contract {
             finalize: FinalizeOrder::Slots,
             deterministic: true,
         }
+    }
+
+    /// Whether every run stores the same bits, in every stage.
+    #[must_use]
+    pub fn repeats(&self) -> bool {
+        self.deterministic && self.finalize == FinalizeOrder::Slots
     }
 
     /// What a dump says of itself, beside `case`, `seed`, `tile` and `target`, which only its writer knows.
@@ -170,7 +217,7 @@ impl Contract {
         for (name, a) in [("fc1", &self.fc1), ("fc2", &self.fc2)] {
             out.insert(format!("{name}_chunk"), a.chunk.to_string());
             out.insert(format!("{name}_fraction"), a.fraction.to_string());
-            out.insert(format!("{name}_order"), order_word(a.order).to_owned());
+            out.insert(format!("{name}_order"), a.order.word().to_owned());
         }
         out
     }
@@ -193,15 +240,14 @@ impl Contract {
             fc2_bias: from.word("fc2_bias", BiasPlace::Epilogue, BiasPlace::ALL, BiasPlace::word)?,
         };
         let unknown = Accumulation::UNKNOWN;
-        let orders = [KOrder::Ascending, KOrder::Any];
         let accumulation = |chunk, fraction, order| -> Result<Accumulation, MoeError> {
             Ok(Accumulation {
                 chunk: from.number(chunk, unknown.chunk)?,
                 fraction: from.number(fraction, unknown.fraction)?,
-                order: from.word(order, unknown.order, &orders, order_word)?,
+                order: from.word(order, unknown.order, &KOrder::ALL, KOrder::word)?,
             })
         };
-        let finalize = [FinalizeOrder::Slots, FinalizeOrder::AtomicBf16];
+        let finalize = [FinalizeOrder::Slots, FinalizeOrder::AtomicF32, FinalizeOrder::AtomicBf16];
         let contract = Self {
             dims: tensors.dims()?,
             settings,
@@ -230,6 +276,16 @@ impl Contract {
                     "{name}: {chunk} products at once do not divide a block of 32"
                 )));
             }
+            let partials = match a.order {
+                KOrder::Partials(n) => usize::from(n),
+                _ => 1,
+            };
+            if !partials.is_power_of_two() || partials > MOST_PARTIALS || (partials > 1 && a.chunk != 32) {
+                let chunk = a.chunk;
+                return Err(MoeError::Invalid(format!(
+                    "{name}: {partials} accumulators for sums of {chunk}; powers of two up to {MOST_PARTIALS} for sums of 32"
+                )));
+            }
             // Below 23 bits the accumulator itself would be cut, which no derivation here covers.
             if !(23..=64).contains(&a.fraction) {
                 let f = a.fraction;
@@ -256,16 +312,10 @@ impl Contract {
     }
 }
 
-const fn order_word(order: KOrder) -> &'static str {
-    match order {
-        KOrder::Ascending => "ascending",
-        KOrder::Any => "any",
-    }
-}
-
 const fn finalize_word(order: FinalizeOrder) -> &'static str {
     match order {
         FinalizeOrder::Slots => "slots",
+        FinalizeOrder::AtomicF32 => "atomic_f32",
         FinalizeOrder::AtomicBf16 => "atomic_bf16",
     }
 }

@@ -36,6 +36,7 @@ mod random;
 pub mod reference;
 pub mod rungs;
 pub mod runner;
+pub mod setup;
 pub mod shrink;
 pub mod sources;
 pub mod tensors;

@@ -9,38 +9,16 @@ use std::collections::BTreeMap;
 pub use graph::Session;
 
 use super::compile::Compiler;
-use super::layout::{self, KPad, padded};
+use super::layout::{self, padded};
+pub use super::setup::Setup;
 use super::sources::{self, KernelSource};
 use super::tensors::{Array, Tensors};
-use super::tile::Config;
 use super::{Dims, Problem, Settings};
 use crate::case::BiasPlace;
 use crate::device::{Buffer, Device, Failure, Module};
-use crate::kernel::{ExpressionError, Kernel, KernelError, Library};
-use crate::num::scale_layout::ScaleLayout;
+use crate::kernel::{ExpressionError, Kernel, KernelError, Library, Load};
 use crate::record::Stage;
 use crate::toolkit::NvrtcError;
-
-/// How a problem is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Setup {
-    /// The GEMMs' tile and what it is compiled for.
-    pub config: Config,
-    /// Whether the GEMMs multiply the padding of K, or stop before it.
-    pub k_pad: KPad,
-    /// Where scales lie.
-    pub scales: ScaleLayout,
-    /// Whether every kernel may begin before the one in front of it has ended.
-    pub pdl: bool,
-}
-
-impl Setup {
-    /// K stops before its padding, scales in tiles of 128 by 4, one kernel after the other.
-    #[must_use]
-    pub const fn plain(config: Config) -> Self {
-        Self { config, k_pad: KPad::Poison, scales: ScaleLayout::Tile128x4, pdl: false }
-    }
-}
 
 /// Why nothing was run.
 #[derive(Debug, thiserror::Error)]
@@ -198,13 +176,17 @@ fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N])
 
 impl<'a> Run<'a> {
     /// What stages store and later ones read, with the bytes that the dimensions ask for.
-    fn workspaces(&self) -> [(&'static str, usize); 16] {
+    fn workspaces(&self) -> [(&'static str, usize); 17] {
         let dims = self.dims;
         let (rows, experts) = (dims.rows(), dims.experts);
         let (h, i) = (padded(dims.hidden), padded(dims.inter));
         let scale_rows = layout::token_scale_rows(rows, experts);
         let most_tiles = self.most_tiles();
+        // Two tensor maps for every CTA of a GEMM that makes them itself.
+        let config = &self.setup.config;
+        let ctas = dims.fc1_cols().max(dims.hidden).div_ceil(config.tile.n as usize) * most_tiles;
         [
+            ("maps", 2 * 128 * if config.load == Load::TmaReplace { ctas } else { 1 }),
             ("topk_ids", 4 * rows),
             ("topk_weights", 4 * rows),
             ("expert_offset", 4 * (experts + 1)),
@@ -277,6 +259,9 @@ impl<'a> Run<'a> {
             ("w2_scales", scales(need(&inputs.w2_scales, "w2_scales")?, h, i)),
             ("w2_bias", bytes_of(w2_bias, f32::to_le_bytes)),
             ("w2_gemm_bias", of_gemm(w2_bias, s.fc2_bias)),
+            // Atomic sums of tokens, and how many of their rows arrived, for every 32 columns: zero before, and left so.
+            ("sums", vec![0; 4 * dims.tokens * h]),
+            ("arrivals", vec![0; 4 * dims.tokens * h / 32]),
         ];
         for (name, bytes) in contents {
             let buffer = self.device.allocate(bytes)?;

@@ -4,9 +4,10 @@ use super::admission::{self, Limits, Question, Toolchain};
 use super::layout::KPad;
 use super::pipeline::Setup;
 use super::policy::{self, HostKnown};
+use super::sources;
 use super::tile::{Blocked, Config, TILE_K, TILE_M, TILE_N, Tile};
-use crate::case::{Case, KTail, ScaleTiles};
-use crate::kernel::{KernelError, Library, Load, MmaPath};
+use crate::case::{self, Case, KTail, ScaleTiles};
+use crate::kernel::{Atomics, ExpKind, KernelError, Library, Load, MmaPath, Variant};
 use crate::num::scale_layout::ScaleLayout;
 
 /// A tile and how it would be compiled, or why it cannot be.
@@ -32,15 +33,10 @@ pub fn candidates() -> Vec<Candidate> {
 
 fn candidates_of(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Candidate> {
     let mut out = Vec::new();
-    for tile in tiles {
-        for swap_ab in swaps(*tile) {
-            for load in loads {
-                for path in paths {
-                    let config = Config::new(*tile, *swap_ab, *load, *path);
-                    out.push(Candidate { tile: *tile, swap_ab: *swap_ab, load: *load, path: *path, config });
-                }
-            }
-        }
+    for way in ways(tiles, loads, paths) {
+        let Way { tile, swap_ab, path, load } = way;
+        let config = Config::new(tile, swap_ab, load, path);
+        out.push(Candidate { tile, swap_ab, load, path, config });
     }
     out
 }
@@ -62,10 +58,15 @@ pub struct Trial<'a> {
     pub config: Result<Config, Blocked>,
 }
 
-/// A tile below 64 tokens is swapped, and a larger one may be: 16 rows of an mma are better filled with channels.
+/// A tile below 64 tokens is swapped, and a larger one may be: 16 rows of an mma are better filled with channels. Without an mma
+/// there is nothing to swap.
 #[must_use]
-pub const fn swaps(tile: Tile) -> &'static [bool] {
-    if tile.m < 64 { &[true] } else { &[false, true] }
+pub const fn swaps(tile: Tile, path: MmaPath) -> &'static [bool] {
+    match path {
+        MmaPath::Gemv => &[false],
+        _ if tile.m < 64 => &[true],
+        _ => &[false, true],
+    }
 }
 
 impl Trial<'_> {
@@ -95,7 +96,8 @@ impl Trial<'_> {
             toolchain,
             limits,
         };
-        let config = admission::admit_run(&question, library).map(|admitted| admitted.config);
+        let others = sources::beside_the_gemm(library, variant(self.case))?;
+        let config = admission::admit_run(&question, &others).map(|admitted| admitted.config);
         Ok(Self { config, ..self.clone() })
     }
 }
@@ -107,10 +109,16 @@ pub fn tiles() -> Vec<Tile> {
     TILE_M.into_iter().flat_map(of).collect()
 }
 
-/// Both loads.
-pub const LOADS: [Load; 2] = [Load::CpAsync, Load::Tma];
-/// Both paths.
-pub const PATHS: [MmaPath; 2] = [MmaPath::Native, MmaPath::Portable];
+/// Every load.
+pub const LOADS: [Load; 4] = [Load::CpAsync, Load::Tma, Load::TmaReplace, Load::Direct];
+/// Every path.
+pub const PATHS: [MmaPath; 3] = [MmaPath::Native, MmaPath::Portable, MmaPath::Gemv];
+
+/// Whether there is a kernel of this path with this load: a GEMV has no tiles of weights in shared memory, an mma needs them.
+#[must_use]
+pub fn goes_with(path: MmaPath, load: Load) -> bool {
+    (path == MmaPath::Gemv) == (load == Load::Direct)
+}
 
 /// A tile and how it would be compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,14 +138,11 @@ pub struct Way {
 pub fn ways(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Way> {
     let mut out = Vec::new();
     for tile in tiles {
-        for swap_ab in swaps(*tile) {
-            for path in paths {
-                out.extend(loads.iter().map(|load| Way {
-                    tile: *tile,
-                    swap_ab: *swap_ab,
-                    path: *path,
-                    load: *load,
-                }));
+        // Ways of one tile and one side stand together.
+        for swap_ab in [false, true] {
+            for path in paths.iter().filter(|path| swaps(*tile, **path).contains(&swap_ab)) {
+                let loads = loads.iter().filter(|load| goes_with(*path, **load));
+                out.extend(loads.map(|load| Way { tile: *tile, swap_ab, path: *path, load: *load }));
             }
         }
     }
@@ -155,16 +160,55 @@ pub fn trials<'a>(case: &'a Case, tiles: &[Tile], loads: &[Load], paths: &[MmaPa
 /// The cases on which every tile is run: together they leave no byte of a kernel's inputs without a witness.
 pub const SWEEP: [&str; 2] = ["tiny-exact", "tiny-impulse"];
 
-/// What is run when nothing is named: every tile, load and path on [`SWEEP`], and every case with its own tiles or the
-/// policy's, on both loads and paths.
+/// What is run when nothing is named: every tile, load and path on [`SWEEP`], of the tensor maps made on the device only
+/// a part (each M with each N); every load and path on the cases with several schedules; and every other case with its own tiles
+/// or the policy's, so that each case meets each load and each path, and each load meets each path over the cases. The GEMV
+/// is there where the tile is small enough for it.
 #[must_use]
 pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
     let mut out = Vec::new();
-    for case in cases {
-        let tiles = if SWEEP.contains(&case.name.as_str()) { tiles() } else { own_tiles(case) };
-        out.extend(trials(case, &tiles, &LOADS, &PATHS));
+    for (n, case) in cases.iter().enumerate() {
+        if SWEEP.contains(&case.name.as_str()) {
+            let all = trials(case, &tiles(), &LOADS, &PATHS);
+            out.extend(all.into_iter().filter(|t| t.load != Load::TmaReplace));
+            out.extend(with_replaced_maps(case));
+            continue;
+        }
+        let all = trials(case, &own_tiles(case), &LOADS, &PATHS);
+        out.extend(all.into_iter().filter(|t| case.schedules > 1 || is_paired(t.path, t.load, n)));
+    }
+    out.retain(|t| t.path != MmaPath::Gemv || t.config.is_ok());
+    out
+}
+
+/// Every M with every N on both sides, K and path taking turns: the part of a kernel that makes maps knows no more of a tile.
+fn with_replaced_maps(case: &Case) -> Vec<Trial<'_>> {
+    let mut out = Vec::new();
+    for (i, m) in TILE_M.into_iter().enumerate() {
+        for (j, n) in TILE_N.into_iter().enumerate() {
+            let path = if (i / 2 + j).is_multiple_of(2) { MmaPath::Native } else { MmaPath::Portable };
+            for swap_ab in swaps(Tile { m, n, k: 0 }, path) {
+                let of = |at: usize| {
+                    let tile = Tile { m, n, k: TILE_K[(i + j + at) % TILE_K.len()] };
+                    let mut found = trials(case, &[tile], &[Load::TmaReplace], &[path]);
+                    found.retain(|t| t.swap_ab == *swap_ab && t.config.is_ok());
+                    found.pop()
+                };
+                out.extend((0..TILE_K.len()).find_map(of));
+            }
+        }
     }
     out
+}
+
+/// Whether case number `n` is run so: the paths take turns at the loads, from load to load and from case to case.
+fn is_paired(path: MmaPath, load: Load, n: usize) -> bool {
+    let turn = match load {
+        Load::CpAsync | Load::TmaReplace => n,
+        Load::Tma => n + 1,
+        Load::Direct => return true,
+    };
+    (path == MmaPath::Native) == turn.is_multiple_of(2)
 }
 
 /// The tiles that a case names, else the policy's.
@@ -195,6 +239,21 @@ pub fn tiles_of(case: &Case, named: &[Tile], all: bool) -> Vec<Tile> {
     own_tiles(case)
 }
 
+/// Which of several kernels of a stage a case wants.
+#[must_use]
+pub const fn variant(case: &Case) -> Variant {
+    Variant {
+        exp: match case.exp {
+            case::Exp::Fma => ExpKind::Fma,
+            case::Exp::Ex2Approx => ExpKind::Ex2Approx,
+        },
+        atomics: match case.finalize {
+            case::Finalize::Slots => Atomics::None,
+            case::Finalize::AtomicF32 => Atomics::F32,
+        },
+    }
+}
+
 /// How a case is run with a kernel.
 #[must_use]
 pub const fn setup(case: &Case, config: Config) -> Setup {
@@ -209,6 +268,7 @@ pub const fn setup(case: &Case, config: Config) -> Setup {
             ScaleTiles::Tile8x4 => ScaleLayout::Tile8x4,
         },
         pdl: case.pdl,
+        variant: variant(case),
     }
 }
 
@@ -222,5 +282,45 @@ mod tests {
         let runs = all.iter().filter(|c| c.config.is_ok()).count();
         assert!(runs > 100 && runs < all.len(), "{runs} of {}", all.len());
         assert!(all.iter().filter_map(|c| c.config.as_ref().err()).all(|b| b.0.contains(char::is_numeric)));
+    }
+
+    #[test]
+    fn the_default_set_is_pairwise() {
+        let library = case::library();
+        let cases: Vec<&Case> = library.cases.iter().collect();
+        let set = default_set(&cases);
+        let meets = |name: &str, test: &dyn Fn(&Trial<'_>) -> bool| {
+            set.iter().any(|t| t.case.name == name && test(t))
+        };
+        for case in &library.cases {
+            for path in [MmaPath::Native, MmaPath::Portable] {
+                assert!(meets(&case.name, &|t| t.path == path), "{} {path:?}", case.name);
+            }
+            for load in [Load::CpAsync, Load::Tma, Load::TmaReplace] {
+                assert!(meets(&case.name, &|t| t.load == load), "{} {load:?}", case.name);
+            }
+        }
+        for way in ways(&tiles(), &LOADS, &PATHS) {
+            let same = |t: &Trial<'_>| {
+                (t.tile, t.swap_ab, t.path, t.load) == (way.tile, way.swap_ab, way.path, way.load)
+            };
+            let partly = way.path == MmaPath::Gemv || way.load == Load::TmaReplace;
+            assert!(partly || SWEEP.iter().all(|name| meets(name, &same)), "{way:?}");
+        }
+        let replaced: Vec<_> =
+            set.iter().filter(|t| t.case.name == SWEEP[0] && t.load == Load::TmaReplace).collect();
+        for k in [128, 256, 512] {
+            for path in [MmaPath::Native, MmaPath::Portable] {
+                assert!(replaced.iter().any(|t| t.tile.k == k && t.path == path), "{k} {path:?}");
+            }
+        }
+        assert!((40..60).contains(&replaced.len()), "{}", replaced.len());
+        let gemvs =
+            |name: &str| set.iter().filter(|t| t.case.name == name && t.path == MmaPath::Gemv).count();
+        assert!(
+            gemvs(SWEEP[0]) == 21 && gemvs("gpt-oss-120b-decode") == 1 && gemvs("m320") == 0,
+            "{}",
+            gemvs(SWEEP[0])
+        );
     }
 }

@@ -188,7 +188,7 @@ impl Climb<'_> {
     }
 
     fn deterministic(&self, device: &mut dyn Device) -> Result<String, Fell> {
-        if !self.contract.deterministic {
+        if !self.contract.repeats() {
             return Err(Fell::To(Verdict::Skipped, "the kernels promise no order".to_owned()));
         }
         self.replayed(device, false, self.replays)?;
@@ -196,7 +196,7 @@ impl Climb<'_> {
     }
 
     fn overlapping(&self, device: &mut dyn Device, outcome: Option<&Outcome>) -> Result<String, Fell> {
-        if !self.contract.deterministic {
+        if !self.contract.repeats() {
             return Err(Fell::To(Verdict::Skipped, "the kernels promise no order".to_owned()));
         }
         let name = device.name();

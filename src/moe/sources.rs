@@ -3,7 +3,7 @@
 use super::contract::Settings;
 use super::pipeline::Setup;
 use crate::case::{BiasPlace, GateUp, ScaleRule};
-use crate::kernel::{Kernel, KernelError, KernelStage, Library};
+use crate::kernel::{Kernel, KernelError, KernelStage, Library, Variant};
 use crate::num::scale_layout::ScaleLayout;
 
 /// A kernel and its macros.
@@ -26,43 +26,62 @@ pub fn of_run<'k>(
     setup: &Setup,
 ) -> Result<[KernelSource<'k>; 6], KernelError> {
     let s = settings;
+    // Only what a stage depends on: a kernel that is the same for two cases is compiled once.
     let source = |kernel: &'k Kernel, extra: Vec<(String, String)>| {
-        let mut defines = defines(s, setup);
-        defines.extend(extra);
-        KernelSource { kernel, defines }
+        let layout = [("PDL", setup.pdl), ("SCALES_8X4", setup.scales == ScaleLayout::Tile8x4)];
+        KernelSource { kernel, defines: flags(&layout).chain(extra).collect() }
     };
     let bias = |on: bool| ("BIAS_HERE".to_owned(), u32::from(on).to_string());
-    let plain = |stage| Ok::<_, KernelError>(source(library.of_stage(stage)?, Vec::new()));
+    let rules = || flags(&scale_rules(s.scale_rule)).collect::<Vec<_>>();
     // Both GEMMs are one module; where their biases differ, the one that has none in its epilogue adds a bias of zeros.
     let epilogue = s.fc1_bias == BiasPlace::Epilogue || s.fc2_bias == BiasPlace::Epilogue;
     let mut of_gemm = setup.config.defines();
     of_gemm.push(bias(epilogue));
-    let after = |stage, place| {
-        Ok::<_, KernelError>(source(library.of_stage(stage)?, vec![bias(place == BiasPlace::NextStage)]))
-    };
+    let after = |place| vec![bias(place == BiasPlace::NextStage)];
+    let mut of_activation = after(s.fc1_bias);
+    of_activation.extend(rules());
+    of_activation.extend(flags(&[
+        ("GATE_UP_INTERLEAVED", s.gate_up == GateUp::Interleaved),
+        ("GATE_FIRST", s.gate_up == GateUp::GateFirst),
+    ]));
+    let [route, permute, quantize, activation, finalize] = beside_the_gemm(library, setup.variant)?;
     Ok([
-        plain(KernelStage::Route)?,
-        plain(KernelStage::Permute)?,
-        plain(KernelStage::Quantize)?,
+        source(route, Vec::new()),
+        source(permute, Vec::new()),
+        source(quantize, rules()),
         source(library.gemm(setup.config.path, setup.config.load)?, of_gemm),
-        after(KernelStage::Activation, s.fc1_bias)?,
-        after(KernelStage::Finalize, s.fc2_bias)?,
+        source(activation, of_activation),
+        source(finalize, after(s.fc2_bias)),
     ])
 }
 
-/// The macros that every kernel of a run is given.
-fn defines(s: &Settings, setup: &Setup) -> Vec<(String, String)> {
+/// The kernels of a run but for the GEMM, in the order of their stages: route, permute, quantize, activation, finalize.
+///
+/// # Errors
+/// [`KernelError::Missing`] for a stage without a kernel.
+pub fn beside_the_gemm(library: &Library, variant: Variant) -> Result<[&Kernel; 5], KernelError> {
+    let of = |stage| library.of_stage(stage, variant);
+    Ok([
+        of(KernelStage::Route)?,
+        of(KernelStage::Permute)?,
+        of(KernelStage::Quantize)?,
+        of(KernelStage::Activation)?,
+        of(KernelStage::Finalize)?,
+    ])
+}
+
+/// Macros that are 0 or 1.
+fn flags(of: &[(&str, bool)]) -> impl Iterator<Item = (String, String)> {
+    of.iter().map(|(name, on)| ((*name).to_owned(), u32::from(*on).to_string()))
+}
+
+/// The macros of a scale rule; none of them is `ceil`.
+fn scale_rules(rule: ScaleRule) -> [(&'static str, bool); 5] {
     [
-        ("PDL", setup.pdl),
-        ("SCALES_8X4", setup.scales == ScaleLayout::Tile8x4),
-        ("RULE_FLOOR", s.scale_rule == ScaleRule::Floor),
-        ("RULE_EVEN", s.scale_rule == ScaleRule::Even),
-        ("RULE_NEAREST", s.scale_rule == ScaleRule::Nearest),
-        ("RULE_RZ", s.scale_rule == ScaleRule::Rz),
-        ("RULE_IDENTITY", s.scale_rule == ScaleRule::Identity),
-        ("GATE_UP_INTERLEAVED", s.gate_up == GateUp::Interleaved),
-        ("GATE_FIRST", s.gate_up == GateUp::GateFirst),
+        ("RULE_FLOOR", rule == ScaleRule::Floor),
+        ("RULE_EVEN", rule == ScaleRule::Even),
+        ("RULE_NEAREST", rule == ScaleRule::Nearest),
+        ("RULE_RZ", rule == ScaleRule::Rz),
+        ("RULE_IDENTITY", rule == ScaleRule::Identity),
     ]
-    .map(|(name, on)| (name.to_owned(), u32::from(on).to_string()))
-    .to_vec()
 }

@@ -70,6 +70,16 @@ pub const SLAB: u32 = 128;
 /// Bytes that TMA kernels take besides the stages: the base is moved to a multiple of 1024, and barriers.
 const TMA_EXTRA: u32 = 1024 + 64;
 
+/// Two tensor maps, each on a multiple of 128, and up to as much in front of them.
+const MAP_EXTRA: u32 = 2 * 128 + 128;
+
+/// Rows that a GEMV multiplies at once.
+const GEMV_ROWS: u32 = 8;
+/// Accumulators of a thread of a GEMV.
+const GEMV_ACCUMULATORS: u32 = 64;
+/// Shared memory of a block of 32 activations: three digits each, their scale, and a gap that spreads blocks over the banks.
+const GEMV_BLOCK_BYTES: u32 = 112;
+
 /// A tile with everything that its kernel is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Config {
@@ -114,12 +124,15 @@ impl Config {
         path: MmaPath,
         shared_limit: u32,
     ) -> Result<Self, Blocked> {
+        if path == MmaPath::Gemv {
+            return Self::gemv(tile, swap_ab, load);
+        }
         let (x, y) = if swap_ab { (tile.n, tile.m) } else { (tile.m, tile.n) };
         if x < 16 {
             let side = if swap_ab { "N under swap_ab" } else { "M" };
             return Err(Blocked(format!("{side} is {x}, and an mma has 16 rows")));
         }
-        if load == Load::Tma && tile.k < SLAB {
+        if load.by_tma() && tile.k < SLAB {
             let k = tile.k;
             return Err(Blocked(if path == MmaPath::Native {
                 format!(
@@ -141,7 +154,7 @@ impl Config {
             )));
         }
         let mut config = Self { tile, swap_ab, stages: MOST_STAGES, load, path, warps_x, warps_y };
-        let extra = if load == Load::Tma { TMA_EXTRA } else { 0 };
+        let extra = config.extra_bytes();
         config.stages = (shared_limit.saturating_sub(extra) / config.stage_bytes()).min(MOST_STAGES);
         if config.stages < 2 {
             return Err(Blocked(format!(
@@ -152,16 +165,46 @@ impl Config {
         Ok(config)
     }
 
+    /// The GEMV of a tile: a warp sums `1024 / K` columns at once, so that each lane has a block of 32 of every K tile.
+    fn gemv(tile: Tile, swap_ab: bool, load: Load) -> Result<Self, Blocked> {
+        if tile.m > GEMV_ROWS {
+            let m = tile.m;
+            return Err(Blocked(format!("M is {m}, and the GEMV multiplies up to {GEMV_ROWS} rows at once")));
+        }
+        let columns = 32 * 32 / tile.k;
+        let warps_x = tile.n.div_ceil(columns).min(4);
+        let accumulators = tile.m * tile.n.div_ceil(columns * warps_x);
+        if accumulators > GEMV_ACCUMULATORS {
+            return Err(Blocked(format!(
+                "{accumulators} f32 accumulators per thread of {warps_x} warps, and the GEMV is unrolled for {GEMV_ACCUMULATORS}"
+            )));
+        }
+        let path = MmaPath::Gemv;
+        Ok(Self { tile, swap_ab, stages: 1, load, path, warps_x, warps_y: 1 })
+    }
+
+    /// Shared memory besides the stages.
+    fn extra_bytes(&self) -> u32 {
+        match self.load {
+            Load::CpAsync | Load::Direct => 0,
+            Load::Tma => TMA_EXTRA,
+            Load::TmaReplace => TMA_EXTRA + MAP_EXTRA,
+        }
+    }
+
     /// Whether weights take four bits in shared memory: the portable path has no use for the gaps that `ldmatrix` wants, and
     /// TMA without 16U4_ALIGN16B cannot make them.
     #[must_use]
     pub fn packed(&self) -> bool {
-        self.path == MmaPath::Portable && self.load == Load::Tma
+        self.path == MmaPath::Portable && self.load.by_tma()
     }
 
-    /// Shared memory of a stage in bytes: tokens, then weights, each on a multiple of 1024.
+    /// Shared memory of a stage in bytes: tokens, then weights, each on a multiple of 1024; of a GEMV the digits of tokens.
     #[must_use]
     pub fn stage_bytes(&self) -> u32 {
+        if self.path == MmaPath::Gemv {
+            return self.tile.m * self.tile.k / 32 * GEMV_BLOCK_BYTES;
+        }
         let tokens = self.tile.m * self.tile.k;
         let weights = self.tile.n * self.tile.k / if self.packed() { 2 } else { 1 };
         tokens.next_multiple_of(1024) + weights.next_multiple_of(1024)
@@ -170,7 +213,7 @@ impl Config {
     /// Dynamic shared memory that a launch asks for, and the static barriers.
     #[must_use]
     pub fn shared_bytes(&self) -> u32 {
-        self.stages * self.stage_bytes() + if self.load == Load::Tma { TMA_EXTRA } else { 0 }
+        self.stages * self.stage_bytes() + self.extra_bytes()
     }
 
     /// Warps that multiply.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
 use super::pipeline::{self, Compiled, PipelineError, Ran, Setup};
+use super::sources;
 use super::{Dims, MoeError, Problem, Settings, Tensors, judge};
 use crate::device::{Device, Failure};
 use crate::emulator::{EmulatorDevice, Options, Programs};
-use crate::kernel::{self, ExpKind, Kernel, KernelStage, Library, MmaPath};
+use crate::kernel::{self, Atomics, ExpKind, Kernel, Library, MmaPath};
 use crate::record::{Stage, StageResult, Verdict};
 
 /// Why a trial has no verdicts.
@@ -53,29 +54,36 @@ pub fn contract(
     setup: &Setup,
 ) -> Result<Contract, PipelineError> {
     let gemm = library.gemm(setup.config.path, setup.config.load)?;
-    let mut sum = match setup.config.path {
-        MmaPath::Native => Accumulation::NATIVE,
-        MmaPath::Portable => Accumulation::BF16,
+    let any = |of| Accumulation { order: KOrder::Any, ..of };
+    let sum = match (setup.config.path, gemm.contract.k_order) {
+        (MmaPath::Native, kernel::KOrder::Ascending) => Accumulation::NATIVE,
+        (MmaPath::Native, _) => any(Accumulation::NATIVE),
+        (MmaPath::Portable, kernel::KOrder::Ascending) => Accumulation::BF16,
+        (MmaPath::Portable, _) => any(Accumulation::BF16),
+        (MmaPath::Gemv, kernel::KOrder::Partials) => {
+            Accumulation::partials(u8::try_from(setup.config.tile.k / 32).unwrap_or(u8::MAX))
+        }
+        // How often it rounds between two blocks is not known.
+        (MmaPath::Gemv, _) => Accumulation::UNKNOWN,
     };
-    if gemm.contract.k_order == kernel::KOrder::Any {
-        sum.order = KOrder::Any;
-    }
     let approximate = |k: &Kernel| k.contract.exp == ExpKind::Ex2Approx;
-    let (route, activation) =
-        (library.of_stage(KernelStage::Route)?, library.of_stage(KernelStage::Activation)?);
-    let finalize = library.of_stage(KernelStage::Finalize)?;
+    let others = sources::beside_the_gemm(library, setup.variant)?;
+    let [route, _, _, activation, finalize] = others;
     Ok(Contract {
         dims,
         settings,
         fc1: sum,
         fc2: sum,
         exp: if approximate(route) || approximate(activation) { ExpBound::EX2_APPROX } else { ExpBound::FMA },
-        finalize: if finalize.contract.deterministic {
-            FinalizeOrder::Slots
-        } else {
-            FinalizeOrder::AtomicBf16
+        finalize: match finalize.contract.atomics {
+            _ if finalize.contract.deterministic => FinalizeOrder::Slots,
+            Atomics::F32 => FinalizeOrder::AtomicF32,
+            // Atomics that a header does not name are taken for the looser ones.
+            Atomics::None | Atomics::Bf16 => FinalizeOrder::AtomicBf16,
         },
-        deterministic: library.kernels.iter().all(|k| k.contract.deterministic),
+        deterministic: [route, others[1], others[2], gemm, activation]
+            .iter()
+            .all(|k| k.contract.deterministic),
     })
 }
 
@@ -99,6 +107,7 @@ pub fn on_emulator(
         let ran = pipeline::run(&mut device, compiled, problem, setup)?;
         let finished = ran.stopped.is_none();
         let mut outcome = judged(ran, contract, &device.name(), device.warp_instructions)?;
+        uncompared(contract, &mut outcome.stages);
         let Some(before) = &first else {
             first = Some(outcome);
             continue;
@@ -107,6 +116,7 @@ pub fn on_emulator(
         if contract.deterministic
             && finished
             && let Some(stage) = first_difference(&before.tensors, &outcome.tensors)
+            && (stage != Stage::Finalize || contract.finalize == FinalizeOrder::Slots)
             && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
         {
             result.verdict = Verdict::Fail;
@@ -122,6 +132,17 @@ pub fn on_emulator(
         }
     }
     first.ok_or_else(|| MoeError::Invalid("a trial of no schedule runs nothing".to_owned()).into())
+}
+
+/// Says of stages whose kernels promise no equal bits that schedules are not compared.
+fn uncompared(contract: &Contract, stages: &mut [StageResult]) {
+    for result in stages.iter_mut().filter(|s| s.verdict == Verdict::Pass && s.note.is_empty()) {
+        let last = result.stage == Stage::Finalize && contract.finalize != FinalizeOrder::Slots;
+        if last || !contract.deterministic {
+            "not compared between schedules: the kernel declares deterministic: false"
+                .clone_into(&mut result.note);
+        }
+    }
 }
 
 /// The first stage whose stored bits differ.

@@ -3,7 +3,11 @@
 use sm121probe::kernel::{Library, Load, MmaPath};
 use sm121probe::record::Stage;
 
+#[path = "variants.rs"]
+mod variants;
+
 /// A change of a kernel, and what must be said of it.
+#[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) name: &'static str,
     file: &'static str,
@@ -50,7 +54,7 @@ pub(crate) fn all() -> Vec<Fault> {
         stage,
         says,
     };
-    vec![
+    let mut all = vec![
         fault(
             "scales of the rows before, without padding per expert",
             "mx.cuh",
@@ -61,7 +65,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "the GEMM forgets that experts begin on 128 rows",
-            "gemm.cuh",
+            "problem.cuh",
             ("scale_row_of_expert(first, w.expert) + w.row - first", "w.row"),
             ("tiny-exact", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc1,
@@ -112,7 +116,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "the scale of the neighbouring group of 32 rows",
-            "gemm.cuh",
+            "problem.cuh",
             ("scale_at(w.column + row,", "scale_at((w.column + row) ^ 32,"),
             ("tiny-impulse", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc1,
@@ -120,7 +124,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "the scale of the neighbouring expert",
-            "gemm.cuh",
+            "problem.cuh",
             ("u64 base = (u64)w.slot *", "u64 base = (u64)(w.slot ^ 1) *"),
             ("tiny-impulse", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc1,
@@ -160,7 +164,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "bias forgotten",
-            "gemm.cuh",
+            "problem.cuh",
             ("#if BIAS_HERE", "#if 0"),
             ("tiny-exact", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc1,
@@ -168,7 +172,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "bias added twice",
-            "gemm.cuh",
+            "problem.cuh",
             (
                 "sum = __fadd_rn(sum, p.bias[(u64)w.slot * p.n + w.column + channel]);",
                 "sum = __fadd_rn(sum, 2 * p.bias[(u64)w.slot * p.n + w.column + channel]);",
@@ -179,7 +183,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "bias of another channel",
-            "gemm.cuh",
+            "problem.cuh",
             (
                 "p.bias[(u64)w.slot * p.n + w.column + channel]",
                 "p.bias[(u64)w.slot * p.n + w.column + (channel ^ 1)]",
@@ -190,7 +194,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "gate and up exchanged",
-            "swiglu_quantize.cu",
+            "swiglu_quantize.cuh",
             ("u32 g = 2 * (at + i), u = g + 1;", "u32 u = 2 * (at + i), g = u + 1;"),
             ("tiny-real", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Activation,
@@ -198,7 +202,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "gate not clamped",
-            "swiglu_quantize.cu",
+            "swiglu_quantize.cuh",
             ("gate = min_nan(gate, limit);", ""),
             ("tiny-clamp", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Activation,
@@ -206,7 +210,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "up clamped above only",
-            "swiglu_quantize.cu",
+            "swiglu_quantize.cuh",
             ("max_nan(min_nan(up, limit), -limit)", "min_nan(up, limit)"),
             ("tiny-clamp", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Activation,
@@ -214,7 +218,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "NaN swallowed by fminf",
-            "swiglu_quantize.cu",
+            "swiglu_quantize.cuh",
             ("gate = min_nan(gate, limit);", "gate = fminf(gate, limit);"),
             ("tiny-special", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Activation,
@@ -222,7 +226,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "alpha forgotten",
-            "swiglu_quantize.cu",
+            "swiglu_quantize.cuh",
             ("-__fmul_rn(alpha, gate)", "-gate"),
             ("tiny-real", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Activation,
@@ -230,7 +234,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "beta forgotten",
-            "swiglu_quantize.cu",
+            "swiglu_quantize.cuh",
             ("__fadd_rn(up, beta)", "up"),
             ("tiny-real", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Activation,
@@ -238,7 +242,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "a tile begins one row late",
-            "gemm.cuh",
+            "problem.cuh",
             ("w.row = (u32)tile_row[blockIdx.y];", "w.row = (u32)tile_row[blockIdx.y] + 1;"),
             ("tiny-exact", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc1,
@@ -289,7 +293,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "tx-count of unpacked weights",
-            "gemm_tma.cu",
+            "tma.cuh",
             ("TILE_N * TILE_K / 2)", "TILE_N * TILE_K)"),
             ("tiny-exact", "8x64x128", NATIVE, Load::Tma),
             Stage::Fc1,
@@ -297,7 +301,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "parity of the empty barriers",
-            "gemm_tma.cu",
+            "tma.cuh",
             ("(round & 1) ^ 1", "round & 1"),
             ("tiny-exact", "8x64x128", NATIVE, Load::Tma),
             Stage::Fc1,
@@ -305,7 +309,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "the full barrier not waited for",
-            "gemm_tma.cu",
+            "tma.cuh",
             ("        wait(full + 8 * s, round & 1);\n", ""),
             ("tiny-exact", "8x64x128", NATIVE, Load::Tma),
             Stage::Fc1,
@@ -313,7 +317,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "stages never given back",
-            "gemm_tma.cu",
+            "tma.cuh",
             (
                 "        if (lane == 0)\n            asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" ::\"r\"(empty + 8 * s) : \"memory\");\n",
                 "",
@@ -324,23 +328,23 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "weights of the neighbouring expert",
-            "gemm_tma.cu",
-            ("\"r\"(w.slot), \"r\"(full", "\"r\"(w.slot ^ 1), \"r\"(full"),
+            "tma.cuh",
+            ("\"r\"(from.slot), \"r\"(full", "\"r\"(from.slot ^ 1), \"r\"(full"),
             ("tiny-exact", "8x64x128", NATIVE, Load::Tma),
             Stage::Fc1,
             "",
         ),
         fault(
             "box of the tokens at the tile, not the row",
-            "gemm_tma.cu",
-            ("\"r\"(w.row), \"r\"(full", "\"r\"(blockIdx.y * TILE_M), \"r\"(full"),
+            "tma.cuh",
+            ("\"r\"(from.row), \"r\"(full", "\"r\"(blockIdx.y * TILE_M), \"r\"(full"),
             ("rows-ragged", "8x64x128", NATIVE, Load::Tma),
             Stage::Fc1,
             "",
         ),
         fault(
             "ties to the highest index",
-            "route.cu",
+            "route.cuh",
             (
                 "__reduce_min_sync(~0u, best != ~0u && best_key == last_key ? best : ~0u)",
                 "__reduce_max_sync(~0u, best != ~0u && best_key == last_key ? best : 0)",
@@ -351,7 +355,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "weights not normalised",
-            "route.cu",
+            "route.cuh",
             ("__fdiv_rn(e, sum)", "e"),
             ("tiny-real", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Route,
@@ -426,7 +430,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "rows behind the expert stored too",
-            "gemm.cuh",
+            "problem.cuh",
             ("token >= w.rows || ", ""),
             ("rows-ragged", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc1,
@@ -434,7 +438,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
         fault(
             "channels behind the last stored too",
-            "gemm.cuh",
+            "problem.cuh",
             (" || w.column + channel >= p.n", ""),
             ("n-ragged", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc2,
@@ -497,5 +501,7 @@ pub(crate) fn all() -> Vec<Fault> {
             Stage::Fc1,
             "dependency",
         ),
-    ]
+    ];
+    all.extend(variants::all());
+    all
 }

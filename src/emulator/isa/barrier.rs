@@ -3,7 +3,9 @@
 use super::{FormRow, Words};
 use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine, lanes};
+use crate::emulator::memory::{Window, window_of};
 use crate::emulator::program::Row;
+use crate::emulator::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::emulator::trap::{Fault, Law};
 use crate::ptx::{Instruction, Operand, Type};
 
@@ -203,9 +205,35 @@ fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             return Ok(());
         }
     }
+    if i.has("tensormap::generic")
+        && i.has("acquire")
+        && let Some(map) = i.operands.first()
+    {
+        let (a, offset) = d.address(map)?;
+        d.push(Row { a, imm: offset as u64, ..Row::new(acquire_map) });
+        return Ok(());
+    }
     // Memory is sequentially consistent here; what a missing fence would break is the race observer's business.
     d.push(Row::new(|_, _| Flow::Next));
     Ok(())
+}
+
+/// What the tensormap proxy knows of a tensor map from now on. An acquire is no access: what it does not order is nobody's race.
+fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
+    for lane in lanes(m.mask) {
+        let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+        if window_of(address).0 != Window::Global {
+            continue;
+        }
+        let place = match m.world.global.locate(address, TENSOR_MAP_BYTES) {
+            Ok((region, at)) => m.world.global.region(region).get::<TENSOR_MAP_BYTES>(at),
+            Err(fault) => return m.fail(fault.at(lane)),
+        };
+        if let Some(map) = place.and_then(|bytes| TensorMap::decode(&bytes).ok()) {
+            m.cta.acquired.insert(address, map);
+        }
+    }
+    Flow::Next
 }
 
 fn proxy_fence(m: &mut Machine<'_>, _: &Row) -> Flow {

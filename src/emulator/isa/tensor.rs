@@ -167,6 +167,16 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     Machine::aligned(address, 64)?;
     let map = read_map(m, Space::Generic, address, lane)?;
     map.check().map_err(|e| law(e.to_string()))?;
+    if m.cta.races.is_some()
+        && m.world.races.written(address, TENSOR_MAP_BYTES)
+        && m.cta.acquired.get(&address) != Some(&map)
+    {
+        let what = format!(
+            "no proxy fence: the tensor map at {address:#x} was written in this launch, and its CTA has not acquired it since \
+             (`fence.proxy.tensormap::generic.acquire`)"
+        );
+        return Err(Fault::new(Law::Race, what));
+    }
     if map.rank != tensor.rank {
         let what = format!("a copy of {} dimensions by a map of {}", tensor.rank, map.rank);
         return Err(law(what));

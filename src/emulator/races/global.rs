@@ -99,6 +99,23 @@ impl GlobalRaces {
         self.pages.clear();
     }
 
+    /// Whether a byte of these was written in this launch.
+    pub(in crate::emulator) fn written(&mut self, address: u64, len: usize) -> bool {
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return false };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let seen = |shadow: GlobalShadow| if shadow.write.cta() == 0 { Ok(shadow) } else { Err(()) };
+            if let Some(Some(page)) = self.pages.get_mut(at / PAGE)
+                && page.update(at % PAGE, next - at, seen).is_err()
+            {
+                return true;
+            }
+            at = next;
+        }
+        false
+    }
+
     /// A copy reads or writes bytes that a warp asks for. Only other grids are held against it.
     pub(in crate::emulator) fn copy(
         &mut self,

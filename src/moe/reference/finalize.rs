@@ -45,19 +45,29 @@ pub fn finalize(order: FinalizeOrder, terms: &[(f32, f64, f32)]) -> Expected {
     if sum.is_infinite() {
         return Expected::Infinite { negative: sum < 0.0 };
     }
-    if order == FinalizeOrder::AtomicBf16 {
-        // Each product is rounded to bf16, and so is each of as many additions; a partial sum is no larger than all
-        // magnitudes and errors together. The first addition, onto zero, is exact.
-        let n = terms.len() as f64;
-        let per_step = UNIT_BF16 * 1.01;
-        let grown = magnitude * (1.0 + per_step) * (1.0 + per_step).powi(terms.len() as i32);
-        error = magnitude * per_step + grown * per_step * (n - 1.0) + (n + 1.0) * 2.0 * TINY;
-        exact = false;
+    if order != FinalizeOrder::Slots {
+        error = atomics(order, magnitude, terms.len());
+        // One product, added to zero, is rounded to f32 alone.
+        exact &= order == FinalizeOrder::AtomicF32 && terms.len() == 1;
     }
     if magnitude + error > f64::from(f32::MAX) {
         return Expected::Open;
     }
     if exact { Expected::number(sum, 0.0) } else { Expected::number(sum, error) }
+}
+
+/// What atomic additions of so many terms in any order err by, whose magnitudes add up to `magnitude`. Each term is rounded to
+/// the type that is added (an f32 of a bias twice), and so is each addition after the first, which is onto zero; a partial sum
+/// is no larger than all magnitudes and errors together.
+fn atomics(order: FinalizeOrder, magnitude: f64, terms: usize) -> f64 {
+    let (per_step, roundings) = match order {
+        FinalizeOrder::Slots => return 0.0,
+        FinalizeOrder::AtomicF32 => (UNIT * 1.01, 2.0),
+        FinalizeOrder::AtomicBf16 => (UNIT_BF16 * 1.01, 1.0),
+    };
+    let n = terms as f64;
+    let grown = magnitude * (1.0 + roundings * per_step) * (1.0 + per_step).powi(terms as i32);
+    magnitude * roundings * per_step + grown * per_step * (n - 1.0) + (n + 1.0) * 2.0 * TINY
 }
 
 /// As [`finalize`], of weights and rows that are anywhere in their intervals; a NaN in either is one in the sum.
@@ -79,15 +89,7 @@ pub fn weighted(order: FinalizeOrder, terms: &[(Value, Value, f32)]) -> Expected
         magnitude += product.magnitudes().1;
         sum = sum.plus(product).rounded();
     }
-    let n = terms.len() as f64;
-    let error = match order {
-        FinalizeOrder::Slots => 0.0,
-        FinalizeOrder::AtomicBf16 => {
-            let per_step = UNIT_BF16 * 1.01;
-            let grown = magnitude * (1.0 + per_step) * (1.0 + per_step).powi(terms.len() as i32);
-            magnitude * per_step + grown * per_step * (n - 1.0) + (n + 1.0) * 2.0 * TINY
-        }
-    };
+    let error = atomics(order, magnitude, terms.len());
     if open || !(magnitude + error).is_finite() || magnitude + error > f64::from(f32::MAX) {
         return Expected::Open;
     }

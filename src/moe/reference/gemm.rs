@@ -181,6 +181,7 @@ pub fn element(accumulation: &Accumulation, row: &Line, col: &Line, bias: Option
                 (&row.values[at * chunk..(at + 1) * chunk], &col.values[at * chunk..(at + 1) * chunk]);
             match &mut sum {
                 Sum::Running(sum) => sum.step(dot(a, b) * power, of),
+                Sum::Partials(sum) => sum.step(dot(a, b) * power, of),
                 Sum::Unordered(sum) => {
                     let magnitude: f64 = a.iter().zip(b).map(|(x, y)| (x * y).abs()).sum();
                     sum.step(dot(a, b) * power, magnitude * power, of);

@@ -4,7 +4,7 @@
 use super::expected::Expected;
 use super::formats::{exp2, exponent};
 use super::interval::UNIT;
-use crate::moe::contract::{Accumulation, KOrder};
+use crate::moe::contract::{Accumulation, KOrder, MOST_PARTIALS};
 
 /// The exponent that a term of zero counts with: −133, or −132 before Hopper (numerics 4.2).
 const ZERO_EXPONENT: i32 = -132;
@@ -117,6 +117,20 @@ impl Running {
     pub fn lose(&mut self, amount: f64) {
         self.error += amount;
         self.overflow |= amount.is_infinite();
+    }
+
+    /// Another sum is added, in f32, rounded to nearest.
+    fn join(&mut self, other: &Self) {
+        self.error += other.error;
+        self.overflow |= other.overflow;
+        self.certain_overflow |= other.certain_overflow;
+        if other.value != 0.0 {
+            self.add(other.value);
+        } else if other.error != 0.0 {
+            let after = self.value.abs() + self.error;
+            self.error += exp2((exponent(after) - 24).max(-150));
+            self.note_overflow();
+        }
     }
 
     /// One addition in f32, rounded to nearest.
@@ -233,13 +247,64 @@ impl Unordered {
     }
 }
 
+/// Exact sums of blocks, rounded to nearest onto accumulators in turn (4.7).
+#[derive(Debug, Clone, Copy)]
+pub struct Partials {
+    of: [Running; MOST_PARTIALS],
+    count: usize,
+    /// The accumulator of the next block.
+    next: usize,
+}
+
+impl Partials {
+    /// Nothing yet.
+    #[must_use]
+    pub const fn new(accumulation: &Accumulation, count: usize) -> Self {
+        let count = if count > MOST_PARTIALS { MOST_PARTIALS } else { count };
+        Self { of: [Running::new(accumulation); MOST_PARTIALS], count, next: 0 }
+    }
+
+    /// The products of a block, whose exact sum is `sum` and whose extent is `of`.
+    #[inline]
+    pub fn step(&mut self, sum: f64, of: Extent) {
+        let to = &mut self.of[self.next];
+        self.next = (self.next + 1) % self.count;
+        if of.count == 0 || sum == 0.0 {
+            // An addition of zero.
+            return;
+        }
+        // The sum is a multiple of its lowest bit; as an f32 it is rounded.
+        let rounded = f64::from(sum as f32) != sum;
+        if rounded {
+            to.error += exp2((exponent(sum.abs()) - 24).max(-150));
+        }
+        to.add(sum);
+    }
+
+    /// All accumulators, added as declared.
+    fn total(mut self) -> Running {
+        let mut half = self.count / 2;
+        while half > 0 {
+            for at in 0..half {
+                let other = self.of[at + half];
+                self.of[at].join(&other);
+            }
+            half /= 2;
+        }
+        self.of[0]
+    }
+}
+
 /// Either of them.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::large_enum_variant, reason = "one lives at a time, on the stack")]
 pub enum Sum {
     /// In the declared order.
     Running(Running),
     /// In any.
     Unordered(Unordered),
+    /// On several accumulators.
+    Partials(Partials),
 }
 
 impl Sum {
@@ -249,6 +314,7 @@ impl Sum {
         match accumulation.order {
             KOrder::Ascending => Self::Running(Running::new(accumulation)),
             KOrder::Any => Self::Unordered(Unordered::new(accumulation)),
+            KOrder::Partials(count) => Self::Partials(Partials::new(accumulation, count as usize)),
         }
     }
 
@@ -257,6 +323,7 @@ impl Sum {
         match self {
             Self::Running(sum) => sum.lose(amount),
             Self::Unordered(sum) => sum.lose(amount),
+            Self::Partials(sum) => sum.of[0].lose(amount),
         }
     }
 
@@ -265,6 +332,11 @@ impl Sum {
         match self {
             Self::Running(sum) => sum.add(bias),
             Self::Unordered(sum) => sum.add(bias),
+            Self::Partials(sum) => {
+                let mut total = sum.total();
+                total.add(bias);
+                *self = Self::Running(total);
+            }
         }
     }
 
@@ -274,6 +346,57 @@ impl Sum {
         match self {
             Self::Running(sum) => sum.expected(),
             Self::Unordered(sum) => sum.expected(),
+            Self::Partials(sum) => sum.total().expected(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sequence that repeats, of numbers below 2^32.
+    fn numbers(seed: u64) -> impl FnMut() -> u64 {
+        let mut state = seed;
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> 32
+        }
+    }
+
+    #[test]
+    fn partial_sums_as_a_kernel_makes_them_stay_within_the_bound_and_come_near_it() {
+        let mut worst: f64 = 0.0;
+        for seed in 0..2000 {
+            let mut next = numbers(seed);
+            let count = 1 << (seed % 6);
+            let (blocks, spread) = (1 + next() as usize % 100, 1 + next() % 40);
+            let mut law = Partials::new(&Accumulation::partials(count as u8), count);
+            let mut lanes = vec![0.0_f32; count];
+            for block in 0..blocks {
+                // An integer of 27 bits times a power of two, as a block's dot product is.
+                let dot = (next() % (1 << 27)) as i32 - (1 << 26);
+                let power = exp2((next() % spread) as i32 - 10);
+                let low = dot.trailing_zeros().min(26) as i32;
+                let unit = exponent(power) + low;
+                law.step(f64::from(dot) * power, Extent { high: unit, low: unit, count: 32 });
+                let lane = &mut lanes[block % count];
+                *lane = (dot as f32).mul_add(power as f32, *lane);
+            }
+            let mut half = count / 2;
+            while half > 0 {
+                for at in 0..half {
+                    lanes[at] += lanes[at + half];
+                }
+                half /= 2;
+            }
+            let total = law.total();
+            let off = (f64::from(lanes[0]) - total.value).abs();
+            assert!(off <= total.error, "seed {seed}: {off:e} above {:e}", total.error);
+            if total.error > 0.0 {
+                worst = worst.max(off / total.error);
+            }
+        }
+        assert!(worst > 0.5, "{worst}");
     }
 }

@@ -1,0 +1,74 @@
+// The part of a grouped matrix product that does not depend on how it multiplies: which rows and columns a CTA does, where their
+// scales are, and the epilogue.
+#pragma once
+#include "mx.cuh"
+
+// The tokens and channels of this CTA.
+struct Work {
+    u32 expert, slot;      // slot: where this device keeps the expert's weights
+    u32 row, rows;         // first permuted row of the tile, rows of it that exist
+    u32 scale_row;         // row of the scale matrix of `row`
+    u32 column;            // first channel
+};
+
+// What all variants are given.
+struct Problem {
+    const u8* a_scales;
+    const u8* w_scales;
+    const float* bias;
+    const i32* expert_offset;
+    const i32* expert_slot;
+    u16* out;
+    u32 n;                 // channels
+    u32 k_padded;          // elements from row to row, a multiple of 128
+    u32 k_used;            // elements that are multiplied, a multiple of 32
+};
+
+DEVICE Work work_of(const Problem& p, const i32* tile_expert, const i32* tile_row)
+{
+    Work w;
+    w.expert = (u32)tile_expert[blockIdx.y];
+    w.slot = (u32)p.expert_slot[w.expert];
+    w.row = (u32)tile_row[blockIdx.y];
+    u32 first = (u32)p.expert_offset[w.expert], end = (u32)p.expert_offset[w.expert + 1];
+    w.rows = min(end - w.row, (u32)TILE_M);
+    w.scale_row = scale_row_of_expert(first, w.expert) + w.row - first;
+    w.column = blockIdx.x * TILE_N;
+    return w;
+}
+
+// Rows of the scale matrix that one expert's weights take.
+DEVICE u32 weight_scale_rows(u32 n)
+{
+#if SCALES_8X4
+    return (n + 7) / 8 * 8;
+#else
+    return (n + 127) / 128 * 128;
+#endif
+}
+
+// The four scale bytes of elements 128 * word ... of a token's row; 1.0 for rows that do not exist.
+DEVICE u32 token_scales(const Problem& p, const Work& w, u32 row, u32 word)
+{
+    if (row >= w.rows)
+        return 0x7F7F7F7F;
+    return *(const u32*)(p.a_scales + scale_at(w.scale_row + row, word * 4, p.k_padded / 32));
+}
+
+DEVICE u32 weight_scales(const Problem& p, const Work& w, u32 row, u32 word)
+{
+    if (w.column + row >= p.n)
+        return 0x7F7F7F7F;
+    u64 base = (u64)w.slot * weight_scale_rows(p.n) * (p.k_padded / 32);
+    return *(const u32*)(p.w_scales + base + scale_at(w.column + row, word * 4, p.k_padded / 32));
+}
+
+DEVICE void store_one(const Problem& p, const Work& w, u32 token, u32 channel, float sum)
+{
+    if (token >= w.rows || w.column + channel >= p.n)
+        return;
+#if BIAS_HERE
+    sum = __fadd_rn(sum, p.bias[(u64)w.slot * p.n + w.column + channel]);
+#endif
+    p.out[(u64)(w.row + token) * p.n + w.column + channel] = to_bf16(sum);
+}

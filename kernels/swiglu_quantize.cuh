@@ -1,0 +1,51 @@
+// Clamped SwiGLU and MXFP8 in one pass, whichever way e^x is computed.
+#pragma once
+#include "mx.cuh"
+
+DEVICE float swiglu(float gate, float up, float alpha, float beta, float limit)
+{
+    gate = min_nan(gate, limit);
+    up = max_nan(min_nan(up, limit), -limit);
+    float sigmoid = __fdiv_rn(1.0f, __fadd_rn(1.0f, exponential(-__fmul_rn(alpha, gate))));
+    return __fmul_rn(__fmul_rn(gate, sigmoid), __fadd_rn(up, beta));
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+swiglu_quantize(const u16* fc1_out, const float* bias, const i32* expert_slot, const i32* row_expert, const i32* expert_offset,
+                u8* codes, u8* scales, u32 k, u32 k_padded, float alpha, float beta, float limit)
+{
+    let_successor_start();
+    wait_for_predecessor();
+    u32 row = blockIdx.y, block = blockIdx.x * 32 + threadIdx.x / 4, part = threadIdx.x % 4, at = block * 32 + part * 8;
+    u32 expert = (u32)row_expert[row], first = (u32)expert_offset[expert];
+    float x[8] = {};
+    if (at < k) {
+        const u16* from = fc1_out + (u64)row * 2 * k;
+#if BIAS_HERE
+        const float* add = bias + (u64)expert_slot[expert] * 2 * k;
+#endif
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) {
+#if GATE_UP_INTERLEAVED
+            u32 g = 2 * (at + i), u = g + 1;
+#elif GATE_FIRST
+            u32 g = at + i, u = k + g;
+#else
+            u32 u = at + i, g = k + u;
+#endif
+            float gate = from_bf16(from[g]), up = from_bf16(from[u]);
+#if BIAS_HERE
+            gate = __fadd_rn(gate, add[g]);
+            up = __fadd_rn(up, add[u]);
+#endif
+            x[i] = swiglu(gate, up, alpha, beta, limit);
+        }
+    }
+    uint2 packed;
+    u32 scale = quantize_block(x, &packed);
+    if (at >= k_padded)
+        return;
+    *(uint2*)(codes + (u64)row * k_padded + at) = packed;
+    if (part == 0)
+        scales[scale_at(scale_row_of_expert(first, expert) + row - first, block, k_padded / 32)] = (u8)scale;
+}

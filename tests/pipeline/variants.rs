@@ -1,0 +1,170 @@
+//! Faults of the kernels that a run may choose instead: the GEMV, tensor maps made on the device, atomic sums, `ex2.approx`.
+
+use sm121probe::kernel::{Load, MmaPath};
+use sm121probe::record::Stage;
+
+use super::Fault;
+
+/// The way that a fault is looked at: case, tile, path and load.
+type Way = (&'static str, &'static str, MmaPath, Load);
+
+const GEMV: Way = ("tiny-exact", "8x64x128", MmaPath::Gemv, Load::Direct);
+const REPLACE: Way = ("tiny-exact", "8x64x128", MmaPath::Native, Load::TmaReplace);
+const ATOMIC: Way = ("tiny-atomic", "16x64x128", MmaPath::Native, Load::CpAsync);
+const EX2: Way = ("tiny-ex2", "8x64x128", MmaPath::Native, Load::CpAsync);
+
+const fn fault(
+    name: &'static str,
+    file: &'static str,
+    (from, to): (&'static str, &'static str),
+    (case, tile, path, load): Way,
+    stage: Stage,
+    says: &'static str,
+) -> Fault {
+    Fault { name, file, from, to, case, tile, path, load, stage, says }
+}
+
+/// Every one of them.
+pub(crate) fn all() -> Vec<Fault> {
+    [gemv(), replaced_maps(), atomics(), ex2()].concat()
+}
+
+fn gemv() -> Vec<Fault> {
+    let of = |name, change, way, says| fault(name, "gemv.cu", change, way, Stage::Fc1, says);
+    vec![
+        of(
+            "a digit without its sign",
+            ("(u32)(sign * (value & 127) & 0xFF)", "(u32)(value & 127)"),
+            ("tiny-real", "8x64x128", MmaPath::Gemv, Load::Direct),
+            "",
+        ),
+        of(
+            "the uppermost digit forgotten",
+            ("sums[0] + sums[1] * 128 + sums[2] * 16384", "sums[0] + sums[1] * 128"),
+            GEMV,
+            "",
+        ),
+        of("signs of two weights exchanged", ("(codes & 0x80) << 8", "(codes & 0x800) << 4"), GEMV, ""),
+        of("a table of weights with 5 for 6", ("0x0C080604", "0x0C080504"), GEMV, ""),
+        of("half of the partial sums", ("other = PARTS / 2;", "other = PARTS / 4;"), GEMV, ""),
+        of("integers of 2^9 taken for 2^10", ("- 2 * 127 - 10", "- 2 * 127 - 9"), GEMV, ""),
+        of(
+            "the weight scale of the next block",
+            ("scale_at(column, block, k_padded / 32)]", "scale_at(column, block ^ 1, k_padded / 32)]"),
+            GEMV,
+            "",
+        ),
+        of(
+            "the token scale of the next row",
+            ("scale_at(w.scale_row + row, block,", "scale_at(w.scale_row + (row ^ 1), block,"),
+            GEMV,
+            "",
+        ),
+        of(
+            "a NaN scale for a number",
+            ("if (a_scale == NAN_SCALE || w_scale == NAN_SCALE)", "if (w_scale == NAN_SCALE)"),
+            ("tiny-special", "8x64x128", MmaPath::Gemv, Load::Direct),
+            "",
+        ),
+        of(
+            "digits overwritten while others read them",
+            ("        __syncthreads();\n        stage(", "        stage("),
+            ("tiny-exact", "8x64x64", MmaPath::Gemv, Load::Direct),
+            "race",
+        ),
+        of(
+            "digits read before they are there",
+            ("a_codes, first);\n        __syncthreads();", "a_codes, first);"),
+            GEMV,
+            "",
+        ),
+        of(
+            "a K that is no multiple of the tile cut in a GEMV",
+            ("first * 32 < k_used; first", "(first + PARTS) * 32 <= k_used; first"),
+            ("k2880-exact", "8x64x256", MmaPath::Gemv, Load::Direct),
+            "",
+        ),
+    ]
+}
+
+fn replaced_maps() -> Vec<Fault> {
+    let of = |name, change, says| fault(name, "gemm_tma_replace.cu", change, REPLACE, Stage::Fc1, says);
+    vec![
+        of(
+            "the map of the tokens not acquired",
+            (
+                "        asm volatile(\"fence.proxy.tensormap::generic.acquire.gpu [%0], 128;\" ::\"l\"(&maps[0]) : \"memory\");\n",
+                "",
+            ),
+            "no proxy fence: the tensor map",
+        ),
+        of(
+            "the map of the weights acquired before it is published",
+            ("\"l\"(&maps[1]) : \"memory\");\n    }", "\"l\"(&maps[0]) : \"memory\");\n    }"),
+            "no proxy fence: the tensor map",
+        ),
+        of(
+            "rows replaced in the dimension of K",
+            ("b1024.b32 [%0], 1, %1;\" ::\"r\"(tokens)", "b1024.b32 [%0], 0, %1;\" ::\"r\"(tokens)"),
+            "",
+        ),
+        of("the extent one row short", ("[w.expert + 1] - first;", "[w.expert + 1] - first - 1;"), ""),
+        of("the address of the tokens not replaced", ("(u64)first * p.k_padded", "(u64)0 * p.k_padded"), ""),
+        of("bytes of weights counted as elements", ("* p.k_padded / 2;", "* p.k_padded;"), ""),
+        of(
+            "coordinates of all rows in the map of one expert",
+            ("w.row - (u32)p.expert_offset[w.expert]", "w.row"),
+            "",
+        ),
+        of(
+            "CTAs that share their maps",
+            ("maps += 2 * (blockIdx.y * gridDim.x + blockIdx.x);", "maps += 2 * blockIdx.y;"),
+            "race",
+        ),
+    ]
+}
+
+fn atomics() -> Vec<Fault> {
+    let of = |name, change, says| fault(name, "finalize_atomic.cu", change, ATOMIC, Stage::Finalize, says);
+    vec![
+        of(
+            "sums stored, not added",
+            (
+                "red.relaxed.gpu.global.add.f32 [%0], %1;\" ::\"l\"(low)",
+                "st.global.f32 [%0], %1;\" ::\"l\"(low)",
+            ),
+            "",
+        ),
+        of("one of two columns without its weight", ("__fmul_rn(weight, y)", "y"), ""),
+        of("rounded before the last row came", ("before + 1 != top_k", "before + 2 != top_k"), ""),
+        of(
+            "an arrival before the sums",
+            (
+                "    __syncthreads();\n    if (threadIdx.x == 0)\n        asm",
+                "    if (threadIdx.x == 0)\n        asm",
+            ),
+            "",
+        ),
+    ]
+}
+
+fn ex2() -> Vec<Fault> {
+    vec![
+        fault(
+            "log2 e to five digits",
+            "mx.cuh",
+            ("\"f\"(__fmul_rn(x, 1.44269504f))", "\"f\"(__fmul_rn(x, 1.4427f))"),
+            EX2,
+            Stage::Route,
+            "",
+        ),
+        fault(
+            "ex2 taken for e to the power of",
+            "swiglu_quantize.cuh",
+            ("exponential(-__fmul_rn(alpha, gate))", "exponential(-__fmul_rn(alpha * 0.69314718f, gate))"),
+            EX2,
+            Stage::Activation,
+            "",
+        ),
+    ]
+}
