@@ -1,6 +1,6 @@
 //! Where the time goes: profiles that other tools took, and what they decide.
 //!
-//! A profile of a decode step ([`profile`]) is divided into classes of kernels by a data file ([`Classes`]); the share of
+//! A profile of a decode step ([`summary`]) is divided into classes of kernels by a data file ([`Classes`]); the share of
 //! the MoE GEMMs decides whether work on their tiles can pay ([`decision`]).
 
 mod chrome;
