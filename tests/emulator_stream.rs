@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use sm121probe::device::{self, Argument, Device, Failure};
 use sm121probe::emulator::{
-    Counts, EmulatorDevice, GlobalMemory, InStream, Launch, Law, Options, Stop, Trap, launch_stream, load,
+    Counts, EmulatorDevice, GlobalMemory, InStream, Launch, Law, Options, Stop, Trap, launch, launch_stream,
+    load,
 };
 
 const PDL: &str = include_str!("kernels/pdl.ptx");
@@ -282,4 +283,25 @@ fn a_failure_names_its_launch_where_two_have_the_same_entry() {
         assert!(matches!(failure, Failure::Launch(_)), "{failure}");
         assert_eq!(launch, wrong);
     }
+}
+
+#[test]
+fn a_module_keeps_its_variables_from_launch_to_launch() {
+    let text = ".version 9.0\n.target sm_90\n.address_size 64\n.global .u32 counter = 5;\n\
+        .visible .entry count(.param .u64 to) {\n.reg .b64 at; .reg .b32 old;\nld.param.u64 at, [to];\n\
+        ld.global.u32 old, [counter];\nst.global.u32 [at], old;\nadd.u32 old, old, 1;\n\
+        st.global.u32 [counter], old;\nret;\n}\n";
+    let program = load(text).unwrap();
+    let mut memory = GlobalMemory::default();
+    let out = memory.allocate(4);
+    let how = Launch { grid: [1; 3], block: [1, 1, 1], shared_bytes: 0, params: out.to_le_bytes().to_vec() };
+    let count = |memory: &mut GlobalMemory| {
+        launch(&program, program.kernel("count").unwrap(), &how, memory, &Options::default()).unwrap();
+        memory.bytes(out).unwrap()[0]
+    };
+    assert_eq!([count(&mut memory), count(&mut memory), count(&mut memory)], [5, 6, 7]);
+    // Another memory is another device.
+    let mut fresh = GlobalMemory::default();
+    assert_eq!(fresh.allocate(4), out);
+    assert_eq!(count(&mut fresh), 5);
 }

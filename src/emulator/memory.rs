@@ -1,5 +1,7 @@
 //! Memory: regions of bytes with an initialisation bit each, and the address space that holds them.
 
+use std::sync::Arc;
+
 use super::trap::{Fault, Law};
 
 /// Generic addresses of the windows; global allocations lie below all of them.
@@ -109,6 +111,8 @@ pub struct GlobalMemory {
     allocations: Vec<Allocation>,
     /// The allocation of the last access, most likely that of the next.
     last: usize,
+    /// The variables of modules that have run: the module's text, which names it, and their addresses.
+    variables: Vec<(Arc<str>, Vec<u64>)>,
 }
 
 impl GlobalMemory {
@@ -119,6 +123,16 @@ impl GlobalMemory {
             .map_or(GLOBAL_BASE, |a| (a.base + a.region.len() as u64 + GUARD).next_multiple_of(GUARD));
         self.allocations.push(Allocation { base, region, freed: false });
         base
+    }
+
+    /// Addresses of a module's variables, which live as long as this memory.
+    pub(super) fn variables(&self, module: &Arc<str>) -> Option<&[u64]> {
+        self.variables.iter().find(|(text, _)| Arc::ptr_eq(text, module)).map(|(_, at)| at.as_slice())
+    }
+
+    /// Keeps them.
+    pub(super) fn keep_variables(&mut self, module: &Arc<str>, addresses: &[u64]) {
+        self.variables.push((Arc::clone(module), addresses.to_vec()));
     }
 
     /// `len` bytes nobody has written; their address.

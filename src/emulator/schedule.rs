@@ -143,9 +143,9 @@ fn run_stream<O: Observer>(
     let mut own: Vec<Own> = Vec::new();
     for (n, each) in launches.iter().enumerate() {
         check(each.kernel, each.launch).map_err(|stop| StreamStop { launch: n, stop })?;
-        // A module has its variables once.
-        let globals = match launches[..n].iter().position(|l| std::ptr::eq(l.program, each.program)) {
-            Some(same) => own[same].globals.clone(),
+        // A module has its variables once, and launches find what those before them left there.
+        let globals = match memory.variables(&each.program.text) {
+            Some(addresses) => addresses.to_vec(),
             None => place_globals(each.program, memory),
         };
         own.push(Own {
@@ -260,6 +260,7 @@ fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec<u64> {
             }
         }
     }
+    memory.keep_variables(&program.text, &bases);
     bases
 }
 
