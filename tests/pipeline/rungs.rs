@@ -21,7 +21,7 @@ const REPLAYS: usize = 2;
 pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
     let mut out = Vec::new();
     for load in LOADS {
-        for path in PATHS {
+        for path in PATHS.into_iter().filter(|path| plan::goes_with(*path, load)) {
             let shared = Arc::clone(shared);
             let name = format!("rungs.{CASE}/tile={TILE},load={},path={}/emulator", load.word(), path.word());
             out.push(Trial::test(name, move || {
