@@ -147,7 +147,7 @@ fn float(layout: Layout, regime: Regime, random: u64) -> u64 {
     };
     match regime {
         Regime::Ordinary => code(about(-4, 8), mantissa),
-        Regime::Raw => random & ((2 << layout.magnitude_bits()) - 1),
+        Regime::Raw => random & (u64::MAX >> (63 - layout.magnitude_bits())),
         Regime::Middle => code(exponents / 4 + choice % (exponents / 2).max(1), mantissa),
         Regime::Powers => code(about(-8, 17), 0),
         Regime::Subnormal => code(choice & 1 & u64::from(choice % 8 == 1), mantissa),
