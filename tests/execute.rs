@@ -36,7 +36,7 @@ fn the_emulator_runs_every_variant_that_says_how() {
     assert!(wrong.is_empty(), "{wrong:#?}");
     // Forms that PTX does not have are refused; everything else goes all the way.
     let whole = runs.iter().filter(|run| run.rungs.iter().all(|r| r.verdict == Verdict::Pass)).count();
-    assert!(whole >= 300 && runs.len() - whole < 60, "{whole} of {}", runs.len());
+    assert!(whole >= 300 && runs.len() - whole < 80, "{whole} of {}", runs.len());
 }
 
 /// What a device does wrong.

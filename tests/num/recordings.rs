@@ -14,10 +14,10 @@ fn the_built_in_recordings_are_whole() {
     assert_eq!(device.ops.len(), 336);
     for op in &device.ops {
         let Op::Warp(op) = op else { panic!("{} is no warp", op.name()) };
-        assert_eq!(op.cases, 16, "{}", op.name);
-        assert_eq!(op.input(15).len(), op.n_in);
-        assert_eq!(op.output(15).len(), op.n_out);
-        assert!(op.input(16).is_empty());
+        assert_eq!(op.cases, 8, "{}", op.name);
+        assert_eq!(op.input(7).len(), op.n_in);
+        assert_eq!(op.output(7).len(), op.n_out);
+        assert!(op.input(8).is_empty());
     }
     assert_eq!(model.source, Source::Model);
     assert_eq!(model.ops.len(), 70);
@@ -88,10 +88,10 @@ fn documents_that_lie_are_named() {
         ("\"n_in\": 7", "\"n_in\": 8", "kinds"),
         ("\"n_in\": 7", "\"n_in\": 99999999999", "beyond reason"),
         ("\"n_out\": 4", "\"n_out\": 0", "beyond reason"),
-        ("\"cases\": 16", "\"cases\": 0", "beyond reason"),
-        ("\"cases\": 16", "\"cases\": 39", "ends at"),
-        ("\"cases\": 16", "\"cases\": 41", "ends at"),
-        ("\"cases\": 16", "\"cases\": -1", "invalid value"),
+        ("\"cases\": 8", "\"cases\": 0", "beyond reason"),
+        ("\"cases\": 8", "\"cases\": 39", "ends at"),
+        ("\"cases\": 8", "\"cases\": 41", "ends at"),
+        ("\"cases\": 8", "\"cases\": -1", "invalid value"),
         ("\"ptx\"", "\"text\"", "missing field `ptx`"),
     ];
     for (from, to, expected) in damage {
@@ -106,7 +106,7 @@ fn documents_that_lie_are_named() {
         ("\"a\": \"f16\"", "\"a\": \"f17\"", "`f17` is no format"),
         ("\"d\": \"f32\"", "\"d\": \"e4m3\"", "accumulates in e4m3"),
         ("\"chunks\": 0", "\"chunks\": 3", "3 chunks over K = 8"),
-        ("\"cases\": 16", "\"cases\": 1048577", "1048577 cases"),
+        ("\"cases\": 8", "\"cases\": 1048577", "1048577 cases"),
         ("\"a\": \"f16\"", "\"a\": \"e4m3\"", "longer than 8 bits"),
     ];
     for (from, to, expected) in damage {
