@@ -169,7 +169,10 @@ fn the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_
             let toolchain =
                 admission::Toolchain { capabilities: &capabilities, toolkit: newest.version, target };
             let lacking = admission::lacking([kernel], path, toolchain);
-            let expected = kernel.load.is_some() && path == MmaPath::Native && target == targets[0];
+            // Block-scaled mma and tensormap.replace want the suffix.
+            let suffixed = path == MmaPath::Native && kernel.load.is_some()
+                || kernel.load == Some(sm121probe::kernel::Load::TmaReplace);
+            let expected = suffixed && target == targets[0];
             assert_eq!(lacking.is_some(), expected, "{} {path:?} {target}: {lacking:?}", kernel.file);
         }
     }

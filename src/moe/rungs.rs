@@ -1,7 +1,7 @@
 //! One trial on a device, rung by rung: its code loads, runs, is correct, does as the emulator, repeats itself, overlaps, and
 //! is right as a graph replayed with other routings than it was captured with.
 
-use super::contract::Contract;
+use super::contract::{Contract, ExpBound};
 use super::pipeline::{self, Compiled, PipelineError, Ran, Session, Setup};
 use super::trial::{self, Outcome, TrialError};
 use super::{MoeError, Problem, Tensors};
@@ -144,8 +144,12 @@ impl Climb<'_> {
         match trial::first_difference(emulated, &outcome.tensors) {
             None => Ok("every stored bit".to_owned()),
             Some(stage) => {
-                let open = self.sums_open && matches!(stage, Stage::Fc1 | Stage::Fc2);
-                let (verdict, why) = if open {
+                let sums = self.sums_open && matches!(stage, Stage::Fc1 | Stage::Fc2);
+                let (verdict, why) = if self.contract.exp != ExpBound::FMA {
+                    (Verdict::Undetermined, ": PTX bounds ex2.approx and leaves its bits open")
+                } else if !self.contract.repeats() {
+                    (Verdict::Undetermined, ": the kernel declares `deterministic: false`")
+                } else if sums {
                     (Verdict::Undetermined, ": PTX leaves open how tensor cores add")
                 } else {
                     (Verdict::Fail, "")
