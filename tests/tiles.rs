@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use snapbox::{assert_data_eq, file};
 use tempfile::TempDir;
 
-use sm121probe::kernel::{Library, MmaPath};
+use sm121probe::kernel::{Library, Load, MmaPath};
 use sm121probe::matrix::{Capabilities, granting};
 use sm121probe::moe::admission::{self, Limits, Question};
 use sm121probe::store::Store;
@@ -170,8 +170,11 @@ fn the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_
                 admission::Toolchain { capabilities: &capabilities, toolkit: newest.version, target };
             let lacking = admission::lacking([kernel], path, toolchain);
             // Block-scaled mma and tensormap.replace want the suffix.
-            let suffixed = path == MmaPath::Native && kernel.load.is_some()
-                || kernel.load == Some(sm121probe::kernel::Load::TmaReplace);
+            let suffixed = match kernel.load {
+                None | Some(Load::Direct) => false,
+                Some(Load::TmaReplace) => true,
+                Some(Load::CpAsync | Load::Tma) => path == MmaPath::Native,
+            };
             let expected = suffixed && target == targets[0];
             assert_eq!(lacking.is_some(), expected, "{} {path:?} {target}: {lacking:?}", kernel.file);
         }
@@ -179,7 +182,7 @@ fn the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_
     // The sentence of a whole decision.
     let toolchain =
         admission::Toolchain { capabilities: &capabilities, toolkit: newest.version, target: targets[0] };
-    let kernel = kernels.gemm(MmaPath::Native, sm121probe::kernel::Load::CpAsync).unwrap();
+    let kernel = kernels.gemm(MmaPath::Native, Load::CpAsync).unwrap();
     let question = Question {
         tile: "128x128x128".parse().unwrap(),
         swap_ab: false,
