@@ -28,6 +28,7 @@
 //! | [`moe`] | the MXFP4 fused-MoE pipeline: problems, reference with bounds, verdicts |
 //! | [`mod@bench`] | where the time goes: profiles, and what they decide |
 //! | [`report`] | renderers, each a pure function of the record |
+//! | [`gate`] | records compared, baselines, expectations, fleets |
 //! | [`cli`] | verbs, error printing, exit codes |
 
 pub mod arch;
@@ -39,6 +40,7 @@ pub mod doctor;
 pub mod emulator;
 pub mod event;
 pub mod execute;
+pub mod gate;
 pub mod gpu;
 pub mod header;
 pub mod kernel;

@@ -27,7 +27,7 @@ pub(super) struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 conforms, 1 internal error, 2 usage or unusable input file, 4 nothing selected, \
-    100 does not conform (a trial, a batch verdict, an emulated kernel), 110 a claim stands otherwise than recorded, 120 a toolkit is missing.\n\
+    100 does not conform (a trial, a batch verdict, an emulated kernel), 110 a claim stands otherwise than recorded, 111 not as in the baseline, 120 a toolkit is missing, 121 a device is missing.\n\
     The cache is SM121PROBE_CACHE, or sm121probe in the XDG cache folder.";
 
 /// The verbs.
@@ -42,6 +42,12 @@ pub(super) enum Verb {
     Toolkit(ToolkitVerb),
     /// Render a recorded run again.
     Report(ReportArgs),
+    /// What changed between two records; ends with 111 where something is worse.
+    Diff(super::diff::DiffArgs),
+    /// Hold a run to its baseline and to what is expected of it.
+    Gate(super::gate::GateArgs),
+    /// Merge the records of many machines, or of the shards of one job; ends with 100 where they disagree.
+    Merge(super::merge::MergeArgs),
     /// Run every recorded instruction in the emulator and compare the answers.
     Selftest(super::selftest::SelftestArgs),
     /// Start a file.
@@ -132,6 +138,8 @@ pub(super) enum ReportForm {
     Json,
     /// One line per cell.
     Csv,
+    /// JUnit XML: a suite for each family and each case.
+    Junit,
 }
 
 /// Arguments of `matrix`.

@@ -130,6 +130,23 @@ pub(super) enum CliError {
     NothingRan,
     #[error("--dump writes one case: name it with --case")]
     Dump,
+    #[error("not as it was: {0}")]
+    #[diagnostic(help("the lines above name what is worse or gone"))]
+    Worse(String),
+    #[error(transparent)]
+    Expectation(#[from] crate::gate::ExpectationError),
+    #[error("{1}")]
+    #[diagnostic(help(
+        "the lines above name each; `gate --bless` takes answers that are right into the baseline, expectations excuse the others"
+    ))]
+    Gate(crate::gate::Ground, String),
+    #[error("the records disagree about {0} answers")]
+    #[diagnostic(help("they are listed, and the merged record holds none of them; find out who is right"))]
+    Conflicts(usize),
+    #[error("{0}: no record is there: a folder is read for its .json files")]
+    NoRecords(String),
+    #[error("nothing was judged: the run and the baseline have no question in common")]
+    NothingJudgedByGate,
     #[error("no assumption is named `{0}`; there is: {1}")]
     NoAssumption(String, String),
     #[error("{0} assumptions are not what the emulator does")]
@@ -177,10 +194,15 @@ impl CliError {
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
-            Self::NothingRan | Self::NothingJudged => exit::NOTHING_SELECTED,
+            Self::NothingRan | Self::NothingJudged | Self::NothingJudgedByGate => exit::NOTHING_SELECTED,
             Self::Doctor(_) | Self::Trials(_) | Self::VerdictsDiffer(_) | Self::Selftest(_) => {
                 exit::DOES_NOT_CONFORM
             }
+            Self::Gate(ground, _) => super::gate::exit_code(*ground),
+            Self::Expectation(_) => exit::USAGE,
+            Self::Conflicts(_) => exit::DOES_NOT_CONFORM,
+            Self::NoRecords(_) => exit::NOTHING_SELECTED,
+            Self::Worse(_) => exit::BASELINE_CONTRADICTED,
             Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
             Self::Threads(_) | Self::Report(_) | Self::Assumptions(_) => exit::INTERNAL,
         }

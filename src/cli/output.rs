@@ -26,6 +26,7 @@ pub(super) fn render(record: &Record, form: ReportForm, to_file: bool) -> Result
         ReportForm::Md => Format::Md,
         ReportForm::Json => Format::Json,
         ReportForm::Csv => Format::Csv,
+        ReportForm::Junit => Format::Junit,
     };
     Ok(report::render(record, format)?)
 }

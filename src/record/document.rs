@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::conflicts::ConflictRow;
 use super::evidence::{FaultRow, WitnessRow};
 use super::outcome::{Expect, Native, Outcome, Standing};
 use super::pairs::PairSet;
@@ -37,6 +38,9 @@ pub struct Record {
     /// The parts of the run that were asked for and not done.
     #[serde(default)]
     pub skipped: Vec<SkippedRow>,
+    /// What the records that this one was merged from disagree about.
+    #[serde(default)]
+    pub conflicts: Vec<ConflictRow>,
 }
 
 impl Record {
@@ -52,6 +56,7 @@ impl Record {
             witness: Vec::new(),
             faults: Vec::new(),
             skipped: Vec::new(),
+            conflicts: Vec::new(),
         }
     }
 }
@@ -103,7 +108,7 @@ pub struct ToolkitRow {
 }
 
 /// One (toolkit, PTX `.target`, `-arch`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
     /// The toolkit.
     pub toolkit: ToolkitVersion,

@@ -1,5 +1,6 @@
 //! Reading and writing records.
 
+use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -20,6 +21,14 @@ pub enum RecordError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// The file is larger than any record.
+    #[error("{}: {bytes} bytes are more than a record may have ({LARGEST})", path.display())]
+    Large {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
     },
     /// The file cannot be written.
     #[error("{}: cannot be written: {source}", path.display())]
@@ -61,6 +70,9 @@ pub enum RecordError {
     },
 }
 
+/// The largest file that is read as a record, bytes: a hundred times the full matrix.
+const LARGEST: u64 = 256 << 20;
+
 /// What every schema has.
 #[derive(Deserialize)]
 struct Envelope {
@@ -75,8 +87,12 @@ impl Record {
     /// # Errors
     /// [`RecordError`] when the file is no record, is of another schema, or points at what is not in it.
     pub fn read(path: &Path) -> Result<Self, RecordError> {
-        let text =
-            fs::read_to_string(path).map_err(|source| RecordError::Read { path: path.to_owned(), source })?;
+        let fail = |source| RecordError::Read { path: path.to_owned(), source };
+        let bytes = fs::metadata(path).map_err(fail)?.len();
+        if bytes > LARGEST {
+            return Err(RecordError::Large { path: path.to_owned(), bytes });
+        }
+        let text = fs::read_to_string(path).map_err(fail)?;
         Self::parse(path, &text)
     }
 
@@ -140,6 +156,7 @@ impl Record {
             ("witness", serde_json::to_value(&self.witness)?),
             ("faults", serde_json::to_value(&self.faults)?),
             ("skipped", serde_json::to_value(&self.skipped)?),
+            ("conflicts", serde_json::to_value(&self.conflicts)?),
         ] {
             if value.as_array().is_some_and(|rows| !rows.is_empty()) {
                 out.push_str(&format!(",\n\"{name}\": {}", rows(&value)?));
@@ -183,6 +200,14 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn check(matrix: &Matrix) -> Result<(), String> {
     let pairs = matrix.pairs.len();
+    let mut known = HashSet::new();
+    if let Some(pair) = matrix.pairs.iter().find(|p| !known.insert(**p)) {
+        return Err(format!("{} {} {} is listed twice", pair.toolkit, pair.target, pair.arch));
+    }
+    let mut known = HashSet::new();
+    if let Some(variant) = matrix.variants.iter().find(|v| !known.insert(v.id.as_str())) {
+        return Err(format!("variant `{}` is listed twice", variant.id));
+    }
     let spreads = |spreads: &[Spread], things: usize| {
         spreads.iter().all(|s| s.index < things && s.pairs.last().is_none_or(|l| l < pairs))
     };

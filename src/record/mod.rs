@@ -3,6 +3,7 @@
 //! It is columnar, so that it stays small: (toolkit, target, arch) pairs are listed once, a variant has one letter per
 //! pair, messages and opcode sets are listed once and pointed at. Readers ignore unknown fields and refuse unknown schemas.
 
+mod conflicts;
 mod document;
 mod evidence;
 mod file;
@@ -15,6 +16,7 @@ mod tiles;
 mod trials;
 mod words;
 
+pub use conflicts::{ConflictAnswer, ConflictRow};
 pub use document::{
     Cell, ClaimRow, KindRow, Matrix, MessageRow, PIPELINE, Pair, Record, SCHEMA, SkippedRow, SnippetRow,
     Spread, ToolkitRow, VariantRow,

@@ -1,6 +1,6 @@
 //! The forms a report can have in a file.
 
-use super::{csv, markdown};
+use super::{csv, junit, markdown};
 use crate::record::Record;
 
 /// A form of report for files and pipes; [`super::terminal()`] is the form for people at a terminal.
@@ -12,6 +12,8 @@ pub enum Format {
     Json,
     /// RFC 4180, one row per cell.
     Csv,
+    /// JUnit XML.
+    Junit,
 }
 
 /// Why a report cannot be rendered.
@@ -39,5 +41,6 @@ pub fn render(record: &Record, format: Format) -> Result<String, ReportError> {
         Format::Md => Ok(markdown(record)),
         Format::Json => json(record),
         Format::Csv => Ok(csv(record)),
+        Format::Junit => Ok(junit(record)),
     }
 }

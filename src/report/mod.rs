@@ -6,6 +6,7 @@
 //! | Markdown | [`markdown()`] | the same, then every variant with the assemblers' words |
 //! | JSON | [`json()`] | the record itself |
 //! | CSV | [`csv()`] | one row per cell |
+//! | JUnit | [`junit()`] | a suite for each family and each case of the pipeline |
 //!
 //! [`variants()`] is the Markdown of the variants alone, [`explain()`] all that is known of one. Nothing is printed here,
 //! and a toolkit that cannot say (it does not know the target) is never shown as one that says no.
@@ -18,6 +19,7 @@ mod explain;
 mod form;
 mod history;
 mod ids;
+mod junit;
 mod markdown;
 mod markup;
 mod native;
@@ -41,6 +43,7 @@ pub use catalogue::variants;
 pub use csv::csv;
 pub use explain::{ExplainError, explain};
 pub use form::{Format, ReportError, json, render};
+pub use junit::junit;
 pub use markdown::markdown;
 pub use pipeline::evidence_text;
 pub use profile::{profile_csv, profile_markdown, profile_text};

@@ -1,0 +1,52 @@
+//! `diff`: what changed between two records.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::args::OutputArgs;
+use super::error::CliError;
+use super::output;
+use crate::gate;
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub(super) struct DiffArgs {
+    /// The record of before: what `--report json` wrote.
+    old: PathBuf,
+    /// The record of now.
+    new: PathBuf,
+    /// The form of the difference.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    format: DiffForm,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Forms of a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DiffForm {
+    /// For the terminal; long lists are cut.
+    Text,
+    /// Markdown.
+    Md,
+    /// Groups of cells, and every other answer that changed.
+    Json,
+}
+
+/// `diff`.
+pub(super) fn diff(args: &DiffArgs) -> Result<(), CliError> {
+    let (old, new) = rayon::join(|| gate::read(&args.old), || gate::read(&args.new));
+    let (old, new) = (old?, new?);
+    let diff = gate::diff(&old, &new);
+    let text = match args.format {
+        DiffForm::Text => gate::terminal(&diff),
+        DiffForm::Md => gate::markdown(&diff),
+        DiffForm::Json => gate::json(&diff).map_err(|e| CliError::Output(e.into()))?,
+    };
+    output::write(&text, &args.output)?;
+    match diff.worse() + diff.regressions.len() {
+        0 => Ok(()),
+        _ => Err(CliError::Worse(gate::summary(&diff))),
+    }
+}

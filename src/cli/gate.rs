@@ -1,0 +1,226 @@
+//! `gate`: a run against its baseline and what is expected of it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::args::{JobArgs, OutputArgs};
+use super::error::CliError;
+use super::job::{self, Job};
+use super::output;
+use crate::gate::{self, Date, Disagreement, Ground, Judgement, Merger, Question};
+use crate::record::Record;
+
+/// Arguments of `gate`.
+#[derive(Debug, Args)]
+pub(super) struct GateArgs {
+    /// The record that the run is held to: what `--report json` or `gate --bless` wrote.
+    #[arg(long, value_name = "FILE")]
+    baseline: PathBuf,
+    /// What is expected although it is wrong: YAML with scope, verdict, reason, url and day of expiry of each.
+    #[arg(long, value_name = "FILE")]
+    expectations: Option<PathBuf>,
+    /// Judge this record instead of running what the baseline holds.
+    #[arg(long, value_name = "RECORD")]
+    from: Option<PathBuf>,
+    /// Take what the run says into the baseline, print what that changes, and end with 0.
+    #[arg(long)]
+    bless: bool,
+    /// The day by which expectations expire; today when left out.
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    today: Option<Date>,
+    #[command(flatten)]
+    job: JobArgs,
+    #[command(flatten)]
+    reports: GateReports,
+}
+
+/// Where the gate's verdict goes.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct GateReports {
+    /// The form of the verdict.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    format: GateForm,
+    /// Write the findings as SARIF 2.1.0, too.
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+    /// Write the run as JUnit XML, too.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write the record of the run, too.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Forms of the verdict.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum GateForm {
+    /// A line per finding.
+    #[default]
+    Text,
+    /// A table, as for the summary of a step.
+    Md,
+    /// SARIF 2.1.0.
+    Sarif,
+}
+
+/// `gate`.
+pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
+    let expectations = match &args.expectations {
+        Some(path) => gate::read_expectations(path)?,
+        None => Vec::new(),
+    };
+    let mut baseline = match gate::read(&args.baseline) {
+        Ok(record) => Some(record),
+        // The first blessing makes the file.
+        Err(crate::record::RecordError::Read { source, .. })
+            if args.bless && source.kind() == std::io::ErrorKind::NotFound =>
+        {
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let run = match &args.from {
+        Some(path) => gate::read(path)?,
+        None => ran(args, baseline.as_ref())?,
+    };
+    if args.bless {
+        return bless(args, baseline, run);
+    }
+    let narrowed =
+        !args.job.toolkits.is_empty() || !args.job.targets.is_empty() || !args.job.filters.is_empty();
+    if let Some(baseline) = &mut baseline {
+        narrow(baseline, &args.job)?;
+    }
+    let file = args.expectations.as_deref().map_or_else(String::new, |p| p.display().to_string());
+    let judgement = gate::judge(&Question {
+        baseline: baseline.as_ref(),
+        run: &run,
+        expectations: &expectations,
+        expectations_file: &file,
+        today: args.today.unwrap_or_else(Date::today),
+        narrowed,
+    });
+    deliver(&judgement, &run, &args.reports)
+}
+
+/// Runs what the baseline holds, or what the arguments name of it.
+fn ran(args: &GateArgs, baseline: Option<&Record>) -> Result<Record, CliError> {
+    let mut asked = args.job.clone();
+    if let Some(baseline) = baseline {
+        if asked.targets.is_empty() {
+            asked.targets = baseline.matrix.targets().iter().map(ToString::to_string).collect();
+        }
+        if asked.toolkits.is_empty() {
+            asked.toolkits = baseline.matrix.toolkits.iter().map(|t| t.version.to_string()).collect();
+        }
+    }
+    let job = Job::prepare(&asked)?;
+    if args.job.toolkits.is_empty() && baseline.is_some() {
+        // What is not here is a finding of the gate, beside what can be judged.
+        let here = |name: &String| job.discovery.toolkits.iter().any(|t| t.version.is_named(name));
+        if asked.toolkits.iter().any(here) {
+            asked.toolkits.retain(here);
+        }
+    }
+    let (mut record, _) = job.run(&asked, false)?;
+    if !job.library.problems.is_empty() {
+        return Err(CliError::UnusableFiles(job.library.problems.len()));
+    }
+    if asked.filters.is_empty() && baseline.is_none_or(|b| !b.pipeline.is_empty()) && asked.snippets.is_none()
+    {
+        job.pipeline(&asked, &mut record)?;
+    }
+    Ok(record)
+}
+
+/// Leaves of the baseline what the arguments ask for.
+fn narrow(baseline: &mut Record, args: &JobArgs) -> Result<(), CliError> {
+    let filters = job::selection(args)?.filters;
+    if filters.is_empty() {
+        return Ok(());
+    }
+    let families: Vec<String> = baseline.matrix.snippets.iter().map(|s| s.family.clone()).collect();
+    baseline.matrix.variants.retain(|v| filters.iter().any(|f| f.matches(&families[v.snippet], &v.id)));
+    let kept: BTreeSet<usize> = baseline.matrix.variants.iter().map(|v| v.snippet).collect();
+    baseline.matrix.claims.retain(|c| kept.contains(&c.snippet));
+    baseline.pipeline.clear();
+    baseline.tiles.rows.clear();
+    Ok(())
+}
+
+/// Rewrites the baseline with what the run says, and prints what that changes.
+fn bless(args: &GateArgs, baseline: Option<Record>, run: Record) -> Result<(), CliError> {
+    let (blessed, text) = match baseline {
+        Some(old) => {
+            let diff = gate::diff(&old, &run);
+            let text = format!("blessed: {}", gate::terminal(&diff));
+            let mut merger = Merger::new(Disagreement::LastWins);
+            merger.add("baseline", old.clone());
+            merger.add("run", run);
+            (merger.finish(), text)
+        }
+        None => (run, "blessed: a first baseline\n".to_owned()),
+    };
+    let json = blessed.to_json().map_err(|e| CliError::Output(e.into()))?;
+    Record::write_report(&args.baseline, &json)?;
+    output::write(&(text + &format!("{} is written\n", args.baseline.display())), &args.reports.output)
+}
+
+/// Writes the verdict in every form that is asked, and says by exit code what weighs most.
+pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> Result<(), CliError> {
+    let sarif = || gate::sarif(judgement).map_err(|e| CliError::Output(e.into()));
+    let text = match to.format {
+        GateForm::Text => gate::verdict_text(judgement),
+        GateForm::Md => gate::verdict_markdown(judgement),
+        GateForm::Sarif => sarif()?,
+    };
+    output::write(&text, &to.output)?;
+    if let Some(path) = &to.sarif {
+        Record::write_report(path, &sarif()?)?;
+    }
+    if let Some(path) = &to.junit {
+        Record::write_report(path, &crate::report::junit(run))?;
+    }
+    if let Some(path) = &to.record {
+        Record::write_report(path, &run.to_json().map_err(|e| CliError::Output(e.into()))?)?;
+    }
+    on_github(judgement)?;
+    let summary = judgement.summary();
+    match judgement.ground() {
+        _ if judgement.is_empty() && judgement.findings.is_empty() => Err(CliError::NothingJudgedByGate),
+        None => Ok(()),
+        Some(ground) => Err(CliError::Gate(ground, summary)),
+    }
+}
+
+/// Annotations and the summary of the step, where GitHub runs it.
+fn on_github(judgement: &Judgement) -> Result<(), CliError> {
+    if std::env::var_os("GITHUB_ACTIONS").is_none_or(|v| v != "true") {
+        return Ok(());
+    }
+    // On standard error too they are read; standard output may be a report that somebody parses.
+    eprint!("{}", gate::annotations(judgement));
+    let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|p| !p.is_empty()) else { return Ok(()) };
+    append(Path::new(&path), &gate::verdict_markdown(judgement)).map_err(CliError::Output)
+}
+
+fn append(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    std::io::Write::write_all(&mut file, text.as_bytes())
+}
+
+/// The exit code of what weighs most.
+pub(super) fn exit_code(ground: Ground) -> u8 {
+    use super::exit;
+    match ground {
+        Ground::Wrong => exit::DOES_NOT_CONFORM,
+        Ground::Claim => exit::CLAIMS_CONTRADICTED,
+        Ground::Baseline => exit::BASELINE_CONTRADICTED,
+        Ground::Toolkit => exit::TOOLKIT_MISSING,
+        Ground::Device => exit::DEVICE_MISSING,
+    }
+}

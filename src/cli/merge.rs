@@ -1,0 +1,94 @@
+//! `merge`: records of many machines, or of the shards of one job, as one.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use rayon::prelude::*;
+
+use super::args::OutputArgs;
+use super::error::CliError;
+use super::output;
+use crate::gate::{self, Disagreement, Merger};
+use crate::record::{Record, RecordError};
+
+/// Records that are read at once, so that a fleet's do not lie in memory together.
+const AT_ONCE: usize = 8;
+
+/// Arguments of `merge`.
+#[derive(Debug, Args)]
+pub(super) struct MergeArgs {
+    /// Records, and folders whose .json files are records.
+    #[arg(required = true, value_name = "RECORD|DIR")]
+    records: Vec<PathBuf>,
+    /// The form: the fleet and its conflicts, or the merged record.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    format: MergeForm,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Forms of what was merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MergeForm {
+    /// For the terminal: devices by model, driver and toolkit, and conflicts.
+    Text,
+    /// The same as Markdown.
+    Md,
+    /// The merged record, with its conflicts.
+    Json,
+}
+
+/// `merge`.
+pub(super) fn merge(args: &MergeArgs) -> Result<(), CliError> {
+    let mut files: VecDeque<PathBuf> = files(&args.records)?.into();
+    let mut merger = Merger::new(Disagreement::Shown);
+    while !files.is_empty() {
+        let some: Vec<PathBuf> = files.drain(..files.len().min(AT_ONCE)).collect();
+        let read: Vec<Result<Record, RecordError>> = some.par_iter().map(|path| gate::read(path)).collect();
+        for (path, record) in some.iter().zip(read) {
+            merger.add(&path.display().to_string(), record?);
+        }
+    }
+    let fleet = merger.fleet();
+    let merged = merger.finish();
+    let text = match args.format {
+        MergeForm::Text => gate::fleet_text(&fleet, &merged),
+        MergeForm::Md => gate::fleet_markdown(&fleet, &merged),
+        MergeForm::Json => merged.to_json().map_err(|e| CliError::Output(e.into()))?,
+    };
+    output::write(&text, &args.output)?;
+    match merged.conflicts.len() {
+        0 => Ok(()),
+        n => Err(CliError::Conflicts(n)),
+    }
+}
+
+/// The files named, and those of the folders named, in order.
+fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let mut out = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            out.push(path.clone());
+            continue;
+        }
+        let fail = |source| RecordError::Read { path: path.clone(), source };
+        let mut inside = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(fail)? {
+            let file = entry.map_err(fail)?.path();
+            if file.extension().is_some_and(|e| e == "json") && is_file(&file) {
+                inside.push(file);
+            }
+        }
+        if inside.is_empty() {
+            return Err(CliError::NoRecords(path.display().to_string()));
+        }
+        inside.sort();
+        out.extend(inside);
+    }
+    Ok(out)
+}
+
+fn is_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|m| m.is_file())
+}

@@ -1,0 +1,77 @@
+//! One thing that does not conform: what kind, about what, in words, and where in a file.
+
+use super::facts::{Kind, Scope};
+
+/// Why a run does not conform, the weightiest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ground {
+    /// A verdict is wrong, an expectation does not hold, or records disagree.
+    Wrong,
+    /// A claim stands otherwise than recorded.
+    Claim,
+    /// An answer is not as in the baseline.
+    Baseline,
+    /// A toolkit that the baseline holds was not asked.
+    Toolkit,
+    /// A device that the baseline holds was not asked.
+    Device,
+}
+
+impl Ground {
+    /// Its name, as rules of SARIF and titles of annotations have it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Wrong => "does_not_conform",
+            Self::Claim => "claim_contradicted",
+            Self::Baseline => "baseline_contradicted",
+            Self::Toolkit => "toolkit_missing",
+            Self::Device => "device_missing",
+        }
+    }
+
+    /// What it means, in a sentence.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Wrong => "A verdict is wrong, an expectation does not hold, or records disagree.",
+            Self::Claim => "A claim about cells stands otherwise than recorded.",
+            Self::Baseline => "An answer is not as in the baseline.",
+            Self::Toolkit => "A toolkit that the baseline holds was not asked.",
+            Self::Device => "A device that the baseline holds was not asked.",
+        }
+    }
+
+    /// Every ground.
+    pub const ALL: [Self; 5] = [Self::Wrong, Self::Claim, Self::Baseline, Self::Toolkit, Self::Device];
+}
+
+/// One thing that does not conform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Why it does not.
+    pub ground: Ground,
+    /// What it is about.
+    pub about: String,
+    /// What is wrong.
+    pub message: String,
+    /// File and line (from 1) to look at.
+    pub place: Option<(String, usize)>,
+    /// Of a trial, a rung or a tile: which, and the stage that is wrong.
+    pub scope: Option<(Kind, Scope, String)>,
+}
+
+impl Finding {
+    /// A finding without a place.
+    #[must_use]
+    pub const fn new(ground: Ground, about: String, message: String) -> Self {
+        Self { ground, about, message, place: None, scope: None }
+    }
+
+    /// `FILE:LINE: about: message`.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let place = self.place.as_ref().map_or_else(String::new, |(file, line)| format!("{file}:{line}: "));
+        format!("{place}{}: {}", self.about, self.message)
+    }
+}

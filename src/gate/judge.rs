@@ -1,0 +1,364 @@
+//! A run against its baseline and what is expected of it: conforms, or the list of what does not.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::cells::answer;
+use super::date::Date;
+use super::diff::{Diff, diff};
+use super::direction::Direction;
+use super::expectations::Expectation;
+use super::facts::{Fact, Kind, Scope, facts};
+use super::finding::{Finding, Ground};
+use super::groups::groups;
+use crate::record::{Record, Verdict};
+
+/// What is asked of the gate.
+pub struct Question<'a> {
+    /// What the run is held to; none where it is held to its own verdicts alone.
+    pub baseline: Option<&'a Record>,
+    /// The run.
+    pub run: &'a Record,
+    /// What is expected although it is wrong.
+    pub expectations: &'a [Expectation],
+    /// The file of the expectations, for places.
+    pub expectations_file: &'a str,
+    /// The day by which expectations expire.
+    pub today: Date,
+    /// Whether the caller asked for less than the baseline holds: lanes that the run was not asked for are then no finding.
+    pub narrowed: bool,
+}
+
+/// What the gate says.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    /// What does not conform.
+    pub findings: Vec<Finding>,
+    /// What is new or better, and what was left out: sentences.
+    pub notes: Vec<String>,
+    /// Cells held to the baseline.
+    pub cells: usize,
+    /// Other answers held to the baseline or judged by themselves.
+    pub facts: usize,
+    /// Trials by verdict.
+    pub trials: BTreeMap<Verdict, usize>,
+    /// Expectations that hold.
+    pub expected: usize,
+}
+
+impl Judgement {
+    /// Whether nothing was held to anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.cells == 0 && self.facts == 0
+    }
+
+    /// What the run ends with: of its findings the one that weighs most; none where it conforms.
+    #[must_use]
+    pub fn ground(&self) -> Option<Ground> {
+        self.findings.iter().map(|f| f.ground).min()
+    }
+
+    /// `conforms: 1,264 cells as in the baseline, 3 trials (2 pass, 1 blocked), 1 expectation holds`.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut counts = vec![format!("{} cells", self.cells)];
+        let trials: usize = self.trials.values().sum();
+        if trials > 0 {
+            let each: Vec<String> =
+                self.trials.iter().map(|(v, n)| format!("{n} {}", v.word().replace('_', " "))).collect();
+            counts.push(format!("{trials} trials ({})", each.join(", ")));
+        }
+        counts.push(format!("{} other answers", self.facts.saturating_sub(trials)));
+        counts.push(format!("{} expectations hold", self.expected));
+        let word = match self.findings.len() {
+            0 if self.is_empty() => "nothing was judged".to_owned(),
+            0 => "conforms".to_owned(),
+            n => format!("does not conform: {n} findings"),
+        };
+        format!("{word}; {}", counts.join(", "))
+    }
+}
+
+/// What expectations speak of, and which of them hold.
+struct Excused {
+    cells: HashMap<(usize, usize), usize>,
+    facts: BTreeMap<(Kind, Scope), usize>,
+}
+
+/// Judges a run.
+#[must_use]
+pub fn judge(question: &Question<'_>) -> Judgement {
+    let run = question.run;
+    let mut out = Judgement { trials: counted(run), ..Judgement::default() };
+    let now = facts(run);
+    let excused = expectations(question, &now, &mut out);
+    let mut wrong = BTreeSet::new();
+    for ((kind, scope), fact) in now.iter().filter(|(_, f)| !f.conforms) {
+        let key = (*kind, scope.clone());
+        if excused.facts.contains_key(&key) {
+            continue;
+        }
+        out.findings.push(not_conforming(*kind, scope, fact));
+        wrong.insert(key);
+    }
+    for conflict in &run.conflicts {
+        let said = conflict
+            .answers
+            .iter()
+            .map(|a| format!("{} ({})", a.answer, a.sources.join(", ")))
+            .collect::<Vec<_>>();
+        out.findings.push(Finding::new(
+            Ground::Wrong,
+            conflict.about.clone(),
+            format!("records disagree: {}", said.join("; ")),
+        ));
+    }
+    let Some(baseline) = question.baseline else {
+        out.facts = now.keys().filter(|(k, _)| *k != Kind::Claim).count();
+        return out;
+    };
+    let mut found = diff(baseline, run);
+    lanes(question, &found, &mut out);
+    against_baseline(question, &mut found, &excused, &wrong, &mut out);
+    let then = facts(baseline);
+    out.facts = now.keys().filter(|key| then.contains_key(key)).count().max(out.trials.values().sum());
+    out.cells = compared(baseline, run);
+    out
+}
+
+fn counted(run: &Record) -> BTreeMap<Verdict, usize> {
+    let mut out = BTreeMap::new();
+    for trial in &run.pipeline {
+        *out.entry(trial.verdict()).or_default() += 1;
+    }
+    out
+}
+
+fn compared(baseline: &Record, run: &Record) -> usize {
+    let pairs: BTreeSet<_> = baseline.matrix.pairs.iter().collect();
+    let shared: Vec<usize> =
+        (0..run.matrix.pairs.len()).filter(|n| pairs.contains(&run.matrix.pairs[*n])).collect();
+    let ids: BTreeSet<&str> = baseline.matrix.variants.iter().map(|v| v.id.as_str()).collect();
+    let of = |v: &crate::record::VariantRow| shared.iter().filter(|p| answer(v, **p).is_some()).count();
+    run.matrix.variants.iter().filter(|v| ids.contains(v.id.as_str())).map(of).sum()
+}
+
+fn not_conforming(kind: Kind, scope: &Scope, fact: &Fact) -> Finding {
+    let colon = if fact.detail.is_empty() { "" } else { ": " };
+    let mut finding = match kind {
+        Kind::Claim => Finding::new(
+            Ground::Claim,
+            format!("claim {scope}"),
+            format!("stands {}, recorded otherwise{colon}{}", fact.answer, fact.detail),
+        ),
+        _ => Finding::new(
+            Ground::Wrong,
+            format!("{} {scope}", kind.word()),
+            format!("{}{colon}{}", fact.words(), fact.detail),
+        ),
+    };
+    finding.scope = Some((kind, scope.clone(), fact.at.clone()));
+    finding
+}
+
+/// Matches expectations with the answers of the run; what is wrong with one is a finding.
+fn expectations(question: &Question<'_>, now: &super::Facts, out: &mut Judgement) -> Excused {
+    let mut excused = Excused { cells: HashMap::new(), facts: BTreeMap::new() };
+    let matrix = &question.run.matrix;
+    for (n, e) in question.expectations.iter().enumerate() {
+        let broken = |message: String| {
+            let about = format!("expectation {} ({} is {})", n + 1, e.about(), e.verdict);
+            let mut finding = Finding::new(Ground::Wrong, about, message);
+            finding.place = Some((question.expectations_file.to_owned(), e.line));
+            finding
+        };
+        let expired = e.expires < question.today;
+        if expired {
+            out.findings.push(broken(format!(
+                "expired on {}: look at {} again, then take the expectation out or give it a later day",
+                e.expires, e.url
+            )));
+        }
+        let (mut matched, mut otherwise, mut overlaps) = (0, Vec::new(), BTreeSet::new());
+        let pairs: Vec<usize> = (0..matrix.pairs.len()).collect();
+        for (v, variant) in matrix.variants.iter().enumerate() {
+            for p in &pairs {
+                let pair = matrix.pairs[*p];
+                if !e.speaks_of_cell(&variant.id, pair.toolkit, pair.target) {
+                    continue;
+                }
+                let Some(answer) = answer(variant, *p) else { continue };
+                matched += 1;
+                if let Some(other) = excused.cells.insert((v, *p), n) {
+                    overlaps.insert(other);
+                }
+                if !e.holds_of_cell(answer) {
+                    otherwise.push(format!(
+                        "{} {} {} is {}",
+                        variant.id,
+                        pair.toolkit,
+                        pair.target,
+                        answer.words()
+                    ));
+                    excused.cells.remove(&(v, *p));
+                }
+            }
+        }
+        for ((kind, scope), fact) in now.iter().filter(|((kind, scope), _)| e.speaks_of(*kind, scope)) {
+            matched += 1;
+            let key = (*kind, scope.clone());
+            if let Some(other) = excused.facts.insert(key.clone(), n) {
+                overlaps.insert(other);
+            }
+            if !e.holds_of(fact) {
+                otherwise.push(format!("{} {scope} is {}", kind.word(), fact.words()));
+                excused.facts.remove(&key);
+            }
+        }
+        for other in &overlaps {
+            let line = question.expectations[*other].line;
+            out.findings.push(broken(format!(
+                "overlaps expectation {} (line {line}): both speak of the same answer; narrow one of them",
+                other + 1
+            )));
+        }
+        if matched == 0 {
+            out.findings.push(broken(
+                "matches nothing that was asked: its scope is mistyped, or what it speaks of is gone; correct it or take it out"
+                    .to_owned(),
+            ));
+        } else if let Some(first) = otherwise.first() {
+            out.findings.push(broken(format!(
+                "no longer holds of {} of {matched} answers: {first}; take the expectation out or narrow it",
+                otherwise.len()
+            )));
+        } else if overlaps.is_empty() && !expired {
+            out.expected += 1;
+        }
+        if expired {
+            excused.cells.retain(|_, of| *of != n);
+            excused.facts.retain(|_, of| *of != n);
+        }
+    }
+    excused
+}
+
+/// What the baseline was asked and the run was not.
+fn lanes(question: &Question<'_>, found: &Diff<'_>, out: &mut Judgement) {
+    let mut missing: Vec<&String> = found.not_asked_again.names.iter().collect();
+    if question.run.matrix.pairs.is_empty() {
+        // Without a toolkit no target can be asked: one reason is enough.
+        missing.retain(|name| !name.starts_with("target "));
+    }
+    if question.narrowed {
+        if !missing.is_empty() {
+            let names: Vec<&str> = missing.iter().map(|n| n.as_str()).collect();
+            out.notes.push(format!("not asked, as the call says: {}", names.join(", ")));
+        }
+        return;
+    }
+    let reasons: Vec<String> =
+        question.run.skipped.iter().map(|s| format!("{}: {}", s.part, s.reason)).collect();
+    let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
+    for name in missing {
+        let (ground, remedy) = match name.split(' ').next() {
+            Some("toolkit") => {
+                let version = name.trim_start_matches("toolkit ");
+                (
+                    Ground::Toolkit,
+                    format!(
+                        "`sm121probe toolkit install {version}` fetches it, or name with --toolkit what is to be asked"
+                    ),
+                )
+            }
+            Some("device") if name != "device emulator" => {
+                (Ground::Device, "run it where the device is, or bless a baseline without it".to_owned())
+            }
+            Some("target") => (Ground::Baseline, "ask for it with --target".to_owned()),
+            _ => (
+                Ground::Toolkit,
+                "`sm121probe toolkit install nvrtc` fetches what compiles the kernels".to_owned(),
+            ),
+        };
+        out.findings.push(Finding::new(
+            ground,
+            name.clone(),
+            format!("the baseline holds it, and this run did not run it{reasons}; {remedy}"),
+        ));
+    }
+}
+
+fn against_baseline(
+    question: &Question<'_>,
+    found: &mut Diff<'_>,
+    excused: &Excused,
+    wrong: &BTreeSet<(Kind, Scope)>,
+    out: &mut Judgement,
+) {
+    let matrix = &question.run.matrix;
+    let variants: HashMap<&str, usize> =
+        matrix.variants.iter().enumerate().map(|(n, v)| (v.id.as_str(), n)).collect();
+    let mut pairs = HashMap::new();
+    for (n, pair) in matrix.pairs.iter().enumerate() {
+        pairs.insert((pair.toolkit, pair.target, pair.arch), n);
+    }
+    let is_excused = |variant: &str, pair| {
+        let key = variants.get(variant).zip(pairs.get(&pair));
+        key.is_some_and(|(v, p)| excused.cells.contains_key(&(*v, *p)))
+    };
+    let files: BTreeMap<&str, &str> = matrix
+        .variants
+        .iter()
+        .map(|v| (v.id.as_str(), matrix.snippets.get(v.snippet).map_or("", |s| s.file.as_str())))
+        .collect();
+    let place = |variants: &[String]| {
+        variants.first().and_then(|v| files.get(v.as_str())).map(|file| ((*file).to_owned(), 1))
+    };
+    found.cells.retain(|c| !is_excused(c.variant, (c.toolkit, c.target, c.arch)));
+    for r in &found.regressions {
+        if is_excused(r.variant, (r.refused, r.target, r.arch)) {
+            continue;
+        }
+        let mut finding = Finding::new(
+            Ground::Baseline,
+            format!("{} on {}", r.variant, r.target),
+            format!("REGRESSION within a toolkit line: {} accepts it, {} refuses it", r.accepted, r.refused),
+        );
+        finding.place = place(&[r.variant.to_owned()]);
+        out.findings.push(finding);
+    }
+    let known: BTreeSet<_> =
+        found.regressions.iter().map(|r| (r.variant, r.refused, r.target, r.arch)).collect();
+    found.cells.retain(|c| !known.contains(&(c.variant, c.toolkit, c.target, c.arch)));
+    for group in groups(found) {
+        let text = format!("{} {} ({}): {}", group.count(), group.when(), group.words, group.names.join(" "));
+        // An assembler of one version does not change its mind: whatever it says otherwise contradicts the baseline.
+        let same_toolkit = group.before.is_none() && matches!(group.direction, Direction::Better);
+        if group.direction.is_bad() || same_toolkit {
+            let mut finding = Finding::new(Ground::Baseline, group.places.join(" "), text);
+            finding.place = place(&group.variants);
+            out.findings.push(finding);
+        } else {
+            out.notes.push(format!("{}: {text}", group.places.join(" ")));
+        }
+    }
+    for change in &found.facts {
+        let key = (change.kind, change.scope.clone());
+        if wrong.contains(&key) || excused.facts.contains_key(&key) {
+            continue;
+        }
+        let about = format!("{} {}", change.kind.word(), change.scope);
+        if change.direction.is_bad() {
+            let mut finding = Finding::new(Ground::Baseline, about, change.words());
+            let at = change.new.as_ref().map_or_else(String::new, |f| f.at.clone());
+            finding.scope = Some((change.kind, change.scope.clone(), at));
+            out.findings.push(finding);
+        } else {
+            out.notes.push(format!("{about}: {}", change.words()));
+        }
+    }
+    if !found.asked_anew.names.is_empty() {
+        let names: Vec<&str> = found.asked_anew.names.iter().map(String::as_str).collect();
+        out.notes.push(format!("not in the baseline: {}", names.join(", ")));
+    }
+}

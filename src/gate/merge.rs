@@ -1,0 +1,433 @@
+//! Records of many machines, or of the shards of one job, as one record. What they disagree about is shown, not averaged.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use indexmap::IndexSet;
+
+use super::cells::CellAnswer;
+use super::claims;
+use super::facts::{self, Kind, Scope};
+use super::fleet::Fleet;
+use crate::record::{
+    ClaimRow, ConflictAnswer, ConflictRow, KindRow, Matrix, MessageRow, Native, Outcome, PIPELINE, Pair,
+    PairSet, Record, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow, VariantRow,
+};
+
+/// Who wins where two records answer the same question differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disagreement {
+    /// Nobody: it is a conflict.
+    Shown,
+    /// The record added last: a baseline that is blessed.
+    LastWins,
+}
+
+/// A row of a variant as some records have it: the same letters over the same pairs.
+struct Version {
+    pairs: usize,
+    outcomes: String,
+    native: String,
+    messages: Vec<Spread>,
+    sass: Vec<Spread>,
+    sources: Vec<usize>,
+}
+
+/// What is known of a variant.
+struct Known {
+    snippet: usize,
+    expects: Vec<String>,
+    versions: Vec<Version>,
+}
+
+/// One answer other than a cell, with the row that holds it.
+struct Answered<T> {
+    words: String,
+    row: T,
+    sources: Vec<usize>,
+}
+
+type Rows<T> = BTreeMap<(Kind, Scope), Vec<Answered<T>>>;
+
+/// Takes records one by one.
+pub struct Merger {
+    disagreement: Disagreement,
+    sources: Vec<String>,
+    tools: IndexSet<String>,
+    pairs: Vec<Vec<Pair>>,
+    toolkits: BTreeMap<crate::arch::ToolkitVersion, ToolkitRow>,
+    disassembler: Option<crate::arch::ToolkitVersion>,
+    snippets: IndexSet<String>,
+    snippet_rows: Vec<SnippetRow>,
+    variants: BTreeMap<String, Known>,
+    messages: IndexSet<(String, Option<usize>)>,
+    kinds: Vec<KindRow>,
+    opcodes: IndexSet<String>,
+    claims: BTreeMap<String, ClaimRow>,
+    tiles: Rows<TileRow>,
+    trials: Rows<TrialRow>,
+    rest: Record,
+    fleet: Fleet,
+}
+
+impl Merger {
+    /// No record yet.
+    #[must_use]
+    pub fn new(disagreement: Disagreement) -> Self {
+        Self {
+            disagreement,
+            sources: Vec::new(),
+            tools: IndexSet::new(),
+            pairs: Vec::new(),
+            toolkits: BTreeMap::new(),
+            disassembler: None,
+            snippets: IndexSet::new(),
+            snippet_rows: Vec::new(),
+            variants: BTreeMap::new(),
+            messages: IndexSet::new(),
+            kinds: Vec::new(),
+            opcodes: IndexSet::new(),
+            claims: BTreeMap::new(),
+            tiles: Rows::new(),
+            trials: Rows::new(),
+            rest: Record::of_matrix(String::new(), Matrix::default()),
+            fleet: Fleet::default(),
+        }
+    }
+
+    /// Adds a record; `source` names it where it disagrees.
+    pub fn add(&mut self, source: &str, record: Record) {
+        self.fleet.add(&record);
+        let number = self.sources.len();
+        self.sources.push(source.to_owned());
+        self.tools.insert(record.tool);
+        self.add_matrix(number, record.matrix);
+        for row in record.tiles.rows {
+            let (scope, fact) = facts::tile_row(&row);
+            let words = if fact.detail.is_empty() {
+                fact.words()
+            } else {
+                format!("{}: {}", fact.words(), fact.detail)
+            };
+            add_row(&mut self.tiles, (Kind::Tile, scope), words, row, number);
+        }
+        for row in record.pipeline {
+            let scope = facts::of_trial(&row);
+            let words = facts::trial_words(&row);
+            add_row(&mut self.trials, (Kind::Trial, scope), words, row, number);
+        }
+        let rest = &mut self.rest;
+        add_new(&mut rest.tiles.offers, record.tiles.offers);
+        add_new(&mut rest.tiles.policies, record.tiles.policies);
+        add_new(&mut rest.witness, record.witness);
+        add_new(&mut rest.faults, record.faults);
+        add_new(&mut rest.skipped, record.skipped);
+        add_new(&mut rest.conflicts, record.conflicts);
+    }
+
+    fn add_matrix(&mut self, number: usize, matrix: Matrix) {
+        for toolkit in matrix.toolkits {
+            self.toolkits.entry(toolkit.version).or_insert(toolkit);
+        }
+        self.disassembler = self.disassembler.max(matrix.disassembler);
+        let pairs = self.pairs.iter().position(|p| *p == matrix.pairs).unwrap_or_else(|| {
+            self.pairs.push(matrix.pairs);
+            self.pairs.len() - 1
+        });
+        let kinds: Vec<usize> = matrix.kinds.into_iter().map(|kind| place(&mut self.kinds, kind)).collect();
+        let messages: Vec<usize> = matrix
+            .messages
+            .into_iter()
+            .map(|m| self.messages.insert_full((m.text, m.kind.and_then(|k| kinds.get(k).copied()))).0)
+            .collect();
+        let opcodes: Vec<usize> = matrix.opcodes.into_iter().map(|o| self.opcodes.insert_full(o).0).collect();
+        let snippets: Vec<usize> = matrix
+            .snippets
+            .into_iter()
+            .map(|row| {
+                let (at, new) = self.snippets.insert_full(row.file.clone());
+                if new {
+                    self.snippet_rows.push(row);
+                }
+                at
+            })
+            .collect();
+        for row in matrix.variants {
+            let known = self.variants.entry(row.id).or_insert_with(|| Known {
+                snippet: snippets[row.snippet],
+                expects: row.expects,
+                versions: Vec::new(),
+            });
+            let same =
+                |v: &&mut Version| v.pairs == pairs && v.outcomes == row.outcomes && v.native == row.native;
+            if let Some(version) = known.versions.iter_mut().find(same) {
+                version.sources.push(number);
+                continue;
+            }
+            let of = |spreads: Vec<Spread>, places: &[usize]| {
+                spreads.into_iter().map(|s| Spread { index: places[s.index], pairs: s.pairs }).collect()
+            };
+            known.versions.push(Version {
+                pairs,
+                outcomes: row.outcomes,
+                native: row.native,
+                messages: of(row.messages, &messages),
+                sass: of(row.sass, &opcodes),
+                sources: vec![number],
+            });
+        }
+        for mut claim in matrix.claims {
+            claim.snippet = snippets[claim.snippet];
+            let targets: Vec<String> = claim.targets.iter().map(ToString::to_string).collect();
+            let key = format!(
+                "{:06} {} {:?} {} {:?} {} {:?}",
+                claim.snippet,
+                claim.source,
+                claim.expect,
+                targets.join(" "),
+                claim.archs,
+                claim.toolkits,
+                claim.variants
+            );
+            match self.claims.get_mut(&key) {
+                Some(known) => known.whole |= claim.whole,
+                None => _ = self.claims.insert(key, claim),
+            }
+        }
+    }
+
+    /// Whose records were added so far.
+    #[must_use]
+    pub fn fleet(&self) -> Fleet {
+        self.fleet.clone()
+    }
+
+    /// The merged record, its claims judged on the merged cells, its conflicts listed.
+    #[must_use]
+    pub fn finish(mut self) -> Record {
+        let mut pairs: Vec<Pair> =
+            self.pairs.iter().flatten().copied().collect::<BTreeSet<_>>().into_iter().collect();
+        // As a run orders them: those with `-arch` = `.target` first.
+        pairs.sort_by_key(|p| (p.target != p.arch, *p));
+        let index: HashMap<Pair, usize> = pairs.iter().enumerate().map(|(n, p)| (*p, n)).collect();
+        let places: Vec<Vec<usize>> =
+            self.pairs.iter().map(|list| list.iter().map(|p| index[p]).collect()).collect();
+        // Snippets in the order of their files, as a run has them.
+        let mut order: Vec<usize> = (0..self.snippet_rows.len()).collect();
+        order.sort_by(|a, b| self.snippet_rows[*a].file.cmp(&self.snippet_rows[*b].file));
+        let mut now_at = vec![0; order.len()];
+        for (new, old) in order.iter().enumerate() {
+            now_at[*old] = new;
+        }
+        let mut conflicts = std::mem::take(&mut self.rest.conflicts);
+        let mut variants = Vec::new();
+        for (id, known) in std::mem::take(&mut self.variants) {
+            let row = self.row(&known.versions, &places, pairs.len());
+            conflicts.extend(self.cell_conflicts(&id, &row.conflicts, &known.versions, &places, &pairs));
+            variants.push(VariantRow {
+                id,
+                snippet: now_at[known.snippet],
+                expects: known.expects,
+                outcomes: trimmed(&row.outcomes),
+                native: trimmed(&row.native),
+                messages: spreads(&row.messages),
+                sass: spreads(&row.sass),
+            });
+        }
+        let mut matrix = Matrix {
+            toolkits: self.toolkits.into_values().collect(),
+            disassembler: self.disassembler,
+            pairs,
+            snippets: order.iter().map(|n| self.snippet_rows[*n].clone()).collect(),
+            variants,
+            messages: self.messages.into_iter().map(|(text, kind)| MessageRow { text, kind }).collect(),
+            kinds: self.kinds,
+            opcodes: self.opcodes.into_iter().collect(),
+            claims: self.claims.into_values().collect(),
+        };
+        for claim in &mut matrix.claims {
+            claim.snippet = now_at[claim.snippet];
+        }
+        claims::rejudge(&mut matrix);
+        let mut out = self.rest;
+        out.tool = self.tools.into_iter().collect::<Vec<_>>().join("; ");
+        out.matrix = matrix;
+        out.tiles.rows = settled(self.tiles, self.disagreement, &self.sources, &mut conflicts);
+        out.pipeline = settled(self.trials, self.disagreement, &self.sources, &mut conflicts);
+        if !out.pipeline.is_empty() {
+            // Another record did what this one had to skip.
+            out.skipped.retain(|s| s.part != PIPELINE);
+        }
+        out.conflicts = conflicts;
+        out
+    }
+
+    /// The cells of a variant by all its versions.
+    fn row(&self, versions: &[Version], places: &[Vec<usize>], pairs: usize) -> Row {
+        let mut row = Row {
+            outcomes: vec![b'.'; pairs],
+            native: vec![b'.'; pairs],
+            messages: vec![None; pairs],
+            sass: vec![None; pairs],
+            conflicts: BTreeSet::new(),
+        };
+        let unknown = |letter: u8| [b'.', b'?'].contains(&letter);
+        for version in versions {
+            let at = &places[version.pairs];
+            for (n, outcome) in version.outcomes.bytes().enumerate().filter(|(_, o)| *o != b'.') {
+                let (to, native) = (at[n], version.native.as_bytes().get(n).copied().unwrap_or(b'.'));
+                let (had, showed) = (row.outcomes[to], row.native[to]);
+                let otherwise = had != outcome || (!unknown(native) && !unknown(showed) && native != showed);
+                if had != b'.' && otherwise && self.disagreement == Disagreement::Shown {
+                    row.conflicts.insert(to);
+                    continue;
+                }
+                row.outcomes[to] = outcome;
+                if unknown(showed) || !unknown(native) || had != outcome {
+                    row.native[to] = native;
+                }
+            }
+            for (spreads, to) in [(&version.messages, &mut row.messages), (&version.sass, &mut row.sass)] {
+                for spread in spreads {
+                    for pair in spread.pairs.iter() {
+                        let slot = &mut to[at[pair]];
+                        if slot.is_none() || self.disagreement == Disagreement::LastWins {
+                            *slot = Some(spread.index);
+                        }
+                    }
+                }
+            }
+        }
+        for n in 0..pairs {
+            if row.conflicts.contains(&n) {
+                (row.outcomes[n], row.native[n]) = (b'.', b'.');
+                (row.messages[n], row.sass[n]) = (None, None);
+            }
+            // Only what was refused has words, only what was accepted has opcodes.
+            if row.outcomes[n] == b'A' {
+                row.messages[n] = None;
+            } else {
+                row.sass[n] = None;
+            }
+        }
+        row
+    }
+
+    /// The conflicts of a variant: toolkits one by one, the places where the same records say the same together.
+    fn cell_conflicts(
+        &self,
+        id: &str,
+        conflicts: &BTreeSet<usize>,
+        versions: &[Version],
+        places: &[Vec<usize>],
+        pairs: &[Pair],
+    ) -> Vec<ConflictRow> {
+        let mut alike: BTreeMap<
+            (crate::arch::ToolkitVersion, BTreeMap<String, BTreeSet<usize>>),
+            Vec<String>,
+        > = BTreeMap::new();
+        for to in conflicts {
+            let mut answers: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+            for version in versions {
+                let Some(n) = places[version.pairs].iter().position(|p| p == to) else { continue };
+                let letter = |s: &str| s.as_bytes().get(n).map(|b| char::from(*b));
+                let Some(outcome) = letter(&version.outcomes).and_then(Outcome::from_letter) else {
+                    continue;
+                };
+                let native = letter(&version.native).and_then(Native::from_letter);
+                let words = CellAnswer { outcome, native }.words();
+                answers.entry(words).or_default().extend(&version.sources);
+            }
+            let pair = pairs[*to];
+            let place = if pair.target == pair.arch {
+                pair.target.to_string()
+            } else {
+                format!("{} for -arch {}", pair.target, pair.arch)
+            };
+            alike.entry((pair.toolkit, answers)).or_default().push(place);
+        }
+        alike
+            .into_iter()
+            .map(|((toolkit, answers), places)| ConflictRow {
+                about: format!("{id} with {toolkit} on {}", places.join(", ")),
+                answers: answers.into_iter().map(|(answer, of)| self.answer(answer, of)).collect(),
+            })
+            .collect()
+    }
+
+    fn answer(&self, answer: String, sources: impl IntoIterator<Item = usize>) -> ConflictAnswer {
+        ConflictAnswer { answer, sources: sources.into_iter().map(|n| self.sources[n].clone()).collect() }
+    }
+}
+
+struct Row {
+    outcomes: Vec<u8>,
+    native: Vec<u8>,
+    messages: Vec<Option<usize>>,
+    sass: Vec<Option<usize>>,
+    conflicts: BTreeSet<usize>,
+}
+
+fn add_row<T>(rows: &mut Rows<T>, key: (Kind, Scope), words: String, row: T, source: usize) {
+    let known = rows.entry(key).or_default();
+    match known.iter_mut().find(|a| a.words == words) {
+        Some(answered) => answered.sources.push(source),
+        None => known.push(Answered { words, row, sources: vec![source] }),
+    }
+}
+
+/// The rows about which all agree; the others are conflicts, or the last one's.
+fn settled<T>(
+    rows: Rows<T>,
+    how: Disagreement,
+    sources: &[String],
+    conflicts: &mut Vec<ConflictRow>,
+) -> Vec<T> {
+    let mut out = Vec::new();
+    for ((kind, scope), mut answered) in rows {
+        if answered.len() > 1 && how == Disagreement::Shown {
+            let names = |of: &[usize]| of.iter().map(|n| sources[*n].clone()).collect();
+            conflicts.push(ConflictRow {
+                about: format!("{} {scope}", kind.word()),
+                answers: answered
+                    .iter()
+                    .map(|a| ConflictAnswer { answer: a.words.clone(), sources: names(&a.sources) })
+                    .collect(),
+            });
+            continue;
+        }
+        answered.sort_by_key(|a| a.sources.last().copied());
+        out.extend(answered.pop().map(|a| a.row));
+    }
+    out
+}
+
+fn add_new<T: PartialEq>(rows: &mut Vec<T>, more: Vec<T>) {
+    for row in more {
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+}
+
+fn place(rows: &mut Vec<KindRow>, row: KindRow) -> usize {
+    rows.iter().position(|k| k.name == row.name).unwrap_or_else(|| {
+        rows.push(row);
+        rows.len() - 1
+    })
+}
+
+/// Letters without the `.` at their end.
+fn trimmed(letters: &[u8]) -> String {
+    String::from_utf8_lossy(letters).trim_end_matches('.').to_owned()
+}
+
+/// Which thing in which pairs, from the thing of each pair.
+fn spreads(of: &[Option<usize>]) -> Vec<Spread> {
+    let mut out: BTreeMap<usize, PairSet> = BTreeMap::new();
+    for (pair, index) in of.iter().enumerate() {
+        if let Some(index) = index {
+            out.entry(*index).or_default().push(pair);
+        }
+    }
+    out.into_iter().map(|(index, pairs)| Spread { index, pairs }).collect()
+}

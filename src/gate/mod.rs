@@ -1,0 +1,39 @@
+//! The gate: two records compared, a run against its baseline and what is expected of it, records of many machines.
+//!
+//! An answer is a cell of the matrix ([`CellChange`]) or a [`Fact`] with its [`Scope`]: a tile, a trial, a rung, a claim.
+
+mod cells;
+mod claims;
+mod date;
+mod diff;
+mod direction;
+mod expectations;
+mod facts;
+mod finding;
+mod fleet;
+mod glob;
+mod groups;
+mod judge;
+mod merge;
+mod read;
+mod text;
+mod verdict;
+
+pub use cells::{CellAnswer, CellChange, Regression, regressions_of};
+pub use claims::rejudge;
+pub use date::Date;
+pub use diff::{Diff, FactChange, Lanes, diff};
+pub use direction::Direction;
+pub use expectations::{
+    Expectation, ExpectationError, parse as parse_expectations, read as read_expectations,
+};
+pub use facts::{Fact, Facts, Kind, Scope, facts, of_trial};
+pub use finding::{Finding, Ground};
+pub use fleet::{Fleet, Model, Seen, fleet_markdown, fleet_text};
+pub use glob::Glob;
+pub use groups::{Group, groups};
+pub use judge::{Judgement, Question, judge};
+pub use merge::{Disagreement, Merger};
+pub use read::read;
+pub use text::{json, markdown, summary, terminal};
+pub use verdict::{annotations, sarif, verdict_markdown, verdict_text};

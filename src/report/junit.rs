@@ -1,0 +1,221 @@
+//! JUnit XML, in the form that Jenkins' schema (`junit-10.xsd`), GitLab and the usual actions of GitHub read.
+//!
+//! A suite is a family of variants or a case of the pipeline; a test is a variant or a trial. What did not run is skipped, with
+//! the reason; a record holds no times.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::claims::{measured, says};
+use super::trials::{name, rung_sentence, sentence};
+use super::view::{Answer, View, speaks_of};
+use crate::record::{Record, TrialRow, VariantRow, Verdict};
+
+/// What became of a test.
+enum Status {
+    /// Nothing contradicts it.
+    Passed,
+    /// Something does: a word of its kind, and what.
+    Failed(&'static str, String),
+    /// It could not be judged.
+    Error(&'static str, String),
+    /// It was not judged, or it is not meant to pass.
+    Skipped(String),
+}
+
+struct Test {
+    name: String,
+    class: String,
+    status: Status,
+    out: String,
+}
+
+/// The record as JUnit XML.
+#[must_use]
+pub fn junit(record: &Record) -> String {
+    let mut suites: Vec<(String, Vec<(String, String)>, Vec<Test>)> = Vec::new();
+    let view = View::new(&record.matrix);
+    let mut families: BTreeMap<&str, Vec<Test>> = BTreeMap::new();
+    for variant in &record.matrix.variants {
+        families.entry(view.family(variant)).or_default().push(of_variant(&view, variant));
+    }
+    let listed = |items: Vec<String>| items.join(" ");
+    let asked = vec![
+        ("tool".to_owned(), record.tool.clone()),
+        ("toolkits".to_owned(), listed(view.toolkits.iter().map(ToString::to_string).collect())),
+        ("targets".to_owned(), listed(view.targets.iter().map(ToString::to_string).collect())),
+    ];
+    suites.extend(
+        families.into_iter().map(|(family, tests)| (format!("matrix.{family}"), asked.clone(), tests)),
+    );
+    let mut cases: BTreeMap<&str, Vec<&TrialRow>> = BTreeMap::new();
+    for trial in &record.pipeline {
+        cases.entry(&trial.case).or_default().push(trial);
+    }
+    for (case, trials) in cases {
+        let mut devices: Vec<&str> = trials.iter().map(|t| t.device.as_str()).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        let properties =
+            vec![("tool".to_owned(), record.tool.clone()), ("devices".to_owned(), devices.join(", "))];
+        suites.push((format!("moe.{case}"), properties, trials.into_iter().map(of_trial).collect()));
+    }
+    if !record.skipped.is_empty() {
+        let of = |s: &crate::record::SkippedRow| Test {
+            name: s.part.clone(),
+            class: "skipped".to_owned(),
+            status: Status::Skipped(s.reason.clone()),
+            out: String::new(),
+        };
+        suites.push(("skipped".to_owned(), Vec::new(), record.skipped.iter().map(of).collect()));
+    }
+    document(&suites)
+}
+
+fn of_variant(view: &View<'_>, variant: &VariantRow) -> Test {
+    let findings: Vec<String> = view
+        .matrix
+        .claims
+        .iter()
+        .filter(|c| c.is_finding() && speaks_of(c, variant))
+        .map(|c| format!("{} says {}: {}", c.source, says(c), measured(c)))
+        .collect();
+    let mut answers = Vec::new();
+    let mut out = String::new();
+    for target in &view.targets {
+        let history = view.history(variant, *target);
+        _ = writeln!(out, "{target}: {}", history.summary(view, ""));
+        answers.extend(history.said().map(|(_, a)| a));
+    }
+    let status = if let Some(first) = findings.first() {
+        Status::Failed(
+            "claim_contradicted",
+            if findings.len() == 1 { first.clone() } else { findings.join("\n") },
+        )
+    } else if answers.contains(&Answer::Crashed) {
+        Status::Error("crashed", "ptxas crashed".to_owned())
+    } else if answers.contains(&Answer::TimedOut) {
+        Status::Error("timed_out", "ptxas did not end in time".to_owned())
+    } else if answers.is_empty() {
+        Status::Skipped("no toolkit asked knows the target or the PTX version".to_owned())
+    } else if answers.iter().all(|a| *a == Answer::Absent) {
+        Status::Skipped("absent by design, and refused".to_owned())
+    } else {
+        Status::Passed
+    };
+    Test { name: variant.id.clone(), class: format!("matrix.{}", view.family(variant)), status, out }
+}
+
+fn of_trial(trial: &TrialRow) -> Test {
+    let wrong = trial.first_wrong().map(|r| (r.verdict, sentence(r)));
+    let wrong = wrong.or_else(|| trial.wrong_rung().map(|r| (r.verdict, rung_sentence(r))));
+    let first = || trial.results.first().map_or_else(String::new, sentence);
+    let status = match (wrong, trial.verdict()) {
+        (Some((verdict @ (Verdict::Fail | Verdict::UnexpectedPass), text)), _) => {
+            Status::Failed(verdict.word(), text)
+        }
+        (Some((verdict, text)), _) => Status::Error(verdict.word(), text),
+        (None, Verdict::Pass) => Status::Passed,
+        (None, Verdict::KnownFail) => {
+            let known = trial.results.iter().find(|r| r.verdict == Verdict::KnownFail);
+            Status::Skipped(known.map_or_else(String::new, sentence))
+        }
+        (None, _) => Status::Skipped(first()),
+    };
+    let mut out: String = trial.results.iter().map(|r| sentence(r) + "\n").collect();
+    for rung in &trial.rungs {
+        _ = writeln!(out, "{}: {}: {}", rung.rung.word(), rung.verdict.word(), rung.note);
+    }
+    Test { name: name(trial), class: format!("moe.{}", trial.case), status, out }
+}
+
+fn document(suites: &[(String, Vec<(String, String)>, Vec<Test>)]) -> String {
+    let all = || suites.iter().flat_map(|(_, _, tests)| tests);
+    let (failures, errors) = (count(all(), is_failed), count(all(), is_error));
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"sm121probe\" tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\">\n",
+        all().count()
+    );
+    for (name, properties, tests) in suites {
+        _ = writeln!(
+            out,
+            "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">",
+            escaped(name),
+            tests.len(),
+            count(tests.iter(), is_failed),
+            count(tests.iter(), is_error),
+            count(tests.iter(), |s| matches!(s, Status::Skipped(_)))
+        );
+        if !properties.is_empty() {
+            out.push_str("    <properties>\n");
+            for (name, value) in properties {
+                _ = writeln!(
+                    out,
+                    "      <property name=\"{}\" value=\"{}\"/>",
+                    escaped(name),
+                    escaped(value)
+                );
+            }
+            out.push_str("    </properties>\n");
+        }
+        tests.iter().for_each(|test| write_test(&mut out, test));
+        out.push_str("  </testsuite>\n");
+    }
+    out + "</testsuites>\n"
+}
+
+fn write_test(out: &mut String, test: &Test) {
+    let head =
+        format!("    <testcase name=\"{}\" classname=\"{}\"", escaped(&test.name), escaped(&test.class));
+    let (kind, word, text) = match &test.status {
+        Status::Passed => {
+            _ = writeln!(out, "{head}/>");
+            return;
+        }
+        Status::Failed(word, text) => ("failure", *word, text),
+        Status::Error(word, text) => ("error", *word, text),
+        Status::Skipped(text) => ("skipped", "", text),
+    };
+    let line = text.lines().next().unwrap_or_default();
+    let word = if word.is_empty() { String::new() } else { format!(" type=\"{word}\"") };
+    _ = writeln!(
+        out,
+        "{head}>\n      <{kind}{word} message=\"{}\">{}</{kind}>",
+        escaped(line),
+        escaped(text)
+    );
+    if !matches!(test.status, Status::Skipped(_)) {
+        _ = writeln!(out, "      <system-out>{}</system-out>", escaped(&test.out));
+    }
+    out.push_str("    </testcase>\n");
+}
+
+fn is_failed(status: &Status) -> bool {
+    matches!(status, Status::Failed(..))
+}
+
+fn is_error(status: &Status) -> bool {
+    matches!(status, Status::Error(..))
+}
+
+fn count<'a>(tests: impl Iterator<Item = &'a Test>, wanted: fn(&Status) -> bool) -> usize {
+    tests.filter(|t| wanted(&t.status)).count()
+}
+
+/// Text that may stand in an element or an attribute. XML 1.0 has no place for most control characters.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' => out.push_str("&#10;"),
+            '\t' => out.push_str("&#9;"),
+            c if c.is_control() || ('\u{fffe}'..='\u{ffff}').contains(&c) => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,626 @@
+//! The fault campaign: for each planted change the gate's exit code and message are the right ones.
+
+use std::fs;
+
+use sm121probe::record::{Record, Stage, Verdict};
+
+use super::fixture::{Desk, fail, on_gpu, record, said, set, stdout};
+
+const TODAY: &str = "2026-06-01";
+
+/// A planted change: what it is, what it does to the run (and to the baseline), the exit code, and words of the message.
+struct Fault {
+    name: &'static str,
+    plant: fn(&mut Record, &mut Record),
+    code: i32,
+    words: &'static [&'static str],
+}
+
+const fn fault(
+    name: &'static str,
+    code: i32,
+    words: &'static [&'static str],
+    plant: fn(&mut Record, &mut Record),
+) -> Fault {
+    Fault { name, plant, code, words }
+}
+
+/// Changes of the run or of the baseline; both are valid records.
+fn faults() -> Vec<Fault> {
+    vec![
+        fault("nothing", 0, &["conforms", "36 cells", "3 trials (2 pass, 1 blocked)"], |_, _| {}),
+        fault(
+            "a cell is refused",
+            111,
+            &["sm_121a", "-1 form with 13.1.115", "accepted (native) → rejected", "mma.mxf4.4X"],
+            |run, _| {
+                set(run, "mma.mxf4.4X", ("13.1.115", "sm_121a"), 'R', '.');
+            },
+        ),
+        fault(
+            "a later toolkit refuses",
+            111,
+            &[
+                "REGRESSION within a toolkit line: 13.1.115 accepts it, 13.5.37 refuses it",
+                "griddepcontrol on sm_120",
+                "griddepcontrol.ptx:1",
+            ],
+            |run, _| {
+                set(run, "griddepcontrol", ("13.5.37", "sm_120"), 'R', '.');
+            },
+        ),
+        fault(
+            "a cell is accepted",
+            111,
+            &["sm_120", "+1 form with 13.5.37 (rejected → accepted (native)): mma.mxf4.2X"],
+            |run, _| {
+                set(run, "mma.mxf4.2X", ("13.5.37", "sm_120"), 'A', 'N');
+            },
+        ),
+        fault(
+            "an instruction is expanded",
+            111,
+            &["accepted (native) → accepted (emulated)", "mma.mxf4.2X"],
+            |run, _| {
+                set(run, "mma.mxf4.2X", ("13.5.37", "sm_121f"), 'A', 'E');
+            },
+        ),
+        fault("opcodes were not named", 0, &["note:", "conforms"], |run, _| {
+            set(run, "mma.mxf4.2X", ("13.5.37", "sm_121f"), 'A', '?');
+        }),
+        fault("ptxas crashes", 111, &["rejected → crashed", "tcgen05.alloc"], |run, _| {
+            set(run, "tcgen05.alloc", ("13.5.37", "sm_121f"), 'C', '.');
+        }),
+        fault("ptxas hangs", 111, &["accepted (native) → timed out", "griddepcontrol"], |run, _| {
+            set(run, "griddepcontrol", ("13.0.88", "sm_121f"), 'T', '.');
+        }),
+        fault("a toolkit forgets a target", 111, &["accepted (native) → unknown target"], |run, _| {
+            set(run, "griddepcontrol", ("13.0.88", "sm_121a"), 'U', '.');
+        }),
+        fault(
+            "a cell was not asked",
+            111,
+            &["accepted (native) → not asked", "griddepcontrol"],
+            |run, _| {
+                set(run, "griddepcontrol", ("13.0.88", "sm_121a"), '.', '.');
+            },
+        ),
+        fault("a variant is gone", 111, &["-1 form", "→ not asked", "mma.mxf4.4X"], |run, _| {
+            run.matrix.variants.retain(|v| v.id != "mma.mxf4.4X");
+        }),
+        fault("a variant is new", 0, &["note:", "mma.mxf4.4X", "conforms"], |_, baseline| {
+            baseline.matrix.variants.retain(|v| v.id != "mma.mxf4.4X");
+        }),
+        fault(
+            "a claim is contradicted",
+            110,
+            &["claim tcgen05.alloc PTX ISA, tcgen05", "stands refuted", "13.5.37 sm_121a"],
+            |run, _| {
+                set(run, "tcgen05.alloc", ("13.5.37", "sm_121a"), 'A', 'N');
+            },
+        ),
+        fault(
+            "a stage fails",
+            100,
+            &[
+                "trial tiny-exact 128x32x128 native cp_async sm_121a on emulator",
+                "fail at fc1",
+                "expert=2 row=7 col=11",
+                "scale",
+            ],
+            |run, _| {
+                fail(&mut run.pipeline[0], Stage::Fc1, Verdict::Fail, "a scale byte");
+            },
+        ),
+        fault("a stage that the baseline knows to fail", 100, &["fail at fc2"], |run, baseline| {
+            fail(&mut run.pipeline[0], Stage::Fc2, Verdict::Fail, "x");
+            fail(&mut baseline.pipeline[0], Stage::Fc2, Verdict::Fail, "x");
+        }),
+        fault(
+            "a failure is repaired",
+            0,
+            &["note: trial", "fail at fc2 → pass", "conforms"],
+            |_, baseline| {
+                fail(&mut baseline.pipeline[0], Stage::Fc2, Verdict::Fail, "x");
+            },
+        ),
+        fault("an instruction is not emulated", 100, &["unsupported at fc1"], |run, _| {
+            fail(&mut run.pipeline[0], Stage::Fc1, Verdict::Unsupported, "wgmma");
+        }),
+        fault("a launch hangs", 100, &["timed out at finalize"], |run, _| {
+            fail(&mut run.pipeline[2], Stage::Finalize, Verdict::TimedOut, "30 s");
+        }),
+        fault("a known failure passes", 100, &["unexpected pass at fc1"], |run, _| {
+            fail(&mut run.pipeline[0], Stage::Fc1, Verdict::UnexpectedPass, "https://example.invalid/1");
+        }),
+        fault("the trial itself is broken", 100, &["broken at route"], |run, _| {
+            fail(&mut run.pipeline[0], Stage::Route, Verdict::Broken, "x");
+        }),
+        fault(
+            "a trial is blocked that passed",
+            111,
+            &["trial tiny-exact 128x32x128", "pass → blocked", "spills"],
+            |run, _| {
+                run.pipeline[0].results = run.pipeline[1].results.clone();
+                run.pipeline[0].results[0].note = "spills".to_owned();
+            },
+        ),
+        fault("a trial is skipped that passed", 111, &["pass → skipped", "no such case"], |run, _| {
+            run.pipeline[2].results.truncate(1);
+            run.pipeline[2].results[0].verdict = Verdict::Skipped;
+            run.pipeline[2].results[0].note = "no such case".to_owned();
+        }),
+        fault("a trial did not run", 111, &["trial tiny-empty", "pass → not asked"], |run, _| {
+            run.pipeline.pop();
+        }),
+        fault("a tile is blocked", 111, &["tile 128x32x128", "may run → blocked: 2 KiB over"], |run, _| {
+            run.tiles.rows[0].blocked = Some("2 KiB over".to_owned());
+        }),
+        fault(
+            "a tile costs more",
+            0,
+            &["note: tile 128x32x128", "registers 128", "registers 255"],
+            |run, _| {
+                run.tiles.rows[0].registers = Some(255);
+            },
+        ),
+        fault(
+            "a toolkit lane did not run",
+            120,
+            &["toolkit 13.0.88", "did not run it", "toolkit install 13.0.88"],
+            |run, _| {
+                let old: Vec<usize> = (0..3).collect();
+                assert!(old.iter().all(|p| run.matrix.pairs[*p].toolkit.minor == 0));
+                run.matrix.pairs.drain(0..3);
+                run.matrix.toolkits.remove(0);
+                for v in &mut run.matrix.variants {
+                    v.outcomes.drain(0..3);
+                    v.native = v.native.chars().skip(3).collect();
+                    v.messages.clear();
+                }
+            },
+        ),
+        fault(
+            "the pipeline did not run",
+            120,
+            &["device emulator", "did not run it", "no NVRTC on this machine", "toolkit install nvrtc"],
+            |run, _| {
+                run.pipeline.clear();
+                run.skipped.push(sm121probe::record::SkippedRow {
+                    part: sm121probe::record::PIPELINE.to_owned(),
+                    reason: "no NVRTC on this machine".to_owned(),
+                });
+            },
+        ),
+        fault(
+            "the GPU lane did not run",
+            121,
+            &["device gpu:0", "run it where the device is"],
+            |_, baseline| {
+                baseline.pipeline.push(on_gpu(baseline.pipeline[0].clone()));
+            },
+        ),
+        fault(
+            "a rung does not stand",
+            100,
+            &["rung tiny-exact 128x32x128 native cp_async deterministic", "fail", "replay 17"],
+            |run, baseline| {
+                baseline.pipeline.push(on_gpu(baseline.pipeline[0].clone()));
+                let mut row = on_gpu(run.pipeline[0].clone());
+                let rung = row.rungs.iter_mut().find(|r| r.rung.word() == "deterministic").unwrap();
+                (rung.verdict, rung.note) = (Verdict::Fail, "replay 17".to_owned());
+                run.pipeline.push(row);
+            },
+        ),
+        fault("the GPU is lost", 100, &["device lost at fc1", "gpu:0"], |run, baseline| {
+            baseline.pipeline.push(on_gpu(baseline.pipeline[0].clone()));
+            let mut row = on_gpu(run.pipeline[0].clone());
+            fail(&mut row, Stage::Fc1, Verdict::DeviceLost, "Xid 79");
+            run.pipeline.push(row);
+        }),
+        fault(
+            "two things: the weightier decides",
+            100,
+            &["fail at fc1", "accepted (native) → rejected"],
+            |run, _| {
+                set(run, "mma.mxf4.4X", ("13.1.115", "sm_121a"), 'R', '.');
+                fail(&mut run.pipeline[0], Stage::Fc1, Verdict::Fail, "x");
+            },
+        ),
+        fault(
+            "merged records disagree",
+            100,
+            &["records disagree", "accepted (a.json); rejected (b.json)"],
+            |run, _| {
+                let of = |answer: &str, source: &str| sm121probe::record::ConflictAnswer {
+                    answer: answer.to_owned(),
+                    sources: vec![source.to_owned()],
+                };
+                run.conflicts.push(sm121probe::record::ConflictRow {
+                    about: "x".to_owned(),
+                    answers: vec![of("accepted", "a.json"), of("rejected", "b.json")],
+                });
+            },
+        ),
+        fault("nothing was asked", 120, &["toolkit 13.5.37"], |run, _| {
+            *run = Record::of_matrix("t".to_owned(), Default::default())
+        }),
+        fault("an empty baseline", 4, &["nothing was judged"], |_, baseline| {
+            *baseline = Record::of_matrix("t".to_owned(), Default::default());
+        }),
+    ]
+}
+
+#[test]
+fn every_planted_change_gets_its_code_and_its_words() {
+    let mut wrong = Vec::new();
+    for fault in faults() {
+        let desk = Desk::new();
+        let (mut run, mut baseline) = (record(), record());
+        if fault.name == "an empty baseline" {
+            run.pipeline.clear();
+        }
+        (fault.plant)(&mut run, &mut baseline);
+        let (run, baseline) = (desk.record("run.json", &run), desk.record("baseline.json", &baseline));
+        let output = desk.run(&["gate", "--baseline", &baseline, "--from", &run, "--today", TODAY]);
+        let text = said(&output);
+        let missing: Vec<_> = fault.words.iter().filter(|w| !text.contains(*w)).collect();
+        if output.status.code() != Some(fault.code) || !missing.is_empty() {
+            wrong.push(format!(
+                "{}: {:?}, not {}; no {missing:?} in:\n{text}",
+                fault.name,
+                output.status.code(),
+                fault.code
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    assert!(faults().len() >= 30);
+}
+
+const TAIL: &str = "reason: because, url: \"https://example.invalid/1\"";
+
+/// Expectations beside a run with one failing trial: the file, the code, and words.
+#[test]
+fn expectations_are_asserted_both_ways() {
+    let fails = "scope: {case: tiny-exact, tile: 128x32x128}, verdict: fail";
+    let cases: Vec<(&str, String, i32, Vec<&str>)> = vec![
+        (
+            "excuses",
+            format!("{{{fails}, {TAIL}, expires: 2027-01-01}}"),
+            0,
+            vec!["conforms", "1 expectations hold"],
+        ),
+        ("last day", format!("{{{fails}, {TAIL}, expires: {TODAY}}}"), 0, vec!["conforms"]),
+        (
+            "expired",
+            format!("{{{fails}, {TAIL}, expires: 2026-05-31}}"),
+            100,
+            vec![
+                "expectations.yaml:2: expectation 1",
+                "expired on 2026-05-31",
+                "https://example.invalid/1",
+                "fail at fc1",
+            ],
+        ),
+        (
+            "no longer holds",
+            format!("{{scope: {{case: tiny-empty}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"),
+            100,
+            vec![
+                "no longer holds of 1 of 1 answers",
+                "tiny-empty 128x32x128 native cp_async sm_121a on emulator is pass",
+            ],
+        ),
+        (
+            "half holds",
+            format!("{{scope: {{case: \"tiny-*\"}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"),
+            100,
+            vec!["no longer holds of 2 of 3 answers", "narrow it"],
+        ),
+        (
+            "matches nothing",
+            format!("{{scope: {{case: tinny}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"),
+            100,
+            vec!["matches nothing that was asked", "mistyped"],
+        ),
+        (
+            "another device",
+            format!(
+                "{{scope: {{case: tiny-exact, device: \"gpu:*\"}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"
+            ),
+            100,
+            vec!["matches nothing"],
+        ),
+        (
+            "overlaps",
+            format!(
+                "{{{fails}, {TAIL}, expires: 2027-01-01}}\n- {{scope: {{tile: 128x32x128, case: tiny-exact}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"
+            ),
+            100,
+            vec!["expectation 2", "overlaps expectation 1 (line 2)", "narrow one of them"],
+        ),
+        (
+            "the wrong word",
+            format!(
+                "{{scope: {{case: tiny-exact, tile: 128x32x128}}, verdict: timed_out, {TAIL}, expires: 2027-01-01}}"
+            ),
+            100,
+            vec!["no longer holds", "is fail at fc1"],
+        ),
+        (
+            "a cell",
+            format!(
+                "{{{fails}, {TAIL}, expires: 2027-01-01}}\n- {{scope: {{variant: griddepcontrol, toolkit: \"13.5\", target: sm_120}}, verdict: rejected, {TAIL}, expires: 2027-01-01}}"
+            ),
+            100,
+            vec![
+                "expectation 2",
+                "no longer holds of 1 of 1 answers",
+                "griddepcontrol 13.5.37 sm_120 is accepted (native)",
+            ],
+        ),
+        (
+            "unknown field",
+            format!("{{{fails}, {TAIL}, expires: 2027-01-01, colour: red}}"),
+            2,
+            vec!["expectations.yaml:2:", "colour", "expected one of"],
+        ),
+        (
+            "unknown scope",
+            format!("{{scope: {{gpu: x}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"),
+            2,
+            vec!["expectations.yaml:2:", "gpu", "variant"],
+        ),
+        (
+            "bad glob",
+            format!("{{scope: {{case: \"tiny-[ab]\"}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"),
+            2,
+            vec![
+                "expectations.yaml:2:",
+                "`[` has no meaning in the glob `tiny-[ab]`",
+                "any run of characters",
+            ],
+        ),
+        (
+            "two stars",
+            format!("{{scope: {{case: \"**\"}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"),
+            2,
+            vec!["write `*`"],
+        ),
+        (
+            "bad day",
+            format!("{{{fails}, {TAIL}, expires: 2026-02-30}}"),
+            2,
+            vec!["`2026-02-30` is no day", "2026-11-30"],
+        ),
+        ("no day", format!("{{{fails}, {TAIL}}}"), 2, vec!["missing field `expires`"]),
+        (
+            "no such verdict",
+            format!("{{scope: {{case: x}}, verdict: flaky, {TAIL}, expires: 2027-01-01}}"),
+            2,
+            vec!["`flaky` is no verdict", "known_fail"],
+        ),
+        (
+            "everything",
+            format!("{{scope: {{target: sm_121a}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"),
+            2,
+            vec!["expectations.yaml:2:", "it would excuse everything"],
+        ),
+        (
+            "no address",
+            format!("{{{fails}, reason: x, url: nowhere, expires: 2027-01-01}}"),
+            2,
+            vec!["`nowhere` is no address"],
+        ),
+        (
+            "no reason",
+            format!("{{{fails}, reason: \"\", url: \"https://x\", expires: 2027-01-01}}"),
+            2,
+            vec!["`reason` is empty"],
+        ),
+        ("no YAML", "{scope: [".to_owned(), 2, vec!["expectations.yaml:"]),
+    ];
+    for (name, entries, code, words) in cases {
+        let desk = Desk::new();
+        let mut run = record();
+        fail(&mut run.pipeline[0], Stage::Fc1, Verdict::Fail, "a scale byte");
+        let (run, baseline) = (desk.record("run.json", &run), desk.record("baseline.json", &record()));
+        let file = desk.write("expectations.yaml", &format!("expectations:\n- {entries}\n"));
+        let output = desk.run(&[
+            "gate",
+            "--baseline",
+            &baseline,
+            "--from",
+            &run,
+            "--today",
+            TODAY,
+            "--expectations",
+            &file,
+        ]);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(code), "{name}: {text}");
+        for word in words {
+            assert!(text.contains(word), "{name}: no `{word}` in: {text}");
+        }
+    }
+}
+
+#[test]
+fn an_expectation_excuses_cells_and_tiles() {
+    let desk = Desk::new();
+    let mut run = record();
+    set(&mut run, "griddepcontrol", ("13.5.37", "sm_120"), 'R', '.');
+    run.tiles.rows[0].blocked = Some("x".to_owned());
+    let (run, baseline) = (desk.record("run.json", &run), desk.record("baseline.json", &record()));
+    let entries = format!(
+        "expectations:\n- {{scope: {{variant: \"grid*\", toolkit: \"13.5\", target: sm_120}}, verdict: rejected, {TAIL}, expires: 2027-01-01}}\n\
+         - {{scope: {{tile: 128x32x128}}, verdict: blocked, {TAIL}, expires: 2027-01-01}}\n"
+    );
+    let gate = |file: &str| {
+        desk.run(&["gate", "--baseline", &baseline, "--from", &run, "--today", TODAY, "--expectations", file])
+    };
+    // The tile is blocked, and its trials are not: the second expectation speaks of both.
+    let output = gate(&desk.write("both.yaml", &entries));
+    assert_eq!(output.status.code(), Some(100), "{}", said(&output));
+    assert!(said(&output).contains("no longer holds of 2 of 3 answers"), "{}", said(&output));
+    let one = entries.split_inclusive('\n').take(2).collect::<String>();
+    let output = gate(&desk.write("one.yaml", &one));
+    assert_eq!(output.status.code(), Some(111), "{}", said(&output));
+    assert!(
+        !said(&output).contains("griddepcontrol") && said(&output).contains("may run → blocked"),
+        "{}",
+        said(&output)
+    );
+}
+
+/// Files that are no records, or no longer.
+#[test]
+fn bad_records_are_refused_with_their_place_and_a_remedy() {
+    let good = record().to_json().unwrap();
+    let cases: Vec<(&str, String, Vec<&str>)> = vec![
+        (
+            "truncated",
+            good[..good.len() / 2].to_owned(),
+            vec!["run.json:", "not a record of sm121probe", "EOF"],
+        ),
+        (
+            "newer",
+            good.replace("\"schema\": 1", "\"schema\": 2").replace("probe 0.1.0", "probe 9.9.9"),
+            vec!["schema 2", "reads schema 1", "9.9.9"],
+        ),
+        ("another tool", "{\"results\": []}".to_owned(), vec!["not a record of sm121probe", "schema"]),
+        ("no JSON", "<xml/>".to_owned(), vec!["run.json:1:1"]),
+        ("empty", String::new(), vec!["not a record"]),
+        ("a list", "[1, 2]".to_owned(), vec!["not a record"]),
+        ("letters", good.replacen("AAAAAAAAA", "AAAAXAAAA", 1), vec!["damaged", "letters that mean nothing"]),
+        ("too many letters", good.replacen("AAAAAAAAA", "AAAAAAAAAAAA", 1), vec!["damaged"]),
+        (
+            "a message that is not there",
+            good.replacen("\"kind\":0", "\"kind\":7", 1),
+            vec!["damaged", "a kind that is not there"],
+        ),
+        (
+            "twice the same variant",
+            good.replacen("\"id\":\"mma.mxf4.4X\"", "\"id\":\"mma.mxf4.2X\"", 1),
+            vec!["damaged", "twice"],
+        ),
+        (
+            "a cell edited by hand",
+            good.replacen("RRRRRRRRR", "RRRRRRRRA", 1),
+            vec!["damaged", "PTX ISA, tcgen05", "somebody edited the record", "make it anew"],
+        ),
+        (
+            "a claim recounted by hand",
+            good.replacen("\"cells\":9", "\"cells\":\"many\"", 1),
+            vec!["run.json:"],
+        ),
+        (
+            "a verdict of another time",
+            good.replacen("\"verdict\":\"pass\"", "\"verdict\":\"splendid\"", 1),
+            vec!["run.json:", "splendid"],
+        ),
+        ("deep", "[".repeat(100_000), vec!["not a record"]),
+    ];
+    for (name, text, words) in cases {
+        let desk = Desk::new();
+        let (run, baseline) = (desk.write("run.json", &text), desk.record("baseline.json", &record()));
+        for args in [
+            vec!["gate", "--baseline", &baseline, "--from", &run],
+            vec!["gate", "--baseline", &run, "--from", &baseline],
+            vec!["diff", &baseline, &run],
+            vec!["merge", &baseline, &run],
+        ] {
+            let output = desk.run(&args);
+            let text = said(&output);
+            assert_eq!(output.status.code(), Some(2), "{name}: {text}");
+            assert!(!text.contains("panicked"), "{name}: {text}");
+            for word in &words {
+                assert!(text.contains(word), "{name}: no `{word}` in: {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_and_one_that_is_enormous() {
+    let desk = Desk::new();
+    let baseline = desk.record("baseline.json", &record());
+    let output = desk.run(&["gate", "--baseline", "nowhere.json", "--from", &baseline]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("nowhere.json"));
+    let file = fs::File::create(desk.path("huge.json")).unwrap();
+    file.set_len(3 << 30).unwrap();
+    let output = desk.run(&["diff", &baseline, desk.path("huge.json").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(
+        said(&output).contains("huge.json") && said(&output).contains("3221225472 bytes"),
+        "{}",
+        said(&output)
+    );
+    let yaml = desk.write("e.yaml", &"#".repeat(2 << 20));
+    let output = desk.run(&["gate", "--baseline", &baseline, "--from", &baseline, "--expectations", &yaml]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("2097152 bytes"), "{}", said(&output));
+}
+
+#[test]
+fn what_a_call_leaves_out_is_no_finding_and_is_said() {
+    let desk = Desk::new();
+    let mut run = record();
+    let gone = ["13.0.88", "13.1.115"];
+    run.matrix.pairs.drain(0..6);
+    run.matrix.toolkits.drain(0..2);
+    run.pipeline.clear();
+    for v in &mut run.matrix.variants {
+        v.outcomes.drain(0..6);
+        v.native = v.native.chars().skip(6).collect();
+        v.messages.clear();
+    }
+    let (run, baseline) = (desk.record("run.json", &run), desk.record("baseline.json", &record()));
+    let output = desk.run(&["gate", "--baseline", &baseline, "--from", &run, "-k", "13.5"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = stdout(&output);
+    assert!(gone.iter().all(|t| text.contains(t)) && text.contains("not asked, as the call says"), "{text}");
+    assert!(text.contains("12 cells"), "{text}");
+}
+
+#[test]
+fn blessing_says_what_it_blesses_and_keeps_what_was_not_asked() {
+    let desk = Desk::new();
+    let mut run = record();
+    set(&mut run, "mma.mxf4.4X", ("13.5.37", "sm_120"), 'A', 'N');
+    let (run_file, baseline) = (desk.record("run.json", &run), desk.record("baseline.json", &record()));
+    let gate =
+        |more: &[&str]| desk.run(&[&["gate", "--baseline", &baseline, "--from", &run_file], more].concat());
+    assert_eq!(gate(&[]).status.code(), Some(111));
+    let output = gate(&["--bless"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = stdout(&output);
+    assert!(
+        text.contains("blessed: 1 better")
+            && text.contains("mma.mxf4.4X")
+            && text.contains("baseline.json is written"),
+        "{text}"
+    );
+    assert_eq!(gate(&[]).status.code(), Some(0), "{}", said(&gate(&[])));
+    // A run of one toolkit leaves the others' answers where they are.
+    run.matrix.pairs.truncate(3);
+    run.matrix.toolkits.truncate(1);
+    for v in &mut run.matrix.variants {
+        v.outcomes.truncate(3);
+        v.native = v.native.chars().take(3).collect();
+        v.messages.clear();
+    }
+    let part = desk.record("part.json", &run);
+    assert_eq!(
+        desk.run(&["gate", "--baseline", &baseline, "--from", &part, "--bless"]).status.code(),
+        Some(0)
+    );
+    assert_eq!(gate(&[]).status.code(), Some(0), "{}", said(&gate(&[])));
+    // The first blessing makes the file.
+    let first = desk.path("first.json").display().to_string();
+    let output = desk.run(&["gate", "--baseline", &first, "--from", &run_file, "--bless"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(Record::read(&desk.path("first.json")).is_ok());
+}

@@ -1,0 +1,193 @@
+//! Two records compared, and many merged.
+
+use sm121probe::gate::{self, Direction};
+use sm121probe::record::Record;
+
+use super::fixture::{Desk, record, said, set, stdout};
+
+/// The fixture without its newest toolkit.
+fn without_newest() -> Record {
+    let mut out = record();
+    out.matrix.pairs.truncate(6);
+    out.matrix.toolkits.truncate(2);
+    for v in &mut out.matrix.variants {
+        v.outcomes.truncate(6);
+        v.native = v.native.chars().take(6).collect::<String>().trim_end_matches('.').to_owned();
+        v.messages.clear();
+    }
+    out
+}
+
+#[test]
+fn equal_records_do_not_differ() {
+    let desk = Desk::new();
+    let (a, b) = (desk.record("a.json", &record()), desk.record("b.json", &record()));
+    let output = desk.run(&["diff", &a, &b]);
+    assert_eq!(
+        (output.status.code(), stdout(&output).trim()),
+        (Some(0), "nothing changed"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn a_new_toolkit_is_compared_with_the_one_before_it() {
+    let (old, mut new) = (without_newest(), record());
+    set(&mut new, "mma.mxf4.4X", ("13.5.37", "sm_120"), 'A', 'N');
+    let diff = gate::diff(&old, &new);
+    assert_eq!(diff.worse(), 0);
+    let groups = gate::groups(&diff);
+    let lines: Vec<String> = groups
+        .iter()
+        .map(|g| format!("{}: {} {}: {}", g.places.join(" "), g.count(), g.when(), g.names.join(" ")))
+        .collect();
+    // Targets that answer alike stand together; 13.1's own gains are in both records and are no change.
+    assert!(lines.contains(&"sm_120: +1 form since 13.5: mma.mxf4.4X".to_owned()), "{lines:#?}");
+    assert!(diff.asked_anew.names.contains("toolkit 13.5.37") && diff.not_asked_again.names.is_empty());
+    // The other way round nothing is worse: the toolkit was not asked, which is said.
+    let back = gate::diff(&new, &old);
+    assert!(
+        back.cells.is_empty() && back.not_asked_again.names.contains("toolkit 13.5.37"),
+        "{:?}",
+        back.cells
+    );
+}
+
+#[test]
+fn a_refusal_after_an_acceptance_is_loud() {
+    let (old, mut new) = (without_newest(), record());
+    for target in ["sm_121a", "sm_121f"] {
+        set(&mut new, "mma.mxf4.2X", ("13.5.37", target), 'R', '.');
+    }
+    let desk = Desk::new();
+    let (a, b) = (desk.record("a.json", &old), desk.record("b.json", &new));
+    for (form, words) in [
+        (
+            "text",
+            "REGRESSION within a toolkit line: accepted earlier, refused later mma.mxf4.2X: 13.1.115 accepts it, 13.5.37 refuses it: sm_121a, sm_121f",
+        ),
+        ("md", "- `mma.mxf4.2X`: 13.1.115 accepts it, 13.5.37 refuses it: sm_121a, sm_121f"),
+        ("json", "\"refused\": \"13.5.37\""),
+    ] {
+        let output = desk.run(&["diff", &a, &b, "--format", form]);
+        assert_eq!(output.status.code(), Some(111), "{}", said(&output));
+        assert!(said(&output).contains(words), "{}", said(&output));
+    }
+    // It was there before: known, and not loud again.
+    assert!(gate::diff(&new, &new).regressions.is_empty());
+    assert_eq!(gate::regressions_of(&new.matrix).len(), 2);
+}
+
+#[test]
+fn json_holds_every_group() {
+    let (old, mut new) = (record(), record());
+    set(&mut new, "griddepcontrol", ("13.0.88", "sm_120"), 'R', '.');
+    set(&mut new, "mma.mxf4.4X", ("13.0.88", "sm_121f"), 'A', 'N');
+    let diff = gate::diff(&old, &new);
+    assert_eq!((diff.count(|d| d == Direction::Worse), diff.count(|d| d == Direction::Better)), (1, 1));
+    let json: serde_json::Value = serde_json::from_str(&gate::json(&diff).unwrap()).unwrap();
+    assert_eq!(json["worse"], 1);
+    let groups = json["cells"].as_array().unwrap();
+    assert_eq!(groups.len(), 2);
+    assert_eq!(groups[0]["variants"][0], "griddepcontrol");
+    assert_eq!(groups[0]["change"], "accepted (native) → rejected");
+}
+
+#[test]
+fn equal_records_merge_into_themselves() {
+    let desk = Desk::new();
+    let (a, b) = (desk.record("a.json", &record()), desk.record("b.json", &record()));
+    let output = desk.run(&["merge", &a, &b, "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let merged = Record::parse(std::path::Path::new("merged"), &stdout(&output)).unwrap();
+    assert!(gate::diff(&record(), &merged).is_empty());
+    assert_eq!(merged.matrix.claims.len(), 1);
+    assert_eq!(merged.pipeline.len(), 3);
+}
+
+#[test]
+fn halves_merge_into_the_whole() {
+    let desk = Desk::new();
+    let (mut left, mut right) = (record(), record());
+    left.matrix.variants.retain(|v| v.id.starts_with("mma"));
+    left.pipeline.truncate(1);
+    left.tiles.rows.truncate(1);
+    left.matrix.claims.clear();
+    right.matrix.variants.retain(|v| !v.id.starts_with("mma"));
+    right.pipeline.drain(0..1);
+    right.tiles.rows.drain(0..1);
+    // Pairs in another order: cells are found by name.
+    right.matrix.pairs.reverse();
+    for v in &mut right.matrix.variants {
+        let reversed = |s: &str| format!("{s:.<9}").chars().rev().collect::<String>();
+        (v.outcomes, v.native) = (reversed(&v.outcomes), reversed(&v.native));
+        v.messages.clear();
+    }
+    std::fs::create_dir(desk.path("shards")).unwrap();
+    desk.record("shards/1.json", &left);
+    desk.record("shards/2.json", &right);
+    let output = desk.run(&["merge", desk.path("shards").to_str().unwrap(), "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let merged = Record::parse(std::path::Path::new("merged"), &stdout(&output)).unwrap();
+    let whole = record();
+    let diff = gate::diff(&whole, &merged);
+    assert!(diff.is_empty(), "{}", gate::terminal(&diff));
+    for row in &whole.matrix.variants {
+        let found = merged.matrix.variants.iter().find(|v| v.id == row.id).unwrap();
+        for (n, pair) in whole.matrix.pairs.iter().enumerate() {
+            let at = merged.matrix.pair(pair.toolkit, pair.target, pair.arch).unwrap();
+            let (a, b) = (whole.matrix.cell(row, n).unwrap(), merged.matrix.cell(found, at).unwrap());
+            assert_eq!((a.outcome, a.native), (b.outcome, b.native), "{} {pair:?}", row.id);
+        }
+    }
+}
+
+#[test]
+fn records_that_disagree_are_shown_and_not_averaged() {
+    let desk = Desk::new();
+    let mut other = record();
+    set(&mut other, "griddepcontrol", ("13.0.88", "sm_120"), 'R', '.');
+    super::fixture::fail(
+        &mut other.pipeline[0],
+        sm121probe::record::Stage::Fc2,
+        sm121probe::record::Verdict::Fail,
+        "x",
+    );
+    let (a, b, c) =
+        (desk.record("a.json", &record()), desk.record("b.json", &other), desk.record("c.json", &record()));
+    let output = desk.run(&["merge", &a, &b, &c]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(100), "{text}");
+    for words in [
+        "2 conflicts",
+        "griddepcontrol with 13.0.88 on sm_120",
+        "a.json",
+        "c.json",
+        "fail at fc2",
+        "the records disagree about 2 answers",
+    ] {
+        assert!(text.contains(words), "no `{words}` in {text}");
+    }
+    assert!(text.contains(&format!("accepted (native): {a}, {c} rejected: {b}")), "{text}");
+    let merged = desk.path("merged.json").display().to_string();
+    let output = desk.run(&["merge", &a, &b, &c, "--format", "json", "-o", &merged]);
+    assert_eq!(output.status.code(), Some(100));
+    let record = Record::read(&desk.path("merged.json")).unwrap();
+    // Neither answer is in it, and the gate does not take it for a run that conforms.
+    let row = record.matrix.variants.iter().find(|v| v.id == "griddepcontrol").unwrap();
+    assert_eq!(&row.outcomes[..1], ".");
+    assert_eq!(record.pipeline.len(), 2);
+    let output = desk.run(&["gate", "--baseline", &a, "--from", &merged]);
+    assert_eq!(output.status.code(), Some(100), "{}", said(&output));
+    assert!(said(&output).contains("records disagree"), "{}", said(&output));
+}
+
+#[test]
+fn a_folder_without_records_is_named() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.path("empty")).unwrap();
+    let output = desk.run(&["merge", "empty"]);
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert!(said(&output).contains("empty: no record is there"), "{}", said(&output));
+}
