@@ -6,6 +6,8 @@
 mod faults;
 #[path = "gate/fixture.rs"]
 mod fixture;
+#[path = "gate/inputs.rs"]
+mod inputs;
 #[path = "gate/machines.rs"]
 mod machines;
 #[path = "gate/records.rs"]

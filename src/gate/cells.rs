@@ -237,12 +237,14 @@ pub fn regressions_of(matrix: &Matrix) -> Vec<Regression<'_>> {
 }
 
 /// Of each (target, arch) the toolkits, ascending, with the index of the pair in each record.
-struct Lines(BTreeMap<(Target, Target), BTreeMap<ToolkitVersion, Vec<Option<usize>>>>);
+struct Lines(BTreeMap<(Target, Target), Line>);
+
+/// Of each toolkit the index of the pair in each record.
+type Line = BTreeMap<ToolkitVersion, Vec<Option<usize>>>;
 
 impl Lines {
     fn of(records: &[&Cells<'_>]) -> Self {
-        let mut lines: BTreeMap<(Target, Target), BTreeMap<ToolkitVersion, Vec<Option<usize>>>> =
-            BTreeMap::new();
+        let mut lines: BTreeMap<(Target, Target), Line> = BTreeMap::new();
         for (n, cells) in records.iter().enumerate() {
             for (pair, index) in &cells.pairs {
                 let line = lines.entry((pair.target, pair.arch)).or_default();

@@ -167,7 +167,7 @@ fn fact_changes(old: &Facts, new: &Facts, lanes: &Lanes) -> Vec<FactChange> {
         let of_kind = known.get(kind);
         let is_new_toolkit = of_kind.is_some_and(|set| !set.contains(&scope.toolkit)) && *kind != Kind::Claim;
         // The newest toolkit that the old record holds stands for the one before a new one.
-        let before = of_kind.and_then(|set| newest(set)).filter(|_| is_new_toolkit);
+        let before = of_kind.and_then(newest).filter(|_| is_new_toolkit);
         let key = (
             *kind,
             Scope { toolkit: before.clone().unwrap_or_else(|| scope.toolkit.clone()), ..scope.clone() },

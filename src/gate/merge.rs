@@ -8,6 +8,7 @@ use super::cells::CellAnswer;
 use super::claims;
 use super::facts::{self, Kind, Scope};
 use super::fleet::Fleet;
+use crate::arch::ToolkitVersion;
 use crate::record::{
     ClaimRow, ConflictAnswer, ConflictRow, KindRow, Matrix, MessageRow, Native, Outcome, PIPELINE, Pair,
     PairSet, Record, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow, VariantRow,
@@ -46,6 +47,9 @@ struct Answered<T> {
     sources: Vec<usize>,
 }
 
+/// Answers in words, and the records that give them.
+type Answers = BTreeMap<String, BTreeSet<usize>>;
+
 type Rows<T> = BTreeMap<(Kind, Scope), Vec<Answered<T>>>;
 
 /// Takes records one by one.
@@ -54,8 +58,8 @@ pub struct Merger {
     sources: Vec<String>,
     tools: IndexSet<String>,
     pairs: Vec<Vec<Pair>>,
-    toolkits: BTreeMap<crate::arch::ToolkitVersion, ToolkitRow>,
-    disassembler: Option<crate::arch::ToolkitVersion>,
+    toolkits: BTreeMap<ToolkitVersion, ToolkitRow>,
+    disassembler: Option<ToolkitVersion>,
     snippets: IndexSet<String>,
     snippet_rows: Vec<SnippetRow>,
     variants: BTreeMap<String, Known>,
@@ -321,12 +325,9 @@ impl Merger {
         places: &[Vec<usize>],
         pairs: &[Pair],
     ) -> Vec<ConflictRow> {
-        let mut alike: BTreeMap<
-            (crate::arch::ToolkitVersion, BTreeMap<String, BTreeSet<usize>>),
-            Vec<String>,
-        > = BTreeMap::new();
+        let mut alike: BTreeMap<(ToolkitVersion, Answers), Vec<String>> = BTreeMap::new();
         for to in conflicts {
-            let mut answers: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+            let mut answers = Answers::new();
             for version in versions {
                 let Some(n) = places[version.pairs].iter().position(|p| p == to) else { continue };
                 let letter = |s: &str| s.as_bytes().get(n).map(|b| char::from(*b));

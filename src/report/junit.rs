@@ -30,10 +30,13 @@ struct Test {
     out: String,
 }
 
+/// Its name, its properties, its tests.
+type Suite = (String, Vec<(String, String)>, Vec<Test>);
+
 /// The record as JUnit XML.
 #[must_use]
 pub fn junit(record: &Record) -> String {
-    let mut suites: Vec<(String, Vec<(String, String)>, Vec<Test>)> = Vec::new();
+    let mut suites: Vec<Suite> = Vec::new();
     let view = View::new(&record.matrix);
     let mut families: BTreeMap<&str, Vec<Test>> = BTreeMap::new();
     for variant in &record.matrix.variants {
@@ -129,7 +132,7 @@ fn of_trial(trial: &TrialRow) -> Test {
     Test { name: name(trial), class: format!("moe.{}", trial.case), status, out }
 }
 
-fn document(suites: &[(String, Vec<(String, String)>, Vec<Test>)]) -> String {
+fn document(suites: &[Suite]) -> String {
     let all = || suites.iter().flat_map(|(_, _, tests)| tests);
     let (failures, errors) = (count(all(), is_failed), count(all(), is_error));
     let mut out = format!(
