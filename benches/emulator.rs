@@ -6,7 +6,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a measurement that fails has no result")]
 
-use std::time::Instant;
 
 use ptoxide::{Argument, Context, LaunchParams};
 use sm121probe::emulator::{GlobalMemory, Launch, Options, launch, load};
@@ -105,19 +104,17 @@ fn options(observers: bool) -> Options {
 }
 
 /// Seconds that this thread has been on a processor, whatever else the machine does.
-fn seconds(start: Instant) -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let spent = text.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
-    spent.map_or_else(|| start.elapsed().as_secs_f64(), |ns| ns * 1e-9)
+fn seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 /// The best of some runs of `f`, as seconds.
 fn best(runs: usize, mut f: impl FnMut()) -> f64 {
-    let start = Instant::now();
     let one = |f: &mut dyn FnMut()| {
-        let before = seconds(start);
+        let before = seconds();
         f();
-        seconds(start) - before
+        seconds() - before
     };
     (0..runs).map(|_| one(&mut f)).fold(f64::INFINITY, f64::min)
 }
