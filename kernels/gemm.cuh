@@ -262,14 +262,14 @@ DEVICE void weight_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, cons
     to[1] = scale((codes << 8 & 0x80008000) | (codes << 2 & 0x01C001C0));
 }
 
-// To spread operands is long: only small tiles repeat it.
+// To spread operands is long: only small tiles repeat it, and no tile for scales that real weights do not have.
 #define PARTS_AT_ONCE (X_WARP * Y_WARP <= 1024 ? 4 : 1)
 
 // The parts of one word of scales.
 template <bool LARGE>
 DEVICE void multiply_word(Sums& sums, u32 x_tile, u32 y_tile, u32 x_row, u32 y_row, u32 part, u32 byte, u32 parts)
 {
-#pragma unroll PARTS_AT_ONCE
+#pragma unroll(LARGE ? 1 : PARTS_AT_ONCE)
     for (u32 n = 0; n < 4; ++n, ++part, ++byte) {
         if (n >= parts)
             break;

@@ -141,3 +141,25 @@ fn eight_that_want_the_same_compile_it_once() {
     assert_eq!(fs::read_to_string(count).unwrap(), "one\n");
     assert!(worker::started() > 0);
 }
+
+#[test]
+fn one_worker_takes_one_source_after_the_other() {
+    let (_, found) = installed();
+    let Ok(nvrtc) = toolkit::select_nvrtc(&found, None) else {
+        println!("skipped: no NVRTC on this machine");
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+    let (counting, count) = (dir.path().join("counting"), dir.path().join("count"));
+    let text = format!("#!/bin/sh\necho one >> '{}'\nexec '{}' \"$@\"\n", count.display(), tool().display());
+    fs::write(&counting, text).unwrap();
+    fs::set_permissions(&counting, fs::Permissions::from_mode(0o755)).unwrap();
+    let ptx = |text: &str| toolkit::compile(nvrtc, &source(text), None, &counting, LIMIT).map(|c| c.ptx);
+    let good = "extern \"C\" __global__ void first(int* x) { x[threadIdx.x] += __popc(x[0]); }";
+    let first = ptx(good).unwrap();
+    assert!(ptx("extern \"C\" __global__ void second() {}").unwrap().contains(".entry second"));
+    // Neither what was compiled before nor what did not compile is left in it.
+    assert!(ptx("int a = nothing;").is_err());
+    assert_eq!(ptx(good).unwrap(), first);
+    assert_eq!(fs::read_to_string(&count).unwrap(), "one\n");
+}

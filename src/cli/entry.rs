@@ -1,6 +1,5 @@
 //! From arguments to exit code.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -47,11 +46,13 @@ fn worker_job() -> Option<u8> {
     if words.next()? != worker::VERB {
         return None;
     }
-    worker::end_with_parent();
     let (kind, job) = (words.next(), words.next());
     Some(match (kind, job) {
-        (Some(kind), Some(job)) if kind == toolkit::NVRTC_WORKER => toolkit::serve_nvrtc(Path::new(&job)),
-        (Some(kind), Some(job)) if kind == gpu::GPU_WORKER => gpu::serve_gpu(&job.to_string_lossy()),
+        (Some(kind), None) if kind == toolkit::NVRTC_WORKER => toolkit::serve_nvrtc(),
+        (Some(kind), Some(job)) if kind == gpu::GPU_WORKER => {
+            worker::end_with_parent();
+            gpu::serve_gpu(&job.to_string_lossy())
+        }
         _ => exit::USAGE,
     })
 }

@@ -51,9 +51,9 @@ type Key = (String, Vec<(String, String)>);
 pub(super) fn kernels(verb: &KernelsVerb) -> Result<(), CliError> {
     let KernelsVerb::Build(args) = verb;
     let library = case::library();
-    let trials = args.trials.trials(&args.trials.cases(&library)?);
     let kernels = args.trials.kernels()?;
     let targets = args.trials.targets()?;
+    let trials = args.trials.trials(&args.trials.cases(&library)?, &targets);
     let name = args.trials.toolkit.as_deref();
     let store = Store::open(None)?;
     let found = toolkit::nvrtcs(Some(&store), &Environment::of_process());
@@ -61,7 +61,7 @@ pub(super) fn kernels(verb: &KernelsVerb) -> Result<(), CliError> {
     let toolchain = Toolchain::find(name, &targets, Some(&store))?;
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let mut wanted = 0;
-    for target in targets {
+    for (target, trials) in trials {
         let (sources, blocked) = of_trials(&trials, &kernels, toolchain.as_ref(), target)?;
         let compiler = Compiler { nvrtc, store: Some(&store), program: program.clone(), target };
         let arch = args.cubin.as_deref().map(|arch| if arch == OWN { Ok(target) } else { arch.parse() });

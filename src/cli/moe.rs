@@ -98,7 +98,6 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
         return output::print(&lines);
     }
     let kernels = args.trials.kernels()?;
-    let mut asked = args.trials.trials(&cases);
     let mut targets = args.trials.targets()?;
     let store = Store::open(None).ok();
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
@@ -124,19 +123,20 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
         cases.iter().try_for_each(|case| layer.fits(case))?;
         runner.layer = Some(layer);
     }
+    let mut asked = args.trials.trials(&cases, &targets);
     if let Some(path) = &args.dump {
         let [_] = cases.as_slice() else { return Err(CliError::Dump) };
-        if let Some(target) = targets.first() {
-            asked = trials::admitted(&asked, &kernels, toolchain.as_ref(), *target, limits)?;
-        }
-        asked.retain(|t| t.config.is_ok());
         asked.truncate(1);
-        targets.truncate(1);
-        if let (Some(trial), Some(target)) = (asked.first(), targets.first()) {
-            dump(&runner, trial, *target, path)?;
+        if let Some((target, trials)) = asked.first_mut() {
+            *trials = trials::admitted(trials, &kernels, toolchain.as_ref(), *target, limits)?;
+            trials.retain(|t| t.config.is_ok());
+            trials.truncate(1);
+            if let Some(trial) = trials.first() {
+                dump(&runner, trial, *target, path)?;
+            }
         }
     }
-    let ran = trials::run(&runner, &asked, &kernels, toolchain.as_ref(), &targets, limits, |_| true)?;
+    let ran = trials::run(&runner, &asked, &kernels, toolchain.as_ref(), limits, |_| true)?;
     if ran.rows.is_empty() {
         return Err(CliError::NothingRan);
     }

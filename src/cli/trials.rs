@@ -49,12 +49,11 @@ pub(super) fn default_set(
     let toolchain = Toolchain::find(None, &targets, store)?;
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let runner = Runner::new(&kernels, nvrtc, store, program);
-    let trials = plan::default_set(&cases);
+    let trials = plan::for_targets(&plan::default_set(&cases), &targets);
     // One ptxas run per kernel is enough to say what it costs: the tiles' target is asked, as the report says.
     let tiles = super::tiles::target()?;
-    let ran = run(&runner, &trials, &kernels, toolchain.as_ref(), &targets, Limits::SM12X, |target| {
-        target == tiles
-    })?;
+    let ran =
+        run(&runner, &trials, &kernels, toolchain.as_ref(), Limits::SM12X, |target| target == tiles)?;
     record.witness = ran.witness(&runner)?;
     record.pipeline = ran.rows;
     record.tiles = super::tiles::of_job(&kernels, toolchain.as_ref(), nvrtc, store)?;
@@ -76,19 +75,18 @@ impl Ran<'_> {
     }
 }
 
-/// Every trial for every target, in order, where the toolchain admits it and, for targets that `assembled` names, the code
+/// Every target's trials, in order, where the toolchain admits it and, for targets that `assembled` names, the code
 /// that ptxas makes of it.
 pub(super) fn run<'a>(
     runner: &Runner<'_>,
-    trials: &[Trial<'a>],
+    trials: &[(Target, Vec<Trial<'a>>)],
     kernels: &Library,
     toolchain: Option<&Toolchain>,
-    targets: &[Target],
     limits: Limits,
     assembled: impl Fn(Target) -> bool,
 ) -> Result<Ran<'a>, CliError> {
     let mut ran = Ran { trials: Vec::new(), rows: Vec::new() };
-    for target in targets {
+    for (target, trials) in trials {
         let trials = admitted(trials, kernels, toolchain, *target, limits)?;
         let assembler = toolchain.filter(|_| assembled(*target)).map(|toolchain| Assembler {
             compiler: Compiler {

@@ -92,16 +92,18 @@ impl TrialArgs {
         Ok(self.targets.iter().map(|t| t.parse()).collect::<Result<_, _>>()?)
     }
 
-    /// The trials of these cases: what is named, and the default set where nothing is.
-    pub(super) fn trials<'a>(&self, cases: &[&'a Case]) -> Vec<Trial<'a>> {
+    /// The trials of these cases, target by target: what is named, and the default set where nothing is.
+    pub(super) fn trials<'a>(&self, cases: &[&'a Case], targets: &[Target]) -> Vec<(Target, Vec<Trial<'a>>)> {
         let (loads, paths) = (self.ways.loads(), self.ways.paths());
         if !self.all && self.ways.tiles.is_empty() && self.cases.is_empty() {
             let wanted = |t: &Trial<'_>| loads.contains(&t.load) && paths.contains(&t.path);
-            return plan::default_set(cases).into_iter().filter(wanted).collect();
+            let set: Vec<Trial<'a>> = plan::default_set(cases).into_iter().filter(wanted).collect();
+            return plan::for_targets(&set, targets);
         }
         let of = |case: &&'a Case| {
             plan::trials(case, &plan::tiles_of(case, &self.ways.tiles, self.all), &loads, &paths)
         };
-        cases.iter().flat_map(of).collect()
+        let all: Vec<Trial<'a>> = cases.iter().flat_map(of).collect();
+        targets.iter().map(|target| (*target, all.clone())).collect()
     }
 }

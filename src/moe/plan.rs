@@ -1,11 +1,14 @@
 //! Which trials a run consists of.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::admission::{self, Limits, Question, Toolchain};
 use super::layout::KPad;
 use super::pipeline::Setup;
 use super::policy::{self, HostKnown};
 use super::sources;
 use super::tile::{Blocked, Config, TILE_K, TILE_M, TILE_N, Tile};
+use crate::arch::Target;
 use crate::case::{self, Case, KTail, ScaleTiles};
 use crate::kernel::{Atomics, ExpKind, KernelError, Library, Load, MmaPath, Variant};
 use crate::num::scale_layout::ScaleLayout;
@@ -181,6 +184,32 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
     out
 }
 
+/// A default set for each of these targets: all of it for the first; for the others everything off [`SWEEP`] and, on it, one way
+/// of each tile, the ways taking turns. A kernel's PTX for another target of the same chip differs in `.target`, and where it does
+/// not, another way of the tile shows it.
+#[must_use]
+pub fn for_targets<'a>(set: &[Trial<'a>], targets: &[Target]) -> Vec<(Target, Vec<Trial<'a>>)> {
+    let mut ways: BTreeMap<(&str, Tile), Vec<usize>> = BTreeMap::new();
+    for (n, trial) in set.iter().enumerate() {
+        if SWEEP.contains(&trial.case.name.as_str()) && trial.config.is_ok() {
+            ways.entry((&trial.case.name, trial.tile)).or_default().push(n);
+        }
+    }
+    let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut dropped: BTreeSet<usize> = BTreeSet::new();
+    for ((case, _), ways) in &ways {
+        let turn = turns.entry(case).or_default();
+        let stays = ways[*turn % ways.len()];
+        *turn += 1;
+        dropped.extend(ways.iter().filter(|n| **n != stays));
+    }
+    let part = |first: bool| {
+        let stays = |n: &usize| first || !dropped.contains(n);
+        set.iter().enumerate().filter(|(n, _)| stays(n)).map(|(_, t)| t.clone()).collect()
+    };
+    targets.iter().enumerate().map(|(n, target)| (*target, part(n == 0))).collect()
+}
+
 /// Every M with every N on both sides, K and path taking turns: the part of a kernel that makes maps knows no more of a tile.
 fn with_replaced_maps(case: &Case) -> Vec<Trial<'_>> {
     let mut out = Vec::new();
@@ -282,6 +311,25 @@ mod tests {
         let runs = all.iter().filter(|c| c.config.is_ok()).count();
         assert!(runs > 100 && runs < all.len(), "{runs} of {}", all.len());
         assert!(all.iter().filter_map(|c| c.config.as_ref().err()).all(|b| b.0.contains(char::is_numeric)));
+    }
+
+    #[test]
+    fn a_further_target_meets_every_tile_every_load_and_every_path() {
+        let library = case::library();
+        let set = default_set(&library.cases.iter().collect::<Vec<_>>());
+        let targets: [Target; 2] = ["sm_121a", "sm_121f"].map(|t| t.parse().unwrap());
+        let sets = for_targets(&set, &targets);
+        assert_eq!((sets[0].0, sets[0].1.len()), (targets[0], set.len()));
+        let swept = |t: &&Trial<'_>| t.case.name == SWEEP[0] && t.config.is_ok();
+        let (all, part): (Vec<_>, Vec<_>) =
+            (set.iter().filter(swept).collect(), sets[1].1.iter().filter(swept).collect());
+        assert!(part.len() * 4 < all.len(), "{} of {}", part.len(), all.len());
+        for t in &all {
+            assert_eq!(part.iter().filter(|p| p.tile == t.tile).count(), 1, "{}", t.tile);
+            assert!(part.iter().any(|p| (p.load, p.path) == (t.load, t.path)), "{:?} {:?}", t.load, t.path);
+        }
+        let off = |set: &[Trial<'_>]| set.iter().filter(|t| !SWEEP.contains(&t.case.name.as_str())).count();
+        assert_eq!(off(&set), off(&sets[1].1));
     }
 
     #[test]

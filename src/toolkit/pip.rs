@@ -12,7 +12,7 @@ use super::environment::children;
 use super::pins::{Pin, Wheel};
 use super::process;
 use crate::event::{Event, Sink};
-use crate::worker::Ended;
+use crate::worker::{self, Ended};
 
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(100);
@@ -131,7 +131,7 @@ pub(super) fn download(
         // Nothing is installed into any Python, so a user's rule against that must not stop it.
         .env("PIP_REQUIRE_VIRTUALENV", "false");
     let output = watched(&[&arrived, &temporary], &pin.what(), wheel.bytes, sink, || {
-        process::run_command(&mut command, limit)
+        worker::run(&mut command, limit)
     })
     .map_err(start)?;
 

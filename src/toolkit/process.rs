@@ -9,31 +9,13 @@ use std::time::Duration;
 
 use crate::worker::{self, Ended, Output};
 
-/// Tries to start a file that somebody still holds open for writing.
-const BUSY_TRIES: u32 = 50;
-
 /// Runs `program` under the name `name`, so that its messages read the same wherever it lies.
 pub(super) fn run<I, S>(program: &Path, name: &str, args: I, limit: Duration) -> io::Result<Output>
 where
     I: IntoIterator<Item = S>,
     S: AsRef<OsStr>,
 {
-    run_command(Command::new(program).arg0(name).args(args), limit)
-}
-
-/// Runs `command`; a file just written can be "busy" for a moment, because a child forked by another thread still holds
-/// it open for writing.
-pub(super) fn run_command(command: &mut Command, limit: Duration) -> io::Result<Output> {
-    let mut tries = 0;
-    loop {
-        match worker::run(command, limit) {
-            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
-                tries += 1;
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            result => return result,
-        }
-    }
+    worker::run(Command::new(program).arg0(name).args(args), limit)
 }
 
 /// How a process ended, in words that follow "it".

@@ -1,4 +1,4 @@
-//! The eight functions of NVRTC that a compilation needs, bound at run time. Runs in a worker process only: a library that
+//! The nine functions of NVRTC that a compilation needs, bound at run time. Runs in a worker process only: a library that
 //! crashes or hangs takes nothing with it, and two NVRTCs of one minor version never meet in one process.
 
 #![expect(unsafe_code, reason = "NVRTC is a C library, found at run time")]
@@ -32,6 +32,7 @@ pub(super) struct Binding {
         *const *const c_char,
         *const *const c_char,
     ) -> Status,
+    destroy: unsafe extern "C" fn(*mut Handle) -> Status,
     compile: unsafe extern "C" fn(Handle, c_int, *const *const c_char) -> Status,
     log_size: unsafe extern "C" fn(Handle, *mut usize) -> Status,
     log: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
@@ -90,6 +91,7 @@ impl Binding {
             version: symbol!(c"nvrtcVersion"),
             error_string: symbol!(c"nvrtcGetErrorString"),
             create: symbol!(c"nvrtcCreateProgram"),
+            destroy: symbol!(c"nvrtcDestroyProgram"),
             compile: symbol!(c"nvrtcCompileProgram"),
             log_size: symbol!(c"nvrtcGetProgramLogSize"),
             log: symbol!(c"nvrtcGetProgramLog"),
@@ -126,9 +128,16 @@ impl Binding {
                 names.pointers.as_ptr(),
             )
         })?;
-        // The program is not destroyed: the process ends after one compilation.
         // SAFETY: `program` was just made; the array has as many strings as is said, and they outlive the call.
         let status = unsafe { (self.compile)(program, options.count, options.pointers.as_ptr()) };
+        let answer = self.answer(program, status);
+        // SAFETY: `program` was made above and is used no more.
+        self.check(unsafe { (self.destroy)(&raw mut program) })?;
+        answer
+    }
+
+    /// What a compilation that ended with `status` left behind.
+    fn answer(&self, program: Handle, status: Status) -> Result<Answer, String> {
         let log = self.text(program, self.log_size, self.log)?;
         let ptx = match status {
             SUCCESS => Some(self.text(program, self.ptx_size, self.ptx)?),

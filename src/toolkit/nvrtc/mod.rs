@@ -1,23 +1,20 @@
-//! CUDA C++ to PTX with any NVRTC of the machine: in a worker process with a time limit, the answer kept in the cache.
+//! CUDA C++ to PTX with any NVRTC of the machine: in worker processes with a time limit, the answer kept in the cache.
 
 mod binding;
 mod find;
 mod serve;
+mod session;
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::process;
 use crate::arch::{Target, ToolkitVersion};
 use crate::store::{self, Store, StoreError};
-use crate::worker::{self, Ended};
 pub use find::{Nvrtc, nvrtcs};
 pub use serve::serve as serve_nvrtc;
 
@@ -202,7 +199,6 @@ fn in_worker(
     program: &Path,
     limit: Duration,
 ) -> Result<Result<serve::Reply, String>, NvrtcError> {
-    let folder = tempfile::tempdir().map_err(NvrtcError::Worker)?;
     let job = serve::Job {
         library: nvrtc.library.clone(),
         builtins: nvrtc.builtins.clone(),
@@ -210,21 +206,9 @@ fn in_worker(
         name: source.name.to_owned(),
         options: source.options.clone(),
         headers: source.headers.clone(),
-        reply: folder.path().join("reply.json"),
     };
-    let path = folder.path().join("job.json");
-    let text = serde_json::to_vec(&job).map_err(|error| NvrtcError::Worker(error.into()))?;
-    fs::write(&path, text).map_err(NvrtcError::Worker)?;
-    let mut command = Command::new(program);
-    command.arg(worker::VERB).arg(NVRTC_WORKER).arg(&path).current_dir(folder.path());
-    let output = process::run_command(&mut command, limit).map_err(NvrtcError::Worker)?;
-    if output.ended != Ended::Exited(0) {
-        let said = process::first_line(&output.text());
-        let said = if said.is_empty() { said } else { format!("; it said `{said}`") };
-        return Ok(Err(format!("its worker process {}{said}", process::words(output.ended, limit))));
-    }
-    let reply = fs::read(&job.reply).map_err(NvrtcError::Worker)?;
-    Ok(serde_json::from_slice(&reply).map_err(|error| format!("its worker's reply cannot be read: {error}")))
+    let reply = session::ask(program, &job, limit).map_err(NvrtcError::Worker)?;
+    Ok(reply.map_err(|how| format!("its worker process {how}")))
 }
 
 /// NVRTC writes its working folder into `.file`; without it the PTX is the same wherever it is made.

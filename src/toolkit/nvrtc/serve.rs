@@ -1,14 +1,17 @@
-//! The worker's side: one job, one library, one process.
+//! The worker's side: one library for the life of the process, one job after the other.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc;
 
 use serde::{Deserialize, Serialize};
 
 use super::Include;
 use super::binding::Binding;
 
-/// What the worker is to do.
+/// What the worker is to do: a line of JSON on its standard input, which is a socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) library: PathBuf,
@@ -17,11 +20,9 @@ pub(super) struct Job {
     pub(super) name: String,
     pub(super) options: Vec<String>,
     pub(super) headers: Vec<Include>,
-    /// Where the reply goes.
-    pub(super) reply: PathBuf,
 }
 
-/// What the worker found out.
+/// What the worker found out, a line of JSON on the same socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
@@ -33,21 +34,42 @@ pub(super) enum Reply {
     Failed { reason: String },
 }
 
-/// Does the job of the file and writes the reply; the process's exit code.
+/// Does the jobs that come until no more come; the process's exit code.
 ///
-/// The hidden verb `__worker nvrtc FILE` comes here.
+/// The hidden verb `__worker nvrtc` comes here.
 #[must_use]
-pub fn serve(job: &Path) -> u8 {
-    let Some(job) = fs::read(job).ok().and_then(|bytes| serde_json::from_slice::<Job>(&bytes).ok()) else {
-        return 2;
-    };
-    let reply = answer(&job).unwrap_or_else(|reason| Reply::Failed { reason });
-    let written = serde_json::to_vec(&reply).ok().and_then(|bytes| fs::write(&job.reply, bytes).ok());
-    u8::from(written.is_none())
+pub fn serve() -> u8 {
+    // Who asked may die while a library hangs: this process then ends from the thread that reads.
+    let (jobs, queue) = mpsc::channel();
+    let Ok(mut socket) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else { return 2 };
+    let Ok(input) = socket.try_clone() else { return 2 };
+    std::thread::spawn(move || {
+        for line in BufReader::new(input).lines().map_while(Result::ok) {
+            if jobs.send(line).is_err() {
+                break;
+            }
+        }
+        std::process::exit(0);
+    });
+    let mut binding = None;
+    for line in queue {
+        let Ok(job) = serde_json::from_str::<Job>(&line) else { return 2 };
+        let reply = answer(&mut binding, &job).unwrap_or_else(|reason| Reply::Failed { reason });
+        let Ok(mut text) = serde_json::to_string(&reply) else { return 2 };
+        text.push('\n');
+        if socket.write_all(text.as_bytes()).is_err() {
+            return 1;
+        }
+    }
+    0
 }
 
-fn answer(job: &Job) -> Result<Reply, String> {
-    let binding = Binding::load(&job.library, job.builtins.as_deref())?;
+/// Compiles with the library of the first job; the parent asks for no other.
+fn answer(binding: &mut Option<Binding>, job: &Job) -> Result<Reply, String> {
+    let binding = match binding {
+        Some(loaded) => loaded,
+        none => none.insert(Binding::load(&job.library, job.builtins.as_deref())?),
+    };
     let (major, minor) = binding.version()?;
     let answer = binding.compile(job)?;
     Ok(match answer.ptx {

@@ -25,6 +25,9 @@ pub fn end_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }
 
+/// Tries to start a file that somebody still holds open for writing.
+const BUSY_TRIES: u32 = 50;
+
 /// At most this much of one output stream is kept.
 const OUTPUT_LIMIT: u64 = 256 << 20;
 
@@ -74,24 +77,31 @@ pub fn run(command: &mut Command, limit: Duration) -> io::Result<Output> {
     let mut stdout = tempfile::tempfile()?;
     let mut stderr = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?).process_group(0);
-    let child = command.spawn()?;
-    STARTED.fetch_add(1, Ordering::Relaxed);
-    let ended = wait(child, limit)?;
+    let ended = wait(spawn(command)?, limit)?;
     Ok(Output { ended, stdout: read_back(&mut stdout)?, stderr: read_back(&mut stderr)? })
 }
 
-/// Starts `command` and leaves it to the caller, who has made it the leader of a process group.
-///
-/// # Errors
-/// When the program cannot be started.
-pub fn spawn(command: &mut Command) -> io::Result<Child> {
-    let child = command.spawn()?;
-    STARTED.fetch_add(1, Ordering::Relaxed);
-    Ok(child)
+/// Starts `command`, which leads a process group. A file just written can be "busy" for a moment, because a child forked by another
+/// thread still holds it open for writing.
+pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
+    let mut tries = 0;
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(error) => return Err(error),
+            Ok(child) => {
+                STARTED.fetch_add(1, Ordering::Relaxed);
+                return Ok(child);
+            }
+        }
+    }
 }
 
 /// Kills a child that leads a process group, with everything it started.
-pub fn kill_group(child: &Child) {
+pub(super) fn kill_group(child: &Child) {
     // The group may have ended before; that is no error.
     let _ = rustix::process::kill_process_group(Pid::from_child(child), Signal::KILL);
 }
