@@ -6,7 +6,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a measurement that fails has no result")]
 
-
 use ptoxide::{Argument, Context, LaunchParams};
 use sm121probe::emulator::{GlobalMemory, Launch, Options, launch, load};
 

@@ -1,5 +1,7 @@
 //! `tiles`: what every tile needs, whether it may run, and what others offer; or what tile policies choose.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 
@@ -10,13 +12,13 @@ use super::toolchain::Toolchain;
 use super::ways::WayArgs;
 use crate::arch::Target;
 use crate::case;
-use crate::kernel::Library;
+use crate::kernel::{Library, Load};
 use crate::moe::admission::{self, Limits, Question};
 use crate::moe::code::Assembler;
 use crate::moe::compile::Compiler;
 use crate::moe::contract::Settings;
 use crate::moe::pipeline::Setup;
-use crate::moe::plan::{self, Way};
+use crate::moe::plan::{self, Trial, Way};
 use crate::moe::tile::Tile;
 use crate::moe::{offers, policy};
 use crate::record::{OfferRow, PolicyRow, TileRow, TileTable};
@@ -137,15 +139,19 @@ pub(super) fn target() -> Result<Target, CliError> {
     Ok(TARGET.parse()?)
 }
 
-/// The tiles and policies of the whole job.
+/// The tiles and policies of the whole job, which runs `set`: of the kernels that make tensor maps those alone that are in it.
 pub(super) fn of_job(
+    set: &[Trial<'_>],
     kernels: &Library,
     toolchain: Option<&Toolchain>,
     nvrtc: &Nvrtc,
     store: Option<&Store>,
 ) -> Result<TileTable, CliError> {
     let survey = Survey::new(kernels, toolchain, Some(nvrtc), store, target()?)?;
-    let mut table = survey.table(&plan::ways(&plan::tiles(), &plan::LOADS, &plan::PATHS))?;
+    let runs: BTreeSet<Way> = set.iter().map(Trial::way).collect();
+    let mut ways = plan::ways(&plan::tiles(), &plan::LOADS, &plan::PATHS);
+    ways.retain(|way| way.load != Load::TmaReplace || runs.contains(way));
+    let mut table = survey.table(&ways)?;
     table.policies = policies(MODEL)?;
     Ok(table)
 }

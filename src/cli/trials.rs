@@ -49,14 +49,14 @@ pub(super) fn default_set(
     let toolchain = Toolchain::find(None, &targets, store)?;
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let runner = Runner::new(&kernels, nvrtc, store, program);
-    let trials = plan::for_targets(&plan::default_set(&cases), &targets);
+    let set = plan::default_set(&cases);
+    let trials = plan::for_targets(&set, &targets);
     // One ptxas run per kernel is enough to say what it costs: the tiles' target is asked, as the report says.
     let tiles = super::tiles::target()?;
-    let ran =
-        run(&runner, &trials, &kernels, toolchain.as_ref(), Limits::SM12X, |target| target == tiles)?;
+    let ran = run(&runner, &trials, &kernels, toolchain.as_ref(), Limits::SM12X, |target| target == tiles)?;
     record.witness = ran.witness(&runner)?;
     record.pipeline = ran.rows;
-    record.tiles = super::tiles::of_job(&kernels, toolchain.as_ref(), nvrtc, store)?;
+    record.tiles = super::tiles::of_job(&set, &kernels, toolchain.as_ref(), nvrtc, store)?;
     record.faults = vec![single_byte::faults(REPORTED_FAULTS)?];
     Ok(())
 }

@@ -130,10 +130,9 @@ pub(super) fn download(
         .env("TMPDIR", &temporary)
         // Nothing is installed into any Python, so a user's rule against that must not stop it.
         .env("PIP_REQUIRE_VIRTUALENV", "false");
-    let output = watched(&[&arrived, &temporary], &pin.what(), wheel.bytes, sink, || {
-        worker::run(&mut command, limit)
-    })
-    .map_err(start)?;
+    let output =
+        watched(&[&arrived, &temporary], &pin.what(), wheel.bytes, sink, || worker::run(&mut command, limit))
+            .map_err(start)?;
 
     let text = String::from_utf8_lossy(&output.stderr);
     match output.ended {

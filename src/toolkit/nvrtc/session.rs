@@ -45,7 +45,8 @@ pub(super) fn ask(program: &Path, job: &Job, limit: Duration) -> io::Result<Resu
         // It closed its end.
         Err(_) => return Ok(Err(worker.session.last_words())),
     };
-    let reply = serde_json::from_str(&reply).map_err(|error| format!("sent a reply that cannot be read: {error}"));
+    let reply =
+        serde_json::from_str(&reply).map_err(|error| format!("sent a reply that cannot be read: {error}"));
     if reply.is_ok() && worker.jobs < MOST_JOBS {
         WAITING.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
     }
