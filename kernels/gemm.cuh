@@ -279,7 +279,7 @@ DEVICE void multiply_word(Sums& sums, u32 x_tile, u32 y_tile, u32 x_row, u32 y_r
 #else
         u32 x_slab = x_tile + slab * TOKEN_SLAB, y_slab = y_tile + slab * WEIGHT_SLAB;
 #endif
-#pragma unroll
+#pragma unroll(LARGE ? 1 : 2)
         for (u32 half = 0; half < 2; ++half) {
             u32 y[Y_WARP / 8][2];
 #pragma unroll

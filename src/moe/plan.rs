@@ -175,16 +175,20 @@ pub const SWEEP: [&str; 2] = ["tiny-exact", "tiny-impulse"];
 /// is there where the tile is small enough for it.
 #[must_use]
 pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
+    let is_swept = |case: &Case| SWEEP.contains(&case.name.as_str());
     let mut out = Vec::new();
-    for (n, case) in cases.iter().enumerate() {
-        if SWEEP.contains(&case.name.as_str()) {
-            let all = trials(case, &tiles(), &LOADS, &PATHS);
-            out.extend(all.into_iter().filter(|t| t.load != Load::TmaReplace));
-            out.extend(with_replaced_maps(case));
-            continue;
-        }
+    for (n, case) in cases.iter().enumerate().filter(|(_, case)| !is_swept(case)) {
         let all = trials(case, &own_tiles(case), &LOADS, &PATHS);
         out.extend(all.into_iter().filter(|t| case.schedules > 1 || is_paired(t.path, t.load, n)));
+    }
+    // What any case runs has its witnesses in the swept ones.
+    let elsewhere: BTreeSet<Way> = out.iter().map(Trial::way).collect();
+    for case in cases.iter().filter(|case| is_swept(case)) {
+        let replaced: BTreeSet<Way> = with_replaced_maps(case).iter().map(Trial::way).collect();
+        let runs = |t: &Trial<'_>| {
+            t.load != Load::TmaReplace || elsewhere.contains(&t.way()) || replaced.contains(&t.way())
+        };
+        out.extend(trials(case, &tiles(), &LOADS, &PATHS).into_iter().filter(runs));
     }
     out.retain(|t| t.path != MmaPath::Gemv || t.config.is_ok());
     out
