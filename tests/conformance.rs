@@ -1,7 +1,8 @@
 //! `cargo test` as the product's other face: one trial per (snippet file, toolkit).
 //!
 //! A trial asks all targets and fails when a claim stands otherwise than recorded, or when a cell differs from the
-//! committed matrix `reports/matrix.json`. Toolkits are those of the machine; with none the trials are shown as ignored
+//! committed matrix `reports/matrix.json`. A toolkit that the matrix does not hold is held to the claims and to the toolkit before
+//! it: what that accepts it must accept. All else that it says otherwise is printed as the answer, with the command that blesses it. Toolkits are those of the machine; with none the trials are shown as ignored
 //! with the reason. `SM121PROBE_REQUIRE=toolkit:13.5` (comma-separated) turns such a skip into a failure.
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use libtest_mimic::{Arguments, Failed, Trial};
 use sm121probe::arch::{Target, ToolkitVersion};
 use sm121probe::event::Silent;
+use sm121probe::gate::{self, Newcomer};
 use sm121probe::matrix::{self, Options, Plan, Selection};
 use sm121probe::record::{Cell, Record};
 use sm121probe::snippet::{Filter, Library};
@@ -20,6 +22,9 @@ use sm121probe::toolkit::{self, Discovery, Places};
 
 /// Shown where a machine has no toolkit at all: the pair that the main job fetches.
 const EXPECTED: [&str; 2] = ["12.9", "13.5"];
+
+/// The committed matrix.
+const BASELINE: &str = "reports/matrix.json";
 
 /// Lines of a failure that are printed.
 const LINES: usize = 30;
@@ -47,12 +52,16 @@ fn main() -> ExitCode {
         }
     }
     trials.extend(missing(&shared));
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    for answer in shared.answers() {
+        println!("{answer}");
+    }
+    conclusion.exit_code()
 }
 
 /// The committed matrix.
 fn baseline() -> Result<Record, String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/matrix.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(BASELINE);
     Record::read(&path).map_err(|e| e.to_string())
 }
 
@@ -91,13 +100,19 @@ struct Shared {
     store: Option<Store>,
     discovery: Discovery,
     /// The matrix of each toolkit, made by the first trial that wants it.
-    records: Mutex<HashMap<ToolkitVersion, Arc<Record>>>,
+    records: Mutex<HashMap<ToolkitVersion, Arc<Asked>>>,
+}
+
+/// The matrix of a toolkit, and what is new of it where the committed one does not hold it.
+struct Asked {
+    record: Record,
+    new: Option<Newcomer>,
 }
 
 impl Shared {
     fn check(&self, stem: &str, version: ToolkitVersion) -> Result<(), Failed> {
-        let record = self.record(version)?;
-        let matrix = &record.matrix;
+        let asked = self.asked(version)?;
+        let matrix = &asked.record.matrix;
         let mut wrong = Vec::new();
         for claim in
             matrix.claims.iter().filter(|c| c.is_finding() && self.library.snippets[c.snippet].stem == stem)
@@ -130,6 +145,12 @@ impl Shared {
                 }
             }
         }
+        if let Some(new) = &asked.new {
+            let of = |id: &str| {
+                matrix.variants.iter().any(|v| v.id == id && self.library.snippets[v.snippet].stem == stem)
+            };
+            wrong.extend(new.regressions.iter().filter(|(id, _)| of(id)).map(|(_, text)| text.clone()));
+        }
         if wrong.is_empty() {
             return Ok(());
         }
@@ -141,10 +162,18 @@ impl Shared {
         Err(Failed::from(wrong.join("\n")))
     }
 
-    fn record(&self, version: ToolkitVersion) -> Result<Arc<Record>, Failed> {
+    /// What toolkits say that the committed matrix does not hold, of those that a trial asked.
+    fn answers(&self) -> Vec<String> {
+        let Ok(records) = self.records.lock() else { return Vec::new() };
+        let mut asked: Vec<(&ToolkitVersion, &Arc<Asked>)> = records.iter().collect();
+        asked.sort_by_key(|(version, _)| **version);
+        asked.into_iter().filter_map(|(_, asked)| Some(asked.new.as_ref()?.answer.clone())).collect()
+    }
+
+    fn asked(&self, version: ToolkitVersion) -> Result<Arc<Asked>, Failed> {
         let mut records = self.records.lock().map_err(|_| "another trial of this toolkit panicked")?;
-        if let Some(record) = records.get(&version) {
-            return Ok(Arc::clone(record));
+        if let Some(asked) = records.get(&version) {
+            return Ok(Arc::clone(asked));
         }
         let toolkits: Vec<_> = self.discovery.select(&[version.to_string()]).map_err(|e| e.to_string())?;
         let selection = Selection { targets: Target::all_set(), filters: Vec::<Filter>::new() };
@@ -153,9 +182,11 @@ impl Shared {
         let (record, _) =
             matrix::run(&self.library, &plan, &toolkits, disassembler, store, &Options::default(), &Silent)
                 .map_err(|e| e.to_string())?;
-        let record = Arc::new(record);
-        records.insert(version, Arc::clone(&record));
-        Ok(record)
+        let baseline = self.baseline.as_ref().map_err(|e| Failed::from(e.clone()))?;
+        let new = gate::newcomer(baseline, BASELINE, &record, version);
+        let asked = Arc::new(Asked { record, new });
+        records.insert(version, Arc::clone(&asked));
+        Ok(asked)
     }
 }
 

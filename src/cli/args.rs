@@ -7,6 +7,7 @@ use super::assumptions::AssumptionsArgs;
 use super::doctor::DoctorArgs;
 use super::emulate::EmulateArgs;
 use super::ops::OpsArgs;
+use crate::gate::Shard;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// What SM12x GPUs and their toolchains really do, with evidence.
@@ -106,6 +107,9 @@ pub(super) struct JobArgs {
     /// Print what the run cost, on standard error.
     #[arg(long)]
     pub(super) figures: bool,
+    /// Do the Ith of N parts of the work, such as 2/8; `merge` makes one record of all parts.
+    #[arg(long, value_name = "I/N")]
+    pub(super) shard: Option<Shard>,
     /// Do not name opcodes: verdicts only.
     #[arg(long)]
     pub(super) no_sass: bool,
@@ -140,6 +144,13 @@ pub(super) enum ReportForm {
     Csv,
     /// JUnit XML: a suite for each family and each case.
     Junit,
+}
+
+/// Parts of a record for other tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Export {
+    /// A JSON list of tiles that pass or fail on each device, for an autotuner.
+    Tactics,
 }
 
 /// Arguments of `matrix`.
@@ -206,6 +217,9 @@ pub(super) struct ReportArgs {
     /// The report's form.
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub(super) report: ReportForm,
+    /// Write a part of the record for other tools, instead.
+    #[arg(long, value_name = "PART", conflicts_with = "report")]
+    pub(super) export: Option<Export>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }

@@ -10,14 +10,27 @@ use super::error::CliError;
 use super::job::{self, Job};
 use super::output;
 use crate::gate::{self, Date, Disagreement, Ground, Judgement, Merger, Question};
+use crate::moe::tile::Tile;
 use crate::record::Record;
 
 /// Arguments of `gate`.
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {
     /// The record that the run is held to: what `--report json` or `gate --bless` wrote.
-    #[arg(long, value_name = "FILE")]
-    baseline: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "kernels")]
+    baseline: Option<PathBuf>,
+    /// Run the kernels of this folder in the place of ours, against the pipeline's reference, on the emulator.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "bless"])]
+    kernels: Option<PathBuf>,
+    /// With --kernels: a file that changed; only what it can affect is run. May be repeated or be given a list.
+    #[arg(long, value_name = "FILE", requires = "kernels", num_args = 1..)]
+    changed: Vec<PathBuf>,
+    /// With --kernels: this case only. May be repeated.
+    #[arg(long = "case", value_name = "C", requires = "kernels")]
+    cases: Vec<String>,
+    /// With --kernels: this tile only. May be repeated.
+    #[arg(long = "tile", value_name = "MxNxK", requires = "kernels")]
+    tiles: Vec<Tile>,
     /// What is expected although it is wrong: YAML with scope, verdict, reason, url and day of expiry of each.
     #[arg(long, value_name = "FILE")]
     expectations: Option<PathBuf>,
@@ -52,7 +65,7 @@ pub(super) struct GateReports {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(super) output: OutputArgs,
 }
 
 /// Forms of the verdict.
@@ -73,7 +86,24 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
         Some(path) => gate::read_expectations(path)?,
         None => Vec::new(),
     };
-    let mut baseline = match gate::read(&args.baseline) {
+    let file = args.expectations.as_deref().map_or_else(String::new, |p| p.display().to_string());
+    let today = args.today.unwrap_or_else(Date::today);
+    if let Some(folder) = &args.kernels {
+        let baseline = args.baseline.as_deref().map(gate::read).transpose()?;
+        let asked = super::gate_kernels::Folder {
+            folder,
+            changed: &args.changed,
+            cases: &args.cases,
+            tiles: &args.tiles,
+            expectations: &expectations,
+            expectations_file: &file,
+            today,
+            baseline: baseline.as_ref(),
+        };
+        return super::gate_kernels::gate(&asked, &args.reports);
+    }
+    let path = args.baseline.as_deref().unwrap_or(Path::new(""));
+    let mut baseline = match gate::read(path) {
         Ok(record) => Some(record),
         // The first blessing makes the file.
         Err(crate::record::RecordError::Read { source, .. })
@@ -88,20 +118,19 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
         None => ran(args, baseline.as_ref())?,
     };
     if args.bless {
-        return bless(args, baseline, run);
+        return bless(path, baseline, run, &args.reports.output);
     }
     let narrowed =
         !args.job.toolkits.is_empty() || !args.job.targets.is_empty() || !args.job.filters.is_empty();
     if let Some(baseline) = &mut baseline {
         narrow(baseline, &args.job)?;
     }
-    let file = args.expectations.as_deref().map_or_else(String::new, |p| p.display().to_string());
     let judgement = gate::judge(&Question {
         baseline: baseline.as_ref(),
         run: &run,
         expectations: &expectations,
         expectations_file: &file,
-        today: args.today.unwrap_or_else(Date::today),
+        today,
         narrowed,
     });
     deliver(&judgement, &run, &args.reports)
@@ -153,7 +182,7 @@ fn narrow(baseline: &mut Record, args: &JobArgs) -> Result<(), CliError> {
 }
 
 /// Rewrites the baseline with what the run says, and prints what that changes.
-fn bless(args: &GateArgs, baseline: Option<Record>, run: Record) -> Result<(), CliError> {
+fn bless(path: &Path, baseline: Option<Record>, run: Record, to: &OutputArgs) -> Result<(), CliError> {
     let (blessed, text) = match baseline {
         Some(old) => {
             let diff = gate::diff(&old, &run);
@@ -166,8 +195,8 @@ fn bless(args: &GateArgs, baseline: Option<Record>, run: Record) -> Result<(), C
         None => (run, "blessed: a first baseline\n".to_owned()),
     };
     let json = blessed.to_json().map_err(|e| CliError::Output(e.into()))?;
-    Record::write_report(&args.baseline, &json)?;
-    output::write(&(text + &format!("{} is written\n", args.baseline.display())), &args.reports.output)
+    Record::write_report(path, &json)?;
+    output::write(&(text + &format!("{} is written\n", path.display())), to)
 }
 
 /// Writes the verdict in every form that is asked, and says by exit code what weighs most.

@@ -34,7 +34,10 @@ impl Job {
         if let Some(jobs) = args.jobs {
             rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global()?;
         }
-        let library = snippets(args.snippets.as_deref())?;
+        let mut library = snippets(args.snippets.as_deref())?;
+        if let Some(shard) = args.shard {
+            shard.of_snippets(&mut library);
+        }
         let store = match Store::open(None) {
             Ok(store) => Some(store),
             Err(error) => {

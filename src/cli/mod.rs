@@ -12,6 +12,7 @@ mod entry;
 mod error;
 pub mod exit;
 mod gate;
+mod gate_kernels;
 mod job;
 mod judge;
 mod kernels;

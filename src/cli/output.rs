@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::args::{OutputArgs, ReportForm};
+use super::args::{Export, OutputArgs, ReportForm};
 use super::error::CliError;
 use crate::record::Record;
 use crate::report::{self, Format, Styles};
@@ -29,6 +29,13 @@ pub(super) fn render(record: &Record, form: ReportForm, to_file: bool) -> Result
         ReportForm::Junit => Format::Junit,
     };
     Ok(report::render(record, format)?)
+}
+
+/// A part of a record for other tools.
+pub(super) fn export(record: &Record, part: Export) -> Result<String, CliError> {
+    match part {
+        Export::Tactics => report::tactics(record).map_err(|e| CliError::Output(e.into())),
+    }
 }
 
 /// Writes `text` to the file of `-o`, whole or not at all, or to standard output.

@@ -50,14 +50,24 @@ pub(super) fn default_set(
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let runner = Runner::new(&kernels, nvrtc, store, program);
     let set = plan::default_set(&cases);
-    let trials = plan::for_targets(&set, &targets);
+    let mut trials = plan::for_targets(&set, &targets);
+    if let Some(shard) = args.shard {
+        trials.iter_mut().for_each(|(_, of_target)| shard.of_trials(of_target));
+    }
     // One ptxas run per kernel is enough to say what it costs: the tiles' target is asked, as the report says.
     let tiles = super::tiles::target()?;
     let ran = run(&runner, &trials, &kernels, toolchain.as_ref(), Limits::SM12X, |target| target == tiles)?;
     record.witness = ran.witness(&runner)?;
     record.pipeline = ran.rows;
     record.tiles = super::tiles::of_job(&set, &kernels, toolchain.as_ref(), nvrtc, store)?;
-    record.faults = vec![single_byte::faults(REPORTED_FAULTS)?];
+    let first = args.shard.is_none_or(|shard| shard.is_first());
+    if let Some(shard) = args.shard {
+        shard.of_rows(&mut record.tiles.rows);
+    }
+    // What no part of the work stands for is done by the first part.
+    if first {
+        record.faults = vec![single_byte::faults(REPORTED_FAULTS)?];
+    }
     Ok(())
 }
 

@@ -140,6 +140,9 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
 /// `report`.
 pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
     let record = Record::read(&args.from)?;
+    if let Some(part) = args.export {
+        return output::write(&output::export(&record, part)?, &args.output);
+    }
     output::write(&output::render(&record, args.report, args.output.output.is_some())?, &args.output)
 }
 

@@ -3,6 +3,7 @@
 //! An answer is a cell of the matrix ([`CellChange`]) or a [`Fact`] with its [`Scope`]: a tile, a trial, a rung, a claim.
 
 mod cells;
+mod changed;
 mod claims;
 mod date;
 mod diff;
@@ -15,11 +16,15 @@ mod glob;
 mod groups;
 mod judge;
 mod merge;
+mod newcomer;
+mod places;
 mod read;
+mod shard;
 mod text;
 mod verdict;
 
 pub use cells::{CellAnswer, CellChange, Regression, regressions_of};
+pub use changed::Affected;
 pub use claims::rejudge;
 pub use date::Date;
 pub use diff::{Diff, FactChange, Lanes, diff};
@@ -34,6 +39,9 @@ pub use glob::Glob;
 pub use groups::{Group, groups};
 pub use judge::{Judgement, Question, judge};
 pub use merge::{Disagreement, Merger};
+pub use newcomer::{Newcomer, newcomer};
+pub use places::{locate, named};
 pub use read::read;
+pub use shard::Shard;
 pub use text::{json, markdown, summary, terminal};
 pub use verdict::{annotations, sarif, verdict_markdown, verdict_text};

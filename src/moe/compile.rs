@@ -46,7 +46,7 @@ impl Compiler<'_> {
 }
 
 /// The files of the library that `text` includes, and those that these include.
-fn included(library: &Library, text: &str) -> Vec<Include> {
+pub(crate) fn included(library: &Library, text: &str) -> Vec<Include> {
     let mut found: Vec<Include> = Vec::new();
     let mut texts = vec![text];
     while let Some(text) = texts.pop() {

@@ -7,6 +7,7 @@
 //! | JSON | [`json()`] | the record itself |
 //! | CSV | [`csv()`] | one row per cell |
 //! | JUnit | [`junit()`] | a suite for each family and each case of the pipeline |
+//! | tactics | [`tactics()`] | tiles that pass or fail on each device, for an autotuner |
 //!
 //! [`variants()`] is the Markdown of the variants alone, [`explain()`] all that is known of one. Nothing is printed here,
 //! and a toolkit that cannot say (it does not know the target) is never shown as one that says no.
@@ -33,6 +34,7 @@ mod runs;
 mod sm12x;
 mod style;
 mod survey;
+mod tactics;
 mod terminal;
 mod tiles;
 mod trials;
@@ -49,6 +51,7 @@ pub use pipeline::evidence_text;
 pub use profile::{profile_csv, profile_markdown, profile_text};
 pub use runs::{run_counts, runs_csv, runs_text};
 pub use style::Styles;
+pub use tactics::tactics;
 pub use terminal::terminal;
 pub use tiles::{policies_csv, policies_markdown, policies_text, tiles_csv, tiles_markdown, tiles_text};
 pub use trials::{stages_text, trial_counts, trials_csv, trials_markdown, trials_text};

@@ -157,7 +157,7 @@ fn junit_of_the_committed_matrix_holds_and_its_checker_notices() {
     }
 }
 
-fn schema(name: &str) -> jsonschema::Validator {
+pub(super) fn schema(name: &str) -> jsonschema::Validator {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemas").join(name);
     let schema: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     jsonschema::validator_for(&schema).unwrap()
@@ -231,4 +231,34 @@ fn github_gets_annotations_and_a_summary() {
     assert!(
         fs::read_to_string(desk.path("summary.md")).unwrap().contains("### sm121probe: conforms; 36 cells")
     );
+}
+
+#[test]
+fn tactics_are_allowed_only_where_all_that_was_judged_passed() {
+    let desk = Desk::new();
+    let mut run = record();
+    let mut wrong = super::fixture::trial("tiny-empty", "64x64x128");
+    fail(&mut wrong, Stage::Fc2, Verdict::Fail, "a scale byte");
+    run.pipeline.extend([super::fixture::trial("tiny-exact", "64x64x128"), wrong]);
+    let file = desk.record("run.json", &run);
+    let output = desk.run(&["report", "--from", &file, "--export", "tactics"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let list: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let of = |m: u32, n: u32| {
+        let tactic = list.as_array().unwrap().iter().find(|t| t["tile_m"] == m && t["tile_n"] == n).unwrap();
+        (
+            tactic["allowed"].as_bool().unwrap(),
+            tactic["verdict"].as_str().unwrap().to_owned(),
+            tactic["reason"].as_str().unwrap().to_owned(),
+            tactic["judged"].as_u64().unwrap(),
+        )
+    };
+    assert_eq!(of(128, 32), (true, "pass".to_owned(), String::new(), 2));
+    let (allowed, verdict, reason, judged) = of(64, 64);
+    assert!(
+        !allowed && verdict == "fail" && reason.contains("tiny-empty: fc2 fail") && judged == 2,
+        "{reason}"
+    );
+    let (allowed, verdict, reason, judged) = of(128, 64);
+    assert!(!allowed && verdict == "blocked" && reason.contains("102400") && judged == 0, "{reason}");
 }

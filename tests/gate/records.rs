@@ -80,6 +80,30 @@ fn a_refusal_after_an_acceptance_is_loud() {
 }
 
 #[test]
+fn an_unknown_toolkit_is_answered_with_the_command_that_blesses_it() {
+    let (old, mut new) = (without_newest(), record());
+    set(&mut new, "mma.mxf4.4X", ("13.5.37", "sm_120"), 'A', 'N');
+    let version = "13.5.37".parse().unwrap();
+    let found = gate::newcomer(&old, "reports/matrix.json", &new, version).unwrap();
+    assert_eq!(found.regressions, []);
+    for words in [
+        "toolkit 13.5.37 is not in reports/matrix.json",
+        "sm_120: +1 form since 13.5",
+        "--baseline reports/matrix.json --toolkit 13.5.37 --bless",
+    ] {
+        assert!(found.answer.contains(words), "no `{words}` in {}", found.answer);
+    }
+    set(&mut new, "griddepcontrol", ("13.5.37", "sm_121f"), 'R', '.');
+    let found = gate::newcomer(&old, "reports/matrix.json", &new, version).unwrap();
+    assert_eq!(found.regressions.len(), 1);
+    assert!(
+        found.regressions[0].1.contains("griddepcontrol on sm_121f: 13.1.115 accepts it, 13.5.37 refuses it")
+    );
+    // One that the baseline holds is none.
+    assert_eq!(gate::newcomer(&new, "reports/matrix.json", &new, version), None);
+}
+
+#[test]
 fn json_holds_every_group() {
     let (old, mut new) = (record(), record());
     set(&mut new, "griddepcontrol", ("13.0.88", "sm_120"), 'R', '.');

@@ -1,0 +1,119 @@
+//! `gate --kernels`: kernels of a folder against the pipeline's reference, and of a change what it can affect.
+
+use std::path::{Path, PathBuf};
+
+use super::error::CliError;
+use super::gate::{GateReports, deliver};
+use super::output;
+use super::toolchain::Toolchain;
+use super::trials;
+use crate::arch::Target;
+use crate::case::{self, Case};
+use crate::gate::{self, Affected, Expectation, Finding, Ground, Judgement, Question};
+use crate::kernel::Library;
+use crate::moe::admission::Limits;
+use crate::moe::pipeline::PipelineError;
+use crate::moe::runner::Runner;
+use crate::moe::tile::Tile;
+use crate::moe::trial::TrialError;
+use crate::record::{Matrix, Record};
+use crate::store::Store;
+use crate::toolkit::{self, Environment, NvrtcError};
+
+/// What kernels are compiled for: PTX that differs in its `.target` alone is the same to the emulator.
+const TARGET: &str = "sm_121a";
+
+/// What is asked of a folder of kernels.
+pub(super) struct Folder<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) changed: &'a [PathBuf],
+    pub(super) cases: &'a [String],
+    pub(super) tiles: &'a [Tile],
+    pub(super) expectations: &'a [Expectation],
+    pub(super) expectations_file: &'a str,
+    pub(super) today: gate::Date,
+    pub(super) baseline: Option<&'a Record>,
+}
+
+/// Runs what a change can affect, and judges it.
+pub(super) fn gate(asked: &Folder<'_>, to: &GateReports) -> Result<(), CliError> {
+    let kernels = Library::with_folder(asked.folder)?;
+    let affected = if asked.changed.is_empty() {
+        Affected::all(&kernels)
+    } else {
+        Affected::by(&kernels, asked.folder, asked.changed)
+    };
+    for reason in &affected.reasons {
+        eprintln!("{reason}");
+    }
+    if affected.is_empty() {
+        return output::write("nothing that changed can affect a kernel: nothing was run\n", &to.output);
+    }
+    let library = case::library();
+    if !library.problems.is_empty() {
+        return Err(CliError::UnusableCases(library.problems.len()));
+    }
+    let cases: Vec<&Case> = match asked.cases {
+        [] => library.cases.iter().collect(),
+        names => names.iter().map(|name| library.find(name)).collect::<Result<_, _>>()?,
+    };
+    let mut trials = affected.trials(&kernels, &cases)?;
+    trials.retain(|t| asked.tiles.is_empty() || asked.tiles.contains(&t.tile));
+    if trials.is_empty() {
+        return Err(CliError::NothingRan);
+    }
+    eprintln!("{} trials run what is affected", trials.len());
+    let target: Target = TARGET.parse()?;
+    let trials = vec![(target, trials)];
+    let store = Store::open(None).ok();
+    let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
+    let nvrtc = toolkit::select_nvrtc(&found, None)?;
+    let toolchain = Toolchain::find(None, &[target], store.as_ref())?;
+    let program = std::env::current_exe().map_err(NvrtcError::Worker)?;
+    let runner = Runner::new(&kernels, nvrtc, store.as_ref(), program);
+    let mut run =
+        Record::of_matrix(concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(), Matrix::default());
+    let ran = trials::run(&runner, &trials, &kernels, toolchain.as_ref(), Limits::SM12X, |_| false);
+    let mut judgement = match ran {
+        Ok(ran) => {
+            run.pipeline = ran.rows;
+            gate::judge(&Question {
+                baseline: asked.baseline,
+                run: &run,
+                expectations: asked.expectations,
+                expectations_file: asked.expectations_file,
+                today: asked.today,
+                narrowed: true,
+            })
+        }
+        Err(error) => Judgement { findings: vec![refused(error, asked.folder)?], ..Judgement::default() },
+    };
+    gate::locate(&mut judgement.findings, &kernels, asked.folder);
+    deliver(&judgement, &run, to)
+}
+
+/// A kernel that does not compile, or whose header does not fit, is a finding with its line; everything else ends the verb.
+fn refused(error: CliError, folder: &Path) -> Result<Finding, CliError> {
+    let finding = |file: &str, message: String| {
+        let mut finding = Finding::new(Ground::Wrong, file.to_owned(), message);
+        finding.place = gate::named(&finding.message, folder).or_else(|| {
+            let path = folder.join(file);
+            path.is_file().then(|| (path.display().to_string(), 1))
+        });
+        finding
+    };
+    match &error {
+        CliError::Trial(TrialError::Pipeline(PipelineError::Nvrtc(NvrtcError::Rejected {
+            name,
+            version,
+            log,
+        }))) => Ok(finding(name, format!("does not compile with NVRTC {version}: {log}"))),
+        CliError::Trial(TrialError::Pipeline(PipelineError::Header { file, message })) => {
+            Ok(finding(file, message.clone()))
+        }
+        CliError::Trial(TrialError::Pipeline(PipelineError::Expression { file, source })) => {
+            Ok(finding(file, source.to_string()))
+        }
+        _ => Err(error),
+    }
+}

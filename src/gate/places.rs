@@ -1,0 +1,61 @@
+//! Where in a kernel's source a finding lies: the line that the compiler or the emulator names, else the kernel's entry.
+
+use std::path::Path;
+
+use super::facts::Kind;
+use super::finding::Finding;
+use crate::kernel::{Kernel, KernelStage, Library};
+use crate::record::Stage;
+
+/// Gives findings about trials the place in the folder's kernels: the line named in the message, else the entry of the kernel
+/// whose stage is wrong. Kernels of ours have no place in the caller's repository.
+pub fn locate(findings: &mut [Finding], library: &Library, folder: &Path) {
+    for finding in findings.iter_mut().filter(|f| f.place.is_none()) {
+        let place = named(&finding.message, folder).or_else(|| {
+            let (Kind::Trial, scope, stage) = finding.scope.as_ref()? else { return None };
+            let stage = Stage::from_word(stage)?;
+            let of_gemm = |k: &&Kernel| {
+                let load = k.load.is_some_and(|l| scope.way.ends_with(l.word()));
+                load && k.paths.iter().any(|p| scope.way.split(' ').any(|w| w == p.word()))
+            };
+            let kind = stage_of(stage);
+            let fits = |k: &&Kernel| k.own && k.stage == kind && (kind != KernelStage::Gemm || of_gemm(k));
+            let kernel = library.kernels.iter().find(fits)?;
+            Some((folder.join(&kernel.file).display().to_string(), entry_line(kernel)))
+        });
+        finding.place = place;
+    }
+}
+
+const fn stage_of(stage: Stage) -> KernelStage {
+    match stage {
+        Stage::Route => KernelStage::Route,
+        Stage::Permute => KernelStage::Permute,
+        Stage::Quantize => KernelStage::Quantize,
+        Stage::Fc1 | Stage::Fc2 => KernelStage::Gemm,
+        Stage::Activation | Stage::Requantize => KernelStage::Activation,
+        Stage::Finalize => KernelStage::Finalize,
+    }
+}
+
+/// The line on which the kernel's entry is declared, from 1.
+fn entry_line(kernel: &Kernel) -> usize {
+    let declares = |line: &str| {
+        let at = line.find(&kernel.entry);
+        !line.starts_with("//")
+            && at.is_some_and(|at| line[at + kernel.entry.len()..].trim_start().starts_with('('))
+    };
+    kernel.text.lines().position(declares).map_or(1, |n| n + 1)
+}
+
+/// The first `NAME.cu(LINE)` or `NAME.cu:LINE` of a text, for a file of the folder.
+pub fn named(text: &str, folder: &Path) -> Option<(String, usize)> {
+    text.split([' ', ',', ';', '\n']).find_map(|word| {
+        let end = word.find(".cuh").map(|n| n + 4).or_else(|| word.find(".cu").map(|n| n + 3))?;
+        let (file, rest) = word.split_at(end);
+        let digits = rest.strip_prefix(['(', ':'])?;
+        let line: usize = digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+        let path = folder.join(Path::new(file).file_name()?);
+        path.is_file().then(|| (path.display().to_string(), line))
+    })
+}

@@ -1,0 +1,119 @@
+//! A part of the work: shards that are disjoint, together everything, and the same on every machine with the same build.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use crate::moe::plan::{Trial, Way};
+use crate::snippet::Library;
+
+/// The `index`th of `of` parts, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    index: usize,
+    of: usize,
+}
+
+impl Shard {
+    /// Whether it is the first: what is not divided is done there.
+    #[must_use]
+    pub const fn is_first(self) -> bool {
+        self.index == 0
+    }
+
+    /// Leaves the variants of its snippets. A snippet is never divided, so that its claims are judged whole; the fullest come
+    /// first, each into the shard that has least.
+    pub fn of_snippets(self, library: &mut Library) {
+        let mut sizes = vec![0_usize; library.snippets.len()];
+        for variant in &library.variants {
+            sizes[variant.snippet] += 1;
+        }
+        let mut order: Vec<usize> = (0..sizes.len()).collect();
+        order.sort_by_key(|s| (std::cmp::Reverse(sizes[*s]), *s));
+        let mut loads = vec![0_usize; self.of];
+        let mut mine = BTreeSet::new();
+        for snippet in order {
+            let Some(least) = (0..self.of).min_by_key(|n| (loads[*n], *n)) else { return };
+            loads[least] += sizes[snippet];
+            if least == self.index {
+                mine.insert(snippet);
+            }
+        }
+        library.variants.retain(|v| mine.contains(&v.snippet));
+    }
+
+    /// Leaves its trials. Trials of one kernel stay together, since what their data show is said of the kernel.
+    pub fn of_trials(self, trials: &mut Vec<Trial<'_>>) {
+        let way = |t: &Trial<'_>| Way { tile: t.tile, swap_ab: t.swap_ab, path: t.path, load: t.load };
+        let ways: BTreeSet<Way> = trials.iter().map(way).collect();
+        let mine: BTreeSet<Way> =
+            ways.into_iter().enumerate().filter(|(n, _)| n % self.of == self.index).map(|(_, w)| w).collect();
+        trials.retain(|t| mine.contains(&way(t)));
+    }
+
+    /// Leaves its rows of a table.
+    pub fn of_rows<T>(self, rows: &mut Vec<T>) {
+        let mut n = 0;
+        rows.retain(|_| {
+            n += 1;
+            (n - 1) % self.of == self.index
+        });
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("`{text}` is no part: write 2/8 for the second of eight");
+        let (index, of) = text.split_once('/').ok_or_else(bad)?;
+        let (index, of): (usize, usize) = (index.parse().map_err(|_| bad())?, of.parse().map_err(|_| bad())?);
+        if index == 0 || index > of || of > 100_000 { Err(bad()) } else { Ok(Self { index: index - 1, of }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::moe::plan;
+
+    #[test]
+    fn shards_are_disjoint_and_together_everything() {
+        let whole = Library::embedded();
+        let library = crate::case::library();
+        let cases: Vec<_> = library.cases.iter().collect();
+        let all = plan::default_set(&cases);
+        for of in [1, 3, 8] {
+            let (mut ids, mut names, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+            let mut most = 0;
+            for n in 1..=of {
+                let shard: Shard = format!("{n}/{of}").parse().unwrap();
+                let mut part = Library::embedded();
+                shard.of_snippets(&mut part);
+                most = most.max(part.variants.len());
+                ids.extend(part.variants.into_iter().map(|v| v.id));
+                let mut trials = all.clone();
+                shard.of_trials(&mut trials);
+                names.extend(
+                    trials.iter().map(|t| {
+                        format!("{} {} {} {:?} {:?}", t.case.name, t.tile, t.swap_ab, t.path, t.load)
+                    }),
+                );
+                let mut some: Vec<usize> = (0..10).collect();
+                shard.of_rows(&mut some);
+                rows.extend(some);
+            }
+            let mut expected: Vec<String> = whole.variants.iter().map(|v| v.id.clone()).collect();
+            (ids.sort(), expected.sort());
+            assert_eq!(ids, expected);
+            assert_eq!(names.len(), all.len());
+            assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), all.len());
+            rows.sort_unstable();
+            assert_eq!(rows, (0..10).collect::<Vec<_>>());
+            // No shard is left with the work.
+            assert!(most <= expected.len() / of + 60, "{most} of {} in one of {of}", expected.len());
+        }
+        for text in ["0/3", "4/3", "1", "a/b", "1/0", "-1/3", "1/1000000"] {
+            assert!(text.parse::<Shard>().is_err(), "{text}");
+        }
+    }
+}

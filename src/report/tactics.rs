@@ -1,0 +1,110 @@
+//! Tiles that may be used and tiles that must not, per device, as a JSON list that an autotuner loads.
+//!
+//! An entry is one way to compile the grouped GEMM on one device: `allowed` is true where at least one trial was judged and all
+//! that were passed. What was never judged is not allowed: silence proves nothing.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::trials::{rung_sentence, sentence};
+use crate::record::{Record, TrialRow, Verdict};
+
+/// What one tactic is.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    device: &'a str,
+    target: &'a str,
+    code: &'a str,
+    mnk: [u32; 3],
+    swap_ab: bool,
+    kernel_path: &'a str,
+    load: &'a str,
+}
+
+#[derive(Serialize)]
+struct Tactic<'a> {
+    device: &'a str,
+    /// Name and driver of the device, where the record says them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_name: Option<String>,
+    target: &'a str,
+    code: &'a str,
+    tile_m: u32,
+    tile_n: u32,
+    tile_k: u32,
+    swap_ab: bool,
+    kernel_path: &'a str,
+    load: &'a str,
+    stages: u32,
+    allowed: bool,
+    verdict: &'static str,
+    /// Trials that were judged.
+    judged: usize,
+    reason: String,
+}
+
+/// The tactics of a record as a JSON list, by device, target and tile.
+///
+/// # Errors
+/// Only when serialisation itself fails.
+pub fn tactics(record: &Record) -> serde_json::Result<String> {
+    let mut found: BTreeMap<Key<'_>, Vec<&TrialRow>> = BTreeMap::new();
+    for trial in &record.pipeline {
+        let key = Key {
+            device: &trial.device,
+            target: &trial.target,
+            code: &trial.code,
+            mnk: dimensions(&trial.tile),
+            swap_ab: trial.swap_ab,
+            kernel_path: &trial.kernel_path,
+            load: &trial.load,
+        };
+        found.entry(key).or_default().push(trial);
+    }
+    let list: Vec<Tactic<'_>> = found.into_iter().map(|(key, trials)| tactic(record, key, &trials)).collect();
+    Ok(serde_json::to_string_pretty(&list)? + "\n")
+}
+
+fn tactic<'a>(record: &Record, key: Key<'a>, trials: &[&TrialRow]) -> Tactic<'a> {
+    let judged = trials.iter().filter(|t| t.is_judged()).count();
+    let wrong = trials.iter().find(|t| !t.conforms() || t.verdict() == Verdict::KnownFail);
+    let of = |trial: &TrialRow| {
+        let result = trial.results.iter().find(|r| r.verdict != Verdict::Pass).map(sentence);
+        let rung = trial.wrong_rung().map(rung_sentence);
+        format!("{}: {}", trial.case, result.or(rung).unwrap_or_default())
+    };
+    let (allowed, verdict, reason) = match (wrong, trials.first()) {
+        (Some(wrong), _) => (false, wrong.verdict(), of(wrong)),
+        (None, _) if judged > 0 => (true, Verdict::Pass, String::new()),
+        (None, Some(first)) => (false, first.verdict(), of(first)),
+        (None, None) => (false, Verdict::Skipped, String::new()),
+    };
+    Tactic {
+        device: key.device,
+        device_name: device_name(record, key.device),
+        target: key.target,
+        code: key.code,
+        tile_m: key.mnk[0],
+        tile_n: key.mnk[1],
+        tile_k: key.mnk[2],
+        swap_ab: key.swap_ab,
+        kernel_path: key.kernel_path,
+        load: key.load,
+        stages: trials.iter().map(|t| t.stages).max().unwrap_or_default(),
+        allowed,
+        verdict: verdict.word(),
+        judged,
+        reason,
+    }
+}
+
+fn device_name(_record: &Record, _device: &str) -> Option<String> {
+    None
+}
+
+/// `128x32x128`; zeros for what is no tile.
+fn dimensions(tile: &str) -> [u32; 3] {
+    let mut parts = tile.split('x').map(|p| p.parse().unwrap_or_default());
+    [(); 3].map(|()| parts.next().unwrap_or_default())
+}
