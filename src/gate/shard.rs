@@ -103,7 +103,8 @@ mod tests {
                 rows.extend(some);
             }
             let mut expected: Vec<String> = whole.variants.iter().map(|v| v.id.clone()).collect();
-            (ids.sort(), expected.sort());
+            ids.sort();
+            expected.sort();
             assert_eq!(ids, expected);
             assert_eq!(names.len(), all.len());
             assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), all.len());

@@ -45,6 +45,17 @@ fn every_file_fits_its_schema_and_the_schemas_notice() {
     }
 }
 
+#[test]
+fn the_readme_shows_the_workflow_as_it_is() {
+    let text = fs::read_to_string(root().join(".github/examples/kernels.yml")).unwrap();
+    let shown: String = text.split_inclusive('\n').skip_while(|l| l.starts_with('#')).collect();
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(
+        readme.contains(&format!("```yaml\n{shown}```\n")),
+        "README.md shows another .github/examples/kernels.yml"
+    );
+}
+
 /// The `run:` blocks of an action or a workflow, each with its `env:`.
 fn blocks(file: &str) -> Vec<(String, String, BTreeMap<String, String>)> {
     let value = yaml(file);

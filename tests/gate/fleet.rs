@@ -17,6 +17,7 @@ case "$1" in
 --help) printf '%s\n' "--gpu-name <gpu name>  (-arch)" "        Allowed values for this option:  'sm_120','sm_121a','sm_121f'" "        Default value:  'sm_120'."; exit 0;;
 esac
 for last; do case "$last" in *.ptx) file="$last";; esac; done
+if grep -q 'version 99' "$file"; then echo "ptxas $file, line 1; fatal   : Unsupported .version 99.9; current version is '9.9'" >&2; exit 255; fi
 bad=$(grep -n BAD "$file" | cut -d: -f1)
 for n in $bad; do echo "ptxas $file, line $n; error   : Feature 'BAD' not supported on .target 'sm_121a'" >&2; done
 [ -n "$bad" ] && { echo "ptxas fatal   : Ptx assembly aborted due to errors" >&2; exit 255; }

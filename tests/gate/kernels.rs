@@ -80,7 +80,7 @@ fn a_kernel_that_breaks_is_red_on_its_line() {
             good.replace(store, "row_of_choice[i + (1 << 20)] = (i32)to;"),
             100,
             line(&good, store),
-            "out of bounds",
+            "out_of_bounds",
         ),
         (
             "computes something else",
