@@ -18,7 +18,7 @@ fn root() -> &'static Path {
 
 fn yaml(file: &str) -> Value {
     let text = fs::read_to_string(root().join(file)).unwrap();
-    serde_yaml::from_str(&text).unwrap_or_else(|e| panic!("{file}: {e}"))
+    serde_yaml::from_str(&text).map_err(|e| format!("{file}: {e}")).unwrap()
 }
 
 const ACTION: &str = ".github/actions/gate/action.yml";
@@ -158,8 +158,11 @@ impl Runner {
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${{") {
             let (name, after) = after.split_once("}}").unwrap();
-            let value =
-                self.expressions.get(name.trim()).unwrap_or_else(|| panic!("unknown expression {name}"));
+            let value = self
+                .expressions
+                .get(name.trim())
+                .ok_or_else(|| format!("unknown expression {name}"))
+                .unwrap();
             out = out + before + value;
             rest = after;
         }
