@@ -214,9 +214,12 @@ pub(super) struct ReportArgs {
     /// The record: what `--report json` wrote.
     #[arg(long, value_name = "RECORD")]
     pub(super) from: PathBuf,
-    /// The report's form.
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    pub(super) report: ReportForm,
+    /// The report's form; for the terminal when left out, the record with --private.
+    #[arg(long, value_name = "FORM")]
+    pub(super) report: Option<ReportForm>,
+    /// Leave out what names a machine or a person: folders, host, home and user, serials and UUIDs of GPUs.
+    #[arg(long)]
+    pub(super) private: bool,
     /// Write a part of the record for other tools, instead.
     #[arg(long, value_name = "PART", conflicts_with = "report")]
     pub(super) export: Option<Export>,

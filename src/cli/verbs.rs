@@ -11,6 +11,7 @@ use super::output;
 use super::progress::Progress;
 use crate::arch::Target;
 use crate::case;
+use crate::gate;
 use crate::matrix::{self, Options, Plan};
 use crate::record::Record;
 use crate::snippet;
@@ -139,11 +140,15 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
 
 /// `report`.
 pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
-    let record = Record::read(&args.from)?;
+    let mut record = Record::read(&args.from)?;
+    if args.private {
+        record = gate::private(&record, &gate::Names::of_process())?;
+    }
     if let Some(part) = args.export {
         return output::write(&output::export(&record, part)?, &args.output);
     }
-    output::write(&output::render(&record, args.report, args.output.output.is_some())?, &args.output)
+    let form = args.report.unwrap_or(if args.private { ReportForm::Json } else { ReportForm::Text });
+    output::write(&output::render(&record, form, args.output.output.is_some())?, &args.output)
 }
 
 /// `new`.

@@ -215,3 +215,49 @@ fn a_folder_without_records_is_named() {
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     assert!(said(&output).contains("empty: no record is there"), "{}", said(&output));
 }
+
+#[test]
+fn community_records_fit_the_schema_and_name_nobody() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("reports");
+    let schema: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(root.join("record.schema.json")).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let check = |path: &std::path::Path| -> Result<(), String> {
+        let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+        let value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        if let Some(error) = validator.iter_errors(&value).next() {
+            return Err(format!("{}: {error}", error.instance_path()));
+        }
+        let record = gate::read(path).map_err(|e| e.to_string())?;
+        let left = gate::private(&record, &gate::Names::default()).map_err(|e| e.to_string())?;
+        if left == record {
+            Ok(())
+        } else {
+            Err("it names a folder or a GPU: --private leaves that out".to_owned())
+        }
+    };
+    for entry in std::fs::read_dir(root.join("community")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "json") {
+            assert_eq!(check(&path), Ok(()), "{}", path.display());
+        }
+    }
+    assert_eq!(check(&root.join("matrix.json")), Ok(()));
+    // The check notices.
+    let desk = Desk::new();
+    let good = record();
+    desk.record("good.json", &good);
+    assert_eq!(check(&desk.path("good.json")), Ok(()));
+    let mut named = record();
+    named.skipped.push(sm121probe::record::SkippedRow {
+        part: "x".to_owned(),
+        reason: "GPU-12345678-abcd-abcd-abcd-0123456789ab in /home/alice/x.json".to_owned(),
+    });
+    let named = desk.record("named.json", &named);
+    assert!(check(&desk.path("named.json")).unwrap_err().contains("--private"));
+    let output = desk.run(&["report", "--from", &named, "--private", "-o", "private.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(check(&desk.path("private.json")), Ok(()));
+    desk.write("other.json", &good.to_json().unwrap().replacen("\"family\"", "\"familie\"", 1));
+    assert!(check(&desk.path("other.json")).is_err());
+}

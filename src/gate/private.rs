@@ -1,0 +1,107 @@
+//! A record without what names a machine or a person, so that it can be shown to others.
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::record::{Record, RecordError};
+
+/// What names this machine and its user; empty words name nobody.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// The host's name.
+    pub host: String,
+    /// The user's home folder.
+    pub home: String,
+    /// The user.
+    pub user: String,
+}
+
+impl Names {
+    /// Those of this process: HOME, USER, and the host's name as the kernel says it.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let variable = |name: &str| std::env::var(name).unwrap_or_default();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        Self { host: host.trim().to_owned(), home: variable("HOME"), user: variable("USER") }
+    }
+}
+
+/// Names that are too short or too common to be taken out of words.
+const LEAST: usize = 4;
+
+/// The record without folders of files, names of host, home and user, and serials and UUIDs of GPUs.
+///
+/// # Errors
+/// [`RecordError::Damaged`] when what is left is no record; a test shows that it is.
+pub fn private(record: &Record, names: &Names) -> Result<Record, RecordError> {
+    let damaged = |message: String| RecordError::Damaged { path: "the record".into(), message };
+    let mut value = serde_json::to_value(record).map_err(|e| damaged(e.to_string()))?;
+    let patterns = patterns(names).map_err(|e| damaged(e.to_string()))?;
+    clean(&mut value, &patterns);
+    serde_json::from_value(value).map_err(|e| damaged(e.to_string()))
+}
+
+/// What is looked for, and what stands in its place.
+fn patterns(names: &Names) -> Result<Vec<(Regex, &'static str)>, regex::Error> {
+    let mut out = vec![
+        (Regex::new(r"\b(GPU|MIG)-[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b")?, "$1-?"),
+        (Regex::new(r"(?i)\b(serial( number)?|s/n)(\s*[:=#]\s*|\s+)[0-9A-Z]{6,}\b")?, "$1 ?"),
+    ];
+    for (name, instead) in [(&names.home, "~"), (&names.host, "<host>"), (&names.user, "<user>")] {
+        if name.len() >= LEAST {
+            let edge = |c: Option<char>| if c.is_some_and(char::is_alphanumeric) { r"\b" } else { "" };
+            let (before, after) = (edge(name.chars().next()), edge(name.chars().last()));
+            out.push((Regex::new(&format!("{before}{}{after}", regex::escape(name)))?, instead));
+        }
+    }
+    // A path from the root, but for what a system has everywhere.
+    out.push((Regex::new(r#"(^|[\s"'(=,:])/(?:[^\s/:"'(),;]+/)+([^\s/:"'(),;]+)"#)?, "$1$2"));
+    Ok(out)
+}
+
+fn clean(value: &mut Value, patterns: &[(Regex, &str)]) {
+    match value {
+        Value::String(text) if !text.starts_with("http://") && !text.starts_with("https://") => {
+            for (pattern, instead) in patterns {
+                if pattern.is_match(text) {
+                    *text = pattern.replace_all(text, *instead).into_owned();
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| clean(item, patterns)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| clean(field, patterns)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Matrix, SkippedRow};
+
+    #[test]
+    fn what_names_a_machine_is_gone_and_the_rest_stays() {
+        let names = Names { host: "spark-77".into(), home: "/home/alice".into(), user: "alice".into() };
+        let mut record = Record::of_matrix("t".to_owned(), Matrix::default());
+        let planted = [
+            ("on spark-77", "on <host>"),
+            ("/home/alice/kernels/k.ptx: no", "k.ptx: no"),
+            ("see ~alice", "see ~<user>"),
+            ("GPU-12345678-abcd-ABCD-0000-0123456789ab is lost", "GPU-? is lost"),
+            ("serial number: 1650923001234", "serial number ?"),
+            ("/opt/vendor/tool/bin/ptxas died", "ptxas died"),
+            ("https://example.invalid/a/b/c", "https://example.invalid/a/b/c"),
+            ("1/2 of 3/4, 512/1024 bytes at 0x10", "1/2 of 3/4, 512/1024 bytes at 0x10"),
+        ];
+        for (text, _) in planted {
+            record.skipped.push(SkippedRow { part: "p".to_owned(), reason: text.to_owned() });
+        }
+        let left = private(&record, &names).unwrap();
+        for ((_, wanted), row) in planted.iter().zip(&left.skipped) {
+            assert_eq!(row.reason, *wanted);
+        }
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/matrix.json");
+        let committed = Record::read(&path).unwrap();
+        assert!(private(&committed, &names).unwrap() == committed);
+    }
+}
