@@ -330,6 +330,31 @@ fn a_cache_that_cannot_be_written_costs_the_cache_alone() {
 }
 
 #[test]
+fn without_a_gpu_the_whole_job_says_why() {
+    let desk = Desk::new();
+    let ptxas = desk.path("ptxas");
+    let run = |more: &[&str]| {
+        let args =
+            ["--offline", "-t", "sm_121a", "--no-sass", "--report", "md", "-k", ptxas.to_str().unwrap()];
+        // A machine that has a GPU shows none.
+        desk.command().env("CUDA_VISIBLE_DEVICES", "").args(args).args(more).output().unwrap()
+    };
+    for (more, words) in [
+        (&[] as &[&str], "## GPU\n\n**skipped.** no GPU: "),
+        (&["--device", "none"], "## GPU\n\n**skipped.** no GPU: --device none"),
+    ] {
+        let text = stdout(&run(more));
+        assert!(text.contains(words), "{text:.3000}");
+    }
+    // Asked for by name, it must be there.
+    assert_fails(&run(&["--device", "gpu:0"]), 121, &["gpu:0 cannot be used"]);
+    assert_fails(&run(&["--device", "tpu"]), 2, &["`tpu` is no GPU; write auto, none, or gpu:0"]);
+    // A question about variants is one about nothing else.
+    let some = stdout(&run(&["--filter", "target.*"]));
+    assert!(some.contains("target.") && !some.contains("GPU"), "{some:.3000}");
+}
+
+#[test]
 fn a_report_is_written_whole_or_not_at_all() {
     let desk = Desk::new();
     desk.kernel("a", "");

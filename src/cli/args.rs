@@ -12,7 +12,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// What SM12x GPUs and their toolchains really do, with evidence.
 ///
-/// Without a verb: judge all snippets with the newest toolkit and 12.9 for the six SM12x targets, and print the report.
+/// Without a verb: judge all snippets with the newest toolkit and 12.9 for the six SM12x targets, run the pipeline on the
+/// emulator and, where there is a GPU, snippets and pipeline on it, and print the report.
 #[derive(Debug, Parser)]
 #[command(name = "sm121probe", version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
 pub(super) struct Cli {
@@ -20,6 +21,8 @@ pub(super) struct Cli {
     pub(super) verb: Option<Verb>,
     #[command(flatten)]
     pub(super) job: JobArgs,
+    #[command(flatten)]
+    pub(super) gpu: super::on_gpu::GpuArgs,
     /// The report's form; for the terminal when left out.
     #[arg(long, value_name = "FORM")]
     pub(super) report: Option<ReportForm>,

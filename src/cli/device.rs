@@ -35,6 +35,9 @@ impl FromStr for DeviceName {
     }
 }
 
+/// Seconds that one launch may take where nothing is said.
+const LAUNCH_LIMIT: u64 = 60;
+
 /// Which device, and how long it may take.
 #[derive(Debug, Clone, Args)]
 pub(super) struct DeviceArgs {
@@ -42,11 +45,16 @@ pub(super) struct DeviceArgs {
     #[arg(long, value_name = "D", default_value = "emulator")]
     pub(super) device: DeviceName,
     /// Seconds that one launch on a GPU may take before its process is killed.
-    #[arg(long, value_name = "S", default_value = "60", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "S", default_value_t = LAUNCH_LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
     launch_limit: u64,
 }
 
 impl DeviceArgs {
+    /// This GPU, with the limits of one that is named without any.
+    pub(super) const fn of_gpu(number: usize) -> Self {
+        Self { device: DeviceName::Gpu(number), launch_limit: LAUNCH_LIMIT }
+    }
+
     /// The GPU, if one is asked for.
     pub(super) fn gpu(&self, program: &Path) -> Result<Option<GpuDevice>, CliError> {
         let DeviceName::Gpu(number) = self.device else { return Ok(None) };

@@ -4,14 +4,16 @@ use std::path::Path;
 
 use super::args::JobArgs;
 use super::error::CliError;
+use super::on_gpu::GpuArgs;
 use super::progress::Progress;
 use crate::arch::Target;
 use crate::event::{Event, Sink};
+use crate::gpu::GpuDevice;
 use crate::matrix::{self, Figures, Options, Plan, Selection};
 use crate::record::{PIPELINE, Record, SkippedRow};
 use crate::snippet::{Filter, Library};
 use crate::store::{ENTRY_BYTES_KEPT, Store};
-use crate::toolkit::{self, Discovery, Environment, InstallOptions, Pins, Places, Toolkit};
+use crate::toolkit::{self, Discovery, Environment, InstallOptions, Nvrtc, Pins, Places, Toolkit};
 
 /// What is fetched when a machine has no toolkit: the newest, and the first that knows sm_121.
 const FIRST_TOOLKITS: [&str; 2] = ["latest", "12.9"];
@@ -94,9 +96,14 @@ impl Job {
         Ok(toolkits)
     }
 
-    /// The pipeline's default set on the emulator, and the tiles, into `record`; skipped there, with the reason, where no NVRTC
-    /// can be had.
-    pub(super) fn pipeline(&self, args: &JobArgs, record: &mut Record) -> Result<(), CliError> {
+    /// Where answers are kept.
+    pub(super) const fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
+
+    /// The NVRTC that compiles the pipeline's kernels, fetched where there is none; what needs it is skipped in `record`, with the
+    /// reason, where none can be had.
+    pub(super) fn nvrtc(&self, args: &JobArgs, record: &mut Record) -> Result<Option<Nvrtc>, CliError> {
         let (store, environment) = (self.store.as_ref(), Environment::of_process());
         let mut found = toolkit::nvrtcs(store, &environment);
         if found.is_empty()
@@ -118,9 +125,35 @@ impl Job {
             let reason =
                 "no NVRTC on this machine; `sm121probe toolkit install nvrtc` fetches one".to_owned();
             record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason });
-            return Ok(());
+            return Ok(None);
         };
-        super::trials::default_set(nvrtc, store, args, record)
+        Ok(Some(nvrtc.clone()))
+    }
+
+    /// The selected variants that say how they are run, and with an NVRTC the pipeline, on this GPU, into `record`.
+    pub(super) fn on_gpu(
+        &self,
+        args: &JobArgs,
+        (gpu, device): (&GpuArgs, GpuDevice),
+        nvrtc: Option<&Nvrtc>,
+        record: &mut Record,
+    ) -> Result<(), CliError> {
+        let filters = selection(args)?.filters;
+        let runnable: Vec<_> = self
+            .library
+            .variants
+            .iter()
+            .filter(|v| v.execute.is_some())
+            .filter(|v| {
+                let family = &self.library.snippets[v.snippet].family;
+                filters.is_empty() || filters.iter().any(|f| f.matches(family, &v.id))
+            })
+            .collect();
+        let device = gpu.snippets(device, &runnable, record)?;
+        match nvrtc {
+            Some(nvrtc) => gpu.pipeline(device, nvrtc, self.store(), record),
+            None => Ok(()),
+        }
     }
 
     /// Plans and runs.

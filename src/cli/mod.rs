@@ -18,6 +18,7 @@ mod judge;
 mod kernels;
 mod merge;
 mod moe;
+mod on_gpu;
 mod ops;
 mod output;
 mod progress;

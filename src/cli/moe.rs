@@ -1,7 +1,6 @@
 //! `moe`: the pipeline, tile by tile, against its reference.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use clap::{Args, ValueEnum};
 
@@ -116,7 +115,9 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let toolchain = Toolchain::find(args.trials.toolkit.as_deref(), &targets, store.as_ref())?;
     let mut runner = Runner::new(&kernels, nvrtc, store.as_ref(), program);
     let code = device::chain(toolchain.as_ref().map(|t| &t.toolkit), store.as_ref());
-    runner.gpu = gpu.map(|gpu| Mutex::new(gpu.with_chain(code)));
+    if let Some(gpu) = gpu {
+        runner = runner.on(gpu.with_chain(code));
+    }
     (runner.seed, runner.schedules) = (args.seed, args.schedules);
     if let (Some(path), Some(layer)) = (&args.weights, args.layer) {
         let layer = Layer::open(path, layer)?;

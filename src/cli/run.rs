@@ -9,6 +9,7 @@ use super::error::CliError;
 use super::{job, output, toolchain};
 use crate::arch::PtxIsa;
 use crate::execute::{self, Asked};
+use crate::gpu::GpuDevice;
 use crate::record::VariantRun;
 use crate::report;
 use crate::snippet::{self, Filter};
@@ -106,20 +107,30 @@ pub(super) fn runs(
     on: &DeviceArgs,
     question: &Question<'_>,
 ) -> Result<Vec<VariantRun>, CliError> {
-    let seed = question.seed;
     if on.device == DeviceName::Emulator {
-        let asked = Asked { target: question.target.unwrap_or(TARGET).parse()?, isa: ISA, seed };
+        let asked =
+            Asked { target: question.target.unwrap_or(TARGET).parse()?, isa: ISA, seed: question.seed };
         return Ok(variants.par_iter().map(|v| execute::on_emulator(v, asked)).collect());
     }
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let Some(gpu) = on.gpu(&program)? else { return Err(CliError::NoGpuNamed) };
+    Ok(on_gpu(variants, gpu, question)?.0)
+}
+
+/// Runs variants on a GPU, and gives it back.
+pub(super) fn on_gpu(
+    variants: &[&snippet::Variant],
+    gpu: GpuDevice,
+    question: &Question<'_>,
+) -> Result<(Vec<VariantRun>, GpuDevice), CliError> {
     let store = Store::open(None).ok();
     let ptxas = toolchain::ptxas(question.toolkit, store.as_ref())?;
     let (target, isa) = device::code_of(gpu.about(), ptxas.as_ref(), question.target)?;
     let mut gpu = gpu.with_chain(device::chain(ptxas.as_ref(), store.as_ref()));
     let code = gpu.chain().name();
-    let asked = Asked { target, isa, seed };
+    let asked = Asked { target, isa, seed: question.seed };
     // Emulated side by side; a GPU runs one kernel after the other.
     let emulated: Vec<_> = variants.par_iter().map(|v| execute::emulated(v, asked)).collect();
-    Ok(variants.iter().zip(emulated).map(|(v, want)| execute::run(&mut gpu, &code, v, asked, want)).collect())
+    let runs = variants.iter().zip(emulated).map(|(v, want)| execute::run(&mut gpu, &code, v, asked, want));
+    Ok((runs.collect(), gpu))
 }

@@ -7,13 +7,15 @@ use super::args::{
 };
 use super::error::CliError;
 use super::job::{self, Job};
+use super::on_gpu::GpuArgs;
 use super::output;
 use super::progress::Progress;
+use super::trials;
 use crate::arch::Target;
 use crate::case;
 use crate::gate;
 use crate::matrix::{self, Options, Plan};
-use crate::record::Record;
+use crate::record::{GPU, Record, SkippedRow};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, InstallOptions, Pins, Places};
@@ -22,12 +24,25 @@ use crate::toolkit::{self, InstallOptions, Pins, Places};
 const DIFFERENCES_SHOWN: usize = 20;
 
 /// Bare `sm121probe`.
-pub(super) fn whole_job(args: &JobArgs, form: Option<ReportForm>, to: &OutputArgs) -> Result<(), CliError> {
+pub(super) fn whole_job(
+    args: &JobArgs,
+    gpu: &GpuArgs,
+    form: Option<ReportForm>,
+    to: &OutputArgs,
+) -> Result<(), CliError> {
+    // Somebody who asks about snippets or variants asks about nothing else, but for a GPU that is named.
+    let whole = args.snippets.is_none() && args.filters.is_empty();
+    let device = if whole || gpu.is_named() { Some(gpu.open()?) } else { None };
     let job = Job::prepare(args)?;
     let (mut record, _) = job.run(args, false)?;
-    // Somebody who asks about snippets or variants asks about nothing else.
-    if args.snippets.is_none() && args.filters.is_empty() {
-        job.pipeline(args, &mut record)?;
+    let nvrtc = if whole { job.nvrtc(args, &mut record)? } else { None };
+    if let Some(nvrtc) = &nvrtc {
+        trials::default_set(nvrtc, job.store(), args, &mut record)?;
+    }
+    match device {
+        Some(Ok(device)) => job.on_gpu(args, (gpu, device), nvrtc.as_ref(), &mut record)?,
+        Some(Err(reason)) => record.skipped.push(SkippedRow { part: GPU.to_owned(), reason }),
+        None => {}
     }
     deliver(&job, &record, form.unwrap_or(ReportForm::Text), to)
 }
@@ -53,8 +68,11 @@ fn deliver(job: &Job, record: &Record, form: ReportForm, to: &OutputArgs) -> Res
         return Err(CliError::UnusableFiles(unusable));
     }
     match record.matrix.claims.iter().filter(|c| c.is_finding()).count() {
-        0 => match record.pipeline.iter().filter(|t| t.first_wrong().is_some()).count() {
-            0 => Ok(()),
+        0 => match record.pipeline.iter().filter(|t| !t.conforms()).count() {
+            0 => match record.runs.iter().filter(|run| run.first_wrong().is_some()).count() {
+                0 => Ok(()),
+                wrong => Err(CliError::Runs(wrong)),
+            },
             wrong => Err(CliError::Trials(wrong)),
         },
         findings => Err(CliError::Claims(findings)),

@@ -40,13 +40,32 @@ pub struct Runner<'a> {
     pub schedules: u64,
     /// The layer whose weights take the place of made ones.
     pub layer: Option<Layer>,
-    /// The GPU that trials run on, one after the other; the emulator alone where there is none.
-    pub gpu: Option<Mutex<GpuDevice>>,
+    gpu: Option<OnGpu>,
     programs: Arc<Programs>,
     build: OnceLock<Option<String>>,
 }
 
+/// The GPU that trials run on, one after the other, with what rows call it and who makes its code.
+struct OnGpu {
+    device: Mutex<GpuDevice>,
+    name: String,
+    code: String,
+}
+
 impl<'a> Runner<'a> {
+    /// Trials run on this GPU instead of the emulator alone.
+    #[must_use]
+    pub fn on(self, gpu: GpuDevice) -> Self {
+        let (name, code) = (gpu.name(), gpu.chain().name());
+        Self { gpu: Some(OnGpu { device: Mutex::new(gpu), name, code }), ..self }
+    }
+
+    /// The GPU, for somebody else.
+    #[must_use]
+    pub fn into_gpu(self) -> Option<GpuDevice> {
+        self.gpu.map(|gpu| gpu.device.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// One schedule, the cases' own seeds.
     #[must_use]
     pub fn new(library: &'a Library, nvrtc: &'a Nvrtc, store: Option<&'a Store>, program: PathBuf) -> Self {
@@ -74,7 +93,7 @@ impl<'a> Runner<'a> {
             Ok(config) => {
                 row.stages = config.stages;
                 match &self.gpu {
-                    Some(gpu) => self.climb(trial, config, target, gpu, &mut row)?,
+                    Some(gpu) => self.climb(trial, config, target, &gpu.device, &mut row)?,
                     None => row.results = self.results(trial, config, target)?,
                 }
                 known::assert_known(trial.case, trial.tile, &row.device, &mut row.results);
@@ -103,10 +122,10 @@ impl<'a> Runner<'a> {
             load: trial.load.word().to_owned(),
             kernel_path: trial.path.word().to_owned(),
             target: target.to_string(),
-            device: "emulator".to_owned(),
+            device: self.gpu.as_ref().map_or_else(|| "emulator".to_owned(), |gpu| gpu.name.clone()),
             remark: String::new(),
             results: Vec::new(),
-            code: String::new(),
+            code: self.gpu.as_ref().map_or_else(String::new, |gpu| gpu.code.clone()),
             rungs: Vec::new(),
         }
     }
@@ -122,7 +141,6 @@ impl<'a> Runner<'a> {
     ) -> Result<(), TrialError> {
         let gpu = |climb: &Climb<'_>| {
             let mut gpu = gpu.lock().unwrap_or_else(PoisonError::into_inner);
-            (row.device, row.code) = (gpu.name(), gpu.chain().name());
             climb.on(&mut *gpu)
         };
         let climbed = self.climbing(trial, config, target, rungs::REPLAYS, gpu)?;
@@ -181,7 +199,7 @@ impl<'a> Runner<'a> {
         let (compiled, contract) = self.compiled(trial, config, target)?;
         let Some(gpu) = &self.gpu else { return self.emulate(trial, config, &compiled, &contract) };
         let problem = self.problem(trial)?;
-        let mut gpu = gpu.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gpu = gpu.device.lock().unwrap_or_else(PoisonError::into_inner);
         gpu.reset().map_err(PipelineError::from)?;
         let ran = pipeline::run(&mut *gpu, &compiled, &problem, &plan::setup(trial.case, config))?;
         Ok(trial::judged(ran, &contract, &gpu.name(), 0)?)

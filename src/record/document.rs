@@ -7,6 +7,7 @@ use super::conflicts::ConflictRow;
 use super::evidence::{FaultRow, WitnessRow};
 use super::outcome::{Expect, Native, Outcome, Standing};
 use super::pairs::PairSet;
+use super::runs::{DeviceRow, VariantRun};
 use super::tiles::TileTable;
 use super::trials::TrialRow;
 use crate::arch::{PtxIsa, Target, ToolkitVersion};
@@ -23,7 +24,13 @@ pub struct Record {
     pub tool: String,
     /// The capability matrix.
     pub matrix: Matrix,
-    /// The trials of the pipeline; none where it was not run.
+    /// The GPUs that took part; none where there was none, or none was asked.
+    #[serde(default)]
+    pub devices: Vec<DeviceRow>,
+    /// Variants of snippets on GPUs, rung by rung.
+    #[serde(default)]
+    pub runs: Vec<VariantRun>,
+    /// The trials of the pipeline, on the emulator and on GPUs: each names its device; none where it was not run.
     #[serde(default)]
     pub pipeline: Vec<TrialRow>,
     /// What is known of tiles.
@@ -51,6 +58,8 @@ impl Record {
             schema: SCHEMA,
             tool,
             matrix,
+            devices: Vec::new(),
+            runs: Vec::new(),
             pipeline: Vec::new(),
             tiles: TileTable::default(),
             witness: Vec::new(),
@@ -63,6 +72,9 @@ impl Record {
 
 /// What the part of a run is called that runs the kernels.
 pub const PIPELINE: &str = "MXFP4 fused-MoE pipeline";
+
+/// What the part of a run is called that a GPU takes: snippets and the pipeline on it.
+pub const GPU: &str = "GPU";
 
 /// A part of a run that was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

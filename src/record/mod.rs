@@ -18,7 +18,7 @@ mod words;
 
 pub use conflicts::{ConflictAnswer, ConflictRow};
 pub use document::{
-    Cell, ClaimRow, KindRow, Matrix, MessageRow, PIPELINE, Pair, Record, SCHEMA, SkippedRow, SnippetRow,
+    Cell, ClaimRow, GPU, KindRow, Matrix, MessageRow, PIPELINE, Pair, Record, SCHEMA, SkippedRow, SnippetRow,
     Spread, ToolkitRow, VariantRow,
 };
 pub use evidence::{FaultRow, WitnessRow};
@@ -27,7 +27,7 @@ pub use outcome::{Expect, Native, Outcome, Standing};
 pub use pairs::PairSet;
 pub use pipeline::{Place, Stage, StageResult, Verdict};
 pub use profile::{ClassTime, Decision, ProfileRow};
-pub use runs::VariantRun;
+pub use runs::{DeviceRow, VariantRun};
 pub use tiles::{OfferRow, PolicyRow, TileRow, TileTable};
 pub use trials::{Rung, RungResult, TrialRow};
 pub(crate) use words::words;

@@ -5,6 +5,27 @@ use serde::{Deserialize, Serialize};
 
 use super::trials::RungResult;
 
+/// A GPU that took part in a run: what the devices of trials and variants are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceRow {
+    /// What trials and variants call it: `gpu:0`.
+    pub device: String,
+    /// Its name.
+    pub name: String,
+    /// `sm_121`.
+    pub architecture: String,
+    /// The driver's own version; empty where the system does not say it.
+    pub driver: String,
+    /// The CUDA version that the driver brings.
+    pub cuda: String,
+    /// Multiprocessors.
+    pub multiprocessors: i32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes of the L2 cache.
+    pub l2: i32,
+}
+
 /// One variant on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VariantRun {

@@ -5,22 +5,27 @@ use std::fmt::Write as _;
 
 use super::markup::{code, head, plain, row};
 use super::phrase::{counted, grouped, wrapped};
+use super::runs::device;
 use super::style::{Styles, Tone};
 use super::trials::{name, ratio, rung_counts, rung_sentence, sentence};
-use super::verdict::trials as counts;
-use crate::record::{FaultRow, PIPELINE, Record, TrialRow, Verdict, WitnessRow};
+use super::verdict::{EMULATOR, by_device, trials as counts};
+use crate::record::{FaultRow, PIPELINE, Record, Rung, SkippedRow, TrialRow, Verdict, WitnessRow};
 
 /// Wrong trials listed on a terminal.
 const LISTED: usize = 12;
+
+/// What a GPU proves.
+const OWN: &str =
+    "Every trial went up its rungs on the GPU, and the emulator's answer is compared, not counted.";
 
 /// Trials that differ only in what they were compiled for are emulated once.
 const ONCE: &str = "PTX that differs only in its `.target` is emulated once and credited to both. The emulator proves kernels \
     against the documented meaning of PTX, never hardware.";
 
 /// Every trial by case, in the order of the trials.
-fn by_case(trials: &[TrialRow]) -> Vec<(&str, Vec<&TrialRow>)> {
+fn by_case<'a>(trials: &[&'a TrialRow]) -> Vec<(&'a str, Vec<&'a TrialRow>)> {
     let mut out: Vec<(&str, Vec<&TrialRow>)> = Vec::new();
-    for trial in trials {
+    for trial in trials.iter().copied() {
         match out.iter_mut().find(|(case, _)| *case == trial.case) {
             Some((_, list)) => list.push(trial),
             None => out.push((&trial.case, vec![trial])),
@@ -29,9 +34,9 @@ fn by_case(trials: &[TrialRow]) -> Vec<(&str, Vec<&TrialRow>)> {
     out
 }
 
-fn conforms(trials: &[TrialRow]) -> &'static str {
+fn conforms(trials: &[&TrialRow]) -> &'static str {
     let wrong = trials.iter().any(|t| !t.conforms());
-    let ran = trials.iter().any(TrialRow::is_judged);
+    let ran = trials.iter().any(|t| t.is_judged());
     match (wrong, ran) {
         (true, _) => "does not conform",
         (false, true) => "conforms",
@@ -40,17 +45,17 @@ fn conforms(trials: &[TrialRow]) -> &'static str {
 }
 
 /// What the data of the trials would have shown, a line each: coverage by witnesses, and faults of single bytes.
-fn evidence(witness: &[WitnessRow], faults: &[FaultRow]) -> Vec<String> {
+fn evidence(witness: &[&WitnessRow], faults: &[FaultRow]) -> Vec<String> {
     let mut out = Vec::new();
     if !witness.is_empty() {
         let whole = witness.iter().filter(|w| w.is_whole()).count();
-        let percent = |w: &WitnessRow| 100.0 * w.witnessed as f64 / w.total.max(1) as f64;
+        let percent = |w: &&WitnessRow| 100.0 * w.witnessed as f64 / w.total.max(1) as f64;
         let least = witness.iter().map(percent).fold(f64::INFINITY, f64::min);
         let mut line = format!(
             "witness coverage: of {} every byte of the inputs has a witness in exact and impulse data, for {whole}",
             counted(witness.len(), "kernel")
         );
-        let rest: Vec<&WitnessRow> = witness.iter().filter(|w| !w.is_whole()).collect();
+        let rest: Vec<&&WitnessRow> = witness.iter().filter(|w| !w.is_whole()).collect();
         if let Some(first) = rest.first() {
             let swap = if first.swap_ab { " swap_ab" } else { "" };
             let cases =
@@ -85,11 +90,12 @@ fn evidence(witness: &[WitnessRow], faults: &[FaultRow]) -> Vec<String> {
 /// What the data of trials would have shown, a line each: coverage by witnesses, and faults of single bytes.
 #[must_use]
 pub fn evidence_text(witness: &[WitnessRow], faults: &[FaultRow]) -> String {
-    evidence(witness, faults).into_iter().map(|line| line + "\n").collect()
+    let witness: Vec<&WitnessRow> = witness.iter().collect();
+    evidence(&witness, faults).into_iter().map(|line| line + "\n").collect()
 }
 
 /// The sentences of blocked trials, each with how many it blocks.
-fn blocked(trials: &[TrialRow]) -> Vec<(&str, usize)> {
+fn blocked<'a>(trials: &[&'a TrialRow]) -> Vec<(&'a str, usize)> {
     let mut out: BTreeMap<&str, usize> = BTreeMap::new();
     for trial in trials.iter().filter(|t| t.verdict() == Verdict::Blocked) {
         *out.entry(trial.results.first().map_or("", |r| r.note.as_str())).or_default() += 1;
@@ -100,36 +106,26 @@ fn blocked(trials: &[TrialRow]) -> Vec<(&str, usize)> {
 }
 
 /// What failed as it is reported to, stage by stage.
-fn known(trials: &[TrialRow]) -> Vec<String> {
-    let of = |t: &TrialRow| {
+fn known(trials: &[&TrialRow]) -> Vec<String> {
+    let of = |t: &&TrialRow| {
         let results = t.results.iter().filter(|r| r.verdict == Verdict::KnownFail);
         results.map(|r| format!("{}: {}", name(t), sentence(r))).collect::<Vec<_>>()
     };
     trials.iter().flat_map(of).collect()
 }
 
-/// The rungs of trials on devices other than the emulator, by device and who made the code; empty without any.
-fn rungs(trials: &[TrialRow]) -> String {
-    let mut devices: Vec<(&str, &str)> = Vec::new();
-    for trial in trials.iter().filter(|t| !t.rungs.is_empty()) {
-        let device = (trial.device.as_str(), trial.code.as_str());
-        if !devices.contains(&device) {
-            devices.push(device);
-        }
-    }
+/// The rungs of a device's trials by who made the code; empty without any.
+fn rungs(trials: &[&TrialRow]) -> String {
+    let mut makers: Vec<&str> = trials.iter().filter(|t| !t.rungs.is_empty()).map(|t| &*t.code).collect();
+    makers.dedup();
     let mut out = String::new();
-    for (device, made) in devices {
-        let of: Vec<TrialRow> = trials
-            .iter()
-            .filter(|t| (t.device.as_str(), t.code.as_str()) == (device, made))
-            .cloned()
-            .collect();
-        let _ = writeln!(out, "\n### Rungs on {}, code by {}\n", code(device), plain(made));
-        for (rung, counts) in rung_counts(&of) {
-            let words: Vec<String> = counts.iter().map(|(v, n)| format!("{n} {}", v.word())).collect();
-            let _ = writeln!(out, "- {}: {}", rung.word(), words.join(", "));
+    for made in makers {
+        let of = || trials.iter().copied().filter(|t| !t.rungs.is_empty() && t.code == made);
+        let _ = writeln!(out, "\n### Rungs, code by {}\n", plain(made));
+        for line in rung_lines(of()) {
+            let _ = writeln!(out, "- {line}");
         }
-        for trial in &of {
+        for trial in of() {
             if let Some(wrong) = trial.wrong_rung() {
                 let _ = writeln!(out, "- {}: {}", plain(&name(trial)), plain(&rung_sentence(wrong)));
             }
@@ -138,22 +134,57 @@ fn rungs(trials: &[TrialRow]) -> String {
     out
 }
 
-/// The section as Markdown: what was skipped, where nothing was run; empty where nobody asked.
+/// How many stand on each rung, a line each.
+fn rung_lines<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<String> {
+    let words = |counts: Vec<(Verdict, usize)>| -> Vec<String> {
+        counts.iter().map(|(v, n)| format!("{n} {}", v.word())).collect()
+    };
+    let line = |(rung, counts): (Rung, Vec<_>)| format!("{}: {}", rung.word(), words(counts).join(", "));
+    rung_counts(trials).into_iter().map(line).collect()
+}
+
+/// What is said of a device's trials: its title, what it proves, its witnesses; faults stand with the emulator.
+struct Part<'a> {
+    title: String,
+    proves: &'static str,
+    trials: Vec<&'a TrialRow>,
+    evidence: Vec<String>,
+}
+
+fn parts(record: &Record) -> Vec<Part<'_>> {
+    let part = |(name, trials): (&str, Vec<_>)| {
+        let witness: Vec<&WitnessRow> = record.witness.iter().filter(|w| w.device == name).collect();
+        let emulated = name == EMULATOR;
+        Part {
+            title: if emulated {
+                PIPELINE.to_owned()
+            } else {
+                format!("{PIPELINE} on {}", device(record, name))
+            },
+            proves: if emulated { ONCE } else { OWN },
+            trials,
+            evidence: evidence(&witness, if emulated { &record.faults } else { &[] }),
+        }
+    };
+    by_device(&record.pipeline).into_iter().map(part).collect()
+}
+
+/// The sections as Markdown, one for each device, and what was skipped; empty where nobody asked.
 #[must_use]
 pub(super) fn markdown(record: &Record) -> String {
-    let trials = record.pipeline.as_slice();
-    let skipped: Vec<String> = record
-        .skipped
-        .iter()
-        .map(|s| format!("## {}\n\n**skipped.** {}\n", plain(&s.part), plain(&s.reason)))
-        .collect();
-    let skipped = skipped.join("\n");
-    if trials.is_empty() {
-        return skipped;
-    }
-    let mut out = format!("## {PIPELINE}\n\n**{}.** {}. {ONCE}\n\n", conforms(trials), counts(trials));
-    for line in evidence(&record.witness, &record.faults) {
-        let _ = writeln!(out, "- {}", plain(&line));
+    let mut sections: Vec<String> = parts(record).iter().map(section).collect();
+    let skipped = |s: &SkippedRow| format!("## {}\n\n**skipped.** {}\n", plain(&s.part), plain(&s.reason));
+    sections.extend(record.skipped.iter().map(skipped));
+    sections.join("\n")
+}
+
+fn section(part: &Part<'_>) -> String {
+    let trials = part.trials.as_slice();
+    let all = counts(trials.iter().copied());
+    let mut out =
+        format!("## {}\n\n**{}.** {all}. {}\n\n", plain(&part.title), conforms(trials), part.proves);
+    for line in &part.evidence {
+        let _ = writeln!(out, "- {}", plain(line));
     }
     out.push('\n');
     let columns = ["case", "tiles", "pass", "blocked", "wrong", "worst / bound"].map(str::to_owned);
@@ -195,41 +226,44 @@ pub(super) fn markdown(record: &Record) -> String {
             let _ = writeln!(out, "- {n}: {}", plain(why));
         }
     }
-    if !skipped.is_empty() {
-        let _ = write!(out, "\n{skipped}");
-    }
     out
 }
 
-/// The section for a terminal; empty where nobody asked.
+/// The sections for a terminal, as [`markdown`].
 #[must_use]
 pub(super) fn terminal(record: &Record, styles: &Styles) -> String {
-    let trials = record.pipeline.as_slice();
-    let skipped = record.skipped.iter().map(|s| {
+    let mut sections: Vec<String> = parts(record).iter().map(|part| shown(part, styles)).collect();
+    sections.extend(record.skipped.iter().map(|s| {
         let why = format!("skipped: {}", s.reason);
         format!("{}\n{}", styles.paint(Tone::Head, &s.part), wrapped("  ", why.split(' ')))
-    });
-    let skipped = skipped.collect::<Vec<_>>().join("\n");
-    if trials.is_empty() {
-        return skipped;
-    }
-    let mut out = format!("{}\n", styles.paint(Tone::Head, PIPELINE));
-    let _ = writeln!(out, "  {}; {}", conforms(trials), counts(trials));
-    for line in evidence(&record.witness, &record.faults) {
+    }));
+    sections.join("\n")
+}
+
+fn shown(part: &Part<'_>, styles: &Styles) -> String {
+    let trials = part.trials.as_slice();
+    let mut out = format!("{}\n", styles.paint(Tone::Head, &part.title));
+    let line = format!("{}; {}", conforms(trials), counts(trials.iter().copied()));
+    let _ = writeln!(out, "  {line}");
+    for line in &part.evidence {
         out.push_str(&wrapped("  ", line.split(' ')));
     }
-    let wrong: Vec<_> = trials.iter().filter_map(|t| Some((t, t.first_wrong()?))).collect();
-    for (trial, result) in wrong.iter().take(LISTED) {
-        let _ = writeln!(out, "  {}\n    {}", name(trial), sentence(result));
+    let rungs = rung_lines(trials.iter().copied());
+    if !rungs.is_empty() {
+        out.push_str(&wrapped("  rungs  ", rungs.join("; ").split(' ')));
     }
+    let mut wrong: Vec<String> = Vec::new();
+    for trial in trials {
+        let stage = trial.first_wrong().map(sentence);
+        let found = stage.or_else(|| trial.wrong_rung().map(rung_sentence));
+        wrong.extend(found.map(|what| format!("  {}\n    {what}\n", name(trial))));
+    }
+    wrong.iter().take(LISTED).for_each(|lines| out.push_str(lines));
     if wrong.len() > LISTED {
         let _ = writeln!(out, "  and {} more: --report md lists them", wrong.len() - LISTED);
     }
     for line in known(trials) {
         let _ = writeln!(out, "  {line}");
-    }
-    if !skipped.is_empty() {
-        let _ = write!(out, "\n{skipped}");
     }
     out
 }

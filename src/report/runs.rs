@@ -1,10 +1,13 @@
-//! Runs of variants on a device, for the terminal and as CSV.
+//! Runs of variants on devices, for the terminal, as Markdown and as CSV.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::csv::table;
-use crate::record::{Rung, VariantRun, Verdict};
+use super::markup::{code, head, plain, row};
+use super::phrase::{clean, wrapped};
+use super::style::{Styles, Tone};
+use crate::record::{DeviceRow, Record, Rung, RungResult, VariantRun, Verdict};
 
 const HEADER: [&str; 7] = ["variant", "target", "device", "code", "rung", "verdict", "note"];
 
@@ -30,15 +33,19 @@ pub fn runs_text(runs: &[VariantRun]) -> String {
 
 /// How many stand on each rung, on one line, and how many the device does not have.
 #[must_use]
-pub fn run_counts(runs: &[VariantRun]) -> String {
+pub fn run_counts<'a>(runs: impl IntoIterator<Item = &'a VariantRun>) -> String {
     let mut counts: BTreeMap<Rung, usize> = BTreeMap::new();
-    for rung in runs.iter().flat_map(|run| &run.rungs).filter(|rung| rung.verdict == Verdict::Pass) {
-        *counts.entry(rung.rung).or_default() += 1;
+    let (mut all, mut blocked, mut wrong) = (0, 0, 0);
+    for run in runs {
+        for rung in run.rungs.iter().filter(|rung| rung.verdict == Verdict::Pass) {
+            *counts.entry(rung.rung).or_default() += 1;
+        }
+        all += 1;
+        blocked += usize::from(run.rungs.iter().any(|r| r.verdict == Verdict::Blocked));
+        wrong += usize::from(run.first_wrong().is_some());
     }
-    let blocked = runs.iter().filter(|run| run.rungs.iter().any(|r| r.verdict == Verdict::Blocked)).count();
-    let wrong = runs.iter().filter(|run| run.first_wrong().is_some()).count();
     let rungs: Vec<String> = counts.iter().map(|(rung, n)| format!("{n} {}", rung.word())).collect();
-    format!("{} variants run: {}; {blocked} blocked, {wrong} wrong\n", runs.len(), rungs.join(", "))
+    format!("{all} variants run: {}; {blocked} blocked, {wrong} wrong\n", rungs.join(", "))
 }
 
 /// A row per variant and rung.
@@ -58,4 +65,109 @@ pub fn runs_csv(runs: &[VariantRun]) -> String {
         })
     });
     table(std::iter::once(HEADER.map(str::to_owned).to_vec()).chain(rows))
+}
+
+/// Wrong variants listed on a terminal.
+const LISTED: usize = 12;
+
+/// What a GPU proves and what it does not.
+const OWN: &str = "The GPU's own evidence: each rung was run on it, and the answers compared with the emulator's bit for bit.";
+
+/// `gpu:0`, and what it is where the record says so.
+pub(super) fn device(record: &Record, name: &str) -> String {
+    let of = |row: &DeviceRow| {
+        let driver = if row.driver.is_empty() { String::new() } else { format!(" {}", row.driver) };
+        format!("{name} ({}, {}, driver{driver}, CUDA {})", row.name, row.architecture, row.cuda)
+    };
+    record.devices.iter().find(|row| row.device == name).map_or_else(|| name.to_owned(), of)
+}
+
+/// The runs of each device, target and maker of code, in the order of the record.
+fn groups(record: &Record) -> Vec<(&VariantRun, Vec<&VariantRun>)> {
+    let mut out: Vec<(&VariantRun, Vec<&VariantRun>)> = Vec::new();
+    for run in &record.runs {
+        let same = |r: &VariantRun| (&r.device, &r.target, &r.code) == (&run.device, &run.target, &run.code);
+        match out.iter_mut().find(|(first, _)| same(first)) {
+            Some((_, list)) => list.push(run),
+            None => out.push((run, vec![run])),
+        }
+    }
+    out
+}
+
+/// What made the code, for which target.
+fn made(run: &VariantRun) -> String {
+    let by = if run.code.is_empty() { String::new() } else { format!(" by {}", run.code) };
+    format!("code for {}{by}", run.target)
+}
+
+fn wrong_sentence(run: &VariantRun, wrong: &RungResult) -> String {
+    format!("{}: {} {}: {}", run.variant, wrong.rung.word(), wrong.verdict.word(), clean(&wrong.note))
+}
+
+/// A verdict as the table marks it.
+const fn mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "✓",
+        Verdict::Blocked => "⊘",
+        Verdict::Skipped => "·",
+        Verdict::Undetermined => "?",
+        _ => "✗",
+    }
+}
+
+/// The section as Markdown, a row for each variant; empty where no device ran any.
+pub(super) fn markdown(record: &Record) -> String {
+    let mut out = String::new();
+    for (first, runs) in groups(record) {
+        let name = plain(&device(record, &first.device));
+        let counts = run_counts(runs.iter().copied());
+        let _ = write!(
+            out,
+            "{}## Snippets on {name}\n\n{}; {}. {OWN}\n\n",
+            if out.is_empty() { "" } else { "\n" },
+            plain(&made(first)),
+            counts.trim_end()
+        );
+        let wrong: Vec<_> = runs.iter().filter_map(|run| Some((run, run.first_wrong()?))).collect();
+        for (run, wrong) in &wrong {
+            let _ = writeln!(out, "- {}", plain(&wrong_sentence(run, wrong)));
+        }
+        if !wrong.is_empty() {
+            out.push('\n');
+        }
+        let mut rungs: Vec<Rung> = runs.iter().flat_map(|run| &run.rungs).map(|r| r.rung).collect();
+        rungs.sort_unstable();
+        rungs.dedup();
+        let _ = writeln!(out, "✓ stands, ✗ does not, ⊘ the GPU has no such instruction, · not tried.\n");
+        let mut names = vec!["variant".to_owned()];
+        names.extend(rungs.iter().map(|rung| rung.word().to_owned()));
+        out.push_str(&head(&names));
+        for run in runs {
+            let of = |rung: &Rung| run.rungs.iter().find(|r| r.rung == *rung).map_or("", |r| mark(r.verdict));
+            let mut cells = vec![code(&run.variant)];
+            cells.extend(rungs.iter().map(|rung| of(rung).to_owned()));
+            out.push_str(&row(&cells));
+        }
+    }
+    out
+}
+
+/// The section for a terminal; empty where no device ran any.
+pub(super) fn terminal(record: &Record, styles: &Styles) -> String {
+    let mut out = String::new();
+    for (first, runs) in groups(record) {
+        let title = format!("Snippets on {}", device(record, &first.device));
+        let _ = writeln!(out, "{}", styles.paint(Tone::Head, &clean(&title)));
+        let counts = format!("{}; {}", made(first), run_counts(runs.iter().copied()));
+        out.push_str(&wrapped("  ", counts.split_whitespace()));
+        let wrong: Vec<_> = runs.iter().filter_map(|run| Some((run, run.first_wrong()?))).collect();
+        for (run, wrong) in wrong.iter().take(LISTED) {
+            out.push_str(&wrapped("  ", wrong_sentence(run, wrong).split(' ')));
+        }
+        if wrong.len() > LISTED {
+            let _ = writeln!(out, "  and {} more: --report md lists them", wrong.len() - LISTED);
+        }
+    }
+    out
 }

@@ -67,7 +67,7 @@ pub(super) fn ratio(value: f64) -> String {
 
 /// How many trials got each verdict, in the order of the verdicts.
 #[must_use]
-pub fn trial_counts(trials: &[TrialRow]) -> Vec<(Verdict, usize)> {
+pub fn trial_counts<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<(Verdict, usize)> {
     let mut counts: BTreeMap<Verdict, usize> = BTreeMap::new();
     for trial in trials {
         *counts.entry(trial.verdict()).or_default() += 1;
@@ -82,9 +82,11 @@ pub(super) fn rung_sentence(wrong: &RungResult) -> String {
 
 /// How many trials stand on each rung, for those that ran on a device other than the emulator.
 #[must_use]
-pub(super) fn rung_counts(trials: &[TrialRow]) -> Vec<(Rung, Vec<(Verdict, usize)>)> {
+pub(super) fn rung_counts<'a>(
+    trials: impl IntoIterator<Item = &'a TrialRow>,
+) -> Vec<(Rung, Vec<(Verdict, usize)>)> {
     let mut counts: BTreeMap<Rung, BTreeMap<Verdict, usize>> = BTreeMap::new();
-    for result in trials.iter().flat_map(|t| &t.rungs) {
+    for result in trials.into_iter().flat_map(|t| &t.rungs) {
         *counts.entry(result.rung).or_default().entry(result.verdict).or_default() += 1;
     }
     counts.into_iter().map(|(rung, of)| (rung, of.into_iter().collect())).collect()

@@ -2,6 +2,7 @@
 
 use super::claims;
 use super::phrase::counted;
+use super::runs::run_counts;
 use super::trials::trial_counts;
 use crate::record::{Record, TrialRow};
 
@@ -13,12 +14,15 @@ pub(super) struct Verdict {
     pub(super) good: bool,
     /// What was counted, each a clause.
     pub(super) counts: Vec<String>,
+    /// Of these, what was run: trials, by what ran them, and variants.
+    pub(super) ran: Vec<String>,
 }
 
 /// What is said of a run: its trials first, then its claims.
 pub(super) fn verdict(record: &Record) -> Verdict {
-    let wrong = record.pipeline.iter().any(|t| t.first_wrong().is_some());
-    let judged = record.pipeline.iter().any(TrialRow::is_judged);
+    let wrong = record.pipeline.iter().any(|t| !t.conforms())
+        || record.runs.iter().any(|run| run.first_wrong().is_some());
+    let judged = record.pipeline.iter().any(TrialRow::is_judged) || !record.runs.is_empty();
     let claims = claims::counts(&record.matrix);
     let asked = !record.matrix.variants.is_empty();
     let (word, good) = match (wrong, claims.findings > 0) {
@@ -37,19 +41,43 @@ pub(super) fn verdict(record: &Record) -> Verdict {
             counted(claims.findings, "finding")
         ));
     }
-    if !record.pipeline.is_empty() {
-        counts.push(trials(&record.pipeline));
+    let mut ran: Vec<String> = by_device(&record.pipeline)
+        .into_iter()
+        .map(|(device, list)| match device {
+            EMULATOR => trials(list),
+            device => format!("on {device}: {}", trials(list)),
+        })
+        .collect();
+    if !record.runs.is_empty() {
+        ran.push(run_counts(&record.runs).trim_end().to_owned());
     }
+    counts.extend(ran.iter().cloned());
     if !record.skipped.is_empty() {
         let parts: Vec<&str> = record.skipped.iter().map(|s| s.part.as_str()).collect();
         counts.push(format!("{} skipped: {}", record.skipped.len(), parts.join(", ")));
     }
-    Verdict { word, good, counts }
+    Verdict { word, good, counts, ran }
+}
+
+/// What trials call the emulator.
+pub(super) const EMULATOR: &str = "emulator";
+
+/// The trials of each device, in the order of the record: the evidence of one is not that of another.
+pub(super) fn by_device(trials: &[TrialRow]) -> Vec<(&str, Vec<&TrialRow>)> {
+    let mut out: Vec<(&str, Vec<&TrialRow>)> = Vec::new();
+    for trial in trials {
+        match out.iter_mut().find(|(device, _)| *device == trial.device) {
+            Some((_, list)) => list.push(trial),
+            None => out.push((&trial.device, vec![trial])),
+        }
+    }
+    out
 }
 
 /// `3 trials: 2 pass, 1 blocked`.
-pub(super) fn trials(trials: &[TrialRow]) -> String {
-    let each = trial_counts(trials);
+pub(super) fn trials<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> String {
+    let trials: Vec<&TrialRow> = trials.into_iter().collect();
+    let each = trial_counts(trials.iter().copied());
     let words: Vec<String> =
         each.iter().map(|(v, n)| format!("{n} {}", v.word().replace('_', " "))).collect();
     format!("{}: {}", counted(trials.len(), "trial"), words.join(", "))

@@ -50,10 +50,11 @@ fn run(
     let trial = &selected(&shared.cases)[n];
     // One trial has the GPU at a time.
     let mut held = gpu.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut runner = Runner::new(&shared.library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned());
-    runner.gpu = held.take().map(Mutex::new);
+    let gpu = held.take().ok_or("an earlier trial left no GPU")?;
+    let runner =
+        Runner::new(&shared.library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned()).on(gpu);
     let row = runner.run(trial, target);
-    *held = runner.gpu.map(|gpu| gpu.into_inner().unwrap_or_else(PoisonError::into_inner));
+    *held = runner.into_gpu();
     let row = row.map_err(|e| e.to_string())?;
     green(&row)?;
     match row.rungs.iter().find(|r| !r.verdict.conforms()) {

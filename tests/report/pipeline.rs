@@ -1,6 +1,9 @@
 //! The sections on the pipeline: trials, tiles, what data show, and what was skipped.
 
-use sm121probe::record::{FaultRow, OfferRow, PIPELINE, Place, Record, SkippedRow, Stage, StageResult, TileRow, TrialRow, Verdict, WitnessRow};
+use sm121probe::record::{
+    DeviceRow, FaultRow, GPU, OfferRow, PIPELINE, Place, Record, Rung, RungResult, SkippedRow, Stage, StageResult, TileRow,
+    TrialRow, VariantRun, Verdict, WitnessRow,
+};
 use sm121probe::report::{self, Styles};
 
 use crate::fixture;
@@ -139,4 +142,76 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
     );
     let json = report::json(&record).unwrap();
     assert_eq!(Record::parse(std::path::Path::new("run.json"), &json).unwrap(), record);
+}
+
+fn rung(rung: Rung, verdict: Verdict, note: &str) -> RungResult {
+    RungResult { rung, verdict, note: note.to_owned() }
+}
+
+fn run(variant: &str, rungs: Vec<RungResult>) -> VariantRun {
+    let [target, device, code] = ["sm_90a", "gpu:0", "ptxas 13.5.37"].map(str::to_owned);
+    VariantRun { variant: variant.to_owned(), target, device, code, rungs }
+}
+
+#[test]
+fn a_gpu_stands_apart_from_the_emulator() {
+    let mut record = fixture();
+    let on_gpu = |case: &str, verdict, note: &str| {
+        let rungs = vec![rung(Rung::Loads, Verdict::Pass, ""), rung(Rung::Graph, verdict, note)];
+        TrialRow {
+            device: "gpu:0".to_owned(),
+            code: "ptxas 13.5.37".to_owned(),
+            rungs,
+            ..trial(case, Verdict::Pass, "")
+        }
+    };
+    record.devices.push(DeviceRow {
+        device: "gpu:0".to_owned(),
+        name: "NVIDIA Test".to_owned(),
+        architecture: "sm_90".to_owned(),
+        driver: "580.1".to_owned(),
+        cuda: "13.0".to_owned(),
+        multiprocessors: 132,
+        memory: 1 << 36,
+        l2: 1 << 25,
+    });
+    record.matrix.claims.clear();
+    record.pipeline = vec![trial("both", Verdict::Pass, ""), on_gpu("both", Verdict::Pass, "")];
+    record.runs = vec![
+        run("a.right", vec![rung(Rung::Loads, Verdict::Pass, ""), rung(Rung::Runs, Verdict::Pass, "")]),
+        run("b.absent", vec![rung(Rung::Loads, Verdict::Blocked, "no such"), rung(Rung::Runs, Verdict::Skipped, "")]),
+    ];
+    let md = report::markdown(&record);
+    let device = "gpu:0 (NVIDIA Test, sm\\_90, driver 580.1, CUDA 13.0)";
+    for words in [
+        format!("## Snippets on {device}\n\ncode for sm\\_90a by ptxas 13.5.37; 2 variants run: 2 loads"),
+        "|`b.absent`|⊘|·|".to_owned(),
+        format!("## {PIPELINE}\n\n**conforms.** 1 trial: 1 pass. PTX that differs"),
+        format!("## {PIPELINE} on {device}\n\n**conforms.** 1 trial: 1 pass. Every trial went up"),
+        "- graph: 1 pass\n".to_owned(),
+        "**Verdict: conforms.**".to_owned(),
+    ] {
+        assert!(md.contains(&words.replace("2 loads", "1 loads")), "{words}\n{md}");
+    }
+    // What a GPU gets wrong on any rung is no good news, and is named in every form.
+    for (runs, trial) in [(true, false), (false, true)] {
+        let mut record = record.clone();
+        if runs {
+            record.runs.push(run("c.wrong", vec![rung(Rung::Correct, Verdict::Fail, "lane 3")]));
+        }
+        if trial {
+            record.pipeline.push(on_gpu("late", Verdict::Fail, "the graph with half"));
+        }
+        let (md, text) = (report::markdown(&record), report::terminal(&record, &Styles::plain()));
+        assert!(md.contains("**Verdict: does not conform.**"), "{md}");
+        let words = if runs { "c.wrong: correct fail: lane 3" } else { "rung graph: fail: the graph with half" };
+        assert!(md.contains(words) && text.contains(words) && text.contains("does not conform"), "{text}");
+        let json = report::json(&record).unwrap();
+        assert_eq!(Record::parse(std::path::Path::new("run.json"), &json).unwrap(), record);
+    }
+    // Without a GPU the reason stands there.
+    record.skipped.push(SkippedRow { part: GPU.to_owned(), reason: "no GPU: no driver".to_owned() });
+    let (md, text) = (report::markdown(&record), report::terminal(&record, &Styles::plain()));
+    assert!(md.contains("## GPU\n\n**skipped.** no GPU: no driver"), "{md}");
+    assert!(text.contains("GPU\n  skipped: no GPU: no driver"), "{text}");
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::super::markup::{code, head, plain, row};
 use super::super::phrase::{counted, grouped, names, short};
 use super::super::view::{Answer, View};
-use super::super::{catalogue, claims, cross, pipeline, rollup, survey, verdict};
+use super::super::{catalogue, claims, cross, pipeline, rollup, runs, survey, verdict};
 use crate::arch::Target;
 use crate::record::{Outcome, Record};
 
@@ -24,6 +24,7 @@ pub fn markdown(record: &Record) -> String {
         page.crossings(),
         page.claims(),
         page.toolkits(),
+        runs::markdown(record),
         pipeline::markdown(record),
         survey::markdown(&record.tiles),
         catalogue::render(&view, 2),
@@ -50,7 +51,7 @@ impl Page<'_> {
         let cells: usize = Outcome::ALL.iter().map(|o| count(*o)).sum();
         let counts = claims::counts(matrix);
         let verdict = verdict::verdict(record);
-        let whole = !record.pipeline.is_empty() || !record.skipped.is_empty();
+        let whole = !record.pipeline.is_empty() || !record.runs.is_empty() || !record.skipped.is_empty();
         let title = if whole { "Compatibility report" } else { "Capability matrix" };
         let oldest = view.toolkits.first().map_or_else(String::new, ToString::to_string);
         format!(

@@ -3,7 +3,7 @@
 use super::super::phrase::{clean, counted, grouped, wrapped};
 use super::super::style::{Styles, Tone};
 use super::super::view::View;
-use super::super::{claims, pipeline, survey, verdict};
+use super::super::{claims, pipeline, runs, survey, verdict};
 use crate::record::{Outcome, Record};
 
 /// Records with at most this many variants list them all: somebody asks about a kernel.
@@ -26,6 +26,7 @@ pub fn terminal(record: &Record, styles: &Styles) -> String {
         sections.extend([page.groups(), page.natives(), page.families()]);
     }
     sections.push(page.crossing());
+    sections.push(runs::terminal(record, styles));
     sections.push(pipeline::terminal(record, styles));
     sections.push(survey::terminal(&record.tiles, styles));
     sections.extend([page.findings(), page.hint()]);
@@ -93,13 +94,10 @@ impl Page<'_> {
         out = out + &line + "\n";
         let verdict = verdict::verdict(record);
         let tone = if verdict.good { Tone::Good } else { Tone::Bad };
-        let counts = if record.pipeline.is_empty() {
-            String::new()
-        } else {
-            format!(", {}", verdict::trials(&record.pipeline))
-        };
+        let counts: String = verdict.ran.iter().map(|clause| format!(", {clause}")).collect();
         let skipped: String = record.skipped.iter().map(|s| format!(", {} skipped", s.part)).collect();
-        out + &format!("  verdict {}{counts}{skipped}\n", self.styles.paint(tone, verdict.word))
+        let line = format!("  verdict {}{counts}{skipped}", self.styles.paint(tone, verdict.word));
+        out + &line + "\n"
     }
 
     fn findings(&self) -> String {
