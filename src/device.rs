@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::num::random;
+
 /// A piece of a device's global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Buffer(
@@ -153,6 +155,14 @@ pub trait Device {
     /// As [`Device::allocate`].
     fn allocate_unwritten(&mut self, len: usize) -> Result<Buffer, Failure>;
 
+    /// A buffer of bytes from `least` to `most`, those of [`random::bytes`], made where the memory is.
+    ///
+    /// # Errors
+    /// As [`Device::allocate`].
+    fn allocate_random(&mut self, len: usize, seed: u64, least: u8, most: u8) -> Result<Buffer, Failure> {
+        self.allocate(random::bytes(seed, least, most, len))
+    }
+
     /// The bytes of a buffer.
     ///
     /// # Errors
@@ -197,4 +207,45 @@ pub trait Device {
     /// # Errors
     /// As [`Device::run`].
     fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)>;
+
+    /// Replays a graph `times` times, the buffers of `fresh` unwritten before each; the first replay, from 1, after which one of them
+    /// does not hold what it held after the first.
+    ///
+    /// # Errors
+    /// As [`Device::run`] and [`Device::read`].
+    fn replay_often(
+        &mut self,
+        graph: Graph,
+        times: usize,
+        fresh: &[Buffer],
+    ) -> Result<Option<usize>, (usize, Failure)> {
+        let of_none = |failure| (0, failure);
+        let mut first: Option<Vec<Vec<u8>>> = None;
+        for n in 0..times {
+            fresh.iter().try_for_each(|buffer| self.forget(*buffer)).map_err(of_none)?;
+            self.replay(graph)?;
+            let now: Vec<_> =
+                fresh.iter().map(|b| self.read(*b)).collect::<Result<_, _>>().map_err(of_none)?;
+            if *first.get_or_insert_with(|| now.clone()) != now {
+                return Ok(Some(n + 1));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A device with a clock of its own.
+pub trait Timer: Device {
+    /// Milliseconds of each launch, one after the other, `samples` times after `warm_up` times that are not counted. In front of
+    /// each, outside its time, runs `before`: what it reads takes the place of what caches hold.
+    ///
+    /// # Errors
+    /// As [`Device::run`].
+    fn time(
+        &mut self,
+        launches: &[Launch],
+        before: &Launch,
+        warm_up: usize,
+        samples: usize,
+    ) -> Result<Vec<Vec<f32>>, (usize, Failure)>;
 }

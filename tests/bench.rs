@@ -130,3 +130,30 @@ proptest! {
         let _ = judge(&path);
     }
 }
+
+#[test]
+fn times_need_a_gpu_and_say_so() {
+    let fails = |args: &[&str], code: i32, words: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_sm121probe"))
+            .arg("bench")
+            .args(args)
+            .env("CUDA_VISIBLE_DEVICES", "")
+            .env("RUST_BACKTRACE", "0")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).replace("│", " ");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
+        assert!(text.contains(words), "no `{words}` in: {text}");
+    };
+    fails(&[], 2, "--device <GPU>");
+    fails(&["--device", "gpu:0"], 121, "gpu:0 cannot be used");
+    fails(&["--device", "emulator"], 2, "times come from a GPU");
+    fails(&["--device", "gpu:0", "--model", "gpt-9"], 2, "unknown model `gpt-9`; known are");
+    fails(&["--device", "gpu:0", "--tokens", "0"], 2, "0 is not in 1..=65536");
+    fails(&["--device", "gpu:0", "--tile", "7x7x7"], 2, "`7x7x7` is no tile");
+    fails(&["--from", "/no/such.json"], 2, "is no file of `bench --format json`");
+    fails(&["--from", "Cargo.toml"], 2, "is no file of `bench --format json`");
+    let profile = example();
+    fails(&["--profile", profile.to_str().unwrap(), "--format", "svg"], 2, "a profile has no plot");
+}

@@ -351,7 +351,101 @@ fn without_a_gpu_the_whole_job_says_why() {
     assert_fails(&run(&["--device", "tpu"]), 2, &["`tpu` is no GPU; write auto, none, or gpu:0"]);
     // A question about variants is one about nothing else.
     let some = stdout(&run(&["--filter", "target.*"]));
-    assert!(some.contains("target.") && !some.contains("GPU"), "{some:.3000}");
+    assert!(some.contains("target.") && !some.contains("## GPU"), "{some:.3000}");
+}
+
+#[test]
+fn doctor_says_what_a_python_would_import_and_where_kernels_are_kept() {
+    let desk = Desk::new();
+    let site = desk.path("site");
+    fs::create_dir_all(site.join("vllm")).unwrap();
+    fs::write(site.join("vllm/__init__.py"), "raise SystemExit('imported')").unwrap();
+    fs::create_dir_all(site.join("vllm-0.9.1.dist-info")).unwrap();
+    fs::write(
+        site.join("vllm-0.9.1.dist-info/METADATA"),
+        "Metadata-Version: 2.1\nName: vllm\nVersion: 0.9.1\n",
+    )
+    .unwrap();
+    fs::create_dir_all(desk.path(".triton/cache/a")).unwrap();
+    fs::write(desk.path(".triton/cache/a/k.cubin"), [0; 9]).unwrap();
+    let run = |python: &str| {
+        let mut command = desk.command();
+        command.env("CUDA_VISIBLE_DEVICES", "").env("PYTHONPATH", &site).env("SM121PROBE_PYTHON", python);
+        command.arg("doctor").output().unwrap()
+    };
+    let output = run("python3");
+    let text = stdout(&output);
+    assert!(output.status.success() && !stderr(&output).contains("imported"), "{}", stderr(&output));
+    for words in [
+        format!("  vllm 0.9.1: {}", site.join("vllm/__init__.py").display()),
+        format!("kernels of Triton: {}: 1 files, 0 MiB", desk.path(".triton/cache").display()),
+        format!("kernels of FlashInfer: {}: not there", desk.path(".cache/flashinfer").display()),
+        "no GPU: ".to_owned(),
+    ] {
+        assert!(text.contains(&words), "{words}\n{text}");
+    }
+    let output = run("/no/such/python");
+    assert!(
+        output.status.success() && stdout(&output).contains("Python: cannot start Python at /no/such/python")
+    );
+}
+
+/// `.ci/gpu-report` with a stand-in for the tool, which answers as a GPU's owner would see it.
+#[test]
+fn the_evidence_of_a_gpu_is_one_command() {
+    const PROBE: &str = r#"#!/bin/sh
+echo "$@" >> "$COUNT"
+[ "$1" = "$FAILS" ] && code=${CODE:-100} || code=0
+[ "$1 $code" = "run 121" ] && exit 121
+[ "$1" = run ] && printf '[\n  {\n    "target": "sm_121a"\n  }\n]\n'
+while [ $# -gt 0 ]; do [ "$1" = -o ] && echo made > "$2"; shift; done
+exit $code
+"#;
+    let desk = Desk::new();
+    desk.script("probe", PROBE);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/gpu-report");
+    let run = |fails: &str, code: &str, more: &[&str]| {
+        fs::write(desk.path("count"), "").unwrap();
+        let mut command = Command::new("bash");
+        command
+            .arg(&script)
+            .args(more)
+            .env("SM121PROBE", desk.path("probe"))
+            .env("COUNT", desk.path("count"));
+        let output = command.env("FAILS", fails).env("CODE", code).output().unwrap();
+        (output, fs::read_to_string(desk.path("count")).unwrap())
+    };
+    let folder = desk.path("evidence");
+    let into = folder.to_str().unwrap();
+    let (output, calls) = run("", "0", &[into, "--offline"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let files = [
+        "bench.csv",
+        "bench.json",
+        "bench.md",
+        "bench.svg",
+        "doctor.json",
+        "report.md",
+        "run.json",
+        "selftest.csv",
+    ];
+    let mut found: Vec<_> = fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
+    found.sort();
+    assert_eq!(found, files);
+    // The job is asked for the GPU's own target, with the options that were given.
+    assert!(calls.contains("--device gpu:0 --target sm_121a --offline --report json"), "{calls}");
+    assert!(calls.contains("selftest --device gpu:0 --cases 8192"), "{calls}");
+    // What does not conform is written down, and said.
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(run("selftest", "100", &[into]).0.status.code(), Some(100));
+    assert!(folder.join("selftest.csv").is_file());
+    // Without a GPU, and where anything else goes wrong, nothing is written.
+    fs::remove_dir_all(&folder).unwrap();
+    for (verb, code) in [("run", 121), ("bench", 1)] {
+        assert_eq!(run(verb, &code.to_string(), &[into]).0.status.code(), Some(code));
+        assert!(!folder.exists());
+    }
+    assert_eq!(run("", "0", &[]).0.status.code(), Some(2));
 }
 
 #[test]
@@ -376,6 +470,14 @@ fn a_report_is_written_whole_or_not_at_all() {
     assert_eq!(desk.run(&call).status.code(), Some(0));
     let md = desk.run(&["report", "--from", file.to_str().unwrap(), "--report", "md"]);
     assert!(md.status.success() && stdout(&md).contains("sm_121a"), "{}", stderr(&md));
+    let table = |more: &[&str]| desk.run(&[&["report", "--from", file.to_str().unwrap()], more].concat());
+    for (name, head) in
+        [("cells", "variant,toolkit,"), ("runs", "variant,target,device,"), ("trials", "case,tile,")]
+    {
+        let csv = stdout(&table(&["--report", "csv", "--table", name]));
+        assert!(csv.starts_with(head), "{name}: {csv}");
+    }
+    assert_fails(&table(&["--report", "md", "--table", "runs"]), 2, &["--table is for --report csv"]);
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("\"schema\": 1", "\"schema\": 7")).unwrap();
     assert_fails(&desk.run(&["report", "--from", file.to_str().unwrap()]), 2, &["schema 7", "run.json"]);

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use sm121probe::device::{Argument, Buffer, Device, Failure, Launch, Module};
+use sm121probe::device::{Argument, Buffer, Device, Failure, Launch, Module, Timer};
 use sm121probe::gpu::{Chain, GpuDevice, Launcher};
 
 fn launcher(plan: &str, seconds: f32) -> Launcher {
@@ -217,4 +217,76 @@ fn where_there_is_no_driver_the_device_says_so() {
     }
     let failure = refused("0", 60.0);
     assert!(matches!(&failure, Failure::DeviceLost(what) if what.contains("driver")), "{failure:?}");
+}
+
+#[test]
+fn replays_by_the_hundred_are_one_question_and_name_the_first_that_differs() {
+    let mut gpu = gpu();
+    let (module, buffer) = ready(&mut gpu);
+    let other = gpu.allocate(vec![7; 8]).unwrap();
+    let graph = gpu.capture(&[launch(module, "increment", buffer)]).unwrap();
+    // Unwritten before each, the first byte is the poison and one more, every time.
+    assert_eq!(gpu.replay_often(graph, 100, &[buffer]).unwrap(), None);
+    assert_eq!(gpu.read(buffer).unwrap()[..2], [0x00, 0xFF]);
+    // What is not named is neither unwritten nor compared.
+    let graph = gpu.capture(&[launch(module, "increment", other)]).unwrap();
+    let same = gpu.replay_often(graph, 100, &[buffer]).unwrap();
+    assert_eq!((same, gpu.read(other).unwrap()[0]), (None, 107));
+    // A kernel that stores 0 three times and then 1.
+    let graph = gpu.capture(&[launch(module, "drift", buffer)]).unwrap();
+    assert_eq!(gpu.replay_often(graph, 100, &[buffer]).unwrap(), Some(4));
+    let graph = gpu.capture(&[launch(module, "overrun", buffer)]).unwrap();
+    let error = gpu.replay_often(graph, 3, &[buffer]).unwrap_err();
+    assert!(matches!(&error.1, Failure::Trap { what, .. } if what.contains("guard")), "{error:?}");
+}
+
+#[test]
+fn random_bytes_are_made_where_the_memory_is() {
+    use sm121probe::num::random;
+    let mut gpu = gpu();
+    for len in [0, 5, random::PERIOD + 9, 3 * random::PERIOD - 1] {
+        let buffer = gpu.allocate_random(len, 3, 118, 122).unwrap();
+        assert!(gpu.read(buffer).unwrap() == random::bytes(3, 118, 122, len), "{len}");
+    }
+}
+
+#[test]
+fn launches_are_timed_behind_another() {
+    let mut gpu = gpu();
+    let (module, buffer) = ready(&mut gpu);
+    let other = gpu.allocate(vec![0; 64]).unwrap();
+    let [step, before] = [buffer, other].map(|buffer| launch(module, "increment", buffer));
+    let times = gpu.time(&[step.clone(), step], &before, 2, 5).unwrap();
+    assert_eq!(times.iter().map(Vec::len).collect::<Vec<_>>(), [5, 5]);
+    // Two launches, seven rounds; and one in front of each.
+    assert_eq!((gpu.read(buffer).unwrap()[0], gpu.read(other).unwrap()[0]), (14, 14));
+    let broken = launch(module, "illegal_address", buffer);
+    assert!(matches!(gpu.time(&[broken], &before, 0, 1), Err((0, Failure::Crashed(_)))));
+}
+
+#[test]
+fn a_worker_outlives_the_thread_that_asked_first() {
+    let mut gpu = std::thread::spawn(gpu).join().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let (_, buffer) = ready(&mut gpu);
+    assert_eq!((gpu.read(buffer).unwrap()[3], gpu.workers()), (3, 1));
+}
+
+#[test]
+fn memory_that_comes_back_is_as_new() {
+    let mut gpu = gpu();
+    let (module, first) = ready(&mut gpu);
+    gpu.run(&[launch(module, "increment", first)]).unwrap();
+    gpu.reset().unwrap();
+    let again = gpu.allocate_unwritten(64).unwrap();
+    assert_eq!(gpu.read(again).unwrap(), [0xFF; 64]);
+    let module = gpu.load(".version 9.0").unwrap();
+    assert!(matches!(gpu.run(&[launch(module, "overrun", again)]), Err((_, Failure::Trap { .. }))));
+    // What is kept for later gives way to what does not fit beside it.
+    gpu.reset().unwrap();
+    let large = 700 << 20;
+    gpu.allocate_unwritten(large).unwrap();
+    gpu.reset().unwrap();
+    let other = gpu.allocate_unwritten(large + 1).unwrap();
+    assert_eq!(gpu.read(other).unwrap().len(), large + 1);
 }

@@ -15,6 +15,8 @@ mod gpu;
 mod gpu_faults;
 #[path = "pipeline/rungs.rs"]
 mod rungs;
+#[path = "pipeline/timing.rs"]
+mod timing;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
     let known = Arc::clone(&shared);
     trials.push(libtest_mimic::Trial::test("known_failures.both_ways", move || known.known_failures()));
     trials.extend(rungs::trials(&shared));
+    trials.extend(timing::trials(&shared));
     trials.extend(gpu::trials(&shared));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -1,6 +1,11 @@
 //! Reports of a hand-made record that has every answer there is. `SNAPSHOTS=overwrite` renews the golden files.
 #![expect(clippy::unwrap_used, reason = "a test that cannot build its record has failed")]
 
+#[path = "report/bench.rs"]
+mod bench;
+#[path = "report/pipeline.rs"]
+mod pipeline;
+
 use std::collections::BTreeMap;
 
 use sm121probe::arch::{Target, ToolkitVersion};

@@ -36,6 +36,15 @@ pub fn find(name: &str) -> Result<Case, CaseError> {
     library().find(name).cloned()
 }
 
+/// A case of the dimensions and the settings of a model, one token of real values.
+///
+/// # Errors
+/// [`CaseError::Invalid`] with the models that are known.
+pub fn of_model(name: &str) -> Result<Case, CaseError> {
+    let text = format!("about: Dimensions of a model.\nmodel: {name:?}\ntokens: 1\nregime: real\n");
+    file::parse(Path::new(&format!("{name}.yaml")), &text)
+}
+
 impl Library {
     /// Every `.yaml` file below `folder`.
     ///

@@ -13,7 +13,7 @@ mod write;
 
 pub use embedded::files as embedded_files;
 pub use error::CaseError;
-pub use library::{Library, find, library};
+pub use library::{Library, find, library, of_model};
 pub use model::{
     BiasPlace, Case, Exp, Finalize, GateUp, KTail, KnownFailure, Regime, Routing, ScaleRule, ScaleTiles,
 };

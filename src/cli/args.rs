@@ -226,8 +226,22 @@ pub(super) struct ReportArgs {
     /// Write a part of the record for other tools, instead.
     #[arg(long, value_name = "PART", conflicts_with = "report")]
     pub(super) export: Option<Export>,
+    /// With --report csv: which table; the cells when left out.
+    #[arg(long, value_name = "TABLE", conflicts_with = "export")]
+    pub(super) table: Option<Table>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+}
+
+/// Tables of a record that are written as CSV.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Table {
+    /// One line per cell of the matrix.
+    Cells,
+    /// One line per variant that a GPU ran, and rung.
+    Runs,
+    /// One line per trial of the pipeline, and stage.
+    Trials,
 }
 
 /// Verbs of `new`.

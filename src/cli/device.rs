@@ -10,6 +10,7 @@ use super::error::CliError;
 use crate::arch::{PtxIsa, Target};
 use crate::gpu::{Chain, Description, GpuDevice, Launcher};
 use crate::moe::admission::Limits;
+use crate::record::DeviceRow;
 use crate::store::Store;
 use crate::toolkit::Toolkit;
 
@@ -91,6 +92,20 @@ pub(super) fn code_of(
         None => PtxIsa::of_cuda(&about.cuda).ok_or_else(|| CliError::NoPtxIsa(about.cuda.clone()))?,
     };
     Ok((target, isa))
+}
+
+/// What records say of a GPU.
+pub(super) fn row(name: &str, about: &Description) -> DeviceRow {
+    DeviceRow {
+        device: name.to_owned(),
+        name: about.name.clone(),
+        architecture: about.architecture(),
+        driver: about.driver.clone(),
+        cuda: about.cuda.clone(),
+        multiprocessors: about.multiprocessors,
+        memory: about.memory,
+        l2: about.l2,
+    }
 }
 
 /// SM12x's limits, or this GPU's where it has less: a tile that SM12x cannot hold proves nothing elsewhere.

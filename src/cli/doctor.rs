@@ -28,9 +28,10 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<(), CliError> {
     for bad in &discovery.unusable {
         Progress::new().emit(Event::Warning { text: format!("{}: {}", bad.path.display(), bad.reason) });
     }
-    let nvrtcs = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
+    let environment = Environment::of_process();
+    let nvrtcs = toolkit::nvrtcs(store.as_ref(), &environment);
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-    let findings = doctor::examine(&discovery.toolkits, &nvrtcs, store.as_ref(), &program);
+    let findings = doctor::examine(&discovery.toolkits, &nvrtcs, store.as_ref(), &program, &environment);
     let text = if args.json {
         serde_json::to_string_pretty(&findings).map_err(|e| CliError::Output(e.into()))? + "\n"
     } else {
@@ -59,10 +60,43 @@ fn text(findings: &Findings) -> String {
     }
     let nvrtcs = if findings.nvrtcs.is_empty() { "none".to_owned() } else { findings.nvrtcs.join(" ") };
     let _ = writeln!(out, "NVRTC: {nvrtcs}");
+    imports(findings, &mut out);
     for bad in &findings.known_bad {
         let _ = writeln!(out, "known to go wrong: {}\n  {} ({})", bad.effect, bad.remedy, bad.source);
     }
     out
+}
+
+/// What a Python would import, and where compiled kernels are kept.
+fn imports(findings: &Findings, out: &mut String) {
+    if let Some(python) = &findings.python {
+        let _ = writeln!(out, "Python {} ({}) would import", python.python, python.executable.display());
+        for package in &python.packages {
+            let version = package.version.as_deref().unwrap_or("of unknown version");
+            let place = match &package.location {
+                Some(place) => place.display().to_string(),
+                None => "its metadata is there and its module is not: install it anew".to_owned(),
+            };
+            let _ = writeln!(out, "  {} {version}: {place}", package.module);
+        }
+        if python.packages.is_empty() {
+            out.push_str("  none of the packages that bring or compile kernels; SM121PROBE_PYTHON names another Python\n");
+        }
+    }
+    if let Some(reason) = &findings.no_python {
+        let _ = writeln!(out, "Python: {reason}");
+    }
+    for folder in findings.caches.iter() {
+        let holds = match folder.files {
+            None => "not there".to_owned(),
+            Some(files) => {
+                let least = if folder.more { "at least " } else { "" };
+                format!("{least}{files} files, {} MiB", folder.bytes >> 20)
+            }
+        };
+        let by = folder.variable.as_ref().map_or_else(String::new, |name| format!(" by {name}"));
+        let _ = writeln!(out, "kernels of {}: {}{by}: {holds}", folder.owner, folder.path.display());
+    }
 }
 
 fn about(gpu: &GpuFindings, out: &mut String) {

@@ -114,6 +114,16 @@ pub(super) enum CliError {
     NothingToRun,
     #[error("{0} variants do not conform")]
     Runs(usize),
+    #[error("--table is for --report csv: the other forms hold every table")]
+    TableForm,
+    #[error("times come from a GPU: name it with --device gpu:0")]
+    NoClock,
+    #[error("a profile has no plot: --format svg is for times, with --device")]
+    NoPlot,
+    #[error("{0} is no file of `bench --format json`: {1}")]
+    BenchTable(String, String),
+    #[error(transparent)]
+    Timing(#[from] crate::bench::TimingError),
     #[error("recorded answers come from a GPU: name it with --device gpu:0")]
     NoGpuNamed,
     #[error(
@@ -185,6 +195,12 @@ impl CliError {
             // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })
             | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
+            Self::TableForm | Self::NoClock | Self::NoPlot | Self::BenchTable(..) => exit::USAGE,
+            // What a kernel does wrong on the GPU is a finding; a case that is too large is not.
+            Self::Timing(crate::bench::TimingError::Moe(_) | crate::bench::TimingError::Pipeline(_)) => {
+                exit::USAGE
+            }
+            Self::Timing(_) => exit::DOES_NOT_CONFORM,
             Self::NoGpuNamed | Self::NoPtxIsa(_) | Self::OperandKind(_) => exit::USAGE,
             Self::NothingToRun => exit::NOTHING_SELECTED,
             Self::Answer(..) | Self::Runs(_) => exit::DOES_NOT_CONFORM,

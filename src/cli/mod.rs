@@ -27,6 +27,7 @@ mod run;
 mod selftest;
 mod tensor_argument;
 mod tiles;
+mod timing;
 mod toolchain;
 mod trials;
 mod vectors;

@@ -137,7 +137,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
             }
         }
     }
-    let ran = trials::run(&runner, &asked, &kernels, toolchain.as_ref(), limits, |_| true)?;
+    let ran = trials::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, None)?;
     if ran.rows.is_empty() {
         return Err(CliError::NothingRan);
     }

@@ -17,13 +17,10 @@ use crate::kernel::Library;
 use crate::moe::plan::{self, Trial};
 use crate::moe::runner::Runner;
 use crate::num::random;
-use crate::record::{DeviceRow, PIPELINE, Record, SkippedRow};
+use crate::record::{PIPELINE, Record, SkippedRow, TrialRow};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, Nvrtc};
-
-/// Trials between two looks at the clock.
-const TOGETHER: usize = 8;
 
 /// Decides the inputs of snippets.
 const SEED: u64 = 1;
@@ -95,7 +92,7 @@ impl GpuArgs {
         record: &mut Record,
     ) -> Result<GpuDevice, CliError> {
         let question = Question { target: None, toolkit: None, seed: SEED };
-        record.devices.push(row(&gpu));
+        record.devices.push(device::row(&gpu.name(), gpu.about()));
         let (runs, gpu) = run::on_gpu(variants, gpu, &question)?;
         record.runs.extend(runs);
         Ok(gpu)
@@ -121,9 +118,9 @@ impl GpuArgs {
         let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
         let code = device::chain(toolchain.as_ref().map(|t| &t.toolkit), store);
         let runner = Runner::new(&kernels, nvrtc, store, program).on(gpu.with_chain(code));
-        let ask = |asked: &[Trial<'_>]| -> Result<Vec<_>, CliError> {
-            let ran = trials::run(&runner, asked, &kernels, toolchain.as_ref(), &[target], limits, |_| true)?;
-            Ok(ran.rows)
+        let ask = |asked: Vec<Trial<'_>>, deadline| -> Result<Vec<TrialRow>, CliError> {
+            let (asked, chain) = ([(target, asked)], toolchain.as_ref());
+            Ok(trials::run(&runner, &asked, chain, limits, |_| true, deadline)?.rows)
         };
         let all = trials::admitted(&plan::default_set(&cases), &kernels, toolchain.as_ref(), target, limits)?;
         let (free, blocked): (Vec<_>, Vec<_>) = all.into_iter().partition(|t| t.config.is_ok());
@@ -134,40 +131,19 @@ impl GpuArgs {
         }
         order.sort_by_key(|(place, _)| *place);
         let free: Vec<Trial<'_>> = order.into_iter().map(|(_, trial)| trial).collect();
-        let limit = Duration::from_secs(self.gpu_time);
-        let mut begun = 0;
-        for some in free.chunks(TOGETHER) {
-            if began.elapsed() >= limit {
-                break;
-            }
-            begun += some.len();
-            record.pipeline.extend(ask(some)?);
-        }
-        record.pipeline.extend(ask(&blocked)?);
-        if begun < free.len() {
+        let wanted = free.len();
+        let rows = ask(free, Some(began + Duration::from_secs(self.gpu_time)))?;
+        let begun = rows.len();
+        record.pipeline.extend(rows);
+        record.pipeline.extend(ask(blocked, None)?);
+        if begun < wanted {
             let reason = format!(
-                "{} of {} trials did not begin within {} s; --gpu-time gives more, `sm121probe moe --device {name}` runs all",
-                free.len() - begun,
-                free.len(),
+                "{} of {wanted} trials did not begin within {} s; --gpu-time gives more, `sm121probe moe --device {name}` runs all",
+                wanted - begun,
                 self.gpu_time
             );
             record.skipped.push(SkippedRow { part: format!("the rest of the {PIPELINE} on {name}"), reason });
         }
         Ok(())
-    }
-}
-
-/// What the record says of a GPU.
-fn row(gpu: &GpuDevice) -> DeviceRow {
-    let about = gpu.about();
-    DeviceRow {
-        device: gpu.name(),
-        name: about.name.clone(),
-        architecture: about.architecture(),
-        driver: about.driver.clone(),
-        cuda: about.cuda.clone(),
-        multiprocessors: about.multiprocessors,
-        memory: about.memory,
-        l2: about.l2,
     }
 }

@@ -1,6 +1,8 @@
 //! Trials for `moe` and for the whole job: admitted, run, and what they would have noticed.
 
-use rayon::prelude::*;
+use std::sync::{Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
+use std::time::Instant;
 
 use super::args::JobArgs;
 use super::error::CliError;
@@ -56,7 +58,8 @@ pub(super) fn default_set(
     }
     // One ptxas run per kernel is enough to say what it costs: the tiles' target is asked, as the report says.
     let tiles = super::tiles::target()?;
-    let ran = run(&runner, &trials, &kernels, toolchain.as_ref(), Limits::SM12X, |target| target == tiles)?;
+    let assembled = |target| target == tiles;
+    let ran = run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, assembled, None)?;
     record.witness = ran.witness(&runner)?;
     record.pipeline = ran.rows;
     record.tiles = super::tiles::of_job(&set, &kernels, toolchain.as_ref(), nvrtc, store)?;
@@ -86,15 +89,16 @@ impl Ran<'_> {
 }
 
 /// Every target's trials, in order, where the toolchain admits it and, for targets that `assembled` names, the code
-/// that ptxas makes of it.
+/// that ptxas makes of it. Trials that have not begun at the `deadline`, the last in order, are left out.
 pub(super) fn run<'a>(
     runner: &Runner<'_>,
     trials: &[(Target, Vec<Trial<'a>>)],
-    kernels: &Library,
     toolchain: Option<&Toolchain>,
     limits: Limits,
     assembled: impl Fn(Target) -> bool,
+    deadline: Option<Instant>,
 ) -> Result<Ran<'a>, CliError> {
+    let kernels = runner.library;
     let mut ran = Ran { trials: Vec::new(), rows: Vec::new() };
     for (target, trials) in trials {
         let trials = admitted(trials, kernels, toolchain, *target, limits)?;
@@ -117,13 +121,45 @@ pub(super) fn run<'a>(
             row.remark = remark;
             Ok((trial, row))
         };
-        for done in trials.into_par_iter().map(one).collect::<Vec<_>>() {
+        for done in in_turn(trials, deadline, one) {
             let (trial, row) = done?;
             ran.trials.push(trial);
             ran.rows.push(row);
         }
     }
     Ok(ran)
+}
+
+/// Does something with all items, side by side: the next in order whenever somebody is free, none after the deadline. What was
+/// done, in order.
+fn in_turn<T: Send, R: Send>(
+    items: Vec<T>,
+    deadline: Option<Instant>,
+    one: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let left = Mutex::new(items.into_iter().enumerate());
+    let over = || deadline.is_some_and(|end| Instant::now() >= end);
+    // The lock is held to take an item, not while it is worked on.
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        let mut done = Vec::new();
+        while !over()
+            && let Some((n, item)) = next()
+        {
+            done.push((n, one(item)));
+        }
+        done
+    };
+    // Threads of their own: one of a pool could, waiting inside an item that holds the GPU, begin another that wants it.
+    let mut done: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..rayon::current_num_threads()).map(|_| scope.spawn(work)).collect();
+        let joined = |thread: ScopedJoinHandle<'_, Vec<(usize, R)>>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().flat_map(joined).collect()
+    });
+    done.sort_by_key(|(n, _)| *n);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// The trial as the code of its GEMM is admitted, and what that costs.
@@ -164,4 +200,21 @@ pub(super) fn admitted<'a>(
 ) -> Result<Vec<Trial<'a>>, CliError> {
     let chain = toolchain.map(|t| t.of(target));
     Ok(trials.iter().map(|t| t.admitted_on(kernels, chain, limits)).collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_in_turn_stays_in_order_and_ends_with_its_time() {
+        let all: Vec<usize> = (0..200).collect();
+        assert_eq!(in_turn(all.clone(), None, |n| n), all);
+        let some = in_turn(all.clone(), Some(Instant::now() + std::time::Duration::from_millis(60)), |n| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            n
+        });
+        assert!(!some.is_empty() && some.len() < 200 && some == all[..some.len()], "{some:?}");
+        assert!(in_turn(all, Some(Instant::now()), |n| n).is_empty());
+    }
 }

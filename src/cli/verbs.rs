@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::args::{
-    ExplainArgs, JobArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, ReportForm, ToolkitVerb,
+    ExplainArgs, JobArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, ReportForm, Table, ToolkitVerb,
 };
 use super::error::CliError;
 use super::job::{self, Job};
@@ -16,6 +16,7 @@ use crate::case;
 use crate::gate;
 use crate::matrix::{self, Options, Plan};
 use crate::record::{GPU, Record, SkippedRow};
+use crate::report::{runs_csv, trials_csv};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, InstallOptions, Pins, Places};
@@ -166,7 +167,15 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
         return output::write(&output::export(&record, part)?, &args.output);
     }
     let form = args.report.unwrap_or(if args.private { ReportForm::Json } else { ReportForm::Text });
-    output::write(&output::render(&record, form, args.output.output.is_some())?, &args.output)
+    let text = match (form, args.table) {
+        (ReportForm::Csv, Some(Table::Runs)) => runs_csv(&record.runs),
+        (ReportForm::Csv, Some(Table::Trials)) => trials_csv(&record.pipeline),
+        (form, None) | (form @ ReportForm::Csv, Some(Table::Cells)) => {
+            output::render(&record, form, args.output.output.is_some())?
+        }
+        (_, Some(_)) => return Err(CliError::TableForm),
+    };
+    output::write(&text, &args.output)
 }
 
 /// `new`.

@@ -34,6 +34,11 @@ impl WayArgs {
         self.load.map_or_else(|| LOADS.to_vec(), |load| vec![load])
     }
 
+    /// Whether a load is asked for.
+    pub(super) const fn names_load(&self) -> bool {
+        self.load.is_some()
+    }
+
     /// The paths asked for.
     pub(super) fn paths(&self) -> Vec<MmaPath> {
         self.kernel_path.map_or_else(|| PATHS.to_vec(), |path| vec![path])

@@ -1,17 +1,19 @@
 //! Looks at the whole machine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
 
+use super::caches::{CacheFolder, caches};
 use super::known_bad::{KnownBad, known_bad};
 use super::probe::{self, Asked};
+use super::python::{Packages, packages};
 use crate::arch::{Suffix, Target, ToolkitVersion};
 use crate::device::Failure;
 use crate::gpu::{Chain, Description, GpuDevice, Launcher};
 use crate::store::Store;
-use crate::toolkit::{Nvrtc, Toolkit};
+use crate::toolkit::{Environment, Nvrtc, Toolkit};
 
 /// How long one question to a GPU may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -27,6 +29,12 @@ pub struct Findings {
     pub toolkits: Vec<ToolkitLine>,
     /// Every NVRTC, by version.
     pub nvrtcs: Vec<String>,
+    /// What a Python would import; none where it says nothing.
+    pub python: Option<Packages>,
+    /// Why it says nothing.
+    pub no_python: Option<String>,
+    /// Where JIT compilers keep kernels.
+    pub caches: Vec<CacheFolder>,
     /// Combinations on this machine that are reported to go wrong.
     pub known_bad: Vec<KnownBad>,
 }
@@ -66,9 +74,16 @@ pub struct ToolkitLine {
     pub path: String,
 }
 
-/// Looks at every GPU, and asks each what it runs. `program` is this tool, whose hidden verb talks to CUDA.
+/// Looks at every GPU, and asks each what it runs; asks the Python of `environment` (`SM121PROBE_PYTHON`, or `python3` of the path)
+/// what it would import. `program` is this tool, whose hidden verb talks to CUDA.
 #[must_use]
-pub fn examine(toolkits: &[Toolkit], nvrtcs: &[Nvrtc], store: Option<&Store>, program: &Path) -> Findings {
+pub fn examine(
+    toolkits: &[Toolkit],
+    nvrtcs: &[Nvrtc],
+    store: Option<&Store>,
+    program: &Path,
+    environment: &Environment,
+) -> Findings {
     let (mut gpus, mut no_gpu) = (Vec::new(), None);
     let mut count = 1;
     let mut ordinal = 0;
@@ -86,7 +101,15 @@ pub fn examine(toolkits: &[Toolkit], nvrtcs: &[Nvrtc], store: Option<&Store>, pr
     let versions: Vec<ToolkitVersion> = toolkits.iter().map(|t| t.version).collect();
     let driver = gpus.first().and_then(|g| g.about.driver.parse().ok());
     let architectures: Vec<String> = gpus.iter().map(|g| g.about.architecture()).collect();
+    let python = environment.path("SM121PROBE_PYTHON").unwrap_or_else(|| PathBuf::from("python3"));
+    let (python, no_python) = match packages(&python) {
+        Ok(found) => (Some(found), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
     Findings {
+        python,
+        no_python,
+        caches: caches(environment),
         no_gpu,
         toolkits: toolkits.iter().map(line).collect(),
         nvrtcs: nvrtcs.iter().map(|n| n.version.to_string()).collect(),

@@ -41,11 +41,14 @@ pub(super) trait Backend {
     fn allocate(&mut self, bytes: usize) -> Result<u64, CudaError>;
     /// Gives memory back.
     fn release(&mut self, address: u64) -> Result<(), CudaError>;
-    /// One byte everywhere.
+    /// One byte everywhere. As [`Backend::copy`], [`Backend::write`] and [`Backend::launch`] it is put into the stream: it may not have
+    /// ended when this returns, and what is put there later comes later.
     fn fill(&mut self, address: u64, byte: u8, bytes: usize) -> Result<(), CudaError>;
+    /// From one place of the device to another; they do not overlap.
+    fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<(), CudaError>;
     /// To the device.
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), CudaError>;
-    /// From the device.
+    /// From the device, when all that is in the stream has ended.
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), CudaError>;
     /// Takes a cubin or PTX; the module and its kernels.
     fn load(&mut self, image: &[u8]) -> Result<(usize, Vec<Entry>), CudaError>;

@@ -7,7 +7,7 @@ use super::describe::Description;
 use super::link::{Launcher, Link, Refused};
 use super::wire::{Entry, Reply, Request};
 use crate::arch::Target;
-use crate::device::{Buffer, Device, Failure, Graph, Launch, Module};
+use crate::device::{Buffer, Device, Failure, Graph, Launch, Module, Timer};
 use crate::store::Store;
 use crate::toolkit::{self, Toolkit};
 
@@ -156,6 +156,11 @@ impl Device for GpuDevice {
         self.made(&Request::Allocate { len: len as u64 }, &[]).map(Buffer).map_err(|refused| refused.failure)
     }
 
+    fn allocate_random(&mut self, len: usize, seed: u64, least: u8, most: u8) -> Result<Buffer, Failure> {
+        let request = Request::Random { len: len as u64, seed, least, most };
+        self.made(&request, &[]).map(Buffer).map_err(|refused| refused.failure)
+    }
+
     fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure> {
         match self.ask(&Request::Read { buffer: buffer.0 }, &[]).map_err(|refused| refused.failure)? {
             (Reply::Bytes, bytes) => Ok(bytes),
@@ -200,5 +205,36 @@ impl Device for GpuDevice {
 
     fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)> {
         self.ran(&Request::Replay { graph: graph.0 })
+    }
+
+    fn replay_often(
+        &mut self,
+        graph: Graph,
+        times: usize,
+        fresh: &[Buffer],
+    ) -> Result<Option<usize>, (usize, Failure)> {
+        let request = Request::Often { graph: graph.0, times, fresh: fresh.iter().map(|b| b.0).collect() };
+        match self.ask(&request, &[]) {
+            Ok((Reply::Compared { differs }, _)) => Ok(differs),
+            Ok((other, _)) => Err((0, unexpected(&other))),
+            Err(Refused { failure, launch }) => Err((launch, failure)),
+        }
+    }
+}
+
+impl Timer for GpuDevice {
+    fn time(
+        &mut self,
+        launches: &[Launch],
+        before: &Launch,
+        warm_up: usize,
+        samples: usize,
+    ) -> Result<Vec<Vec<f32>>, (usize, Failure)> {
+        let (launches, before) = (launches.to_vec(), before.clone());
+        match self.ask(&Request::Time { launches, before, warm_up, samples }, &[]) {
+            Ok((Reply::Timed(times), _)) => Ok(times),
+            Ok((other, _)) => Err((0, unexpected(&other))),
+            Err(Refused { failure, launch }) => Err((launch, failure)),
+        }
     }
 }

@@ -31,6 +31,9 @@ const LIBRARY: &str = "libcuda.so.1";
 /// What [`CudaError::code`] holds where no driver call failed: there is no driver, or it is too old.
 const NO_DRIVER: u32 = 100;
 
+/// `CUDA_ERROR_NOT_SUPPORTED`.
+const NOT_SUPPORTED: u32 = 801;
+
 /// A GPU with its context.
 pub(super) struct Driver {
     gpus: usize,
@@ -293,20 +296,28 @@ impl Backend for Driver {
 
     fn fill(&mut self, address: u64, byte: u8, bytes: usize) -> Result<(), CudaError> {
         // SAFETY: the session keeps to the inside of one allocation.
-        check("cuMemsetD8", unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.stream) })?;
-        self.synchronize()
+        check("cuMemsetD8", unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.stream) })
+    }
+
+    fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<(), CudaError> {
+        // SAFETY: the session keeps to the inside of one allocation, and to parts of it that do not overlap.
+        check("cuMemcpyDtoD", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream) })
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), CudaError> {
-        // SAFETY: the session keeps to the inside of one allocation; the source lives until the call has returned.
-        check("cuMemcpyHtoD", unsafe { sys::cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len()) })
+        // In the stream, behind fills that still run. SAFETY: the session keeps to the inside of one allocation; the source is
+        // pageable memory, which the driver has copied when the call returns.
+        check("cuMemcpyHtoD", unsafe {
+            sys::cuMemcpyHtoDAsync_v2(address, bytes.as_ptr().cast(), bytes.len(), self.stream)
+        })
     }
 
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), CudaError> {
         // SAFETY: the session keeps to the inside of one allocation; the target has the length that is said.
         check("cuMemcpyDtoH", unsafe {
-            sys::cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), address, bytes.len())
-        })
+            sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), address, bytes.len(), self.stream)
+        })?;
+        self.synchronize()
     }
 
     fn load(&mut self, image: &[u8]) -> Result<(usize, Vec<Entry>), CudaError> {
@@ -384,6 +395,10 @@ impl Backend for Driver {
                 CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE,
                 CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
             )
+        })
+        .map_err(|error| {
+            let major = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+            lacking(spec.element, major, error)
         })?;
         Ok(map.opaque)
     }
@@ -461,6 +476,23 @@ impl Backend for Driver {
     }
 }
 
+/// The first compute capability whose copy engine expands packed FP4 into shared memory (PTX ISA, `.b4x16_p64`).
+const EXPANDS: c_int = 10;
+
+/// A driver calls an element that the GPU has no hardware for an invalid value, as if the call were wrong.
+fn lacking(element: MapElement, major: c_int, error: CudaError) -> CudaError {
+    if element != MapElement::U4Unpacked || major >= EXPANDS || error.code != 1 {
+        return error;
+    }
+    CudaError {
+        code: NOT_SUPPORTED,
+        detail: format!(
+            "this GPU, of compute capability {major}.x, has no tensor maps of 16U4_ALIGN16B, which came with {EXPANDS}.0"
+        ),
+        ..error
+    }
+}
+
 /// The version in what the kernel module says of itself.
 fn kernel_module() -> Option<String> {
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
@@ -493,3 +525,23 @@ const ATTRIBUTES: [(&str, Attribute); 16] = [
     ("memory_clock_khz", Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
     ("kernel_exec_timeout", Attribute::CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_that_a_gpu_lacks_are_no_mistake_of_the_caller() {
+        let refused = || CudaError {
+            code: 1,
+            name: "CUDA_ERROR_INVALID_VALUE".to_owned(),
+            call: "cuTensorMapEncodeTiled",
+            detail: String::new(),
+        };
+        let lacks = lacking(MapElement::U4Unpacked, 9, refused());
+        assert_eq!(lacks.kind(), super::super::wire::Kind::Image);
+        assert!(lacks.to_string().contains("compute capability 9.x, has no tensor maps"), "{lacks}");
+        assert_eq!(lacking(MapElement::U4Unpacked, 12, refused()), refused());
+        assert_eq!(lacking(MapElement::U8, 9, refused()), refused());
+    }
+}

@@ -15,13 +15,15 @@ use crate::device::TensorMapSpec;
 const BASE: u64 = 0x7000_0000_0000;
 
 /// The kernels of every module; each takes an address.
-const KERNELS: [&str; 6] = ["increment", "hang", "die", "overrun", "illegal_address", "ecc"];
+const KERNELS: [&str; 7] = ["increment", "hang", "die", "overrun", "illegal_address", "ecc", "drift"];
 
 /// A GPU of host memory.
 #[derive(Default)]
 pub(super) struct Fake {
     memory: Vec<u8>,
     graphs: Vec<Vec<(usize, u64)>>,
+    /// What `drift` stores next.
+    drift: u8,
     /// The result that every later call reports.
     broken: Option<(u32, &'static str)>,
 }
@@ -61,6 +63,11 @@ impl Fake {
             Some("increment") => {
                 let place = self.range(address, 1)?;
                 place[0] = place[0].wrapping_add(1);
+            }
+            Some("drift") => {
+                self.drift = self.drift.wrapping_add(1);
+                let stored = self.drift / 4;
+                self.range(address, 1)?[0] = stored;
             }
             Some("hang") => std::thread::sleep(Duration::from_secs(600)),
             Some("die") => std::process::abort(),
@@ -122,6 +129,11 @@ impl Backend for Fake {
     fn fill(&mut self, address: u64, byte: u8, bytes: usize) -> Result<(), CudaError> {
         self.range(address, bytes)?.fill(byte);
         Ok(())
+    }
+
+    fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<(), CudaError> {
+        let source = self.range(from, bytes)?.to_vec();
+        self.write(to, &source)
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), CudaError> {

@@ -107,7 +107,6 @@ pub(super) struct Refused {
 
 fn start(launcher: &Launcher) -> io::Result<Session> {
     let mut command = Command::new(&launcher.program);
-    // The worker ends with the thread that starts it, as the kernel understands "parent"; threads here outlive what they ask.
     command.arg(worker::VERB).arg(GPU_WORKER).arg(&launcher.ordinal);
-    Session::start(&mut command)
+    Session::start(command)
 }

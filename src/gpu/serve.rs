@@ -1,5 +1,6 @@
 //! The worker's side: one request after the other on its socket, buffers between guard zones, until the parent is gone.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -9,6 +10,7 @@ use super::driver::Driver;
 use super::status::CudaError;
 use super::wire::{self, Entry, Kind, Refusal, Reply, Request};
 use crate::device::{Argument, Launch};
+use crate::num::random;
 
 /// Bytes before and after every buffer that no kernel may write.
 const GUARD: usize = 4096;
@@ -16,6 +18,9 @@ const GUARD: usize = 4096;
 const GUARD_BYTE: u8 = 0xA9;
 /// What memory holds that nobody has written: as bf16 and f32 a NaN, as a code and a scale one too.
 const POISON: u8 = 0xFF;
+
+/// At most so many bytes are kept for later buffers.
+const SPARE: usize = 1 << 30;
 
 /// A buffer: where its guard begins, and its bytes without guards.
 struct Held {
@@ -38,6 +43,10 @@ impl Held {
 struct Session<B> {
     backend: B,
     buffers: Vec<Held>,
+    /// Memory of earlier buffers by its bytes, guards included: to give it back and to ask for it costs more than a small kernel.
+    spare: BTreeMap<usize, Vec<u64>>,
+    /// Bytes of all of it.
+    spared: usize,
     modules: Vec<(usize, Vec<Entry>)>,
 }
 
@@ -105,7 +114,8 @@ fn next(socket: &mut UnixStream) -> io::Result<Option<(Request, Vec<u8>)>> {
 
 /// Answers until the parent is gone.
 fn serve<B: Backend>(backend: B, socket: &mut UnixStream) -> io::Result<()> {
-    let mut session = Session { backend, buffers: Vec::new(), modules: Vec::new() };
+    let mut session =
+        Session { backend, buffers: Vec::new(), spare: BTreeMap::new(), spared: 0, modules: Vec::new() };
     while let Some((request, payload)) = next(socket)? {
         match session.answer(request, &payload) {
             Ok((reply, bytes)) => wire::send(socket, &reply, &bytes)?,
@@ -176,16 +186,125 @@ impl<B: Backend> Session<B> {
                 self.guards()?;
                 Ok((Reply::Ran { milliseconds }, Vec::new()))
             }
+            Request::Random { len, seed, least, most } => {
+                let made = self.random(len, seed, (least, most))?;
+                Ok((Reply::Made(made), Vec::new()))
+            }
+            Request::Often { graph, times, fresh } => {
+                let differs = self.often(graph, times, &fresh)?;
+                Ok((Reply::Compared { differs }, Vec::new()))
+            }
+            Request::Time { launches, before, warm_up, samples } => {
+                let times = self.times(&launches, &before, warm_up, samples)?;
+                Ok((Reply::Timed(times), Vec::new()))
+            }
         }
+    }
+
+    /// A buffer of random bytes: one period comes from here, the rest is copied there.
+    fn random(&mut self, len: u64, seed: u64, (least, most): (u8, u8)) -> Result<usize, Refusal> {
+        let made = self.allocate(len, &[])?;
+        let (address, len) = self.place(made)?;
+        let first = random::bytes(seed, least, most, len.min(random::PERIOD));
+        self.backend.write(address, &first).map_err(refused(0))?;
+        let mut written = first.len();
+        while written < len {
+            // What is copied begins anew where what is written ends.
+            let more = written.min(len - written);
+            self.backend.copy(address, address + written as u64, more).map_err(refused(0))?;
+            written += more;
+        }
+        Ok(made)
+    }
+
+    /// Replays a graph `times` times; the first replay after which a buffer of `fresh` does not hold what it held after the first.
+    /// Guards are compared once, after the last.
+    fn often(&mut self, graph: usize, times: usize, fresh: &[usize]) -> Result<Option<usize>, Refusal> {
+        let places: Vec<(u64, usize)> = fresh.iter().map(|b| self.place(*b)).collect::<Result<_, _>>()?;
+        let mut first: Vec<Vec<u8>> = Vec::new();
+        let mut differs = None;
+        for n in 0..times {
+            for (address, len) in &places {
+                self.backend.fill(*address, POISON, *len).map_err(refused(0))?;
+            }
+            self.backend.replay(graph).map_err(refused(0))?;
+            self.backend.synchronize().map_err(refused(0))?;
+            for (at, (address, len)) in places.iter().enumerate() {
+                let mut bytes = vec![0; *len];
+                self.backend.read(*address, &mut bytes).map_err(refused(0))?;
+                match first.get(at) {
+                    Some(stored) if *stored != bytes => differs = differs.or(Some(n + 1)),
+                    Some(_) => {}
+                    None => first.push(bytes),
+                }
+            }
+            if differs.is_some() {
+                break;
+            }
+        }
+        self.guards()?;
+        Ok(differs)
+    }
+
+    /// Milliseconds of each launch; `before` runs in front of each, so that the stream is never empty when a time begins.
+    fn times(
+        &mut self,
+        launches: &[Launch],
+        before: &Launch,
+        warm_up: usize,
+        samples: usize,
+    ) -> Result<Vec<Vec<f32>>, Refusal> {
+        let prepared = self.prepared(launches)?;
+        let before = self.prepare(before)?;
+        let mut times = vec![Vec::with_capacity(samples); prepared.len()];
+        for round in 0..warm_up + samples {
+            for (n, (launch, times)) in prepared.iter().zip(&mut times).enumerate() {
+                let backend = &mut self.backend;
+                backend.launch(&before).map_err(refused(n))?;
+                backend.mark(0).map_err(refused(n))?;
+                backend.launch(launch).map_err(refused(n))?;
+                backend.mark(1).map_err(refused(n))?;
+                backend.synchronize().map_err(refused(n))?;
+                if round >= warm_up {
+                    times.push(backend.elapsed().map_err(refused(n))?);
+                }
+            }
+        }
+        self.guards()?;
+        Ok(times)
     }
 
     fn reset(&mut self) -> Result<(), Refusal> {
         self.backend.unload().map_err(refused(0))?;
         self.modules.clear();
         for held in self.buffers.drain(..) {
-            self.backend.release(held.base).map_err(refused(0))?;
+            let bytes = held.len + 2 * GUARD;
+            if self.spared + bytes > SPARE {
+                self.backend.release(held.base).map_err(refused(0))?;
+            } else {
+                self.spared += bytes;
+                self.spare.entry(bytes).or_default().push(held.base);
+            }
         }
         Ok(())
+    }
+
+    /// Memory for a buffer and its guards: spare, or new; spare memory of other sizes is given back where there is no other.
+    fn memory(&mut self, bytes: usize) -> Result<u64, CudaError> {
+        if let Some(base) = self.spare.get_mut(&bytes).and_then(Vec::pop) {
+            self.spared -= bytes;
+            return Ok(base);
+        }
+        match self.backend.allocate(bytes) {
+            Err(_) if self.spared > 0 => {
+                self.spared = 0;
+                for base in std::mem::take(&mut self.spare).into_values().flatten() {
+                    self.backend.release(base)?;
+                }
+                self.backend.allocate(bytes)
+            }
+            other => other,
+        }
     }
 
     fn place(&self, buffer: usize) -> Result<(u64, usize), Refusal> {
@@ -195,7 +314,7 @@ impl<B: Backend> Session<B> {
 
     fn allocate(&mut self, len: u64, payload: &[u8]) -> Result<usize, Refusal> {
         let len = usize::try_from(len).map_err(|_| wrong(format!("a buffer of {len} bytes")))?;
-        let base = self.backend.allocate(len + 2 * GUARD).map_err(|error| {
+        let base = self.memory(len + 2 * GUARD).map_err(|error| {
             let mut refusal = refused(0)(error);
             refusal.what.push_str(&format!("; a buffer of {len} bytes was wanted"));
             refusal

@@ -17,7 +17,7 @@ pub(super) struct CudaError {
 }
 
 /// Results of a driver call (`CUresult` in cuda.h): number, and what they mean when a launch or a synchronisation reports them.
-const KNOWN: [(u32, Kind); 27] = [
+const KNOWN: [(u32, Kind); 28] = [
     (1, Kind::Launch),     // INVALID_VALUE
     (2, Kind::Launch),     // OUT_OF_MEMORY
     (46, Kind::Absent),    // DEVICE_UNAVAILABLE: somebody holds it in exclusive mode
@@ -45,6 +45,7 @@ const KNOWN: [(u32, Kind); 27] = [
     (718, Kind::Crashed),  // INVALID_PC
     (719, Kind::Crashed),  // LAUNCH_FAILED
     (720, Kind::Launch),   // COOPERATIVE_LAUNCH_TOO_LARGE
+    (801, Kind::Image),    // NOT_SUPPORTED
 ];
 
 impl CudaError {

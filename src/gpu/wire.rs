@@ -37,6 +37,12 @@ pub(super) enum Request {
     Capture { launches: Vec<Launch> },
     /// Replays a graph.
     Replay { graph: usize },
+    /// A buffer of `len` random bytes.
+    Random { len: u64, seed: u64, least: u8, most: u8 },
+    /// Replays a graph often, with these buffers unwritten before each, and compares what they hold.
+    Often { graph: usize, times: usize, fresh: Vec<usize> },
+    /// Times launches, each behind another one.
+    Time { launches: Vec<Launch>, before: Launch, warm_up: usize, samples: usize },
 }
 
 /// A kernel of a loaded module.
@@ -71,6 +77,10 @@ pub(super) enum Reply {
     Loaded { module: usize, entries: Vec<Entry> },
     /// Milliseconds between two events around the work.
     Ran { milliseconds: f32 },
+    /// The first replay that stored something else.
+    Compared { differs: Option<usize> },
+    /// Milliseconds of every sample of every launch.
+    Timed(Vec<Vec<f32>>),
     /// It is not done.
     Refused(Refusal),
 }
@@ -80,7 +90,7 @@ pub(super) enum Reply {
 pub(super) enum Kind {
     /// No driver, no such GPU, or it may not be used.
     Absent,
-    /// The driver does not take the image.
+    /// The driver does not take the image, or the GPU lacks what is asked.
     Image,
     /// The launch cannot be made.
     Launch,

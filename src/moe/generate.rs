@@ -44,6 +44,27 @@ pub(super) fn problem(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<P
     Ok(problem)
 }
 
+/// The routing of `case` over all experts, and the rows of each.
+pub(super) fn for_timing(case: &Case, seed: u64) -> Result<(Problem, Vec<usize>), MoeError> {
+    let dims = Dims::of(case);
+    few(case, "the logits", 4 * dims.tokens as u128 * dims.experts as u128)?;
+    few(case, "the weights of all experts", dims.experts as u128 * dims.expert_bytes())?;
+    let logits = logits::logits(case, &dims, seed);
+    let mut counts = vec![0; dims.experts];
+    for row in rows(&dims, &logits) {
+        counts[row.expert] += 1;
+    }
+    let (e, n, h) = (dims.experts, dims.fc1_cols(), dims.hidden);
+    let inputs = Tensors {
+        router_logits: Some(Array::new("router_logits", &[dims.tokens, e], logits)?),
+        expert_ids: Some(Array::new("expert_ids", &[e], (0..e).map(|e| e as i32).collect())?),
+        w13_bias: Some(Array::new("w13_bias", &[e, n], vec![0.0; e * n])?),
+        w2_bias: Some(Array::new("w2_bias", &[e, h], vec![0.0; e * h])?),
+        ..Tensors::default()
+    };
+    Ok((Problem { dims, settings: Settings::of(case), seed, inputs, injected_a2: None }, counts))
+}
+
 /// Problems of the same weights, for one set of buffers: the case's own tokens and routing; other tokens that choose
 /// by chance; tokens that all choose the same experts; and half of the tokens, the rest zeros as a batch is padded with, after
 /// which comes that half alone. Nothing is injected.

@@ -159,6 +159,10 @@ enum Fc {
     Two,
 }
 
+fn need<'t, T>(tensor: &'t Option<Array<T>>, name: &'static str) -> Result<&'t [T], PipelineError> {
+    tensor.as_ref().map(|t| t.data.as_slice()).ok_or(PipelineError::Input(name))
+}
+
 /// A run under way.
 struct Run<'a> {
     device: &'a mut dyn Device,
@@ -212,11 +216,30 @@ impl<'a> Run<'a> {
         problem: &'a Problem,
         setup: &'a Setup,
     ) -> Result<Self, PipelineError> {
+        Self::with(device, problem, setup, Run::inputs)
+    }
+
+    /// As [`Run::new`]; hidden states and weights, which the problem lacks, are drawn where the memory is.
+    fn drawn(
+        device: &'a mut dyn Device,
+        problem: &'a Problem,
+        setup: &'a Setup,
+    ) -> Result<Self, PipelineError> {
+        Self::with(device, problem, setup, Run::draw)
+    }
+
+    fn with(
+        device: &'a mut dyn Device,
+        problem: &'a Problem,
+        setup: &'a Setup,
+        fill: impl FnOnce(&mut Self) -> Result<(), PipelineError>,
+    ) -> Result<Self, PipelineError> {
         let dims = problem.dims;
         let tensors = problem.inputs.clone();
         let mut run =
             Self { device, problem, setup, dims, buffers: BTreeMap::new(), tensors, pads: Vec::new() };
-        run.inputs()?;
+        fill(&mut run)?;
+        run.slots()?;
         for (name, len) in run.workspaces() {
             let buffer = run.device.allocate_unwritten(len)?;
             run.buffers.insert(name, buffer);
@@ -224,21 +247,68 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
+    /// Hidden states and weights that the problem has.
     fn inputs(&mut self) -> Result<(), PipelineError> {
         let (dims, setup) = (self.dims, self.setup);
         let inputs = &self.problem.inputs;
-        fn need<'t, T>(tensor: &'t Option<Array<T>>, name: &'static str) -> Result<&'t [T], PipelineError> {
-            tensor.as_ref().map(|t| t.data.as_slice()).ok_or(PipelineError::Input(name))
+        let (h, i, n) = (dims.hidden, dims.inter, dims.fc1_cols());
+        let codes = |packed: &[u8], k| layout::pad_codes(packed, k, setup.k_pad);
+        let scales = |s: &[u8], rows, k| layout::weight_scales(s, rows, k, setup.scales, setup.k_pad);
+        self.put([
+            ("hidden_states", bytes_of(need(&inputs.hidden_states, "hidden_states")?, u16::to_le_bytes)),
+            ("w13_codes", codes(need(&inputs.w13_blocks, "w13_blocks")?, h)),
+            ("w13_scales", scales(need(&inputs.w13_scales, "w13_scales")?, n, h)),
+            ("w2_codes", codes(need(&inputs.w2_blocks, "w2_blocks")?, i)),
+            ("w2_scales", scales(need(&inputs.w2_scales, "w2_scales")?, h, i)),
+        ])
+    }
+
+    /// Random hidden states and weights of the sizes that the kernels read, for timing: any code, and magnitudes as of a model, so that
+    /// nothing overflows.
+    fn draw(&mut self) -> Result<(), PipelineError> {
+        /// Both bytes of a bf16: positive numbers below 2, none a NaN.
+        const BF16: (u8, u8) = (0x38, 0x3F);
+        /// Exponents of scales: 2^-9 to 2^-5.
+        const SCALES: (u8, u8) = (118, 122);
+        const CODES: (u8, u8) = (0, 255);
+        let d = self.dims;
+        let (h, i, n) = (padded(d.hidden), padded(d.inter), d.fc1_cols());
+        let experts = need(&self.problem.inputs.expert_ids, "expert_ids")?.len();
+        let layout = self.setup.scales;
+        let sizes = [
+            ("hidden_states", 2 * d.tokens * d.hidden, BF16),
+            ("w13_codes", experts * n * h / 2, CODES),
+            ("w13_scales", experts * layout.size(n, h / 32), SCALES),
+            ("w2_codes", experts * d.hidden * i / 2, CODES),
+            ("w2_scales", experts * layout.size(d.hidden, i / 32), SCALES),
+        ];
+        for (n, (name, len, (least, most))) in sizes.into_iter().enumerate() {
+            let seed = self.problem.seed.wrapping_add(n as u64);
+            let buffer = self.device.allocate_random(len, seed, least, most)?;
+            self.buffers.insert(name, buffer);
         }
+        Ok(())
+    }
+
+    fn put<const N: usize>(&mut self, contents: [(&'static str, Vec<u8>); N]) -> Result<(), PipelineError> {
+        for (name, bytes) in contents {
+            let buffer = self.device.allocate(bytes)?;
+            self.buffers.insert(name, buffer);
+        }
+        Ok(())
+    }
+
+    /// Everything else that the host gives.
+    fn slots(&mut self) -> Result<(), PipelineError> {
+        let dims = self.dims;
+        let inputs = &self.problem.inputs;
         let slots = need(&inputs.expert_ids, "expert_ids")?;
         let mut slot_of = vec![-1i32; dims.experts];
         for (slot, expert) in slots.iter().enumerate() {
             let place = usize::try_from(*expert).ok().and_then(|e| slot_of.get_mut(e));
             *place.ok_or(PipelineError::Input("expert_ids"))? = i32::try_from(slot).unwrap_or(-1);
         }
-        let (h, i, n) = (dims.hidden, dims.inter, dims.fc1_cols());
-        let codes = |packed: &[u8], k| layout::pad_codes(packed, k, setup.k_pad);
-        let scales = |s: &[u8], rows, k| layout::weight_scales(s, rows, k, setup.scales, setup.k_pad);
+        let h = dims.hidden;
         // A bias that the next stage adds is none for the GEMM.
         let w13_bias = need(&inputs.w13_bias, "w13_bias")?;
         let w2_bias = need(&inputs.w2_bias, "w2_bias")?;
@@ -247,27 +317,17 @@ impl<'a> Run<'a> {
             BiasPlace::NextStage => vec![0; 4 * bias.len()],
         };
         let s = &self.problem.settings;
-        let contents = [
-            ("hidden_states", bytes_of(need(&inputs.hidden_states, "hidden_states")?, u16::to_le_bytes)),
+        self.put([
             ("router_logits", bytes_of(need(&inputs.router_logits, "router_logits")?, f32::to_le_bytes)),
             ("expert_slot", bytes_of(&slot_of, i32::to_le_bytes)),
-            ("w13_codes", codes(need(&inputs.w13_blocks, "w13_blocks")?, h)),
-            ("w13_scales", scales(need(&inputs.w13_scales, "w13_scales")?, n, h)),
             ("w13_bias", bytes_of(w13_bias, f32::to_le_bytes)),
             ("w13_gemm_bias", of_gemm(w13_bias, s.fc1_bias)),
-            ("w2_codes", codes(need(&inputs.w2_blocks, "w2_blocks")?, i)),
-            ("w2_scales", scales(need(&inputs.w2_scales, "w2_scales")?, h, i)),
             ("w2_bias", bytes_of(w2_bias, f32::to_le_bytes)),
             ("w2_gemm_bias", of_gemm(w2_bias, s.fc2_bias)),
             // Atomic sums of tokens, and how many of their rows arrived, for every 32 columns: zero before, and left so.
-            ("sums", vec![0; 4 * dims.tokens * h]),
-            ("arrivals", vec![0; 4 * dims.tokens * h / 32]),
-        ];
-        for (name, bytes) in contents {
-            let buffer = self.device.allocate(bytes)?;
-            self.buffers.insert(name, buffer);
-        }
-        Ok(())
+            ("sums", vec![0; 4 * dims.tokens * padded(h)]),
+            ("arrivals", vec![0; 4 * dims.tokens * padded(h) / 32]),
+        ])
     }
 
     /// Tiles of tokens that any routing of these rows can need.

@@ -49,6 +49,15 @@ pub fn of_layer(case: &Case, seed: u64, layer: &Layer) -> Result<Problem, MoeErr
     super::generate::problem(case, seed, Some(layer))
 }
 
+/// A problem for timing: the case's routing over all its experts, biases of zero, neither hidden states nor weights; and the rows of
+/// every expert.
+///
+/// # Errors
+/// As [`generate`].
+pub fn for_timing(case: &Case, seed: u64) -> Result<(Problem, Vec<usize>), MoeError> {
+    super::generate::for_timing(case, seed)
+}
+
 /// Problems of the same weights that fit one set of buffers, so that a graph captured with the first can be replayed with the
 /// others: the case's own routing, one by chance, one in which all tokens choose the same experts, and one in which half of
 /// the tokens are padding, followed by the problem of the other half alone. A case of one token has only three. The weights

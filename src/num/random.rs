@@ -16,3 +16,43 @@ pub const fn mix(mut z: u64) -> u64 {
 pub const fn at(key: u64, index: u64) -> u64 {
     mix(key.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN)))
 }
+
+/// Bytes from `least` to `most` (both included), a function of the seed and the index alone, the same again after [`PERIOD`].
+#[must_use]
+pub fn bytes(seed: u64, least: u8, most: u8, len: usize) -> Vec<u8> {
+    let span = u64::from(most.saturating_sub(least)) + 1;
+    let own = len.min(PERIOD);
+    let mut out = Vec::with_capacity(len);
+    let mut index = 0;
+    while out.len() < own {
+        let word = at(seed, index).to_le_bytes();
+        // The upper byte of byte times span: uniform but for a bias below span / 256.
+        let of = |byte: u8| least.saturating_add(((u64::from(byte) * span) >> 8) as u8);
+        out.extend(word.into_iter().take(own - out.len()).map(of));
+        index += 1;
+    }
+    while out.len() < len {
+        out.extend_from_within(..(len - out.len()).min(PERIOD));
+    }
+    out
+}
+
+/// Bytes after which [`bytes`] begins anew: 16 MiB.
+pub const PERIOD: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_keep_to_their_range_and_begin_anew() {
+        let some = bytes(3, 118, 122, 1000);
+        let counts = |of: u8| some.iter().filter(|b| **b == of).count();
+        assert!((118..=122).all(|b| counts(b) > 120) && (118..=122).map(counts).sum::<usize>() == 1000);
+        assert_eq!(bytes(3, 118, 122, 10), some[..10]);
+        assert_ne!(bytes(4, 118, 122, 1000), some);
+        let all = bytes(1, 0, 255, PERIOD + 5);
+        assert!(all[PERIOD..] == all[..5] && (0..=255).all(|b| all[..4096].contains(&b)));
+        assert!(bytes(1, 0, 255, 0).is_empty());
+    }
+}

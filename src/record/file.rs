@@ -152,6 +152,8 @@ impl Record {
             out.push_str(&format!(",\n\"tiles\": {}", object(serde_json::to_value(&self.tiles)?)?));
         }
         for (name, value) in [
+            ("devices", serde_json::to_value(&self.devices)?),
+            ("runs", serde_json::to_value(&self.runs)?),
             ("pipeline", serde_json::to_value(&self.pipeline)?),
             ("witness", serde_json::to_value(&self.witness)?),
             ("faults", serde_json::to_value(&self.faults)?),

@@ -13,6 +13,7 @@ mod pipeline;
 mod profile;
 mod runs;
 mod tiles;
+mod timing;
 mod trials;
 mod words;
 
@@ -29,5 +30,6 @@ pub use pipeline::{Place, Stage, StageResult, Verdict};
 pub use profile::{ClassTime, Decision, ProfileRow};
 pub use runs::{DeviceRow, VariantRun};
 pub use tiles::{OfferRow, PolicyRow, TileRow, TileTable};
+pub use timing::{BenchRow, BenchTable, RateRow, RegretRow};
 pub use trials::{Rung, RungResult, TrialRow};
 pub(crate) use words::words;

@@ -12,6 +12,7 @@
 //! [`variants()`] is the Markdown of the variants alone, [`explain()`] all that is known of one. Nothing is printed here,
 //! and a toolkit that cannot say (it does not know the target) is never shown as one that says no.
 
+mod bench;
 mod catalogue;
 mod claims;
 mod cross;
@@ -28,6 +29,7 @@ mod notes;
 mod phrase;
 mod pipeline;
 mod places;
+mod plot;
 mod profile;
 mod rollup;
 mod runs;
@@ -41,6 +43,7 @@ mod trials;
 mod verdict;
 mod view;
 
+pub use bench::{bench_csv, bench_markdown};
 pub use catalogue::variants;
 pub use csv::csv;
 pub use explain::{ExplainError, explain};
@@ -48,6 +51,7 @@ pub use form::{Format, ReportError, json, render};
 pub use junit::junit;
 pub use markdown::markdown;
 pub use pipeline::evidence_text;
+pub use plot::bench_svg;
 pub use profile::{profile_csv, profile_markdown, profile_text};
 pub use runs::{run_counts, runs_csv, runs_text};
 pub use style::Styles;

@@ -28,7 +28,8 @@ impl Environment {
     }
 
     /// A variable that is set and not empty.
-    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
+    #[must_use]
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
         self.vars.get(OsStr::new(name)).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 

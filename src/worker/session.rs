@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{OnceLock, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::process::{kill_group, spawn};
@@ -27,13 +29,12 @@ impl Session {
     ///
     /// # Errors
     /// When the program cannot be started.
-    pub fn start(command: &mut Command) -> io::Result<Self> {
+    pub fn start(mut command: Command) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         let said = tempfile::tempfile()?;
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(said.try_clone()?).process_group(0);
-        let child = spawn(command)?;
-        // The command holds the other end as long as it lives, and then the end of the child would not be seen.
-        command.stdin(Stdio::null());
+        // The command, which holds the other end, is gone when this returns: else the end of the child would not be seen.
+        let child = spawned(command)?;
         Ok(Self { child, socket, said })
     }
 
@@ -72,7 +73,7 @@ impl Session {
             if Instant::now() >= deadline {
                 return None;
             }
-            std::thread::sleep(Duration::from_millis(2));
+            thread::sleep(Duration::from_millis(2));
         }
     }
 
@@ -86,6 +87,29 @@ impl Session {
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).take(2).collect();
         if lines.is_empty() { String::new() } else { format!("; it said `{}`", lines.join(" ")) }
     }
+}
+
+/// A child of the thread that starts all of them: a child ends with the thread that started it, as the kernel understands
+/// "parent", and who asks first may be gone before who asks last.
+fn spawned(mut command: Command) -> io::Result<Child> {
+    type Wish = (Command, mpsc::Sender<io::Result<Child>>);
+    static STARTER: OnceLock<Option<mpsc::Sender<Wish>>> = OnceLock::new();
+    let starter = STARTER.get_or_init(|| {
+        let (wishes, come) = mpsc::channel::<Wish>();
+        let starts = move || {
+            for (mut command, answer) in come {
+                let started = spawn(&mut command);
+                drop(command);
+                // Who asked waits for it.
+                let _ = answer.send(started);
+            }
+        };
+        thread::Builder::new().name("starter".to_owned()).spawn(starts).is_ok().then_some(wishes)
+    });
+    let Some(starter) = starter else { return spawn(&mut command) };
+    let (answer, comes) = mpsc::channel();
+    starter.send((command, answer)).map_err(io::Error::other)?;
+    comes.recv().map_err(io::Error::other)?
 }
 
 impl Drop for Session {

@@ -1,7 +1,7 @@
 //! The pipeline as one graph: captured once, replayed with other tokens and another routing in the same buffers.
 
-use super::{Compiled, PipelineError, Ran, Ready, Run, STEPS, Setup, bytes_of, load};
-use crate::device::{Device, Failure, Graph};
+use super::{Compiled, PipelineError, Ran, Ready, Run, STEPS, Setup, Step, bytes_of, load};
+use crate::device::{Device, Failure, Graph, Launch};
 use crate::moe::Problem;
 use crate::record::Stage;
 
@@ -26,15 +26,36 @@ impl<'a> Session<'a> {
         Ok(Self { run: Run::new(device, problem, setup)?, kernels })
     }
 
+    /// As [`Session::new`] for a problem without hidden states and weights: both are drawn where the device's memory is, so that
+    /// a model of any size is there at once. What comes out means nothing; how long it takes does.
+    ///
+    /// # Errors
+    /// [`PipelineError`] when the device cannot take them.
+    pub fn drawn(
+        device: &'a mut dyn Device,
+        compiled: &Compiled<'a>,
+        problem: &'a Problem,
+        setup: &'a Setup,
+    ) -> Result<Self, PipelineError> {
+        let kernels = load(device, compiled)?;
+        Ok(Self { run: Run::drawn(device, problem, setup)?, kernels })
+    }
+
+    /// Every launch, in order.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: a launch that cannot be made.
+    pub fn launches(&self) -> Result<Vec<(Stage, Launch)>, PipelineError> {
+        let prepare = |(stage, kernel, fc): Step| Ok((stage, self.run.prepare(&self.kernels[kernel], fc)?));
+        STEPS.into_iter().map(prepare).collect()
+    }
+
     /// Captures the whole pipeline; with `programmatic`, every kernel may begin before the one in front of it has ended.
     ///
     /// # Errors
     /// [`PipelineError`]: a launch that cannot be made.
     pub fn capture(&mut self, programmatic: bool) -> Result<Graph, PipelineError> {
-        let mut launches = Vec::new();
-        for (_, kernel, fc) in STEPS {
-            launches.push(self.run.prepare(&self.kernels[kernel], fc)?);
-        }
+        let mut launches: Vec<Launch> = self.launches()?.into_iter().map(|(_, launch)| launch).collect();
         launches.iter_mut().skip(1).for_each(|launch| launch.programmatic = programmatic);
         let file = |n: usize| self.kernels[STEPS[n.min(STEPS.len() - 1)].1].kernel.file.clone();
         let captured = self.run.device.capture(&launches);
@@ -66,6 +87,23 @@ impl<'a> Session<'a> {
         (self.run.problem, self.run.tensors) = (problem, inputs.clone());
         self.run.pads.clear();
         Ok(())
+    }
+
+    /// Replays a graph `times` times with the problem that is set, everything that stages store unwritten before each; the first
+    /// replay, from 1, that stores other bytes than the first, else what the stages stored.
+    ///
+    /// # Errors
+    /// The number of the replay that differs.
+    pub fn replay_often(&mut self, graph: Graph, times: usize) -> Result<Ran, usize> {
+        let names = self.run.workspaces();
+        let fresh: Vec<_> =
+            names.iter().filter_map(|(name, _)| self.run.buffers.get(name).copied()).collect();
+        let stopped = match self.run.device.replay_often(graph, times, &fresh) {
+            Err((_, failure)) => Some((Stage::Route, failure)),
+            Ok(Some(differs)) => return Err(differs),
+            Ok(None) => self.collect().err(),
+        };
+        Ok(Ran { tensors: self.run.tensors.clone(), stopped, pads: self.run.pads.clone() })
     }
 
     /// Replays a graph; what the stages stored.

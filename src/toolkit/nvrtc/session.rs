@@ -70,7 +70,7 @@ fn start(program: &Path, library: &Path) -> io::Result<Waiting> {
     let mut command = Command::new(program);
     // A file beside the user must not be what a source includes.
     command.arg(worker::VERB).arg(NVRTC_WORKER).current_dir("/");
-    let session = Session::start(&mut command)?;
+    let session = Session::start(command)?;
     Ok(Waiting { program: program.to_owned(), library: library.to_owned(), jobs: 0, session })
 }
 

@@ -1,0 +1,135 @@
+//! What a GPU can do at most, measured: bytes per second from memory, operations per second of its tensor cores.
+
+use crate::arch::{PtxIsa, Target};
+use crate::device::{Argument, Failure, Launch, Timer};
+use crate::kernel::MmaPath;
+
+const READ: &str = include_str!("read_all.ptx");
+const BF16: &str = include_str!("multiply_bf16.ptx");
+const MX: &str = include_str!("multiply_mx.ptx");
+
+/// Threads of a CTA.
+const BLOCK: u32 = 256;
+/// Bytes that a thread of the reader reads in a round.
+const PER_ROUND: usize = 64;
+/// Products of one warp in a round: eight of the instruction.
+const PRODUCTS: u64 = 8;
+
+/// How much is read and multiplied to find out.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// Bytes to read.
+    pub bytes: usize,
+    /// Rounds to multiply.
+    pub rounds: u32,
+    /// CTAs of a launch.
+    pub ctas: u32,
+    /// Timed rounds that are not counted.
+    pub warm_up: usize,
+    /// Timed rounds of which the median is taken.
+    pub samples: usize,
+}
+
+/// The text of a kernel for a target.
+fn text(source: &str, isa: PtxIsa, target: Target) -> String {
+    source.replace("${isa}", &isa.to_string()).replace("${target}", &target.to_string())
+}
+
+/// The middle of some times; infinite of none.
+#[must_use]
+pub fn median(times: &[f32]) -> f64 {
+    let mut sorted: Vec<f64> = times.iter().map(|t| f64::from(*t)).collect();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match (sorted.len() % 2, sorted.get(half)) {
+        (_, None) => f64::INFINITY,
+        (0, Some(upper)) => f64::midpoint(*upper, sorted[half - 1]),
+        (_, Some(middle)) => *middle,
+    }
+}
+
+fn launch(entry: &str, module: crate::device::Module, ctas: u32, arguments: Vec<Argument>) -> Launch {
+    Launch {
+        module,
+        entry: entry.to_owned(),
+        grid: [ctas, 1, 1],
+        block: BLOCK,
+        shared_bytes: 0,
+        arguments,
+        programmatic: false,
+        cluster: [1; 3],
+        cooperative: false,
+    }
+}
+
+/// A launch that reads a buffer of its own of at least `bytes` bytes, and how many it reads.
+///
+/// # Errors
+/// [`Failure`] when the device cannot take it.
+pub fn reader(
+    device: &mut dyn Timer,
+    (isa, target): (PtxIsa, Target),
+    bytes: usize,
+    ctas: u32,
+) -> Result<(Launch, usize), Failure> {
+    let threads = (ctas * BLOCK) as usize;
+    let rounds = bytes.div_ceil(threads * PER_ROUND).max(1);
+    let bytes = rounds * threads * PER_ROUND;
+    let module = device.load(&text(READ, isa, target))?;
+    let from = device.allocate_random(bytes, 1, 0, 255)?;
+    let out = device.allocate_unwritten(4 * threads)?;
+    let rounds = u32::try_from(rounds).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+    let arguments = vec![Argument::Address(from), Argument::Address(out), Argument::Value(rounds)];
+    Ok((launch("read_all", module, ctas, arguments), bytes))
+}
+
+/// Bytes per second of reading memory.
+///
+/// # Errors
+/// [`Failure`] when the device cannot do it.
+pub fn bandwidth(device: &mut dyn Timer, code: (PtxIsa, Target), effort: Effort) -> Result<f64, Failure> {
+    device.reset()?;
+    let (launch, bytes) = reader(device, code, effort.bytes, effort.ctas)?;
+    let times = timed(device, &launch, effort)?;
+    Ok(bytes as f64 / (median(&times) / 1e3))
+}
+
+fn timed(device: &mut dyn Timer, launch: &Launch, effort: Effort) -> Result<Vec<f32>, Failure> {
+    let one = std::slice::from_ref(launch);
+    let times = device.time(one, launch, effort.warm_up, effort.samples).map_err(|(_, failure)| failure)?;
+    Ok(times.into_iter().next().unwrap_or_default())
+}
+
+/// The instruction that a path multiplies with, its kernel and its operations; none for a path without tensor cores.
+fn product(path: MmaPath) -> Option<(&'static str, &'static str, &'static str, u64)> {
+    let operations = |k: u64| 2 * 16 * 8 * k;
+    match path {
+        MmaPath::Portable => Some(("mma.sync m16n8k16 bf16", BF16, "multiply_bf16", operations(16))),
+        MmaPath::Native => {
+            Some(("mma.sync m16n8k32 mxf8f6f4 e4m3 e2m1 block_scale", MX, "multiply_mx", operations(32)))
+        }
+        MmaPath::Gemv => None,
+    }
+}
+
+/// Operations per second of the instruction that a path multiplies with, and its name; none for a path without tensor cores.
+///
+/// # Errors
+/// [`Failure`] when the device cannot do it.
+pub fn rate(
+    device: &mut dyn Timer,
+    (isa, target): (PtxIsa, Target),
+    path: MmaPath,
+    effort: Effort,
+) -> Result<Option<(&'static str, f64)>, Failure> {
+    let Some((name, source, entry, each)) = product(path) else { return Ok(None) };
+    device.reset()?;
+    let module = device.load(&text(source, isa, target))?;
+    let out = device.allocate_unwritten(4 * (effort.ctas * BLOCK) as usize)?;
+    let rounds = effort.rounds.to_le_bytes().to_vec();
+    let launch = launch(entry, module, effort.ctas, vec![Argument::Address(out), Argument::Value(rounds)]);
+    let warps = u64::from(effort.ctas * BLOCK / 32);
+    let times = timed(device, &launch, effort)?;
+    let operations = warps * PRODUCTS * each * u64::from(effort.rounds);
+    Ok(Some((name, operations as f64 / (median(&times) / 1e3))))
+}

@@ -1,0 +1,80 @@
+//! What a stage must move and multiply, counted: each input read once, each output written once, padding as stored.
+
+use crate::moe::Dims;
+use crate::moe::layout::padded;
+use crate::num::scale_layout::ScaleLayout;
+use crate::record::Stage;
+
+/// Bytes and operations of a stage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Bytes read or written.
+    pub bytes: u64,
+    /// Of these, weights and their scales.
+    pub weights: u64,
+    /// Multiplications and additions.
+    pub operations: u64,
+    /// The same with the rows that fill tiles up.
+    pub multiplied: u64,
+}
+
+/// The work of a stage where `counts` are the rows of every expert, multiplied in tiles of `tile_m` rows.
+#[must_use]
+pub fn work(stage: Stage, dims: Dims, counts: &[usize], tile_m: usize) -> Work {
+    let (t, rows) = (dims.tokens, counts.iter().sum::<usize>());
+    let (h, i, n) = (dims.hidden, dims.inter, dims.fc1_cols());
+    // Codes, and a scale for 32 of them.
+    let quantized = |k: usize| rows * padded(k) + rows * padded(k) / 32;
+    let plain = |bytes: usize| Work { bytes: bytes as u64, ..Work::default() };
+    match stage {
+        // Logits, then an id and a weight for each choice.
+        Stage::Route => plain(4 * t * dims.experts + 8 * rows),
+        // Ids, then token, expert and place of each row.
+        Stage::Permute => plain(4 * rows + 12 * rows + 4 * (dims.experts + 1)),
+        Stage::Quantize => plain(2 * t * h + 4 * rows + quantized(h)),
+        Stage::Activation | Stage::Requantize => plain(2 * rows * n + quantized(i)),
+        Stage::Finalize => plain(2 * rows * h + 8 * rows + 2 * t * h),
+        Stage::Fc1 => gemm(counts, tile_m, (n, h), quantized(h)),
+        Stage::Fc2 => gemm(counts, tile_m, (h, i), quantized(i)),
+    }
+}
+
+fn gemm(counts: &[usize], tile_m: usize, (n, k): (usize, usize), tokens: usize) -> Work {
+    let active = counts.iter().filter(|rows| **rows > 0).count();
+    let rows: usize = counts.iter().sum();
+    let full: usize = counts.iter().map(|rows| rows.next_multiple_of(tile_m.max(1))).sum();
+    let expert = n * padded(k) / 2 + ScaleLayout::Tile128x4.size(n, padded(k) / 32);
+    let weights = active * expert;
+    let operations = |rows: usize| 2 * rows as u64 * n as u64 * k as u64;
+    Work {
+        // Weights and scales, biases, activations, and what is stored as bf16.
+        bytes: (weights + 4 * active * n + tokens + 2 * rows * n) as u64,
+        weights: weights as u64,
+        operations: operations(rows),
+        multiplied: operations(full),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OSS: Dims = Dims { tokens: 16, hidden: 2880, inter: 2880, experts: 128, top_k: 4 };
+
+    #[test]
+    fn a_decode_step_of_gpt_oss_is_its_weights() {
+        // 64 rows, each of an expert of its own.
+        let counts: Vec<usize> = (0..128).map(|e| usize::from(e < 64)).collect();
+        let fc1 = work(Stage::Fc1, OSS, &counts, 8);
+        // 5760 rows of 2944 codes of four bits, and 5760 (45 tiles of 128) rows of 92 scales.
+        assert_eq!(fc1.weights, 64 * (5760 * 1472 + 5760 * 92));
+        assert_eq!(fc1.bytes, fc1.weights + 64 * 5760 * 4 + 64 * (2944 + 92) + 64 * 5760 * 2);
+        assert_eq!(fc1.operations, 2 * 64 * 5760 * 2880);
+        assert_eq!(fc1.multiplied, 8 * fc1.operations);
+        // 2880 rows of scales are 23 tiles of 128.
+        assert_eq!(work(Stage::Fc2, OSS, &counts, 8).weights, 64 * (2880 * 1472 + 2944 * 92));
+        let route = work(Stage::Route, OSS, &counts, 8);
+        assert_eq!((route.bytes, route.operations), (16 * 128 * 4 + 64 * 8, 0));
+        assert_eq!(work(Stage::Fc1, OSS, &[0; 128], 8), Work::default());
+    }
+}

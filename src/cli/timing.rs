@@ -1,0 +1,160 @@
+//! `bench --device`: how long every stage takes on a GPU, tile by tile.
+
+use std::path::Path;
+
+use clap::Args;
+
+use super::device::{self, DeviceArgs, DeviceName};
+use super::error::CliError;
+use super::toolchain::Toolchain;
+use super::trials;
+use super::ways::WayArgs;
+use crate::bench::{self, Bench, Effort};
+use crate::case::{self, Case};
+use crate::device::Device as _;
+use crate::kernel::{Library, Load, MmaPath};
+use crate::moe::compile::Compiler;
+use crate::moe::plan;
+use crate::moe::tile::{TILE_M, Tile};
+use crate::record::BenchTable;
+use crate::store::Store;
+use crate::toolkit::{self, Environment};
+
+/// Tokens of the batches where nothing is said: 1, 2, 4 … 2048.
+const MOST_TOKENS: u32 = 11;
+/// Channels and K of the tiles that are timed where none is named.
+const TILE: (u32, u32) = (64, 128);
+/// Bytes that are read to measure the bandwidth: many times any cache.
+const READ: usize = 1 << 30;
+/// Rounds of the product that measures the tensor cores: some milliseconds.
+const ROUNDS: u32 = 20_000;
+/// CTAs of 256 threads of a multiprocessor that hide the latency of memory.
+const CTAS: u32 = 8;
+
+/// What is timed.
+#[derive(Debug, Args)]
+pub(super) struct TimingArgs {
+    /// The GPU, as gpu:0.
+    #[arg(long, value_name = "GPU", required_unless_present_any = ["profile", "from"], conflicts_with = "profile")]
+    device: Option<DeviceName>,
+    /// Dimensions of this model.
+    #[arg(long, value_name = "M", default_value = "gpt-oss-120b", conflicts_with = "case")]
+    model: String,
+    /// Dimensions and settings of this case instead.
+    #[arg(long, value_name = "C")]
+    case: Option<String>,
+    #[command(flatten)]
+    ways: WayArgs,
+    /// Tokens of the batches, as 1,16,256; powers of two up to 2048 when left out.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65536))]
+    tokens: Vec<u32>,
+    /// Timed rounds of which the median is taken.
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=10000))]
+    samples: u32,
+    /// Rounds before them.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(..=10000))]
+    warm_up: u32,
+    /// The NVRTC and the ptxas: 13.5 or 13.5.37; the newest when left out.
+    #[arg(long, short = 'k', value_name = "V")]
+    toolkit: Option<String>,
+}
+
+impl TimingArgs {
+    fn case(&self) -> Result<Case, CliError> {
+        Ok(match &self.case {
+            Some(name) => case::find(name)?,
+            None => case::of_model(&self.model)?,
+        })
+    }
+
+    fn tokens(&self) -> Vec<usize> {
+        if self.tokens.is_empty() {
+            return (0..=MOST_TOKENS).map(|n| 1 << n).collect();
+        }
+        let mut tokens: Vec<usize> = self.tokens.iter().map(|n| *n as usize).collect();
+        tokens.sort_unstable();
+        tokens.dedup();
+        tokens
+    }
+
+    /// The tiles and loads that are named, else each M with one N and K, copied and by TMA.
+    fn plan<'a>(&self, case: &'a Case) -> Vec<plan::Trial<'a>> {
+        let (n, k) = TILE;
+        let tiles: Vec<Tile> = if self.ways.tiles.is_empty() {
+            TILE_M.into_iter().map(|m| Tile { m, n, k }).collect()
+        } else {
+            self.ways.tiles.clone()
+        };
+        let mut loads = self.ways.loads();
+        if !self.ways.names_load() {
+            loads.retain(|load| *load != Load::TmaReplace);
+        }
+        let mut trials = plan::trials(case, &tiles, &loads, &self.ways.paths());
+        trials.retain(|t| t.path != MmaPath::Gemv || t.config.is_ok());
+        trials
+    }
+
+    /// Opens the GPU and times.
+    pub(super) fn time(&self) -> Result<BenchTable, CliError> {
+        let Some(DeviceName::Gpu(number)) = self.device else { return Err(CliError::NoClock) };
+        let case = self.case()?;
+        let tokens = self.tokens();
+        let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
+        let gpu = DeviceArgs::of_gpu(number).gpu(&program)?.ok_or(CliError::NoClock)?;
+        let about = gpu.about().clone();
+        let store = Store::open(None).ok();
+        let target = about.target();
+        let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
+        let nvrtc = toolkit::select_nvrtc(&found, self.toolkit.as_deref())?;
+        let toolchain = Toolchain::find(self.toolkit.as_deref(), &[target], store.as_ref())?;
+        let ptxas = toolchain.as_ref().map(|t| &t.toolkit);
+        let (_, isa) = device::code_of(&about, ptxas, None)?;
+        let mut gpu = gpu.with_chain(device::chain(ptxas, store.as_ref()));
+        let kernels = Library::embedded()?;
+        let limits = device::limits(&about);
+        let trials = trials::admitted(&self.plan(&case), &kernels, toolchain.as_ref(), target, limits)?;
+        if trials.iter().all(|t| t.config.is_err()) {
+            return Err(CliError::NothingRan);
+        }
+        let compiler = Compiler { nvrtc, store: store.as_ref(), program, target };
+        let asked = Bench {
+            case: &case,
+            tokens: &tokens,
+            trials: &trials,
+            library: &kernels,
+            compiler: &compiler,
+            code: (isa, target),
+            flush: 2 * usize::try_from(about.l2).unwrap_or(0),
+            effort: Effort {
+                bytes: READ,
+                rounds: ROUNDS,
+                ctas: CTAS * u32::try_from(about.multiprocessors).unwrap_or(1).max(1),
+                warm_up: self.warm_up as usize,
+                samples: self.samples as usize,
+            },
+        };
+        let measured = asked.on(&mut gpu)?;
+        Ok(BenchTable {
+            tool: format!("sm121probe {}", env!("CARGO_PKG_VERSION")),
+            device: device::row(&gpu.name(), &about),
+            target: target.to_string(),
+            code: gpu.chain().name(),
+            dimensions: self.case.clone().unwrap_or_else(|| self.model.clone()),
+            sizes: [case.hidden, case.inter, case.experts, case.top_k],
+            warm_up: asked.effort.warm_up,
+            samples: asked.effort.samples,
+            flushed: measured.flushed as u64,
+            bandwidth: measured.bandwidth,
+            rates: measured.rates,
+            regrets: bench::regrets(&measured.rows, &measured.counts, case.top_k),
+            rows: measured.rows,
+        })
+    }
+}
+
+/// A table that `bench --format json` wrote.
+pub(super) fn read(path: &Path) -> Result<BenchTable, CliError> {
+    let wrong = |why: String| CliError::BenchTable(path.display().to_string(), why);
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
+}

@@ -1,0 +1,247 @@
+//! Times of the pipeline as Markdown and as CSV.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::csv::table;
+use super::markup::{code, head, plain, row};
+use super::phrase::grouped;
+use crate::record::{BenchRow, BenchTable, RegretRow, Stage};
+
+const HEADER: [&str; 16] = [
+    "tile",
+    "swap_ab",
+    "kernel_path",
+    "load",
+    "tokens",
+    "experts",
+    "stage",
+    "microseconds",
+    "least",
+    "most",
+    "bytes",
+    "weights",
+    "operations",
+    "multiplied",
+    "of_bandwidth",
+    "of_rate",
+];
+
+/// One row per kernel, number of tokens and stage.
+#[must_use]
+pub fn bench_csv(bench: &BenchTable) -> String {
+    let rows = bench.rows.iter().map(|r| {
+        vec![
+            r.tile.clone(),
+            r.swap_ab.to_string(),
+            r.kernel_path.clone(),
+            r.load.clone(),
+            r.tokens.to_string(),
+            r.experts.to_string(),
+            r.stage.word().to_owned(),
+            format!("{:.3}", r.microseconds),
+            format!("{:.3}", r.range[0]),
+            format!("{:.3}", r.range[1]),
+            r.bytes.to_string(),
+            r.weights.to_string(),
+            r.operations.to_string(),
+            r.multiplied.to_string(),
+            format!("{:.4}", r.of_bandwidth),
+            r.of_rate.map_or(String::new(), |share| format!("{share:.4}")),
+        ]
+    });
+    table(std::iter::once(HEADER.map(str::to_owned).to_vec()).chain(rows))
+}
+
+/// Tokens in ascending order.
+pub(super) fn tokens(bench: &BenchTable) -> Vec<usize> {
+    bench.rows.iter().map(|r| r.tokens).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Kernels in the order of the rows.
+pub(super) fn ways(bench: &BenchTable) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for way in bench.rows.iter().map(BenchRow::way) {
+        if !out.contains(&way) {
+            out.push(way);
+        }
+    }
+    out
+}
+
+fn find<'a>(bench: &'a BenchTable, way: &str, tokens: usize, stage: Stage) -> Option<&'a BenchRow> {
+    bench.rows.iter().find(|r| r.tokens == tokens && r.stage == stage && r.way() == way)
+}
+
+/// Microseconds of both GEMMs.
+pub(super) fn gemms(bench: &BenchTable, way: &str, tokens: usize) -> Option<f64> {
+    let of = |stage| find(bench, way, tokens, stage).map(|r| r.microseconds);
+    Some(of(Stage::Fc1)? + of(Stage::Fc2)?)
+}
+
+/// The fastest kernel for a number of tokens among those that `wanted` names, by both GEMMs.
+fn fastest(bench: &BenchTable, tokens: usize, wanted: impl Fn(&str) -> bool) -> Option<(String, f64)> {
+    let timed = ways(bench).into_iter().filter(|way| wanted(way));
+    let timed = timed.filter_map(|way| gemms(bench, &way, tokens).map(|time| (way, time)));
+    timed.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn is_gemv(way: &str) -> bool {
+    way.split(' ').any(|word| word == "gemv")
+}
+
+/// Three digits.
+fn short(value: f64) -> String {
+    if value >= 100.0 {
+        format!("{value:.0}")
+    } else if value >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+/// A row for each kernel, a column for each number of tokens.
+fn grid(bench: &BenchTable, cell: impl Fn(&str, usize) -> Option<String>) -> String {
+    let mut names = vec!["kernel".to_owned()];
+    names.extend(tokens(bench).iter().map(ToString::to_string));
+    let mut out = head(&names);
+    for way in ways(bench) {
+        let mut cells = vec![code(&way)];
+        cells.extend(tokens(bench).iter().map(|tokens| cell(&way, *tokens).unwrap_or_default()));
+        out.push_str(&row(&cells));
+    }
+    out
+}
+
+/// Everything, in tables.
+#[must_use]
+pub fn bench_markdown(bench: &BenchTable) -> String {
+    let [hidden, inter, experts, top_k] = bench.sizes;
+    let device = &bench.device;
+    let mut out = format!(
+        "# Times of the MXFP4 fused-MoE pipeline\n\n{} ({}, driver {}, CUDA {}); code for {} by {}. {}: hidden {hidden}, inter {inter}, \
+        {experts} experts, {top_k} of a token, random routing. Median of {} rounds after {}, by the GPU's events; {} bytes are read in \
+        front of every launch, so that nothing of its inputs is in a cache.\n\n",
+        plain(&device.name),
+        plain(&device.architecture),
+        plain(&device.driver),
+        plain(&device.cuda),
+        plain(&bench.target),
+        plain(&bench.code),
+        plain(&bench.dimensions),
+        bench.samples,
+        bench.warm_up,
+        grouped(usize::try_from(bench.flushed).unwrap_or(usize::MAX)),
+    );
+    let _ = writeln!(out, "- memory is read with {:.0} GB/s at most (measured)", bench.bandwidth / 1e9);
+    for rate in &bench.rates {
+        let teras = rate.operations / 1e12;
+        let _ = writeln!(
+            out,
+            "- {}: {teras:.0} Tera operations per second at most (measured)",
+            plain(&rate.instruction)
+        );
+    }
+    out.push_str("\n## Both GEMMs, microseconds by tokens\n\n");
+    out.push_str(&grid(bench, |way, tokens| gemms(bench, way, tokens).map(short)));
+    for (stage, name) in [(Stage::Fc1, "first"), (Stage::Fc2, "second")] {
+        let _ = write!(out, "\n## The {name} GEMM: bytes over time, of the measured bandwidth\n\n");
+        out.push_str(&grid(bench, |way, tokens| {
+            find(bench, way, tokens, stage).map(|r| percent(r.of_bandwidth))
+        }));
+    }
+    out.push_str(
+        "\n## The first GEMM: operations with the rows that fill tiles up, of the measured rate\n\n",
+    );
+    out.push_str(&grid(bench, |way, tokens| {
+        find(bench, way, tokens, Stage::Fc1).and_then(|r| r.of_rate).map(percent)
+    }));
+    out.push_str(&stages(bench));
+    out.push_str(&gemv(bench));
+    out.push_str(&policies(bench));
+    out
+}
+
+/// Every stage with the fastest kernel.
+fn stages(bench: &BenchTable) -> String {
+    let mut present: Vec<Stage> = bench.rows.iter().map(|r| r.stage).collect();
+    present.sort_unstable();
+    present.dedup();
+    let mut out = "\n## Stages with the fastest kernel, microseconds\n\n".to_owned();
+    let mut names = vec!["tokens".to_owned(), "experts".to_owned(), "kernel".to_owned()];
+    names.extend(present.iter().map(|stage| stage.word().to_owned()));
+    names.push("sum".to_owned());
+    out.push_str(&head(&names));
+    for tokens in tokens(bench) {
+        let Some((way, _)) = fastest(bench, tokens, |_| true) else { continue };
+        let found: Vec<_> = present.iter().map(|stage| find(bench, &way, tokens, *stage)).collect();
+        let active = found.iter().flatten().next().map_or(0, |r| r.experts);
+        let mut cells = vec![tokens.to_string(), active.to_string(), code(&way)];
+        cells.extend(found.iter().map(|r| r.map_or(String::new(), |r| short(r.microseconds))));
+        cells.push(short(found.iter().flatten().map(|r| r.microseconds).sum()));
+        out.push_str(&row(&cells));
+    }
+    out
+}
+
+/// The GEMV against the fastest grouped GEMM; empty where only one of them was timed.
+fn gemv(bench: &BenchTable) -> String {
+    let mut out = String::new();
+    for tokens in tokens(bench) {
+        let gemm = fastest(bench, tokens, |way| !is_gemv(way));
+        let (Some(gemm), Some(gemv)) = (gemm, fastest(bench, tokens, is_gemv)) else { continue };
+        let ratio = format!("{:.2}", gemv.1 / gemm.1);
+        out.push_str(&row(&[
+            tokens.to_string(),
+            code(&gemm.0),
+            short(gemm.1),
+            code(&gemv.0),
+            short(gemv.1),
+            ratio,
+        ]));
+    }
+    if out.is_empty() {
+        return out;
+    }
+    let names = ["tokens", "grouped GEMM", "µs", "GEMV", "µs", "GEMV / GEMM"].map(str::to_owned);
+    format!("\n## The GEMV against the fastest grouped GEMM, both GEMMs\n\n{}{out}", head(&names))
+}
+
+/// How much longer each policy's tile takes than the fastest; empty without policies.
+fn policies(bench: &BenchTable) -> String {
+    let mut rows: Vec<(&str, &str)> =
+        bench.regrets.iter().map(|r| (r.kernel_path.as_str(), r.policy.as_str())).collect();
+    let mut seen = BTreeSet::new();
+    rows.retain(|row| seen.insert(*row));
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut out =
+        "\n## Policies: how much longer both GEMMs take than with the fastest tile that was timed\n\n\
+        In brackets the rows of the tile that the policy chooses; `–` where no such tile was timed.\n\n"
+            .to_owned();
+    let mut names = vec!["path".to_owned(), "policy".to_owned()];
+    names.extend(tokens(bench).iter().map(ToString::to_string));
+    names.push("mean".to_owned());
+    out.push_str(&head(&names));
+    for (path, policy) in rows {
+        let of: Vec<&RegretRow> =
+            bench.regrets.iter().filter(|r| r.kernel_path == path && r.policy == policy).collect();
+        let mut cells = vec![plain(path), code(policy)];
+        for tokens in tokens(bench) {
+            let found = of.iter().find(|r| r.tokens == tokens);
+            let cell = |r: &&&RegretRow| format!("{} ({})", r.regret().map_or("–".to_owned(), percent), r.m);
+            cells.push(found.as_ref().map_or(String::new(), cell));
+        }
+        let known: Vec<f64> = of.iter().filter_map(|r| r.regret()).collect();
+        let mean = known.iter().sum::<f64>() / known.len() as f64;
+        cells.push(if known.is_empty() { "–".to_owned() } else { percent(mean) });
+        out.push_str(&row(&cells));
+    }
+    out
+}

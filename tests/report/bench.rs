@@ -1,0 +1,137 @@
+//! Times of the pipeline in every form, from a hand-made table.
+
+use std::collections::BTreeMap;
+
+use sm121probe::bench;
+use sm121probe::record::{BenchRow, BenchTable, DeviceRow, RateRow, Stage};
+use sm121probe::report;
+
+fn row(tile: &str, path: &str, tokens: usize, stage: Stage, microseconds: f64) -> BenchRow {
+    BenchRow {
+        tile: tile.to_owned(),
+        swap_ab: path != "gemv",
+        kernel_path: path.to_owned(),
+        load: if path == "gemv" { "direct" } else { "tma" }.to_owned(),
+        tokens,
+        experts: 4 * tokens,
+        stage,
+        microseconds,
+        range: [0.5 * microseconds, 2.0 * microseconds],
+        bytes: 1000,
+        weights: 900,
+        operations: 10,
+        multiplied: 80,
+        of_bandwidth: 0.625,
+        of_rate: (path != "gemv").then_some(0.25),
+    }
+}
+
+/// A tile of 8 that is best for one token, one of 16 that is best for four, and a GEMV that is best for one.
+fn table() -> BenchTable {
+    let mut rows = Vec::new();
+    for (tile, path, times) in [
+        ("8x64x128", "portable", [10.0, 40.0]),
+        ("16x64x128", "portable", [15.0, 20.0]),
+        ("8x64x128", "gemv", [4.0, 100.0]),
+    ] {
+        for (tokens, time) in [1, 4].into_iter().zip(times) {
+            rows.push(row(tile, path, tokens, Stage::Quantize, 1.5));
+            rows.push(row(tile, path, tokens, Stage::Fc1, 0.75 * time));
+            rows.push(row(tile, path, tokens, Stage::Fc2, 0.25 * time));
+        }
+    }
+    // Two experts with a row each, then with four: policies choose tiles of 8, 16 and more.
+    let counts = BTreeMap::from([(1, vec![1, 1, 0, 0]), (4, vec![4, 4, 0, 0])]);
+    BenchTable {
+        tool: "sm121probe 0.0.0".to_owned(),
+        device: DeviceRow {
+            device: "gpu:0".to_owned(),
+            name: "NVIDIA <Test>".to_owned(),
+            architecture: "sm_90".to_owned(),
+            driver: "580.1".to_owned(),
+            cuda: "13.0".to_owned(),
+            multiprocessors: 132,
+            memory: 1 << 36,
+            l2: 1 << 25,
+        },
+        target: "sm_90a".to_owned(),
+        code: "ptxas 13.5.37".to_owned(),
+        dimensions: "made-up".to_owned(),
+        sizes: [64, 32, 4, 2],
+        warm_up: 5,
+        samples: 20,
+        flushed: 1 << 26,
+        bandwidth: 3.0e12,
+        rates: vec![RateRow {
+            kernel_path: "portable".to_owned(),
+            instruction: "mma.sync m16n8k16 bf16".to_owned(),
+            operations: 6.0e14,
+        }],
+        regrets: bench::regrets(&rows, &counts, 2),
+        rows,
+    }
+}
+
+#[test]
+fn tables_say_who_is_fastest_and_what_policies_cost() {
+    let md = report::bench_markdown(&table());
+    for words in [
+        "made-up: hidden 64, inter 32, 4 experts, 2 of a token",
+        "Median of 20 rounds after 5",
+        "- memory is read with 3000 GB/s at most (measured)",
+        "- mma.sync m16n8k16 bf16: 600 Tera operations per second at most (measured)",
+        "|`8x64x128 swap_ab portable tma`|10.0|40.0|",
+        "|`16x64x128 swap_ab portable tma`|15.0|20.0|",
+        "|`8x64x128 gemv direct`|4.00|100|",
+        // The fastest for each batch, with all its stages.
+        "|1|4|`8x64x128 gemv direct`|1.50|3.00|1.00|5.50|",
+        "|4|16|`16x64x128 swap_ab portable tma`|1.50|15.0|5.00|21.5|",
+        "|1|`8x64x128 swap_ab portable tma`|10.0|`8x64x128 gemv direct`|4.00|0.40|",
+        "|4|`16x64x128 swap_ab portable tma`|20.0|`8x64x128 gemv direct`|100|5.00|",
+        // Eight rows are right for one token, and take twice as long for four; a tile that was not timed has no regret.
+        "|portable|`threshold`|0 % (8)|100 % (8)|50 %|",
+        "|portable|`two_tiles`|50 % (16)|0 % (16)|25 %|",
+        "|portable|`select_tile_mn_for_sm120`|– (64)|– (64)|–|",
+    ] {
+        assert!(md.contains(words), "{words}\n{md}");
+    }
+}
+
+#[test]
+fn csv_holds_every_time_and_json_reads_back() {
+    let table = table();
+    let csv = report::bench_csv(&table);
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), table.rows.len());
+    let line = "8x64x128,true,portable,tma,1,4,fc1,7.500,3.750,15.000,1000,900,10,80,0.6250,0.2500";
+    assert!(csv.lines().any(|l| l == line), "{csv}");
+    let json = serde_json::to_string(&table).unwrap();
+    assert_eq!(serde_json::from_str::<BenchTable>(&json).unwrap(), table);
+}
+
+#[test]
+fn the_plot_has_a_line_for_each_kernel_and_stays_in_its_frame() {
+    let svg = report::bench_svg(&table());
+    assert_eq!(svg.matches("<polyline").count(), 3);
+    assert!(svg.contains("NVIDIA &lt;Test&gt;") && svg.ends_with("</svg>\n"), "{svg}");
+    // Slower is higher up: y counts downwards.
+    let of = |n: usize| -> Vec<(f64, f64)> {
+        let points = svg.split("<polyline points=\"").nth(n + 1).unwrap().split('"').next().unwrap();
+        let pair =
+            |p: &str| p.split_once(',').map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap())).unwrap();
+        points.split(' ').map(pair).collect()
+    };
+    let (eight, gemv) = (of(0), of(2));
+    assert!(
+        eight[0].1 > eight[1].1 && gemv[0].1 > eight[0].1 && gemv[1].1 < eight[1].1,
+        "{eight:?} {gemv:?}"
+    );
+    assert_eq!(eight[0].0, gemv[0].0);
+    for (x, y) in (0..3).flat_map(of) {
+        assert!((70.0..=640.0).contains(&x) && (40.0..=580.0).contains(&y), "{x} {y}");
+    }
+    // Without a time there are axes alone.
+    let empty = report::bench_svg(&BenchTable { rows: Vec::new(), ..table() });
+    assert!(!empty.contains("NaN") && !empty.contains("inf") && !empty.contains("<polyline"), "{empty}");
+}
