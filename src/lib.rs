@@ -26,7 +26,7 @@
 //! | [`doctor`] | what this machine can run, tried |
 //! | [`execute`] | variants of snippets on a device, rung by rung |
 //! | [`moe`] | the MXFP4 fused-MoE pipeline: problems, reference with bounds, verdicts |
-//! | [`mod@bench`] | where the time goes: profiles, and what they decide |
+//! | [`mod@bench`] | where the time goes: profiles, what they decide, and times on a GPU |
 //! | [`report`] | renderers, each a pure function of the record |
 //! | [`gate`] | records compared, baselines, expectations, fleets |
 //! | [`cli`] | verbs, error printing, exit codes |

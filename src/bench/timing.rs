@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
+
 use super::ceiling::{self, Effort};
 use super::count::work;
 use crate::arch::{PtxIsa, Target};
@@ -9,7 +11,7 @@ use crate::case::{Case, Routing};
 use crate::device::{Failure, Launch, Timer};
 use crate::kernel::Library;
 use crate::moe::compile::Compiler;
-use crate::moe::pipeline::{self, PipelineError, Session};
+use crate::moe::pipeline::{self, Compiled, PipelineError, Session, Setup};
 use crate::moe::plan::{self, Trial};
 use crate::moe::{MoeError, Problem, Settings, problem};
 use crate::record::{BenchRow, RateRow, Stage};
@@ -115,29 +117,38 @@ impl Bench<'_> {
             rows: Vec::new(),
             counts: batches.iter().map(|(tokens, batch)| (*tokens, batch.counts.clone())).collect(),
         };
-        for trial in free() {
+        // Compiled side by side; timed one after the other.
+        let all: Vec<(&Trial<'_>, Setup)> = free().filter_map(|t| Some((t, self.setup(t)?))).collect();
+        let settings = Settings::of(self.case);
+        let compiled: Vec<Compiled<'_>> = all
+            .par_iter()
+            .map(|(_, setup)| pipeline::compile(self.compiler, self.library, &settings, setup))
+            .collect::<Result<_, _>>()?;
+        for ((trial, setup), compiled) in all.iter().zip(&compiled) {
             for batch in batches.values() {
-                self.one(device, trial, batch, &mut measured)?;
+                self.one(device, (trial, setup, compiled), batch, &mut measured)?;
             }
         }
         Ok(measured)
+    }
+
+    /// How a kernel is run: one after the other.
+    fn setup(&self, trial: &Trial<'_>) -> Option<Setup> {
+        let config = trial.config.as_ref().ok()?;
+        Some(Setup { pdl: false, ..plan::setup(self.case, *config) })
     }
 
     /// One kernel with one batch.
     fn one(
         &self,
         device: &mut dyn Timer,
-        trial: &Trial<'_>,
+        (trial, setup, compiled): (&Trial<'_>, &Setup, &Compiled<'_>),
         batch: &Batch,
         measured: &mut Measured,
     ) -> Result<(), TimingError> {
-        let Ok(config) = trial.config else { return Ok(()) };
-        let (settings, mut setup) = (Settings::of(self.case), plan::setup(self.case, config));
-        setup.pdl = false;
-        let compiled = pipeline::compile(self.compiler, self.library, &settings, &setup)?;
         let tokens = batch.problem.dims.tokens;
         device.reset()?;
-        let launches = Session::drawn(device, &compiled, &batch.problem, &setup)?.launches()?;
+        let launches = Session::drawn(device, compiled, &batch.problem, setup)?.launches()?;
         let (stages, launches): (Vec<Stage>, Vec<Launch>) = launches.into_iter().unzip();
         let (before, flushed) = ceiling::reader(device, self.code, self.flush, self.effort.ctas)?;
         measured.flushed = flushed;

@@ -68,7 +68,7 @@ pub(super) enum Verb {
     /// Compile kernels ahead.
     #[command(subcommand)]
     Kernels(super::kernels::KernelsVerb),
-    /// Say where the time of a decode step goes, and whether work on the tiles of the MoE GEMMs can pay.
+    /// Say where the time of a decode step goes (--profile), or time the pipeline on a GPU, tile by tile (--device).
     Bench(super::bench::BenchArgs),
     /// Run snippets on a device, rung by rung: loads, runs, correct, deterministic, in a graph.
     Run(super::run::RunArgs),

@@ -62,7 +62,7 @@ fn timed(format: Form, table: &BenchTable) -> Result<String, CliError> {
     Ok(match format {
         Form::Text | Form::Md => report::bench_markdown(table),
         Form::Csv => report::bench_csv(table),
-        Form::Json => serde_json::to_string_pretty(table).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Form::Json => table.to_json().map_err(|e| CliError::Output(e.into()))?,
         Form::Svg => report::bench_svg(table),
     })
 }

@@ -125,22 +125,6 @@ impl Record {
     /// # Errors
     /// Only when serialisation itself fails.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        let list = |rows: Vec<String>| {
-            if rows.is_empty() { "[]".to_owned() } else { format!("[\n{}\n  ]", rows.join(",\n")) }
-        };
-        let rows = |value: &serde_json::Value| -> serde_json::Result<String> {
-            let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-            Ok(list(items.iter().map(serde_json::to_string).collect::<Result<_, _>>()?))
-        };
-        // An object with a line per field, and per row where a field is a list.
-        let object = |value: serde_json::Value| -> serde_json::Result<String> {
-            let mut fields = Vec::new();
-            for (name, value) in value.as_object().into_iter().flatten() {
-                let text = if value.is_array() { rows(value)? } else { serde_json::to_string(value)? };
-                fields.push(format!("  {}: {text}", serde_json::to_string(name)?));
-            }
-            Ok(format!("{{\n{}\n}}", fields.join(",\n")))
-        };
         let mut out = format!(
             "{{\n\"schema\": {},\n\"tool\": {},\n\"matrix\": {}",
             self.schema,
@@ -175,6 +159,23 @@ impl Record {
         write_atomic(path, text.as_bytes())
             .map_err(|source| RecordError::Write { path: path.to_owned(), source })
     }
+}
+
+/// A list with a line per item.
+fn rows(value: &serde_json::Value) -> serde_json::Result<String> {
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let rows: Vec<String> = items.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    Ok(if rows.is_empty() { "[]".to_owned() } else { format!("[\n{}\n  ]", rows.join(",\n")) })
+}
+
+/// An object with a line per field, and per item where a field is a list.
+pub(super) fn object(value: serde_json::Value) -> serde_json::Result<String> {
+    let mut fields = Vec::new();
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let text = if value.is_array() { rows(value)? } else { serde_json::to_string(value)? };
+        fields.push(format!("  {}: {text}", serde_json::to_string(name)?));
+    }
+    Ok(format!("{{\n{}\n}}", fields.join(",\n")))
 }
 
 /// Writes `bytes` to `path` so that a reader sees the old file or the new one, never a part.

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::file::object;
 use super::pipeline::Stage;
 use super::runs::DeviceRow;
 
@@ -35,6 +36,16 @@ pub struct BenchTable {
     pub rows: Vec<BenchRow>,
     /// Every policy's choices.
     pub regrets: Vec<RegretRow>,
+}
+
+impl BenchTable {
+    /// The table as JSON, one line per row so that differences can be read.
+    ///
+    /// # Errors
+    /// Only when serialisation itself fails.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        Ok(object(serde_json::to_value(self)?)? + "\n")
+    }
 }
 
 /// What `mma.sync` of a path does at most.

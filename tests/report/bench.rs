@@ -106,7 +106,7 @@ fn csv_holds_every_time_and_json_reads_back() {
     assert_eq!(rows.len(), table.rows.len());
     let line = "8x64x128,true,portable,tma,1,4,fc1,7.500,3.750,15.000,1000,900,10,80,0.6250,0.2500";
     assert!(csv.lines().any(|l| l == line), "{csv}");
-    let json = serde_json::to_string(&table).unwrap();
+    let json = table.to_json().unwrap();
     assert_eq!(serde_json::from_str::<BenchTable>(&json).unwrap(), table);
 }
 
