@@ -96,14 +96,19 @@ impl Job {
         Ok(toolkits)
     }
 
-    /// Where answers are kept.
-    pub(super) const fn store(&self) -> Option<&Store> {
-        self.store.as_ref()
+    /// The pipeline's default set on the emulator, and the tiles, into `record`; skipped there, with the reason, where no NVRTC
+    /// can be had. The NVRTC.
+    pub(super) fn pipeline(&self, args: &JobArgs, record: &mut Record) -> Result<Option<Nvrtc>, CliError> {
+        let nvrtc = self.nvrtc(args, record)?;
+        if let Some(nvrtc) = &nvrtc {
+            super::trials::default_set(nvrtc, self.store.as_ref(), args, record)?;
+        }
+        Ok(nvrtc)
     }
 
     /// The NVRTC that compiles the pipeline's kernels, fetched where there is none; what needs it is skipped in `record`, with the
     /// reason, where none can be had.
-    pub(super) fn nvrtc(&self, args: &JobArgs, record: &mut Record) -> Result<Option<Nvrtc>, CliError> {
+    fn nvrtc(&self, args: &JobArgs, record: &mut Record) -> Result<Option<Nvrtc>, CliError> {
         let (store, environment) = (self.store.as_ref(), Environment::of_process());
         let mut found = toolkit::nvrtcs(store, &environment);
         if found.is_empty()
@@ -151,7 +156,7 @@ impl Job {
             .collect();
         let device = gpu.snippets(device, &runnable, record)?;
         match nvrtc {
-            Some(nvrtc) => gpu.pipeline(device, nvrtc, self.store(), record),
+            Some(nvrtc) => gpu.pipeline(device, nvrtc, self.store.as_ref(), record),
             None => Ok(()),
         }
     }

@@ -10,7 +10,6 @@ use super::job::{self, Job};
 use super::on_gpu::GpuArgs;
 use super::output;
 use super::progress::Progress;
-use super::trials;
 use crate::arch::Target;
 use crate::case;
 use crate::gate;
@@ -36,10 +35,7 @@ pub(super) fn whole_job(
     let device = if whole || gpu.is_named() { Some(gpu.open()?) } else { None };
     let job = Job::prepare(args)?;
     let (mut record, _) = job.run(args, false)?;
-    let nvrtc = if whole { job.nvrtc(args, &mut record)? } else { None };
-    if let Some(nvrtc) = &nvrtc {
-        trials::default_set(nvrtc, job.store(), args, &mut record)?;
-    }
+    let nvrtc = if whole { job.pipeline(args, &mut record)? } else { None };
     match device {
         Some(Ok(device)) => job.on_gpu(args, (gpu, device), nvrtc.as_ref(), &mut record)?,
         Some(Err(reason)) => record.skipped.push(SkippedRow { part: GPU.to_owned(), reason }),
