@@ -419,16 +419,7 @@ exit $code
     let into = folder.to_str().unwrap();
     let (output, calls) = run("", "0", &[into, "--offline"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    let files = [
-        "bench.csv",
-        "bench.json",
-        "bench.md",
-        "bench.svg",
-        "doctor.json",
-        "report.md",
-        "run.json",
-        "selftest.csv",
-    ];
+    let files = ["bench.csv", "bench.json", "bench.md", "bench.svg", "report.md", "run.json", "selftest.csv"];
     let mut found: Vec<_> = fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
     found.sort();
     assert_eq!(found, files);

@@ -22,8 +22,8 @@ use crate::toolkit::{self, Environment};
 
 /// Tokens of the batches where nothing is said: 1, 2, 4 … 2048.
 const MOST_TOKENS: u32 = 11;
-/// Channels and K of the tiles that are timed where none is named.
-const TILE: (u32, u32) = (64, 128);
+/// Channels of the tiles that are timed where none is named, and their K.
+const TILE: ([u32; 2], u32) = ([64, 128], 128);
 /// Bytes that are read to measure the bandwidth: many times any cache.
 const READ: usize = 1 << 30;
 /// Rounds of the product that measures the tensor cores: some milliseconds.
@@ -77,11 +77,12 @@ impl TimingArgs {
         tokens
     }
 
-    /// The tiles and loads that are named, else each M with one N and K, copied and by TMA.
+    /// The tiles and loads that are named, else each M with two N and one K, copied and by TMA.
     fn plan<'a>(&self, case: &'a Case) -> Vec<plan::Trial<'a>> {
-        let (n, k) = TILE;
+        let (channels, k) = TILE;
         let tiles: Vec<Tile> = if self.ways.tiles.is_empty() {
-            TILE_M.into_iter().map(|m| Tile { m, n, k }).collect()
+            let of = |n| TILE_M.into_iter().map(move |m| Tile { m, n, k });
+            channels.into_iter().flat_map(of).collect()
         } else {
             self.ways.tiles.clone()
         };

@@ -86,7 +86,8 @@ pub fn cubin(
     let option = format!("-arch={arch}");
     let args = ["-v".as_ref(), option.as_ref(), source.as_os_str(), "-o".as_ref(), code.as_os_str()];
     let output = process::run(&toolkit.path, "ptxas", args, limit)?;
-    let said = output.text();
+    // The folder has another name each time, and is nobody's concern.
+    let said = output.text().replace(&format!("{}/", folder.path().display()), "");
     let image =
         if output.ended == Ended::Exited(0) { fs::read(&code).unwrap_or_default() } else { Vec::new() };
     if image.is_empty() {
