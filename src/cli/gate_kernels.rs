@@ -73,7 +73,7 @@ pub(super) fn gate(asked: &Folder<'_>, to: &GateReports) -> Result<(), CliError>
     let runner = Runner::new(&kernels, nvrtc, store.as_ref(), program);
     let mut run =
         Record::of_matrix(concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(), Matrix::default());
-    let ran = trials::run(&runner, &trials, &kernels, toolchain.as_ref(), Limits::SM12X, |_| false);
+    let ran = trials::run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, |_| false, None);
     let mut judgement = match ran {
         Ok(ran) => {
             run.pipeline = ran.rows;
