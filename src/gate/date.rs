@@ -63,7 +63,8 @@ impl FromStr for Date {
         let bad = || format!("`{text}` is no day; write it as 2026-11-30");
         let parts: Vec<&str> = text.split('-').collect();
         let [year, month, day] = parts.as_slice() else { return Err(bad()) };
-        if year.len() != 4 || month.len() != 2 || day.len() != 2 {
+        let digits = text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+        if !digits || year.len() != 4 || month.len() != 2 || day.len() != 2 {
             return Err(bad());
         }
         let (year, month, day): (u16, u8, u8) = (

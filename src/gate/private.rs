@@ -44,6 +44,8 @@ pub fn private(record: &Record, names: &Names) -> Result<Record, RecordError> {
 /// What is looked for, and what stands in its place.
 fn patterns(names: &Names) -> Result<Vec<(Regex, &'static str)>, regex::Error> {
     let mut out = vec![
+        // A path from the root: its last part stays.
+        (Regex::new(r#"(^|[\s"'(=,:])/(?:[^\s/:"'(),;]+/)+([^\s/:"'(),;]+)"#)?, "$1$2"),
         (Regex::new(r"\b(GPU|MIG)-[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b")?, "$1-?"),
         (Regex::new(r"(?i)\b(serial( number)?|s/n)(\s*[:=#]\s*|\s+)[0-9A-Z]{6,}\b")?, "$1 ?"),
     ];
@@ -54,8 +56,6 @@ fn patterns(names: &Names) -> Result<Vec<(Regex, &'static str)>, regex::Error> {
             out.push((Regex::new(&format!("{before}{}{after}", regex::escape(name)))?, instead));
         }
     }
-    // A path from the root, but for what a system has everywhere.
-    out.push((Regex::new(r#"(^|[\s"'(=,:])/(?:[^\s/:"'(),;]+/)+([^\s/:"'(),;]+)"#)?, "$1$2"));
     Ok(out)
 }
 

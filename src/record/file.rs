@@ -107,15 +107,16 @@ impl Record {
             column: error.column(),
             message: error.to_string(),
         };
-        let envelope: Envelope = serde_json::from_str(text).map_err(syntax)?;
-        if envelope.schema != u64::from(SCHEMA) {
-            return Err(RecordError::Schema {
-                path: path.to_owned(),
-                found: envelope.schema,
-                tool: envelope.tool,
-            });
+        // Another schema is named as such, whatever else does not fit.
+        let other = |found: u64, tool: String| RecordError::Schema { path: path.to_owned(), found, tool };
+        let record: Self =
+            serde_json::from_str(text).map_err(|error| match serde_json::from_str::<Envelope>(text) {
+                Ok(envelope) if envelope.schema != u64::from(SCHEMA) => other(envelope.schema, envelope.tool),
+                _ => syntax(error),
+            })?;
+        if record.schema != SCHEMA {
+            return Err(other(u64::from(record.schema), record.tool));
         }
-        let record: Self = serde_json::from_str(text).map_err(syntax)?;
         check(&record.matrix).map_err(|message| RecordError::Damaged { path: path.to_owned(), message })?;
         Ok(record)
     }
