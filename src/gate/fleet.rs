@@ -1,4 +1,4 @@
-//! Whose records were merged: devices by model, driver and toolkit, and what they disagree about.
+//! Whose records were merged: devices as the records call them, by who made the code, and what they disagree about.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
