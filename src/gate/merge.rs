@@ -120,6 +120,8 @@ impl Merger {
             add_row(&mut self.trials, (Kind::Trial, scope), words, row, number);
         }
         let rest = &mut self.rest;
+        add_new(&mut rest.devices, record.devices);
+        add_new(&mut rest.runs, record.runs);
         add_new(&mut rest.tiles.offers, record.tiles.offers);
         add_new(&mut rest.tiles.policies, record.tiles.policies);
         add_new(&mut rest.witness, record.witness);
