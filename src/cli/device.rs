@@ -105,6 +105,17 @@ pub(super) fn row(name: &str, about: &Description) -> DeviceRow {
         multiprocessors: about.multiprocessors,
         memory: about.memory,
         l2: about.l2,
+        id: identity(about.ordinal),
+    }
+}
+
+/// What tells this GPU from those of other machines: a digest from which the machine's identity cannot be had.
+fn identity(ordinal: usize) -> String {
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    match machine.trim() {
+        "" => String::new(),
+        machine => crate::store::sha256(format!("sm121probe device\0{machine}\0{ordinal}").as_bytes())[..16]
+            .to_owned(),
     }
 }
 

@@ -56,6 +56,8 @@ impl Lanes {
             names.insert(format!("target {}", pair.target));
         }
         names.extend(record.pipeline.iter().map(|t| format!("device {}", t.device)));
+        names.extend(record.runs.iter().map(|r| format!("device {}", r.device)));
+        names.extend(record.runs.iter().map(|r| format!("kernels for {}", r.target)));
         names.extend(record.pipeline.iter().map(|t| format!("kernels for {}", t.target)));
         if !record.tiles.rows.is_empty() {
             names.insert("the table of tiles".to_owned());

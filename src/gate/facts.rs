@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::direction::Direction;
-use crate::record::{Record, RungResult, StageResult, TileRow, TrialRow, Verdict};
+use crate::record::{Record, RungResult, StageResult, TileRow, TrialRow, VariantRun, Verdict};
 
 /// What kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,6 +131,13 @@ pub fn facts(record: &Record) -> Facts {
         }
         out.insert((Kind::Trial, scope), trial(row));
     }
+    for run in &record.runs {
+        let (scope, _) = run_row(run);
+        for rung in &run.rungs {
+            let scope = Scope { way: rung.rung.word().to_owned(), ..scope.clone() };
+            out.insert((Kind::Run, scope), of_rung(rung));
+        }
+    }
     for claim in &record.matrix.claims {
         let file = record.matrix.snippets.get(claim.snippet).map_or("", |s| s.file.as_str());
         let name = file.rsplit('/').next().unwrap_or(file);
@@ -173,6 +180,19 @@ pub fn of_trial(row: &TrialRow) -> Scope {
         toolkit: row.code.trim_start_matches("ptxas ").to_owned(),
         device: row.device.clone(),
     }
+}
+
+/// What a run of a variant is about, and its rungs in words.
+pub(super) fn run_row(run: &VariantRun) -> (Scope, String) {
+    let scope = Scope {
+        variant: run.variant.clone(),
+        target: run.target.clone(),
+        toolkit: run.code.trim_start_matches("ptxas ").to_owned(),
+        device: run.device.clone(),
+        ..Scope::default()
+    };
+    let of = |r: &RungResult| format!("{} {}", r.rung.word(), r.verdict.word().replace('_', " "));
+    (scope, run.rungs.iter().map(of).collect::<Vec<_>>().join(", "))
 }
 
 /// What a tile row is about, and its answer.

@@ -1,10 +1,10 @@
-//! Whose records were merged: devices as the records call them, by who made the code, and what they disagree about.
+//! Whose records were merged: devices by model, driver and toolkit, and what they disagree about.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::arch::ToolkitVersion;
-use crate::record::{Record, Verdict};
+use crate::record::{DeviceRow, Record, Verdict};
 
 /// Conflicts that the terminal shows; Markdown and the merged record hold all.
 const SHOWN: usize = 40;
@@ -57,6 +57,11 @@ impl Fleet {
             *seen.trials.entry(trial.verdict()).or_default() += 1;
             here.insert(model);
         }
+        for run in &record.runs {
+            let (model, identity) = model(record, &run.device, &run.code);
+            self.models.entry(model.clone()).or_default().devices.extend(identity);
+            here.insert(model);
+        }
         for model in here {
             self.models.entry(model).or_default().records += 1;
         }
@@ -64,12 +69,13 @@ impl Fleet {
 }
 
 /// The model of a device of a record, and what tells this one from others; none for the emulator.
-fn model(_record: &Record, device: &str, code: &str) -> (Model, Option<String>) {
+fn model(record: &Record, device: &str, code: &str) -> (Model, Option<String>) {
     let toolkit = code.trim_start_matches("ptxas ").to_owned();
-    (
-        Model { name: device.to_owned(), driver: String::new(), toolkit },
-        (device != "emulator").then(String::new),
-    )
+    let row = record.devices.iter().find(|d| d.device == device);
+    let named = |f: fn(&DeviceRow) -> &String| row.map(f).cloned().unwrap_or_default();
+    let name = row.map_or_else(|| device.to_owned(), |d| d.name.clone());
+    let identity = (device != "emulator").then(|| named(|d| &d.id));
+    (Model { name, driver: named(|d| &d.driver), toolkit }, identity)
 }
 
 /// For the terminal.

@@ -10,8 +10,8 @@ use super::facts::{self, Kind, Scope};
 use super::fleet::Fleet;
 use crate::arch::ToolkitVersion;
 use crate::record::{
-    ClaimRow, ConflictAnswer, ConflictRow, KindRow, Matrix, MessageRow, Native, Outcome, PIPELINE, Pair,
-    PairSet, Record, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow, VariantRow,
+    ClaimRow, ConflictAnswer, ConflictRow, DeviceRow, KindRow, Matrix, MessageRow, Native, Outcome, PIPELINE,
+    Pair, PairSet, Record, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow, VariantRow, VariantRun,
 };
 
 /// Who wins where two records answer the same question differently.
@@ -69,6 +69,7 @@ pub struct Merger {
     claims: BTreeMap<String, ClaimRow>,
     tiles: Rows<TileRow>,
     trials: Rows<TrialRow>,
+    runs: Rows<VariantRun>,
     rest: Record,
     fleet: Fleet,
 }
@@ -93,14 +94,18 @@ impl Merger {
             claims: BTreeMap::new(),
             tiles: Rows::new(),
             trials: Rows::new(),
+            runs: Rows::new(),
             rest: Record::of_matrix(String::new(), Matrix::default()),
             fleet: Fleet::default(),
         }
     }
 
     /// Adds a record; `source` names it where it disagrees.
-    pub fn add(&mut self, source: &str, record: Record) {
+    pub fn add(&mut self, source: &str, mut record: Record) {
         self.fleet.add(&record);
+        if self.disagreement == Disagreement::Shown {
+            by_model(&mut record);
+        }
         let number = self.sources.len();
         self.sources.push(source.to_owned());
         self.tools.insert(record.tool);
@@ -119,9 +124,12 @@ impl Merger {
             let words = facts::trial_words(&row);
             add_row(&mut self.trials, (Kind::Trial, scope), words, row, number);
         }
+        for row in record.runs {
+            let (scope, words) = facts::run_row(&row);
+            add_row(&mut self.runs, (Kind::Run, scope), words, row, number);
+        }
         let rest = &mut self.rest;
         add_new(&mut rest.devices, record.devices);
-        add_new(&mut rest.runs, record.runs);
         add_new(&mut rest.tiles.offers, record.tiles.offers);
         add_new(&mut rest.tiles.policies, record.tiles.policies);
         add_new(&mut rest.witness, record.witness);
@@ -259,6 +267,7 @@ impl Merger {
         out.matrix = matrix;
         out.tiles.rows = settled(self.tiles, self.disagreement, &self.sources, &mut conflicts);
         out.pipeline = settled(self.trials, self.disagreement, &self.sources, &mut conflicts);
+        out.runs = settled(self.runs, self.disagreement, &self.sources, &mut conflicts);
         if !out.pipeline.is_empty() {
             // Another record did what this one had to skip.
             out.skipped.retain(|s| s.part != PIPELINE);
@@ -417,6 +426,23 @@ fn place(rows: &mut Vec<KindRow>, row: KindRow) -> usize {
         rows.push(row);
         rows.len() - 1
     })
+}
+
+/// Calls devices by model and driver: `gpu:0` of two records are two GPUs, and what a model does is asked of all of them.
+fn by_model(record: &mut Record) {
+    let label = |d: &DeviceRow| {
+        if d.driver.is_empty() { d.name.clone() } else { format!("{}, driver {}", d.name, d.driver) }
+    };
+    let named: HashMap<String, String> =
+        record.devices.iter().map(|d| (d.device.clone(), label(d))).collect();
+    let rename = |device: &mut String| {
+        if let Some(name) = named.get(device.as_str()) {
+            device.clone_from(name);
+        }
+    };
+    record.pipeline.iter_mut().for_each(|t| rename(&mut t.device));
+    record.runs.iter_mut().for_each(|r| rename(&mut r.device));
+    record.devices.iter_mut().for_each(|d| rename(&mut d.device));
 }
 
 /// Letters without the `.` at their end.

@@ -24,6 +24,10 @@ pub struct DeviceRow {
     pub memory: u64,
     /// Bytes of the L2 cache.
     pub l2: i32,
+    /// What tells this GPU from others, and says nothing else: a digest of the machine's own identity and the GPU's number; empty
+    /// where the machine has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
 }
 
 /// One variant on one device.

@@ -99,8 +99,9 @@ fn tactic<'a>(record: &Record, key: Key<'a>, trials: &[&TrialRow]) -> Tactic<'a>
     }
 }
 
-fn device_name(_record: &Record, _device: &str) -> Option<String> {
-    None
+fn device_name(record: &Record, device: &str) -> Option<String> {
+    let row = record.devices.iter().find(|d| d.device == device)?;
+    Some(format!("{}, driver {}", row.name, row.driver))
 }
 
 /// `128x32x128`; zeros for what is no tile.

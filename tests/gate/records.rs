@@ -1,7 +1,7 @@
 //! Two records compared, and many merged.
 
 use sm121probe::gate::{self, Direction};
-use sm121probe::record::Record;
+use sm121probe::record::{DeviceRow, Record, Stage, Verdict};
 
 use super::fixture::{Desk, record, said, set, stdout};
 
@@ -260,4 +260,50 @@ fn community_records_fit_the_schema_and_name_nobody() {
     assert_eq!(check(&desk.path("private.json")), Ok(()));
     desk.write("other.json", &good.to_json().unwrap().replacen("\"family\"", "\"familie\"", 1));
     assert!(check(&desk.path("other.json")).is_err());
+}
+
+#[test]
+fn devices_are_counted_and_not_reports() {
+    let desk = Desk::new();
+    let of = |id: &str, verdict: Verdict| {
+        let mut out = record();
+        out.devices.push(DeviceRow {
+            device: "gpu:0".to_owned(),
+            name: "NVIDIA GB10".to_owned(),
+            architecture: "sm_121".to_owned(),
+            driver: "580.95.05".to_owned(),
+            cuda: "13.0".to_owned(),
+            multiprocessors: 48,
+            memory: 1 << 37,
+            l2: 24 << 20,
+            id: id.to_owned(),
+        });
+        let mut row = super::fixture::on_gpu(out.pipeline[0].clone());
+        if verdict != Verdict::Pass {
+            super::fixture::fail(&mut row, Stage::Fc2, verdict, "x");
+        }
+        out.pipeline.push(row);
+        out
+    };
+    // Three reports of two devices.
+    let files: Vec<String> = [("a.json", "1"), ("b.json", "2"), ("c.json", "1")]
+        .iter()
+        .map(|(name, id)| desk.record(name, &of(id, Verdict::Pass)))
+        .collect();
+    let merge = |more: &[&str]| {
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        desk.run(&[&["merge"][..], &files, more].concat())
+    };
+    let output = merge(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let words = "NVIDIA GB10; driver 580.95.05; code by 13.5.37; 2 devices; 3 records; trials: 3 pass";
+    assert!(said(&output).contains(words), "{}", said(&output));
+    let output = merge(&["--format", "json"]);
+    let merged = Record::parse(std::path::Path::new("merged"), &stdout(&output)).unwrap();
+    assert_eq!((merged.devices.len(), merged.pipeline.len()), (2, 4));
+    // A device that says otherwise is a conflict by its model.
+    let other = desk.record("d.json", &of("3", Verdict::Fail));
+    let output = merge(&[&other]);
+    assert_eq!(output.status.code(), Some(100), "{}", said(&output));
+    assert!(said(&output).contains("on NVIDIA GB10, driver 580.95.05"), "{}", said(&output));
 }

@@ -53,6 +53,7 @@ fn table() -> BenchTable {
             multiprocessors: 132,
             memory: 1 << 36,
             l2: 1 << 25,
+            id: String::new(),
         },
         target: "sm_90a".to_owned(),
         code: "ptxas 13.5.37".to_owned(),

@@ -174,6 +174,7 @@ fn a_gpu_stands_apart_from_the_emulator() {
         multiprocessors: 132,
         memory: 1 << 36,
         l2: 1 << 25,
+        id: String::new(),
     });
     record.matrix.claims.clear();
     record.pipeline = vec![trial("both", Verdict::Pass, ""), on_gpu("both", Verdict::Pass, "")];
