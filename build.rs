@@ -28,7 +28,8 @@ fn main() -> io::Result<()> {
         code.push_str("]\n");
         fs::write(out.join(format!("{folder}.rs")), code)?;
     }
-    let mut packed = ZlibEncoder::new(fs::File::create(out.join(format!("{PACKED}.z")))?, Compression::best());
+    let mut packed =
+        ZlibEncoder::new(fs::File::create(out.join(format!("{PACKED}.z")))?, Compression::best());
     for file in files_of(&root, PACKED, &["ptx"])? {
         let name = file.strip_prefix(&root).map_err(io::Error::other)?;
         write!(packed, "{}\0{}\0", name.display(), fs::read_to_string(&file)?)?;
