@@ -11,6 +11,7 @@
 //! | [`ptx`] | PTX text to a syntax tree with spans, and back |
 //! | [`num`] | formats, rounding, arithmetic, tensor-core sums, fragment and scale layouts; pure |
 //! | [`header`] | YAML into typed structs, errors with file, line, column |
+//! | [`packed`] | the files that the binary carries |
 //! | [`store`] | one cache: locked, atomic, damaged entries are misses |
 //! | [`worker`] | child processes with a time limit |
 //! | [`snippet`] | loads and expands `ptx_snippets/` |
@@ -48,6 +49,7 @@ pub mod matrix;
 pub mod moe;
 pub mod near;
 pub mod num;
+pub mod packed;
 pub mod ptx;
 pub mod record;
 pub mod report;

@@ -1,7 +1,10 @@
 //! The kernels that the binary carries.
 
+use crate::packed::Packed;
+
+static FILES: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.z")));
+
 /// `(path, text)` of every file of `kernels/`, paths relative to the repository, sorted.
-#[must_use]
-pub(super) fn files() -> &'static [(&'static str, &'static str)] {
-    include!(concat!(env!("OUT_DIR"), "/kernels.rs"))
+pub(super) fn files() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FILES.files()
 }

@@ -1,0 +1,34 @@
+//! Files that the binary carries compressed, as `build.rs` packs them: their texts would be a twentieth of it.
+
+use std::io::Read;
+use std::sync::OnceLock;
+
+use flate2::read::ZlibDecoder;
+
+/// The files of one folder of the repository.
+#[derive(Debug)]
+pub struct Packed {
+    /// Path, NUL, text, NUL, and so on, deflated.
+    bytes: &'static [u8],
+    texts: OnceLock<String>,
+}
+
+impl Packed {
+    /// What `build.rs` wrote.
+    #[must_use]
+    pub const fn new(bytes: &'static [u8]) -> Self {
+        Self { bytes, texts: OnceLock::new() }
+    }
+
+    /// `(path, text)` of every file, paths relative to the repository, sorted.
+    #[expect(clippy::expect_used, reason = "packed in the build of this binary; no input reaches it")]
+    pub fn files(&'static self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let texts = self.texts.get_or_init(|| {
+            let mut texts = String::new();
+            ZlibDecoder::new(self.bytes).read_to_string(&mut texts).expect("what build.rs packed");
+            texts
+        });
+        let mut parts = texts.split_terminator('\0');
+        std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
+    }
+}
