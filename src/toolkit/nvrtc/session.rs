@@ -79,7 +79,9 @@ fn exchange(session: &Session, line: &str, limit: Duration) -> io::Result<String
     let mut timed = session.timed(limit);
     timed.write_all(line.as_bytes())?;
     let mut reply = String::new();
-    if BufReader::new(timed).read_line(&mut reply)? == 0 {
+    BufReader::new(timed).read_line(&mut reply)?;
+    // A worker that dies while it writes leaves half a line.
+    if !reply.ends_with('\n') {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(reply)
