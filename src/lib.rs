@@ -28,11 +28,13 @@
 //! | [`execute`] | variants of snippets on a device, rung by rung |
 //! | [`moe`] | the MXFP4 fused-MoE pipeline: problems, reference with bounds, verdicts |
 //! | [`mod@bench`] | where the time goes: profiles, what they decide, and times on a GPU |
+//! | [`audit`] | device code in files: fatbins, cubins, PTX, wheels |
 //! | [`report`] | renderers, each a pure function of the record |
 //! | [`gate`] | records compared, baselines, expectations, fleets |
 //! | [`cli`] | verbs, error printing, exit codes |
 
 pub mod arch;
+pub mod audit;
 pub mod bench;
 pub mod case;
 pub mod cli;
