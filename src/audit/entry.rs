@@ -128,6 +128,9 @@ impl Compression {
     }
 }
 
+/// Kernels of one piece of code: some hundred times what the largest libraries have.
+pub(super) const KERNELS_LIMIT: usize = 1 << 20;
+
 /// A kernel and what it takes; `None` where the file does not say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kernel {

@@ -1,0 +1,153 @@
+//! One piece of device code to an entry: what its container says and what the code itself says, put together.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::entry::{CodeKind, Compression, Entry, Format, Place, Problem, ToldBy, Trouble};
+use super::fatbin::{Block, Header, Marked, Piece};
+use super::scan::Done;
+use super::{cubin, ptx_text, unpack};
+use crate::arch::{PtxIsa, Suffix};
+
+/// Unpacked code, shared by the pieces of a block.
+pub(super) struct Code {
+    block: Arc<Vec<u8>>,
+    range: Range<usize>,
+}
+
+impl Code {
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.block.get(self.range.clone()).unwrap_or_default()
+    }
+
+    fn none() -> Self {
+        Self { block: Arc::default(), range: 0..0 }
+    }
+}
+
+/// The pieces of a fatbin's block; `place` is that of the first.
+pub(super) fn block(place: &Place, block: &Block) -> Vec<Done> {
+    let bytes = match unpack::unpack(&block.code, block.compression, block.unpacked) {
+        Ok(bytes) => Arc::new(bytes),
+        Err(trouble) => return unread(place, block, trouble),
+    };
+    let mut out = Vec::new();
+    for (i, piece) in block.pieces.iter().enumerate() {
+        let mut entry = announced(place, i, block, piece);
+        // Pieces lie within the block: the list was checked against its size.
+        let start = usize::try_from(piece.start).unwrap_or(usize::MAX);
+        let end = start.saturating_add(usize::try_from(piece.len).unwrap_or(usize::MAX));
+        let code = Code { block: bytes.clone(), range: start..end };
+        if let Err(trouble) = add(&mut entry, code.bytes(), Some(&piece.header)) {
+            out.push(Done::Problem(Problem { place: entry.place.clone(), trouble }));
+        }
+        out.push(Done::Entry(entry, code));
+    }
+    out
+}
+
+/// The entries of a block that cannot be unpacked: what its header says, and the trouble.
+pub(super) fn unread(place: &Place, block: &Block, trouble: Trouble) -> Vec<Done> {
+    let entries = block
+        .pieces
+        .iter()
+        .enumerate()
+        .map(|(i, piece)| Done::Entry(announced(place, i, block, piece), Code::none()));
+    std::iter::once(Done::Problem(Problem { place: place.clone(), trouble })).chain(entries).collect()
+}
+
+/// What the header of a piece says.
+fn announced(place: &Place, i: usize, block: &Block, piece: &Piece) -> Entry {
+    let Header { kind, version, number, marked, name } = &piece.header;
+    let number = u16::try_from(*number).unwrap_or(0);
+    let (suffix, told_by) = match marked {
+        Marked::Arch => (Suffix::Arch, ToldBy::FatbinFlags),
+        Marked::Family => (Suffix::Family, ToldBy::FatbinFlags),
+        Marked::Neither if number < 90 => (Suffix::Base, ToldBy::NoOther),
+        Marked::Neither => (Suffix::Base, ToldBy::FatbinFlags),
+    };
+    Entry {
+        place: Place {
+            index: place.index.saturating_add(u32::try_from(i).unwrap_or(u32::MAX)),
+            ..place.clone()
+        },
+        kind: *kind,
+        number,
+        suffix: Some(suffix),
+        told_by,
+        isa: (*kind == CodeKind::Ptx).then_some(PtxIsa { major: version.0, minor: version.1 }),
+        compression: block.compression,
+        bytes: block.code.len(),
+        unpacked: piece.len,
+        toolkit: None,
+        name: name.clone(),
+        kernels: Vec::new(),
+    }
+}
+
+/// Code that is a file of its own, of `bytes` bytes.
+pub(super) fn bare(place: Place, format: Format, bytes: u64, code: Result<Vec<u8>, Trouble>) -> Vec<Done> {
+    let kind = match format {
+        Format::Ptx => CodeKind::Ptx,
+        Format::Bitcode => CodeKind::Bitcode,
+        _ => CodeKind::Cubin,
+    };
+    let mut entry = Entry {
+        place,
+        kind,
+        number: 0,
+        suffix: None,
+        told_by: ToldBy::Nothing,
+        isa: None,
+        compression: Compression::None,
+        bytes,
+        unpacked: bytes,
+        toolkit: None,
+        name: None,
+        kernels: Vec::new(),
+    };
+    let (code, trouble) = match code {
+        Ok(code) => {
+            let trouble = add(&mut entry, &code, None).err();
+            let range = 0..code.len();
+            (Code { block: Arc::new(code), range }, trouble)
+        }
+        Err(trouble) => (Code::none(), Some(trouble)),
+    };
+    let problem = trouble.map(|trouble| Done::Problem(Problem { place: entry.place.clone(), trouble }));
+    problem.into_iter().chain([Done::Entry(entry, code)]).collect()
+}
+
+/// Adds what the code says to what its container says.
+fn add(entry: &mut Entry, code: &[u8], container: Option<&Header>) -> Result<(), Trouble> {
+    match entry.kind {
+        CodeKind::Cubin => {
+            let facts = cubin::facts(code)?;
+            if container.is_some() && facts.number != entry.number {
+                let (announced, found) = (entry.number, facts.number);
+                return Err(Trouble::Damaged(format!(
+                    "its fatbin says sm_{announced} and the code sm_{found}"
+                )));
+            }
+            // `fatbinary` marks what it was told; the code knows better that it is `a`.
+            let marked = container.is_some_and(|header| header.marked != Marked::Neither);
+            if container.is_none() || (!marked && facts.suffix == Some(Suffix::Arch)) {
+                (entry.number, entry.suffix, entry.told_by) = (facts.number, facts.suffix, facts.told_by);
+            }
+            if facts.relocatable {
+                entry.kind = CodeKind::Relocatable;
+            }
+            entry.toolkit = facts.toolkit;
+            entry.kernels = facts.kernels;
+        }
+        CodeKind::Ptx => {
+            let facts = ptx_text::facts(code)?;
+            (entry.number, entry.suffix, entry.told_by) =
+                (facts.number, Some(facts.suffix), ToldBy::PtxTarget);
+            entry.isa = Some(facts.isa);
+            entry.kernels = facts.kernels;
+        }
+        CodeKind::Relocatable | CodeKind::LtoIr | CodeKind::Bitcode | CodeKind::Other(_) => {}
+    }
+    Ok(())
+}

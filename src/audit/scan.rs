@@ -1,0 +1,330 @@
+//! Files of every form to what they hold, in the order of the files; the code is unpacked and read in parallel.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::entry::{Entry, Format, Found, Holder, Limits, Place, Problem, Trouble};
+use super::fatbin::Block;
+use super::piece::{self, Code};
+use super::source::Source;
+use super::zip_file::{self, Member};
+use super::{ar, cubin, fatbin, folder, host, ptx_text};
+
+/// Unpacked code that may wait to be handed over.
+const BATCH_BYTES: u64 = 48 << 20;
+const BATCH_TASKS: usize = 4096;
+/// What the description of a piece takes.
+const PIECE_BYTES: u64 = 2 << 10;
+/// What tells the form of a file.
+const HEAD: u64 = 4096;
+/// What any file may unpack to, whatever its own size.
+const ALLOWANCE: u64 = 256 << 20;
+
+/// Reads the files and folders at `paths` and hands what is there to `sink`: the entries of a file in their order, its
+/// problems among them, then the file. A folder's files come in the order of their names, links to what was met before left
+/// out. Nothing here ends a scan: what cannot be read is a [`Found::Problem`].
+pub fn scan(paths: &[PathBuf], limits: &Limits, sink: &mut dyn FnMut(Found<'_>)) {
+    let mut scanner = Scanner { limits, sink, tasks: Vec::new(), waiting: 0, allowance: 0 };
+    let mut seen = folder::Seen::default();
+    for path in paths {
+        folder::walk(path, &mut seen, &mut |path, source| {
+            let name: Arc<str> = path.display().to_string().into();
+            match source {
+                Ok(source) => {
+                    let own = source.len().saturating_mul(limits.ratio).saturating_add(ALLOWANCE);
+                    scanner.allowance = own.min(limits.total);
+                    scanner.file(&name, &source, 0);
+                }
+                Err(trouble) => scanner.problem(Place::of(name), trouble),
+            }
+        });
+    }
+    scanner.flush();
+}
+
+/// What waits to be handed over.
+enum Task {
+    Ready(Done),
+    /// Code to be unpacked and read.
+    Work(Box<dyn FnOnce() -> Vec<Done> + Send>),
+}
+
+/// What is handed over.
+pub(super) enum Done {
+    Entry(Entry, Code),
+    Holder(Holder),
+    Problem(Problem),
+}
+
+struct Scanner<'a> {
+    limits: &'a Limits,
+    sink: &'a mut dyn FnMut(Found<'_>),
+    tasks: Vec<Task>,
+    waiting: u64,
+    /// Bytes that the file at hand may still unpack to.
+    allowance: u64,
+}
+
+impl Scanner<'_> {
+    fn ready(&mut self, done: Done) {
+        self.tasks.push(Task::Ready(done));
+        if self.tasks.len() >= BATCH_TASKS {
+            self.flush();
+        }
+    }
+
+    fn problem(&mut self, place: Place, trouble: Trouble) {
+        self.ready(Done::Problem(Problem { place, trouble }));
+    }
+
+    fn work(&mut self, bytes: u64, work: impl FnOnce() -> Vec<Done> + Send + 'static) {
+        if self.waiting.saturating_add(bytes) > BATCH_BYTES || self.tasks.len() >= BATCH_TASKS {
+            self.flush();
+        }
+        self.waiting = self.waiting.saturating_add(bytes);
+        self.tasks.push(Task::Work(Box::new(work)));
+    }
+
+    fn flush(&mut self) {
+        self.waiting = 0;
+        let tasks = std::mem::take(&mut self.tasks);
+        let done: Vec<Vec<Done>> = tasks
+            .into_par_iter()
+            .map(|task| match task {
+                Task::Ready(done) => vec![done],
+                Task::Work(work) => work(),
+            })
+            .collect();
+        for done in done.into_iter().flatten() {
+            match done {
+                Done::Entry(entry, code) => (self.sink)(Found::Entry { entry, code: code.bytes() }),
+                Done::Holder(holder) => (self.sink)(Found::Holder(holder)),
+                Done::Problem(problem) => (self.sink)(Found::Problem(problem)),
+            }
+        }
+    }
+
+    /// Takes `size` bytes from what the file may unpack to.
+    fn allow(&mut self, size: u64, limit: u64) -> Result<(), Trouble> {
+        if size > limit {
+            return Err(Trouble::TooLarge(format!("it unpacks to {size} bytes, and {limit} is the limit")));
+        }
+        self.allowance = self.allowance.checked_sub(size).ok_or_else(|| {
+            Trouble::TooLarge(format!("its file unpacks to more than {} times its size", self.limits.ratio))
+        })?;
+        Ok(())
+    }
+
+    /// Reads one file, or one member of an archive `depth` archives deep.
+    fn file(&mut self, name: &Arc<str>, source: &Source, depth: u32) {
+        let head = match source.head(HEAD) {
+            Ok(head) => head,
+            Err(trouble) => return self.problem(Place::of(name.clone()), trouble),
+        };
+        let Some(form) = Form::of(&head) else { return self.unknown(name, &head) };
+        let (format, result) = match form {
+            Form::Code(format) => {
+                let whole = source.clone();
+                let entry = self.allow(source.len(), self.limits.code);
+                (
+                    format,
+                    entry.map(|()| self.bare(name, format, whole.len(), move || whole.read(0, whole.len()))),
+                )
+            }
+            Form::Fatbin => {
+                let mut index = 0;
+                self.fatbins(name, None, 0, source, &mut index);
+                (Format::Fatbin, Ok((index, Vec::new())))
+            }
+            Form::Host => (Format::HostElf, self.host(name, source)),
+            Form::Ar => (Format::Ar, self.ar(name, source, depth)),
+            Form::Zip => (Format::Zip, self.zip(name, source, depth)),
+            Form::ThinAr => (
+                Format::Ar,
+                Err(Trouble::Unsupported("a thin archive: its members lie beside it".to_owned())),
+            ),
+        };
+        let (entries, needs) = result.unwrap_or_else(|trouble| {
+            self.problem(Place::of(name.clone()), trouble);
+            (0, Vec::new())
+        });
+        self.ready(Done::Holder(Holder { file: name.clone(), format, bytes: source.len(), entries, needs }));
+    }
+
+    /// A file of no form that is read: a problem if its name promises device code.
+    fn unknown(&mut self, name: &Arc<str>, head: &[u8]) {
+        let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+        let trouble = match ending {
+            _ if head.is_empty() && ["cubin", "fatbin", "ptx", "whl"].contains(&ending) => {
+                Trouble::Truncated("it is empty".to_owned())
+            }
+            "cubin" | "fatbin" | "ptx" | "whl" => {
+                Trouble::Damaged(format!("it is named .{ending} and does not start like one"))
+            }
+            "tgz" | "7z" | "rar" | "conda" | "egg" => {
+                Trouble::Unsupported(format!("the archive form .{ending}"))
+            }
+            "gz" | "xz" | "zst" | "bz2" if name.contains(".tar.") => {
+                Trouble::Unsupported(format!("the archive form .tar.{ending}"))
+            }
+            _ => return,
+        };
+        self.problem(Place::of(name.clone()), trouble);
+    }
+
+    /// Code that is a file of its own.
+    fn bare(
+        &mut self,
+        name: &Arc<str>,
+        format: Format,
+        bytes: u64,
+        read: impl FnOnce() -> Result<Vec<u8>, Trouble> + Send + 'static,
+    ) -> (u32, Vec<String>) {
+        let place = Place::of(name.clone());
+        self.work(bytes, move || piece::bare(place, format, bytes, read()));
+        (1, Vec::new())
+    }
+
+    fn host(&mut self, name: &Arc<str>, source: &Source) -> Result<(u32, Vec<String>), Trouble> {
+        let host = host::read(source)?;
+        let mut index = 0;
+        for (section, at, len) in host.fatbins {
+            if at.checked_add(len).is_none_or(|end| end > source.len()) {
+                let what = format!("its section {section} ends behind the end of the file");
+                self.problem(Place::of(name.clone()), Trouble::Truncated(what));
+            }
+            let section: Arc<str> = section.into();
+            self.fatbins(name, Some(&section), at, &source.part(at, len), &mut index);
+        }
+        Ok((index, host.needs))
+    }
+
+    /// The fatbins in `part`, which starts at `base` of the file.
+    fn fatbins(
+        &mut self,
+        name: &Arc<str>,
+        section: Option<&Arc<str>>,
+        base: u64,
+        part: &Source,
+        index: &mut u32,
+    ) {
+        let limit = self.limits.entries;
+        fatbin::walk(part, &mut |found| {
+            // In a section, places count from its start, as tools print them.
+            let offset = |at: u64| if section.is_some() { at } else { base + at };
+            let place = |at, index| Place {
+                file: name.clone(),
+                section: section.cloned(),
+                offset: offset(at),
+                index,
+            };
+            match found {
+                Ok(block) => {
+                    if *index >= limit {
+                        return false;
+                    }
+                    let first = *index;
+                    *index = index.saturating_add(u32::try_from(block.pieces.len()).unwrap_or(u32::MAX));
+                    self.block(place(block.offset, first), block);
+                    if *index >= limit {
+                        let what = format!("it holds more than {limit} pieces of device code");
+                        self.problem(place(0, *index), Trouble::TooLarge(what));
+                    }
+                }
+                Err((at, trouble)) => self.problem(place(at, *index), trouble),
+            }
+            true
+        });
+    }
+
+    fn block(&mut self, place: Place, block: Block) {
+        match self.allow(block.unpacked, self.limits.code) {
+            Ok(()) => self.work(block.unpacked + PIECE_BYTES * block.pieces.len() as u64, move || {
+                piece::block(&place, &block)
+            }),
+            Err(trouble) => {
+                for done in piece::unread(&place, &block, trouble) {
+                    self.ready(done);
+                }
+            }
+        }
+    }
+
+    fn ar(&mut self, name: &Arc<str>, source: &Source, depth: u32) -> Result<(u32, Vec<String>), Trouble> {
+        self.deeper(depth)?;
+        ar::members(source, &mut |member, part| {
+            self.file(&format!("{name}!{member}").into(), &part, depth + 1);
+        })?;
+        Ok((0, Vec::new()))
+    }
+
+    fn zip(&mut self, name: &Arc<str>, source: &Source, depth: u32) -> Result<(u32, Vec<String>), Trouble> {
+        self.deeper(depth)?;
+        zip_file::members(source, &mut |member, found| {
+            let name: Arc<str> = format!("{name}!{member}").into();
+            if let Err(trouble) = found.and_then(|member| self.member(&name, member, depth + 1)) {
+                self.problem(Place::of(name), trouble);
+            }
+        })?;
+        Ok((0, Vec::new()))
+    }
+
+    /// A member of a zip archive: unpacked only if its first bytes are those of a form that is read.
+    fn member(&mut self, name: &Arc<str>, member: Member, depth: u32) -> Result<(), Trouble> {
+        let head = member.head(HEAD)?;
+        let Some(form) = Form::of(&head) else {
+            self.unknown(name, &head);
+            return Ok(());
+        };
+        // As large as the code in it may be, or as a library may be.
+        let limit = if matches!(form, Form::Code(_)) { self.limits.code } else { self.limits.member };
+        if member.size > 16 << 20 && member.size / self.limits.ratio.max(1) > member.packed() {
+            let times = member.size / member.packed().max(1);
+            return Err(Trouble::TooLarge(format!("it unpacks to {times} times its size")));
+        }
+        self.allow(member.size, limit)?;
+        let Form::Code(format) = form else {
+            self.file(name, &member.source()?, depth);
+            return Ok(());
+        };
+        let bytes = member.size;
+        let (entries, needs) = self.bare(name, format, bytes, move || member.bytes());
+        self.ready(Done::Holder(Holder { file: name.clone(), format, bytes, entries, needs }));
+        Ok(())
+    }
+
+    fn deeper(&self, depth: u32) -> Result<(), Trouble> {
+        if depth < self.limits.depth {
+            return Ok(());
+        }
+        Err(Trouble::TooLarge(format!("archives lie more than {} deep in each other", self.limits.depth)))
+    }
+}
+
+/// What a file is, by its first bytes.
+enum Form {
+    Code(Format),
+    Fatbin,
+    Host,
+    Ar,
+    ThinAr,
+    Zip,
+}
+
+impl Form {
+    fn of(head: &[u8]) -> Option<Self> {
+        Some(match head {
+            _ if cubin::is_cubin(head) => Self::Code(Format::Cubin),
+            _ if head.starts_with(b"\x7fELF") => Self::Host,
+            _ if head.starts_with(&fatbin::MAGIC) => Self::Fatbin,
+            _ if head.starts_with(ar::MAGIC) => Self::Ar,
+            _ if head.starts_with(ar::THIN) => Self::ThinAr,
+            _ if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") => Self::Zip,
+            _ if head.starts_with(b"BC\xc0\xde") => Self::Code(Format::Bitcode),
+            _ if ptx_text::is_ptx(head) => Self::Code(Format::Ptx),
+            _ => return None,
+        })
+    }
+}

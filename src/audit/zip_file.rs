@@ -1,0 +1,199 @@
+//! Zip archives and so wheels: their members, read as streams, within what the archive announces.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use flate2::Crc;
+use flate2::read::DeflateDecoder;
+use zip::CompressionMethod;
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use super::entry::Trouble;
+use super::source::{Cursor, Source, u16_at, u32_at};
+
+/// A table of members above this is not read: 1 GiB of it would become several in memory.
+const DIRECTORY_LIMIT: u64 = 128 << 20;
+/// Members up to this size are held in memory, larger ones in a temporary file.
+const MEMORY_LIMIT: u64 = 16 << 20;
+
+/// A file in an archive.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    /// Bytes once unpacked, as announced.
+    pub(super) size: u64,
+    packed: Source,
+    deflated: bool,
+    crc: u32,
+}
+
+impl Member {
+    /// Bytes in the archive.
+    pub(super) fn packed(&self) -> u64 {
+        self.packed.len()
+    }
+
+    /// The first bytes, up to `len`.
+    pub(super) fn head(&self, len: u64) -> Result<Vec<u8>, Trouble> {
+        let mut bytes = Vec::new();
+        self.stream().take(len.min(self.size)).read_to_end(&mut bytes).map_err(|error| damaged(&error))?;
+        Ok(bytes)
+    }
+
+    fn stream(&self) -> Box<dyn Read + '_> {
+        let cursor = Cursor::new(self.packed.clone());
+        if self.deflated { Box::new(DeflateDecoder::new(cursor)) } else { Box::new(cursor) }
+    }
+
+    /// The whole member in memory; the caller has held its size against a limit.
+    pub(super) fn bytes(&self) -> Result<Vec<u8>, Trouble> {
+        let mut bytes = Vec::new();
+        self.copy(&mut |chunk| {
+            bytes.extend_from_slice(chunk);
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+
+    /// The whole member as something to read from any place: the archive's own bytes where it is stored as it is, memory
+    /// where it is small, a temporary file without a name where it is not.
+    pub(super) fn source(&self) -> Result<Source, Trouble> {
+        if !self.deflated {
+            return Ok(self.packed.clone());
+        }
+        if self.size <= MEMORY_LIMIT {
+            return Ok(Source::memory(self.bytes()?));
+        }
+        let unwritable = |error: std::io::Error| {
+            Trouble::Unreadable(format!(
+                "no temporary file of {} bytes to unpack it into: {error}",
+                self.size
+            ))
+        };
+        let mut file: File = tempfile::tempfile().map_err(unwritable)?;
+        self.copy(&mut |chunk| file.write_all(chunk).map_err(unwritable))?;
+        file.seek(SeekFrom::Start(0)).map_err(unwritable)?;
+        Ok(Source::file(file, self.size))
+    }
+
+    /// Hands the member over in chunks: its announced size and no byte more, with the announced checksum.
+    fn copy(&self, into: &mut dyn FnMut(&[u8]) -> Result<(), Trouble>) -> Result<(), Trouble> {
+        let mut stream = self.stream().take(self.size + 1);
+        let mut chunk = vec![0; 1 << 17];
+        let (mut size, mut crc) = (0, Crc::new());
+        loop {
+            let len = stream.read(&mut chunk).map_err(|error| damaged(&error))?;
+            if len == 0 {
+                break;
+            }
+            size += len as u64;
+            if size > self.size {
+                return Err(Trouble::Damaged(format!("more than the announced {} bytes unpack", self.size)));
+            }
+            crc.update(&chunk[..len]);
+            into(&chunk[..len])?;
+        }
+        if size != self.size {
+            return Err(Trouble::Damaged(format!("{} bytes are announced and {size} unpack", self.size)));
+        }
+        if crc.sum() != self.crc {
+            return Err(Trouble::Damaged("its checksum is not that of the archive".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+fn damaged(error: &dyn std::fmt::Display) -> Trouble {
+    Trouble::Damaged(format!("as a member of an archive: {error}"))
+}
+
+/// Hands every file of the archive to `each`, or why it cannot be read, with its name.
+///
+/// # Errors
+/// Where the archive as a whole cannot be read.
+pub(super) fn members(
+    source: &Source,
+    each: &mut dyn FnMut(&str, Result<Member, Trouble>),
+) -> Result<(), Trouble> {
+    let directory = directory_size(source)?;
+    if directory > DIRECTORY_LIMIT {
+        return Err(Trouble::TooLarge(format!("a table of members of {directory} bytes")));
+    }
+    let mut archive = ZipArchive::new(Cursor::new(source.clone())).map_err(|error| whole(&error))?;
+    for index in 0..archive.len() {
+        let file = match archive.by_index_raw(index) {
+            Ok(file) => file,
+            Err(error) => {
+                each(&format!("member {index}"), Err(whole(&error)));
+                continue;
+            }
+        };
+        let name = match file.name() {
+            Ok(name) => name.into_owned(),
+            Err(_) => format!("member {index}"),
+        };
+        if !file.is_file() || file.size() == 0 {
+            continue;
+        }
+        let deflated = match file.compression() {
+            _ if file.encrypted() => {
+                each(&name, Err(Trouble::Encrypted));
+                continue;
+            }
+            CompressionMethod::Stored => false,
+            CompressionMethod::Deflated => true,
+            other => {
+                each(&name, Err(Trouble::Unsupported(format!("the compression `{other}`"))));
+                continue;
+            }
+        };
+        let Some(start) = file.data_start() else {
+            each(&name, Err(Trouble::Damaged("the archive does not say where it starts".to_owned())));
+            continue;
+        };
+        let (size, packed, crc) = (file.size(), file.compressed_size(), file.crc32());
+        if start.checked_add(packed).is_none_or(|end| end > source.len()) {
+            each(&name, Err(Trouble::Truncated("it ends behind the end of its archive".to_owned())));
+            continue;
+        }
+        if !deflated && size != packed {
+            each(&name, Err(Trouble::Damaged("it is stored, and in another size".to_owned())));
+            continue;
+        }
+        let packed = source.part(start, packed);
+        each(&name.clone(), Ok(Member { size, packed, deflated, crc }));
+    }
+    Ok(())
+}
+
+fn whole(error: &ZipError) -> Trouble {
+    match error {
+        ZipError::Io(error) => Trouble::Truncated(error.to_string()),
+        ZipError::UnsupportedArchive(what) => Trouble::Unsupported((*what).to_owned()),
+        other => Trouble::Damaged(other.to_string()),
+    }
+}
+
+/// Bytes of the table of members, by the record at the end of the archive.
+fn directory_size(source: &Source) -> Result<u64, Trouble> {
+    const RECORD: &[u8] = b"PK\x05\x06";
+    /// The record with the longest comment.
+    const TAIL: u64 = 22 + 0xffff;
+    let start = source.len().saturating_sub(TAIL);
+    let tail = source.read(start, source.len() - start)?;
+    let at = tail.windows(4).rposition(|window| window == RECORD).ok_or_else(|| {
+        Trouble::Truncated("the table of members at the end of the archive is not there".to_owned())
+    })?;
+    match (u32_at(&tail, at + 12), u16_at(&tail, at + 10)) {
+        // The 64-bit form has the size in another record; no table is larger than what stands before it.
+        (Some(u32::MAX), _) | (_, Some(u16::MAX)) => {
+            let locator =
+                at.checked_sub(20).and_then(|at| tail.get(at..)).filter(|l| l.starts_with(b"PK\x06\x07"));
+            let record = locator.and_then(|locator| super::source::u64_at(locator, 8));
+            let record: [u8; 56] = source.array(record.unwrap_or(source.len()))?;
+            Ok(super::source::u64_at(&record, 40).unwrap_or(u64::MAX))
+        }
+        (Some(size), _) => Ok(u64::from(size)),
+        _ => Err(Trouble::Truncated("the record at the end of the archive is cut".to_owned())),
+    }
+}
