@@ -24,6 +24,7 @@
 //! | [`gpu`] | runs kernels on CUDA GPUs, in worker processes |
 //! | [`selftest`] | recorded answers against the emulator |
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |
+//! | [`lint`] | any PTX over toolkits and targets: what is refused, where, and what would be accepted |
 //! | [`doctor`] | what this machine can run, tried |
 //! | [`execute`] | variants of snippets on a device, rung by rung |
 //! | [`moe`] | the MXFP4 fused-MoE pipeline: problems, reference with bounds, verdicts |
@@ -47,6 +48,7 @@ pub mod gate;
 pub mod gpu;
 pub mod header;
 pub mod kernel;
+pub mod lint;
 pub mod matrix;
 pub mod moe;
 pub mod near;

@@ -46,6 +46,8 @@ pub(super) enum Verb {
     Toolkit(ToolkitVerb),
     /// Render a recorded run again.
     Report(ReportArgs),
+    /// Put any PTX to toolkits and targets: what is refused, where, why, and what is accepted instead.
+    Lint(super::lint::LintArgs),
     /// What changed between two records; ends with 111 where something is worse.
     Diff(super::diff::DiffArgs),
     /// Hold a run to its baseline and to what is expected of it.
@@ -118,7 +120,7 @@ pub(super) struct JobArgs {
     pub(super) no_sass: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds)
         .ok()

@@ -68,6 +68,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Some(Verb::Explain(args)) => verbs::explain(&args),
         Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb),
         Some(Verb::Report(args)) => verbs::report(&args),
+        Some(Verb::Lint(args)) => super::lint::lint(&args),
         Some(Verb::Diff(args)) => super::diff::diff(&args),
         Some(Verb::Gate(args)) => super::gate::gate(&args),
         Some(Verb::Merge(args)) => super::merge::merge(&args),

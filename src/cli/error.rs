@@ -54,6 +54,16 @@ pub(super) enum CliError {
     Offline,
     #[error("{0} of the snippet files cannot be used; everything else was judged")]
     UnusableFiles(usize),
+    #[error("nothing to lint: name PTX files, folders that hold .ptx files, or --stdin")]
+    NothingToLint,
+    #[error("{0} files cannot be used")]
+    #[diagnostic(help("the lines above name each; the other files were linted"))]
+    UnusableSources(usize),
+    #[error("{0} modules are not accepted as demanded")]
+    #[diagnostic(help(
+        "`--require newest`, `any` or `rewritten` demands less; --toolkit and --target ask less"
+    ))]
+    Lint(usize),
     #[error("batch and isolated verdicts differ on {0} cells")]
     #[diagnostic(help("this is a defect of sm121probe: please report it with the cells above"))]
     VerdictsDiffer(usize),
@@ -174,6 +184,7 @@ impl CliError {
             | Self::Record(_)
             | Self::Explain(_)
             | Self::UnusableFiles(_)
+            | Self::UnusableSources(_)
             | Self::Remove(_)
             | Self::Store(_)
             | Self::Vectors(_)
@@ -210,10 +221,14 @@ impl CliError {
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
-            Self::NothingRan | Self::NothingJudged | Self::NothingJudgedByGate => exit::NOTHING_SELECTED,
-            Self::Doctor(_) | Self::Trials(_) | Self::VerdictsDiffer(_) | Self::Selftest(_) => {
-                exit::DOES_NOT_CONFORM
+            Self::NothingToLint | Self::NothingRan | Self::NothingJudged | Self::NothingJudgedByGate => {
+                exit::NOTHING_SELECTED
             }
+            Self::Doctor(_)
+            | Self::Lint(_)
+            | Self::Trials(_)
+            | Self::VerdictsDiffer(_)
+            | Self::Selftest(_) => exit::DOES_NOT_CONFORM,
             Self::Gate(ground, _) => super::gate::exit_code(*ground),
             Self::Expectation(_) => exit::USAGE,
             Self::Conflicts(_) => exit::DOES_NOT_CONFORM,

@@ -217,7 +217,7 @@ pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> 
     if let Some(path) = &to.record {
         Record::write_report(path, &run.to_json().map_err(|e| CliError::Output(e.into()))?)?;
     }
-    on_github(judgement)?;
+    on_github(judgement, &gate::verdict_markdown(judgement))?;
     let summary = judgement.summary();
     match judgement.ground() {
         _ if judgement.is_empty() && judgement.findings.is_empty() => Err(CliError::NothingJudgedByGate),
@@ -227,14 +227,14 @@ pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> 
 }
 
 /// Annotations and the summary of the step, where GitHub runs it.
-fn on_github(judgement: &Judgement) -> Result<(), CliError> {
+pub(super) fn on_github(judgement: &Judgement, summary: &str) -> Result<(), CliError> {
     if std::env::var_os("GITHUB_ACTIONS").is_none_or(|v| v != "true") {
         return Ok(());
     }
     // On standard error too they are read; standard output may be a report that somebody parses.
     eprint!("{}", gate::annotations(judgement));
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|p| !p.is_empty()) else { return Ok(()) };
-    append(Path::new(&path), &gate::verdict_markdown(judgement)).map_err(CliError::Output)
+    append(Path::new(&path), summary).map_err(CliError::Output)
 }
 
 fn append(path: &Path, text: &str) -> std::io::Result<()> {

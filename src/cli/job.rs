@@ -85,6 +85,18 @@ impl Job {
         Ok(())
     }
 
+    /// The cache; none where it cannot be used.
+    pub(super) fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
+
+    /// Keeps the cache within its bounds.
+    pub(super) fn trim(&self) {
+        if let Some(store) = &self.store {
+            store.trim(ENTRY_BYTES_KEPT);
+        }
+    }
+
     /// The toolkits of `--toolkit`.
     pub(super) fn toolkits(&self, args: &JobArgs) -> Result<Vec<&Toolkit>, CliError> {
         let toolkits = self.discovery.select(&args.toolkits)?;
@@ -173,9 +185,7 @@ impl Job {
         }
         let store = self.store.as_ref();
         let result = matrix::run(&self.library, &plan, &toolkits, disassembler, store, &options, &self.sink)?;
-        if let Some(store) = store {
-            store.trim(ENTRY_BYTES_KEPT);
-        }
+        self.trim();
         if args.figures {
             eprintln!("{}", figures(&result.1));
         }

@@ -16,6 +16,7 @@ mod gate_kernels;
 mod job;
 mod judge;
 mod kernels;
+mod lint;
 mod merge;
 mod moe;
 mod on_gpu;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
-use super::diagnostics::{self, Diagnostic};
+use super::diagnostics::{self, Diagnostic, Severity};
 use super::kinds;
 use crate::arch::Target;
 use crate::record::Outcome;
@@ -57,6 +57,42 @@ pub(super) enum Run {
     Broke(Answer),
 }
 
+/// What ptxas said of a file of somebody else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileAnswer {
+    /// The outcome: of a refusal, what its first error is taken for.
+    pub outcome: Outcome,
+    /// Every error, in the order printed; of a crash or a time limit, that.
+    pub errors: Vec<Diagnostic>,
+    /// Warnings and advisories.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Asks one ptxas about a whole file, code generation included.
+///
+/// # Errors
+/// When ptxas cannot be started or the scratch folder not be written.
+pub fn ask_file(
+    toolkit: &Toolkit,
+    arch: Target,
+    text: &str,
+    scratch: &Path,
+    limit: Duration,
+) -> io::Result<FileAnswer> {
+    let (run, said) = assemble_and_listen(toolkit, arch, text, None, scratch, limit)?;
+    let (outcome, errors) = match run {
+        Run::Made(_) => (Outcome::Accepted, Vec::new()),
+        Run::Refused(errors) => {
+            (errors.first().map_or(Outcome::Rejected, |e| kinds::outcome_of(&e.text)), errors)
+        }
+        Run::Broke(answer) => {
+            let broke = Diagnostic { severity: Severity::Fatal, line: None, text: answer.message };
+            (answer.outcome, vec![broke])
+        }
+    };
+    Ok(FileAnswer { outcome, errors, warnings: diagnostics::warnings(&said) })
+}
+
 /// Assembles `text` for `arch`; with `entry`, code is generated for this one alone.
 ///
 /// # Errors
@@ -69,6 +105,18 @@ pub(super) fn assemble(
     scratch: &Path,
     limit: Duration,
 ) -> io::Result<Run> {
+    Ok(assemble_and_listen(toolkit, arch, text, entry, scratch, limit)?.0)
+}
+
+/// As [`assemble`], with all that ptxas printed.
+fn assemble_and_listen(
+    toolkit: &Toolkit,
+    arch: Target,
+    text: &str,
+    entry: Option<&str>,
+    scratch: &Path,
+    limit: Duration,
+) -> io::Result<(Run, String)> {
     // Several threads share the folder.
     let folder = tempfile::tempdir_in(scratch)?;
     let ptx = folder.path().join("x.ptx");
@@ -81,7 +129,7 @@ pub(super) fn assemble(
         let message = if said.is_empty() { what } else { format!("{what}: {said}") };
         Run::Broke(Answer::new(outcome, message))
     };
-    Ok(match assembly.ended {
+    let run = match assembly.ended {
         Ended::TimedOut => {
             broke(Outcome::TimedOut, format!("ptxas did not end within {} s", limit.as_secs_f64()))
         }
@@ -96,5 +144,6 @@ pub(super) fn assemble(
                 Run::Refused(diagnostics)
             }
         }
-    })
+    };
+    Ok((run, assembly.text))
 }

@@ -7,13 +7,15 @@ use regex::Regex;
 /// How grave a diagnostic is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
+    /// A remark: ptxas makes code all the same.
+    Warning,
     /// ptxas refuses and reads on.
     Error,
     /// ptxas refuses and stops reading: nothing is known of what follows.
     Fatal,
 }
 
-/// One error; warnings, advisories and the closing line are no diagnostics.
+/// One error, or one warning; the closing line is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How grave.
@@ -32,6 +34,23 @@ pub(super) fn parse(output: &str) -> Vec<Diagnostic> {
 /// `ptxas <file>, line <n>; error   : <words>` or `ptxas fatal   : <words>`. The file is ours and may hold anything.
 static FORM: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:ptxas .*?, line (\d+); |ptxas )(error|fatal) *: ?(.*)$").ok());
+
+/// Every warning and advisory that names a line in `output`.
+pub(super) fn warnings(output: &str) -> Vec<Diagnostic> {
+    let remark = |line: &str| {
+        let found = REMARK.as_ref()?.captures(line)?;
+        Some(Diagnostic {
+            severity: Severity::Warning,
+            line: found[1].parse().ok(),
+            text: found[2].trim().to_owned(),
+        })
+    };
+    output.lines().filter_map(remark).collect()
+}
+
+/// `ptxas <file>, line <n>; warning : <words>`.
+static REMARK: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^ptxas .*?, line (\d+); warning *: ?(.*)$").ok());
 
 fn parse_line(line: &str) -> Option<Diagnostic> {
     let found = FORM.as_ref()?.captures(line)?;
@@ -79,10 +98,18 @@ garbage error everywhere
         );
     }
 
+    #[test]
+    fn warnings_are_told_apart_from_errors() {
+        let output = "ptxas b.ptx, line 7; warning : Advisory: slow\nptxas b.ptx, line 8; error   : no\nptxas info : x\n";
+        let got: Vec<_> = warnings(output).into_iter().map(|d| (d.severity, d.line, d.text)).collect();
+        assert_eq!(got, [(Severity::Warning, Some(7), "Advisory: slow".to_owned())]);
+    }
+
     proptest::proptest! {
         #[test]
         fn any_output_is_survived(output in ".{0,300}") {
             parse(&output);
+            warnings(&output);
         }
     }
 }

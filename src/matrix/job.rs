@@ -139,7 +139,7 @@ pub fn run(
 }
 
 /// A folder for files that live as long as the run.
-pub(super) fn scratch(store: Option<&Store>) -> io::Result<tempfile::TempDir> {
+pub(crate) fn scratch(store: Option<&Store>) -> io::Result<tempfile::TempDir> {
     match store.map(Store::scratch) {
         Some(Ok(folder)) => Ok(folder),
         _ => tempfile::tempdir(),

@@ -72,19 +72,19 @@ const KINDS: &[Kind] = &[
         "base_target_lacks_it",
         r"not supported on \.target 'sm_\d+'|for arch 'sm_\d+'$",
         "A target without suffix has only what every later architecture keeps.",
-        "Build for the target with `f` or `a` (sm_121f, sm_121a), where this variant's row shows that it is accepted; a build that drops the suffix shows this message.",
+        "Build for the target with `f` or `a` (sm_121f, sm_121a), if that one accepts it; a build that drops the suffix shows this message.",
     ),
     kind(
         "target_lacks_it",
         r"not supported on \.target '|for arch 'sm_\d+[af]'|requires \.target sm_\d+|is not supported (on|for) (this )?(architecture|target)|not supported for target",
         "This architecture, or family of architectures, does not have the feature.",
-        "Use a form that this variant's row shows as accepted on the target.",
+        "Use a form that is accepted on the target.",
     ),
     kind(
         "unknown_word",
         r"^Unknown modifier|^Not a name of any known instruction|^Unknown (option|directive|type)|unknown attribute",
         "This ptxas does not know the word: it is newer than the toolkit, or misspelt.",
-        "Use the first toolkit that this variant's row shows as accepting it; else check the spelling in the PTX manual.",
+        "Use the first toolkit that accepts it; else check the spelling in the PTX manual.",
     ),
     kind(
         "syntax",
@@ -102,7 +102,7 @@ const KINDS: &[Kind] = &[
         "modifier_illegal",
         r"^(Illegal|Unsupported|Unexpected|Duplicate|Conflicting) modifier|^Modifier .*(does not apply|cannot be (combined|applied|used|specified)|not allowed)|modifiers? (is|are) not allowed|^Only .* modifier supported|^Illegal (rounding|saturation|cache)|cannot be specified (with|together)",
         "The modifiers do not go together, by the manual or in this toolkit.",
-        "Drop or change the modifier; a form that newer toolkits take is shown in this variant's row.",
+        "Drop or change the modifier, or use a newer toolkit if one takes the form.",
     ),
     kind(
         "type_illegal",
@@ -169,7 +169,7 @@ const KINDS: &[Kind] = &[
         pattern: r"^ptxas (was ended by signal|ended with status)|[Ii]nternal (compiler )?error",
         outcome: Outcome::Crashed,
         cause: "ptxas itself failed: it, or the machine, is at fault.",
-        remedy: "Run it again alone with `--isolated`; if it fails again, report it to NVIDIA with this variant, else look at memory limits.",
+        remedy: "Run it again alone with `--isolated`; if it fails again, report it to NVIDIA with this PTX, else look at memory limits.",
     },
     Kind {
         name: "assembler_timed_out",
@@ -204,6 +204,24 @@ fn words(message: &str) -> &str {
 #[must_use]
 pub fn classify(message: &str) -> Option<usize> {
     PATTERNS.matches(words(message)).iter().next()
+}
+
+/// What is known of a message: its kind, cause and remedy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meaning {
+    /// The kind's name.
+    pub kind: &'static str,
+    /// Why ptxas says it, in one sentence.
+    pub cause: &'static str,
+    /// What to do about it, in one sentence.
+    pub remedy: &'static str,
+}
+
+/// What a message of ptxas means; `None` when no kind is known for it.
+#[must_use]
+pub fn meaning(message: &str) -> Option<Meaning> {
+    let found = &KINDS[classify(message)?];
+    Some(Meaning { kind: found.name, cause: found.cause, remedy: found.remedy })
 }
 
 /// Every kind, as the record lists them.

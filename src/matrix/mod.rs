@@ -18,9 +18,11 @@ mod plan;
 mod sass;
 mod verify;
 
+pub use assembler::{FileAnswer, ask_file};
 pub use capability::{Capabilities, Granting, Lack, granting};
 pub use diagnostics::{Diagnostic, Severity};
+pub(crate) use job::scratch;
 pub use job::{Figures, MatrixError, Options, run};
-pub use kinds::classify;
+pub use kinds::{Meaning, classify, meaning};
 pub use plan::{Plan, PlanError, Selection};
 pub use verify::{Difference, Verification, verify};

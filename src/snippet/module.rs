@@ -13,11 +13,11 @@ struct Token<'a> {
 
 /// The places of a module that matter here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Outline {
+pub(crate) struct Outline {
     /// The version of `.version`.
-    pub(super) version: Option<Range<usize>>,
+    pub(crate) version: Option<Range<usize>>,
     /// The first word of `.target`.
-    pub(super) target: Option<Range<usize>>,
+    pub(crate) target: Option<Range<usize>>,
     /// The directives `.version`, `.target` and `.address_size`, whole.
     pub(super) directives: Vec<Range<usize>>,
     /// The name of the entry, when one entry is all that the module holds and it may stand beside others in one file.
@@ -25,7 +25,7 @@ pub(super) struct Outline {
 }
 
 /// Reads the top level of `text`.
-pub(super) fn outline(text: &str) -> Outline {
+pub(crate) fn outline(text: &str) -> Outline {
     let tokens = tokens(text);
     let mut outline = Outline::default();
     let mut items = 0;

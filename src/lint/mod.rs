@@ -1,0 +1,25 @@
+//! Lint: any PTX over toolkits and targets, with the line that each refuses and what would be accepted in its place.
+//!
+//! A file is put to every ptxas as written and with `.version` and `.target` rewritten; where it is refused as written, the
+//! smaller changes are tried, one by one. Nothing is inferred: an acceptance was seen. A toolkit that does not know a
+//! target says nothing about the file.
+
+mod ask;
+mod instead;
+mod module;
+mod phrase;
+mod result;
+mod scan;
+mod source;
+mod statement;
+mod write;
+
+pub use ask::Assemblers;
+pub use instead::{Instead, InsteadError, table as instead_table};
+pub use module::{Asked, lint};
+pub use result::{
+    CellRow, CureRow, FileRow, Form, InsteadRow, Lint, ModuleRow, ProblemRow, RefusalRow, Require, WarningRow,
+};
+pub use source::{Module, SIZE_LIMIT, STDIN, Source, SourceError};
+pub use statement::instructions;
+pub use write::{TableRow, asked, csv, explained, json, markdown, table, title, verdict};

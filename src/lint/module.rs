@@ -1,0 +1,414 @@
+//! One module over all cells: its answers, what is not as demanded, what would cure it, and what is refused where.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::ask::{Answer, Assemblers, Desk, Question, Said, of_file};
+use super::instead::Advisor;
+use super::phrase;
+use super::result::{
+    CellRow, CureRow, FileRow, Form, Lint, ModuleRow, ProblemRow, RefusalRow, Require, WarningRow,
+};
+use super::source::{Module, Source};
+use super::statement::offence;
+use crate::arch::{PtxIsa, Suffix, Target};
+use crate::matrix::{self, MatrixError};
+use crate::record::Outcome;
+use crate::snippet::Library;
+
+/// Version of the JSON.
+const SCHEMA: u32 = 1;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The targets, each as `-arch`.
+    pub targets: Vec<Target>,
+    /// Whether somebody named them. If not, those that a module's `.target` cannot go to are not demanded of it.
+    pub named: bool,
+    /// What is demanded.
+    pub require: Require,
+    /// Whether every refused line is told, or the first of each answer.
+    pub all_errors: bool,
+}
+
+/// Lints files. `unusable` are those that could not be read, in words.
+///
+/// # Errors
+/// [`MatrixError`] when no temporary folder can be made; whatever ptxas does is an answer.
+pub fn lint(
+    sources: &[Source],
+    unusable: Vec<String>,
+    asked: &Asked,
+    assemblers: &Assemblers<'_>,
+    library: &Library,
+) -> Result<Lint, MatrixError> {
+    let scratch = matrix::scratch(assemblers.store).map_err(MatrixError::Scratch)?;
+    let mut files = Vec::new();
+    for source in sources {
+        let of = |module| one(module, asked, assemblers, scratch.path());
+        let modules = source.modules.iter().map(of).collect();
+        files.push(FileRow { file: source.file.clone(), notes: source.notes.clone(), modules });
+    }
+    Advisor::new(assemblers, library).advise(&mut files)?;
+    let conforms = unusable.is_empty() && files.iter().flat_map(|f| &f.modules).all(|m| m.misses.is_empty());
+    Ok(Lint {
+        schema: SCHEMA,
+        toolkits: assemblers.toolkits.iter().map(|t| t.version.to_string()).collect(),
+        targets: asked.targets.iter().map(ToString::to_string).collect(),
+        require: asked.require,
+        conforms,
+        files,
+        unusable,
+    })
+}
+
+/// What decides about one module.
+struct Bench<'a> {
+    module: &'a Module,
+    asked: &'a Asked,
+    desk: Desk<'a>,
+}
+
+fn one(module: &Module, asked: &Asked, assemblers: &Assemblers<'_>, scratch: &Path) -> ModuleRow {
+    let mut bench = Bench { module, asked, desk: Desk::new(assemblers, module, scratch) };
+    let mut first = Vec::new();
+    for target in &asked.targets {
+        for toolkit in 0..assemblers.toolkits.len() {
+            first.push(bench.question(toolkit, *target, Form::Written, *target));
+            first.push(bench.question(toolkit, *target, Form::Rewritten, *target));
+        }
+    }
+    bench.desk.ask(first);
+    let cures = asked.targets.iter().filter_map(|target| bench.cure(*target)).collect();
+    let cells = bench.cells();
+    let misses = bench.misses(&cells);
+    let (problems, further_lines) = bench.problems();
+    ModuleRow {
+        first_line: module.first_line,
+        last_line: module.last_line,
+        version: module.version.clone(),
+        target: module.target.clone(),
+        misses,
+        cells,
+        cures,
+        problems,
+        further_lines,
+    }
+}
+
+/// Targets of the same GPU with more features, the most portable first.
+pub(super) fn siblings(target: Target) -> impl Iterator<Item = Target> {
+    let more: &[Suffix] = match target.suffix {
+        Suffix::Base => &[Suffix::Family, Suffix::Arch],
+        Suffix::Family => &[Suffix::Arch],
+        Suffix::Arch => &[],
+    };
+    more.iter().map(move |suffix| Target { number: target.number, suffix: *suffix })
+}
+
+impl Bench<'_> {
+    fn toolkits(&self) -> usize {
+        self.desk.assemblers.toolkits.len()
+    }
+
+    /// The question that a form is; `to` is the `.target` of the forms that change it.
+    fn question(&self, toolkit: usize, arch: Target, form: Form, to: Target) -> Question {
+        let own = self.desk.assemblers.toolkits[toolkit].isa;
+        let (version, target, arch) = match form {
+            Form::Written => (None, None, arch),
+            Form::Version => (Some(own), None, arch),
+            Form::Target => (None, Some(to), arch),
+            Form::Rewritten => (Some(own), Some(to), arch),
+            Form::Suffix => (None, Some(to), to),
+            Form::SuffixAndVersion => (Some(own), Some(to), to),
+        };
+        Question { toolkit, version, target, arch }
+    }
+
+    fn knows(&self, toolkit: usize, target: Target) -> bool {
+        self.desk.assemblers.toolkits[toolkit].knows(target)
+    }
+
+    fn accepted(&self, question: Question) -> bool {
+        self.desk.get(question).is_some_and(|a| a.outcome == Outcome::Accepted)
+    }
+
+    /// The smallest change with which a toolkit accepts what it refuses as written.
+    fn cure(&mut self, target: Target) -> Option<CureRow> {
+        let refused: Vec<usize> = (0..self.toolkits())
+            .filter(|t| {
+                let as_written = self.question(*t, target, Form::Written, target);
+                self.knows(*t, target) && !self.accepted(as_written)
+            })
+            .collect();
+        let mut ways = vec![(Form::Version, target), (Form::Target, target), (Form::Rewritten, target)];
+        ways.extend(siblings(target).map(|s| (Form::Suffix, s)));
+        ways.extend(siblings(target).map(|s| (Form::SuffixAndVersion, s)));
+        for (form, to) in ways {
+            let ask: Vec<(usize, Question)> =
+                refused.iter().map(|t| (*t, self.question(*t, target, form, to))).collect();
+            self.desk.ask(ask.iter().map(|(_, q)| *q));
+            let works: Vec<usize> = ask.iter().filter(|(_, q)| self.accepted(*q)).map(|(t, _)| *t).collect();
+            let Some(newest) = works.last() else { continue };
+            let changes_target = !matches!(form, Form::Version);
+            let changes_version = matches!(form, Form::Version | Form::Rewritten | Form::SuffixAndVersion);
+            let question = self.question(*newest, target, form, to);
+            return Some(CureRow {
+                target,
+                form,
+                write_target: changes_target.then(|| to.to_string()),
+                write_version: changes_version.then(|| self.lowest(question).to_string()),
+                toolkits: works.iter().map(|t| self.version(*t)).collect(),
+            });
+        }
+        None
+    }
+
+    /// The lowest of the asked toolkits' PTX versions with which an accepted question is accepted.
+    fn lowest(&mut self, question: Question) -> PtxIsa {
+        let own = self.desk.assemblers.toolkits[question.toolkit].isa;
+        let versions: BTreeSet<PtxIsa> =
+            self.desk.assemblers.toolkits.iter().map(|t| t.isa).filter(|isa| *isa < own).collect();
+        for version in versions {
+            let lower = Question { version: Some(version), ..question };
+            self.desk.ask([lower]);
+            if self.accepted(lower) {
+                return version;
+            }
+        }
+        own
+    }
+
+    fn version(&self, toolkit: usize) -> String {
+        self.desk.assemblers.toolkits[toolkit].version.to_string()
+    }
+
+    /// Whether the module is meant for a target at all: when somebody names it, or the module's `.target` can go there.
+    fn is_meant_for(&self, target: Target) -> bool {
+        self.asked.named || self.module.known_target().is_none_or(|own| own.may_assemble_for(target))
+    }
+
+    fn cells(&self) -> Vec<CellRow> {
+        let mut out = Vec::new();
+        for target in &self.asked.targets {
+            for form in [Form::Written, Form::Rewritten] {
+                for (t, toolkit) in self.desk.assemblers.toolkits.iter().enumerate() {
+                    let Some(answer) = self.desk.get(self.question(t, *target, form, *target)) else {
+                        continue;
+                    };
+                    let first = answer.errors.first().map(|e| of_file(e, self.module.first_line));
+                    let (line, message) = first.unwrap_or_default();
+                    let warnings = answer.warnings.iter().map(|w| {
+                        let (line, message) = of_file(w, self.module.first_line);
+                        WarningRow { line, message }
+                    });
+                    out.push(CellRow {
+                        toolkit: toolkit.version,
+                        target: *target,
+                        form,
+                        outcome: answer.outcome,
+                        counts: self.counts(t, *target, form),
+                        errors: answer.errors.len(),
+                        line,
+                        kind: matrix::meaning(&message).map(|m| m.kind),
+                        message,
+                        warnings: warnings.collect(),
+                    });
+                }
+            }
+        }
+        out
+    }
+
+    /// Whether the demand counts an answer.
+    fn counts(&self, toolkit: usize, target: Target, form: Form) -> bool {
+        let demanded = match self.asked.require {
+            Require::Rewritten => Form::Rewritten,
+            Require::All | Require::Newest | Require::Any => Form::Written,
+        };
+        let newest = (0..self.toolkits()).rfind(|t| self.knows(*t, target));
+        let one_of = match self.asked.require {
+            Require::All | Require::Any => self.knows(toolkit, target),
+            Require::Newest | Require::Rewritten => Some(toolkit) == newest,
+        };
+        // Rewritten, a module goes to every target.
+        let meant = self.asked.require == Require::Rewritten || self.is_meant_for(target);
+        form == demanded && one_of && meant
+    }
+
+    /// What is not as demanded, a sentence for each target.
+    fn misses(&self, cells: &[CellRow]) -> Vec<String> {
+        let mut out = Vec::new();
+        let mut demanded = false;
+        for target in &self.asked.targets {
+            let counted: Vec<&CellRow> = cells.iter().filter(|c| c.target == *target && c.counts).collect();
+            let refused: Vec<&CellRow> =
+                counted.iter().copied().filter(|c| c.outcome != Outcome::Accepted).collect();
+            demanded |= !counted.is_empty();
+            if counted.is_empty() && self.asked.named {
+                out.push(format!("{target}: none of the toolkits knows it"));
+            }
+            let failed = match self.asked.require {
+                Require::Any => !counted.is_empty() && refused.len() == counted.len(),
+                _ => !refused.is_empty(),
+            };
+            if failed {
+                let form = if self.asked.require == Require::Rewritten { "rewritten" } else { "as written" };
+                let versions: Vec<String> = refused.iter().map(|c| c.toolkit.to_string()).collect();
+                let all: Vec<String> =
+                    self.desk.assemblers.toolkits.iter().map(|t| t.version.to_string()).collect();
+                out.push(format!("{target}: not accepted {form} by {}", phrase::ranges(&versions, &all)));
+            }
+        }
+        if !demanded && out.is_empty() {
+            let own = self.module.target.as_deref().unwrap_or("none");
+            let targets: Vec<String> = self.asked.targets.iter().map(ToString::to_string).collect();
+            let fits = self.asked.targets.iter().any(|t| self.is_meant_for(*t));
+            out.push(if fits {
+                "no toolkit knows the targets that its `.target` can go to".to_owned()
+            } else {
+                format!("its `.target {own}` can go to none of {}", targets.join(", "))
+            });
+        }
+        out
+    }
+
+    /// What is refused, by line; and how many lines are refused and not told.
+    fn problems(&self) -> (Vec<ProblemRow>, usize) {
+        let mut gathered = Gathered::default();
+        for form in [Form::Written, Form::Rewritten] {
+            for target in &self.asked.targets {
+                // The newest speaks first: its words are shown.
+                for t in (0..self.toolkits()).rev().filter(|t| self.knows(*t, *target)) {
+                    let Some(answer) = self.desk.get(self.question(t, *target, form, *target)) else {
+                        continue;
+                    };
+                    gathered.take(answer, self, form, *target, t);
+                }
+            }
+        }
+        let told: BTreeSet<usize> = gathered.found.iter().filter_map(|f| f.line).collect();
+        let further = gathered.lines.difference(&told).count();
+        let lines: Vec<&str> = self.module.text.lines().collect();
+        gathered.found.sort_by_key(|f| f.line);
+        let all: Vec<String> = (0..self.toolkits()).map(|t| self.version(t)).collect();
+        let rows = gathered.found.into_iter().map(|f| self.problem(&f, &lines, &all)).collect();
+        (rows, further)
+    }
+
+    fn problem(&self, found: &Found, lines: &[&str], all: &[String]) -> ProblemRow {
+        let (line, message) = of_file(&found.said, self.module.first_line);
+        let place = found.line.and_then(|l| offence(lines, l, &message));
+        let meaning = matrix::meaning(&message);
+        let mut also: Vec<String> = Vec::new();
+        for said in &found.also {
+            let words = of_file(said, self.module.first_line).1;
+            if words != message && !also.contains(&words) {
+                also.push(words);
+            }
+        }
+        let refused = found.refused.iter().map(|((form, target), toolkits)| RefusalRow {
+            form: *form,
+            target: *target,
+            toolkits: all
+                .iter()
+                .enumerate()
+                .filter(|(n, _)| toolkits.contains(n))
+                .map(|(_, v)| v.clone())
+                .collect(),
+        });
+        let (column, length, excerpt, instruction) =
+            place.map_or_else(Default::default, |p| (p.column, p.length, p.excerpt, p.form));
+        ProblemRow {
+            line,
+            column,
+            length,
+            excerpt,
+            instruction,
+            message,
+            also,
+            kind: meaning.map(|m| m.kind),
+            cause: meaning.map(|m| m.cause),
+            remedy: meaning.map(|m| m.remedy),
+            refused: refused.collect(),
+            instead: Vec::new(),
+        }
+    }
+}
+
+/// One problem while it is gathered.
+struct Found {
+    key: String,
+    line: Option<usize>,
+    said: Said,
+    also: Vec<Said>,
+    refused: BTreeMap<(Form, Target), BTreeSet<usize>>,
+}
+
+#[derive(Default)]
+struct Gathered {
+    found: Vec<Found>,
+    /// Every refused line.
+    lines: BTreeSet<usize>,
+}
+
+impl Gathered {
+    fn take(&mut self, answer: &Answer, bench: &Bench<'_>, form: Form, target: Target, toolkit: usize) {
+        self.lines.extend(answer.errors.iter().filter_map(|e| e.line));
+        let mut told: BTreeSet<Option<usize>> = BTreeSet::new();
+        for said in &answer.errors {
+            // That PTX for one architecture does not go to another is no fault of the file.
+            let kind = matrix::meaning(&said.text).map(|m| m.kind);
+            if kind == Some("target_does_not_fit_arch")
+                && !bench.is_meant_for(target)
+                && bench.goes_somewhere()
+            {
+                continue;
+            }
+            if !told.insert(said.line) {
+                continue;
+            }
+            let key = same(&said.text);
+            let found = match self.found.iter_mut().find(|f| f.line == said.line && f.key == key) {
+                Some(found) => found,
+                None => {
+                    let also = answer.errors.iter().filter(|e| e.line.is_some() && e.line == said.line);
+                    self.found.push(Found {
+                        key,
+                        line: said.line,
+                        said: said.clone(),
+                        also: also.cloned().collect(),
+                        refused: BTreeMap::new(),
+                    });
+                    let last = self.found.len() - 1;
+                    &mut self.found[last]
+                }
+            };
+            found.refused.entry((form, target)).or_default().insert(toolkit);
+            if !bench.asked.all_errors {
+                break;
+            }
+        }
+    }
+}
+
+impl Bench<'_> {
+    /// Whether the module's `.target` can go to any of the asked targets.
+    fn goes_somewhere(&self) -> bool {
+        self.asked
+            .targets
+            .iter()
+            .any(|t| self.module.known_target().is_some_and(|own| own.may_assemble_for(*t)))
+    }
+}
+
+static NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"sm_\d+[af]?|\d+\.\d+").ok());
+
+/// Words that differ in targets and versions alone are the same.
+fn same(text: &str) -> String {
+    NAMES.as_ref().map_or_else(|| text.to_owned(), |names| names.replace_all(text, "~").into_owned())
+}

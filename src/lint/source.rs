@@ -1,0 +1,354 @@
+//! Files that hold PTX somewhere: which lines are modules, and which are not PTX.
+//!
+//! A file that opens with PTX is given to ptxas as it stands. A dump (text in front of the first `.version`, several of
+//! them, or the markers of an IR dump) is cut into its modules; what lies outside is named, never judged.
+
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+use std::{fs, str};
+
+use super::scan::Scanner;
+use crate::arch::{PtxIsa, Target};
+use crate::snippet::outline;
+use crate::store;
+
+/// Bytes of the largest file that is read.
+pub const SIZE_LIMIT: u64 = 32 << 20;
+
+/// What `--stdin` is called in messages.
+pub const STDIN: &str = "<stdin>";
+
+/// Why a file is not linted. The others are.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The file cannot be read.
+    #[error("{file}: cannot be read: {source}")]
+    Read {
+        /// The file.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is too large.
+    #[error("{file}:1: {} MB; PTX is read up to {} MB: lint each module of it alone", bytes >> 20, SIZE_LIMIT >> 20)]
+    TooLarge {
+        /// The file.
+        file: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// The file is empty.
+    #[error("{file}:1: empty; did the compiler that should have written it fail?")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+    /// The file is no text.
+    #[error("{file}:{line}: not text but {what}")]
+    Binary {
+        /// The file.
+        file: String,
+        /// The line of the first byte that no text has.
+        line: usize,
+        /// What it is, and what to do.
+        what: &'static str,
+    },
+    /// There is no PTX in it.
+    #[error(
+        "{file}:1: no PTX in it: no line begins with `.version`, `.target` or an entry; name the .ptx file, or the dump that holds it"
+    )]
+    NoPtx {
+        /// The file.
+        file: String,
+    },
+}
+
+/// One PTX module of a file.
+#[derive(Debug, Clone)]
+pub struct Module {
+    /// Its first line in the file, from 1.
+    pub first_line: usize,
+    /// Its last line in the file.
+    pub last_line: usize,
+    /// The text.
+    pub text: String,
+    /// What stands behind `.version`.
+    pub version: Option<String>,
+    /// What stands behind `.target`, without further words.
+    pub target: Option<String>,
+    version_at: Option<Range<usize>>,
+    target_at: Option<Range<usize>>,
+    /// SHA-256 of the text.
+    pub(super) hash: String,
+}
+
+/// A file with its modules.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// How it was named.
+    pub file: String,
+    /// The whole text, without byte order mark and trailing NULs.
+    pub text: String,
+    /// The modules, in order; at least one.
+    pub modules: Vec<Module>,
+    /// What was left out of it, in sentences.
+    pub notes: Vec<String>,
+}
+
+impl Module {
+    fn new(text: &str, first_line: usize) -> Self {
+        let outline = outline(text);
+        let word = |range: &Option<Range<usize>>| range.clone().map(|r| text[r].to_owned());
+        Self {
+            first_line,
+            last_line: first_line + text.trim_end().lines().count().saturating_sub(1),
+            text: text.to_owned(),
+            version: word(&outline.version),
+            target: word(&outline.target),
+            version_at: outline.version,
+            target_at: outline.target,
+            hash: store::sha256(text.as_bytes()),
+        }
+    }
+
+    /// The `.version`, when it is one.
+    #[must_use]
+    pub fn isa(&self) -> Option<PtxIsa> {
+        self.version.as_deref()?.parse().ok()
+    }
+
+    /// The `.target`, when its name is known.
+    #[must_use]
+    pub fn known_target(&self) -> Option<Target> {
+        self.target.as_deref()?.parse().ok()
+    }
+
+    /// The text with another `.version` and `.target`, each as written where `None`; lines stay where they are.
+    #[must_use]
+    pub fn with(&self, version: Option<PtxIsa>, target: Option<Target>) -> String {
+        let mut out = self.text.clone();
+        let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+        let mut front = String::new();
+        match (version, &self.version_at) {
+            (Some(v), Some(at)) => edits.push((at.clone(), v.to_string())),
+            (Some(v), None) => front = format!(".version {v} "),
+            (None, _) => {}
+        }
+        match (target, &self.target_at, &self.version_at) {
+            (Some(t), Some(at), _) => edits.push((at.clone(), t.to_string())),
+            // `.target` stands behind `.version`.
+            (Some(t), None, Some(at)) => edits.push((at.end..at.end, format!(" .target {t}"))),
+            (Some(t), None, None) => front.push_str(&format!(".target {t} ")),
+            (None, ..) => {}
+        }
+        // From the back, so that earlier places stay true.
+        edits.sort_by_key(|(range, _)| std::cmp::Reverse((range.start, range.end)));
+        for (range, new) in edits {
+            out.replace_range(range, &new);
+        }
+        out.insert_str(0, &front);
+        out
+    }
+}
+
+impl Source {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`SourceError`]: cannot be read, too large, or no PTX.
+    pub fn read(path: &Path) -> Result<Self, SourceError> {
+        let file = path.display().to_string();
+        let read = |source| SourceError::Read { file: file.clone(), source };
+        let bytes = fs::metadata(path).map_err(read)?.len();
+        if bytes > SIZE_LIMIT {
+            return Err(SourceError::TooLarge { file, bytes });
+        }
+        Self::take(&file, fs::File::open(path).map_err(read)?)
+    }
+
+    /// Reads to the end of a stream, such as standard input.
+    ///
+    /// # Errors
+    /// [`SourceError`]: cannot be read, too large, or no PTX.
+    pub fn take(file: &str, stream: impl Read) -> Result<Self, SourceError> {
+        let mut bytes = Vec::new();
+        // A pipe has no size to look at.
+        let read = stream.take(SIZE_LIMIT + 1).read_to_end(&mut bytes);
+        read.map_err(|source| SourceError::Read { file: file.to_owned(), source })?;
+        Self::of(file, &bytes)
+    }
+
+    /// Takes the bytes of a file apart.
+    ///
+    /// # Errors
+    /// [`SourceError`]: too large, empty, binary, or no PTX in it.
+    pub fn of(file: &str, bytes: &[u8]) -> Result<Self, SourceError> {
+        let name = || file.to_owned();
+        if bytes.len() as u64 > SIZE_LIMIT {
+            return Err(SourceError::TooLarge { file: name(), bytes: bytes.len() as u64 });
+        }
+        let mut notes = Vec::new();
+        let mut rest = bytes;
+        if let Some(tail) = rest.strip_prefix(b"\xef\xbb\xbf") {
+            notes.push("a byte order mark in front was left out; ptxas does not take it".to_owned());
+            rest = tail;
+        }
+        let nuls = rest.iter().rev().take_while(|b| **b == 0).count();
+        if nuls > 0 {
+            notes.push(format!("{nuls} NUL bytes at the end were left out; ptxas does not take them"));
+            rest = &rest[..rest.len() - nuls];
+        }
+        if rest.iter().all(u8::is_ascii_whitespace) {
+            return Err(SourceError::Empty { file: name() });
+        }
+        if let Some(what) = not_text(rest) {
+            let end = rest.iter().position(|b| *b == 0).unwrap_or(0);
+            let line = rest[..end].iter().filter(|b| **b == b'\n').count() + 1;
+            return Err(SourceError::Binary { file: name(), line, what });
+        }
+        let text = match str::from_utf8(rest) {
+            Ok(text) => text.to_owned(),
+            // ptxas judges it; lines stay where they are.
+            Err(error) => {
+                let line = rest[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
+                notes.push(format!("line {line} is not UTF-8"));
+                String::from_utf8_lossy(rest).into_owned()
+            }
+        };
+        let (modules, foreign) = divide(&text).ok_or_else(|| SourceError::NoPtx { file: name() })?;
+        notes.extend(foreign);
+        Ok(Self { file: name(), text, modules, notes })
+    }
+}
+
+/// What bytes are that are no text.
+fn not_text(bytes: &[u8]) -> Option<&'static str> {
+    let is = |magic: &[u8]| bytes.starts_with(magic);
+    if is(b"\x7fELF") {
+        return Some("an ELF file (a cubin or a library); `cuobjdump -ptx` takes the PTX out of it");
+    }
+    if is(b"\x50\xed\x55\xba") {
+        return Some("a fatbin; `cuobjdump -ptx` takes the PTX out of it");
+    }
+    if is(b"PK\x03\x04") || is(b"\x1f\x8b") || is(b"\x28\xb5\x2f\xfd") {
+        return Some("an archive or compressed; unpack it first");
+    }
+    if is(b"\xff\xfe") || is(b"\xfe\xff") {
+        return Some("UTF-16; save it as UTF-8");
+    }
+    bytes.contains(&0).then_some("binary; name the .ptx file")
+}
+
+/// The modules of a text, and what lies outside of them; `None` when there is none.
+fn divide(text: &str) -> Option<(Vec<Module>, Option<String>)> {
+    let mut scanner = Scanner::default();
+    let lines: Vec<Line<'_>> = lines(text, &mut scanner);
+    let starts: Vec<usize> = (0..lines.len()).filter(|n| lines[*n].is_version()).collect();
+    if starts.is_empty() {
+        // Without a `.version` ptxas says more than we could.
+        let ptx = lines.iter().any(Line::opens_ptx);
+        return ptx.then(|| (vec![Module::new(text, 1)], None));
+    }
+    let leads = lines[..starts[0]].iter().all(|l| l.code.is_empty());
+    let marked = lines.iter().any(|l| l.is_marker());
+    if starts.len() == 1 && leads && !marked {
+        return Some((vec![Module::new(text, 1)], None));
+    }
+    let mut modules = Vec::new();
+    let mut outside: Vec<(usize, usize)> = Vec::new();
+    let mut free = 0;
+    for (n, start) in starts.iter().enumerate() {
+        let next = starts.get(n + 1).copied().unwrap_or(lines.len());
+        let end = end_of_module(&lines, *start, next);
+        outside.extend(said(&lines, free, *start));
+        let (from, to) = (lines[*start].start, lines.get(end).map_or(text.len(), |l| l.start));
+        modules.push(Module::new(&text[from..to], start + 1));
+        free = end;
+    }
+    outside.extend(said(&lines, free, lines.len()));
+    let places: Vec<String> =
+        outside.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a} to {b}") }).collect();
+    let note = (!places.is_empty()).then(|| format!("no PTX and not judged: lines {}", places.join(", ")));
+    Some((modules, note))
+}
+
+/// First and last line (from 1) of what is said between two lines; nothing where it is comments.
+fn said(lines: &[Line<'_>], from: usize, to: usize) -> Option<(usize, usize)> {
+    let first = (from..to).find(|n| !lines[*n].code.is_empty())?;
+    let last = (from..to).rev().find(|n| !lines[*n].code.is_empty())?;
+    Some((first + 1, last + 1))
+}
+
+/// The line behind a module that opens at `start`: the marker of a dump, text that no module has at its top level, or `limit`.
+fn end_of_module(lines: &[Line<'_>], start: usize, limit: usize) -> usize {
+    let mut depth = 0_i32;
+    let mut complete = true;
+    for n in start..limit {
+        let line = &lines[n];
+        if n > start && line.is_marker() {
+            return n;
+        }
+        let code = line.code.as_str();
+        let foreign = |c: char| c.is_alphanumeric() || "#\"'=<>[-*+!?&|~^`_$%\\".contains(c);
+        if depth == 0 && complete && code.starts_with(foreign) {
+            return n;
+        }
+        for c in code.chars() {
+            match c {
+                '{' | '(' => depth += 1,
+                '}' | ')' => depth = (depth - 1).max(0),
+                _ => {}
+            }
+        }
+        if let Some(last) = code.chars().next_back() {
+            let alone = [".version", ".target", ".address_size", ".file"].iter().any(|d| code.starts_with(d));
+            complete = depth == 0 && (matches!(last, '}' | ';') || alone);
+        }
+    }
+    limit
+}
+
+/// A line, with its code: what is no comment, strings emptied, trimmed.
+struct Line<'a> {
+    start: usize,
+    raw: &'a str,
+    code: String,
+}
+
+impl Line<'_> {
+    fn is_version(&self) -> bool {
+        let behind = self.code.strip_prefix(".version").map(str::trim_start);
+        behind.is_some_and(|b| b.starts_with(|c: char| c.is_ascii_digit()))
+            && self.code.as_bytes().get(8).is_some_and(u8::is_ascii_whitespace)
+    }
+
+    fn is_marker(&self) -> bool {
+        self.raw.trim_start().starts_with("// -----//")
+    }
+
+    fn opens_ptx(&self) -> bool {
+        let words = [
+            ".target ",
+            ".entry ",
+            ".visible ",
+            ".func ",
+            ".address_size ",
+            ".extern ",
+            ".weak ",
+            ".version",
+        ];
+        words.iter().any(|w| self.code.starts_with(w))
+    }
+}
+
+fn lines<'a>(text: &'a str, scanner: &mut Scanner) -> Vec<Line<'a>> {
+    let mut start = 0;
+    text.split_inclusive('\n')
+        .map(|raw| {
+            let line = Line { start, raw, code: scanner.code(raw).trim().to_owned() };
+            start += raw.len();
+            line
+        })
+        .collect()
+}

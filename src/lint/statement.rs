@@ -1,0 +1,157 @@
+//! The instruction that a message speaks of: its words, and where in the line it stands.
+
+use super::scan::Scanner;
+
+/// Lines that one instruction may be spread over.
+const LINES: usize = 64;
+
+/// What a message points at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Offence {
+    /// The line, without its line end.
+    pub(super) excerpt: String,
+    /// First column of what is meant, in characters from 1.
+    pub(super) column: usize,
+    /// Characters of it.
+    pub(super) length: usize,
+    /// The instruction with all its modifiers and without operands: `mma.sync.aligned.m16n8k32…`; empty where there is none.
+    pub(super) form: String,
+}
+
+/// Looks at `line` (from 1) of `lines` for what `message` quotes, else for the first instruction there.
+pub(super) fn offence(lines: &[&str], line: usize, message: &str) -> Option<Offence> {
+    let number = line.checked_sub(1)?;
+    let excerpt = (*lines.get(number)?).to_owned();
+    let forms = forms(lines, number);
+    let quoted: Vec<&str> = message.split('\'').skip(1).step_by(2).filter(|w| !w.is_empty()).collect();
+    let holds = |form: &&String| quoted.iter().any(|w| form.contains(w));
+    let form = forms.iter().find(holds).or_else(|| forms.first()).cloned().unwrap_or_default();
+    // The instruction's first word on this line, or the part of it that is quoted.
+    let head = form.split('.').next().unwrap_or_default();
+    let from = excerpt.find(&form).or_else(|| word_at(&excerpt, head)).unwrap_or(0);
+    let part = quoted.iter().find_map(|w| Some((excerpt[from..].find(w)? + from, w.len())));
+    let part = part.or_else(|| quoted.iter().find_map(|w| Some((excerpt.find(w)?, w.len()))));
+    let (start, bytes) = part.unwrap_or_else(|| {
+        let rest = &excerpt[from..];
+        let lead = rest.len() - rest.trim_start().len();
+        let body = rest.trim();
+        let length =
+            if form.is_empty() { body.len() } else { body.find(char::is_whitespace).unwrap_or(body.len()) };
+        (from + lead, length)
+    });
+    let column = excerpt[..start].chars().count() + 1;
+    let length = excerpt[start..start + bytes].chars().count().max(1);
+    Some(Offence { excerpt, column, length, form })
+}
+
+fn word_at(line: &str, word: &str) -> Option<usize> {
+    if word.is_empty() {
+        return None;
+    }
+    let bytes = line.as_bytes();
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || b"_$%".contains(&b);
+    line.match_indices(word).map(|(at, _)| at).find(|at| {
+        let before = at.checked_sub(1).is_none_or(|b| !is_word(bytes[b]));
+        before && bytes.get(at + word.len()).is_none_or(|b| !is_word(*b))
+    })
+}
+
+/// Every instruction of a text, with its modifiers and without operands.
+#[must_use]
+pub fn instructions(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    (0..lines.len()).flat_map(|n| forms(&lines, n)).collect()
+}
+
+/// The instructions that begin on a line (from 0).
+fn forms(lines: &[&str], number: usize) -> Vec<String> {
+    let mut scanner = Scanner::default();
+    // ptxas names no line of a comment, so none is open for long.
+    let mut before = String::new();
+    for line in &lines[number.saturating_sub(LINES)..number] {
+        let code = scanner.code(line);
+        if !code.trim().is_empty() {
+            before = code;
+        }
+    }
+    let open = !matches!(before.trim_end().chars().next_back(), None | Some(';' | '{' | '}' | ':'));
+    let directive = before.trim_start().starts_with('.');
+    let first = scanner.code(lines[number]);
+    let length = first.len();
+    let mut code = first;
+    for line in lines[number + 1..].iter().take(LINES) {
+        code.push('\n');
+        code.push_str(&scanner.code(line));
+    }
+    let mut out = Vec::new();
+    let mut start = 0;
+    for (n, piece) in code.split([';', '{', '}']).enumerate() {
+        let begins = start + (piece.len() - piece.trim_start().len());
+        if begins >= length.max(1) {
+            break;
+        }
+        start += piece.len() + 1;
+        // The line may begin within an instruction of the line above.
+        if n == 0 && open && !directive {
+            continue;
+        }
+        let form = form(piece);
+        if !form.is_empty() {
+            out.push(form);
+        }
+    }
+    out
+}
+
+/// Opcode and modifiers of a statement, spread over lines or not.
+fn form(statement: &str) -> String {
+    let mut words = statement.split_whitespace();
+    let mut out = String::new();
+    for word in words.by_ref() {
+        let label = word.ends_with(':');
+        if label || word.starts_with('@') {
+            continue;
+        }
+        out.push_str(word);
+        break;
+    }
+    for word in words {
+        if !word.starts_with('.') || out.starts_with('.') {
+            break;
+        }
+        out.push_str(word);
+    }
+    let is_opcode = out.starts_with(|c: char| c.is_ascii_alphabetic());
+    if is_opcode { out } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str, line: usize, message: &str) -> (String, String) {
+        let lines: Vec<&str> = text.lines().collect();
+        let o = offence(&lines, line, message).unwrap();
+        (o.form, o.excerpt.chars().skip(o.column - 1).take(o.length).collect())
+    }
+
+    #[test]
+    fn the_quoted_part_of_the_right_instruction_is_found() {
+        let text = "add.u32 a, b, c; @!%p1 mma.sync.aligned\n  .kind::mxf4 {a},\n {b};\nL1: bla r0; // 'x'\n";
+        let pair = |form: &str, part: &str| (form.to_owned(), part.to_owned());
+        assert_eq!(at(text, 1, "Unknown 'add'"), pair("add.u32", "add"));
+        assert_eq!(at(text, 1, "'.kind::mxf4' no"), pair("mma.sync.aligned.kind::mxf4", "mma.sync.aligned"));
+        assert_eq!(at(text, 2, "nothing quoted").0, "");
+        assert_eq!(at(text, 4, "Not a name of any known instruction: 'bla'"), pair("bla", "bla"));
+        assert_eq!(at("\tret;\n", 1, "no"), pair("ret", "ret;"));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(offence(&lines, 9, "x").is_none() && offence(&lines, 0, "x").is_none());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_survived(text in "[ -~\n\u{e9}]{0,200}", line in 0_usize..6, message in "[ -~\u{e9}]{0,40}") {
+            offence(&text.lines().collect::<Vec<_>>(), line, &message);
+        }
+    }
+}
