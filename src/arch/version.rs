@@ -71,6 +71,22 @@ impl PtxIsa {
     }
 }
 
+impl PtxIsa {
+    /// The first CUDA version that brings it, as `12.9`; none for a PTX version before 7.0 (PTX ISA, Release Notes).
+    #[must_use]
+    pub fn cuda(self) -> Option<String> {
+        let (major, minor) = match (self.major, self.minor) {
+            (7, minor @ 0..=8) => (11, minor),
+            (8, minor @ 0..=5) => (12, minor),
+            // 8.6 came with 12.7, which was released with drivers alone.
+            (8, minor @ 6..=8) => (12, minor + 1),
+            (9, minor) => (13, minor),
+            _ => return None,
+        };
+        Some(format!("{major}.{minor}"))
+    }
+}
+
 impl ToolkitVersion {
     /// `13.5` of 13.5.37: how people name a toolkit.
     #[must_use]
@@ -104,6 +120,17 @@ impl fmt::Display for ToolkitVersion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_ptx_version_names_the_cuda_that_brings_it() {
+        for cuda in ["12.0", "12.5", "12.7", "12.8", "12.9", "13.0", "13.5"] {
+            assert_eq!(PtxIsa::of_cuda(cuda).unwrap().cuda().as_deref(), Some(cuda));
+        }
+        let cuda = |isa: &str| isa.parse::<PtxIsa>().unwrap().cuda();
+        assert_eq!(cuda("8.8").as_deref(), Some("12.9"));
+        assert_eq!(cuda("7.8").as_deref(), Some("11.8"));
+        assert_eq!((cuda("6.0"), cuda("8.9")), (None, None));
+    }
 
     #[test]
     fn versions_are_named_by_prefix_parts() {

@@ -1,5 +1,7 @@
-//! Device code in files: which there is, for which targets, with which kernels. Reads formats; judges nothing.
+//! Device code in files: which there is, for which targets, with which kernels. The scan reads formats and judges nothing;
+//! [`answer`] judges what it found.
 
+pub mod answer;
 mod ar;
 mod cubin;
 mod entry;

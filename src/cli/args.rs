@@ -81,6 +81,8 @@ pub(super) enum Verb {
     Ops(OpsArgs),
     /// What this machine can run: every GPU, driver and toolkit, tried.
     Doctor(DoctorArgs),
+    /// Which device code files, wheels and Python environments hold, and whether it runs on SM12x.
+    Audit(super::audit::AuditArgs),
     /// Show what the emulator takes on trust, and run a snippet for each.
     Assumptions(AssumptionsArgs),
 }

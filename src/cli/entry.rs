@@ -81,6 +81,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Some(Verb::Kernels(verb)) => super::kernels::kernels(&verb),
         Some(Verb::Bench(args)) => super::bench::bench(&args),
         Some(Verb::Doctor(args)) => super::doctor::doctor(&args),
+        Some(Verb::Audit(args)) => super::audit::audit(&args),
         Some(Verb::Run(args)) => super::run::run(&args),
         Some(Verb::Vectors(verb)) => super::vectors::vectors(&verb),
         Some(Verb::Ops(args)) => ops::ops(&args),

@@ -167,6 +167,18 @@ pub(super) enum CliError {
     NoRecords(String),
     #[error("nothing was judged: the run and the baseline have no question in common")]
     NothingJudgedByGate,
+    #[error("nothing was audited: no device code is in what was named")]
+    #[diagnostic(help(
+        "a package without device code calls that of others, or compiles it when it is used: audit the environment"
+    ))]
+    NothingAudited,
+    #[error("no such file or folder: {0}")]
+    AuditPaths(String),
+    #[error("{0} of {1} kernels do not meet what is required, such as {2}")]
+    #[diagnostic(help("--kernel GLOB narrows the question to the kernels that this device needs"))]
+    AuditRequire(usize, usize, String),
+    #[error(transparent)]
+    Sites(#[from] crate::audit::answer::SitesError),
     #[error("no assumption is named `{0}`; there is: {1}")]
     NoAssumption(String, String),
     #[error("{0} assumptions are not what the emulator does")]
@@ -213,7 +225,9 @@ impl CliError {
             }
             Self::Timing(_) => exit::DOES_NOT_CONFORM,
             Self::NoGpuNamed | Self::NoPtxIsa(_) | Self::OperandKind(_) => exit::USAGE,
-            Self::NothingToRun => exit::NOTHING_SELECTED,
+            Self::NothingToRun | Self::NothingAudited => exit::NOTHING_SELECTED,
+            Self::AuditPaths(_) | Self::Sites(_) => exit::USAGE,
+            Self::AuditRequire(..) => exit::DOES_NOT_CONFORM,
             Self::Answer(..) | Self::Runs(_) => exit::DOES_NOT_CONFORM,
             Self::Device(..) => exit::DEVICE_MISSING,
             Self::Nvrtc(_) | Self::Code(_) | Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,

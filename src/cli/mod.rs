@@ -3,6 +3,7 @@
 mod args;
 mod argument;
 mod assumptions;
+mod audit;
 mod bench;
 mod device;
 mod diff;

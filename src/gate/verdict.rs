@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::finding::{Finding, Ground};
 use super::judge::Judgement;
+use crate::report::sarif;
 
 /// Annotations that GitHub shows of one step; the others are in the summary.
 const ANNOTATIONS: usize = 10;
@@ -69,25 +70,8 @@ pub fn annotations(judgement: &Judgement) -> String {
 /// # Errors
 /// Only when serialisation itself fails.
 pub fn sarif(judgement: &Judgement) -> serde_json::Result<String> {
-    let rules: Vec<Value> = Ground::ALL
-        .iter()
-        .map(|g| json!({"id": g.word(), "shortDescription": {"text": g.sentence()}}))
-        .collect();
-    let results: Vec<Value> = judgement.findings.iter().map(result).collect();
-    let out = json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": {"driver": {
-                "name": "sm121probe",
-                "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": rules,
-            }},
-            "columnKind": "unicodeCodePoints",
-            "results": results,
-        }],
-    });
-    Ok(serde_json::to_string_pretty(&out)? + "\n")
+    let rules = Ground::ALL.iter().map(|g| sarif::rule(g.word(), g.sentence())).collect();
+    sarif::document(rules, judgement.findings.iter().map(result).collect())
 }
 
 fn result(finding: &Finding) -> Value {
@@ -102,7 +86,7 @@ fn result(finding: &Finding) -> Value {
     });
     if let Some((file, line)) = &finding.place {
         out["locations"] = json!([{
-            "physicalLocation": {"artifactLocation": {"uri": uri(file)}, "region": {"startLine": line}},
+            "physicalLocation": {"artifactLocation": {"uri": sarif::uri(file)}, "region": {"startLine": line}},
         }]);
     }
     out
@@ -111,16 +95,6 @@ fn result(finding: &Finding) -> Value {
 fn fingerprint(finding: &Finding) -> String {
     let file = finding.place.as_ref().map_or("", |(file, _)| file.as_str());
     crate::store::sha256(format!("{}\0{}\0{file}", finding.ground.word(), finding.about).as_bytes())
-}
-
-/// A path as a reference that SARIF takes: forward slashes, other signs by number.
-fn uri(file: &str) -> String {
-    let mut out = String::new();
-    for byte in file.trim_start_matches("./").bytes() {
-        let plain = byte.is_ascii_alphanumeric() || b"/._-~+@".contains(&byte);
-        if plain { out.push(char::from(byte)) } else { _ = write!(out, "%{byte:02X}") }
-    }
-    out
 }
 
 fn one_line(text: &str) -> String {

@@ -25,4 +25,5 @@ pub(crate) use job::scratch;
 pub use job::{Figures, MatrixError, Options, run};
 pub use kinds::{Meaning, classify, meaning};
 pub use plan::{Plan, PlanError, Selection};
+pub use sass::Dictionary;
 pub use verify::{Difference, Verification, verify};

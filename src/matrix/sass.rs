@@ -38,19 +38,21 @@ const LIMIT: Duration = Duration::from_secs(120);
 const PADDING: &str = "NOP";
 
 /// Names of machine instructions, by architecture number.
-pub(super) struct Dictionary<'a> {
+pub struct Dictionary<'a> {
     disassembler: &'a Disassembler,
     store: Option<&'a Store>,
     names: BTreeMap<u16, HashMap<Key, String>>,
 }
 
 impl<'a> Dictionary<'a> {
-    pub(super) fn new(disassembler: &'a Disassembler, store: Option<&'a Store>) -> Self {
+    /// Nothing is named yet. Names are kept in the store, where there is one.
+    #[must_use]
+    pub fn new(disassembler: &'a Disassembler, store: Option<&'a Store>) -> Self {
         Self { disassembler, store, names: BTreeMap::new() }
     }
 
     /// Names every instruction of `codes`, given by architecture number, and returns how many were new.
-    pub(super) fn learn(&mut self, codes: &[(u16, &[u8])], scratch: &Path, sink: &dyn Sink) -> usize {
+    pub fn learn(&mut self, codes: &[(u16, &[u8])], scratch: &Path, sink: &dyn Sink) -> usize {
         let mut new: BTreeMap<u16, BTreeMap<Key, Instruction>> = BTreeMap::new();
         for (arch, code) in codes {
             let (disassembler, store) = (self.disassembler, self.store);
@@ -97,7 +99,7 @@ impl<'a> Dictionary<'a> {
     }
 
     /// The opcodes of a piece of code, with their counts; `None` when some instruction has no name.
-    pub(super) fn opcodes(&self, arch: u16, code: &[u8]) -> Option<Vec<(String, u32)>> {
+    pub fn opcodes(&self, arch: u16, code: &[u8]) -> Option<Vec<(String, u32)>> {
         let names = self.names.get(&arch)?;
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
         for instruction in instructions(code) {

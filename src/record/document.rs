@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::audit::AuditTable;
 use super::conflicts::ConflictRow;
 use super::evidence::{FaultRow, WitnessRow};
 use super::outcome::{Expect, Native, Outcome, Standing};
@@ -42,6 +43,9 @@ pub struct Record {
     /// What faults of single bytes each kind of data shows.
     #[serde(default)]
     pub faults: Vec<FaultRow>,
+    /// Device code of files, and what becomes of it on each device.
+    #[serde(default)]
+    pub audit: AuditTable,
     /// The parts of the run that were asked for and not done.
     #[serde(default)]
     pub skipped: Vec<SkippedRow>,
@@ -64,6 +68,7 @@ impl Record {
             tiles: TileTable::default(),
             witness: Vec::new(),
             faults: Vec::new(),
+            audit: AuditTable::default(),
             skipped: Vec::new(),
             conflicts: Vec::new(),
         }

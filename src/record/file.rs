@@ -7,6 +7,7 @@ use std::{fs, io};
 
 use serde::Deserialize;
 
+use super::audit::AuditTable;
 use super::document::{Matrix, Record, SCHEMA, Spread};
 use super::outcome::{NOT_ASKED, Native, Outcome};
 use super::tiles::TileTable;
@@ -117,7 +118,9 @@ impl Record {
         if record.schema != SCHEMA {
             return Err(other(u64::from(record.schema), record.tool));
         }
-        check(&record.matrix).map_err(|message| RecordError::Damaged { path: path.to_owned(), message })?;
+        check(&record.matrix)
+            .and_then(|()| record.audit.check())
+            .map_err(|message| RecordError::Damaged { path: path.to_owned(), message })?;
         Ok(record)
     }
 
@@ -135,6 +138,9 @@ impl Record {
         // What a run does not have is not spoken of.
         if self.tiles != TileTable::default() {
             out.push_str(&format!(",\n\"tiles\": {}", object(serde_json::to_value(&self.tiles)?)?));
+        }
+        if self.audit != AuditTable::default() {
+            out.push_str(&format!(",\n\"audit\": {}", object(serde_json::to_value(&self.audit)?)?));
         }
         for (name, value) in [
             ("devices", serde_json::to_value(&self.devices)?),

@@ -3,6 +3,7 @@
 //! It is columnar, so that it stays small: (toolkit, target, arch) pairs are listed once, a variant has one letter per
 //! pair, messages and opcode sets are listed once and pointed at. Readers ignore unknown fields and refuse unknown schemas.
 
+mod audit;
 mod conflicts;
 mod document;
 mod evidence;
@@ -17,6 +18,10 @@ mod timing;
 mod trials;
 mod words;
 
+pub use audit::{
+    AuditBackend, AuditDevice, AuditEntry, AuditFile, AuditImage, AuditKernel, AuditPackage, AuditProblem,
+    AuditTable, AuditVerdict, Shown, Support,
+};
 pub use conflicts::{ConflictAnswer, ConflictRow};
 pub use document::{
     Cell, ClaimRow, GPU, KindRow, Matrix, MessageRow, PIPELINE, Pair, Record, SCHEMA, SkippedRow, SnippetRow,

@@ -12,6 +12,7 @@
 //! [`variants()`] is the Markdown of the variants alone, [`explain()`] all that is known of one. Nothing is printed here,
 //! and a toolkit that cannot say (it does not know the target) is never shown as one that says no.
 
+mod audit;
 mod bench;
 mod catalogue;
 mod claims;
@@ -33,6 +34,7 @@ mod plot;
 mod profile;
 mod rollup;
 mod runs;
+pub mod sarif;
 mod sm12x;
 mod style;
 mod survey;
@@ -43,6 +45,7 @@ mod trials;
 mod verdict;
 mod view;
 
+pub use audit::{audit_csv, audit_markdown, audit_sarif, audit_text};
 pub use bench::{bench_csv, bench_markdown};
 pub use catalogue::variants;
 pub use csv::csv;

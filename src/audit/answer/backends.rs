@@ -1,0 +1,326 @@
+//! What compiles kernels when it is used, and which MoE backend of a serving engine can work: rules of `backends.yaml` over the
+//! kernels that an environment holds.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use regex::{Regex, RegexBuilder};
+use serde::Deserialize;
+
+use super::installed::{Installed, of_wheel};
+use crate::arch::{Requirement, ToolkitVersion};
+use crate::header::{self, HeaderError};
+use crate::record::{AuditBackend, AuditPackage, AuditProblem, AuditTable, Support};
+
+const TABLE: &str = include_str!("backends.yaml");
+
+/// What every tool of a CUDA toolkit says of itself.
+const RELEASE: &[u8] = b"Cuda compilation tools, release ";
+
+/// Bytes of a tool that are held at once.
+const CHUNK: usize = 1 << 20;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rules {
+    compilers: Vec<Compiler>,
+    backends: Vec<Backend>,
+}
+
+/// A package that compiles when it is used.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Compiler {
+    package: String,
+    tools: Vec<String>,
+    needs: String,
+    with: String,
+    source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Backend {
+    backend: String,
+    about: String,
+    packages: Vec<String>,
+    gate: Vec<u16>,
+    #[serde(default)]
+    kernels: String,
+    #[serde(default)]
+    files: String,
+    #[serde(default)]
+    jit: String,
+    #[serde(default)]
+    compiler: String,
+    source: String,
+}
+
+/// The rules of this build; none when they are damaged, which a test excludes.
+fn rules() -> Option<&'static Rules> {
+    static ALL: OnceLock<Option<Rules>> = OnceLock::new();
+    ALL.get_or_init(|| parse().ok()).as_ref()
+}
+
+fn parse() -> Result<Rules, HeaderError> {
+    header::parse_file(Path::new("src/audit/answer/backends.yaml"), TABLE)
+}
+
+/// Says of every file whose package it is, of every package what it compiles with, and of every backend whether it can work.
+pub fn describe(table: &mut AuditTable, installed: &Installed) {
+    let devices: Vec<u16> =
+        table.devices.iter().filter_map(|d| d.name.trim_start_matches("sm_").parse().ok()).collect();
+    own(table, installed);
+    let Some(rules) = rules() else { return };
+    for compiler in &rules.compilers {
+        let Some(found) = installed.find(&compiler.package) else { continue };
+        let (compiles, knows) = compiled_with(compiler, &found.site, &devices);
+        let (name, version) = (found.name.clone(), found.version.clone());
+        let row = match table.packages.iter().position(|p| p.name == name && p.version == version) {
+            Some(row) => row,
+            None => {
+                let (compiles, knows) = (String::new(), Vec::new());
+                table.packages.push(AuditPackage { name, version, compiles, knows });
+                table.packages.len() - 1
+            }
+        };
+        table.packages[row].compiles = compiles;
+        table.packages[row].knows = knows;
+    }
+    let here = |b: &Backend| b.packages.iter().any(|p| installed.find(p).is_some());
+    if rules.backends.iter().any(here) {
+        table.backends =
+            rules.backends.iter().map(|b| standing(b, rules, table, installed, &devices)).collect();
+    }
+    for (path, why) in &installed.unreadable {
+        table.problems.push(AuditProblem {
+            place: path.display().to_string(),
+            problem: format!("cannot be read: {why}"),
+            remedy: "files of this package are listed as of no package: install it anew".to_owned(),
+        });
+    }
+}
+
+/// Names the owner of files of a JIT compiler's cache: `(owner, folder)`.
+pub fn describe_caches(table: &mut AuditTable, caches: &[(String, PathBuf)]) {
+    for (owner, folder) in caches {
+        let mut row = None;
+        for file in table.files.iter_mut().filter(|f| f.package.is_none()) {
+            if Path::new(&file.path).starts_with(folder) {
+                file.package = Some(*row.get_or_insert_with(|| {
+                    let (name, version) = (format!("cache of {owner}"), String::new());
+                    table.packages.push(AuditPackage {
+                        name,
+                        version,
+                        compiles: String::new(),
+                        knows: Vec::new(),
+                    });
+                    table.packages.len() - 1
+                }));
+            }
+        }
+    }
+}
+
+/// Gives files their packages, by `RECORD` or by the wheel that they lie in.
+fn own(table: &mut AuditTable, installed: &Installed) {
+    let mut rows: indexmap::IndexMap<(String, String), usize> = indexmap::IndexMap::new();
+    for file in &mut table.files {
+        let outer = file.path.split('!').next().unwrap_or_default();
+        let owner = installed.owner(outer).map(|d| {
+            let d = &installed.distributions[d];
+            (d.name.clone(), d.version.clone())
+        });
+        let Some((name, version)) = owner.or_else(|| of_wheel(&file.path)) else { continue };
+        let next = table.packages.len();
+        let row = *rows.entry((name.clone(), version.clone())).or_insert(next);
+        if row == next {
+            let (compiles, knows) = (String::new(), Vec::new());
+            table.packages.push(AuditPackage { name, version, compiles, knows });
+        }
+        file.package = Some(row);
+    }
+}
+
+/// What a package compiles with, and for each device whether that knows it.
+fn compiled_with(compiler: &Compiler, site: &Path, devices: &[u16]) -> (String, Vec<Support>) {
+    let tool = compiler.tools.iter().map(|t| (t, site.join(t))).find(|(_, path)| path.is_file());
+    let Some((tool, path)) = tool else {
+        let all = if compiler.tools.is_empty() { Support::Compiles } else { Support::Unknown };
+        let missing = if compiler.tools.is_empty() { "" } else { ", which is not there" };
+        return (format!("{}{missing} ({})", compiler.with, compiler.source), vec![all; devices.len()]);
+    };
+    let needs: Option<Requirement> = compiler.needs.parse().ok();
+    let version = release(&path);
+    let of = |number: &u16| match (&needs, version) {
+        // Older architectures are older than any tool in use.
+        _ if *number < 120 => Support::Compiles,
+        (Some(needs), Some(version)) if needs.allows(version) => Support::Compiles,
+        (Some(_), Some(_)) => Support::Absent,
+        _ => Support::Unknown,
+    };
+    let knows: Vec<Support> = devices.iter().map(of).collect();
+    let said = version.map_or_else(|| "of a version that it does not say".to_owned(), |v| v.to_string());
+    let lacks = if knows.contains(&Support::Absent) {
+        format!("; SM12x needs {}", compiler.needs.trim_start_matches(">="))
+    } else {
+        String::new()
+    };
+    let name = tool.rsplit('/').next().unwrap_or(tool);
+    (format!("{}: {name} {said}{lacks}", compiler.with), knows)
+}
+
+/// The version that a CUDA tool holds as text; the tool is not run.
+fn release(path: &Path) -> Option<ToolkitVersion> {
+    let mut file = File::open(path).ok()?;
+    let mut held: Vec<u8> = Vec::new();
+    loop {
+        let old = held.len();
+        let taken = file.by_ref().take(CHUNK as u64).read_to_end(&mut held).ok()?;
+        let mut from = 0;
+        while let Some(at) = find(&held[from..], RELEASE) {
+            let start = from + at + RELEASE.len();
+            // `12.9, V12.9.86`
+            let text: String =
+                held[start..].iter().take(32).map(|b| char::from(*b)).take_while(|c| *c != '\0').collect();
+            if let Some(version) = text.split(", V").nth(1).and_then(|v| {
+                v.trim_end_matches(|c: char| !c.is_ascii_digit()).split(['\n', ' ']).next()?.parse().ok()
+            }) {
+                return Some(version);
+            }
+            from = start;
+        }
+        if taken == 0 || held.len() == old {
+            return None;
+        }
+        // A text may lie across two chunks.
+        let kept = held.len().saturating_sub(RELEASE.len() + 64);
+        held.drain(..kept);
+    }
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|w| w == what)
+}
+
+/// Whether a backend can work on each device, and what shows it.
+fn standing(
+    backend: &Backend,
+    rules: &Rules,
+    table: &AuditTable,
+    installed: &Installed,
+    devices: &[u16],
+) -> AuditBackend {
+    let regex = |text: &str| -> Option<Regex> {
+        let wanted = (!text.is_empty()).then_some(text)?;
+        RegexBuilder::new(wanted).case_insensitive(true).unicode(false).build().ok()
+    };
+    let (kernels, files) = (regex(&backend.kernels), regex(&backend.files));
+    let in_files: Vec<bool> =
+        table.files.iter().map(|f| files.as_ref().is_some_and(|r| r.is_match(&f.path))).collect();
+    let of_it: Vec<usize> = (0..table.kernels.len())
+        .filter(|k| {
+            let row = &table.kernels[*k];
+            in_files[row.file] && kernels.as_ref().is_some_and(|r| r.is_match(&row.name))
+        })
+        .collect();
+    let missing: Vec<&str> =
+        backend.packages.iter().map(String::as_str).filter(|p| installed.find(p).is_none()).collect();
+    let answers = devices.iter().enumerate().map(|(device, number)| {
+        let best = of_it.iter().copied().min_by_key(|k| table.kernels[*k].verdicts[device]);
+        let shows = |k: usize| {
+            let row = &table.kernels[k];
+            let entry = &table.entries[row.images[row.by[device]].entry];
+            let path = &table.files[row.file].path;
+            let name = path.rsplit('/').next().unwrap_or(path);
+            format!(
+                "{name}: {} of its kernels, such as {}: {} ({})",
+                of_it.len(),
+                shortened(&row.name),
+                row.verdicts[device].phrase(),
+                entry.target
+            )
+        };
+        if !missing.is_empty() {
+            return (Support::NotInstalled, format!("{} is not installed", missing.join(", ")));
+        }
+        if !backend.gate.iter().any(|gate| gate / 10 == number / 10) {
+            let made = best.map_or_else(String::new, |k| format!("; {}", shows(k)));
+            let families: Vec<String> = backend.gate.iter().map(|g| format!("{}.x", g / 10)).collect();
+            return (Support::Absent, format!("vLLM takes it on {} alone{made}", families.join(", ")));
+        }
+        if let Some(k) = best.filter(|k| table.kernels[*k].verdicts[device].runs()) {
+            return (Support::Works, shows(k));
+        }
+        let compiler = table.packages.iter().find(|p| p.name == backend.compiler && !p.compiles.is_empty());
+        let source = if backend.jit.is_empty() { None } else { installed.file(&backend.jit) };
+        let asked = backend.jit.is_empty() || source.is_some();
+        if let (Some(compiler), true) = (compiler, asked) {
+            let from = if backend.jit.is_empty() { String::new() } else { format!("{}; ", backend.jit) };
+            return (compiler.knows[device], format!("{from}compiled when used, with {}", compiler.compiles));
+        }
+        if !backend.compiler.is_empty() && compiler.is_none() && best.is_none() {
+            let known = rules.compilers.iter().any(|c| c.package == backend.compiler);
+            debug_assert!(known, "{} names no compiler", backend.backend);
+            return (Support::NotInstalled, format!("{} is not installed", backend.compiler));
+        }
+        match best {
+            Some(k) => (Support::Absent, shows(k)),
+            None => (Support::NotInstalled, "none of its kernels is in the installed files".to_owned()),
+        }
+    });
+    let (standing, evidence) = answers.unzip();
+    AuditBackend {
+        backend: backend.backend.clone(),
+        about: backend.about.clone(),
+        standing,
+        evidence,
+        source: backend.source.clone(),
+    }
+}
+
+/// A kernel's name, cut where it is long.
+fn shortened(name: &str) -> String {
+    const WIDTH: usize = 72;
+    if name.chars().count() <= WIDTH {
+        name.to_owned()
+    } else {
+        name.chars().take(WIDTH - 1).chain(['…']).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_can_be_read_and_their_patterns_are_patterns() {
+        let rules = parse().unwrap();
+        for backend in &rules.backends {
+            for pattern in [&backend.kernels, &backend.files] {
+                Regex::new(pattern).unwrap();
+            }
+            assert!(
+                backend.compiler.is_empty() || rules.compilers.iter().any(|c| c.package == backend.compiler)
+            );
+            assert!(!backend.packages.is_empty() && !backend.gate.is_empty() && !backend.source.is_empty());
+            assert!(!backend.kernels.is_empty() || !backend.compiler.is_empty(), "{}", backend.backend);
+        }
+        for compiler in &rules.compilers {
+            assert!(compiler.needs.is_empty() || compiler.needs.parse::<Requirement>().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_tool_tells_its_version_without_being_run() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut bytes = vec![b'x'; CHUNK - 20];
+        bytes.extend(b"Cuda compilation tools, release %d.%d, V%s\0");
+        bytes.extend(b"Cuda compilation tools, release 13.4, V13.4.59\nBuild cuda_13\0");
+        std::io::Write::write_all(&mut file, &bytes).unwrap();
+        assert_eq!(release(file.path()).map(|v| v.to_string()).as_deref(), Some("13.4.59"));
+        assert_eq!(release(Path::new("/no/such/file")), None);
+    }
+}

@@ -1,0 +1,290 @@
+//! Takes what a scan finds, piece by piece, and answers for each: entries by the rules, kernels by the best of their entries.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use indexmap::IndexSet;
+
+use super::disassemble::{Namer, code_of_kernels};
+use super::opcodes::classes;
+use super::rule::{self, Device};
+use crate::audit::{CodeKind, Entry, Found, Holder, Kernel};
+use crate::event::Sink;
+use crate::record::{
+    AuditDevice, AuditEntry, AuditFile, AuditImage, AuditKernel, AuditProblem, AuditTable, AuditVerdict,
+};
+use crate::store::Store;
+use crate::toolkit::Disassembler;
+
+/// Whose opcodes are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Nobody's.
+    None,
+    /// Of kernels whose name promises block-scaled or FP4 arithmetic, where they run as machine code on an asked device.
+    Promising,
+    /// Of every kernel that runs as machine code on an asked device.
+    All,
+}
+
+/// What names opcodes.
+#[derive(Clone, Copy)]
+pub struct Naming<'a> {
+    /// The disassembler.
+    pub disassembler: &'a Disassembler,
+    /// Where names are kept.
+    pub store: Option<&'a Store>,
+    /// A folder for its files.
+    pub scratch: &'a Path,
+    /// Whose.
+    pub which: Which,
+    /// Takes warnings.
+    pub sink: &'a dyn Sink,
+}
+
+/// An audit that is being made.
+pub struct Collector<'a> {
+    devices: Vec<Device>,
+    table: AuditTable,
+    reasons: IndexSet<String>,
+    opcodes: IndexSet<String>,
+    /// The file that entries come from, as it stands in the table.
+    file: Option<usize>,
+    /// Its kernels by name.
+    known: HashMap<String, usize>,
+    namer: Option<(Which, Namer<'a, Image>)>,
+}
+
+/// A kernel and one of its images.
+#[derive(Clone, Copy)]
+struct Image {
+    kernel: usize,
+    image: usize,
+}
+
+impl<'a> Collector<'a> {
+    /// Nothing found yet. `names` says, device by device, what of this machine is one: its GPU.
+    #[must_use]
+    pub fn new(devices: Vec<Device>, names: &[String], naming: Option<Naming<'a>>) -> Self {
+        let row = |(device, gpu): (&Device, &String)| AuditDevice {
+            name: device.name(),
+            gpu: gpu.clone(),
+            cuda: device.cuda.clone(),
+            isa: device.isa,
+        };
+        let table = AuditTable {
+            devices: devices.iter().zip(names).map(row).collect(),
+            disassembler: naming.map(|n| n.disassembler.version),
+            ..AuditTable::default()
+        };
+        let namer = naming
+            .filter(|n| n.which != Which::None)
+            .map(|n| (n.which, Namer::new(n.disassembler, n.store, n.scratch, n.sink)));
+        Self {
+            devices,
+            table,
+            reasons: IndexSet::new(),
+            opcodes: IndexSet::new(),
+            file: None,
+            known: HashMap::new(),
+            namer,
+        }
+    }
+
+    /// Takes what was found.
+    pub fn take(&mut self, found: Found<'_>) {
+        match found {
+            Found::Entry { entry, code } => self.entry(&entry, code),
+            Found::Holder(holder) => self.holder(&holder),
+            Found::Problem(problem) => self.table.problems.push(AuditProblem {
+                place: problem.place.to_string(),
+                problem: problem.trouble.to_string(),
+                remedy: problem.trouble.remedy().to_owned(),
+            }),
+        }
+    }
+
+    fn holder(&mut self, holder: &Holder) {
+        let needs: Vec<String> = holder.needs.iter().filter(|n| is_cuda(n)).cloned().collect();
+        let open = self.file.take().filter(|f| self.table.files[*f].path == *holder.file);
+        self.known.clear();
+        if open.is_none() && holder.entries == 0 && needs.is_empty() {
+            return;
+        }
+        let file = open.unwrap_or_else(|| self.add_file(&holder.file));
+        self.file = None;
+        let row = &mut self.table.files[file];
+        row.format = holder.format.word().to_owned();
+        row.bytes = holder.bytes;
+        row.needs = needs;
+    }
+
+    fn add_file(&mut self, path: &str) -> usize {
+        self.table.files.push(AuditFile {
+            path: path.to_owned(),
+            format: String::new(),
+            bytes: 0,
+            needs: Vec::new(),
+            package: None,
+        });
+        self.table.files.len() - 1
+    }
+
+    fn entry(&mut self, entry: &Entry, code: &[u8]) {
+        let file = match self.file {
+            Some(file) if self.table.files[file].path == *entry.place.file => file,
+            _ => {
+                self.known.clear();
+                self.add_file(&entry.place.file)
+            }
+        };
+        self.file = Some(file);
+        let answers: Vec<(AuditVerdict, usize)> = self
+            .devices
+            .iter()
+            .map(|device| {
+                let (verdict, reason) = rule::answer(entry, device);
+                (verdict, self.reasons.insert_full(reason).0)
+            })
+            .collect();
+        let runs = answers.iter().any(|(verdict, _)| verdict.is_native());
+        let index = self.table.entries.len();
+        self.table.entries.push(AuditEntry {
+            file,
+            index: entry.place.index,
+            place: place(entry),
+            kind: entry.kind.word().to_owned(),
+            target: entry.target_text(),
+            told_by: entry.told_by.word().to_owned(),
+            isa: entry.isa,
+            toolkit: entry.toolkit,
+            compression: entry.compression.word().to_owned(),
+            bytes: entry.bytes,
+            kernels: entry.kernels.len(),
+            verdicts: answers.iter().map(|(v, _)| *v).collect(),
+            reasons: answers.iter().map(|(_, r)| *r).collect(),
+        });
+        let machine = matches!(entry.kind, CodeKind::Cubin | CodeKind::Relocatable);
+        let codes = if machine { code_of_kernels(code) } else { Vec::new() };
+        let codes: HashMap<&str, &[u8]> = codes.iter().map(|(name, code)| (name.as_str(), *code)).collect();
+        for kernel in &entry.kernels {
+            let code = codes.get(kernel.name.as_str()).copied();
+            let image = self.kernel(file, index, kernel, code);
+            if let (Some(code), true, Some((which, namer))) = (code, runs, &mut self.namer) {
+                let wanted = *which == Which::All || classes().is_some_and(|c| c.promises(&kernel.name));
+                if wanted && !code.is_empty() {
+                    namer.add(image, entry.number, code);
+                }
+            }
+        }
+    }
+
+    fn kernel(&mut self, file: usize, entry: usize, kernel: &Kernel, code: Option<&[u8]>) -> Image {
+        let row = AuditImage {
+            entry,
+            registers: kernel.registers,
+            shared: kernel.shared,
+            stack: kernel.stack,
+            threads: kernel.max_threads,
+            code: code.map(|c| c.len() as u64),
+            opcodes: None,
+            shown: None,
+        };
+        let number = *self.known.entry(kernel.name.clone()).or_insert_with(|| {
+            self.table.kernels.push(AuditKernel {
+                file,
+                name: kernel.name.clone(),
+                images: Vec::new(),
+                verdicts: Vec::new(),
+                by: Vec::new(),
+                reasons: Vec::new(),
+            });
+            self.table.kernels.len() - 1
+        });
+        let images = &mut self.table.kernels[number].images;
+        images.push(row);
+        Image { kernel: number, image: images.len() - 1 }
+    }
+
+    /// The audit.
+    #[must_use]
+    pub fn finish(mut self) -> AuditTable {
+        let mut instead: HashMap<(usize, usize), (AuditVerdict, String)> = HashMap::new();
+        for (of, counts) in self.namer.take().map(|(_, namer)| namer.finish()).unwrap_or_default() {
+            let (Some(counts), Some(classes)) = (counts, classes()) else { continue };
+            let kernel = &mut self.table.kernels[of.kernel];
+            let judged = classes.judge(&kernel.name, &counts);
+            let image = &mut kernel.images[of.image];
+            image.opcodes = Some(self.opcodes.insert_full(judged.list).0);
+            image.shown = Some(judged.shown);
+            if let Some(other) = judged.instead {
+                instead.insert((of.kernel, of.image), other);
+            }
+        }
+        for (number, kernel) in self.table.kernels.iter_mut().enumerate() {
+            for device in 0..self.devices.len() {
+                let by = best(&self.table.entries, &kernel.images, device);
+                let image = &kernel.images[by];
+                let entry = &self.table.entries[image.entry];
+                let (mut verdict, mut reason) = (entry.verdicts[device], entry.reasons[device]);
+                if verdict.is_native() {
+                    let shell = || classes()?.shell(&kernel.name, image.code?);
+                    if let Some((other, why)) = instead.get(&(number, by)).cloned().or_else(shell) {
+                        verdict = other;
+                        reason = self.reasons.insert_full(why).0;
+                    }
+                }
+                kernel.verdicts.push(verdict);
+                kernel.by.push(by);
+                kernel.reasons.push(reason);
+            }
+        }
+        self.table.reasons = self.reasons.into_iter().collect();
+        self.table.opcodes = self.opcodes.into_iter().collect();
+        self.table
+    }
+}
+
+/// Section and offset of an entry in its file.
+fn place(entry: &Entry) -> String {
+    match &entry.place.section {
+        Some(section) => format!("{section}+{:#x}", entry.place.offset),
+        None => format!("+{:#x}", entry.place.offset),
+    }
+}
+
+/// The image that the driver takes for a device: the best verdict, of these the newest target. Where none runs, the nearest:
+/// of the device's own family first, then the newest.
+fn best(entries: &[AuditEntry], images: &[AuditImage], device: usize) -> usize {
+    let rank = |image: &AuditImage| {
+        let entry = &entries[image.entry];
+        (std::cmp::Reverse(entry.verdicts[device]), number(&entry.target))
+    };
+    (0..images.len()).max_by_key(|i| rank(&images[*i])).unwrap_or(0)
+}
+
+/// 121 of `sm_121a`.
+fn number(target: &str) -> u16 {
+    let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f', '?']);
+    digits.parse().unwrap_or(0)
+}
+
+/// Whether a library comes with CUDA.
+fn is_cuda(library: &str) -> bool {
+    [
+        "libcuda.",
+        "libcudart",
+        "libcublas",
+        "libcudnn",
+        "libnvrtc",
+        "libnccl",
+        "libcusparse",
+        "libcusolver",
+        "libcufft",
+        "libcurand",
+        "libtorch_cuda",
+        "libc10_cuda",
+    ]
+    .iter()
+    .any(|name| library.starts_with(name))
+}

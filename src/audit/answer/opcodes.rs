@@ -1,0 +1,246 @@
+//! What a kernel's name promises and its opcodes show, by the tables of `opcodes.yaml`.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use regex::{Regex, RegexBuilder};
+use serde::Deserialize;
+
+use crate::header::{self, HeaderError};
+use crate::record::{AuditVerdict, Shown};
+
+const TABLE: &str = include_str!("opcodes.yaml");
+
+/// Most opcodes that one kernel's list names.
+const LISTED: usize = 12;
+
+/// Instructions of a product that is more than a shell: a loop with one matrix instruction has more.
+const SHELL_INSTRUCTIONS: u32 = 48;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    block_scaled: Vec<String>,
+    matrix: Vec<String>,
+    shown: Vec<String>,
+    traps: Vec<String>,
+    calls: Vec<String>,
+    promises: String,
+    moves: String,
+    widens: String,
+    products: String,
+    shell_bytes: u64,
+}
+
+/// The tables, ready to match.
+pub(super) struct Classes {
+    table: Table,
+    promises: Regex,
+    moves: Regex,
+    widens: Regex,
+    products: Regex,
+}
+
+/// What is known of a kernel's machine code.
+pub(super) struct Judged {
+    /// The opcodes that matter, counted: `QMMA.SF 64, LDSM.U4x16P64TO8 16`.
+    pub(super) list: String,
+    /// What they show of what the name promises.
+    pub(super) shown: Shown,
+    /// What becomes of a kernel that loads; none where it simply runs.
+    pub(super) instead: Option<(AuditVerdict, String)>,
+}
+
+/// The tables of this build; none when they are damaged, which a test excludes.
+pub(super) fn classes() -> Option<&'static Classes> {
+    static ALL: OnceLock<Option<Classes>> = OnceLock::new();
+    ALL.get_or_init(|| parse().ok().and_then(|table| Classes::new(table).ok())).as_ref()
+}
+
+fn parse() -> Result<Table, HeaderError> {
+    header::parse_file(Path::new("src/audit/answer/opcodes.yaml"), TABLE)
+}
+
+impl Classes {
+    fn new(table: Table) -> Result<Self, regex::Error> {
+        let regex = |pattern: &str| RegexBuilder::new(pattern).case_insensitive(true).unicode(false).build();
+        Ok(Self {
+            promises: regex(&table.promises)?,
+            moves: regex(&table.moves)?,
+            widens: regex(&table.widens)?,
+            products: regex(&table.products)?,
+            table,
+        })
+    }
+
+    /// Whether the opcodes of a kernel of this name say something that its target does not.
+    pub(super) fn promises(&self, name: &str) -> bool {
+        self.promises.is_match(name)
+    }
+
+    /// Of a kernel whose machine code is `bytes` long, without a disassembler: whether it is a shell.
+    pub(super) fn shell(&self, name: &str, bytes: u64) -> Option<(AuditVerdict, String)> {
+        let shell =
+            bytes < self.table.shell_bytes && self.products.is_match(name) && !self.moves.is_match(name);
+        shell.then(|| {
+            (
+                AuditVerdict::Stub,
+                format!(
+                    "its name is a matrix product and its machine code is {bytes} bytes: its body was compiled out for this target"
+                ),
+            )
+        })
+    }
+
+    /// Of a kernel with these opcodes.
+    pub(super) fn judge(&self, name: &str, opcodes: &[(String, u32)]) -> Judged {
+        let count = |classes: &[String]| -> u32 {
+            opcodes.iter().filter(|(o, _)| classes.iter().any(|c| starts(o, c))).map(|(_, n)| n).sum()
+        };
+        let (scaled, matrix) = (count(&self.table.block_scaled), count(&self.table.matrix));
+        let plain = matrix.saturating_sub(self.scaled_among(opcodes));
+        let list = self.list(opcodes);
+        if !self.promises(name) {
+            return Judged { list, shown: Shown::Unknown, instead: None };
+        }
+        let shown = match (scaled, plain) {
+            (1.., _) => Shown::Native,
+            (0, 1..) => Shown::Emulated,
+            (0, 0) => Shown::None,
+        };
+        let total: u32 = opcodes.iter().map(|(_, n)| n).sum();
+        let product = self.products.is_match(name) && !self.moves.is_match(name);
+        let instead = match shown {
+            Shown::Emulated if self.widens.is_match(name) => Some((
+                AuditVerdict::Fallback,
+                format!(
+                    "it widens its narrow weights and multiplies with {}, by design: not the FP4 hardware",
+                    self.matrix_list(opcodes)
+                ),
+            )),
+            Shown::Emulated => Some((
+                AuditVerdict::Fallback,
+                format!(
+                    "its name promises block-scaled or FP4 arithmetic, and its machine code multiplies with {}: no {}",
+                    self.matrix_list(opcodes),
+                    self.table.block_scaled[..2].join(", no ")
+                ),
+            )),
+            Shown::None if product && total < SHELL_INSTRUCTIONS && count(&self.table.calls) == 0 => {
+                let how = if count(&self.table.traps) > 0 { "a trap" } else { "nothing" };
+                Some((
+                    AuditVerdict::Stub,
+                    format!(
+                        "its name is a matrix product and its machine code is {total} instructions with {how} in the place of a body"
+                    ),
+                ))
+            }
+            _ => None,
+        };
+        Judged { list, shown, instead }
+    }
+
+    fn scaled_among(&self, opcodes: &[(String, u32)]) -> u32 {
+        let both = |o: &str| {
+            self.table.block_scaled.iter().any(|c| starts(o, c))
+                && self.table.matrix.iter().any(|c| starts(o, c))
+        };
+        opcodes.iter().filter(|(o, _)| both(o)).map(|(_, n)| n).sum()
+    }
+
+    fn matrix_list(&self, opcodes: &[(String, u32)]) -> String {
+        let of: Vec<(String, u32)> = grouped(opcodes, &self.table.matrix);
+        listed(&of)
+    }
+
+    fn list(&self, opcodes: &[(String, u32)]) -> String {
+        let mut of = grouped(opcodes, &self.table.block_scaled);
+        let rest: Vec<(String, u32)> = opcodes
+            .iter()
+            .filter(|(o, _)| !self.table.block_scaled.iter().any(|c| starts(o, c)))
+            .cloned()
+            .collect();
+        of.extend(grouped(&rest, &self.table.matrix));
+        of.extend(grouped(&rest, &self.table.shown));
+        of.truncate(LISTED);
+        listed(&of)
+    }
+}
+
+/// Opcodes by the class that they begin with, in the order of the classes.
+fn grouped(opcodes: &[(String, u32)], classes: &[String]) -> Vec<(String, u32)> {
+    let mut left: Vec<&(String, u32)> = opcodes.iter().collect();
+    let mut out = Vec::new();
+    for class in classes {
+        let (mine, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|(o, _)| starts(o, class));
+        left = others;
+        let n: u32 = mine.iter().map(|(_, n)| n).sum();
+        if n > 0 {
+            out.push((class.clone(), n));
+        }
+    }
+    out
+}
+
+fn listed(opcodes: &[(String, u32)]) -> String {
+    opcodes.iter().map(|(o, n)| format!("{o} {n}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether an opcode begins with a class, part by part.
+fn starts(opcode: &str, class: &str) -> bool {
+    opcode.strip_prefix(class).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(name: &str, opcodes: &[(&str, u32)]) -> (Shown, Option<AuditVerdict>, String) {
+        let opcodes: Vec<(String, u32)> = opcodes.iter().map(|(o, n)| ((*o).to_owned(), *n)).collect();
+        let judged = Classes::new(parse().unwrap()).unwrap().judge(name, &opcodes);
+        (judged.shown, judged.instead.map(|(v, _)| v), judged.list)
+    }
+
+    #[test]
+    fn the_hardware_instruction_beside_others_is_native() {
+        let got = judge(
+            "moe_gemm_mxfp4",
+            &[("HMMA.16816.F32", 4), ("QMMA.SF.16832.F32.E4M3.E2M1.E8", 64), ("LDSM.U4x16P64TO8.4", 8)],
+        );
+        assert_eq!(got, (Shown::Native, None, "QMMA.SF 64, HMMA 4, LDSM.U4x16P64TO8 8".to_owned()));
+        assert_eq!(judge("gemm_nvfp4", &[("OMMA.SF.16864.F32.E2M1.E2M1.E8", 2)]).0, Shown::Native);
+    }
+
+    #[test]
+    fn other_matrix_instructions_are_a_fall_back() {
+        let got = judge("moe_gemm_mxfp4", &[("HMMA.16816.F32", 16), ("EXIT", 1)]);
+        assert_eq!((got.0, got.1), (Shown::Emulated, Some(AuditVerdict::Fallback)));
+        // QMMA without .SF multiplies FP8 without block scales.
+        assert_eq!(judge("gemm_mxfp8", &[("QMMA.16832.F32.E4M3.E4M3", 4)]).1, Some(AuditVerdict::Fallback));
+        assert_eq!(judge("marlin_mxfp4", &[("HMMA.16816.F32", 16)]).1, Some(AuditVerdict::Fallback));
+    }
+
+    #[test]
+    fn what_moves_data_is_no_fall_back_and_what_is_empty_is_a_shell() {
+        assert_eq!(judge("cvt_fp16_to_fp4", &[("F2FP", 16), ("STG", 1)]).1, None);
+        assert_eq!(judge("gemm_mxfp4", &[("BPT.TRAP", 1), ("EXIT", 1)]).1, Some(AuditVerdict::Stub));
+        assert_eq!(judge("gemm_mxfp4", &[("EXIT", 1)]).1, Some(AuditVerdict::Stub));
+        // What it calls may do it.
+        assert_eq!(judge("gemm_mxfp4", &[("CALL.ABS.NOINC", 1), ("EXIT", 1)]).1, None);
+        assert_eq!(
+            judge("plain_gemm", &[("HMMA.16816.F32", 4)]),
+            (Shown::Unknown, None, "HMMA 4".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_product_of_a_few_instructions_is_a_shell_without_a_disassembler() {
+        let classes = Classes::new(parse().unwrap()).unwrap();
+        let shell = |name: &str, bytes| classes.shell(name, bytes).is_some();
+        assert!(
+            shell("_ZN7cutlass13device_kernelI4GemmEEv", 128)
+                && !shell("_ZN7cutlass13device_kernelI4GemmEEv", 4096)
+        );
+        assert!(!shell("set_bool", 128) && !shell("quantize_for_gemm", 256));
+    }
+}

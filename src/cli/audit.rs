@@ -1,0 +1,273 @@
+//! `audit`: what device code files hold, and what becomes of it on a device.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::args::OutputArgs;
+use super::error::CliError;
+use super::output;
+use super::progress::Progress;
+use crate::arch::{PtxIsa, Target};
+use crate::audit::answer::{self, Collector, Device, Installed, Naming, Which};
+use crate::audit::{self, Found, Limits};
+use crate::doctor;
+use crate::event::{Event, Sink};
+use crate::gate::Glob;
+use crate::gpu::{Chain, Description, GpuDevice, Launcher};
+use crate::record::{AuditTable, AuditVerdict, Matrix, Record};
+use crate::report;
+use crate::store::Store;
+use crate::toolkit::{self, Environment, NvrtcError, Places};
+
+/// Asked about where nothing is said.
+const DEFAULT: [u16; 2] = [120, 121];
+
+/// How long a GPU may take to say what it is.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Arguments of `audit`.
+#[derive(Debug, Args)]
+pub(super) struct AuditArgs {
+    /// Libraries, executables, objects, archives, cubins, fatbins, PTX, wheels, folders, Python environments.
+    #[arg(value_name = "PATH", required_unless_present_any = ["python", "env", "jit_caches"])]
+    paths: Vec<PathBuf>,
+    /// A device: sm_121. May be repeated; sm_120, sm_121 and this machine's GPU when left out.
+    #[arg(long = "for", value_name = "SM")]
+    devices: Vec<Asked>,
+    /// End with 100 unless every kernel meets this on every device.
+    #[arg(long, value_name = "WHAT")]
+    require: Option<Require>,
+    /// Only kernels whose linked name this matches (`*`, `?`). May be repeated.
+    #[arg(long = "kernel", value_name = "GLOB", value_parser = Glob::new)]
+    kernels: Vec<Glob>,
+    /// The form of the answers.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    format: AuditForm,
+    /// Whose opcodes nvdisasm names: of kernels whose name promises FP4 or block scales, of all, or of none.
+    #[arg(long, value_name = "WHOSE", default_value = "fp4")]
+    opcodes: Opcodes,
+    /// Audit what this Python imports from.
+    #[arg(long, value_name = "EXE")]
+    python: Option<PathBuf>,
+    /// Audit what SM121PROBE_PYTHON or python3 imports from.
+    #[arg(long, conflicts_with = "python")]
+    env: bool,
+    /// Audit what FlashInfer, Triton, PyTorch, vLLM and the driver have compiled and kept.
+    #[arg(long)]
+    jit_caches: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A device as it is typed.
+#[derive(Debug, Clone, Copy)]
+struct Asked(u16);
+
+impl FromStr for Asked {
+    type Err = crate::arch::UnknownTarget;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.parse::<Target>()?.number))
+    }
+}
+
+/// What `--require` may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Require {
+    /// Machine code in the file, for the device or its family, that does what its name says.
+    Native,
+    /// Machine code or PTX, fall-backs included.
+    Runs,
+}
+
+/// Forms of an audit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AuditForm {
+    /// For the terminal: what an owner needs, on a few screens.
+    Text,
+    /// Markdown, whole.
+    Md,
+    /// The record.
+    Json,
+    /// A line for each kernel of each piece of code and device.
+    Csv,
+    /// SARIF 2.1.0: what does not simply run.
+    Sarif,
+}
+
+/// Whose opcodes are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Opcodes {
+    /// Of kernels whose name promises FP4 or block scales.
+    Fp4,
+    /// Of every kernel that runs as machine code.
+    All,
+    /// Of none.
+    None,
+}
+
+/// `audit`.
+pub(super) fn audit(args: &AuditArgs) -> Result<(), CliError> {
+    let sink = Progress::new();
+    let environment = Environment::of_process();
+    let mut paths = args.paths.clone();
+    if let Some(python) = interpreter(args, &environment) {
+        paths.extend(answer::sites_of(&python)?);
+    }
+    let caches = if args.jit_caches { doctor::caches(&environment) } else { Vec::new() };
+    let caches: Vec<(String, PathBuf)> =
+        caches.into_iter().filter(|c| c.files.is_some()).map(|c| (c.owner, c.path)).collect();
+    paths.extend(caches.iter().map(|(_, path)| path.clone()));
+    let missing: Vec<String> =
+        paths.iter().filter(|p| p.symlink_metadata().is_err()).map(|p| p.display().to_string()).collect();
+
+    let (devices, gpus) = devices(args)?;
+    let mut table = collect(args, &paths, devices, &gpus, &sink)?;
+    answer::describe(&mut table, &Installed::below(&paths));
+    answer::describe_caches(&mut table, &caches);
+    let mut record =
+        Record::of_matrix(concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(), Matrix::default());
+    record.audit = table;
+    let table = &record.audit;
+    if table.entries.is_empty() || (!args.kernels.is_empty() && table.kernels.is_empty()) {
+        for problem in &table.problems {
+            let text = format!("{}: {}; {}", problem.place, problem.problem, problem.remedy);
+            sink.emit(Event::Warning { text });
+        }
+        return Err(if missing.is_empty() {
+            CliError::NothingAudited
+        } else {
+            CliError::AuditPaths(missing.join(", "))
+        });
+    }
+    output::write(&rendered(args, &record)?, &args.output)?;
+    if !missing.is_empty() {
+        return Err(CliError::AuditPaths(missing.join(", ")));
+    }
+    match args.require {
+        Some(require) => required(table, require),
+        None => Ok(()),
+    }
+}
+
+/// The Python whose packages are audited.
+fn interpreter(args: &AuditArgs, environment: &Environment) -> Option<PathBuf> {
+    let default = || environment.path("SM121PROBE_PYTHON").unwrap_or_else(|| PathBuf::from("python3"));
+    args.python.clone().or_else(|| args.env.then(default))
+}
+
+/// What is asked about, and for each the GPU of this machine that is one; empty where none is.
+fn devices(args: &AuditArgs) -> Result<(Vec<Device>, Vec<String>), CliError> {
+    let here = gpus()?;
+    let mut numbers: Vec<u16> = args.devices.iter().map(|a| a.0).collect();
+    if numbers.is_empty() {
+        numbers.extend(DEFAULT);
+        numbers.extend(here.iter().map(|gpu| gpu.target().number));
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    let of = |number: u16| match here.iter().find(|gpu| gpu.target().number == number) {
+        None => (Device::of(number), String::new()),
+        Some(gpu) => {
+            let isa = PtxIsa::of_cuda(&gpu.cuda);
+            let device = Device { number, cuda: Some(gpu.cuda.clone()), isa };
+            (device, format!("gpu:{} {}", gpu.ordinal, gpu.name))
+        }
+    };
+    Ok(numbers.into_iter().map(of).unzip())
+}
+
+/// The GPUs of this machine; none where there is no driver.
+fn gpus() -> Result<Vec<Description>, CliError> {
+    let program = std::env::current_exe().map_err(NvrtcError::Worker)?;
+    let mut out: Vec<Description> = Vec::new();
+    let mut count = 1;
+    for ordinal in 0.. {
+        if ordinal >= count {
+            break;
+        }
+        let launcher = Launcher { program: program.clone(), ordinal: ordinal.to_string(), limit: LIMIT };
+        // Without a GPU the rules answer alone, and the report says so.
+        let Ok(gpu) = GpuDevice::open(launcher, Chain::default()) else { break };
+        count = gpu.about().gpus;
+        out.push(gpu.about().clone());
+    }
+    Ok(out)
+}
+
+/// Scans, and answers for what is found.
+fn collect(
+    args: &AuditArgs,
+    paths: &[PathBuf],
+    devices: Vec<Device>,
+    gpus: &[String],
+    sink: &Progress,
+) -> Result<AuditTable, CliError> {
+    let which = match args.opcodes {
+        Opcodes::Fp4 => Which::Promising,
+        Opcodes::All => Which::All,
+        Opcodes::None => Which::None,
+    };
+    let store = Store::open(None).ok();
+    let (scratch, discovery);
+    let mut naming = None;
+    let mut no_opcodes = String::new();
+    if which != Which::None {
+        let places = Places::from_environment(store.as_ref().map(Store::root));
+        discovery = toolkit::discover(store.as_ref(), &places);
+        scratch = tempfile::tempdir().map_err(CliError::Output)?;
+        match &discovery.disassembler {
+            Some(disassembler) => {
+                let (store, scratch) = (store.as_ref(), scratch.path());
+                naming = Some(Naming { disassembler, store, scratch, which, sink });
+            }
+            None => {
+                "No nvdisasm is on this machine: fall-backs cannot be told. `sm121probe toolkit install latest` brings one."
+                    .clone_into(&mut no_opcodes);
+            }
+        }
+    }
+    let mut collector = Collector::new(devices, gpus, naming);
+    audit::scan(paths, &Limits::default(), &mut |found| match found {
+        Found::Entry { mut entry, code } => {
+            if !args.kernels.is_empty() {
+                entry.kernels.retain(|k| args.kernels.iter().any(|glob| glob.matches(&k.name)));
+                if entry.kernels.is_empty() {
+                    return;
+                }
+            }
+            collector.take(Found::Entry { entry, code });
+        }
+        other => collector.take(other),
+    });
+    let mut table = collector.finish();
+    table.no_opcodes = no_opcodes;
+    Ok(table)
+}
+
+fn rendered(args: &AuditArgs, record: &Record) -> Result<String, CliError> {
+    Ok(match args.format {
+        AuditForm::Text => report::audit_text(&record.audit, &output::styles(args.output.output.is_some())),
+        AuditForm::Md => report::audit_markdown(&record.audit),
+        AuditForm::Json => record.to_json().map_err(|e| CliError::Output(e.into()))?,
+        AuditForm::Csv => report::audit_csv(&record.audit),
+        AuditForm::Sarif => report::audit_sarif(&record.audit).map_err(|e| CliError::Output(e.into()))?,
+    })
+}
+
+/// Whether every kernel meets what is required.
+fn required(table: &AuditTable, require: Require) -> Result<(), CliError> {
+    let meets = |verdict: &AuditVerdict| match require {
+        Require::Native => verdict.is_native(),
+        Require::Runs => verdict.runs(),
+    };
+    let unmet: Vec<_> = table.kernels.iter().filter(|k| !k.verdicts.iter().all(meets)).collect();
+    let Some(first) = unmet.first() else { return Ok(()) };
+    let device = first.verdicts.iter().position(|v| !meets(v)).unwrap_or(0);
+    let example =
+        format!("{} on {}: {}", first.name, table.devices[device].name, table.reasons[first.reasons[device]]);
+    Err(CliError::AuditRequire(unmet.len(), table.kernels.len(), example))
+}

@@ -1,0 +1,130 @@
+//! The page of an audit, drawn for the terminal and as Markdown.
+
+use std::fmt::Write as _;
+
+use super::super::markup::{head, plain, row};
+use super::super::phrase::{WIDTH, clean, wrapped};
+use super::super::style::{Styles, Tone};
+use super::page::{Extent, Section, page};
+use crate::record::AuditTable;
+
+/// The widest that a column of a terminal table may be, but for the last, which takes what is left.
+const COLUMN: usize = 44;
+
+/// The least that is left to the last column.
+const LEAST: usize = 24;
+
+/// For the terminal.
+#[must_use]
+pub fn audit_text(table: &AuditTable, styles: &Styles) -> String {
+    let page = page(table, Extent { rows: 24, exceptions: 12, name: 60, problems: 20 });
+    let mut out = format!("{}\n", styles.paint(Tone::Head, &page.title));
+    for line in &page.lines {
+        out.push_str(&wrapped("", line.split_whitespace()));
+    }
+    for section in &page.sections {
+        _ = write!(out, "\n{}", styles.paint(Tone::Head, &section.title));
+        if section.note.is_empty() {
+            out.push('\n');
+        } else {
+            _ = writeln!(out, " {}", styles.paint(Tone::Faint, &clean(&section.note)));
+        }
+        columns(&mut out, section, styles);
+        for item in &section.items {
+            out.push_str(&wrapped("  ", clean(item).split(' ')));
+        }
+        if !section.more.is_empty() {
+            _ = writeln!(out, "  {}", styles.paint(Tone::Faint, &section.more));
+        }
+    }
+    out
+}
+
+/// A table in aligned columns; what is too long is cut at its front where it is a path, and the last column goes on below.
+fn columns(out: &mut String, section: &Section, styles: &Styles) {
+    if section.columns.is_empty() {
+        return;
+    }
+    let rows: Vec<Vec<String>> = section.rows.iter().map(|r| r.iter().map(|c| clean(c)).collect()).collect();
+    let last = section.columns.len() - 1;
+    let length = |text: &str| text.chars().count();
+    let mut widths: Vec<usize> = (0..last)
+        .map(|n| {
+            let cells = rows.iter().map(|r| length(&r[n]));
+            cells.chain([length(&section.columns[n])]).max().unwrap_or(0).min(COLUMN)
+        })
+        .collect();
+    let used = |widths: &[usize]| 2 + widths.iter().map(|w| w + 2).sum::<usize>();
+    // The first column gives way to the last.
+    if let Some(over) = (used(&widths) + LEAST).checked_sub(WIDTH) {
+        widths[0] = widths[0].saturating_sub(over).max(16);
+    }
+    let line = |cells: &[String]| {
+        let mut line = "  ".to_owned();
+        for (cell, width) in cells.iter().zip(&widths) {
+            let cell = cut(cell, *width);
+            line.push_str(&cell);
+            line.push_str(&" ".repeat(width + 2 - length(&cell)));
+        }
+        line
+    };
+    let title = format!("{}{}", line(&section.columns), section.columns[last]);
+    _ = writeln!(out, "{}", styles.paint(Tone::Faint, title.trim_end()));
+    for cells in &rows {
+        out.push_str(wrapped(&line(cells), cells[last].split(' ')).trim_end());
+        out.push('\n');
+    }
+}
+
+/// The end of a text that is too long: of a path, the file.
+fn cut(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let tail: String = text.chars().skip(length + 1 - width).collect();
+    format!("…{tail}")
+}
+
+/// Text for Markdown, where an underscore inside a word is no markup.
+fn prose(text: &str) -> String {
+    let text = plain(text);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("\\_") {
+        let (before, after) = (&rest[..at], &rest[at + 2..]);
+        let inside = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        out.push_str(before);
+        out.push_str(if inside(before.chars().last()) && inside(after.chars().next()) { "_" } else { "\\_" });
+        rest = after;
+    }
+    out + rest
+}
+
+/// As Markdown, whole.
+#[must_use]
+pub fn audit_markdown(table: &AuditTable) -> String {
+    let all = usize::MAX;
+    let page = page(table, Extent { rows: all, exceptions: all, name: 160, problems: all });
+    let mut out = format!("# {}\n", prose(&page.title));
+    for line in &page.lines {
+        _ = write!(out, "\n{}\n", prose(line));
+    }
+    for section in &page.sections {
+        _ = write!(out, "\n## {}\n\n", prose(&section.title));
+        if !section.note.is_empty() {
+            _ = write!(out, "{}\n\n", prose(&section.note));
+        }
+        if !section.columns.is_empty() {
+            let names: Vec<String> = section.columns.iter().map(|c| prose(c)).collect();
+            out.push_str(&head(&names));
+            for cells in &section.rows {
+                out.push_str(&row(&cells.iter().map(|c| prose(c)).collect::<Vec<_>>()));
+            }
+        }
+        for item in &section.items {
+            _ = writeln!(out, "- {}", prose(item));
+        }
+    }
+    out
+}

@@ -1,0 +1,12 @@
+//! The audit of device code as text, Markdown, CSV and SARIF; its JSON is the record.
+
+mod csv;
+mod draw;
+mod names;
+mod page;
+mod rollup;
+mod sarif;
+
+pub use csv::audit_csv;
+pub use draw::{audit_markdown, audit_text};
+pub use sarif::audit_sarif;

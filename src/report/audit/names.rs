@@ -1,0 +1,66 @@
+//! Names of kernels as people can read them: the nested name of an Itanium-mangled symbol, without its template arguments.
+
+/// `cutlass::device_kernel<…>` of `_ZN7cutlass13device_kernelI…`; what is not mangled stays. Cut in the middle beyond `width`.
+pub(super) fn readable(name: &str, width: usize) -> String {
+    let text = nested(name).unwrap_or_else(|| name.to_owned());
+    let length = text.chars().count();
+    if length <= width {
+        return text;
+    }
+    let head: String = text.chars().take(width / 2).collect();
+    let tail: String = text.chars().skip(length - (width - width / 2 - 1)).collect();
+    format!("{head}…{tail}")
+}
+
+fn nested(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("_Z")?;
+    let (mut rest, many) = match rest.strip_prefix('N') {
+        Some(rest) => (rest, true),
+        None => (rest, false),
+    };
+    let mut parts = Vec::new();
+    while let Some((part, tail)) = identifier(rest) {
+        // An anonymous namespace has a name that differs from build to build.
+        if !part.starts_with("_GLOBAL__N_") && !part.starts_with("_INTERNAL_") {
+            parts.push(part.to_owned());
+        }
+        rest = tail;
+        if !many {
+            break;
+        }
+    }
+    let last = parts.last_mut()?;
+    if rest.starts_with('I') {
+        last.push_str("<…>");
+    }
+    Some(parts.join("::"))
+}
+
+/// `foo` of `3foo…`, and what follows.
+fn identifier(text: &str) -> Option<(&str, &str)> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).filter(|n| *n > 0)?;
+    let length: usize = text[..digits].parse().ok()?;
+    let end = digits.checked_add(length)?;
+    Some((text.get(digits..end)?, text.get(end..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mangled_names_become_nested_names() {
+        for (name, want) in [
+            ("_ZN7cutlass13device_kernelINS_4gemm6kernelEEEvNT_6ParamsE", "cutlass::device_kernel<…>"),
+            ("_Z4axpyPfS_f", "axpy"),
+            ("_ZN12_GLOBAL__N_16kernelEv", "kernel"),
+            ("fmhaSm100aKernel_Qkv", "fmhaSm100aKernel_Qkv"),
+            ("_Z99short", "_Z99short"),
+            ("_ZN99999999999999999999999aE", "_ZN99999999999999999999999aE"),
+            ("_Z", "_Z"),
+        ] {
+            assert_eq!(readable(name, 80), want);
+        }
+        assert_eq!(readable("abcdefghij", 5), "ab…ij");
+    }
+}

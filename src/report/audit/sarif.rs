@@ -1,0 +1,66 @@
+//! SARIF 2.1.0: a rule for each verdict that is no plain "runs", a result for each file, reason and device.
+
+use serde_json::{Value, json};
+
+use super::super::phrase::{clean, counted};
+use super::super::sarif;
+use super::names::readable;
+use super::rollup::{Exception, exceptions};
+use crate::record::{AuditTable, AuditVerdict};
+
+/// The verdicts that are reported, the worst first.
+const RULES: [AuditVerdict; 5] = [
+    AuditVerdict::NoCode,
+    AuditVerdict::Stub,
+    AuditVerdict::Undetermined,
+    AuditVerdict::Fallback,
+    AuditVerdict::Jit,
+];
+
+/// Characters of a kernel's name in a message.
+const NAME: usize = 80;
+
+/// The audit as SARIF.
+///
+/// # Errors
+/// Only when serialisation itself fails.
+pub fn audit_sarif(audit: &AuditTable) -> serde_json::Result<String> {
+    let rules = RULES.iter().map(|v| sarif::rule(v.word(), &format!("A kernel {}.", v.phrase()))).collect();
+    let results = exceptions(audit).iter().map(|e| result(audit, e)).collect();
+    sarif::document(rules, results)
+}
+
+fn result(audit: &AuditTable, e: &Exception) -> Value {
+    let path = &audit.files[e.file].path;
+    let (file, member) = path.split_once('!').unwrap_or((path, ""));
+    let devices: Vec<&str> = e.devices.iter().map(|d| audit.devices[*d].name.as_str()).collect();
+    let level = match e.verdict {
+        AuditVerdict::NoCode | AuditVerdict::Stub => "error",
+        AuditVerdict::Undetermined | AuditVerdict::Fallback => "warning",
+        _ => "note",
+    };
+    let example = e.kernels.first().map_or("", |k| audit.kernels[*k].name.as_str());
+    let text = format!(
+        "{}: {} {} ({}): {}; such as {}",
+        devices.join(" and "),
+        counted(e.kernels.len(), "kernel"),
+        e.verdict.word(),
+        e.verdict.phrase(),
+        audit.reasons[e.reason],
+        readable(example, NAME)
+    );
+    let mut location = json!({"physicalLocation": {"artifactLocation": {"uri": sarif::uri(file)}}});
+    if !member.is_empty() {
+        location["logicalLocations"] = json!([{"fullyQualifiedName": member}]);
+    }
+    json!({
+        "ruleId": e.verdict.word(),
+        "ruleIndex": RULES.iter().position(|v| *v == e.verdict),
+        "level": level,
+        "message": {"text": clean(&text)},
+        "locations": [location],
+        "partialFingerprints": {"sm121probe/v1": crate::store::sha256(
+            [path.as_str(), e.verdict.word(), &audit.reasons[e.reason], &devices.join(" ")].join("\0").as_bytes()
+        )},
+    })
+}

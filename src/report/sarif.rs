@@ -1,0 +1,43 @@
+//! The frame of SARIF 2.1.0: rules, results, references to files.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+/// A rule and what it means.
+#[must_use]
+pub fn rule(id: &str, text: &str) -> Value {
+    json!({"id": id, "shortDescription": {"text": text}})
+}
+
+/// A run of this tool with these rules and results.
+///
+/// # Errors
+/// Only when serialisation itself fails.
+pub fn document(rules: Vec<Value>, results: Vec<Value>) -> serde_json::Result<String> {
+    let out = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "sm121probe",
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    });
+    Ok(serde_json::to_string_pretty(&out)? + "\n")
+}
+
+/// A path as a reference that SARIF takes: forward slashes, other signs by number.
+#[must_use]
+pub fn uri(file: &str) -> String {
+    let mut out = String::new();
+    for byte in file.trim_start_matches("./").bytes() {
+        let plain = byte.is_ascii_alphanumeric() || b"/._-~+@".contains(&byte);
+        if plain { out.push(char::from(byte)) } else { _ = write!(out, "%{byte:02X}") }
+    }
+    out
+}
