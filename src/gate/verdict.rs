@@ -81,7 +81,6 @@ fn result(finding: &Finding) -> Value {
         "ruleIndex": rule,
         "level": "error",
         "message": {"text": one_line(&format!("{}: {}", finding.about, finding.message))},
-        // Without a fingerprint a moved line would be a new alert.
         "partialFingerprints": {"sm121probe/v1": fingerprint(finding)},
     });
     if let Some((file, line)) = &finding.place {
@@ -94,7 +93,7 @@ fn result(finding: &Finding) -> Value {
 
 fn fingerprint(finding: &Finding) -> String {
     let file = finding.place.as_ref().map_or("", |(file, _)| file.as_str());
-    crate::store::sha256(format!("{}\0{}\0{file}", finding.ground.word(), finding.about).as_bytes())
+    sarif::fingerprint(&[finding.ground.word(), &finding.about, file])
 }
 
 fn one_line(text: &str) -> String {

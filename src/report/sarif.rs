@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// A rule and what it means.
 #[must_use]
@@ -29,6 +30,15 @@ pub fn document(rules: Vec<Value>, results: Vec<Value>) -> serde_json::Result<St
         }],
     });
     Ok(serde_json::to_string_pretty(&out)? + "\n")
+}
+
+/// What stays the same of a result when lines move: without it a moved line would be a new alert.
+#[must_use]
+pub fn fingerprint(parts: &[&str]) -> String {
+    Sha256::digest(parts.join("\0").as_bytes()).iter().fold(String::new(), |mut out, byte| {
+        _ = write!(out, "{byte:02x}");
+        out
+    })
 }
 
 /// A path as a reference that SARIF takes: forward slashes, other signs by number.

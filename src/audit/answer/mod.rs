@@ -8,11 +8,9 @@ mod collect;
 mod disassemble;
 mod installed;
 mod opcodes;
-mod remedy;
 mod rule;
 
 pub use backends::{describe, describe_caches};
 pub use collect::{Collector, Naming, Which};
 pub use installed::{Distribution, Installed, SitesError, sites_of};
-pub use remedy::{Rebuild, rebuild};
 pub use rule::{Device, answer};

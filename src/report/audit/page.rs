@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::super::phrase::{counted, grouped};
 use super::names::readable;
 use super::rollup::{self, Exception, Group};
-use crate::audit::answer;
+use crate::arch;
 use crate::record::{AuditTable, AuditVerdict, Support};
 
 /// A table, or a list where it has no columns.
@@ -382,7 +382,7 @@ fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> Vec<String>
     let numbers: Vec<u16> =
         lost.iter().filter_map(|d| table.devices[*d].name.trim_start_matches("sm_").parse().ok()).collect();
     if !numbers.is_empty() {
-        let how = answer::rebuild(&numbers);
+        let how = arch::rebuild(&numbers);
         let since = how.cuda.map_or_else(String::new, |v| format!(" (CUDA {v} or later)"));
         out.push(format!(
             "To build for {}{since}: nvcc {}; CMAKE_CUDA_ARCHITECTURES=\"{}\"; TORCH_CUDA_ARCH_LIST=\"{}\".",

@@ -59,8 +59,8 @@ fn result(audit: &AuditTable, e: &Exception) -> Value {
         "level": level,
         "message": {"text": clean(&text)},
         "locations": [location],
-        "partialFingerprints": {"sm121probe/v1": crate::store::sha256(
-            [path.as_str(), e.verdict.word(), &audit.reasons[e.reason], &devices.join(" ")].join("\0").as_bytes()
+        "partialFingerprints": {"sm121probe/v1": sarif::fingerprint(
+            &[path.as_str(), e.verdict.word(), &audit.reasons[e.reason], &devices.join(" ")]
         )},
     })
 }

@@ -4,7 +4,7 @@
 //! `120f-real` through to nvcc (used by rapids-cmake, `cuda/set_architectures.cmake`); PyTorch's list knows `12.0a` and `12.1a` and
 //! refuses `12.0f` (torch/utils/cpp_extension.py, `_get_cuda_arch_flags`).
 
-use crate::arch::{Suffix, Target};
+use super::{Suffix, Target};
 
 /// The spellings.
 #[derive(Debug, Clone, PartialEq, Eq)]
