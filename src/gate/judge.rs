@@ -10,7 +10,8 @@ use super::expectations::Expectation;
 use super::facts::{Fact, Kind, Scope, facts};
 use super::finding::{Finding, Ground};
 use super::groups::groups;
-use crate::record::{Record, Verdict};
+use super::places::refused_line;
+use crate::record::{Pair, Record, Verdict};
 
 /// What is asked of the gate.
 pub struct Question<'a> {
@@ -296,14 +297,14 @@ fn against_baseline(
     out: &mut Judgement,
 ) {
     let matrix = &question.run.matrix;
-    let variants: HashMap<&str, usize> =
+    let variants_by_id: HashMap<&str, usize> =
         matrix.variants.iter().enumerate().map(|(n, v)| (v.id.as_str(), n)).collect();
     let mut pairs = HashMap::new();
     for (n, pair) in matrix.pairs.iter().enumerate() {
         pairs.insert((pair.toolkit, pair.target, pair.arch), n);
     }
     let is_excused = |variant: &str, pair| {
-        let key = variants.get(variant).zip(pairs.get(&pair));
+        let key = variants_by_id.get(variant).zip(pairs.get(&pair));
         key.is_some_and(|(v, p)| excused.cells.contains_key(&(*v, *p)))
     };
     let files: BTreeMap<&str, &str> = matrix
@@ -311,8 +312,11 @@ fn against_baseline(
         .iter()
         .map(|v| (v.id.as_str(), matrix.snippets.get(v.snippet).map_or("", |s| s.file.as_str())))
         .collect();
-    let place = |variants: &[String]| {
-        variants.first().and_then(|v| files.get(v.as_str())).map(|file| ((*file).to_owned(), 1))
+    // The line that ptxas names there, else the top of the file.
+    let place = |variants: &[String], speaks: &dyn Fn(&Pair) -> bool| {
+        let id = variants.first()?.as_str();
+        let row = &matrix.variants[*variants_by_id.get(id)?];
+        Some(((*files.get(id)?).to_owned(), refused_line(matrix, row, speaks).unwrap_or(1)))
     };
     found.cells.retain(|c| !is_excused(c.variant, (c.toolkit, c.target, c.arch)));
     for r in &found.regressions {
@@ -324,7 +328,8 @@ fn against_baseline(
             format!("{} on {}", r.variant, r.target),
             format!("REGRESSION within a toolkit line: {} accepts it, {} refuses it", r.accepted, r.refused),
         );
-        finding.place = place(&[r.variant.to_owned()]);
+        let at = Pair { toolkit: r.refused, target: r.target, arch: r.arch };
+        finding.place = place(&[r.variant.to_owned()], &|p| *p == at);
         out.findings.push(finding);
     }
     let known: BTreeSet<_> =
@@ -336,7 +341,7 @@ fn against_baseline(
         let same_toolkit = group.before.is_none() && matches!(group.direction, Direction::Better);
         if group.direction.is_bad() || same_toolkit {
             let mut finding = Finding::new(Ground::Baseline, group.places.join(" "), text);
-            finding.place = place(&group.variants);
+            finding.place = place(&group.variants, &|p| group.toolkits.contains(&p.toolkit));
             out.findings.push(finding);
         } else {
             out.notes.push(format!("{}: {text}", group.places.join(" ")));

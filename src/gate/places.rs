@@ -5,7 +5,7 @@ use std::path::Path;
 use super::facts::Kind;
 use super::finding::Finding;
 use crate::kernel::{Kernel, KernelStage, Library};
-use crate::record::Stage;
+use crate::record::{Matrix, Pair, Stage, VariantRow};
 
 /// Gives findings about trials the place in the folder's kernels: the line named in the message, else the entry of the kernel
 /// whose stage is wrong. Kernels of ours have no place in the caller's repository.
@@ -46,6 +46,22 @@ fn entry_line(kernel: &Kernel) -> usize {
             && at.is_some_and(|at| line[at + kernel.entry.len()..].trim_start().starts_with('('))
     };
     kernel.text.lines().position(declares).map_or(1, |n| n + 1)
+}
+
+/// The line of a variant's file that ptxas refuses in the newest pair that `speaks`: from `line 12: words`, as the matrix has it for
+/// files whose users know them by their lines.
+pub(super) fn refused_line(
+    matrix: &Matrix,
+    variant: &VariantRow,
+    speaks: impl Fn(&Pair) -> bool,
+) -> Option<usize> {
+    let of = |n: usize| {
+        let text = &matrix.cell(variant, n)?.message?.text;
+        text.strip_prefix("line ")?.split_once(": ")?.0.parse().ok()
+    };
+    let mut pairs: Vec<usize> = (0..matrix.pairs.len()).filter(|n| speaks(&matrix.pairs[*n])).collect();
+    pairs.sort_by_key(|n| matrix.pairs[*n].toolkit);
+    pairs.into_iter().rev().find_map(of)
 }
 
 /// The first `NAME.cu(LINE)` or `NAME.cu:LINE` of a text, for a file of the folder.

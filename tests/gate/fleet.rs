@@ -165,3 +165,23 @@ fn the_indexed_job_runs_the_same_script() {
     assert_eq!(shards["value"].as_str().unwrap(), job["spec"]["completions"].to_string());
     assert_eq!(job["spec"]["completionMode"], "Indexed");
 }
+
+#[test]
+fn a_kernel_that_ptxas_refuses_is_red_on_the_line_that_ptxas_names() {
+    let fleet = Fleet::new();
+    let gate = |more: &[&str]| {
+        let mut command = fleet.command(Path::new(env!("CARGO_BIN_EXE_sm121probe")));
+        command.args(["gate", "--baseline", "base.json"]).args(Fleet::ASKED).args(["-f", "plain*"]).args(more);
+        command.output().unwrap()
+    };
+    let blessed = gate(&["--bless"]);
+    assert!(blessed.status.success(), "{}", said(&blessed));
+    fleet.desk.write(
+        "snippets/plain.ptx",
+        ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k()\n{\nret;\nBAD;\n}\n",
+    );
+    let output = gate(&[]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(111), "{text}");
+    assert!(text.contains("plain.ptx:7: sm_121a"), "{text}");
+}
