@@ -280,14 +280,21 @@ impl Bench<'_> {
     /// What is refused, by line; and how many lines are refused and not told.
     fn problems(&self) -> (Vec<ProblemRow>, usize) {
         let mut gathered = Gathered::default();
+        // Words about the target that has most: what it lacks, the others lack too.
+        let mut targets: Vec<&Target> = self.asked.targets.iter().collect();
+        targets.sort_by_key(|t| match t.suffix {
+            Suffix::Arch => 0,
+            Suffix::Family => 1,
+            Suffix::Base => 2,
+        });
         for form in [Form::Written, Form::Rewritten] {
-            for target in &self.asked.targets {
+            for target in &targets {
                 // The newest speaks first: its words are shown.
-                for t in (0..self.toolkits()).rev().filter(|t| self.knows(*t, *target)) {
-                    let Some(answer) = self.desk.get(self.question(t, *target, form, *target)) else {
+                for t in (0..self.toolkits()).rev().filter(|t| self.knows(*t, **target)) {
+                    let Some(answer) = self.desk.get(self.question(t, **target, form, **target)) else {
                         continue;
                     };
-                    gathered.take(answer, self, form, *target, t);
+                    gathered.take(answer, self, form, **target, t);
                 }
             }
         }

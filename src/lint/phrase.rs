@@ -7,7 +7,11 @@ pub(super) fn ranges(chosen: &[String], all: &[String]) -> String {
         return "no toolkit".to_owned();
     }
     if chosen.len() == all.len() && all.len() > 1 {
-        return format!("all {} toolkits", all.len());
+        return if all.len() == 2 {
+            "both toolkits".to_owned()
+        } else {
+            format!("all {} toolkits", all.len())
+        };
     }
     let has: Vec<bool> = all.iter().map(|v| chosen.contains(v)).collect();
     let mut out: Vec<String> = Vec::new();

@@ -218,7 +218,7 @@ pub fn table(lint: &Lint, module: &ModuleRow) -> Vec<TableRow> {
         let (written, rewritten) = (of(Form::Written), of(Form::Rewritten));
         let cure = cure.map_or_else(
             || if written.contains("refused") { "none found".to_owned() } else { String::new() },
-            |c| cured(c, &lint.toolkits),
+            |c| cured(c, module, &lint.toolkits),
         );
         let same = |r: &&mut TableRow| r.written == written && r.rewritten == rewritten && r.cure == cure;
         match out.iter_mut().find(same) {
@@ -255,7 +255,7 @@ fn answers(cells: &[&CellRow], all: &[String]) -> String {
     words.join("; ")
 }
 
-fn cured(cure: &CureRow, all: &[String]) -> String {
+fn cured(cure: &CureRow, module: &ModuleRow, all: &[String]) -> String {
     let version = cure.write_version.as_deref().unwrap_or_default();
     let target = cure.write_target.as_deref().unwrap_or_default();
     let what = match cure.form {
@@ -263,6 +263,10 @@ fn cured(cure: &CureRow, all: &[String]) -> String {
         // The asked name, so that targets share a row.
         Form::Target => "`.target` of that name alone".to_owned(),
         Form::Rewritten => format!("`.target` of that name with `.version {version}`"),
+        Form::Suffix if module.target.as_deref() == Some(target) => format!("none but `-arch {target}`"),
+        Form::SuffixAndVersion if module.target.as_deref() == Some(target) => {
+            format!("`.version {version}` and `-arch {target}`")
+        }
         Form::Suffix => format!("the suffix alone: `.target {target}`"),
         Form::SuffixAndVersion => format!("the suffix: `.target {target}` with `.version {version}`"),
         Form::Written => String::new(),

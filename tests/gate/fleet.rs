@@ -171,7 +171,11 @@ fn a_kernel_that_ptxas_refuses_is_red_on_the_line_that_ptxas_names() {
     let fleet = Fleet::new();
     let gate = |more: &[&str]| {
         let mut command = fleet.command(Path::new(env!("CARGO_BIN_EXE_sm121probe")));
-        command.args(["gate", "--baseline", "base.json"]).args(Fleet::ASKED).args(["-f", "plain*"]).args(more);
+        command
+            .args(["gate", "--baseline", "base.json"])
+            .args(Fleet::ASKED)
+            .args(["-f", "plain*"])
+            .args(more);
         command.output().unwrap()
     };
     let blessed = gate(&["--bless"]);
