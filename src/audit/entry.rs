@@ -333,6 +333,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth: 4, code: 128 << 20, member: 8 << 30, total: 64 << 30, ratio: 200, entries: 1 << 20 }
+        Self { depth: 4, code: 192 << 20, member: 8 << 30, total: 64 << 30, ratio: 200, entries: 1 << 20 }
     }
 }

@@ -66,8 +66,9 @@ pub(super) struct Piece {
 pub(super) type Each<'a> = dyn FnMut(Result<Block, (u64, Trouble)>) -> bool + 'a;
 
 /// Reads the fatbins that lie one behind the other in `source`. What is found goes to `each` in order; a trouble carries its
-/// offset, and reading goes on behind it at the next fatbin.
-pub(super) fn walk(source: &Source, each: &mut Each<'_>) {
+/// offset, and reading goes on behind it at the next fatbin. Where the bytes are not `dedicated` to fatbins, what does not look
+/// like one in every field is none: the magic number is a constant of programs too.
+pub(super) fn walk(source: &Source, dedicated: bool, each: &mut Each<'_>) {
     let mut at = 0;
     while at + 16 <= source.len() {
         let Some(start) = next_magic(source, at, each) else { return };
@@ -83,6 +84,10 @@ pub(super) fn walk(source: &Source, each: &mut Each<'_>) {
         else {
             return;
         };
+        if !dedicated && !plausible(source, start, &header) {
+            at = start + 8;
+            continue;
+        }
         if version != 1 || length < 16 {
             let what = format!("a fatbin of version {version} with a header of {length} bytes");
             if !each(Err((start, Trouble::Unsupported(what)))) {
@@ -105,9 +110,27 @@ pub(super) fn walk(source: &Source, each: &mut Each<'_>) {
     }
 }
 
+/// Whether header and first entry have the forms that every tool writes.
+fn plausible(source: &Source, start: u64, header: &[u8; 16]) -> bool {
+    let entry: [u8; 16] = match source.array(start + 16) {
+        Ok(entry) => entry,
+        Err(_) => return false,
+    };
+    let (Some(size), Some(length), Some(body)) = (u64_at(header, 8), u32_at(&entry, 4), u64_at(&entry, 8))
+    else {
+        return false;
+    };
+    let length = u64::from(length);
+    header[4..8] == [1, 0, 16, 0]
+        && entry[2..4] == [1, 1]
+        && (ENTRY as u64..=HEADER_LIMIT).contains(&length)
+        && length.checked_add(body).is_some_and(|sum| sum <= size)
+        && size <= source.len() - start
+}
+
 /// Where the next fatbin starts, at or behind `at`: they are aligned to 8 bytes.
 fn next_magic(source: &Source, at: u64, each: &mut Each<'_>) -> Option<u64> {
-    const CHUNK: u64 = 1 << 16;
+    const CHUNK: u64 = 1 << 18;
     let mut base = at.next_multiple_of(8);
     while base + 16 <= source.len() {
         let chunk = match source.part(base, CHUNK).head(CHUNK) {

@@ -16,9 +16,19 @@ const NEEDS_LIMIT: usize = 4096;
 /// What is known of a host's ELF file.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    /// Sections with fatbins: name, offset and size.
-    pub(super) fatbins: Vec<(&'static str, u64, u64)>,
+    /// Sections with fatbins, in the order of the file; no two share bytes.
+    pub(super) sections: Vec<Section>,
     pub(super) needs: Vec<String>,
+}
+
+/// A part of the file where fatbins lie, or may.
+#[derive(Debug)]
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) at: u64,
+    pub(super) len: u64,
+    /// Whether it is there for fatbins; else it is data, where a library may keep some that it loads itself, as cuFFT does.
+    pub(super) dedicated: bool,
 }
 
 /// Sections that hold fatbins: linked, and waiting for the device linker.
@@ -68,13 +78,15 @@ pub(super) fn read(source: &Source) -> Result<Host, Trouble> {
     let mut host = Host::default();
     for section in &sections {
         let name = names.get(section.sh_name.get(LE) as usize..).unwrap_or_default();
-        let known = SECTIONS
-            .iter()
-            .find(|known| name.strip_prefix(known.as_bytes()).is_some_and(|r| r.first() == Some(&0)));
-        let kind = section.sh_type.get(LE);
-        if let Some(known) = known.filter(|_| kind != elf::SHT_NOBITS) {
+        let name = &name[..name.len().min(64)];
+        let name = name.split(|b| *b == 0).next().unwrap_or_default();
+        let (kind, flags) = (section.sh_type.get(LE), section.sh_flags.get(LE));
+        let dedicated = SECTIONS.iter().any(|known| known.as_bytes() == name);
+        let data = flags.0 & elf::SHF_ALLOC.0 != 0 && flags.0 & elf::SHF_EXECINSTR.0 == 0;
+        if kind == elf::SHT_PROGBITS && (dedicated || data) {
             let (at, len) = place(section);
-            host.fatbins.push((*known, at, len));
+            let name = String::from_utf8_lossy(name).into_owned();
+            host.sections.push(Section { name, at, len, dedicated });
         } else if kind == elf::SHT_DYNAMIC {
             let strings = sections.get(section.sh_link.get(LE) as usize).map(|section| place(section));
             if let Some(strings) = strings {
@@ -82,6 +94,15 @@ pub(super) fn read(source: &Source) -> Result<Host, Trouble> {
             }
         }
     }
+    host.sections.sort_by_key(|section| (section.at, !section.dedicated));
+    let mut covered = 0;
+    for section in &mut host.sections {
+        let start = section.at.max(covered);
+        section.len = section.at.saturating_add(section.len).saturating_sub(start);
+        section.at = start;
+        covered = start.saturating_add(section.len);
+    }
+    host.sections.retain(|section| section.len > 0);
     Ok(host)
 }
 

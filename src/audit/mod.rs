@@ -18,4 +18,4 @@ mod zip_file;
 pub use entry::{
     CodeKind, Compression, Entry, Format, Found, Holder, Kernel, Limits, Place, Problem, ToldBy, Trouble,
 };
-pub use scan::scan;
+pub use scan::{scan, scan_bytes};

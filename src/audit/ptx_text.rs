@@ -107,8 +107,15 @@ impl<'a> Scanner<'a> {
 
     /// Goes behind the next `end`, or to the end of the text.
     fn behind(&mut self, end: &[u8]) {
-        let found = self.rest().windows(end.len()).position(|window| window == end);
-        self.at = found.map_or(self.text.len(), |i| self.at + i + end.len());
+        let (first, rest) = (end[0], &end[1..]);
+        while let Some(i) = self.rest().iter().position(|b| *b == first) {
+            self.at += i + 1;
+            if self.rest().starts_with(rest) {
+                self.at += rest.len();
+                return;
+            }
+        }
+        self.at = self.text.len();
     }
 
     /// Goes behind spaces and comments.

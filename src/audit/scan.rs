@@ -26,21 +26,24 @@ const ALLOWANCE: u64 = 256 << 20;
 /// problems among them, then the file. A folder's files come in the order of their names, links to what was met before left
 /// out. Nothing here ends a scan: what cannot be read is a [`Found::Problem`].
 pub fn scan(paths: &[PathBuf], limits: &Limits, sink: &mut dyn FnMut(Found<'_>)) {
-    let mut scanner = Scanner { limits, sink, tasks: Vec::new(), waiting: 0, allowance: 0 };
+    let mut scanner = Scanner::new(limits, sink);
     let mut seen = folder::Seen::default();
     for path in paths {
         folder::walk(path, &mut seen, &mut |path, source| {
             let name: Arc<str> = path.display().to_string().into();
             match source {
-                Ok(source) => {
-                    let own = source.len().saturating_mul(limits.ratio).saturating_add(ALLOWANCE);
-                    scanner.allowance = own.min(limits.total);
-                    scanner.file(&name, &source, 0);
-                }
+                Ok(source) => scanner.whole_file(&name, &source),
                 Err(trouble) => scanner.problem(Place::of(name), trouble),
             }
         });
     }
+    scanner.flush();
+}
+
+/// As [`scan`], of one file that is in memory and called `name`.
+pub fn scan_bytes(name: &str, bytes: Vec<u8>, limits: &Limits, sink: &mut dyn FnMut(Found<'_>)) {
+    let mut scanner = Scanner::new(limits, sink);
+    scanner.whole_file(&name.into(), &Source::memory(bytes));
     scanner.flush();
 }
 
@@ -67,7 +70,17 @@ struct Scanner<'a> {
     allowance: u64,
 }
 
-impl Scanner<'_> {
+impl<'a> Scanner<'a> {
+    fn new(limits: &'a Limits, sink: &'a mut dyn FnMut(Found<'_>)) -> Self {
+        Self { limits, sink, tasks: Vec::new(), waiting: 0, allowance: 0 }
+    }
+
+    fn whole_file(&mut self, name: &Arc<str>, source: &Source) {
+        let own = source.len().saturating_mul(self.limits.ratio).saturating_add(ALLOWANCE);
+        self.allowance = own.min(self.limits.total);
+        self.file(name, source, 0);
+    }
+
     fn ready(&mut self, done: Done) {
         self.tasks.push(Task::Ready(done));
         if self.tasks.len() >= BATCH_TASKS {
@@ -90,13 +103,16 @@ impl Scanner<'_> {
     fn flush(&mut self) {
         self.waiting = 0;
         let tasks = std::mem::take(&mut self.tasks);
-        let done: Vec<Vec<Done>> = tasks
-            .into_par_iter()
-            .map(|task| match task {
-                Task::Ready(done) => vec![done],
-                Task::Work(work) => work(),
-            })
-            .collect();
+        let run = |task| match task {
+            Task::Ready(done) => vec![done],
+            Task::Work(work) => work(),
+        };
+        let pieces = tasks.iter().filter(|task| matches!(task, Task::Work(_))).count();
+        let done: Vec<Vec<Done>> = if pieces > 1 {
+            tasks.into_par_iter().map(run).collect()
+        } else {
+            tasks.into_iter().map(run).collect()
+        };
         for done in done.into_iter().flatten() {
             match done {
                 Done::Entry(entry, code) => (self.sink)(Found::Entry { entry, code: code.bytes() }),
@@ -135,7 +151,7 @@ impl Scanner<'_> {
             }
             Form::Fatbin => {
                 let mut index = 0;
-                self.fatbins(name, None, 0, source, &mut index);
+                self.fatbins(name, None, source, true, &mut index);
                 (Format::Fatbin, Ok((index, Vec::new())))
             }
             Form::Host => (Format::HostElf, self.host(name, source)),
@@ -190,36 +206,31 @@ impl Scanner<'_> {
     fn host(&mut self, name: &Arc<str>, source: &Source) -> Result<(u32, Vec<String>), Trouble> {
         let host = host::read(source)?;
         let mut index = 0;
-        for (section, at, len) in host.fatbins {
+        for host::Section { name: section, at, len, dedicated } in host.sections {
             if at.checked_add(len).is_none_or(|end| end > source.len()) {
                 let what = format!("its section {section} ends behind the end of the file");
                 self.problem(Place::of(name.clone()), Trouble::Truncated(what));
             }
             let section: Arc<str> = section.into();
-            self.fatbins(name, Some(&section), at, &source.part(at, len), &mut index);
+            let part = source.part(at, len);
+            self.fatbins(name, Some(&section), &part, dedicated, &mut index);
         }
         Ok((index, host.needs))
     }
 
-    /// The fatbins in `part`, which starts at `base` of the file.
+    /// The fatbins in `part`: a whole file, or a section of it, which then counts places from its start, as tools print them.
     fn fatbins(
         &mut self,
         name: &Arc<str>,
         section: Option<&Arc<str>>,
-        base: u64,
         part: &Source,
+        dedicated: bool,
         index: &mut u32,
     ) {
         let limit = self.limits.entries;
-        fatbin::walk(part, &mut |found| {
-            // In a section, places count from its start, as tools print them.
-            let offset = |at: u64| if section.is_some() { at } else { base + at };
-            let place = |at, index| Place {
-                file: name.clone(),
-                section: section.cloned(),
-                offset: offset(at),
-                index,
-            };
+        fatbin::walk(part, dedicated, &mut |found| {
+            let place =
+                |offset, index| Place { file: name.clone(), section: section.cloned(), offset, index };
             match found {
                 Ok(block) => {
                     if *index >= limit {

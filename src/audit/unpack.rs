@@ -41,7 +41,8 @@ fn zstd(mut packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
     let mut decoder = FrameDecoder::new();
     // No frame needs a window above its contents; 8 MiB is what encoders take when they do not know them yet.
     decoder.set_max_window_size((size as u64).max(8 << 20));
-    let mut bytes = Vec::new();
+    // What is not written takes no memory.
+    let mut bytes = Vec::with_capacity(size);
     while !packed.is_empty() {
         decoder.init(&mut packed).map_err(|error| damaged(&error))?;
         while !decoder.is_finished() {
