@@ -205,7 +205,7 @@ fn what_may_not_be_read_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("x.cubin");
     fs::write(&file, data("sm_121a-13.5.cubin")).unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o0)).unwrap();
     if fs::File::open(&file).is_ok() {
         println!("skipped: this user may read everything");
         return;
