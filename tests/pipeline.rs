@@ -15,6 +15,8 @@ mod gpu;
 mod gpu_faults;
 #[path = "pipeline/rungs.rs"]
 mod rungs;
+#[path = "pipeline/sanitizer.rs"]
+mod sanitizer;
 #[path = "pipeline/timing.rs"]
 mod timing;
 
@@ -101,7 +103,7 @@ fn everything() -> bool {
 fn selected(cases: &[Case]) -> Vec<Trial<'_>> {
     let all: Vec<&Case> = cases.iter().collect();
     let set = if everything() {
-        all.iter().flat_map(|c| plan::trials(c, &plan::tiles(), &LOADS, &PATHS)).collect()
+        all.iter().flat_map(|c| plan::trials(c, &plan::tiles_of(c, &[], true), &LOADS, &PATHS)).collect()
     } else {
         plan::default_set(&all)
     };

@@ -26,6 +26,9 @@ pub(super) struct Cli {
     /// The report's form; for the terminal when left out.
     #[arg(long, value_name = "FORM")]
     pub(super) report: Option<ReportForm>,
+    /// Write a part of the record for other tools, instead of a report.
+    #[arg(long, value_name = "PART", conflicts_with = "report")]
+    pub(super) export: Option<Export>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }

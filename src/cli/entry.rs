@@ -63,7 +63,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
         plant_a_panic();
     }
     match cli.verb {
-        None => verbs::whole_job(&cli.job, &cli.gpu, cli.report, &cli.output),
+        None => verbs::whole_job(&cli),
         Some(Verb::Matrix(args)) => verbs::matrix(&args),
         Some(Verb::Explain(args)) => verbs::explain(&args),
         Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb),

@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 
 use super::args::{
-    ExplainArgs, JobArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, ReportForm, Table, ToolkitVerb,
+    Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, ReportForm, Table, ToolkitVerb,
 };
 use super::error::CliError;
 use super::job::{self, Job};
-use super::on_gpu::GpuArgs;
 use super::output;
 use super::progress::Progress;
 use crate::arch::Target;
@@ -24,12 +23,8 @@ use crate::toolkit::{self, InstallOptions, Pins, Places};
 const DIFFERENCES_SHOWN: usize = 20;
 
 /// Bare `sm121probe`.
-pub(super) fn whole_job(
-    args: &JobArgs,
-    gpu: &GpuArgs,
-    form: Option<ReportForm>,
-    to: &OutputArgs,
-) -> Result<(), CliError> {
+pub(super) fn whole_job(cli: &Cli) -> Result<(), CliError> {
+    let (args, gpu, to) = (&cli.job, &cli.gpu, &cli.output);
     // Somebody who asks about snippets or variants asks about nothing else, but for a GPU that is named.
     let whole = args.snippets.is_none() && args.filters.is_empty();
     let device = if whole || gpu.is_named() { Some(gpu.open()?) } else { None };
@@ -41,7 +36,11 @@ pub(super) fn whole_job(
         Some(Err(reason)) => record.skipped.push(SkippedRow { part: GPU.to_owned(), reason }),
         None => {}
     }
-    deliver(&job, &record, form.unwrap_or(ReportForm::Text), to)
+    let text = match cli.export {
+        Some(part) => output::export(&record, part)?,
+        None => output::render(&record, cli.report.unwrap_or(ReportForm::Text), to.output.is_some())?,
+    };
+    deliver(&job, &record, &text, to)
 }
 
 /// `matrix`.
@@ -54,12 +53,13 @@ pub(super) fn matrix(args: &MatrixArgs) -> Result<(), CliError> {
         return verify(&mut job, args);
     }
     let (record, _) = job.run(&args.job, args.isolated)?;
-    deliver(&job, &record, args.format, &args.output)
+    let text = output::render(&record, args.format, args.output.output.is_some())?;
+    deliver(&job, &record, &text, &args.output)
 }
 
-/// Writes the report, then says by exit code what is wrong with the run.
-fn deliver(job: &Job, record: &Record, form: ReportForm, to: &OutputArgs) -> Result<(), CliError> {
-    output::write(&output::render(record, form, to.output.is_some())?, to)?;
+/// Writes the text, then says by exit code what is wrong with the run.
+fn deliver(job: &Job, record: &Record, text: &str, to: &OutputArgs) -> Result<(), CliError> {
+    output::write(text, to)?;
     let unusable = job.library.problems.len();
     if unusable > 0 {
         return Err(CliError::UnusableFiles(unusable));

@@ -53,7 +53,8 @@ pub(super) struct TrialArgs {
     pub(super) cases: Vec<String>,
     #[command(flatten)]
     pub(super) ways: WayArgs,
-    /// Every tile instead of the policy's: 665 trials of a case and a target, minutes for a small case, hours for all cases.
+    /// Every tile instead of the policy's: 665 trials of a case and a target, minutes for a small case, hours for all cases. Of a
+    /// model's layer every N and K, with the M that holds its tokens.
     #[arg(long, conflicts_with = "tiles")]
     all: bool,
     /// What kernels are compiled for; sm_121a and sm_121f when left out. May be repeated.

@@ -259,10 +259,15 @@ pub fn default_tile(case: &Case) -> Tile {
 }
 
 /// The tiles that a case is run with: every one, those that are named, its own, or the policy's.
+///
+/// For the layer of a model every one means every N and K at the least M that holds its tokens: it is run for its dimensions, and
+/// a higher tile would multiply padding for hours.
 #[must_use]
 pub fn tiles_of(case: &Case, named: &[Tile], all: bool) -> Vec<Tile> {
     if all {
-        return tiles();
+        let least = TILE_M.into_iter().find(|m| *m as usize >= case.tokens);
+        let fits = |tile: &Tile| case.model.is_none() || least.is_none_or(|m| tile.m == m);
+        return tiles().into_iter().filter(fits).collect();
     }
     if !named.is_empty() {
         return named.to_vec();
@@ -313,6 +318,16 @@ mod tests {
         let runs = all.iter().filter(|c| c.config.is_ok()).count();
         assert!(runs > 100 && runs < all.len(), "{runs} of {}", all.len());
         assert!(all.iter().filter_map(|c| c.config.as_ref().err()).all(|b| b.0.contains(char::is_numeric)));
+    }
+
+    #[test]
+    fn a_layer_of_a_model_meets_every_n_and_k() {
+        for case in case::library().cases {
+            let met = tiles_of(&case, &[], true);
+            let sides = |tiles: &[Tile]| tiles.iter().map(|t| (t.n, t.k)).collect::<BTreeSet<_>>();
+            assert_eq!(sides(&met), sides(&tiles()), "{}", case.name);
+            assert_eq!(case.model.is_some(), met.len() < tiles().len(), "{}", case.name);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! JUnit XML, in the form that Jenkins' schema (`junit-10.xsd`), GitLab and the usual actions of GitHub read.
 //!
-//! A suite is a family of variants or a case of the pipeline; a test is a variant or a trial. What did not run is skipped, with
+//! A suite is a family of variants, assembled or run on a device, or a case of the pipeline; a test is a variant or a trial. What did not run is skipped, with
 //! the reason; a record holds no times.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::claims::{measured, says};
 use super::trials::{name, rung_sentence, sentence};
 use super::view::{Answer, View, speaks_of};
-use crate::record::{Record, TrialRow, VariantRow, Verdict};
+use crate::record::{Record, RungResult, TrialRow, VariantRow, VariantRun, Verdict};
 
 /// What became of a test.
 enum Status {
@@ -51,6 +51,7 @@ pub fn junit(record: &Record) -> String {
     suites.extend(
         families.into_iter().map(|(family, tests)| (format!("matrix.{family}"), asked.clone(), tests)),
     );
+    suites.extend(runs(record));
     let mut cases: BTreeMap<&str, Vec<&TrialRow>> = BTreeMap::new();
     for trial in &record.pipeline {
         cases.entry(&trial.case).or_default().push(trial);
@@ -107,6 +108,45 @@ fn of_variant(view: &View<'_>, variant: &VariantRow) -> Test {
         Status::Passed
     };
     Test { name: variant.id.clone(), class: format!("matrix.{}", view.family(variant)), status, out }
+}
+
+/// A suite of each family and device.
+fn runs(record: &Record) -> impl Iterator<Item = Suite> {
+    let mut suites: BTreeMap<(&str, &str), Vec<&VariantRun>> = BTreeMap::new();
+    for run in &record.runs {
+        let family = run.variant.split('/').next().unwrap_or_default();
+        suites.entry((family, &run.device)).or_default().push(run);
+    }
+    suites.into_iter().map(|((family, device), runs)| {
+        let mut properties =
+            vec![("tool".to_owned(), record.tool.clone()), ("device".to_owned(), device.to_owned())];
+        if let Some(row) = record.devices.iter().find(|row| row.device == device) {
+            properties.push(("gpu".to_owned(), format!("{}, {}", row.name, row.architecture)));
+            properties.push(("driver".to_owned(), row.driver.clone()));
+        }
+        (format!("run.{family} on {device}"), properties, runs.into_iter().map(of_run).collect())
+    })
+}
+
+fn of_run(run: &VariantRun) -> Test {
+    let sentence = |r: &RungResult| format!("{}: {}: {}", r.rung.word(), r.verdict.word(), r.note);
+    let status = match run.first_wrong() {
+        Some(wrong) if wrong.verdict == Verdict::Fail => {
+            Status::Failed(wrong.verdict.word(), sentence(wrong))
+        }
+        Some(wrong) => Status::Error(wrong.verdict.word(), sentence(wrong)),
+        None if run.rungs.iter().any(|r| r.verdict == Verdict::Pass) => Status::Passed,
+        None => Status::Skipped(run.rungs.first().map_or_else(String::new, sentence)),
+    };
+    let out = run.rungs.iter().map(|r| sentence(r) + "\n").collect();
+    let family = run.variant.split('/').next().unwrap_or_default();
+    let code = if run.code.is_empty() { String::new() } else { format!(", {}", run.code) };
+    Test {
+        name: format!("{} [{}, {}{code}]", run.variant, run.target, run.device),
+        class: format!("run.{family}"),
+        status,
+        out,
+    }
 }
 
 fn of_trial(trial: &TrialRow) -> Test {

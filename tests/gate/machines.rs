@@ -157,6 +157,29 @@ fn junit_of_the_committed_matrix_holds_and_its_checker_notices() {
     }
 }
 
+#[test]
+fn junit_tells_each_run_of_a_variant_on_a_gpu() {
+    let mut record =
+        Record::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/h100/run.json")).unwrap();
+    assert!(!record.runs.is_empty());
+    record.runs[0].rungs[0].verdict = Verdict::Fail;
+    "lane 3".clone_into(&mut record.runs[0].rungs[0].note);
+    let xml = report::junit(&record);
+    assert_eq!(faults_of(&xml), Vec::<String>::new());
+    let parts =
+        [record.matrix.variants.len(), record.runs.len(), record.pipeline.len(), record.skipped.len()];
+    assert_eq!(xml.matches("<testcase ").count(), parts.iter().sum::<usize>());
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    let of_runs = |n: &roxmltree::Node<'_, '_>| {
+        n.has_tag_name("testsuite") && n.attribute("name").unwrap_or_default().starts_with("run.")
+    };
+    let suites: Vec<_> = document.descendants().filter(of_runs).collect();
+    let failures = suites.iter().flat_map(|s| s.descendants()).filter(|n| n.has_tag_name("failure"));
+    let words: Vec<_> = failures.filter_map(|n| n.attribute("message")).collect();
+    assert!(words.len() == 1 && words[0].ends_with("fail: lane 3"), "{words:?}");
+    assert!(suites.iter().all(|s| s.descendants().any(|n| n.attribute("name") == Some("driver"))));
+}
+
 pub(super) fn schema(name: &str) -> jsonschema::Validator {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemas").join(name);
     let schema: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();

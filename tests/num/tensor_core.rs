@@ -180,3 +180,19 @@ fn h100_sparse_mma_is_answered_bit_for_bit() {
     }
     assert_eq!(seen, 2);
 }
+
+#[test]
+fn a_widened_subnormal_has_the_exponent_of_binary16() {
+    let shape = MmaShape { m: 16, n: 8, k: 16 };
+    let form = MmaForm { shape, a: Format::E4m3, b: Format::E5m2, accumulator: Format::F32, scale: None };
+    let (mut a, mut b) = (vec![0; 16 * 16], vec![0; 8 * 16]);
+    // 2^-9 · 2^15 = 2^6, and twice 2^-6 · 2^-12 = 2^-18: 24 bits below it, which e4m3's own exponent of 2^-9, 2^-6, would cut.
+    for (k, x, y) in [(0, 0x01, 0x78), (1, 0x08, 0x0C), (4, 0x08, 0x0C)] {
+        (a[k], b[k]) = (x, y);
+    }
+    for compute in [mma, mma_exact] {
+        let mut d = vec![0; 16 * 8];
+        compute(Model::Sm90, &form, &a, &b, &[0; 16 * 8], &[], &[], &mut d);
+        assert_eq!(f32::from_bits(d[0]), 64.0 + 2f32.powi(-17));
+    }
+}

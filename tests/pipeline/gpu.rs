@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 use sm121probe::gpu::{Chain, GpuDevice, Launcher};
-use sm121probe::kernel::MmaPath;
+use sm121probe::kernel::{Load, MmaPath};
+use sm121probe::moe::plan::{self, LOADS};
 use sm121probe::moe::runner::Runner;
-use sm121probe::record::Verdict;
+use sm121probe::record::{TrialRow, Verdict};
 use sm121probe::toolkit::{self, Places};
 
 use super::{Shared, green, required, selected, tool, without_device};
 
 /// A launch that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// What the driver's compiler is tried on.
+const JIT_CASE: &str = "tiny-exact";
+const JIT_TILE: &str = "8x64x128";
 
 pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
     let launcher = Launcher { program: tool().to_owned(), ordinal: "0".to_owned(), limit: LIMIT };
@@ -29,6 +34,13 @@ pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
     let (target, native) = (gpu.about().target(), gpu.about().target().is_sm12x());
     let gpu = Arc::new(Mutex::new(Some(gpu.with_chain(chain))));
     let mut out = super::gpu_faults::trials();
+    out.extend(super::sanitizer::trials(shared, &gpu));
+    out.extend(LOADS.into_iter().filter(|load| *load != Load::Direct).map(|load| {
+        let (shared, gpu) = (Arc::clone(shared), Arc::clone(&gpu));
+        Trial::test(format!("jit.{JIT_CASE}/tile={JIT_TILE},load={}/gpu:0", load.word()), move || {
+            through_the_driver(&shared, &gpu, target, load)
+        })
+    }));
     for (n, trial) in selected(&shared.cases).iter().enumerate() {
         let name = format!("{}/gpu:0", without_device(trial));
         if trial.path == MmaPath::Native && !native {
@@ -39,6 +51,27 @@ pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
         out.push(Trial::test(name, move || run(&shared, n, &gpu, target)));
     }
     out
+}
+
+/// What the driver's own compiler makes of the kernels' PTX, where [`trials`] takes that of ptxas.
+fn through_the_driver(
+    shared: &Shared,
+    gpu: &Mutex<Option<GpuDevice>>,
+    target: sm121probe::arch::Target,
+    load: Load,
+) -> Result<(), Failed> {
+    let case = shared.cases.iter().find(|c| c.name == JIT_CASE).ok_or("there is no such case")?;
+    let tile = JIT_TILE.parse().map_err(|e| format!("{e}"))?;
+    let trials = plan::trials(case, &[tile], &[load], &[MmaPath::Portable]);
+    let trial = trials.first().ok_or("there is no trial")?;
+    let mut held = gpu.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = held.take().ok_or("an earlier trial left no GPU")?;
+    let chain = own.chain().clone();
+    let runner = Runner::new(&shared.library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned())
+        .on(own.with_chain(Chain::default()));
+    let row = runner.run(trial, target);
+    *held = runner.into_gpu().map(|gpu| gpu.with_chain(chain));
+    stands(&row.map_err(|e| e.to_string())?)
 }
 
 fn run(
@@ -55,8 +88,12 @@ fn run(
         Runner::new(&shared.library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned()).on(gpu);
     let row = runner.run(trial, target);
     *held = runner.into_gpu();
-    let row = row.map_err(|e| e.to_string())?;
-    green(&row)?;
+    stands(&row.map_err(|e| e.to_string())?)
+}
+
+/// Fails unless the trial is green and stands on every rung.
+fn stands(row: &TrialRow) -> Result<(), Failed> {
+    green(row)?;
     match row.rungs.iter().find(|r| !r.verdict.conforms()) {
         Some(wrong) => Err(format!("{}: {}: {}", wrong.rung.word(), wrong.verdict.word(), wrong.note).into()),
         None if row.rungs.iter().any(|r| r.verdict == Verdict::Pass) => Ok(()),

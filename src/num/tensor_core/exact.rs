@@ -262,7 +262,7 @@ pub(super) fn mma_exact_at(
                 for at in (first..last).map(|place| place % (k / 2) / 2 * 4 + place % 2 + place / (k / 2) * 2)
                 {
                     let (x, y) = product(at);
-                    sum.product(x, y, 0);
+                    sum.product(in_binary16(x), in_binary16(y), 0);
                 }
             }
             Kind::Groups(size) => {
@@ -277,6 +277,19 @@ pub(super) fn mma_exact_at(
     }
     if widened { add_separately(form.accumulator, accumulator, c) } else { accumulator }
 }
+
+/// The same value with the exponent that binary16 gives it: what is subnormal in e4m3 is normal there.
+fn in_binary16(parts: Parts) -> Parts {
+    let Parts::Finite { negative, mut significand, mut exponent, fraction } = parts else { return parts };
+    while significand != 0 && significand >> fraction == 0 && exponent > BINARY16_E_MIN {
+        significand <<= 1;
+        exponent -= 1;
+    }
+    Parts::Finite { negative, significand, exponent, fraction }
+}
+
+/// The exponent of binary16's smallest normal number and of its subnormals.
+const BINARY16_E_MIN: i32 = -14;
 
 const ONE: Parts = Parts::Finite { negative: false, significand: 1, exponent: 0, fraction: 0 };
 
