@@ -178,6 +178,19 @@ fn the_record_holds_it_and_sarif_keeps_its_schema() {
     let text = record.to_json().unwrap();
     let read = Record::parse(Path::new("r.json"), &text).unwrap();
     assert_eq!(read.audit, record.audit);
+    // Merged, both stand, and every index still points at its own.
+    let mut both = record.audit.clone();
+    assert!(both.append(table()) && both == record.audit);
+    let mut later = table();
+    later.problems.clear();
+    assert!(both.append(later));
+    assert_eq!((both.kernels.len(), both.files.len()), (10, 4));
+    let last = both.kernels.last().unwrap();
+    assert_eq!(both.files[last.file].path, "site/bar.cubin");
+    assert_eq!(both.entries[last.images[0].entry].target, "sm_100a");
+    assert!(both.reasons[last.reasons[0]].contains("sm_100a"));
+    let other = Collector::new(vec![Device::of(90)], &[String::new()], None).finish();
+    assert!(!both.append(other));
     // An index that points nowhere is refused, not followed.
     let damaged = text.replacen("\"file\":1", "\"file\":9", 1);
     assert_ne!(damaged, text);

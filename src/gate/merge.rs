@@ -11,7 +11,8 @@ use super::fleet::Fleet;
 use crate::arch::ToolkitVersion;
 use crate::record::{
     ClaimRow, ConflictAnswer, ConflictRow, DeviceRow, KindRow, Matrix, MessageRow, Native, Outcome, PIPELINE,
-    Pair, PairSet, Record, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow, VariantRow, VariantRun,
+    Pair, PairSet, Record, SkippedRow, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow, VariantRow,
+    VariantRun,
 };
 
 /// Who wins where two records answer the same question differently.
@@ -129,6 +130,11 @@ impl Merger {
             add_row(&mut self.runs, (Kind::Run, scope), words, row, number);
         }
         let rest = &mut self.rest;
+        if !rest.audit.append(record.audit) {
+            let reason =
+                format!("{source} holds an audit for other devices, which has no place beside the first");
+            add_new(&mut rest.skipped, vec![SkippedRow { part: "audit".to_owned(), reason }]);
+        }
         add_new(&mut rest.devices, record.devices);
         add_new(&mut rest.tiles.offers, record.tiles.offers);
         add_new(&mut rest.tiles.policies, record.tiles.policies);

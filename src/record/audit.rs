@@ -272,6 +272,52 @@ pub struct AuditProblem {
 }
 
 impl AuditTable {
+    /// Adds what another record audited for the same devices; the same audit stands once. Whether it could be: for other
+    /// devices there are no answers.
+    #[must_use]
+    pub fn append(&mut self, other: Self) -> bool {
+        if *self == Self::default() {
+            *self = other;
+            return true;
+        }
+        if *self == other || other == Self::default() {
+            return true;
+        }
+        let names = |table: &Self| table.devices.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
+        if names(self) != names(&other) {
+            return false;
+        }
+        let (packages, files, entries) = (self.packages.len(), self.files.len(), self.entries.len());
+        let (reasons, opcodes) = (self.reasons.len(), self.opcodes.len());
+        let shift = |list: Vec<usize>| list.into_iter().map(|r| r + reasons).collect();
+        self.packages.extend(other.packages);
+        self.files.extend(
+            other.files.into_iter().map(|f| AuditFile { package: f.package.map(|p| p + packages), ..f }),
+        );
+        self.entries.extend(other.entries.into_iter().map(|e| AuditEntry {
+            file: e.file + files,
+            reasons: shift(e.reasons),
+            ..e
+        }));
+        let image = |i: AuditImage| AuditImage {
+            entry: i.entry + entries,
+            opcodes: i.opcodes.map(|o| o + opcodes),
+            ..i
+        };
+        self.kernels.extend(other.kernels.into_iter().map(|k| AuditKernel {
+            file: k.file + files,
+            images: k.images.into_iter().map(image).collect(),
+            reasons: shift(k.reasons),
+            ..k
+        }));
+        self.reasons.extend(other.reasons);
+        self.opcodes.extend(other.opcodes);
+        self.backends.extend(other.backends);
+        self.problems.extend(other.problems);
+        self.disassembler = self.disassembler.max(other.disassembler);
+        true
+    }
+
     /// Whether every index points at a row, and every device has its answer.
     pub(super) fn check(&self) -> Result<(), String> {
         let devices = self.devices.len();

@@ -63,7 +63,7 @@ fn parse() -> Result<Table, HeaderError> {
 
 impl Classes {
     fn new(table: Table) -> Result<Self, regex::Error> {
-        let regex = |pattern: &str| RegexBuilder::new(pattern).case_insensitive(true).unicode(false).build();
+        let regex = |pattern: &str| RegexBuilder::new(pattern).case_insensitive(true).build();
         Ok(Self {
             promises: regex(&table.promises)?,
             moves: regex(&table.moves)?,

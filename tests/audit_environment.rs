@@ -1,0 +1,213 @@
+//! `audit` over a made-up Python environment: packages, compilers, backends, bad input and exit codes.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+struct Desk {
+    dir: TempDir,
+}
+
+const SITE: &str = ".venv/lib/python3.12/site-packages";
+
+impl Desk {
+    fn new() -> Self {
+        Self { dir: TempDir::new().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// Installs a distribution with these files.
+    fn package(&self, name: &str, version: &str, files: &[(&str, &[u8])]) {
+        let info = format!("{SITE}/{}-{version}.dist-info", name.replace('-', "_"));
+        let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
+        self.write(&format!("{info}/METADATA"), metadata.as_bytes());
+        let record: String = files.iter().map(|(path, _)| format!("{path},sha256=x,1\n")).collect();
+        self.write(&format!("{info}/RECORD"), record.as_bytes());
+        for (path, bytes) in files {
+            self.write(&format!("{SITE}/{path}"), bytes);
+        }
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_sm121probe"))
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.dir.path())
+            .env("SM121PROBE_CACHE", self.path("cache"))
+            .env("CUDA_VISIBLE_DEVICES", "")
+            .env("RUST_BACKTRACE", "0")
+            .current_dir(self.dir.path())
+            .arg("audit")
+            .args(args)
+            .output()
+            .unwrap()
+    }
+}
+
+fn ptx(target: &str, kernel: &str) -> Vec<u8> {
+    format!(".version 8.8\n.target {target}\n.address_size 64\n.visible .entry {kernel}()\n{{\nret;\n}}\n")
+        .into_bytes()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// An environment for vLLM on SM12x, as an owner has it.
+fn environment() -> Desk {
+    let desk = Desk::new();
+    desk.package(
+        "vllm",
+        "0.33.0",
+        &[
+            ("vllm/_moe_C.ptx", &ptx("sm_80", "marlin_moe_wna16")),
+            ("vllm/_C.ptx", &ptx("sm_100a", "mxfp4_grouped_mm")),
+            ("vllm/third_party/triton_kernels/__init__.py", b""),
+        ],
+    );
+    let ptxas = b"\x7fELF?Cuda compilation tools, release 12.8, V12.8.93\nBuild\0";
+    desk.package("triton", "3.5.0", &[("triton/backends/nvidia/bin/ptxas", ptxas)]);
+    let source = "flashinfer/data/csrc/fused_moe/cutlass_backend/cutlass_fused_moe_kernels.cuh";
+    desk.package("flashinfer-python", "0.7.2", &[(source, b"// source")]);
+    let cubin = "flashinfer_cubin/cubins/1/batched_gemm-1/bmm.ptx";
+    desk.package("flashinfer-cubin", "0.7.2", &[(cubin, &ptx("sm_100f", "bmm_Bfloat16_MxE2m1Bfloat16_t8"))]);
+    desk.package("requests", "2.0", &[("requests/__init__.py", b"import os")]);
+    desk
+}
+
+/// The line of a table that begins with `name`, in one line.
+fn row(text: &str, section: &str, name: &str) -> String {
+    let lines = text.lines().skip_while(|line| !line.starts_with(&format!("## {section}")));
+    let row = lines
+        .take_while(|l| !l.is_empty() || !l.starts_with("## "))
+        .find(|l| l.starts_with(&format!("|{name}")));
+    row.unwrap_or_else(|| panic!("no {name} in {section}:\n{text}")).to_owned()
+}
+
+#[test]
+fn an_owner_learns_which_packages_run_how_and_what_to_do() {
+    let desk = environment();
+    let output = desk.run(&[".venv", "--for", "sm_121", "--format", "md"]);
+    // Markdown escapes what begins with an underscore.
+    let text = stdout(&output).replace("\\_", "_");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let packages = "Packages with device code";
+    assert!(
+        row(&text, packages, "vllm 0.33.0").contains("|2|1 of 2 run: 1 by JIT|PTX sm_80 PTX sm_100a|"),
+        "{text}"
+    );
+    assert!(row(&text, packages, "flashinfer-cubin 0.7.2").contains("|1|none runs|PTX sm_100f|"), "{text}");
+    assert!(!text.contains("requests"), "{text}");
+
+    let compilers = "Packages that compile";
+    assert!(
+        row(&text, compilers, "triton 3.5.0").contains("|no|its own ptxas: ptxas 12.8.93; SM12x needs 12.9|"),
+        "{text}"
+    );
+    assert!(
+        row(&text, compilers, "flashinfer-python 0.7.2").contains("|compiles|nvcc of CUDA 12.9 or later")
+    );
+
+    let backends = "MoE backends of vLLM";
+    for (name, words) in [
+        ("MARLIN", "|works|_moe_C.ptx: 1 of its kernels, such as marlin_moe_wna16: runs by JIT (sm_80)|"),
+        ("CUTLASS (FlashInfer)", "|compiles|flashinfer/data/csrc/fused_moe"),
+        (
+            "CUTLASS_MXFP4 (vLLM)",
+            "|no|_C.ptx: 1 of its kernels, such as mxfp4_grouped_mm: has no code for it (sm_100a)|",
+        ),
+        (
+            "TRITON",
+            "|no|vllm/third_party/triton_kernels/__init__.py; compiled when used, with its own ptxas: ptxas 12.8.93",
+        ),
+        ("TRTLLM (FlashInfer)", "|no|vLLM takes it on 10.x alone; bmm.ptx: 1 of its kernels"),
+        ("B12X", "|not installed|b12x is not installed|"),
+    ] {
+        assert!(row(&text, backends, name).contains(words), "{name}: {words}\n{text}");
+    }
+    for words in [
+        "flashinfer-cubin: nothing of it runs on sm_121.",
+        "nvcc -gencode arch=compute_120f,code=sm_120f; CMAKE_CUDA_ARCHITECTURES=\"120f-real\"; TORCH_CUDA_ARCH_LIST=\"12.1a\"",
+        "a driver of CUDA 12.9 or later (nvidia-smi shows it) takes PTX 8.8",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    // On Blackwell of data centres the same files stand otherwise.
+    let text = stdout(&desk.run(&[".venv", "--for", "sm_100", "--format", "md"]));
+    assert!(row(&text, packages, "flashinfer-cubin 0.7.2").contains("|1|all run by JIT|"), "{text}");
+    assert!(row(&text, backends, "TRTLLM (FlashInfer)").contains("|works|"), "{text}");
+}
+
+#[test]
+fn exit_codes_say_what_was_found() {
+    let desk = environment();
+    let code = |args: &[&str]| desk.run(args).status.code();
+    assert_eq!(code(&[".venv", "--require", "runs"]), Some(100));
+    assert_eq!(code(&[".venv", "--require", "runs", "--kernel", "marlin*"]), Some(0));
+    // The driver compiles it: that is no machine code in the file.
+    assert_eq!(code(&[".venv", "--require", "native", "--kernel", "marlin*"]), Some(100));
+    assert_eq!(code(&[".venv", "--kernel", "nobody*"]), Some(4));
+    desk.write("empty/readme.txt", b"nothing");
+    assert_eq!(code(&["empty"]), Some(4));
+    assert_eq!(code(&["absent"]), Some(2));
+    assert_eq!(code(&[]), Some(2));
+    assert_eq!(code(&[".venv", "--for", "sm_999"]), Some(2));
+    // A name that is not there hides nothing that is.
+    let output = desk.run(&["absent", ".venv", "--format", "csv"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stdout(&output).contains("marlin_moe_wna16"));
+}
+
+#[test]
+fn what_cannot_be_read_is_said_and_the_rest_is_answered() {
+    let desk = environment();
+    // A fatbin that ends where its first entry should be; a package without its RECORD; a folder that leads to itself.
+    let mut cut = 0xBA55_ED50_u32.to_le_bytes().to_vec();
+    cut.extend([1, 0, 16, 0, 0xff, 0, 0, 0, 0, 0, 0, 0]);
+    desk.write("more/cut.fatbin", &cut);
+    desk.write("more/k.ptx", &ptx("sm_120f", "fine"));
+    fs::remove_file(desk.path(&format!("{SITE}/vllm-0.33.0.dist-info/RECORD"))).unwrap();
+    std::os::unix::fs::symlink(desk.path("more"), desk.path("more/again")).unwrap();
+    let output = desk.run(&["more", ".venv", "--format", "md"]);
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("more/cut.fatbin") && text.contains("vllm-0.33.0.dist-info/RECORD"), "{text}");
+    assert!(text.contains("|more/k.ptx|1|all run by JIT|all run by JIT|PTX sm_120f|"), "{text}");
+    assert!(text.contains("|of no package|"), "{text}");
+}
+
+#[test]
+fn every_form_holds_the_answers_and_the_record_can_be_read() {
+    let desk = environment();
+    let csv = stdout(&desk.run(&[".venv", "--format", "csv"]));
+    assert!(csv.starts_with("path,entry,kind,target,kernel,for,verdict,native,reason\n"), "{csv}");
+    let line = format!("{SITE}/vllm/_C.ptx,0,ptx,sm_100a,mxfp4_grouped_mm,sm_121,no_code,unknown,");
+    assert!(csv.contains(&line), "{csv}");
+    let output = desk.run(&[".venv", "--format", "json", "-o", "audit.json"]);
+    assert!(output.status.success());
+    let record = sm121probe::record::Record::read(&desk.path("audit.json")).unwrap();
+    assert_eq!(record.audit.kernels.len(), 3);
+    let sarif = stdout(&desk.run(&[".venv", "--format", "sarif", "--for", "sm_121"]));
+    assert!(sarif.contains("\"ruleId\": \"no_code\"") && sarif.contains(&format!("{SITE}/vllm/_C.ptx")));
+}
+
+#[test]
+fn kept_kernels_of_jit_compilers_are_audited() {
+    let desk = Desk::new();
+    desk.write(".triton/cache/abc/k.ptx", &ptx("sm_121a", "kept"));
+    let text = stdout(&desk.run(&["--jit-caches", "--format", "md"]));
+    assert!(text.contains("|cache of Triton|1|none runs|all run by JIT|PTX sm_121a|"), "{text}");
+}
