@@ -8,6 +8,7 @@ mod conflicts;
 mod document;
 mod evidence;
 mod file;
+mod kernel_name;
 mod outcome;
 mod pairs;
 mod pipeline;
@@ -29,6 +30,7 @@ pub use document::{
 };
 pub use evidence::{FaultRow, WitnessRow};
 pub use file::{RecordError, write_atomic};
+pub use kernel_name::readable_kernel;
 pub use outcome::{Expect, Native, Outcome, Standing};
 pub use pairs::PairSet;
 pub use pipeline::{Place, Stage, StageResult, Verdict};

@@ -2,6 +2,7 @@
 
 use super::style::{Styles, Tone};
 use crate::arch::Target;
+use crate::record::readable_kernel;
 
 /// The width a terminal report keeps to.
 pub(super) const WIDTH: usize = 100;
@@ -43,6 +44,18 @@ pub(super) fn names<'a>(targets: impl IntoIterator<Item = &'a Target>) -> String
 pub(super) fn clean(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A kernel's name as people read it, cut in the middle beyond `width`.
+pub(super) fn kernel(name: &str, width: usize) -> String {
+    let text = readable_kernel(name);
+    let length = text.chars().count();
+    if length <= width {
+        return text;
+    }
+    let head: String = text.chars().take(width / 2).collect();
+    let tail: String = text.chars().skip(length - (width - width / 2 - 1)).collect();
+    format!("{head}…{tail}")
 }
 
 /// Words in lines of at most [`WIDTH`], the first behind `first`, the others behind as many spaces. Ends with a line end.

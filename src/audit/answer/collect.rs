@@ -230,8 +230,15 @@ impl<'a> Collector<'a> {
                 if verdict.is_native() {
                     let shell = || classes()?.shell(&kernel.name, image.code?);
                     if let Some((other, why)) = instead.get(&(number, by)).cloned().or_else(shell) {
-                        verdict = other;
-                        reason = self.reasons.insert_full(why).0;
+                        let meant = || classes()?.meant_for(&kernel.name, self.devices[device].number);
+                        let meant = if other == AuditVerdict::Stub { meant() } else { None };
+                        (verdict, reason) = match meant {
+                            None => (other, self.reasons.insert_full(why).0),
+                            Some(number) => {
+                                let why = format!("an empty body: its name says that it is for sm_{number}");
+                                (AuditVerdict::NoCode, self.reasons.insert_full(why).0)
+                            }
+                        };
                     }
                 }
                 kernel.verdicts.push(verdict);

@@ -77,13 +77,23 @@ pub fn sites_of(python: &Path) -> Result<Vec<PathBuf>, SitesError> {
 }
 
 impl Installed {
-    /// The distributions of every folder of packages at or below `paths`; links to folders are not followed.
+    /// The distributions of every folder of packages at, below or above `paths`; links to folders are not followed.
     #[must_use]
     pub fn below(paths: &[PathBuf]) -> Self {
         let mut sites = Vec::new();
-        for path in paths.iter().filter(|p| p.is_dir()) {
-            find(path, DEPTH, &mut sites);
+        for path in paths {
+            // A part of an environment: its distributions are above it.
+            let above = path.ancestors().skip(1).find(|folder| {
+                folder.file_name().is_some_and(|name| name == "site-packages" || name == "dist-packages")
+            });
+            match above {
+                Some(site) => sites.push(site.to_owned()),
+                None if path.is_dir() => find(path, DEPTH, &mut sites),
+                None => {}
+            }
         }
+        sites.sort();
+        sites.dedup();
         let mut out = Self::default();
         for site in sites {
             out.read(&site);

@@ -7,12 +7,15 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use crate::header::{self, HeaderError};
-use crate::record::{AuditVerdict, Shown};
+use crate::record::{AuditVerdict, Shown, readable_kernel};
 
 const TABLE: &str = include_str!("opcodes.yaml");
 
 /// Most opcodes that one kernel's list names.
 const LISTED: usize = 12;
+
+/// What an empty product says.
+const COMPILED_OUT: &str = "its body was compiled out for this target";
 
 /// Instructions of a product that is more than a shell: a loop with one matrix instruction has more.
 const SHELL_INSTRUCTIONS: u32 = 48;
@@ -39,6 +42,7 @@ pub(super) struct Classes {
     moves: Regex,
     widens: Regex,
     products: Regex,
+    architectures: Regex,
 }
 
 /// What is known of a kernel's machine code.
@@ -69,6 +73,7 @@ impl Classes {
             moves: regex(&table.moves)?,
             widens: regex(&table.widens)?,
             products: regex(&table.products)?,
+            architectures: regex(r"sm_?([0-9]{2,3})")?,
             table,
         })
     }
@@ -78,18 +83,27 @@ impl Classes {
         self.promises.is_match(name)
     }
 
+    /// Whether a kernel of this name is a matrix product: by its own name, whatever its template arguments are called.
+    fn product(&self, name: &str) -> bool {
+        self.products.is_match(name) && !self.moves.is_match(&readable_kernel(name))
+    }
+
     /// Of a kernel whose machine code is `bytes` long, without a disassembler: whether it is a shell.
     pub(super) fn shell(&self, name: &str, bytes: u64) -> Option<(AuditVerdict, String)> {
-        let shell =
-            bytes < self.table.shell_bytes && self.products.is_match(name) && !self.moves.is_match(name);
-        shell.then(|| {
-            (
-                AuditVerdict::Stub,
-                format!(
-                    "its name is a matrix product and its machine code is {bytes} bytes: its body was compiled out for this target"
-                ),
-            )
+        (bytes < self.table.shell_bytes && self.product(name)).then(|| {
+            let said =
+                format!("named as a matrix product, with {bytes} bytes of machine code: {COMPILED_OUT}");
+            (AuditVerdict::Stub, said)
         })
+    }
+
+    /// The architecture that an empty kernel is for by its name, where that is none of the device's family: it is empty on
+    /// purpose.
+    pub(super) fn meant_for(&self, name: &str, device: u16) -> Option<u16> {
+        let named =
+            self.architectures.captures_iter(name).filter_map(|c| c.get(1)?.as_str().parse::<u16>().ok());
+        let named: Vec<u16> = named.filter(|n| (50..200).contains(n)).collect();
+        if named.iter().any(|n| n / 10 == device / 10) { None } else { named.first().copied() }
     }
 
     /// Of a kernel with these opcodes.
@@ -109,7 +123,6 @@ impl Classes {
             (0, 0) => Shown::None,
         };
         let total: u32 = opcodes.iter().map(|(_, n)| n).sum();
-        let product = self.products.is_match(name) && !self.moves.is_match(name);
         let instead = match shown {
             Shown::Emulated if self.widens.is_match(name) => Some((
                 AuditVerdict::Fallback,
@@ -126,12 +139,14 @@ impl Classes {
                     self.table.block_scaled[..2].join(", no ")
                 ),
             )),
-            Shown::None if product && total < SHELL_INSTRUCTIONS && count(&self.table.calls) == 0 => {
+            Shown::None
+                if self.product(name) && total < SHELL_INSTRUCTIONS && count(&self.table.calls) == 0 =>
+            {
                 let how = if count(&self.table.traps) > 0 { "a trap" } else { "nothing" };
                 Some((
                     AuditVerdict::Stub,
                     format!(
-                        "its name is a matrix product and its machine code is {total} instructions with {how} in the place of a body"
+                        "named as a matrix product, with {total} instructions and {how} in the place of a body: {COMPILED_OUT}"
                     ),
                 ))
             }

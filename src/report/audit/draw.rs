@@ -11,13 +11,16 @@ use crate::record::AuditTable;
 /// The widest that a column of a terminal table may be, but for the last, which takes what is left.
 const COLUMN: usize = 44;
 
-/// The least that is left to the last column.
-const LEAST: usize = 24;
+/// The least that the last column takes beside the others.
+const LEAST: usize = 30;
+
+/// The least that the first column keeps.
+const FIRST: usize = 26;
 
 /// For the terminal.
 #[must_use]
 pub fn audit_text(table: &AuditTable, styles: &Styles) -> String {
-    let page = page(table, Extent { rows: 24, exceptions: 12, name: 60, problems: 20 });
+    let page = page(table, Extent { rows: 24, exceptions: 16, name: 60, problems: 20, files: 12 });
     let mut out = format!("{}\n", styles.paint(Tone::Head, &page.title));
     for line in &page.lines {
         out.push_str(&wrapped("", line.split_whitespace()));
@@ -40,13 +43,11 @@ pub fn audit_text(table: &AuditTable, styles: &Styles) -> String {
     out
 }
 
-/// A table in aligned columns; what is too long is cut at its front where it is a path, and the last column goes on below.
+/// A table in aligned columns. The last column stands below its row where less than [`LEAST`] is left for it; what is too long is
+/// cut at its front, so that of a path the file stays.
 fn columns(out: &mut String, section: &Section, styles: &Styles) {
-    if section.columns.is_empty() {
-        return;
-    }
+    let Some(last) = section.columns.len().checked_sub(1) else { return };
     let rows: Vec<Vec<String>> = section.rows.iter().map(|r| r.iter().map(|c| clean(c)).collect()).collect();
-    let last = section.columns.len() - 1;
     let length = |text: &str| text.chars().count();
     let mut widths: Vec<usize> = (0..last)
         .map(|n| {
@@ -55,10 +56,11 @@ fn columns(out: &mut String, section: &Section, styles: &Styles) {
         })
         .collect();
     let used = |widths: &[usize]| 2 + widths.iter().map(|w| w + 2).sum::<usize>();
-    // The first column gives way to the last.
-    if let Some(over) = (used(&widths) + LEAST).checked_sub(WIDTH) {
-        widths[0] = widths[0].saturating_sub(over).max(16);
+    if let (Some(over), [first, ..]) = (used(&widths).checked_sub(WIDTH), widths.as_mut_slice()) {
+        *first = first.saturating_sub(over).max(FIRST);
     }
+    let longest = rows.iter().map(|r| length(&r[last])).max().unwrap_or(0);
+    let below = used(&widths) + longest.min(LEAST) > WIDTH;
     let line = |cells: &[String]| {
         let mut line = "  ".to_owned();
         for (cell, width) in cells.iter().zip(&widths) {
@@ -68,10 +70,16 @@ fn columns(out: &mut String, section: &Section, styles: &Styles) {
         }
         line
     };
-    let title = format!("{}{}", line(&section.columns), section.columns[last]);
+    let title = if below { line(&section.columns) } else { line(&section.columns) + &section.columns[last] };
     _ = writeln!(out, "{}", styles.paint(Tone::Faint, title.trim_end()));
     for cells in &rows {
-        out.push_str(wrapped(&line(cells), cells[last].split(' ')).trim_end());
+        if below {
+            _ = writeln!(out, "{}", line(cells).trim_end());
+            let label = format!("      {}: ", section.columns[last]);
+            out.push_str(wrapped(&label, cells[last].split(' ')).trim_end());
+        } else {
+            out.push_str(wrapped(&line(cells), cells[last].split(' ')).trim_end());
+        }
         out.push('\n');
     }
 }
@@ -105,7 +113,7 @@ fn prose(text: &str) -> String {
 #[must_use]
 pub fn audit_markdown(table: &AuditTable) -> String {
     let all = usize::MAX;
-    let page = page(table, Extent { rows: all, exceptions: all, name: 160, problems: all });
+    let page = page(table, Extent { rows: all, exceptions: all, name: 160, problems: all, files: all });
     let mut out = format!("# {}\n", prose(&page.title));
     for line in &page.lines {
         _ = write!(out, "\n{}\n", prose(line));

@@ -1,8 +1,9 @@
 //! The audit of device code as text, Markdown, CSV and SARIF; its JSON is the record.
 
+mod advice;
 mod csv;
 mod draw;
-mod names;
+mod exceptions;
 mod page;
 mod rollup;
 mod sarif;

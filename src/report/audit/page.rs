@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::super::phrase::{counted, grouped};
-use super::names::readable;
-use super::rollup::{self, Exception, Group};
-use crate::arch;
-use crate::record::{AuditTable, AuditVerdict, Support};
+use super::rollup::{self, Group};
+use super::{advice, exceptions};
+use crate::record::{AuditTable, Support};
 
 /// A table, or a list where it has no columns.
 pub(super) struct Section {
@@ -32,6 +31,8 @@ pub(super) struct Extent {
     pub(super) name: usize,
     /// Problems.
     pub(super) problems: usize,
+    /// Files of a package beyond which none of them is listed.
+    pub(super) files: usize,
 }
 
 /// A page.
@@ -76,10 +77,15 @@ pub(super) fn page(table: &AuditTable, extent: Extent) -> Page {
     let mut sections = vec![
         package_table(table, &packages, &rest, extent),
         compilers(table),
-        libraries(table, &files, extent),
-        exceptions_list(table, &exceptions, extent),
+        libraries(table, &files, &packages, extent),
+        Section::list(
+            "What does not simply run",
+            exceptions::items(table, &exceptions, extent.name),
+            extent.exceptions,
+            "group",
+        ),
         backends(table, extent),
-        Section::list("What to do", to_do(table, &packages, &files), extent.rows, "line"),
+        Section::list("What to do", advice::to_do(table, &packages, &files), extent.rows, "line"),
         problems(table, extent),
     ];
     sections.retain(|s| !s.rows.is_empty() || !s.items.is_empty());
@@ -154,15 +160,24 @@ fn package_table(table: &AuditTable, packages: &[Group], rest: &Group, extent: E
         rows.push(row("of no package".to_owned(), rest));
     }
     let columns = ["package", "kernels"].map(str::to_owned).into_iter();
-    let columns = columns.chain(device_columns(table)).chain(["code for".to_owned()]).collect();
+    let columns = columns.chain(device_columns(table)).chain(["code for sm_".to_owned()]).collect();
     Section::table("Packages with device code", columns, rows, extent.rows, "package")
 }
 
-/// `sm_80 sm_90a PTX sm_90`, shortened where there are many.
+/// `80 90a 120, PTX 80 90`.
 fn targets(group: &Group) -> String {
-    let mut list: Vec<&String> = group.targets.iter().collect();
-    list.sort_by_key(|t| (t.starts_with("PTX"), t.trim_start_matches("PTX ").len(), t.as_str()));
-    list.into_iter().cloned().collect::<Vec<_>>().join(" ")
+    let list = |ptx: bool| -> Vec<&str> {
+        let of = group.targets.iter().filter(|t| t.starts_with("PTX ") == ptx);
+        let mut list: Vec<&str> = of.map(|t| t.trim_start_matches("PTX ")).collect();
+        list.sort_by_key(|t| (t.trim_end_matches(['a', 'f', '?']).parse::<u16>().unwrap_or(0), *t));
+        list
+    };
+    let (machine, ptx) = (list(false).join(" "), list(true).join(" "));
+    match (machine.is_empty(), ptx.is_empty()) {
+        (_, true) => machine,
+        (true, false) => format!("PTX {ptx}"),
+        (false, false) => format!("{machine}, PTX {ptx}"),
+    }
 }
 
 fn compilers(table: &AuditTable) -> Section {
@@ -183,7 +198,7 @@ fn compilers(table: &AuditTable) -> Section {
     Section::table("Packages that compile kernels when they are used", columns, rows, usize::MAX, "package")
 }
 
-fn support(standing: Support) -> &'static str {
+pub(super) fn support(standing: Support) -> &'static str {
     match standing {
         Support::Works => "works",
         Support::Compiles => "compiles",
@@ -193,8 +208,10 @@ fn support(standing: Support) -> &'static str {
     }
 }
 
-fn libraries(table: &AuditTable, files: &[Group], extent: Extent) -> Section {
-    let mut order: Vec<usize> = (0..files.len()).filter(|f| files[*f].entries > 0).collect();
+fn libraries(table: &AuditTable, files: &[Group], packages: &[Group], extent: Extent) -> Section {
+    // A package of thousands of single cubins is one row above.
+    let few = |f: &usize| table.files[*f].package.is_none_or(|p| packages[p].files.len() <= extent.files);
+    let mut order: Vec<usize> = (0..files.len()).filter(|f| files[*f].entries > 0).filter(few).collect();
     // What does not all run first, the larger first.
     let bad = |f: usize| {
         let all = files[f].kernels();
@@ -216,7 +233,7 @@ fn libraries(table: &AuditTable, files: &[Group], extent: Extent) -> Section {
             })
             .collect();
     let columns = ["file", "kernels"].map(str::to_owned).into_iter();
-    let columns = columns.chain(device_columns(table)).chain(["code for".to_owned()]).collect();
+    let columns = columns.chain(device_columns(table)).chain(["code for sm_".to_owned()]).collect();
     let mut section = Section::table("Files", columns, rows, extent.rows, "file");
     if short > 0 {
         let first = table.files.first().map_or("", |f| &f.path[..short.min(f.path.len())]);
@@ -246,60 +263,6 @@ fn floor(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
-fn exceptions_list(table: &AuditTable, exceptions: &[Exception], extent: Extent) -> Section {
-    // The same sentence of many files is one item: a package of single cubins has thousands of them.
-    let mut by: indexmap::IndexMap<(AuditVerdict, usize, Vec<usize>, Option<usize>), Vec<&Exception>> =
-        indexmap::IndexMap::new();
-    for e in exceptions {
-        let package = table.files[e.file].package;
-        by.entry((e.verdict, e.reason, e.devices.clone(), package)).or_default().push(e);
-    }
-    let mut groups: Vec<_> = by.into_iter().collect();
-    let weight = |list: &[&Exception]| list.iter().map(|e| e.kernels.len()).sum::<usize>();
-    groups
-        .sort_by_key(|((verdict, ..), list)| (std::cmp::Reverse(*verdict), std::cmp::Reverse(weight(list))));
-    let items = groups
-        .iter()
-        .map(|((verdict, reason, devices, package), list)| {
-            let names: Vec<&str> = devices.iter().map(|d| table.devices[*d].name.as_str()).collect();
-            let what = match package {
-                Some(p) => table.packages[*p].name.clone(),
-                None => String::new(),
-            };
-            let place = if let [one] = list.as_slice() {
-                let path = &table.files[one.file].path;
-                let file = path.rsplit('/').next().unwrap_or(path);
-                if what.is_empty() { file.to_owned() } else { format!("{what}, {file}") }
-            } else {
-                let files = counted(list.len(), "file");
-                if what.is_empty() { files } else { format!("{what}, {files}") }
-            };
-            let example = list[0].kernels.first().map_or("", |k| table.kernels[*k].name.as_str());
-            format!(
-                "{}: {place}: {}: {}; such as {}",
-                names.join(" and "),
-                phrase(*verdict, weight(list)),
-                table.reasons[*reason],
-                readable(example, extent.name)
-            )
-        })
-        .collect();
-    Section::list("What does not simply run", items, extent.exceptions, "group")
-}
-
-fn phrase(verdict: AuditVerdict, kernels: usize) -> String {
-    let what = counted(kernels, "kernel");
-    let one = kernels == 1;
-    match verdict {
-        AuditVerdict::NoCode => format!("{what} without code"),
-        AuditVerdict::Stub => format!("{what} that {} empty", if one { "is" } else { "are" }),
-        AuditVerdict::Fallback => format!("{what} that fall{} back", if one { "s" } else { "" }),
-        AuditVerdict::Jit => format!("{what} by JIT"),
-        AuditVerdict::Undetermined => format!("{what} undetermined"),
-        AuditVerdict::Native | AuditVerdict::Family => what,
-    }
-}
-
 fn backends(table: &AuditTable, extent: Extent) -> Section {
     let rows = table
         .backends
@@ -322,107 +285,6 @@ fn backends(table: &AuditTable, extent: Extent) -> Section {
     let columns = ["backend", "computes"].map(str::to_owned).into_iter();
     let columns = columns.chain(device_columns(table)).chain(["evidence".to_owned()]).collect();
     Section::table("MoE backends of vLLM", columns, rows, extent.rows.max(64), "backend")
-}
-
-/// What an owner does about what does not run, one line for each package or file.
-fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut lost: BTreeSet<usize> = BTreeSet::new();
-    let subjects: Vec<(String, &Group)> = if packages.iter().any(|g| g.kernels() > 0) {
-        table.packages.iter().zip(packages).map(|(p, g)| (p.name.clone(), g)).collect()
-    } else {
-        table.files.iter().zip(files).map(|(f, g)| (f.path.clone(), g)).collect()
-    };
-    let (mut none, mut some, mut empty, mut jit) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (name, group) in subjects.iter().filter(|(_, g)| g.kernels() > 0) {
-        let without = |t: &rollup::Tally| t.of(AuditVerdict::NoCode);
-        for (device, tally) in group.tallies.iter().enumerate() {
-            if without(tally) > 0 || tally.of(AuditVerdict::Stub) > 0 {
-                lost.insert(device);
-            }
-        }
-        let worst = group.tallies.iter().max_by_key(|t| without(t));
-        let Some(worst) = worst else { continue };
-        if without(worst) == group.kernels() {
-            none.push(name.as_str());
-        } else if without(worst) > 0 {
-            some.push(name.as_str());
-        }
-        if group.tallies.iter().any(|t| t.of(AuditVerdict::Stub) > 0) {
-            empty.push(name.as_str());
-        }
-        if group.tallies.iter().any(|t| t.of(AuditVerdict::Jit) > 0) {
-            jit.push(name.as_str());
-        }
-    }
-    let list = |names: &[&str]| match names {
-        [one] => (*one).to_owned(),
-        [some @ .., last] if names.len() <= 5 => format!("{} and {last}", some.join(", ")),
-        _ => format!("{} and {} more", names[..4].join(", "), names.len() - 4),
-    };
-    if !none.is_empty() {
-        out.push(format!(
-            "{}: nothing of it runs on {}. Take a release that was built for it, or build it as below; what calls it fails with \"no kernel image is available\", or takes another way.",
-            list(&none),
-            devices(table, &lost)
-        ));
-    }
-    if !some.is_empty() {
-        out.push(format!(
-            "{}: part of its kernels have no code. That is harmless where they are made for other GPUs by design (tcgen05, wgmma): the list above names them; otherwise build as below.",
-            list(&some)
-        ));
-    }
-    if !empty.is_empty() {
-        out.push(format!(
-            "{}: kernels whose body was compiled out load and compute nothing. The usual cause is a target without its suffix, or one that the source does not know: build as below.",
-            list(&empty)
-        ));
-    }
-    let numbers: Vec<u16> =
-        lost.iter().filter_map(|d| table.devices[*d].name.trim_start_matches("sm_").parse().ok()).collect();
-    if !numbers.is_empty() {
-        let how = arch::rebuild(&numbers);
-        let since = how.cuda.map_or_else(String::new, |v| format!(" (CUDA {v} or later)"));
-        out.push(format!(
-            "To build for {}{since}: nvcc {}; CMAKE_CUDA_ARCHITECTURES=\"{}\"; TORCH_CUDA_ARCH_LIST=\"{}\".",
-            devices(table, &lost),
-            how.nvcc,
-            how.cmake,
-            how.torch
-        ));
-    }
-    if !jit.is_empty() {
-        let newest = table
-            .entries
-            .iter()
-            .filter(|e| e.verdicts.contains(&AuditVerdict::Jit))
-            .filter_map(|e| e.isa)
-            .max();
-        let driver = newest
-            .and_then(|isa| {
-                Some(format!(
-                    "a driver of CUDA {} or later (nvidia-smi shows it) takes PTX {isa}",
-                    isa.cuda()?
-                ))
-            })
-            .unwrap_or_else(|| "a driver that takes their PTX is needed".to_owned());
-        out.push(format!(
-            "{}: some kernels run by JIT: {driver}; the first load is slow, and CUDA_CACHE_MAXSIZE=4294967296 keeps what was compiled.",
-            list(&jit)
-        ));
-    }
-    for package in &table.packages {
-        if package.knows.contains(&Support::Absent) {
-            out.push(format!("{}: {}: update it.", package.name, package.compiles));
-        }
-    }
-    out
-}
-
-fn devices(table: &AuditTable, which: &BTreeSet<usize>) -> String {
-    let names: Vec<&str> = which.iter().map(|d| table.devices[*d].name.as_str()).collect();
-    names.join(" and ")
 }
 
 fn problems(table: &AuditTable, extent: Extent) -> Section {

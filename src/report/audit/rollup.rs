@@ -26,7 +26,7 @@ impl Tally {
         self.0.iter().filter(|(v, _)| v.runs()).map(|(_, n)| n).sum()
     }
 
-    /// `all run natively`, `211 of 390 run`, `none runs`; what is behind it where that is not all.
+    /// `all run natively`, `211 run, 3 by JIT`, `none runs`; what is behind it where that is not all.
     pub(super) fn words(&self) -> String {
         let (all, running) = (self.all(), self.running());
         if all == 0 {
@@ -59,9 +59,9 @@ impl Tally {
         } else if running == 0 {
             "none runs".to_owned()
         } else {
-            format!("{} of {} run", grouped(running), grouped(all))
+            format!("{} run", grouped(running))
         };
-        if kinds.is_empty() { head } else { format!("{head}: {}", kinds.join(", ")) }
+        [head].into_iter().chain(kinds).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn files(table: &AuditTable) -> Vec<Group> {
         // Bitcode has no target, and nothing loads it.
         if !entry.target.is_empty() {
             let kind = if entry.kind == "ptx" { "PTX " } else { "" };
-            group.targets.insert(format!("{kind}{}", entry.target));
+            group.targets.insert(format!("{kind}{}", entry.target.trim_start_matches("sm_")));
         }
     }
     for kernel in &table.kernels {

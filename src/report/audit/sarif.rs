@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::phrase::{clean, counted};
+use super::super::phrase::{clean, counted, kernel};
 use super::super::sarif;
-use super::names::readable;
 use super::rollup::{Exception, exceptions};
 use crate::record::{AuditTable, AuditVerdict};
 
@@ -47,7 +46,7 @@ fn result(audit: &AuditTable, e: &Exception) -> Value {
         e.verdict.word(),
         e.verdict.phrase(),
         audit.reasons[e.reason],
-        readable(example, NAME)
+        kernel(example, NAME)
     );
     let mut location = json!({"physicalLocation": {"artifactLocation": {"uri": sarif::uri(file)}}});
     if !member.is_empty() {

@@ -1,15 +1,9 @@
 //! Names of kernels as people can read them: the nested name of an Itanium-mangled symbol, without its template arguments.
 
-/// `cutlass::device_kernel<…>` of `_ZN7cutlass13device_kernelI…`; what is not mangled stays. Cut in the middle beyond `width`.
-pub(super) fn readable(name: &str, width: usize) -> String {
-    let text = nested(name).unwrap_or_else(|| name.to_owned());
-    let length = text.chars().count();
-    if length <= width {
-        return text;
-    }
-    let head: String = text.chars().take(width / 2).collect();
-    let tail: String = text.chars().skip(length - (width - width / 2 - 1)).collect();
-    format!("{head}…{tail}")
+/// `cutlass::device_kernel<…>` of `_ZN7cutlass13device_kernelI…`; what is not mangled stays.
+#[must_use]
+pub fn readable_kernel(name: &str) -> String {
+    nested(name).unwrap_or_else(|| name.to_owned())
 }
 
 fn nested(name: &str) -> Option<String> {
@@ -31,9 +25,17 @@ fn nested(name: &str) -> Option<String> {
     }
     let last = parts.last_mut()?;
     if rest.starts_with('I') {
-        last.push_str("<…>");
+        // CUTLASS has one name for all its products; the main loop tells them apart.
+        last.push_str(&format!("<{}…>", main_loop(rest).unwrap_or_default()));
     }
     Some(parts.join("::"))
+}
+
+/// The identifier that begins with `Mainloop`.
+fn main_loop(text: &str) -> Option<&str> {
+    let at = text.find("Mainloop")?;
+    let digits = text[..at].trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    identifier(&text[digits..]).map(|(name, _)| name)
 }
 
 /// `foo` of `3foo…`, and what follows.
@@ -52,6 +54,7 @@ mod tests {
     fn mangled_names_become_nested_names() {
         for (name, want) in [
             ("_ZN7cutlass13device_kernelINS_4gemm6kernelEEEvNT_6ParamsE", "cutlass::device_kernel<…>"),
+            ("_ZN7cutlass13device_kernelI3Foo12MainloopSm90EEvT_", "cutlass::device_kernel<MainloopSm90…>"),
             ("_Z4axpyPfS_f", "axpy"),
             ("_ZN12_GLOBAL__N_16kernelEv", "kernel"),
             ("fmhaSm100aKernel_Qkv", "fmhaSm100aKernel_Qkv"),
@@ -59,8 +62,7 @@ mod tests {
             ("_ZN99999999999999999999999aE", "_ZN99999999999999999999999aE"),
             ("_Z", "_Z"),
         ] {
-            assert_eq!(readable(name, 80), want);
+            assert_eq!(readable_kernel(name), want);
         }
-        assert_eq!(readable("abcdefghij", 5), "ab…ij");
     }
 }

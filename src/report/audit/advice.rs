@@ -1,0 +1,143 @@
+//! What an owner does about what does not run.
+
+use std::collections::BTreeSet;
+
+use super::exceptions::file_name;
+use super::rollup::Group;
+use crate::arch;
+use crate::record::{AuditTable, AuditVerdict, Support};
+
+/// Names of one sentence.
+const NAMED: usize = 5;
+
+/// Those of whom a sentence speaks, and the devices on which it holds.
+#[derive(Default)]
+struct Those<'a> {
+    names: Vec<&'a str>,
+    devices: BTreeSet<usize>,
+}
+
+impl<'a> Those<'a> {
+    fn add(&mut self, name: &'a str, devices: impl Iterator<Item = usize>) {
+        let devices: Vec<usize> = devices.collect();
+        if !devices.is_empty() {
+            self.names.push(name);
+            self.devices.extend(devices);
+        }
+    }
+
+    /// `a, b and c`, or the first and how many more.
+    fn named(&self) -> String {
+        match self.names.as_slice() {
+            [one] => (*one).to_owned(),
+            [some @ .., last] if self.names.len() <= NAMED => format!("{} and {last}", some.join(", ")),
+            _ => format!("{} and {} more", self.names[..NAMED].join(", "), self.names.len() - NAMED),
+        }
+    }
+
+    fn on(&self, table: &AuditTable) -> String {
+        let names: Vec<&str> = self.devices.iter().map(|d| table.devices[*d].name.as_str()).collect();
+        names.join(" and ")
+    }
+}
+
+/// A sentence for each kind of trouble, with the names of the packages that have it; of files where there are no packages.
+pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> Vec<String> {
+    let subjects: Vec<(&str, &Group)> = if packages.iter().any(|g| g.kernels() > 0) {
+        table.packages.iter().zip(packages).map(|(p, g)| (p.name.as_str(), g)).collect()
+    } else {
+        table.files.iter().zip(files).map(|(f, g)| (file_name(&f.path), g)).collect()
+    };
+    let (mut none, mut some, mut empty, mut back, mut jit) =
+        (Those::default(), Those::default(), Those::default(), Those::default(), Those::default());
+    for (name, group) in subjects.into_iter().filter(|(_, g)| g.kernels() > 0) {
+        let all = group.kernels();
+        let on = |holds: &dyn Fn(&dyn Fn(AuditVerdict) -> usize) -> bool| -> Vec<usize> {
+            let tallies = group.tallies.iter().enumerate();
+            tallies.filter(|(_, t)| holds(&|v| t.of(v))).map(|(d, _)| d).collect()
+        };
+        none.add(name, on(&|of| of(AuditVerdict::NoCode) == all).into_iter());
+        some.add(name, on(&|of| (1..all).contains(&of(AuditVerdict::NoCode))).into_iter());
+        empty.add(name, on(&|of| of(AuditVerdict::Stub) > 0).into_iter());
+        back.add(name, on(&|of| of(AuditVerdict::Fallback) > 0).into_iter());
+        jit.add(name, on(&|of| of(AuditVerdict::Jit) > 0).into_iter());
+    }
+    let mut out = Vec::new();
+    if !none.names.is_empty() {
+        out.push(format!(
+            "{}: no kernel of it runs on {}. Take a release made for it, or build it as below. What calls it there fails with \"no kernel image is available for execution on the device\".",
+            none.named(),
+            none.on(table)
+        ));
+    }
+    if !some.names.is_empty() {
+        out.push(format!(
+            "{}: some kernels have no code for {}. That is by design where they are made for tcgen05 or wgmma, which SM12x lacks, or where other instances run; the list above tells. What you need of the rest, build as below.",
+            some.named(),
+            some.on(table)
+        ));
+    }
+    if !empty.names.is_empty() {
+        out.push(format!(
+            "{}: kernels with an empty body load and compute nothing on {}: their source does not know the target, or it lost its suffix. Build as below and audit again.",
+            empty.named(),
+            empty.on(table)
+        ));
+    }
+    if !back.names.is_empty() {
+        out.push(format!(
+            "{}: fall-backs are right and slower: they do not use the FP4 hardware of {}. Look for a backend that does in the list of backends, or build as below.",
+            back.named(),
+            back.on(table)
+        ));
+    }
+    let lost: BTreeSet<usize> =
+        [&none, &some, &empty, &back].iter().flat_map(|those| those.devices.iter().copied()).collect();
+    out.extend(build(table, &lost));
+    if !jit.names.is_empty() {
+        out.push(format!(
+            "{}: some kernels run by JIT on {}: {}. The first load is slow; CUDA_CACHE_MAXSIZE=4294967296 makes room to keep what was compiled.",
+            jit.named(),
+            jit.on(table),
+            driver(table)
+        ));
+    }
+    for package in table.packages.iter().filter(|p| p.knows.contains(&Support::Absent)) {
+        out.push(format!("{}: compiles with {}: update it.", package.name, package.compiles));
+    }
+    out
+}
+
+/// How code for these devices is built.
+fn build(table: &AuditTable, lost: &BTreeSet<usize>) -> Option<String> {
+    let numbers: Vec<u16> =
+        lost.iter().filter_map(|d| table.devices[*d].name.trim_start_matches("sm_").parse().ok()).collect();
+    let names: Vec<&str> = lost.iter().map(|d| table.devices[*d].name.as_str()).collect();
+    let how = arch::rebuild(&numbers);
+    let since = how.cuda.map_or_else(String::new, |v| format!(" (CUDA {v} or later)"));
+    (!numbers.is_empty()).then(|| {
+        format!(
+            "To build for {}{since}: nvcc {}; CMAKE_CUDA_ARCHITECTURES=\"{}\"; TORCH_CUDA_ARCH_LIST=\"{}\".",
+            names.join(" and "),
+            how.nvcc,
+            how.cmake,
+            how.torch
+        )
+    })
+}
+
+/// The driver that takes all PTX that some kernel depends on.
+fn driver(table: &AuditTable) -> String {
+    let serving = table.kernels.iter().flat_map(|k| {
+        let jit = k.verdicts.iter().zip(&k.by).filter(|(v, _)| **v == AuditVerdict::Jit);
+        jit.map(|(_, image)| &table.entries[k.images[*image].entry])
+    });
+    let newest = serving.filter_map(|e| e.isa).max();
+    let words = newest.and_then(|isa| {
+        Some(format!(
+            "a driver of CUDA {} or later (as nvidia-smi shows it) takes their PTX, {isa}",
+            isa.cuda()?
+        ))
+    });
+    words.unwrap_or_else(|| "the driver has to know the version of their PTX".to_owned())
+}
