@@ -12,7 +12,9 @@ use serde::Deserialize;
 use super::installed::{Installed, of_wheel};
 use crate::arch::{Requirement, ToolkitVersion};
 use crate::header::{self, HeaderError};
-use crate::record::{AuditBackend, AuditPackage, AuditProblem, AuditTable, Support};
+use crate::record::{
+    AuditBackend, AuditKernel, AuditPackage, AuditProblem, AuditTable, Shown, Support, readable_kernel,
+};
 
 const TABLE: &str = include_str!("backends.yaml");
 
@@ -37,6 +39,7 @@ struct Compiler {
     tools: Vec<String>,
     needs: String,
     with: String,
+    #[expect(dead_code, reason = "for who reads the file")]
     source: String,
 }
 
@@ -51,6 +54,8 @@ struct Backend {
     kernels: String,
     #[serde(default)]
     files: String,
+    #[serde(default)]
+    scaled: bool,
     #[serde(default)]
     jit: String,
     #[serde(default)]
@@ -150,7 +155,7 @@ fn compiled_with(compiler: &Compiler, site: &Path, devices: &[u16]) -> (String, 
     let Some((tool, path)) = tool else {
         let all = if compiler.tools.is_empty() { Support::Compiles } else { Support::Unknown };
         let missing = if compiler.tools.is_empty() { "" } else { ", which is not there" };
-        return (format!("{}{missing} ({})", compiler.with, compiler.source), vec![all; devices.len()]);
+        return (format!("{}{missing}", compiler.with), vec![all; devices.len()]);
     };
     let needs: Option<Requirement> = compiler.needs.parse().ok();
     let version = release(&path);
@@ -231,18 +236,27 @@ fn standing(
     let missing: Vec<&str> =
         backend.packages.iter().map(String::as_str).filter(|p| installed.find(p).is_none()).collect();
     let answers = devices.iter().enumerate().map(|(device, number)| {
-        let best = of_it.iter().copied().min_by_key(|k| table.kernels[*k].verdicts[device]);
+        let shown = |k: usize| {
+            let row = &table.kernels[k];
+            row.images[row.by[device]].shown
+        };
+        // Not known is no reproach; known and otherwise is.
+        let counts = |k: &usize| !backend.scaled || matches!(shown(*k), None | Some(Shown::Native));
+        let worth =
+            |k: &usize| (!counts(k), table.kernels[*k].verdicts[device], shown(*k) != Some(Shown::Native));
+        let best = of_it.iter().copied().min_by_key(worth);
         let shows = |k: usize| {
             let row = &table.kernels[k];
             let entry = &table.entries[row.images[row.by[device]].entry];
             let path = &table.files[row.file].path;
             let name = path.rsplit('/').next().unwrap_or(path);
             format!(
-                "{name}: {} of its kernels, such as {}: {} ({})",
+                "{name}: {} of its kernels, such as {}: {} ({}{})",
                 of_it.len(),
-                shortened(&row.name),
+                readable_kernel(&row.name),
                 row.verdicts[device].phrase(),
-                entry.target
+                entry.target,
+                opcodes(table, row, device)
             )
         };
         if !missing.is_empty() {
@@ -253,15 +267,20 @@ fn standing(
             let families: Vec<String> = backend.gate.iter().map(|g| format!("{}.x", g / 10)).collect();
             return (Support::Absent, format!("vLLM takes it on {} alone{made}", families.join(", ")));
         }
-        if let Some(k) = best.filter(|k| table.kernels[*k].verdicts[device].runs()) {
+        if let Some(k) = best.filter(|k| counts(k) && table.kernels[*k].verdicts[device].runs()) {
             return (Support::Works, shows(k));
         }
-        let compiler = table.packages.iter().find(|p| p.name == backend.compiler && !p.compiles.is_empty());
+        let compiler = installed
+            .find(&backend.compiler)
+            .and_then(|d| table.packages.iter().find(|p| p.name == d.name && !p.compiles.is_empty()));
         let source = if backend.jit.is_empty() { None } else { installed.file(&backend.jit) };
         let asked = backend.jit.is_empty() || source.is_some();
         if let (Some(compiler), true) = (compiler, asked) {
             let from = if backend.jit.is_empty() { String::new() } else { format!("{}; ", backend.jit) };
-            return (compiler.knows[device], format!("{from}compiled when used, with {}", compiler.compiles));
+            return (
+                compiler.knows[device],
+                format!("{from}compiled when used, by {} {}", compiler.name, compiler.version),
+            );
         }
         if !backend.compiler.is_empty() && compiler.is_none() && best.is_none() {
             let known = rules.compilers.iter().any(|c| c.package == backend.compiler);
@@ -283,13 +302,13 @@ fn standing(
     }
 }
 
-/// A kernel's name, cut where it is long.
-fn shortened(name: &str) -> String {
-    const WIDTH: usize = 72;
-    if name.chars().count() <= WIDTH {
-        name.to_owned()
-    } else {
-        name.chars().take(WIDTH - 1).chain(['…']).collect()
+/// The opcodes of the image that a device takes, where they are known.
+fn opcodes(table: &AuditTable, kernel: &AuditKernel, device: usize) -> String {
+    let known = kernel.images[kernel.by[device]].opcodes.map(|o| table.opcodes[o].as_str());
+    match known {
+        None => String::new(),
+        Some("") => "; no matrix instruction".to_owned(),
+        Some(list) => format!("; {list}"),
     }
 }
 
