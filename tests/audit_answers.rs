@@ -166,7 +166,7 @@ fn golden(name: &str, text: &str) {
 fn the_reports_say_it() {
     let table = table();
     golden("text.txt", &report::audit_text(&table, &Styles::plain()));
-    golden("page.md", &report::audit_markdown(&table));
+    golden("page.md", &report::audit_markdown(&table, 1));
     golden("rows.csv", &report::audit_csv(&table));
     golden("results.sarif", &report::audit_sarif(&table).unwrap());
 }

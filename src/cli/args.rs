@@ -249,6 +249,8 @@ pub(super) enum Table {
     Runs,
     /// One line per trial of the pipeline, and stage.
     Trials,
+    /// One line per kernel of each audited piece of device code, and device.
+    Audit,
 }
 
 /// Verbs of `new`.

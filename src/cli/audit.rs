@@ -251,7 +251,7 @@ fn collect(
 fn rendered(args: &AuditArgs, record: &Record) -> Result<String, CliError> {
     Ok(match args.format {
         AuditForm::Text => report::audit_text(&record.audit, &output::styles(args.output.output.is_some())),
-        AuditForm::Md => report::audit_markdown(&record.audit),
+        AuditForm::Md => report::audit_markdown(&record.audit, 1),
         AuditForm::Json => record.to_json().map_err(|e| CliError::Output(e.into()))?,
         AuditForm::Csv => report::audit_csv(&record.audit),
         AuditForm::Sarif => report::audit_sarif(&record.audit).map_err(|e| CliError::Output(e.into()))?,

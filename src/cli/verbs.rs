@@ -14,7 +14,7 @@ use crate::case;
 use crate::gate;
 use crate::matrix::{self, Options, Plan};
 use crate::record::{GPU, Record, SkippedRow};
-use crate::report::{runs_csv, trials_csv};
+use crate::report::{audit_csv, runs_csv, trials_csv};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, InstallOptions, Pins, Places};
@@ -166,6 +166,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
     let text = match (form, args.table) {
         (ReportForm::Csv, Some(Table::Runs)) => runs_csv(&record.runs),
         (ReportForm::Csv, Some(Table::Trials)) => trials_csv(&record.pipeline),
+        (ReportForm::Csv, Some(Table::Audit)) => audit_csv(&record.audit),
         (form, None) | (form @ ReportForm::Csv, Some(Table::Cells)) => {
             output::render(&record, form, args.output.output.is_some())?
         }

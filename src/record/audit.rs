@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::document::{Matrix, Record};
+use super::tiles::TileTable;
 use super::words::words;
 use crate::arch::{PtxIsa, ToolkitVersion};
 
@@ -272,6 +274,16 @@ pub struct AuditProblem {
 }
 
 impl AuditTable {
+    /// Whether this is all that a record holds.
+    #[must_use]
+    pub fn stands_alone(&self, record: &Record) -> bool {
+        *self != Self::default()
+            && record.matrix == Matrix::default()
+            && record.runs.is_empty()
+            && record.pipeline.is_empty()
+            && record.tiles == TileTable::default()
+    }
+
     /// Adds what another record audited for the same devices; the same audit stands once. Whether it could be: for other
     /// devices there are no answers.
     #[must_use]

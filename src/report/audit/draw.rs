@@ -109,17 +109,17 @@ fn prose(text: &str) -> String {
     out + rest
 }
 
-/// As Markdown, whole.
+/// As Markdown, whole; its first heading is of this level.
 #[must_use]
-pub fn audit_markdown(table: &AuditTable) -> String {
+pub fn audit_markdown(table: &AuditTable, level: usize) -> String {
     let all = usize::MAX;
     let page = page(table, Extent { rows: all, exceptions: all, name: 160, problems: all, files: all });
-    let mut out = format!("# {}\n", prose(&page.title));
+    let mut out = format!("{} {}\n", "#".repeat(level), prose(&page.title));
     for line in &page.lines {
         _ = write!(out, "\n{}\n", prose(line));
     }
     for section in &page.sections {
-        _ = write!(out, "\n## {}\n\n", prose(&section.title));
+        _ = write!(out, "\n{} {}\n\n", "#".repeat(level + 1), prose(&section.title));
         if !section.note.is_empty() {
             _ = write!(out, "{}\n\n", prose(&section.note));
         }

@@ -3,18 +3,24 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::super::audit::audit_markdown;
 use super::super::markup::{code, head, plain, row};
 use super::super::phrase::{counted, grouped, names, short};
 use super::super::view::{Answer, View};
 use super::super::{catalogue, claims, cross, pipeline, rollup, runs, survey, verdict};
 use crate::arch::Target;
-use crate::record::{Outcome, Record};
+use crate::record::{AuditTable, Outcome, Record};
 
 /// The report as Markdown.
 #[must_use]
 pub fn markdown(record: &Record) -> String {
+    if record.audit.stands_alone(record) {
+        return audit_markdown(&record.audit, 1);
+    }
     let view = View::new(&record.matrix);
     let page = Page { view: &view };
+    let audit =
+        if record.audit == AuditTable::default() { String::new() } else { audit_markdown(&record.audit, 2) };
     let sections = [
         page.headline(record),
         page.suffixes(),
@@ -27,6 +33,7 @@ pub fn markdown(record: &Record) -> String {
         runs::markdown(record),
         pipeline::markdown(record),
         survey::markdown(&record.tiles),
+        audit,
         catalogue::render(&view, 2),
     ];
     sections.into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("\n")

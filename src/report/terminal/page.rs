@@ -1,10 +1,11 @@
 //! The page: which sections stand in which order, the headline, the findings and the hint.
 
+use super::super::audit::audit_text;
 use super::super::phrase::{clean, counted, grouped, wrapped};
 use super::super::style::{Styles, Tone};
 use super::super::view::View;
 use super::super::{claims, pipeline, runs, survey, verdict};
-use crate::record::{Outcome, Record};
+use crate::record::{AuditTable, Outcome, Record};
 
 /// Records with at most this many variants list them all: somebody asks about a kernel.
 const FEW: usize = 16;
@@ -14,6 +15,9 @@ pub(super) const LISTED: usize = 12;
 /// The report for a terminal.
 #[must_use]
 pub fn terminal(record: &Record, styles: &Styles) -> String {
+    if record.audit.stands_alone(record) {
+        return audit_text(&record.audit, styles);
+    }
     let view = View::new(&record.matrix);
     let page = Page { view: &view, styles };
     let few = (1..=FEW).contains(&record.matrix.variants.len());
@@ -29,6 +33,9 @@ pub fn terminal(record: &Record, styles: &Styles) -> String {
     sections.push(runs::terminal(record, styles));
     sections.push(pipeline::terminal(record, styles));
     sections.push(survey::terminal(&record.tiles, styles));
+    if record.audit != AuditTable::default() {
+        sections.push(audit_text(&record.audit, styles));
+    }
     sections.extend([page.findings(), page.hint()]);
     sections.retain(|s| !s.is_empty());
     sections.join("\n")
