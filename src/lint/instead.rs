@@ -1,6 +1,6 @@
 //! The nearest accepted form of a refused instruction, from a data file; each is shown only where ptxas has accepted it in this run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use regex::Regex;
@@ -11,13 +11,21 @@ use super::module::siblings;
 use super::result::{FileRow, Form, InsteadRow, ProblemRow};
 use super::statement::instructions;
 use crate::arch::{Suffix, Target};
+use crate::event::Event;
 use crate::header::{self, HeaderError};
 use crate::matrix::{self, MatrixError, Options, Plan, Selection};
-use crate::record::{Matrix, Outcome};
+use crate::record::Outcome;
 use crate::snippet::{Code, Filter, Library, Variant};
+use crate::store;
 use crate::toolkit::Toolkit;
 
 const TABLE: &str = include_str!("instead.yaml");
+
+/// Kind of the entries in the store: who accepts which variants; the number changes with the format.
+const KIND: &str = "lint-instead-1";
+
+/// Variant, target and toolkit of an acceptance.
+type Accepted = (String, String, String);
 
 /// The least suffix that has a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -26,21 +34,6 @@ enum Least {
     Base,
     F,
     A,
-}
-
-/// One word or several.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(from = "serde_json::Value")]
-struct Shows(Vec<String>);
-
-impl From<serde_json::Value> for Shows {
-    fn from(value: serde_json::Value) -> Self {
-        let word = |v: &serde_json::Value| v.as_str().map(str::to_owned);
-        Self(match &value {
-            serde_json::Value::Array(list) => list.iter().filter_map(word).collect(),
-            one => word(one).into_iter().collect(),
-        })
-    }
 }
 
 /// One row: instructions that SM12x refuses, and what it has.
@@ -52,7 +45,7 @@ pub struct Instead {
     pattern: String,
     /// Variants of snippets that show what is accepted.
     pub variants: Vec<String>,
-    shows: Shows,
+    shows: Vec<String>,
     from: Least,
     /// What else has to change.
     pub how: String,
@@ -106,7 +99,7 @@ impl Instead {
     pub fn shown(&self, variant: &Variant) -> Option<String> {
         let text = text_of(&variant.code);
         let forms = instructions(&text);
-        self.shows.0.iter().find_map(|word| forms.iter().find(|f| f.starts_with(word.as_str())).cloned())
+        self.shows.iter().find_map(|word| forms.iter().find(|f| f.starts_with(word.as_str())).cloned())
     }
 }
 
@@ -143,19 +136,55 @@ impl<'a> Advisor<'a> {
         if variants.is_empty() {
             return Ok(());
         }
-        let filters = variants.iter().filter_map(|id| Filter::new(id).ok()).collect();
-        let selection = Selection { targets: targets.into_iter().collect(), filters };
-        let toolkits: &[&Toolkit] = self.assemblers.toolkits;
-        let Ok(plan) = Plan::new(self.library, toolkits, &selection) else { return Ok(()) };
-        let (store, sink) = (self.assemblers.store, self.assemblers.sink);
-        let options = Options { time_limit: self.assemblers.limit, ..Options::default() };
-        let (record, _) = matrix::run(self.library, &plan, toolkits, None, store, &options, sink)?;
+        let accepted = self.accepted(&variants, targets.into_iter().collect())?;
         for problem in files.iter_mut().flat_map(|f| &mut f.modules).flat_map(|m| &mut m.problems) {
             if let Some(row) = self.row(problem) {
-                problem.instead = self.rows(row, problem, &record.matrix);
+                problem.instead = self.rows(row, problem, &accepted);
             }
         }
         Ok(())
+    }
+
+    /// Who accepts these variants for these targets: as kept from an earlier run that asked the same, or by asking.
+    fn accepted(&self, ids: &BTreeSet<&str>, targets: Vec<Target>) -> Result<Vec<Accepted>, MatrixError> {
+        let (store, sink) = (self.assemblers.store, self.assemblers.sink);
+        let toolkits: &[&Toolkit] = self.assemblers.toolkits;
+        let mut identity: Vec<String> = toolkits.iter().map(|t| t.sha256.clone()).collect();
+        identity.extend(targets.iter().map(ToString::to_string));
+        identity
+            .extend(ids.iter().filter_map(|id| Some(format!("{id} {}", self.variant(id)?.code.identity()))));
+        let key = store::sha256(identity.join("\0").as_bytes())[..40].to_owned();
+        let kept = store.and_then(|store| serde_json::from_slice(&store.get(KIND, &key)?).ok());
+        if let Some(kept) = kept {
+            return Ok(kept);
+        }
+        let filters = ids.iter().filter_map(|id| Filter::new(id).ok()).collect();
+        let Ok(plan) = Plan::new(self.library, toolkits, &Selection { targets, filters }) else {
+            return Ok(Vec::new());
+        };
+        let options = Options { time_limit: self.assemblers.limit, ..Options::default() };
+        let matrix = matrix::run(self.library, &plan, toolkits, None, store, &options, sink)?.0.matrix;
+        let mut out: Vec<Accepted> = Vec::new();
+        let mut lasts = true;
+        for row in &matrix.variants {
+            for (n, pair) in matrix.pairs.iter().enumerate().filter(|(_, p)| p.target == p.arch) {
+                let Some(cell) = matrix.cell(row, n) else { continue };
+                lasts &= !matches!(cell.outcome, Outcome::Crashed | Outcome::TimedOut);
+                if cell.outcome == Outcome::Accepted {
+                    out.push((row.id.clone(), pair.target.to_string(), pair.toolkit.to_string()));
+                }
+            }
+        }
+        if let Some(store) = store.filter(|_| lasts)
+            && let Err(error) = store.put(KIND, &key, &serde_json::to_vec(&out).unwrap_or_default())
+        {
+            sink.emit(Event::Warning { text: error.to_string() });
+        }
+        Ok(out)
+    }
+
+    fn variant(&self, id: &str) -> Option<&Variant> {
+        self.library.variants.iter().find(|v| v.id == id)
     }
 
     /// The table's row about a refused instruction; none where the words are about something else than what the target has.
@@ -166,34 +195,29 @@ impl<'a> Advisor<'a> {
         self.table.iter().find(|(p, _)| p.is_match(&problem.instruction)).map(|(_, row)| row)
     }
 
-    fn rows(&self, row: &Instead, problem: &ProblemRow, matrix: &Matrix) -> Vec<InsteadRow> {
-        let mut out = Vec::new();
+    fn rows(&self, row: &Instead, problem: &ProblemRow, accepted: &[Accepted]) -> Vec<InsteadRow> {
+        let mut out: Vec<InsteadRow> = Vec::new();
         for id in &row.variants {
-            let Some(variant) = self.library.variants.iter().find(|v| v.id == *id) else { continue };
-            let Some(cells) = matrix.variants.iter().find(|v| v.id == *id) else { continue };
-            let Some(form) = row.shown(variant) else { continue };
-            let mut accepted: BTreeMap<Target, Vec<String>> = BTreeMap::new();
-            for (n, pair) in matrix.pairs.iter().enumerate().filter(|(_, p)| p.target == p.arch) {
-                if matrix.cell(cells, n).is_some_and(|c| c.outcome == Outcome::Accepted) {
-                    accepted.entry(pair.target).or_default().push(pair.toolkit.to_string());
-                }
-            }
-            let mut by_toolkits: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+            let Some(form) = self.variant(id).and_then(|v| row.shown(v)) else { continue };
             for target in places(problem) {
-                let Some(toolkits) = accepted.get(&target) else { continue };
-                match by_toolkits.iter_mut().find(|(t, _)| t == toolkits) {
-                    Some((_, targets)) => targets.push(target.to_string()),
-                    None => by_toolkits.push((toolkits.clone(), vec![target.to_string()])),
+                let name = target.to_string();
+                let by = accepted.iter().filter(|(v, t, _)| v == id && *t == name);
+                let toolkits: Vec<String> = by.map(|(_, _, toolkit)| toolkit.clone()).collect();
+                if toolkits.is_empty() {
+                    continue;
+                }
+                match out.iter_mut().find(|r| r.variant == *id && r.toolkits == toolkits) {
+                    Some(same) => same.targets.push(name),
+                    None => out.push(InsteadRow {
+                        targets: vec![name],
+                        form: form.clone(),
+                        variant: id.clone(),
+                        toolkits,
+                        how: row.how.clone(),
+                        source: row.source.clone(),
+                    }),
                 }
             }
-            out.extend(by_toolkits.into_iter().map(|(toolkits, targets)| InsteadRow {
-                targets,
-                form: form.clone(),
-                variant: id.clone(),
-                toolkits,
-                how: row.how.clone(),
-                source: row.source.clone(),
-            }));
         }
         out
     }
