@@ -138,9 +138,9 @@ pub struct Kernel {
     pub name: String,
     /// Registers per thread.
     pub registers: Option<u32>,
-    /// Static shared memory per CTA, bytes.
+    /// Static shared memory per CTA, bytes: from sm_90 on with the 1 KiB that the system takes of it, once linked.
     pub shared: Option<u64>,
-    /// Stack per thread, bytes: what a launch sets aside in local memory.
+    /// Stack per thread, bytes: what a launch sets aside in local memory. Before linking it is the kernel's own frame.
     pub stack: Option<u64>,
     /// The greatest number of threads of a CTA.
     pub max_threads: Option<u32>,
@@ -171,7 +171,8 @@ pub struct Entry {
     pub toolkit: Option<ToolkitVersion>,
     /// The name of the source file that the fatbin gives it.
     pub name: Option<String>,
-    /// The kernels; empty where the code could not be unpacked, and then there is a [`Problem`] too.
+    /// The kernels; empty where the code could not be unpacked, and then there is a [`Problem`] too, and for kinds that are
+    /// not read.
     pub kernels: Vec<Kernel>,
 }
 
@@ -305,7 +306,8 @@ pub enum Found<'a> {
     Entry {
         /// What is known of it.
         entry: Entry,
-        /// The code unpacked: an ELF image or PTX text, for a disassembler. Empty where it could not be unpacked.
+        /// The code unpacked: an ELF image or PTX text, for a disassembler. Empty where it could not be unpacked, and for
+        /// kinds that are not read.
         code: &'a [u8],
     },
     /// A file is finished: after its entries.

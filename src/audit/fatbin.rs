@@ -4,6 +4,7 @@
 //! An entry of kind 0x100 (`--concat`, since 13.x) holds several pieces of code in one compressed block; a list behind its
 //! header describes them.
 
+use super::embedded;
 use super::entry::{CodeKind, Compression, Trouble};
 use super::source::{Source, text_at, u16_at, u32_at, u64_at};
 
@@ -20,6 +21,8 @@ const NAME_LIMIT: usize = 1024;
 
 const FLAG_LZ4: u64 = 0x2000;
 const FLAG_ZSTD: u64 = 0x8000;
+/// What a vendor's own library hides: no tool unpacks it.
+const FLAG_SCRAMBLED: u64 = 0x1_0000;
 const FLAG_ARCH: u64 = 0x0010_0000;
 const FLAG_FAMILY: u64 = 0x0020_0000;
 
@@ -49,6 +52,7 @@ pub(super) struct Block {
     pub(super) offset: u64,
     pub(super) code: Source,
     pub(super) compression: Compression,
+    pub(super) scrambled: bool,
     /// Bytes once unpacked.
     pub(super) unpacked: u64,
     pub(super) pieces: Vec<Piece>,
@@ -57,7 +61,8 @@ pub(super) struct Block {
 /// A piece of code in a block, once unpacked.
 #[derive(Debug)]
 pub(super) struct Piece {
-    pub(super) header: Header,
+    /// `None` for an image that lies in no fatbin.
+    pub(super) header: Option<Header>,
     pub(super) start: u64,
     pub(super) len: u64,
 }
@@ -67,11 +72,19 @@ pub(super) type Each<'a> = dyn FnMut(Result<Block, (u64, Trouble)>) -> bool + 'a
 
 /// Reads the fatbins that lie one behind the other in `source`. What is found goes to `each` in order; a trouble carries its
 /// offset, and reading goes on behind it at the next fatbin. Where the bytes are not `dedicated` to fatbins, what does not look
-/// like one in every field is none: the magic number is a constant of programs too.
+/// like one in every field is none: the magic number is a constant of programs too. There cubins that lie in no fatbin are
+/// found as well: profilers keep theirs so.
 pub(super) fn walk(source: &Source, dedicated: bool, each: &mut Each<'_>) {
     let mut at = 0;
     while at + 16 <= source.len() {
-        let Some(start) = next_magic(source, at, each) else { return };
+        let Some(start) = next_magic(source, at, dedicated, each) else { return };
+        if let Some(block) = embedded::cubin_at(source, start) {
+            at = start + block.unpacked;
+            if !each(Ok(block)) {
+                return;
+            }
+            continue;
+        }
         let header: [u8; 16] = match source.array(start) {
             Ok(header) => header,
             Err(trouble) => {
@@ -128,9 +141,10 @@ fn plausible(source: &Source, start: u64, header: &[u8; 16]) -> bool {
         && size <= source.len() - start
 }
 
-/// Where the next fatbin starts, at or behind `at`: they are aligned to 8 bytes.
-fn next_magic(source: &Source, at: u64, each: &mut Each<'_>) -> Option<u64> {
+/// Where the next fatbin starts, at or behind `at`, or cubin where they are not `dedicated`: both are aligned to 8 bytes.
+fn next_magic(source: &Source, at: u64, dedicated: bool, each: &mut Each<'_>) -> Option<u64> {
     const CHUNK: u64 = 1 << 18;
+    let wanted = |word: &[u8]| word.starts_with(&MAGIC) || (!dedicated && word.starts_with(embedded::MAGIC));
     let mut base = at.next_multiple_of(8);
     while base + 16 <= source.len() {
         let chunk = match source.part(base, CHUNK).head(CHUNK) {
@@ -140,7 +154,7 @@ fn next_magic(source: &Source, at: u64, each: &mut Each<'_>) -> Option<u64> {
                 return None;
             }
         };
-        if let Some(i) = chunk.chunks(8).position(|word| word.starts_with(&MAGIC)) {
+        if let Some(i) = chunk.chunks(8).position(wanted) {
             return Some(base + 8 * i as u64);
         }
         base += CHUNK;
@@ -234,10 +248,20 @@ fn entry(source: &Source, at: u64, end: u64) -> Result<(Option<Block>, u64), Sto
         let Some(header) = described(&header, kind) else {
             return Err(skip(Trouble::Damaged("an entry without a header".to_owned())));
         };
-        vec![Piece { header, start: 0, len: unpacked }]
+        vec![Piece { header: Some(header), start: 0, len: unpacked }]
     };
     let code = source.part(start, stored);
-    Ok((Some(Block { offset: start, code, compression, unpacked, pieces }), next))
+    Ok((
+        Some(Block {
+            offset: start,
+            code,
+            compression,
+            scrambled: flags & FLAG_SCRAMBLED != 0,
+            unpacked,
+            pieces,
+        }),
+        next,
+    ))
 }
 
 /// What the header of an entry, or of a piece in a list, says: both have the same form but for sizes.
@@ -285,7 +309,7 @@ fn concatenated(header: &[u8], list: usize, unpacked: u64) -> Result<Vec<Piece>,
             ));
         };
         behind = end;
-        pieces.push(Piece { header: described(rest, kind).ok_or_else(bad)?, start, len });
+        pieces.push(Piece { header: Some(described(rest, kind).ok_or_else(bad)?), start, len });
         at += piece_header(rest).ok_or_else(bad)?;
     }
     Ok(pieces)

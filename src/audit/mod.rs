@@ -4,6 +4,7 @@
 pub mod answer;
 mod ar;
 mod cubin;
+mod embedded;
 mod entry;
 mod fatbin;
 mod folder;

@@ -27,6 +27,16 @@ impl Code {
 
 /// The pieces of a fatbin's block; `place` is that of the first.
 pub(super) fn block(place: &Place, block: &Block) -> Vec<Done> {
+    let is_read = |piece: &Piece| {
+        let kind = piece.header.as_ref().map_or(CodeKind::Cubin, |header| header.kind);
+        matches!(kind, CodeKind::Cubin | CodeKind::Ptx)
+    };
+    if !block.pieces.iter().any(is_read) {
+        return entries(place, block).collect();
+    }
+    if block.scrambled {
+        return unread(place, block, Trouble::Unsupported("code that its maker scrambled".to_owned()));
+    }
     let bytes = match unpack::unpack(&block.code, block.compression, block.unpacked) {
         Ok(bytes) => Arc::new(bytes),
         Err(trouble) => return unread(place, block, trouble),
@@ -38,7 +48,7 @@ pub(super) fn block(place: &Place, block: &Block) -> Vec<Done> {
         let start = usize::try_from(piece.start).unwrap_or(usize::MAX);
         let end = start.saturating_add(usize::try_from(piece.len).unwrap_or(usize::MAX));
         let code = Code { block: bytes.clone(), range: start..end };
-        if let Err(trouble) = add(&mut entry, code.bytes(), Some(&piece.header)) {
+        if let Err(trouble) = add(&mut entry, code.bytes(), piece.header.as_ref()) {
             out.push(Done::Problem(Problem { place: entry.place.clone(), trouble }));
         }
         out.push(Done::Entry(entry, code));
@@ -48,51 +58,43 @@ pub(super) fn block(place: &Place, block: &Block) -> Vec<Done> {
 
 /// The entries of a block that cannot be unpacked: what its header says, and the trouble.
 pub(super) fn unread(place: &Place, block: &Block, trouble: Trouble) -> Vec<Done> {
-    let entries = block
-        .pieces
-        .iter()
-        .enumerate()
-        .map(|(i, piece)| Done::Entry(announced(place, i, block, piece), Code::none()));
-    std::iter::once(Done::Problem(Problem { place: place.clone(), trouble })).chain(entries).collect()
+    let problem = Done::Problem(Problem { place: place.clone(), trouble });
+    std::iter::once(problem).chain(entries(place, block)).collect()
+}
+
+/// What the header of a block says of its pieces.
+fn entries(place: &Place, block: &Block) -> impl Iterator<Item = Done> {
+    let entry = |(i, piece)| Done::Entry(announced(place, i, block, piece), Code::none());
+    block.pieces.iter().enumerate().map(entry)
 }
 
 /// What the header of a piece says.
 fn announced(place: &Place, i: usize, block: &Block, piece: &Piece) -> Entry {
-    let Header { kind, version, number, marked, name } = &piece.header;
-    let number = u16::try_from(*number).unwrap_or(0);
-    let (suffix, told_by) = match marked {
-        Marked::Arch => (Suffix::Arch, ToldBy::FatbinFlags),
-        Marked::Family => (Suffix::Family, ToldBy::FatbinFlags),
-        Marked::Neither if number < 90 => (Suffix::Base, ToldBy::NoOther),
-        Marked::Neither => (Suffix::Base, ToldBy::FatbinFlags),
-    };
-    Entry {
-        place: Place {
-            index: place.index.saturating_add(u32::try_from(i).unwrap_or(u32::MAX)),
-            ..place.clone()
-        },
-        kind: *kind,
-        number,
-        suffix: Some(suffix),
-        told_by,
-        isa: (*kind == CodeKind::Ptx).then_some(PtxIsa { major: version.0, minor: version.1 }),
-        compression: block.compression,
+    let index = place.index.saturating_add(u32::try_from(i).unwrap_or(u32::MAX));
+    let mut entry = Entry {
         bytes: block.code.len(),
-        unpacked: piece.len,
-        toolkit: None,
-        name: name.clone(),
-        kernels: Vec::new(),
+        compression: block.compression,
+        ..blank(Place { index, ..place.clone() }, CodeKind::Cubin, piece.len)
+    };
+    if let Some(Header { kind, version, number, marked, name }) = &piece.header {
+        entry.kind = *kind;
+        entry.number = u16::try_from(*number).unwrap_or(0);
+        let (suffix, told_by) = match marked {
+            Marked::Arch => (Suffix::Arch, ToldBy::FatbinFlags),
+            Marked::Family => (Suffix::Family, ToldBy::FatbinFlags),
+            Marked::Neither if entry.number < 90 => (Suffix::Base, ToldBy::NoOther),
+            Marked::Neither => (Suffix::Base, ToldBy::FatbinFlags),
+        };
+        (entry.suffix, entry.told_by) = (Some(suffix), told_by);
+        entry.isa = (*kind == CodeKind::Ptx).then_some(PtxIsa { major: version.0, minor: version.1 });
+        entry.name.clone_from(name);
     }
+    entry
 }
 
-/// Code that is a file of its own, of `bytes` bytes.
-pub(super) fn bare(place: Place, format: Format, bytes: u64, code: Result<Vec<u8>, Trouble>) -> Vec<Done> {
-    let kind = match format {
-        Format::Ptx => CodeKind::Ptx,
-        Format::Bitcode => CodeKind::Bitcode,
-        _ => CodeKind::Cubin,
-    };
-    let mut entry = Entry {
+/// An entry of which nothing is known yet.
+fn blank(place: Place, kind: CodeKind, bytes: u64) -> Entry {
+    Entry {
         place,
         kind,
         number: 0,
@@ -105,7 +107,17 @@ pub(super) fn bare(place: Place, format: Format, bytes: u64, code: Result<Vec<u8
         toolkit: None,
         name: None,
         kernels: Vec::new(),
+    }
+}
+
+/// Code that is a file of its own, of `bytes` bytes.
+pub(super) fn bare(place: Place, format: Format, bytes: u64, code: Result<Vec<u8>, Trouble>) -> Vec<Done> {
+    let kind = match format {
+        Format::Ptx => CodeKind::Ptx,
+        Format::Bitcode => CodeKind::Bitcode,
+        _ => CodeKind::Cubin,
     };
+    let mut entry = blank(place, kind, bytes);
     let (code, trouble) = match code {
         Ok(code) => {
             let trouble = add(&mut entry, &code, None).err();

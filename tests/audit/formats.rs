@@ -122,6 +122,20 @@ fn fatbins_are_found_in_every_section_of_a_host_file() {
 }
 
 #[test]
+fn a_cubin_in_a_data_section_is_found_without_a_fatbin() {
+    let (a, f) = (data("sm_121a-13.5.cubin"), data("sm_121f-13.5.cubin"));
+    let text = host(&[(".text", b"a host's ELF file is none")]);
+    let rodata = [&[1; 24][..], &a, &[0; 2], &f, &[0; 2], &text].concat();
+    let answer = of_bytes("lib.so", host(&[(".rodata", &rodata)]));
+    let kernels = "none, beta(8 0 0 128) alpha(10 2048 64 256)";
+    let want =
+        [format!("cubin sm_121a by .nv.compat, {kernels}"), format!("cubin sm_121f by tkinfo, {kernels}")];
+    assert_eq!(clean(&answer), want);
+    assert_eq!(answer.entries[0].place.to_string(), "lib.so .rodata+0x18");
+    assert_eq!(answer.entries[0].bytes, a.len() as u64);
+}
+
+#[test]
 fn the_magic_number_alone_is_no_fatbin_outside_of_its_sections() {
     let mut constant = vec![0; 256];
     constant[64..68].copy_from_slice(&0xBA55_ED50_u32.to_le_bytes());

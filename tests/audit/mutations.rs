@@ -77,7 +77,8 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
 }
 
 fn originals() -> Vec<(&'static str, Vec<u8>)> {
-    let object = host(&[("__nv_relfatbin", &data("lz4.fatbin")), (".data", &data("concat.fatbin"))]);
+    let held = [data("concat.fatbin"), data("sm_90a-12.9.cubin")].concat();
+    let object = host(&[("__nv_relfatbin", &data("lz4.fatbin")), (".data", &held)]);
     vec![
         ("x.cubin", data("sm_121a-13.5.cubin")),
         ("x.cubin", data("sm_90a-12.9.cubin")),
