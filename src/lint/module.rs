@@ -83,7 +83,7 @@ fn one(module: &Module, asked: &Asked, assemblers: &Assemblers<'_>, scratch: &Pa
         }
     }
     bench.desk.ask(first);
-    let cures = asked.targets.iter().filter_map(|target| bench.cure(*target)).collect();
+    let cures = asked.targets.iter().flat_map(|target| bench.cures(*target)).collect();
     let cells = bench.cells();
     let misses = bench.misses(&cells);
     let (problems, further_lines) = bench.problems();
@@ -137,9 +137,9 @@ impl Bench<'_> {
         self.desk.get(question).is_some_and(|a| a.outcome == Outcome::Accepted)
     }
 
-    /// The smallest change with which a toolkit accepts what it refuses as written.
-    fn cure(&mut self, target: Target) -> Option<CureRow> {
-        let refused: Vec<usize> = (0..self.toolkits())
+    /// For each toolkit the smallest change with which it accepts what it refuses as written.
+    fn cures(&mut self, target: Target) -> Vec<CureRow> {
+        let mut refused: Vec<usize> = (0..self.toolkits())
             .filter(|t| {
                 let as_written = self.question(*t, target, Form::Written, target);
                 self.knows(*t, target) && !self.accepted(as_written)
@@ -148,6 +148,7 @@ impl Bench<'_> {
         let mut ways = vec![(Form::Version, target), (Form::Target, target), (Form::Rewritten, target)];
         ways.extend(siblings(target).map(|s| (Form::Suffix, s)));
         ways.extend(siblings(target).map(|s| (Form::SuffixAndVersion, s)));
+        let mut out = Vec::new();
         for (form, to) in ways {
             let ask: Vec<(usize, Question)> =
                 refused.iter().map(|t| (*t, self.question(*t, target, form, to))).collect();
@@ -157,7 +158,8 @@ impl Bench<'_> {
             let changes_target = !matches!(form, Form::Version);
             let changes_version = matches!(form, Form::Version | Form::Rewritten | Form::SuffixAndVersion);
             let question = self.question(*newest, target, form, to);
-            return Some(CureRow {
+            refused.retain(|t| !works.contains(t));
+            out.push(CureRow {
                 target,
                 form,
                 write_target: changes_target.then(|| to.to_string()),
@@ -165,7 +167,7 @@ impl Bench<'_> {
                 toolkits: works.iter().map(|t| self.version(*t)).collect(),
             });
         }
-        None
+        out
     }
 
     /// The lowest of the asked toolkits' PTX versions with which an accepted question is accepted.

@@ -214,12 +214,17 @@ pub fn table(lint: &Lint, module: &ModuleRow) -> Vec<TableRow> {
                 module.cells.iter().filter(|c| c.form == form && c.target.to_string() == *target).collect();
             answers(&cells, &lint.toolkits)
         };
-        let cure = module.cures.iter().find(|c| c.target.to_string() == *target);
+        let cures: Vec<String> = module
+            .cures
+            .iter()
+            .filter(|c| c.target.to_string() == *target)
+            .map(|c| cured(c, module, &lint.toolkits))
+            .collect();
         let (written, rewritten) = (of(Form::Written), of(Form::Rewritten));
-        let cure = cure.map_or_else(
-            || if written.contains("refused") { "none found".to_owned() } else { String::new() },
-            |c| cured(c, module, &lint.toolkits),
-        );
+        let cure = match cures.as_slice() {
+            [] if written.contains("refused") => "none found".to_owned(),
+            cures => cures.join("; "),
+        };
         let same = |r: &&mut TableRow| r.written == written && r.rewritten == rewritten && r.cure == cure;
         match out.iter_mut().find(same) {
             Some(row) => row.targets.push(target.clone()),
