@@ -23,10 +23,13 @@ use crate::record::Record;
 /// Folders below folders that are looked into.
 const DEPTH: usize = 32;
 
+/// Bytes of a line beside the one that is meant, to be shown.
+const LINE: usize = 1000;
+
 /// Arguments of `lint`.
 #[derive(Debug, Args)]
 pub(super) struct LintArgs {
-    /// PTX files, dumps that hold PTX, or folders of .ptx files.
+    /// PTX files, dumps that hold PTX, or folders of .ptx files; `-` is standard input.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Read standard input, too.
@@ -167,6 +170,10 @@ fn read(args: &LintArgs) -> (Vec<Source>, Vec<String>) {
     };
     let mut seen = BTreeSet::new();
     for path in &args.files {
+        if path.as_os_str() == "-" {
+            take(Source::take(STDIN, std::io::stdin().lock()));
+            continue;
+        }
         if !path.is_dir() {
             if seen.insert(path.clone()) {
                 take(Source::read(path));
@@ -287,16 +294,26 @@ fn of_module(
 /// A problem with its line underlined.
 fn shown(result: &Lint, problem: &ProblemRow, source: &Source, to_file: bool) -> String {
     let said = lint::explained(result, problem);
-    let told = Told { message: clean(&problem.message), at: span(&source.text, problem), source };
+    // Of a line that is longer than anybody reads, a part is shown.
+    let at = if problem.excerpt_from == 1 { span(&source.text, problem) } else { None };
+    let told = Told { message: clean(&problem.message), at, source };
     let theme = if !to_file && output::may_colour(&std::io::stdout()) {
         GraphicalTheme::unicode()
     } else {
         GraphicalTheme::unicode_nocolor()
     };
+    let number = problem.line.unwrap_or(1);
+    let mut around = source.text.lines().skip(number.saturating_sub(2)).take(3);
+    let context = usize::from(around.all(|line| line.len() <= LINE));
     let mut out = String::new();
-    let handler = GraphicalReportHandler::new_themed(theme).with_context_lines(1).with_width(160);
+    let handler = GraphicalReportHandler::new_themed(theme).with_context_lines(context).with_width(160);
     if handler.render_report(&mut out, &told).is_err() {
         out = format!("  {}\n", told.message);
+    }
+    if at.is_none() && !problem.excerpt.is_empty() {
+        let place = format!("{}:{}:{}", source.file, problem.line.unwrap_or_default(), problem.column);
+        let excerpt = clean(&problem.excerpt);
+        _ = writeln!(out, "    {}\n    {excerpt}\n    {}", clean(&place), lint::underline(problem));
     }
     for line in said {
         _ = writeln!(out, "    {}", clean(&line));

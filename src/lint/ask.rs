@@ -93,8 +93,19 @@ impl<'a> Desk<'a> {
                 open.push(question);
             }
         }
-        let answered: Vec<(Question, Answer)> =
-            open.par_iter().map(|question| (*question, self.answer(question))).collect();
+        if open.is_empty() {
+            return;
+        }
+        let sink = self.assemblers.sink;
+        sink.emit(Event::MatrixStarted { pairs: open.len(), cells: open.len() });
+        let one = |question: &Question| {
+            let answer = self.answer(question);
+            let version = self.assemblers.toolkits[question.toolkit].version;
+            sink.emit(Event::PairFinished { pair: format!("{version} {}", question.arch) });
+            (*question, answer)
+        };
+        let answered: Vec<(Question, Answer)> = open.par_iter().map(one).collect();
+        sink.emit(Event::MatrixFinished);
         self.answers.extend(answered);
     }
 

@@ -22,4 +22,4 @@ pub use result::{
 };
 pub use source::{Module, SIZE_LIMIT, STDIN, Source, SourceError};
 pub use statement::instructions;
-pub use write::{TableRow, asked, csv, explained, json, markdown, table, title, verdict};
+pub use write::{TableRow, asked, csv, explained, json, markdown, table, title, underline, verdict};

@@ -330,13 +330,15 @@ impl Bench<'_> {
                 .map(|(_, v)| v.clone())
                 .collect(),
         });
-        let (column, length, excerpt, instruction) =
+        let (column, length, line_text, instruction) =
             place.map_or_else(Default::default, |p| (p.column, p.length, p.excerpt, p.form));
+        let (excerpt_from, excerpt) = clipped(line_text, column);
         ProblemRow {
             line,
             column,
             length,
             excerpt,
+            excerpt_from,
             instruction,
             message,
             also,
@@ -413,6 +415,18 @@ impl Bench<'_> {
             .iter()
             .any(|t| self.module.known_target().is_some_and(|own| own.may_assemble_for(*t)))
     }
+}
+
+/// Characters of a line that are shown.
+const SHOWN: usize = 400;
+
+/// A line, or the part of a long one that begins where something is meant; and the column of its first character.
+fn clipped(line: String, column: usize) -> (usize, String) {
+    if line.chars().nth(SHOWN).is_none() {
+        return (1, line);
+    }
+    let part: String = line.chars().skip(column.saturating_sub(1)).take(SHOWN).collect();
+    (column.max(1), part)
 }
 
 static NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"sm_\d+[af]?|\d+\.\d+").ok());

@@ -168,8 +168,10 @@ pub struct ProblemRow {
     pub column: usize,
     /// Characters underlined.
     pub length: usize,
-    /// The line.
+    /// The line; of one that is longer than anybody reads, a part of it.
     pub excerpt: String,
+    /// The column at which the excerpt begins, from 1.
+    pub excerpt_from: usize,
     /// The instruction with its modifiers, where there is one.
     pub instruction: String,
     /// ptxas's words: of the newest toolkit that refuses it, for its first target.

@@ -92,13 +92,21 @@ fn problem_markdown(lint: &Lint, problem: &ProblemRow) -> String {
     let mut out = format!("\n**{line}: {}**\n\n", plain(&problem.message));
     if !problem.excerpt.is_empty() {
         // Four blanks make a code block whatever the line holds.
-        let under = " ".repeat(problem.column - 1) + &"^".repeat(problem.length);
+        let under = underline(problem);
         _ = writeln!(out, "    {}\n    {under}\n", problem.excerpt.replace('\t', " "));
     }
     for text in explained(lint, problem) {
         _ = writeln!(out, "- {}", plain(&text));
     }
     out
+}
+
+/// What stands below an excerpt.
+#[must_use]
+pub fn underline(problem: &ProblemRow) -> String {
+    let from = problem.column.saturating_sub(problem.excerpt_from);
+    let room = problem.excerpt.chars().count().saturating_sub(from);
+    " ".repeat(from) + &"^".repeat(problem.length.min(room).max(1))
 }
 
 /// Everything that is said of a problem below its line.

@@ -206,6 +206,26 @@ fn every_line_is_counted_and_listed_on_request() {
 }
 
 #[test]
+fn of_a_line_that_nobody_reads_whole_a_part_is_shown() {
+    let desk = Desk::new();
+    let body =
+        format!("{} BAD x; {}", "add.u32 a, b, c; ".repeat(100_000), "add.u32 a, b, c; ".repeat(100_000));
+    desk.kernel("long.ptx", "9.0", "sm_121", &body);
+    for form in ["text", "md"] {
+        let text = stdout(&desk.lint(&["long.ptx", "-t", "sm_121", "--format", form]));
+        assert!(
+            text.len() < 10_000 && text.contains("    BAD x; add.u32") && text.contains("    ^^^\n"),
+            "{text}"
+        );
+    }
+    let place = &desk.json(&["long.ptx", "-t", "sm_121"])["files"][0]["modules"][0]["problems"][0];
+    assert_eq!(
+        (place["column"].as_u64(), place["excerpt_from"].as_u64()),
+        (Some(1_700_002), Some(1_700_002))
+    );
+}
+
+#[test]
 fn a_second_run_asks_nobody_and_a_change_asks_again() {
     let desk = Desk::new();
     desk.kernel("k.ptx", "8.8", "sm_121", "NEEDS_F;");
