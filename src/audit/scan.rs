@@ -66,18 +66,20 @@ struct Scanner<'a> {
     sink: &'a mut dyn FnMut(Found<'_>),
     tasks: Vec<Task>,
     waiting: u64,
-    /// Bytes that the file at hand may still unpack to.
+    /// Bytes that the file at hand may unpack to, and may still.
+    whole: u64,
     allowance: u64,
 }
 
 impl<'a> Scanner<'a> {
     fn new(limits: &'a Limits, sink: &'a mut dyn FnMut(Found<'_>)) -> Self {
-        Self { limits, sink, tasks: Vec::new(), waiting: 0, allowance: 0 }
+        Self { limits, sink, tasks: Vec::new(), waiting: 0, whole: 0, allowance: 0 }
     }
 
     fn whole_file(&mut self, name: &Arc<str>, source: &Source) {
         let own = source.len().saturating_mul(self.limits.ratio).saturating_add(ALLOWANCE);
-        self.allowance = own.min(self.limits.total);
+        self.whole = own.min(self.limits.total);
+        self.allowance = self.whole;
         self.file(name, source, 0);
     }
 
@@ -128,7 +130,10 @@ impl<'a> Scanner<'a> {
             return Err(Trouble::TooLarge(format!("it unpacks to {size} bytes, and {limit} is the limit")));
         }
         self.allowance = self.allowance.checked_sub(size).ok_or_else(|| {
-            Trouble::TooLarge(format!("its file unpacks to more than {} times its size", self.limits.ratio))
+            Trouble::TooLarge(format!(
+                "its file unpacks to more than {} bytes, the limit for its size",
+                self.whole
+            ))
         })?;
         Ok(())
     }

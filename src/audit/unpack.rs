@@ -1,5 +1,7 @@
 //! Compressed code of a fatbin to the bytes it stands for, within what its header announces.
 
+use std::cell::RefCell;
+
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use super::entry::{Compression, Trouble};
@@ -36,9 +38,26 @@ fn lz4(packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
     Ok(bytes)
 }
 
-fn zstd(mut packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
+thread_local! {
+    /// Its tables and its window are worth keeping: a library has thousands of small blocks.
+    static DECODER: RefCell<FrameDecoder> = RefCell::new(FrameDecoder::new());
+}
+
+/// Above this the window of a decoder is given back.
+const KEPT: usize = 8 << 20;
+
+fn zstd(packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
+    DECODER.with_borrow_mut(|decoder| {
+        let bytes = zstd_with(decoder, packed, size);
+        if size > KEPT || bytes.is_err() {
+            *decoder = FrameDecoder::new();
+        }
+        bytes
+    })
+}
+
+fn zstd_with(decoder: &mut FrameDecoder, mut packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
     let damaged = |error: &dyn std::fmt::Display| Trouble::Damaged(format!("its Zstandard code: {error}"));
-    let mut decoder = FrameDecoder::new();
     // No frame needs a window above its contents; 8 MiB is what encoders take when they do not know them yet.
     decoder.set_max_window_size((size as u64).max(8 << 20));
     // What is not written takes no memory.
