@@ -3,29 +3,42 @@
 use super::cubin;
 use super::entry::Compression;
 use super::fatbin::{Block, Piece};
-use super::source::{Source, u16_at, u64_at};
+use super::source::{Source, u16_at, u32_at, u64_at};
 
 /// What an ELF image of 64 bits, little-endian, starts with.
 pub(super) const MAGIC: &[u8] = b"\x7fELF\x02\x01";
 
-/// The cubin that starts at `at`, if one does. Nothing says how long it is; its last bytes are its program headers, or its
-/// section headers where it has none.
+/// Types of sections without bytes in the file: `NOBITS`, and NVIDIA's for shared memory.
+const NO_BYTES: [u32; 3] = [8, 0x7000_000a, 0x7000_0015];
+
+/// The cubin that starts at `at`, if one does. Nothing says how long it is: it ends with its last section or table of headers,
+/// by the tool that made it the one or the other.
 pub(super) fn cubin_at(source: &Source, at: u64) -> Option<Block> {
     let head: [u8; 64] = source.array(at).ok()?;
     if !head.starts_with(MAGIC) || !cubin::is_cubin(&head) {
         return None;
     }
-    let end = |start: u64, size: usize, count: usize| {
+    let image = source.part(at, u64::MAX);
+    let table = |start: u64, size: usize, count: usize| {
         let bytes = u64::from(u16_at(&head, size)?) * u64::from(u16_at(&head, count)?);
-        start.checked_add(bytes)
+        Some((start, start.checked_add(bytes)?))
     };
-    let programs = end(u64_at(&head, 32)?, 54, 56)?;
-    let sections = end(u64_at(&head, 40)?, 58, 60)?;
-    let len = programs.max(sections);
-    let inside = len > 64 && at.checked_add(len).is_some_and(|end| end <= source.len());
-    inside.then(|| Block {
+    let (_, programs) = table(u64_at(&head, 32)?, 54, 56)?;
+    let (start, sections) = table(u64_at(&head, 40)?, 58, 60)?;
+    if programs > image.len() || u16_at(&head, 58) != Some(64) {
+        return None;
+    }
+    let headers = image.read(start, sections - start).ok()?;
+    let end = |header: &[u8]| {
+        let bytes = if NO_BYTES.contains(&u32_at(header, 4)?) { 0 } else { u64_at(header, 32)? };
+        u64_at(header, 24)?.checked_add(bytes)
+    };
+    // What lies behind the end of its holder is none of it; reading it tells what is missing.
+    let last = headers.chunks_exact(64).filter_map(end).filter(|end| *end <= image.len()).max();
+    let len = programs.max(sections).max(last.unwrap_or(0));
+    (len > 64).then(|| Block {
         offset: at,
-        code: source.part(at, len),
+        code: image.part(0, len),
         compression: Compression::None,
         scrambled: false,
         unpacked: len,

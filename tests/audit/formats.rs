@@ -133,6 +133,18 @@ fn a_cubin_in_a_data_section_is_found_without_a_fatbin() {
     assert_eq!(clean(&answer), want);
     assert_eq!(answer.entries[0].place.to_string(), "lib.so .rodata+0x18");
     assert_eq!(answer.entries[0].bytes, a.len() as u64);
+    // Where a section lies behind the tables of headers, it ends the image.
+    let mut moved = a.clone();
+    let table = u64::from_le_bytes(a[40..48].try_into().unwrap()) as usize;
+    let (header, end) = (table + 4 * 64, a.len() as u64);
+    let [at, len] =
+        [24, 32].map(|i| u64::from_le_bytes(a[header + i..header + i + 8].try_into().unwrap()) as usize);
+    moved.extend_from_slice(&a[at..at + len]);
+    moved[header + 24..header + 32].copy_from_slice(&end.to_le_bytes());
+    let rodata = [&moved[..], &[3; 100]].concat();
+    let answer = of_bytes("lib.so", host(&[(".rodata", &rodata)]));
+    assert_eq!(clean(&answer), want[..1]);
+    assert_eq!(answer.entries[0].bytes, moved.len() as u64);
 }
 
 #[test]
