@@ -177,6 +177,25 @@ fn the_smallest_change_that_ptxas_accepts_is_named() {
 }
 
 #[test]
+fn each_toolkit_has_its_own_smallest_change() {
+    let desk = Desk::new();
+    let older = FAKE_PTXAS
+        .replace("release 13.0, V13.0.1", "release 12.9, V12.9.1")
+        .replace("99.9)", "99.9|9.0)")
+        .replace("version is '9.0'", "version is '8.8'");
+    fs::write(desk.path("older"), older).unwrap();
+    fs::set_permissions(desk.path("older"), fs::Permissions::from_mode(0o755)).unwrap();
+    desk.kernel("lost.ptx", "9.0", "sm_121", "NEEDS_F;");
+    let path = desk.path("older");
+    let all = desk.json(&["lost.ptx", "-k", path.to_str().unwrap(), "-t", "sm_121f"]);
+    let cures = all["files"][0]["modules"][0]["cures"].as_array().unwrap();
+    let words = |name: &str| -> Vec<String> { cures.iter().map(|c| c[name].to_string()).collect() };
+    assert_eq!(words("form"), ["\"target\"", "\"rewritten\""]);
+    assert_eq!(words("toolkits"), ["[\"13.0.1\"]", "[\"12.9.1\"]"]);
+    assert_eq!(words("write_version"), ["null", "\"8.8\""]);
+}
+
+#[test]
 fn words_that_nobody_knows_are_shown_as_they_are_and_warnings_too() {
     let desk = Desk::new();
     desk.kernel("odd.ptx", "9.0", "sm_121", "  ODD x, y;");
