@@ -133,7 +133,7 @@ fn an_owner_learns_which_packages_run_how_and_what_to_do() {
         assert!(row(&text, backends, name).contains(words), "{name}: {words}\n{text}");
     }
     for words in [
-        "flashinfer-cubin: no kernel of it runs on sm_121.",
+        "flashinfer-cubin: none of the kernels runs on sm_121.",
         "nvcc -gencode arch=compute_120f,code=sm_120f; CMAKE_CUDA_ARCHITECTURES=\"120f-real\"; TORCH_CUDA_ARCH_LIST=\"12.1a\"",
         "a driver of CUDA 12.9 or later (as nvidia-smi shows it) takes their PTX, 8.8",
     ] {
@@ -196,6 +196,32 @@ fn every_form_holds_the_answers_and_the_record_can_be_read() {
     assert_eq!(record.audit.kernels.len(), 3);
     let sarif = stdout(&desk.run(&[".venv", "--format", "sarif", "--for", "sm_121"]));
     assert!(sarif.contains("\"ruleId\": \"no_code\"") && sarif.contains(&format!("{SITE}/vllm/_C.ptx")));
+}
+
+/// Cubins and fatbins of real toolkits.
+#[test]
+fn real_files_have_their_answers() {
+    let desk = Desk::new();
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/audit/data");
+    let csv = stdout(&desk.run(&[data, "--format", "csv"]));
+    let verdicts = |file: &str, device: &str| -> Vec<String> {
+        let rows = csv.lines().filter(|l| l.starts_with(&format!("{data}/{file},")));
+        let of = rows.map(|l| l.split(',').collect::<Vec<_>>()).filter(|cells| cells[5] == device);
+        of.map(|cells| format!("{} {}", cells[3], cells[6])).collect()
+    };
+    for (file, on_120, on_121) in [
+        ("sm_121a-13.5.cubin", "sm_121a no_code", "sm_121a native"),
+        ("sm_121f-13.5.cubin", "sm_121f no_code", "sm_121f native"),
+        ("sm_90a-12.9.cubin", "sm_90a no_code", "sm_90a no_code"),
+    ] {
+        assert_eq!(verdicts(file, "sm_120").first().map(String::as_str), Some(on_120), "{csv}");
+        assert_eq!(verdicts(file, "sm_121").first().map(String::as_str), Some(on_121), "{csv}");
+    }
+    assert!(!verdicts("zstd.fatbin", "sm_121").is_empty() && !verdicts("lz4.fatbin", "sm_121").is_empty());
+    let code = |args: &[&str]| desk.run(args).status.code();
+    let cubin = format!("{data}/sm_121a-13.5.cubin");
+    assert_eq!(code(&[&cubin, "--for", "sm_121", "--require", "native"]), Some(0));
+    assert_eq!(code(&[&cubin, "--for", "sm_120", "--require", "runs"]), Some(100));
 }
 
 #[test]

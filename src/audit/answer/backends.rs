@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
-use serde::Deserialize;
 
 use super::installed::{Installed, of_wheel};
+use super::opcodes::Lists;
 use crate::arch::{Requirement, ToolkitVersion};
 use crate::header::{self, HeaderError};
 use crate::record::{
@@ -21,44 +21,34 @@ const TABLE: &str = include_str!("backends.yaml");
 /// What every tool of a CUDA toolkit says of itself.
 const RELEASE: &[u8] = b"Cuda compilation tools, release ";
 
+/// Characters of a name in evidence.
+const NAME: usize = 60;
+
 /// Bytes of a tool that are held at once.
 const CHUNK: usize = 1 << 20;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Rules {
     compilers: Vec<Compiler>,
     backends: Vec<Backend>,
 }
 
 /// A package that compiles when it is used.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Compiler {
     package: String,
     tools: Vec<String>,
     needs: String,
     with: String,
-    #[expect(dead_code, reason = "for who reads the file")]
-    source: String,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Backend {
     backend: String,
     about: String,
     packages: Vec<String>,
     gate: Vec<u16>,
-    #[serde(default)]
     kernels: String,
-    #[serde(default)]
     files: String,
-    #[serde(default)]
     scaled: bool,
-    #[serde(default)]
     jit: String,
-    #[serde(default)]
     compiler: String,
     source: String,
 }
@@ -66,11 +56,41 @@ struct Backend {
 /// The rules of this build; none when they are damaged, which a test excludes.
 fn rules() -> Option<&'static Rules> {
     static ALL: OnceLock<Option<Rules>> = OnceLock::new();
-    ALL.get_or_init(|| parse().ok()).as_ref()
+    ALL.get_or_init(|| parse().ok().map(Rules::new)).as_ref()
 }
 
-fn parse() -> Result<Rules, HeaderError> {
+fn parse() -> Result<Vec<Lists>, HeaderError> {
     header::parse_file(Path::new("src/audit/answer/backends.yaml"), TABLE)
+}
+
+impl Rules {
+    fn new(items: Vec<Lists>) -> Self {
+        let (mut compilers, mut backends) = (Vec::new(), Vec::new());
+        for mut item in items {
+            let mut list = |key: &str| item.remove(key).unwrap_or_default();
+            let one = |list: Vec<String>| list.into_iter().next().unwrap_or_default();
+            let name = one(list("backend"));
+            let compiler = one(list("compiler"));
+            if name.is_empty() {
+                let (tools, needs, with) = (list("tools"), one(list("needs")), one(list("with")));
+                compilers.push(Compiler { package: compiler, tools, needs, with });
+            } else {
+                backends.push(Backend {
+                    backend: name,
+                    about: one(list("about")),
+                    packages: list("packages"),
+                    gate: list("gate").iter().filter_map(|g| g.parse().ok()).collect(),
+                    kernels: one(list("kernels")),
+                    files: one(list("files")),
+                    scaled: !list("scaled").is_empty(),
+                    jit: one(list("jit")),
+                    compiler,
+                    source: one(list("source")),
+                });
+            }
+        }
+        Self { compilers, backends }
+    }
 }
 
 /// Says of every file whose package it is, of every package what it compiles with, and of every backend whether it can work.
@@ -82,15 +102,7 @@ pub fn describe(table: &mut AuditTable, installed: &Installed) {
     for compiler in &rules.compilers {
         let Some(found) = installed.find(&compiler.package) else { continue };
         let (compiles, knows) = compiled_with(compiler, &found.site, &devices);
-        let (name, version) = (found.name.clone(), found.version.clone());
-        let row = match table.packages.iter().position(|p| p.name == name && p.version == version) {
-            Some(row) => row,
-            None => {
-                let (compiles, knows) = (String::new(), Vec::new());
-                table.packages.push(AuditPackage { name, version, compiles, knows });
-                table.packages.len() - 1
-            }
-        };
+        let row = package(&mut table.packages, found.name.clone(), found.version.clone());
         table.packages[row].compiles = compiles;
         table.packages[row].knows = knows;
     }
@@ -111,19 +123,9 @@ pub fn describe(table: &mut AuditTable, installed: &Installed) {
 /// Names the owner of files of a JIT compiler's cache: `(owner, folder)`.
 pub fn describe_caches(table: &mut AuditTable, caches: &[(String, PathBuf)]) {
     for (owner, folder) in caches {
-        let mut row = None;
         for file in table.files.iter_mut().filter(|f| f.package.is_none()) {
             if Path::new(&file.path).starts_with(folder) {
-                file.package = Some(*row.get_or_insert_with(|| {
-                    let (name, version) = (format!("cache of {owner}"), String::new());
-                    table.packages.push(AuditPackage {
-                        name,
-                        version,
-                        compiles: String::new(),
-                        knows: Vec::new(),
-                    });
-                    table.packages.len() - 1
-                }));
+                file.package = Some(package(&mut table.packages, format!("cache of {owner}"), String::new()));
             }
         }
     }
@@ -131,7 +133,6 @@ pub fn describe_caches(table: &mut AuditTable, caches: &[(String, PathBuf)]) {
 
 /// Gives files their packages, by `RECORD` or by the wheel that they lie in.
 fn own(table: &mut AuditTable, installed: &Installed) {
-    let mut rows: indexmap::IndexMap<(String, String), usize> = indexmap::IndexMap::new();
     for file in &mut table.files {
         let outer = file.path.split('!').next().unwrap_or_default();
         let owner = installed.owner(outer).map(|d| {
@@ -139,14 +140,18 @@ fn own(table: &mut AuditTable, installed: &Installed) {
             (d.name.clone(), d.version.clone())
         });
         let Some((name, version)) = owner.or_else(|| of_wheel(&file.path)) else { continue };
-        let next = table.packages.len();
-        let row = *rows.entry((name.clone(), version.clone())).or_insert(next);
-        if row == next {
-            let (compiles, knows) = (String::new(), Vec::new());
-            table.packages.push(AuditPackage { name, version, compiles, knows });
-        }
-        file.package = Some(row);
+        file.package = Some(package(&mut table.packages, name, version));
     }
+}
+
+/// The row of a package, which is made where it is not there.
+fn package(rows: &mut Vec<AuditPackage>, name: String, version: String) -> usize {
+    // The last is the likeliest: files of a package come together.
+    if let Some(row) = rows.iter().rposition(|p| p.name == name && p.version == version) {
+        return row;
+    }
+    rows.push(AuditPackage { name, version, compiles: String::new(), knows: Vec::new() });
+    rows.len() - 1
 }
 
 /// What a package compiles with, and for each device whether that knows it.
@@ -249,11 +254,11 @@ fn standing(
             let row = &table.kernels[k];
             let entry = &table.entries[row.images[row.by[device]].entry];
             let path = &table.files[row.file].path;
-            let name = path.rsplit('/').next().unwrap_or(path);
+            let name = cut(path.rsplit('/').next().unwrap_or(path));
             format!(
                 "{name}: {} of its kernels, such as {}: {} ({}{})",
                 of_it.len(),
-                readable_kernel(&row.name),
+                cut(&readable_kernel(&row.name)),
                 row.verdicts[device].phrase(),
                 entry.target,
                 opcodes(table, row, device)
@@ -302,6 +307,16 @@ fn standing(
     }
 }
 
+/// A name, cut in its middle where it is long: names of generated kernels tell their tile at the end.
+fn cut(name: &str) -> String {
+    let length = name.chars().count();
+    if length <= NAME {
+        return name.to_owned();
+    }
+    let head = name.chars().take(NAME / 2);
+    head.chain(['…']).chain(name.chars().skip(length - NAME / 2)).collect()
+}
+
 /// The opcodes of the image that a device takes, where they are known.
 fn opcodes(table: &AuditTable, kernel: &AuditKernel, device: usize) -> String {
     let known = kernel.images[kernel.by[device]].opcodes.map(|o| table.opcodes[o].as_str());
@@ -318,7 +333,8 @@ mod tests {
 
     #[test]
     fn the_rules_can_be_read_and_their_patterns_are_patterns() {
-        let rules = parse().unwrap();
+        let rules = Rules::new(parse().unwrap());
+        assert!(rules.compilers.len() >= 3 && rules.backends.len() >= 8);
         for backend in &rules.backends {
             for text in [&backend.kernels, &backend.files] {
                 assert!(text.is_empty() || pattern(text).is_some(), "{text}");

@@ -209,7 +209,8 @@ impl<'a> Collector<'a> {
     /// The audit.
     #[must_use]
     pub fn finish(mut self) -> AuditTable {
-        let mut instead: HashMap<(usize, usize), (AuditVerdict, String)> = HashMap::new();
+        // By kernel, then image.
+        let mut instead: HashMap<usize, Vec<(usize, (AuditVerdict, String))>> = HashMap::new();
         for (of, counts) in self.namer.take().map(|(_, namer)| namer.finish()).unwrap_or_default() {
             let (Some(counts), Some(classes)) = (counts, classes()) else { continue };
             let kernel = &mut self.table.kernels[of.kernel];
@@ -218,7 +219,7 @@ impl<'a> Collector<'a> {
             image.opcodes = Some(self.opcodes.insert_full(judged.list).0);
             image.shown = Some(judged.shown);
             if let Some(other) = judged.instead {
-                instead.insert((of.kernel, of.image), other);
+                instead.entry(of.kernel).or_default().push((of.image, other));
             }
         }
         for (number, kernel) in self.table.kernels.iter_mut().enumerate() {
@@ -228,8 +229,12 @@ impl<'a> Collector<'a> {
                 let entry = &self.table.entries[image.entry];
                 let (mut verdict, mut reason) = (entry.verdicts[device], entry.reasons[device]);
                 if verdict.is_native() {
+                    let known = || {
+                        let of = instead.get(&number)?.iter().find(|(image, _)| *image == by);
+                        of.map(|(_, other)| other.clone())
+                    };
                     let shell = || classes()?.shell(&kernel.name, image.code?);
-                    if let Some((other, why)) = instead.get(&(number, by)).cloned().or_else(shell) {
+                    if let Some((other, why)) = known().or_else(shell) {
                         let meant = || classes()?.meant_for(&kernel.name, self.devices[device].number);
                         let meant = if other == AuditVerdict::Stub { meant() } else { None };
                         (verdict, reason) = match meant {

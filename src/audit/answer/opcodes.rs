@@ -1,10 +1,10 @@
 //! What a kernel's name promises and its opcodes show, by the tables of `opcodes.yaml`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
-use serde::Deserialize;
 
 use crate::header::{self, HeaderError};
 use crate::record::{AuditVerdict, Shown, readable_kernel};
@@ -14,25 +14,24 @@ const TABLE: &str = include_str!("opcodes.yaml");
 /// Most opcodes that one kernel's list names.
 const LISTED: usize = 12;
 
+/// Bytes of machine code of a product that is more than a shell; an empty kernel has 128 or 256.
+const SHELL_BYTES: u64 = 384;
+
 /// What an empty product says.
 const COMPILED_OUT: &str = "its body was compiled out for this target";
 
 /// Instructions of a product that is more than a shell: a loop with one matrix instruction has more.
 const SHELL_INSTRUCTIONS: u32 = 48;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The file: names and lists of texts. Of one type with the rules of backends, since every type that YAML is read into costs 20 kB.
+pub(super) type Lists = BTreeMap<String, Vec<String>>;
+
 struct Table {
     block_scaled: Vec<String>,
     matrix: Vec<String>,
     shown: Vec<String>,
     traps: Vec<String>,
     calls: Vec<String>,
-    promises: String,
-    moves: String,
-    widens: String,
-    products: String,
-    shell_bytes: u64,
 }
 
 /// The tables, ready to match.
@@ -58,24 +57,31 @@ pub(super) struct Judged {
 /// The tables of this build; none when they are damaged, which a test excludes.
 pub(super) fn classes() -> Option<&'static Classes> {
     static ALL: OnceLock<Option<Classes>> = OnceLock::new();
-    ALL.get_or_init(|| parse().ok().and_then(|table| Classes::new(table).ok())).as_ref()
+    ALL.get_or_init(|| Classes::new(parse().ok()?.pop()?)).as_ref()
 }
 
-fn parse() -> Result<Table, HeaderError> {
+fn parse() -> Result<Vec<Lists>, HeaderError> {
     header::parse_file(Path::new("src/audit/answer/opcodes.yaml"), TABLE)
 }
 
 impl Classes {
-    fn new(table: Table) -> Result<Self, regex::Error> {
-        let regex = |pattern: &str| RegexBuilder::new(pattern).case_insensitive(true).build();
-        Ok(Self {
-            promises: regex(&table.promises)?,
-            moves: regex(&table.moves)?,
-            widens: regex(&table.widens)?,
-            products: regex(&table.products)?,
-            architectures: regex(r"sm_?([0-9]{2,3})")?,
-            table,
-        })
+    fn new(mut lists: Lists) -> Option<Self> {
+        let regex = |key: &str| {
+            let text = lists.get(key).and_then(|list| list.first())?;
+            RegexBuilder::new(text).case_insensitive(true).build().ok()
+        };
+        let (promises, moves) = (regex("promises")?, regex("moves")?);
+        let (widens, products, architectures) =
+            (regex("widens")?, regex("products")?, regex("architectures")?);
+        let mut list = |key: &str| lists.remove(key);
+        let table = Table {
+            block_scaled: list("block_scaled")?,
+            matrix: list("matrix")?,
+            shown: list("shown")?,
+            traps: list("traps")?,
+            calls: list("calls")?,
+        };
+        Some(Self { table, promises, moves, widens, products, architectures })
     }
 
     /// Whether the opcodes of a kernel of this name say something that its target does not.
@@ -90,7 +96,7 @@ impl Classes {
 
     /// Of a kernel whose machine code is `bytes` long, without a disassembler: whether it is a shell.
     pub(super) fn shell(&self, name: &str, bytes: u64) -> Option<(AuditVerdict, String)> {
-        (bytes < self.table.shell_bytes && self.product(name)).then(|| {
+        (bytes < SHELL_BYTES && self.product(name)).then(|| {
             let said =
                 format!("named as a matrix product, with {bytes} bytes of machine code: {COMPILED_OUT}");
             (AuditVerdict::Stub, said)
@@ -140,13 +146,15 @@ impl Classes {
                 ),
             )),
             Shown::None
-                if self.product(name) && total < SHELL_INSTRUCTIONS && count(&self.table.calls) == 0 =>
+                if self.product(name)
+                    && (count(&self.table.traps) > 0
+                        || (total < SHELL_INSTRUCTIONS && count(&self.table.calls) == 0)) =>
             {
-                let how = if count(&self.table.traps) > 0 { "a trap" } else { "nothing" };
                 Some((
                     AuditVerdict::Stub,
                     format!(
-                        "named as a matrix product, with {total} instructions and {how} in the place of a body: {COMPILED_OUT}"
+                        "named as a matrix product, with {total} instructions, {} and no matrix instruction: {COMPILED_OUT}",
+                        counted(count(&self.table.traps))
                     ),
                 ))
             }
@@ -182,6 +190,15 @@ impl Classes {
     }
 }
 
+/// `no trap`, `1 trap`, `14 traps`.
+fn counted(traps: u32) -> String {
+    match traps {
+        0 => "no trap".to_owned(),
+        1 => "1 trap".to_owned(),
+        n => format!("{n} traps"),
+    }
+}
+
 /// Opcodes by the class that they begin with, in the order of the classes.
 fn grouped(opcodes: &[(String, u32)], classes: &[String]) -> Vec<(String, u32)> {
     let mut left: Vec<&(String, u32)> = opcodes.iter().collect();
@@ -212,7 +229,7 @@ mod tests {
 
     fn judge(name: &str, opcodes: &[(&str, u32)]) -> (Shown, Option<AuditVerdict>, String) {
         let opcodes: Vec<(String, u32)> = opcodes.iter().map(|(o, n)| ((*o).to_owned(), *n)).collect();
-        let judged = Classes::new(parse().unwrap()).unwrap().judge(name, &opcodes);
+        let judged = Classes::new(parse().unwrap().pop().unwrap()).unwrap().judge(name, &opcodes);
         (judged.shown, judged.instead.map(|(v, _)| v), judged.list)
     }
 
@@ -240,6 +257,9 @@ mod tests {
         assert_eq!(judge("cvt_fp16_to_fp4", &[("F2FP", 16), ("STG", 1)]).1, None);
         assert_eq!(judge("gemm_mxfp4", &[("BPT.TRAP", 1), ("EXIT", 1)]).1, Some(AuditVerdict::Stub));
         assert_eq!(judge("gemm_mxfp4", &[("EXIT", 1)]).1, Some(AuditVerdict::Stub));
+        // vLLM 0.33.0: a product for tcgen05, compiled for sm_120f.
+        let traps = [("BPT.TRAP", 14), ("UTMALDG.2D", 10), ("IADD3", 4000), ("CALL.REL.NOINC", 2)];
+        assert_eq!(judge("cutlass_gemm_float_e2m1_t", &traps).1, Some(AuditVerdict::Stub));
         // What it calls may do it.
         assert_eq!(judge("gemm_mxfp4", &[("CALL.ABS.NOINC", 1), ("EXIT", 1)]).1, None);
         assert_eq!(
@@ -250,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_product_of_a_few_instructions_is_a_shell_without_a_disassembler() {
-        let classes = Classes::new(parse().unwrap()).unwrap();
+        let classes = Classes::new(parse().unwrap().pop().unwrap()).unwrap();
         let shell = |name: &str, bytes| classes.shell(name, bytes).is_some();
         assert!(
             shell("_ZN7cutlass13device_kernelI4GemmEEv", 128)

@@ -48,15 +48,17 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
     } else {
         table.files.iter().zip(files).map(|(f, g)| (file_name(&f.path), g)).collect()
     };
-    let (mut none, mut some, mut empty, mut back, mut jit) =
-        (Those::default(), Those::default(), Those::default(), Those::default(), Those::default());
+    let [mut none, mut other, mut some, mut empty, mut back, mut jit] = [(); 6].map(|()| Those::default());
     for (name, group) in subjects.into_iter().filter(|(_, g)| g.kernels() > 0) {
         let all = group.kernels();
         let on = |holds: &dyn Fn(&dyn Fn(AuditVerdict) -> usize) -> bool| -> Vec<usize> {
             let tallies = group.tallies.iter().enumerate();
             tallies.filter(|(_, t)| holds(&|v| t.of(v))).map(|(d, _)| d).collect()
         };
-        none.add(name, on(&|of| of(AuditVerdict::NoCode) == all).into_iter());
+        // What compiles when it is used is not lost by what it also carries for others.
+        let compiles = table.packages.iter().any(|p| p.name == name && !p.compiles.is_empty());
+        let all_lost = on(&|of| of(AuditVerdict::NoCode) == all);
+        (if compiles { &mut other } else { &mut none }).add(name, all_lost.into_iter());
         some.add(name, on(&|of| (1..all).contains(&of(AuditVerdict::NoCode))).into_iter());
         empty.add(name, on(&|of| of(AuditVerdict::Stub) > 0).into_iter());
         back.add(name, on(&|of| of(AuditVerdict::Fallback) > 0).into_iter());
@@ -65,9 +67,16 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
     let mut out = Vec::new();
     if !none.names.is_empty() {
         out.push(format!(
-            "{}: no kernel of it runs on {}. Take a release made for it, or build it as below. What calls it there fails with \"no kernel image is available for execution on the device\".",
+            "{}: none of the kernels runs on {}. Take a release made for it, or build as below. A call fails with \"no kernel image is available for execution on the device\".",
             none.named(),
             none.on(table)
+        ));
+    }
+    if !other.names.is_empty() {
+        out.push(format!(
+            "{}: the kernels that it carries are for other GPUs; for {} it compiles when it is used, as said above.",
+            other.named(),
+            other.on(table)
         ));
     }
     if !some.names.is_empty() {

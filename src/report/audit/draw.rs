@@ -9,10 +9,10 @@ use super::page::{Extent, Section, page};
 use crate::record::AuditTable;
 
 /// The widest that a column of a terminal table may be, but for the last, which takes what is left.
-const COLUMN: usize = 44;
+const COLUMN: usize = 36;
 
 /// The least that the last column takes beside the others.
-const LEAST: usize = 30;
+const LEAST: usize = 22;
 
 /// The least that the first column keeps.
 const FIRST: usize = 26;
@@ -20,7 +20,7 @@ const FIRST: usize = 26;
 /// For the terminal.
 #[must_use]
 pub fn audit_text(table: &AuditTable, styles: &Styles) -> String {
-    let page = page(table, Extent { rows: 24, exceptions: 16, name: 60, problems: 20, files: 12 });
+    let page = page(table, Extent { rows: 16, exceptions: 16, name: 60, problems: 20, files: 12 });
     let mut out = format!("{}\n", styles.paint(Tone::Head, &page.title));
     for line in &page.lines {
         out.push_str(&wrapped("", line.split_whitespace()));

@@ -1,71 +1,103 @@
 //! What does not simply run, in sentences: kernels of a package that share a verdict and a reason stand together.
 
-use std::cmp::Reverse;
 use std::collections::HashSet;
-
-use indexmap::IndexMap;
 
 use super::super::phrase::{counted, grouped, kernel};
 use super::rollup::Exception;
 use crate::record::{AuditTable, AuditVerdict, readable_kernel};
 
-/// Who is spoken of: verdict, reason (none where reasons differ in a version alone), devices, package or file.
-type Subject = (AuditVerdict, Option<usize>, Vec<usize>, Result<usize, usize>);
+/// Exceptions that one sentence speaks of.
+struct Subject<'a> {
+    /// Package or file.
+    owner: Result<usize, usize>,
+    /// None where reasons differ in a version alone.
+    reason: Option<usize>,
+    list: Vec<&'a Exception>,
+}
+
+impl Subject<'_> {
+    fn takes(&self, owner: Result<usize, usize>, e: &Exception) -> bool {
+        let first = self.list[0];
+        self.owner == owner
+            && first.verdict == e.verdict
+            && first.devices == e.devices
+            && self.reason.is_none_or(|reason| reason == e.reason)
+    }
+
+    fn kernels(&self) -> usize {
+        self.list.iter().map(|e| e.kernels.len()).sum()
+    }
+}
 
 /// A sentence for each group, by [`rank`], then the largest first. A kernel's name has at most `width` characters.
 pub(super) fn items(table: &AuditTable, exceptions: &[Exception], width: usize) -> Vec<String> {
-    let mut by: IndexMap<Subject, Vec<&Exception>> = IndexMap::new();
+    let mut subjects: Vec<Subject<'_>> = Vec::new();
     for e in exceptions {
         let owner = table.files[e.file].package.ok_or(e.file);
         // PTX of several versions is one thing to its owner.
         let reason = (e.verdict != AuditVerdict::Jit).then_some(e.reason);
-        by.entry((e.verdict, reason, e.devices.clone(), owner)).or_default().push(e);
+        match subjects.iter_mut().find(|s| s.takes(owner, e)) {
+            Some(subject) => subject.list.push(e),
+            None => subjects.push(Subject { owner, reason, list: vec![e] }),
+        }
     }
-    let mut groups: Vec<(Subject, Vec<&Exception>)> = by.into_iter().collect();
-    groups.sort_by_key(|((verdict, ..), list)| (rank(*verdict), Reverse(weight(list))));
+    let mut order: Vec<[usize; 3]> = subjects
+        .iter()
+        .enumerate()
+        .map(|(n, s)| [usize::from(rank(table, s)), usize::MAX - s.kernels(), n])
+        .collect();
+    order.sort_unstable();
     let running = running(table);
-    groups.iter().map(|(subject, list)| sentence(table, subject, list, &running, width)).collect()
+    order.iter().map(|[_, _, n]| sentence(table, &subjects[*n], &running, width)).collect()
 }
 
-/// Names of kernels, without template arguments, of which some instance runs: by device and package or file.
-type Running = HashSet<(usize, Result<usize, usize>, String)>;
+/// Names of kernels, without template arguments, of which some instance runs: with device and package or file.
+type Running = HashSet<String>;
+
+fn key(device: usize, owner: Result<usize, usize>, name: &str) -> String {
+    format!("{device} {owner:?} {name}")
+}
 
 fn running(table: &AuditTable) -> Running {
     let mut out = HashSet::new();
     for kernel in &table.kernels {
-        for (device, verdict) in kernel.verdicts.iter().enumerate() {
-            if verdict.runs() {
-                let owner = table.files[kernel.file].package.ok_or(kernel.file);
-                out.insert((device, owner, readable_kernel(&kernel.name)));
-            }
-        }
+        let name = readable_kernel(&kernel.name);
+        let owner = table.files[kernel.file].package.ok_or(kernel.file);
+        let on = kernel.verdicts.iter().enumerate().filter(|(_, v)| v.runs());
+        out.extend(on.map(|(device, _)| key(device, owner, &name)));
     }
     out
 }
 
-/// What surprises an owner most comes first: code that loads and is not what it is called.
-const fn rank(verdict: AuditVerdict) -> u8 {
-    match verdict {
+/// What surprises an owner most comes first: code that loads and is not what it is called, then code that misses the device by
+/// its suffix or minor version alone, then what is for other GPUs.
+fn rank(table: &AuditTable, subject: &Subject<'_>) -> u8 {
+    let first = subject.list[0];
+    match first.verdict {
         AuditVerdict::Stub => 0,
         AuditVerdict::Fallback => 1,
         AuditVerdict::Undetermined => 2,
-        AuditVerdict::NoCode => 3,
-        AuditVerdict::Jit => 4,
-        AuditVerdict::Native | AuditVerdict::Family => 5,
+        AuditVerdict::NoCode if misses(table, first) => 3,
+        AuditVerdict::NoCode => 4,
+        AuditVerdict::Jit => 5,
+        AuditVerdict::Native | AuditVerdict::Family => 6,
     }
 }
 
-fn weight(list: &[&Exception]) -> usize {
-    list.iter().map(|e| e.kernels.len()).sum()
+/// Whether the nearest code of a kernel is for the device's own family.
+fn misses(table: &AuditTable, e: &Exception) -> bool {
+    let family = |name: &str| {
+        name.trim_end_matches(['a', 'f', '?']).strip_prefix("sm_").map(|n| n[..n.len() - 1].to_owned())
+    };
+    let Some(kernel) = e.kernels.first().map(|k| &table.kernels[*k]) else { return false };
+    let device = e.devices[0];
+    let nearest = &table.entries[kernel.images[kernel.by[device]].entry];
+    nearest.target.len() > 4 && family(&nearest.target) == family(&table.devices[device].name)
 }
 
-fn sentence(
-    table: &AuditTable,
-    (verdict, reason, devices, owner): &Subject,
-    list: &[&Exception],
-    running: &Running,
-    width: usize,
-) -> String {
+fn sentence(table: &AuditTable, subject: &Subject<'_>, running: &Running, width: usize) -> String {
+    let Subject { owner, reason, list } = subject;
+    let (verdict, devices) = (list[0].verdict, &list[0].devices);
     let names: Vec<&str> = devices.iter().map(|d| table.devices[*d].name.as_str()).collect();
     let mut place = owner.map_or_else(|_| String::new(), |p| format!("{}, ", table.packages[p].name));
     let mut files: Vec<usize> = list.iter().map(|e| e.file).collect();
@@ -80,23 +112,20 @@ fn sentence(
     let mut out = format!(
         "{}: {place}: {}: {why}; such as {}",
         names.join(" and "),
-        phrase(*verdict, weight(list)),
+        phrase(verdict, subject.kernels()),
         kernel(example, width)
     );
-    if *verdict == AuditVerdict::NoCode {
+    if verdict == AuditVerdict::NoCode {
         // Instances for other GPUs are no loss where the same kernel has some for this one.
         let served = kernels()
             .filter(|k| {
                 let name = readable_kernel(&k.name);
-                name.contains('<') && devices.iter().all(|d| running.contains(&(*d, *owner, name.clone())))
+                name.contains('<') && devices.iter().all(|d| running.contains(&key(*d, *owner, &name)))
             })
             .count();
         if served > 0 {
-            let which = if served == weight(list) {
-                "all of them".to_owned()
-            } else {
-                format!("{} of them", grouped(served))
-            };
+            let all = served == subject.kernels();
+            let which = if all { "all of them".to_owned() } else { format!("{} of them", grouped(served)) };
             out.push_str(&format!(" (other instances of {which} run)"));
         }
     }

@@ -145,7 +145,7 @@ fn device_columns(table: &AuditTable) -> impl Iterator<Item = String> + '_ {
 
 fn package_table(table: &AuditTable, packages: &[Group], rest: &Group, extent: Extent) -> Section {
     let mut order: Vec<usize> = (0..packages.len()).filter(|p| packages[*p].kernels() > 0).collect();
-    order.sort_by_key(|p| table.packages[*p].name.to_lowercase());
+    order.sort_unstable_by(|a, b| table.packages[*a].name.cmp(&table.packages[*b].name));
     let row = |name: String, group: &Group| {
         let mut row = vec![name, grouped(group.kernels())];
         row.extend(group.tallies.iter().map(rollup::Tally::words));
@@ -169,7 +169,8 @@ fn targets(group: &Group) -> String {
     let list = |ptx: bool| -> Vec<&str> {
         let of = group.targets.iter().filter(|t| t.starts_with("PTX ") == ptx);
         let mut list: Vec<&str> = of.map(|t| t.trim_start_matches("PTX ")).collect();
-        list.sort_by_key(|t| (t.trim_end_matches(['a', 'f', '?']).parse::<u16>().unwrap_or(0), *t));
+        let number = |t: &str| t.trim_end_matches(['a', 'f', '?']).parse::<u16>().unwrap_or(0);
+        list.sort_unstable_by(|a, b| number(a).cmp(&number(b)).then_with(|| a.cmp(b)));
         list
     };
     let (machine, ptx) = (list(false).join(" "), list(true).join(" "));
@@ -192,7 +193,7 @@ fn compilers(table: &AuditTable) -> Section {
             row
         })
         .collect();
-    rows.sort();
+    rows.sort_unstable();
     let columns = ["package".to_owned()].into_iter();
     let columns = columns.chain(device_columns(table)).chain(["with".to_owned()]).collect();
     Section::table("Packages that compile kernels when they are used", columns, rows, usize::MAX, "package")
@@ -217,7 +218,9 @@ fn libraries(table: &AuditTable, files: &[Group], packages: &[Group], extent: Ex
         let all = files[f].kernels();
         files[f].tallies.iter().map(|t| all - t.running()).max().unwrap_or(0)
     };
-    order.sort_by_key(|f| (std::cmp::Reverse(bad(*f)), table.files[*f].path.clone()));
+    order.sort_unstable_by(|a, b| {
+        bad(*b).cmp(&bad(*a)).then_with(|| table.files[*a].path.cmp(&table.files[*b].path))
+    });
     let short = common_folder(order.iter().map(|f| table.files[*f].path.as_str()));
     let rows =
         order

@@ -1,29 +1,29 @@
 //! Kernels summed up: by file, by package, by what becomes of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::super::phrase::grouped;
 use crate::record::{AuditKernel, AuditTable, AuditVerdict};
 
-/// What becomes of some kernels on one device.
+/// What becomes of some kernels on one device: their number by verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Tally(BTreeMap<AuditVerdict, usize>);
+pub(super) struct Tally([usize; AuditVerdict::ALL.len()]);
 
 impl Tally {
-    pub(super) fn add(&mut self, verdict: AuditVerdict) {
-        *self.0.entry(verdict).or_default() += 1;
+    pub(super) fn add(&mut self, verdict: AuditVerdict, kernels: usize) {
+        self.0[verdict as usize] += kernels;
     }
 
     pub(super) fn of(&self, verdict: AuditVerdict) -> usize {
-        self.0.get(&verdict).copied().unwrap_or_default()
+        self.0[verdict as usize]
     }
 
     pub(super) fn all(&self) -> usize {
-        self.0.values().sum()
+        self.0.iter().sum()
     }
 
     pub(super) fn running(&self) -> usize {
-        self.0.iter().filter(|(v, _)| v.runs()).map(|(_, n)| n).sum()
+        AuditVerdict::ALL.iter().filter(|v| v.runs()).map(|v| self.of(*v)).sum()
     }
 
     /// `all run natively`, `211 run, 3 by JIT`, `none runs`; what is behind it where that is not all.
@@ -32,7 +32,7 @@ impl Tally {
         if all == 0 {
             return "no kernel".to_owned();
         }
-        if let Some((verdict, _)) = self.0.iter().find(|(_, n)| **n == all) {
+        if let Some(verdict) = AuditVerdict::ALL.iter().find(|v| self.of(**v) == all) {
             return match verdict {
                 AuditVerdict::Native => "all run natively",
                 AuditVerdict::Family => "all run (family)",
@@ -87,15 +87,13 @@ impl Group {
 
     fn add_kernel(&mut self, kernel: &AuditKernel) {
         for (tally, verdict) in self.tallies.iter_mut().zip(&kernel.verdicts) {
-            tally.add(*verdict);
+            tally.add(*verdict, 1);
         }
     }
 
     fn add(&mut self, other: &Self) {
         for (tally, more) in self.tallies.iter_mut().zip(&other.tallies) {
-            for (verdict, n) in &more.0 {
-                *tally.0.entry(*verdict).or_default() += n;
-            }
+            AuditVerdict::ALL.iter().for_each(|v| tally.add(*v, more.of(*v)));
         }
         self.targets.extend(other.targets.iter().cloned());
         self.files.extend(&other.files);
@@ -158,28 +156,27 @@ pub(super) struct Exception {
     pub(super) devices: Vec<usize>,
 }
 
-/// What does not simply run, by file and reason; the worst first within a file. Devices with the same kernels stand together.
+/// What does not simply run, by file, verdict and reason. Devices with the same kernels stand together.
 pub(super) fn exceptions(table: &AuditTable) -> Vec<Exception> {
-    let mut by: BTreeMap<(usize, std::cmp::Reverse<AuditVerdict>, usize, usize), Vec<usize>> =
-        BTreeMap::new();
+    // File, verdict, reason, device, kernel: sorted, what belongs together stands together.
+    let mut all: Vec<[usize; 5]> = Vec::new();
     for (number, kernel) in table.kernels.iter().enumerate() {
-        for (device, verdict) in kernel.verdicts.iter().enumerate() {
-            if !verdict.is_native() {
-                let key = (kernel.file, std::cmp::Reverse(*verdict), kernel.reasons[device], device);
-                by.entry(key).or_default().push(number);
-            }
+        for (device, verdict) in kernel.verdicts.iter().enumerate().filter(|(_, v)| !v.is_native()) {
+            all.push([kernel.file, *verdict as usize, kernel.reasons[device], device, number]);
         }
     }
+    all.sort_unstable();
     let mut out: Vec<Exception> = Vec::new();
-    for ((file, verdict, reason, device), kernels) in by {
-        let same = out
-            .iter_mut()
-            .rev()
-            .take_while(|e| e.file == file)
-            .find(|e| e.verdict == verdict.0 && e.reason == reason && e.kernels == kernels);
-        match same {
+    for same in all.chunk_by(|a, b| a[..4] == b[..4]) {
+        let [file, verdict, reason, device, _] = same[0];
+        let verdict = AuditVerdict::ALL[verdict];
+        let kernels: Vec<usize> = same.iter().map(|row| row[4]).collect();
+        let of_file = out.iter_mut().rev().take_while(|e| e.file == file);
+        let mut before =
+            of_file.filter(|e| e.verdict == verdict && e.reason == reason && e.kernels == kernels);
+        match before.next() {
             Some(exception) => exception.devices.push(device),
-            None => out.push(Exception { file, verdict: verdict.0, reason, kernels, devices: vec![device] }),
+            None => out.push(Exception { file, verdict, reason, kernels, devices: vec![device] }),
         }
     }
     out
