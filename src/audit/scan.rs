@@ -13,7 +13,7 @@ use super::zip_file::{self, Member};
 use super::{ar, cubin, fatbin, folder, host, ptx_text};
 
 /// Unpacked code that may wait to be handed over.
-const BATCH_BYTES: u64 = 48 << 20;
+const BATCH_BYTES: u64 = 24 << 20;
 const BATCH_TASKS: usize = 4096;
 /// What the description of a piece takes.
 const PIECE_BYTES: u64 = 2 << 10;

@@ -10,7 +10,7 @@ const ALL_ROUNDS: u64 = 1_000_000;
 
 /// Far above what a file of some KB takes, and below what a hang takes.
 const LONGEST: Duration = Duration::from_secs(20);
-/// A file of some KB may unpack to 256 MiB in steps of 48 MiB; several tests run at once.
+/// A file of some KB may unpack to 256 MiB in steps of 24 MiB; several tests run at once.
 const MEMORY_KB: u64 = 1 << 20;
 
 /// xorshift64*.
