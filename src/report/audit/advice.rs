@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::exceptions::file_name;
-use super::rollup::Group;
+use super::rollup::{Group, Tally};
 use crate::arch;
 use crate::record::{AuditTable, AuditVerdict, Support};
 
@@ -51,18 +51,18 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
     let [mut none, mut other, mut some, mut empty, mut back, mut jit] = [(); 6].map(|()| Those::default());
     for (name, group) in subjects.into_iter().filter(|(_, g)| g.kernels() > 0) {
         let all = group.kernels();
-        let on = |holds: &dyn Fn(&dyn Fn(AuditVerdict) -> usize) -> bool| -> Vec<usize> {
+        let on = |holds: &dyn Fn(&Tally) -> bool| -> Vec<usize> {
             let tallies = group.tallies.iter().enumerate();
-            tallies.filter(|(_, t)| holds(&|v| t.of(v))).map(|(d, _)| d).collect()
+            tallies.filter(|(_, t)| holds(t)).map(|(d, _)| d).collect()
         };
         // What compiles when it is used is not lost by what it also carries for others.
         let compiles = table.packages.iter().any(|p| p.name == name && !p.compiles.is_empty());
-        let all_lost = on(&|of| of(AuditVerdict::NoCode) == all);
+        let all_lost = on(&|t| t.of(AuditVerdict::NoCode) == all);
         (if compiles { &mut other } else { &mut none }).add(name, all_lost.into_iter());
-        some.add(name, on(&|of| (1..all).contains(&of(AuditVerdict::NoCode))).into_iter());
-        empty.add(name, on(&|of| of(AuditVerdict::Stub) > 0).into_iter());
-        back.add(name, on(&|of| of(AuditVerdict::Fallback) > 0).into_iter());
-        jit.add(name, on(&|of| of(AuditVerdict::Jit) > 0).into_iter());
+        some.add(name, on(&|t| (1..all).contains(&t.of(AuditVerdict::NoCode))).into_iter());
+        empty.add(name, on(&|t| t.of(AuditVerdict::Stub) > 0).into_iter());
+        back.add(name, on(&|t| t.of(AuditVerdict::Fallback) > 0).into_iter());
+        jit.add(name, on(&|t| t.of(AuditVerdict::Jit) > 0).into_iter());
     }
     let mut out = Vec::new();
     if !none.names.is_empty() {
