@@ -55,6 +55,9 @@ pub struct Collector<'a> {
     namer: Option<(Which, Namer<'a, Image>)>,
 }
 
+/// What the opcodes of an image say against its target: the image, the verdict and the reason.
+type Instead = (usize, (AuditVerdict, String));
+
 /// A kernel and one of its images.
 #[derive(Clone, Copy)]
 struct Image {
@@ -210,7 +213,7 @@ impl<'a> Collector<'a> {
     #[must_use]
     pub fn finish(mut self) -> AuditTable {
         // By kernel, then image.
-        let mut instead: HashMap<usize, Vec<(usize, (AuditVerdict, String))>> = HashMap::new();
+        let mut instead: HashMap<usize, Vec<Instead>> = HashMap::new();
         for (of, counts) in self.namer.take().map(|(_, namer)| namer.finish()).unwrap_or_default() {
             let (Some(counts), Some(classes)) = (counts, classes()) else { continue };
             let kernel = &mut self.table.kernels[of.kernel];
