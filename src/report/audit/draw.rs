@@ -14,6 +14,9 @@ const COLUMN: usize = 36;
 /// The least that the last column takes beside the others.
 const LEAST: usize = 22;
 
+/// Lines of the last column that stand beside the others.
+const LINES: usize = 3;
+
 /// The least that the first column keeps.
 const FIRST: usize = 26;
 
@@ -43,7 +46,7 @@ pub fn audit_text(table: &AuditTable, styles: &Styles) -> String {
     out
 }
 
-/// A table in aligned columns. The last column stands below its row where less than [`LEAST`] is left for it; what is too long is
+/// A table in aligned columns. The last column stands below its row where less than [`LEAST`] is left for it, or it has more than [`LINES`]; what is too long is
 /// cut at its front, so that of a path the file stays.
 fn columns(out: &mut String, section: &Section, styles: &Styles) {
     let Some(last) = section.columns.len().checked_sub(1) else { return };
@@ -60,7 +63,8 @@ fn columns(out: &mut String, section: &Section, styles: &Styles) {
         *first = first.saturating_sub(over).max(FIRST);
     }
     let longest = rows.iter().map(|r| length(&r[last])).max().unwrap_or(0);
-    let below = used(&widths) + longest.min(LEAST) > WIDTH;
+    let left = WIDTH.saturating_sub(used(&widths));
+    let below = left < longest.min(LEAST) || longest > LINES * left;
     let line = |cells: &[String]| {
         let mut line = "  ".to_owned();
         for (cell, width) in cells.iter().zip(&widths) {
