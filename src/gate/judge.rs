@@ -86,6 +86,29 @@ struct Excused {
     facts: BTreeMap<(Kind, Scope), usize>,
 }
 
+/// GPUs and drivers that the baseline does not know: their answers are held to those of the ones it knows.
+fn drivers<'a>(baseline: &'a Record, run: &'a Record) -> impl Iterator<Item = String> + 'a {
+    run.devices.iter().filter_map(|row| {
+        let known: BTreeSet<&str> =
+            baseline.devices.iter().filter(|d| d.name == row.name).map(|d| d.driver.as_str()).collect();
+        let about = if known.is_empty() {
+            let others: BTreeSet<&str> = baseline.devices.iter().map(|d| d.name.as_str()).collect();
+            let others = if others.is_empty() { "no GPU".to_owned() } else { listed(&others) };
+            format!("{} is not in the baseline, which holds {others}", row.name)
+        } else if known.contains(row.driver.as_str()) {
+            return None;
+        } else {
+            let known = listed(&known);
+            format!("driver {} of {} is not in the baseline, which holds {known}", row.driver, row.name)
+        };
+        Some(format!("{about}: the lines here are the difference; `gate --bless` takes its answers in"))
+    })
+}
+
+fn listed(names: &BTreeSet<&str>) -> String {
+    names.iter().copied().collect::<Vec<_>>().join(", ")
+}
+
 /// Judges a run.
 #[must_use]
 pub fn judge(question: &Question<'_>) -> Judgement {
@@ -114,6 +137,7 @@ pub fn judge(question: &Question<'_>) -> Judgement {
             format!("records disagree: {}", said.join("; ")),
         ));
     }
+    out.notes.extend(question.baseline.into_iter().flat_map(|baseline| drivers(baseline, run)));
     let Some(baseline) = question.baseline else {
         out.facts = now.keys().filter(|(k, _)| *k != Kind::Claim).count();
         return out;

@@ -104,6 +104,32 @@ fn an_unknown_toolkit_is_answered_with_the_command_that_blesses_it() {
 }
 
 #[test]
+fn an_unknown_driver_is_named_and_what_it_changes_is_the_answer() {
+    let desk = Desk::new();
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/h100/run.json");
+    let mut run = Record::read(&path).unwrap();
+    let baseline = desk.record("baseline.json", &run);
+    "999.1".clone_into(&mut run.devices[0].driver);
+    let note = "note: driver 999.1 of NVIDIA H100 80GB HBM3 is not in the baseline, which holds 580.159.04";
+    let same = desk.run(&["gate", "--baseline", &baseline, "--from", &desk.record("same.json", &run)]);
+    assert_eq!(same.status.code(), Some(0), "{}", said(&same));
+    assert!(said(&same).contains(note) && said(&same).contains("gate --bless"), "{}", said(&same));
+    let wrong = run.runs[0].rungs.iter_mut().find(|r| r.verdict == Verdict::Pass).unwrap();
+    (wrong.verdict, wrong.note) = (Verdict::Fail, "lane 3".to_owned());
+    let worse = desk.run(&["gate", "--baseline", &baseline, "--from", &desk.record("worse.json", &run)]);
+    assert_eq!(worse.status.code(), Some(100), "{}", said(&worse));
+    assert!(said(&worse).contains(note) && said(&worse).contains("fail: lane 3"), "{}", said(&worse));
+    // The first run of another GPU.
+    "NVIDIA GB10".clone_into(&mut run.devices[0].name);
+    let other = desk.run(&["gate", "--baseline", &baseline, "--from", &desk.record("other.json", &run)]);
+    assert!(
+        said(&other).contains("NVIDIA GB10 is not in the baseline, which holds NVIDIA H100"),
+        "{}",
+        said(&other)
+    );
+}
+
+#[test]
 fn json_holds_every_group() {
     let (old, mut new) = (record(), record());
     set(&mut new, "griddepcontrol", ("13.0.88", "sm_120"), 'R', '.');
