@@ -85,8 +85,9 @@ fn forms(lines: &[&str], number: usize) -> Vec<String> {
     }
     let mut out = Vec::new();
     let mut start = 0;
-    for (n, piece) in code.split([';', '{', '}']).enumerate() {
-        let begins = start + (piece.len() - piece.trim_start().len());
+    for (n, piece) in code.split(';').enumerate() {
+        let statement = after_braces(piece);
+        let begins = start + piece.len() - statement.len();
         if begins >= length.max(1) {
             break;
         }
@@ -95,12 +96,25 @@ fn forms(lines: &[&str], number: usize) -> Vec<String> {
         if n == 0 && open && !directive {
             continue;
         }
-        let form = form(piece);
+        let form = form(statement);
         if !form.is_empty() {
             out.push(form);
         }
     }
     out
+}
+
+/// What stands behind the braces of blocks, and behind the head of a function or what another directive opens one with; the
+/// braces of operands stay.
+fn after_braces(piece: &str) -> &str {
+    let mut rest = piece;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || "{}".contains(c));
+        match rest.split_once('{') {
+            Some((_, behind)) if rest.starts_with('.') => rest = behind,
+            _ => return rest,
+        }
+    }
 }
 
 /// Opcode and modifiers of a statement, spread over lines or not.
@@ -144,6 +158,8 @@ mod tests {
         assert_eq!(at(text, 2, "nothing quoted").0, "");
         assert_eq!(at(text, 4, "Not a name of any known instruction: 'bla'"), pair("bla", "bla"));
         assert_eq!(at("\tret;\n", 1, "no"), pair("ret", "ret;"));
+        assert_eq!(instructions(".entry k(.param .u64 p)\n{ ret; }\n{ exit; }\n"), ["ret", "exit"]);
+        assert_eq!(instructions(".global .b8 x[2] = {1, 2};\nst.v2.b32 [a], {b, c};"), ["st.v2.b32"]);
         let lines: Vec<&str> = text.lines().collect();
         assert!(offence(&lines, 9, "x").is_none() && offence(&lines, 0, "x").is_none());
     }
