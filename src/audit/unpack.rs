@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use zstd::bulk::Decompressor;
 
 use super::entry::{Compression, Trouble};
 use super::source::Source;
@@ -39,40 +39,18 @@ fn lz4(packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
 }
 
 thread_local! {
-    /// Its tables and its window are worth keeping: a library has thousands of small blocks.
-    static DECODER: RefCell<FrameDecoder> = RefCell::new(FrameDecoder::new());
+    /// Its tables are worth keeping: a library has thousands of small blocks.
+    static DECODER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Above this the window of a decoder is given back.
-const KEPT: usize = 8 << 20;
-
+/// The frames of a block, one after the other. They are unpacked into their place: no window takes memory beside it.
 fn zstd(packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
-    DECODER.with_borrow_mut(|decoder| {
-        let bytes = zstd_with(decoder, packed, size);
-        if size > KEPT || bytes.is_err() {
-            *decoder = FrameDecoder::new();
-        }
-        bytes
+    let damaged = |error: std::io::Error| Trouble::Damaged(format!("its Zstandard code: {error}"));
+    DECODER.with_borrow_mut(|kept| {
+        let decoder = match kept {
+            Some(decoder) => decoder,
+            None => kept.insert(Decompressor::new().map_err(damaged)?),
+        };
+        decoder.decompress(packed, size).map_err(damaged)
     })
-}
-
-fn zstd_with(decoder: &mut FrameDecoder, mut packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
-    let damaged = |error: &dyn std::fmt::Display| Trouble::Damaged(format!("its Zstandard code: {error}"));
-    // No frame needs a window above its contents; 8 MiB is what encoders take when they do not know them yet.
-    decoder.set_max_window_size((size as u64).max(8 << 20));
-    // What is not written takes no memory.
-    let mut bytes = Vec::with_capacity(size);
-    while !packed.is_empty() {
-        decoder.init(&mut packed).map_err(|error| damaged(&error))?;
-        while !decoder.is_finished() {
-            decoder
-                .decode_blocks(&mut packed, BlockDecodingStrategy::UptoBytes(1 << 20))
-                .map_err(|error| damaged(&error))?;
-            if bytes.len() + decoder.can_collect() > size {
-                return Err(damaged(&format!("more than the {size} bytes that are announced")));
-            }
-            decoder.collect_to_writer(&mut bytes).map_err(|error| damaged(&error))?;
-        }
-    }
-    Ok(bytes)
 }
