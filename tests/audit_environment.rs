@@ -222,6 +222,13 @@ fn real_files_have_their_answers() {
     let cubin = format!("{data}/sm_121a-13.5.cubin");
     assert_eq!(code(&[&cubin, "--for", "sm_121", "--require", "native"]), Some(0));
     assert_eq!(code(&[&cubin, "--for", "sm_120", "--require", "runs"]), Some(100));
+    // What was not read is not vouched for, alone or beside what runs.
+    let bytes = std::fs::read(&cubin).unwrap();
+    desk.write("half/b.cubin", &bytes[..900]);
+    assert_eq!(code(&["half", "--for", "sm_121"]), Some(0));
+    assert_eq!(code(&["half", "--for", "sm_121", "--require", "native"]), Some(100));
+    desk.write("half/a.cubin", &bytes);
+    assert_eq!(code(&["half", "--for", "sm_121", "--require", "runs"]), Some(100));
 }
 
 #[test]

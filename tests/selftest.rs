@@ -57,14 +57,14 @@ fn the_scalar_answers_of_an_h100_are_met() {
     assert_eq!(failures(&results), [""; 0]);
 }
 
-/// What an H100 answers beside 3π/2, the worst of 65,536 angles: the manual's bound is what this rounds to.
+/// What an H100 answers beside 3π/2 is beyond the manual's bound, and the bound stays the manual's.
 #[test]
-fn the_worst_cosine_of_an_h100_is_what_the_manual_rounds() {
+fn the_worst_cosines_of_an_h100_are_beyond_the_manual() {
     let row = selftest::BOUNDS.iter().find(|row| row.begins == "cos.approx").unwrap();
     for (angle, answer) in [(-4.778_559_7_f32, 0.066_121_735_f32), (4.901_418, 0.187_904_82)] {
-        assert_eq!(row.bound.limit(&[f64::from(angle)]), selftest::Limit::Absolute(-20.45));
+        assert_eq!(row.bound.limit(&[f64::from(angle)]), selftest::Limit::Absolute(-20.5));
         let off = (f64::from(angle).cos() - f64::from(answer)).abs().log2();
-        assert!(off < -20.45 && (off * 10.0).round() == -205.0, "{off}");
+        assert!(off > -20.48 && off < -20.46, "{off}");
     }
 }
 

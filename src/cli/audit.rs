@@ -258,14 +258,25 @@ fn rendered(args: &AuditArgs, record: &Record) -> Result<String, CliError> {
     })
 }
 
-/// Whether every kernel meets what is required.
+/// Whether every kernel meets what is required. What was not read meets nothing, and neither does code without a kernel.
 fn required(table: &AuditTable, require: Require) -> Result<(), CliError> {
     let meets = |verdict: &AuditVerdict| match require {
         Require::Native => verdict.is_native(),
         Require::Runs => verdict.runs(),
     };
     let unmet: Vec<_> = table.kernels.iter().filter(|k| !k.verdicts.iter().all(meets)).collect();
-    let Some(first) = unmet.first() else { return Ok(()) };
+    let Some(first) = unmet.first() else {
+        return match table.problems.as_slice() {
+            [] if table.kernels.is_empty() => Err(CliError::AuditUnread("no kernel is there".to_owned())),
+            [] => Ok(()),
+            [first, ..] => Err(CliError::AuditUnread(format!(
+                "{} pieces were not read, such as {}: {}",
+                table.problems.len(),
+                first.place,
+                first.problem
+            ))),
+        };
+    };
     let device = first.verdicts.iter().position(|v| !meets(v)).unwrap_or(0);
     let example =
         format!("{} on {}: {}", first.name, table.devices[device].name, table.reasons[first.reasons[device]]);

@@ -177,6 +177,9 @@ pub(super) enum CliError {
     #[error("{0} of {1} kernels do not meet what is required, such as {2}")]
     #[diagnostic(help("--kernel GLOB narrows the question to the kernels that this device needs"))]
     AuditRequire(usize, usize, String),
+    #[error("what is required cannot be vouched for: {0}")]
+    #[diagnostic(help("name the files that matter, or leave out those that cannot be read"))]
+    AuditUnread(String),
     #[error(transparent)]
     Sites(#[from] crate::audit::answer::SitesError),
     #[error("no assumption is named `{0}`; there is: {1}")]
@@ -227,7 +230,7 @@ impl CliError {
             Self::NoGpuNamed | Self::NoPtxIsa(_) | Self::OperandKind(_) => exit::USAGE,
             Self::NothingToRun | Self::NothingAudited => exit::NOTHING_SELECTED,
             Self::AuditPaths(_) | Self::Sites(_) => exit::USAGE,
-            Self::AuditRequire(..) => exit::DOES_NOT_CONFORM,
+            Self::AuditRequire(..) | Self::AuditUnread(_) => exit::DOES_NOT_CONFORM,
             Self::Answer(..) | Self::Runs(_) => exit::DOES_NOT_CONFORM,
             Self::Device(..) => exit::DEVICE_MISSING,
             Self::Nvrtc(_) | Self::Code(_) | Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,

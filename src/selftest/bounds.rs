@@ -20,8 +20,7 @@ pub enum Bound {
     Everywhere(Limit),
     /// `lg2`: absolute between one half and two, relative elsewhere.
     Logarithm,
-    /// `sin` and `cos`: absolute, wider beyond 2π, none beyond 100π. The manual writes these exponents with one decimal, so they
-    /// stand for all that rounds to it: beside 3π/2 the answers of an H100 are off by 2^-20.46.
+    /// `sin` and `cos`: absolute, wider beyond 2π, none beyond 100π.
     Angle,
     /// `div.approx`: in units of the last place while the divisor's magnitude is from 2^-126 to 2^126; above that exactly the
     /// values that the manual names; below, no bound.
@@ -38,8 +37,8 @@ impl Bound {
             Self::Logarithm if first > 0.5 && first < 2.0 => Limit::Absolute(-22.0),
             Self::Logarithm => Limit::Relative(-22.0),
             Self::Angle => match first.abs() {
-                x if x <= 2.0 * std::f64::consts::PI => Limit::Absolute(-20.45),
-                x if x <= 100.0 * std::f64::consts::PI => Limit::Absolute(-14.65),
+                x if x <= 2.0 * std::f64::consts::PI => Limit::Absolute(-20.5),
+                x if x <= 100.0 * std::f64::consts::PI => Limit::Absolute(-14.7),
                 x if x.is_finite() => Limit::None,
                 _ => Limit::Ulp(0),
             },
