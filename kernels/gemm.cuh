@@ -257,9 +257,9 @@ DEVICE void weight_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, cons
     asm volatile("ld.shared.u16 %0, [%1];" : "=h"(four) : "r"(address) : "memory");
     // Elements 0 and 1 in the low half, 2 and 3 in the high one.
     u32 codes = __byte_perm(four, 0, 0x1100);
-    // e2m1: sign to bit 15, the rest to bits 8 to 6.
-    to[0] = scale((codes << 12 & 0x80008000) | (codes << 6 & 0x01C001C0));
-    to[1] = scale((codes << 8 & 0x80008000) | (codes << 2 & 0x01C001C0));
+    // e2m1: sign to bit 15, the rest to bits 8 to 6. A product moves a nibble to both places: the integer unit has enough to do.
+    to[0] = scale((codes & 0x000F000F) * ((1 << 12) + (1 << 6)) & 0x81C081C0);
+    to[1] = scale((codes & 0x00F000F0) * ((1 << 8) + (1 << 2)) & 0x81C081C0);
 }
 
 // To spread operands is long: only small tiles repeat it, and no tile for scales that real weights do not have.

@@ -49,6 +49,8 @@ pub struct Bench<'a> {
     pub case: &'a Case,
     /// Tokens of the batches.
     pub tokens: &'a [usize],
+    /// How they choose experts.
+    pub routing: Routing,
     /// The kernels, as they are admitted; those that are blocked are left out.
     pub trials: &'a [Trial<'a>],
     /// Kernels.
@@ -105,7 +107,7 @@ impl Bench<'_> {
         }
         let mut batches = BTreeMap::new();
         for tokens in self.tokens {
-            let (tokens, routing) = (*tokens, Routing::Random);
+            let (tokens, routing) = (*tokens, self.routing);
             let case = Case { tokens, routing, expert_rows: Vec::new(), ..self.case.clone() };
             let (problem, counts) = problem::for_timing(&case, self.case.seed)?;
             batches.insert(tokens, Batch { problem, counts });

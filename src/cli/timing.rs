@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::device::{self, DeviceArgs, DeviceName};
 use super::error::CliError;
 use super::toolchain::Toolchain;
 use super::trials;
-use super::ways::WayArgs;
+use super::ways::{KernelArgs, WayArgs};
 use crate::bench::{self, Bench, Effort};
-use crate::case::{self, Case};
+use crate::case::{self, Case, Routing};
 use crate::device::Device as _;
-use crate::kernel::{Library, Load, MmaPath};
+use crate::kernel::{Load, MmaPath};
 use crate::moe::compile::Compiler;
 use crate::moe::plan;
 use crate::moe::tile::{TILE_M, Tile};
@@ -31,6 +31,15 @@ const ROUNDS: u32 = 20_000;
 /// CTAs of 256 threads of a multiprocessor that hide the latency of memory.
 const CTAS: u32 = 8;
 
+/// How the tokens of a batch choose experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Choice {
+    /// By random logits.
+    Random,
+    /// In turn, so that as few tokens as can be reach every expert.
+    Balanced,
+}
+
 /// What is timed.
 #[derive(Debug, Args)]
 pub(super) struct TimingArgs {
@@ -45,9 +54,14 @@ pub(super) struct TimingArgs {
     case: Option<String>,
     #[command(flatten)]
     ways: WayArgs,
+    #[command(flatten)]
+    kernels: KernelArgs,
     /// Tokens of the batches, as 1,16,256; powers of two up to 2048 when left out.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65536))]
     tokens: Vec<u32>,
+    /// How tokens choose experts.
+    #[arg(long, value_name = "ROUTING", default_value = "random")]
+    routing: Choice,
     /// Timed rounds of which the median is taken.
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=10000))]
     samples: u32,
@@ -111,7 +125,7 @@ impl TimingArgs {
         let ptxas = toolchain.as_ref().map(|t| &t.toolkit);
         let (_, isa) = device::code_of(&about, ptxas, None)?;
         let mut gpu = gpu.with_chain(device::chain(ptxas, store.as_ref()));
-        let kernels = Library::embedded()?;
+        let kernels = self.kernels.library()?;
         let limits = device::limits(&about);
         let trials = trials::admitted(&self.plan(&case), &kernels, toolchain.as_ref(), target, limits)?;
         if trials.iter().all(|t| t.config.is_err()) {
@@ -121,6 +135,10 @@ impl TimingArgs {
         let asked = Bench {
             case: &case,
             tokens: &tokens,
+            routing: match self.routing {
+                Choice::Random => Routing::Random,
+                Choice::Balanced => Routing::Balanced,
+            },
             trials: &trials,
             library: &kernels,
             compiler: &compiler,
@@ -142,6 +160,7 @@ impl TimingArgs {
             code: gpu.chain().name(),
             dimensions: self.case.clone().unwrap_or_else(|| self.model.clone()),
             sizes: [case.hidden, case.inter, case.experts, case.top_k],
+            routing: asked.routing.word().to_owned(),
             warm_up: asked.effort.warm_up,
             samples: asked.effort.samples,
             flushed: measured.flushed as u64,

@@ -63,9 +63,26 @@ pub(super) struct TrialArgs {
     /// The NVRTC: 13.5 or 13.5.37; the newest when left out.
     #[arg(long, short = 'k', value_name = "V")]
     pub(super) toolkit: Option<String>,
+    #[command(flatten)]
+    folder: KernelArgs,
+}
+
+/// Whose kernels.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct KernelArgs {
     /// Kernels of this folder take the place of ours for their stage, and its .cuh files that of ours of the same name.
     #[arg(long, value_name = "DIR")]
     kernels: Option<PathBuf>,
+}
+
+impl KernelArgs {
+    /// Ours, or with those of the folder.
+    pub(super) fn library(&self) -> Result<Library, CliError> {
+        Ok(match &self.kernels {
+            Some(folder) => Library::with_folder(folder)?,
+            None => Library::embedded()?,
+        })
+    }
 }
 
 impl TrialArgs {
@@ -79,10 +96,7 @@ impl TrialArgs {
 
     /// The kernels: ours, or with those of the folder.
     pub(super) fn kernels(&self) -> Result<Library, CliError> {
-        Ok(match &self.kernels {
-            Some(folder) => Library::with_folder(folder)?,
-            None => Library::embedded()?,
-        })
+        self.folder.library()
     }
 
     /// Whether the targets are left to the verb.

@@ -61,6 +61,9 @@ pub const SHARED_LIMIT: u32 = 101_376;
 /// Accumulators that a thread holds at most: beyond, ptxas spills.
 const MOST_ACCUMULATORS: u32 = 128;
 
+/// Warps of a CTA that multiply, at most.
+const MOST_WARPS: u32 = 8;
+
 /// Stages that more of would not help.
 const MOST_STAGES: u32 = 4;
 
@@ -97,6 +100,21 @@ pub struct Config {
     pub warps_x: u32,
     /// Warps along the 8-column side.
     pub warps_y: u32,
+}
+
+/// Warps along the sides of a product of `x` rows of 16 and `y` columns of 8; no warp has less than one mma.
+fn warps(x: u32, y: u32, path: MmaPath) -> [u32; 2] {
+    if path == MmaPath::Portable {
+        // Every warp turns all its rows of both operands into bf16, which is most of its work: least for shares of 32 by 64,
+        // whose accumulators leave it registers. One warp alone would wait for memory.
+        let warps_x = (x / 32).clamp(1, MOST_WARPS);
+        let fewest = if warps_x == 1 { 2 } else { 1 };
+        return [warps_x, y.div_ceil(64).max(fewest).min(MOST_WARPS / warps_x).min(y / 8)];
+    }
+    // Few accumulators are spread over four warps, many over eight.
+    let warps = if x * y / (32 * 4) > 64 { MOST_WARPS } else { 4 };
+    let warps_x = (x / 16).min(warps);
+    [warps_x, (warps / warps_x).min(y / 8)]
 }
 
 /// Why a tile has no kernel, in one sentence.
@@ -142,10 +160,7 @@ impl Config {
                 format!("K is {k}, and the kernel fetches slabs of {SLAB} elements")
             }));
         }
-        // Few accumulators are spread over four warps, many over eight; no warp has less than one mma.
-        let warps = if x * y / (32 * 4) > 64 { 8 } else { 4 };
-        let warps_x = (x / 16).min(warps);
-        let warps_y = (warps / warps_x).min(y / 8);
+        let [warps_x, warps_y] = warps(x, y, path);
         let accumulators = x * y / (32 * warps_x * warps_y);
         if accumulators > MOST_ACCUMULATORS {
             return Err(Blocked(format!(
@@ -265,6 +280,19 @@ mod tests {
         assert_eq!((c.stages, c.stage_bytes(), c.warps()), (4, 20480, 4));
         // 128x128x128 in 8-bit containers: 32 KiB a stage.
         assert_eq!(config("128x128x128", false, Load::Tma, MmaPath::Native).unwrap().stages, 3);
+        // The portable path: shares of 32 by 64, two warps at least.
+        for (tile, swap_ab, warps) in [
+            ("8x64x128", true, [2, 1]),
+            ("8x16x128", true, [1, 1]),
+            ("16x32x128", true, [1, 2]),
+            ("32x128x128", true, [4, 1]),
+            ("128x128x128", false, [4, 2]),
+            ("256x64x128", true, [2, 4]),
+            ("128x256x128", false, [4, 2]),
+        ] {
+            let c = config(tile, swap_ab, Load::Tma, MmaPath::Portable).unwrap();
+            assert_eq!([c.warps_x, c.warps_y], warps, "{tile}");
+        }
         // Packed weights leave room for one more.
         assert_eq!(config("128x128x128", false, Load::Tma, MmaPath::Portable).unwrap().stages, 4);
         for (tile, swap_ab, load, words) in [

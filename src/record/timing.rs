@@ -22,6 +22,9 @@ pub struct BenchTable {
     pub dimensions: String,
     /// Width of hidden states, width between the GEMMs, experts, experts of a token.
     pub sizes: [usize; 4],
+    /// How tokens choose experts: the word of a case.
+    #[serde(default = "by_random")]
+    pub routing: String,
     /// Rounds that are not counted.
     pub warm_up: usize,
     /// Rounds of which the median is taken.
@@ -36,6 +39,11 @@ pub struct BenchTable {
     pub rows: Vec<BenchRow>,
     /// Every policy's choices.
     pub regrets: Vec<RegretRow>,
+}
+
+/// What tables mean that do not say how tokens choose.
+fn by_random() -> String {
+    "random".to_owned()
 }
 
 impl BenchTable {

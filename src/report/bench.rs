@@ -125,7 +125,7 @@ pub fn bench_markdown(bench: &BenchTable) -> String {
     let device = &bench.device;
     let mut out = format!(
         "# Times of the MXFP4 fused-MoE pipeline\n\n{} ({}, driver {}, CUDA {}); code for {} by {}. {}: hidden {hidden}, inter {inter}, \
-        {experts} experts, {top_k} of a token, random routing. Median of {} rounds after {}, by the GPU's events; {} bytes are read in \
+        {experts} experts, {top_k} of a token, {} routing. Median of {} rounds after {}, by the GPU's events; {} bytes are read in \
         front of every launch, so that nothing of its inputs is in a cache.\n\n",
         plain(&device.name),
         plain(&device.architecture),
@@ -134,6 +134,7 @@ pub fn bench_markdown(bench: &BenchTable) -> String {
         plain(&bench.target),
         plain(&bench.code),
         plain(&bench.dimensions),
+        plain(&bench.routing),
         bench.samples,
         bench.warm_up,
         grouped(usize::try_from(bench.flushed).unwrap_or(usize::MAX)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use libtest_mimic::{Failed, Trial};
 use sm121probe::arch::{PtxIsa, Target};
 use sm121probe::bench::{self, Bench, Effort, Measured, TimingError};
+use sm121probe::case::Routing;
 use sm121probe::device::{Buffer, Device, Failure, Graph, Launch, Module, Timer};
 use sm121probe::emulator::{EmulatorDevice, Options, Programs};
 use sm121probe::kernel::{Load, MmaPath};
@@ -126,6 +127,7 @@ fn bench(shared: &Shared, broken: Option<usize>) -> Result<Measured, Failed> {
     let asked = Bench {
         case,
         tokens: &[1, 5],
+        routing: Routing::Random,
         trials: &trials,
         library: &shared.library,
         compiler: &compiler,

@@ -59,6 +59,7 @@ fn table() -> BenchTable {
         code: "ptxas 13.5.37".to_owned(),
         dimensions: "made-up".to_owned(),
         sizes: [64, 32, 4, 2],
+        routing: "random".to_owned(),
         warm_up: 5,
         samples: 20,
         flushed: 1 << 26,
