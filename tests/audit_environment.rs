@@ -57,8 +57,12 @@ impl Desk {
     }
 }
 
+/// As PTX 8.7 has it, operands aside.
+const SCALED: &str =
+    "mma.sync.aligned.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e4m3.e2m1.f32.ue8m0 {a};";
+
 fn ptx(target: &str, kernel: &str) -> Vec<u8> {
-    format!(".version 8.8\n.target {target}\n.address_size 64\n.visible .entry {kernel}()\n{{\nret;\n}}\n")
+    format!(".version 8.8\n.target {target}\n.address_size 64\n.visible .entry {kernel}()\n{{\n{SCALED}\nret;\n}}\n")
         .into_bytes()
 }
 
@@ -237,4 +241,34 @@ fn kept_kernels_of_jit_compilers_are_audited() {
     desk.write(".triton/cache/abc/k.ptx", &ptx("sm_121a", "kept"));
     let text = stdout(&desk.run(&["--jit-caches", "--format", "md"]));
     assert!(text.contains("|cache of Triton|1|none runs|all run by JIT|PTX 121a|"), "{text}");
+}
+
+/// What PTX multiplies with is in its text: no disassembler is asked.
+#[test]
+fn ptx_that_does_not_do_what_its_name_says_is_told() {
+    let desk = Desk::new();
+    let plain = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {a};";
+    let entry = |name: &str, body: &str| format!(".entry {name}()\n{{\n{body}\nret;\n}}\n");
+    let text = [
+        ".version 8.8\n.target sm_120a\n".to_owned(),
+        entry("moe_gemm_mxfp4", SCALED),
+        entry("slow_gemm_mxfp4", plain),
+        entry("empty_gemm_mxfp4", "trap;"),
+        entry("plain_gemm", plain),
+    ];
+    desk.write("k.ptx", text.concat().as_bytes());
+    let csv = stdout(&desk.run(&["k.ptx", "--for", "sm_120", "--format", "csv", "--opcodes", "none"]));
+    let found: Vec<String> =
+        csv.lines().skip(1).map(|l| l.split(',').skip(4).take(4).collect::<Vec<_>>().join(" ")).collect();
+    let want = [
+        "moe_gemm_mxfp4 sm_120 jit native",
+        "slow_gemm_mxfp4 sm_120 fallback emulated",
+        "empty_gemm_mxfp4 sm_120 stub none",
+        "plain_gemm sm_120 jit unknown",
+    ];
+    assert_eq!(found, want, "{csv}");
+    assert!(
+        csv.contains("its PTX multiplies with mma 1: no `.block_scale`; the driver compiles it"),
+        "{csv}"
+    );
 }

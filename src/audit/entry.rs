@@ -1,5 +1,6 @@
 //! What a scan finds: pieces of device code, the files that hold them, and what could not be read.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -144,6 +145,8 @@ pub struct Kernel {
     pub stack: Option<u64>,
     /// The greatest number of threads of a CTA.
     pub max_threads: Option<u32>,
+    /// Instructions of PTX by class, `mma.block_scale` or `trap`, and the `other`; empty of everything else.
+    pub instructions: BTreeMap<&'static str, u32>,
 }
 
 /// One piece of device code.

@@ -1,4 +1,4 @@
-//! The header of PTX text and its entries, tolerant of everything else: foreign PTX may be newer than any parser, and 50 MB.
+//! The header of PTX text, its entries and what they multiply with, tolerant of everything else: foreign PTX may be newer than any parser, and 50 MB.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub(super) struct Facts {
 
 /// Whether a file that starts with `head` is PTX: `.version` is the first directive of every module.
 pub(super) fn is_ptx(head: &[u8]) -> bool {
-    let mut scanner = Scanner { text: head, at: 0 };
+    let mut scanner = Scanner::new(head);
     scanner.blank();
     scanner.rest().starts_with(b".version") && scanner.rest().get(8).is_some_and(u8::is_ascii_whitespace)
 }
@@ -27,12 +27,12 @@ pub(super) fn is_ptx(head: &[u8]) -> bool {
 /// [`Trouble::Damaged`] without a `.version` and a `.target` that can be read.
 pub(super) fn facts(text: &[u8]) -> Result<Facts, Trouble> {
     let text = &text[..text.iter().position(|b| *b == 0).unwrap_or(text.len())];
-    let mut scanner = Scanner { text, at: 0 };
+    let mut scanner = Scanner::new(text);
     let (mut isa, mut target) = (None, None);
     let mut kernels: Vec<Kernel> = Vec::new();
     let mut known = HashSet::new();
-    // The kernel whose head is being read, before its body.
-    let mut head = None;
+    // The kernel whose head is being read, before its body, and the one whose body is.
+    let (mut head, mut body) = (None, None);
     while let Some(directive) = scanner.next() {
         match directive {
             Directive::Version => isa = isa.or_else(|| scanner.word().parse().ok()),
@@ -54,7 +54,14 @@ pub(super) fn facts(text: &[u8]) -> Result<Facts, Trouble> {
                     kernel.max_threads = threads;
                 }
             }
-            Directive::Body => head = None,
+            Directive::Function => (head, body) = (None, None),
+            Directive::Open => body = head.take().or(body),
+            Directive::End => body = None,
+            Directive::Instruction(class) => {
+                if let Some(kernel) = body.and_then(|i| kernels.get_mut(i)) {
+                    *kernel.instructions.entry(class).or_default() += 1;
+                }
+            }
         }
     }
     let isa = isa.ok_or_else(|| Trouble::Damaged("the PTX has no `.version` that can be read".to_owned()))?;
@@ -83,24 +90,88 @@ enum Directive {
     Entry,
     /// `.maxntid` or `.reqntid`.
     Threads,
-    /// An opening brace.
-    Body,
+    /// `.func`.
+    Function,
+    /// The opening brace of a body or of a block in it.
+    Open,
+    /// The closing brace of a body.
+    End,
+    /// An instruction, by its class.
+    Instruction(&'static str),
 }
 
-const DIRECTIVES: [(&[u8], Directive); 5] = [
+/// Instructions that say what a kernel does, by their first words; of block-scaled products another class (PTX ISA, `mma` with
+/// `.block_scale`, `tcgen05.mma`).
+const CLASSES: [(&str, &str, &str); 6] = [
+    ("mma.", "mma", "mma.block_scale"),
+    ("wmma.mma.", "wmma.mma", "wmma.mma"),
+    ("wgmma.mma_async.", "wgmma.mma_async", "wgmma.mma_async"),
+    ("tcgen05.mma.", "tcgen05.mma", "tcgen05.mma.block_scale"),
+    ("call", "call", "call"),
+    ("trap", "trap", "trap"),
+];
+
+/// Every other instruction.
+const OTHER: &str = "other";
+
+/// The class of a statement; none of a declaration.
+fn class(statement: &[u8]) -> Option<&'static str> {
+    let (first, rest) = statement.split_first()?;
+    let text = match first {
+        b'.' => return None,
+        // Behind the predicate.
+        b'@' => rest.iter().position(u8::is_ascii_whitespace).map(|end| rest[end..].trim_ascii_start())?,
+        _ => statement,
+    };
+    let name = text.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    let name = std::str::from_utf8(name).unwrap_or_default();
+    let known = CLASSES.iter().find(|(start, ..)| name.starts_with(start));
+    Some(known.map_or(OTHER, |(_, plain, scaled)| if name.contains(".block_scale") { scaled } else { plain }))
+}
+
+const DIRECTIVES: [(&[u8], Directive); 6] = [
     (b".version", Directive::Version),
     (b".target", Directive::Target),
     (b".entry", Directive::Entry),
     (b".maxntid", Directive::Threads),
     (b".reqntid", Directive::Threads),
+    (b".func", Directive::Function),
 ];
 
 struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
+    /// Where the statement begins.
+    statement: usize,
+    /// Blocks that are open.
+    depth: u32,
 }
 
 impl<'a> Scanner<'a> {
+    const fn new(text: &'a [u8]) -> Self {
+        Self { text, at: 0, statement: 0, depth: 0 }
+    }
+
+    /// The statement so far, behind the comments, line numbers and labels in front of it.
+    fn statement(&mut self) -> &'a [u8] {
+        let end = self.at;
+        let mut inner = Self { text: &self.text[..end], at: self.statement.min(end), statement: 0, depth: 0 };
+        loop {
+            inner.blank();
+            let rest = inner.rest();
+            let label = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || b"_$%".contains(b)).count();
+            if rest.starts_with(b".loc") || rest.starts_with(b".file") {
+                inner.behind(b"\n");
+            } else if label > 0 && rest.get(label) == Some(&b':') && rest.get(label + 1) != Some(&b':') {
+                inner.at += label + 1;
+            } else {
+                // Not read twice.
+                self.statement = inner.at;
+                return rest;
+            }
+        }
+    }
+
     fn rest(&self) -> &'a [u8] {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -158,12 +229,40 @@ impl<'a> Scanner<'a> {
 
     fn next(&mut self) -> Option<Directive> {
         loop {
-            self.at += self.rest().iter().position(|b| matches!(b, b'.' | b'/' | b'"' | b'{'))?;
+            self.at +=
+                self.rest().iter().position(|b| matches!(b, b'.' | b'/' | b'"' | b'{' | b'}' | b';'))?;
             match self.rest() {
                 [b'/', b'/' | b'*', ..] => self.blank(),
                 [b'{', ..] => {
+                    let statement = self.statement();
+                    // Of a declaration's values, or of operands.
+                    let inside =
+                        if self.depth == 0 { statement.contains(&b'=') } else { !statement.is_empty() };
                     self.at += 1;
-                    return Some(Directive::Body);
+                    if !inside {
+                        (self.statement, self.depth) = (self.at, self.depth + 1);
+                        return Some(Directive::Open);
+                    }
+                }
+                [b'}', ..] => {
+                    let inside = self.depth == 0 || !self.statement().is_empty();
+                    self.at += 1;
+                    if !inside {
+                        (self.statement, self.depth) = (self.at, self.depth - 1);
+                        if self.depth == 0 {
+                            return Some(Directive::End);
+                        }
+                    }
+                }
+                [b';', ..] => {
+                    let statement = self.statement();
+                    self.at += 1;
+                    self.statement = self.at;
+                    if self.depth > 0
+                        && let Some(class) = class(statement)
+                    {
+                        return Some(Directive::Instruction(class));
+                    }
                 }
                 [b'"', ..] => {
                     self.at += 1;
@@ -188,5 +287,62 @@ impl<'a> Scanner<'a> {
                 _ => self.at += 1,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "// made by hand; { mma.sync }
+.version 9.0
+.target sm_120a
+.address_size 64
+.global .align 4 .b32 table[2] = {1, 2};
+.func (.param .b32 r) helper(.param .b32 x) { mma.sync.aligned.m16n8k16 {a}, {b}, {c}, {d}; ret; }
+.visible .entry scaled(.param .u64 p)
+.maxntid 128, 1, 1
+{
+    .reg .b32 %r<9>;
+    .loc 1 12 3
+    // begin inline asm
+    mma.sync.aligned.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e4m3.e2m1.f32.ue8m0
+        {%r1, %r2}, {%r3}, {%r4}, {%r5}, {%r6}, {0, 0}, {%r7}, {0, 0};
+    // end inline asm
+    {
+    again: @!p bra again;
+    }
+$L__BB0_1:
+    { call.uni (r), helper, (x); }
+    @%p1 trap;
+    ret;
+}
+.entry plain() { mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {a, b}, {c}, {d}, {e}; ret; }
+";
+
+    #[test]
+    fn instructions_are_counted_kernel_by_kernel() {
+        let facts = facts(TEXT.as_bytes()).unwrap();
+        let of = |i: usize| -> Vec<(&str, u32)> {
+            facts.kernels[i].instructions.iter().map(|(class, n)| (*class, *n)).collect()
+        };
+        assert_eq!(facts.kernels.len(), 2);
+        assert_eq!(of(0), [("call", 1), ("mma.block_scale", 1), ("other", 2), ("trap", 1)]);
+        assert_eq!(of(1), [("mma", 1), ("other", 1)]);
+        assert_eq!(facts.kernels[0].max_threads, Some(128));
+    }
+
+    #[test]
+    fn what_ends_early_is_no_loop() {
+        for end in 0..TEXT.len() {
+            let _ = facts(&TEXT.as_bytes()[..end]);
+        }
+        // A comment is passed once, however many braces follow it.
+        let long = format!(
+            ".version 9.0\n.target sm_90\n.entry e() {{ /*{}*/ x {}",
+            " ".repeat(1 << 20),
+            "{".repeat(1 << 20)
+        );
+        assert_eq!(facts(long.as_bytes()).unwrap().kernels.len(), 1);
     }
 }

@@ -124,8 +124,10 @@ pub(super) fn audit(args: &AuditArgs) -> Result<(), CliError> {
     let missing: Vec<String> =
         paths.iter().filter(|p| p.symlink_metadata().is_err()).map(|p| p.display().to_string()).collect();
 
-    let (devices, gpus) = devices(args)?;
+    let here = Here::look()?;
+    let (devices, gpus) = devices(args, &here.gpus);
     let mut table = collect(args, &paths, devices, &gpus, &sink)?;
+    table.no_gpu = here.others.join("; ");
     answer::describe(&mut table, &Installed::below(&paths));
     answer::describe_caches(&mut table, &caches);
     let mut record =
@@ -160,8 +162,7 @@ fn interpreter(args: &AuditArgs, environment: &Environment) -> Option<PathBuf> {
 }
 
 /// What is asked about, and for each the GPU of this machine that is one; empty where none is.
-fn devices(args: &AuditArgs) -> Result<(Vec<Device>, Vec<String>), CliError> {
-    let here = gpus()?;
+fn devices(args: &AuditArgs, here: &[Description]) -> (Vec<Device>, Vec<String>) {
     let mut numbers: Vec<u16> = args.devices.iter().map(|a| a.0).collect();
     if numbers.is_empty() {
         numbers.extend(DEFAULT);
@@ -177,25 +178,36 @@ fn devices(args: &AuditArgs) -> Result<(Vec<Device>, Vec<String>), CliError> {
             (device, format!("gpu:{} {}", gpu.ordinal, gpu.name))
         }
     };
-    Ok(numbers.into_iter().map(of).unzip())
+    numbers.into_iter().map(of).unzip()
 }
 
-/// The GPUs of this machine; none where there is no driver.
-fn gpus() -> Result<Vec<Description>, CliError> {
-    let program = std::env::current_exe().map_err(NvrtcError::Worker)?;
-    let mut out: Vec<Description> = Vec::new();
-    let mut count = 1;
-    for ordinal in 0.. {
-        if ordinal >= count {
-            break;
+/// This machine's GPUs.
+#[derive(Debug, Default)]
+struct Here {
+    /// What they are.
+    gpus: Vec<Description>,
+    /// Why others could not be asked: there is no driver, or one may not be used. The rules answer without them.
+    others: Vec<String>,
+}
+
+impl Here {
+    fn look() -> Result<Self, CliError> {
+        let program = std::env::current_exe().map_err(NvrtcError::Worker)?;
+        let mut out = Self::default();
+        let (mut count, mut ordinal) = (1, 0);
+        while ordinal < count {
+            let launcher = Launcher { program: program.clone(), ordinal: ordinal.to_string(), limit: LIMIT };
+            match GpuDevice::open(launcher, Chain::default()) {
+                Ok(gpu) => {
+                    count = gpu.about().gpus;
+                    out.gpus.push(gpu.about().clone());
+                }
+                Err(failure) => out.others.push(format!("gpu:{ordinal}: {failure}")),
+            }
+            ordinal += 1;
         }
-        let launcher = Launcher { program: program.clone(), ordinal: ordinal.to_string(), limit: LIMIT };
-        // Without a GPU the rules answer alone, and the report says so.
-        let Ok(gpu) = GpuDevice::open(launcher, Chain::default()) else { break };
-        count = gpu.about().gpus;
-        out.push(gpu.about().clone());
+        Ok(out)
     }
-    Ok(out)
 }
 
 /// Scans, and answers for what is found.

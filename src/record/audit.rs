@@ -94,6 +94,9 @@ words! {
 pub struct AuditTable {
     /// What it was answered for; verdicts stand in this order.
     pub devices: Vec<AuditDevice>,
+    /// Why GPUs of this machine could not be asked what they are; empty where all could.
+    #[serde(default)]
+    pub no_gpu: String,
     /// The disassembler that named opcodes; none when none was asked, or there was none.
     pub disassembler: Option<ToolkitVersion>,
     /// Why no opcodes were named where they were wanted; empty otherwise.
@@ -239,7 +242,7 @@ pub struct AuditImage {
     /// Bytes of its machine code; none in PTX.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u64>,
-    /// Index into `opcodes`; none where it was not disassembled.
+    /// Index into `opcodes`, of PTX its instructions; none where it was not disassembled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opcodes: Option<usize>,
     /// What the opcodes show of what the name promises; none where it was not disassembled.
@@ -327,6 +330,9 @@ impl AuditTable {
         self.backends.extend(other.backends);
         self.problems.extend(other.problems);
         self.disassembler = self.disassembler.max(other.disassembler);
+        if self.no_gpu.is_empty() {
+            self.no_gpu = other.no_gpu;
+        }
         true
     }
 

@@ -53,10 +53,11 @@ pub struct Collector<'a> {
     /// Its kernels by name.
     known: HashMap<String, usize>,
     namer: Option<(Which, Namer<'a, Image>)>,
+    instead: Instead,
 }
 
-/// What the opcodes of an image say against its target: the image, the verdict and the reason.
-type Instead = (usize, (AuditVerdict, String));
+/// What the opcodes of a kernel's images say against their targets: the image, the verdict and the reason.
+type Instead = HashMap<usize, Vec<(usize, (AuditVerdict, String))>>;
 
 /// A kernel and one of its images.
 #[derive(Clone, Copy)]
@@ -91,6 +92,7 @@ impl<'a> Collector<'a> {
             file: None,
             known: HashMap::new(),
             namer,
+            instead: Instead::new(),
         }
     }
 
@@ -151,6 +153,7 @@ impl<'a> Collector<'a> {
             })
             .collect();
         let runs = answers.iter().any(|(verdict, _)| verdict.is_native());
+        let compiles = answers.iter().any(|(verdict, _)| *verdict == AuditVerdict::Jit);
         let index = self.table.entries.len();
         self.table.entries.push(AuditEntry {
             file,
@@ -173,12 +176,30 @@ impl<'a> Collector<'a> {
         for kernel in &entry.kernels {
             let code = codes.get(kernel.name.as_str()).copied();
             let image = self.kernel(file, index, kernel, code);
+            // PTX names its instructions itself.
+            if compiles && classes().is_some_and(|c| c.promises(&kernel.name)) {
+                let counts = kernel.instructions.iter().map(|(class, n)| ((*class).to_owned(), *n)).collect();
+                self.judge(image, CodeKind::Ptx, counts);
+            }
             if let (Some(code), true, Some((which, namer))) = (code, runs, &mut self.namer) {
                 let wanted = *which == Which::All || classes().is_some_and(|c| c.promises(&kernel.name));
                 if wanted && !code.is_empty() {
                     namer.add(image, entry.number, code);
                 }
             }
+        }
+    }
+
+    /// Notes what these opcodes, or these instructions of PTX, show.
+    fn judge(&mut self, of: Image, kind: CodeKind, counts: Vec<(String, u32)>) {
+        let Some(classes) = classes() else { return };
+        let kernel = &mut self.table.kernels[of.kernel];
+        let judged = classes.judge(&kernel.name, kind, &counts);
+        let image = &mut kernel.images[of.image];
+        image.opcodes = Some(self.opcodes.insert_full(judged.list).0);
+        image.shown = Some(judged.shown);
+        if let Some(other) = judged.instead {
+            self.instead.entry(of.kernel).or_default().push((of.image, other));
         }
     }
 
@@ -212,32 +233,29 @@ impl<'a> Collector<'a> {
     /// The audit.
     #[must_use]
     pub fn finish(mut self) -> AuditTable {
-        // By kernel, then image.
-        let mut instead: HashMap<usize, Vec<Instead>> = HashMap::new();
         for (of, counts) in self.namer.take().map(|(_, namer)| namer.finish()).unwrap_or_default() {
-            let (Some(counts), Some(classes)) = (counts, classes()) else { continue };
-            let kernel = &mut self.table.kernels[of.kernel];
-            let judged = classes.judge(&kernel.name, &counts);
-            let image = &mut kernel.images[of.image];
-            image.opcodes = Some(self.opcodes.insert_full(judged.list).0);
-            image.shown = Some(judged.shown);
-            if let Some(other) = judged.instead {
-                instead.entry(of.kernel).or_default().push((of.image, other));
+            if let Some(counts) = counts {
+                self.judge(of, CodeKind::Cubin, counts);
             }
         }
+        let instead = std::mem::take(&mut self.instead);
         for (number, kernel) in self.table.kernels.iter_mut().enumerate() {
             for device in 0..self.devices.len() {
                 let by = best(&self.table.entries, &kernel.images, device);
                 let image = &kernel.images[by];
                 let entry = &self.table.entries[image.entry];
                 let (mut verdict, mut reason) = (entry.verdicts[device], entry.reasons[device]);
-                if verdict.is_native() {
+                let jit = verdict == AuditVerdict::Jit;
+                if verdict.is_native() || jit {
                     let known = || {
                         let of = instead.get(&number)?.iter().find(|(image, _)| *image == by);
                         of.map(|(_, other)| other.clone())
                     };
                     let shell = || classes()?.shell(&kernel.name, image.code?);
-                    if let Some((other, why)) = known().or_else(shell) {
+                    if let Some((other, mut why)) = known().or_else(shell) {
+                        if jit {
+                            why.push_str("; the driver compiles it when it is loaded");
+                        }
                         let meant = || classes()?.meant_for(&kernel.name, self.devices[device].number);
                         let meant = if other == AuditVerdict::Stub { meant() } else { None };
                         (verdict, reason) = match meant {

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
 
+use crate::audit::CodeKind;
 use crate::header::{self, HeaderError};
 use crate::record::{AuditVerdict, Shown, readable_kernel};
 
@@ -112,8 +113,8 @@ impl Classes {
         if named.iter().any(|n| n / 10 == device / 10) { None } else { named.first().copied() }
     }
 
-    /// Of a kernel with these opcodes.
-    pub(super) fn judge(&self, name: &str, opcodes: &[(String, u32)]) -> Judged {
+    /// Of a kernel with these opcodes, or of PTX with these instructions.
+    pub(super) fn judge(&self, name: &str, kind: CodeKind, opcodes: &[(String, u32)]) -> Judged {
         let count = |classes: &[String]| -> u32 {
             opcodes.iter().filter(|(o, _)| classes.iter().any(|c| starts(o, c))).map(|(_, n)| n).sum()
         };
@@ -140,9 +141,14 @@ impl Classes {
             Shown::Emulated => Some((
                 AuditVerdict::Fallback,
                 format!(
-                    "its name promises block-scaled or FP4 arithmetic, and its machine code multiplies with {}: no {}",
+                    "its name promises block-scaled or FP4 arithmetic, and its {} multiplies with {}: no {}",
+                    if kind == CodeKind::Ptx { "PTX" } else { "machine code" },
                     self.matrix_list(opcodes),
-                    self.table.block_scaled[..2].join(", no ")
+                    if kind == CodeKind::Ptx {
+                        "`.block_scale`".to_owned()
+                    } else {
+                        self.table.block_scaled[..2].join(", no ")
+                    }
                 ),
             )),
             Shown::None
@@ -229,7 +235,8 @@ mod tests {
 
     fn judge(name: &str, opcodes: &[(&str, u32)]) -> (Shown, Option<AuditVerdict>, String) {
         let opcodes: Vec<(String, u32)> = opcodes.iter().map(|(o, n)| ((*o).to_owned(), *n)).collect();
-        let judged = Classes::new(parse().unwrap().pop().unwrap()).unwrap().judge(name, &opcodes);
+        let judged =
+            Classes::new(parse().unwrap().pop().unwrap()).unwrap().judge(name, CodeKind::Cubin, &opcodes);
         (judged.shown, judged.instead.map(|(v, _)| v), judged.list)
     }
 

@@ -121,13 +121,20 @@ fn lines(table: &AuditTable) -> Vec<String> {
             format!("{} is this machine's {}{driver}", d.name, d.gpu)
         })
         .collect();
+    let why = if table.no_gpu.is_empty() { String::new() } else { format!(" ({})", table.no_gpu) };
     out.push(if here.is_empty() {
-        "No GPU of these is on this machine: answers follow from the files and the documented rules."
-            .to_owned()
+        format!(
+            "No GPU of these is on this machine{why}: answers follow from the files and the documented rules."
+        )
     } else {
-        format!("{}.", here.join("; "))
+        format!("{}{why}.", here.join("; "))
     });
-    let named = table.kernels.iter().flat_map(|k| &k.images).filter(|i| i.opcodes.is_some()).count();
+    let named = table
+        .kernels
+        .iter()
+        .flat_map(|k| &k.images)
+        .filter(|i| i.opcodes.is_some() && i.code.is_some())
+        .count();
     match table.disassembler {
         Some(version) if named > 0 => out.push(format!(
             "nvdisasm {version} named the opcodes of {} that promise FP4 or block scales, or that were asked for.",
