@@ -172,6 +172,25 @@ fn the_reports_say_it() {
 }
 
 #[test]
+fn the_members_of_a_static_library_stand_together() {
+    let mut collector = Collector::new(vec![Device::of(121)], &[String::new()], None);
+    for (member, target, kernel) in
+        [("x.o", "sm_90a", "one"), ("y.o", "sm_90a", "two"), ("z.o", "sm_120", "three")]
+    {
+        let entry = entry(&format!("lib/libfoo.a!{member}"), 0, CodeKind::Cubin, target, &[kernel]);
+        collector.take(Found::Entry { entry, code: &[] });
+    }
+    let text = report::audit_markdown(&collector.finish(), 1);
+    for words in [
+        "3 files with device code, 3 kernels.",
+        "|libfoo.a|3|1 run|90a 120|",
+        "sm_121: libfoo.a, 2 members: 2 kernels without code: machine code for sm_90a runs",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+}
+
+#[test]
 fn the_record_holds_it_and_sarif_keeps_its_schema() {
     let mut record = Record::of_matrix("t".to_owned(), Matrix::default());
     record.audit = table();

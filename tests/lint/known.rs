@@ -184,4 +184,9 @@ fn what_is_printed_of_a_lost_suffix_a_triton_dump_and_a_cute_dsl_dump() {
     assert_data_eq!(print(&[dump], 100), file!["golden/triton.txt"].raw());
     let cute = "tests/lint/cute_dsl.ptx";
     assert_data_eq!(print(&[cute, "--all-errors", "--format", "md"], 100), file!["golden/cute_dsl.md"].raw());
+    let made = "tests/lint/cute_dsl_tcgen05.ptx";
+    assert_data_eq!(
+        print(&[made, "--all-errors", "--format", "md"], 100),
+        file!["golden/cute_dsl_tcgen05.md"].raw()
+    );
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::exceptions::file_name;
-use super::rollup::{Group, Tally};
+use super::rollup::{Group, Tally, whole};
 use crate::arch;
 use crate::record::{AuditTable, AuditVerdict, Support};
 
@@ -46,7 +46,7 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
     let subjects: Vec<(&str, &Group)> = if packages.iter().any(|g| g.kernels() > 0) {
         table.packages.iter().zip(packages).map(|(p, g)| (p.name.as_str(), g)).collect()
     } else {
-        table.files.iter().zip(files).map(|(f, g)| (file_name(&f.path), g)).collect()
+        table.files.iter().zip(files).map(|(f, g)| (file_name(whole(&f.path)), g)).collect()
     };
     let [mut none, mut other, mut some, mut empty, mut back, mut jit] = [(); 6].map(|()| Those::default());
     for (name, group) in subjects.into_iter().filter(|(_, g)| g.kernels() > 0) {

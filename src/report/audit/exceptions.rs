@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::super::phrase::{counted, grouped, kernel};
-use super::rollup::Exception;
+use super::rollup::{self, Exception};
 use crate::record::{AuditTable, AuditVerdict, readable_kernel};
 
 /// Exceptions that one sentence speaks of.
@@ -32,8 +32,10 @@ impl Subject<'_> {
 /// A sentence for each group, by [`rank`], then the largest first. A kernel's name has at most `width` characters.
 pub(super) fn items(table: &AuditTable, exceptions: &[Exception], width: usize) -> Vec<String> {
     let mut subjects: Vec<Subject<'_>> = Vec::new();
+    let wholes = rollup::wholes(table);
+    let owner_of = |file: usize| table.files[file].package.ok_or(wholes[file]);
     for e in exceptions {
-        let owner = table.files[e.file].package.ok_or(e.file);
+        let owner = owner_of(e.file);
         // PTX of several versions is one thing to its owner.
         let reason = (e.verdict != AuditVerdict::Jit).then_some(e.reason);
         match subjects.iter_mut().find(|s| s.takes(owner, e)) {
@@ -47,7 +49,7 @@ pub(super) fn items(table: &AuditTable, exceptions: &[Exception], width: usize) 
         .map(|(n, s)| [usize::from(rank(table, s)), usize::MAX - s.kernels(), n])
         .collect();
     order.sort_unstable();
-    let running = running(table);
+    let running = running(table, &owner_of);
     order.iter().map(|[_, _, n]| sentence(table, &subjects[*n], &running, width)).collect()
 }
 
@@ -58,11 +60,11 @@ fn key(device: usize, owner: Result<usize, usize>, name: &str) -> String {
     format!("{device} {owner:?} {name}")
 }
 
-fn running(table: &AuditTable) -> Running {
+fn running(table: &AuditTable, owner_of: &impl Fn(usize) -> Result<usize, usize>) -> Running {
     let mut out = HashSet::new();
     for kernel in &table.kernels {
         let name = readable_kernel(&kernel.name);
-        let owner = table.files[kernel.file].package.ok_or(kernel.file);
+        let owner = owner_of(kernel.file);
         let on = kernel.verdicts.iter().enumerate().filter(|(_, v)| v.runs());
         out.extend(on.map(|(device, _)| key(device, owner, &name)));
     }
@@ -99,11 +101,18 @@ fn sentence(table: &AuditTable, subject: &Subject<'_>, running: &Running, width:
     let Subject { owner, reason, list } = subject;
     let (verdict, devices) = (list[0].verdict, &list[0].devices);
     let names: Vec<&str> = devices.iter().map(|d| table.devices[*d].name.as_str()).collect();
-    let mut place = owner.map_or_else(|_| String::new(), |p| format!("{}, ", table.packages[p].name));
+    let mut place = match owner {
+        Ok(package) => format!("{}, ", table.packages[*package].name),
+        Err(_) => String::new(),
+    };
     let mut files: Vec<usize> = list.iter().map(|e| e.file).collect();
     files.dedup();
     match files.as_slice() {
         [one] => place.push_str(file_name(&table.files[*one].path)),
+        [first, ..] if owner.is_err() => {
+            let library = file_name(rollup::whole(&table.files[*first].path));
+            place.push_str(&format!("{library}, {}", counted(files.len(), "member")));
+        }
         many => place.push_str(&counted(many.len(), "file")),
     }
     let why = reason.map_or_else(|| ptx(table, list, devices[0]), |r| table.reasons[r].clone());

@@ -73,11 +73,12 @@ fn left_out(all: usize, extent: usize, noun: &str) -> String {
 pub(super) fn page(table: &AuditTable, extent: Extent) -> Page {
     let files = rollup::files(table);
     let (packages, rest) = rollup::packages(table, &files);
+    let wholes = rollup::libraries(table, &files);
     let exceptions = rollup::exceptions(table);
     let mut sections = vec![
         package_table(table, &packages, &rest, extent),
         compilers(table),
-        libraries(table, &files, &packages, extent),
+        libraries(table, &wholes, &packages, extent),
         Section::list(
             "What does not simply run",
             exceptions::items(table, &exceptions, extent.name),
@@ -85,7 +86,7 @@ pub(super) fn page(table: &AuditTable, extent: Extent) -> Page {
             "group",
         ),
         backends(table, extent),
-        Section::list("What to do", advice::to_do(table, &packages, &files), extent.rows, "line"),
+        Section::list("What to do", advice::to_do(table, &packages, &wholes), extent.rows, "line"),
         problems(table, extent),
     ];
     sections.retain(|s| !s.rows.is_empty() || !s.items.is_empty());
@@ -228,13 +229,13 @@ fn libraries(table: &AuditTable, files: &[Group], packages: &[Group], extent: Ex
     order.sort_unstable_by(|a, b| {
         bad(*b).cmp(&bad(*a)).then_with(|| table.files[*a].path.cmp(&table.files[*b].path))
     });
-    let short = common_folder(order.iter().map(|f| table.files[*f].path.as_str()));
+    let path = |f: usize| rollup::whole(&table.files[f].path);
+    let short = common_folder(order.iter().map(|f| path(*f)));
     let rows =
         order
             .into_iter()
             .map(|f| {
-                let path = &table.files[f].path;
-                let mut row = vec![path[short..].to_owned(), grouped(files[f].kernels())];
+                let mut row = vec![path(f)[short..].to_owned(), grouped(files[f].kernels())];
                 row.extend(files[f].tallies.iter().map(|t| {
                     if files[f].targets.is_empty() { "nothing to load".to_owned() } else { t.words() }
                 }));

@@ -1,6 +1,6 @@
 //! Kernels summed up: by file, by package, by what becomes of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::super::phrase::grouped;
 use crate::record::{AuditKernel, AuditTable, AuditVerdict};
@@ -104,6 +104,27 @@ impl Group {
     pub(super) fn kernels(&self) -> usize {
         self.tallies.first().map_or(0, Tally::all)
     }
+}
+
+/// The static library that a file is a member of, else the file: what is linked is one thing to its owner.
+pub(super) fn whole(path: &str) -> &str {
+    path.find(".a!").map_or(path, |end| &path[..end + 2])
+}
+
+/// For every file the first of the same [`whole`].
+pub(super) fn wholes(table: &AuditTable) -> Vec<usize> {
+    let mut first = HashMap::new();
+    let numbered = table.files.iter().enumerate();
+    numbered.map(|(n, file)| *first.entry(whole(&file.path)).or_insert(n)).collect()
+}
+
+/// Every file's kernels, those of a static library's members at the first of these.
+pub(super) fn libraries(table: &AuditTable, files: &[Group]) -> Vec<Group> {
+    let mut out = vec![Group::new(table.devices.len()); files.len()];
+    for (whole, group) in wholes(table).into_iter().zip(files) {
+        out[whole].add(group);
+    }
+    out
 }
 
 /// Every file's kernels.
