@@ -1,6 +1,7 @@
 //! `moe`: the pipeline, tile by tile, against its reference.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use clap::{Args, ValueEnum};
 
@@ -116,7 +117,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let mut runner = Runner::new(&kernels, nvrtc, store.as_ref(), program);
     let code = device::chain(toolchain.as_ref().map(|t| &t.toolkit), store.as_ref());
     if let Some(gpu) = gpu {
-        runner = runner.on(gpu.with_chain(code));
+        runner = runner.on(Arc::new(Mutex::new(gpu.with_chain(code))));
     }
     (runner.seed, runner.schedules) = (args.seed, args.schedules);
     if let (Some(path), Some(layer)) = (&args.weights, args.layer) {

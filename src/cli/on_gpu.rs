@@ -1,6 +1,7 @@
 //! What the whole job asks of a GPU: snippets and the pipeline's default set, rung by rung, within a bound of time.
 
 use std::str::FromStr;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -117,7 +118,8 @@ impl GpuArgs {
         let cases: Vec<&Case> = library.cases.iter().collect();
         let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
         let code = device::chain(toolchain.as_ref().map(|t| &t.toolkit), store);
-        let runner = Runner::new(&kernels, nvrtc, store, program).on(gpu.with_chain(code));
+        let gpu = Arc::new(Mutex::new(gpu.with_chain(code)));
+        let runner = Runner::new(&kernels, nvrtc, store, program).on(gpu);
         let ask = |asked: Vec<Trial<'_>>, deadline| -> Result<Vec<TrialRow>, CliError> {
             let (asked, chain) = ([(target, asked)], toolchain.as_ref());
             Ok(trials::run(&runner, &asked, chain, limits, |_| true, deadline)?.rows)

@@ -300,7 +300,7 @@ impl Backend for Driver {
     }
 
     fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<(), CudaError> {
-        // SAFETY: the session keeps to the inside of one allocation, and to parts of it that do not overlap.
+        // SAFETY: the session keeps to the insides of allocations, and to parts that do not overlap.
         check("cuMemcpyDtoD", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream) })
     }
 

@@ -19,6 +19,7 @@ mod device;
 mod driver;
 #[cfg(debug_assertions)]
 mod fake;
+mod gather;
 mod link;
 mod serve;
 mod status;

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use super::backend::{Backend, Prepared, Value};
 use super::driver::Driver;
+use super::gather::Gather;
 use super::status::CudaError;
 use super::wire::{self, Entry, Kind, Refusal, Reply, Request};
 use crate::device::{Argument, Launch};
@@ -48,6 +49,7 @@ struct Session<B> {
     /// Bytes of all of it.
     spared: usize,
     modules: Vec<(usize, Vec<Entry>)>,
+    gather: Gather,
 }
 
 /// Serves the GPU `word` on standard input, which is a socket; the process's exit code.
@@ -114,8 +116,14 @@ fn next(socket: &mut UnixStream) -> io::Result<Option<(Request, Vec<u8>)>> {
 
 /// Answers until the parent is gone.
 fn serve<B: Backend>(backend: B, socket: &mut UnixStream) -> io::Result<()> {
-    let mut session =
-        Session { backend, buffers: Vec::new(), spare: BTreeMap::new(), spared: 0, modules: Vec::new() };
+    let mut session = Session {
+        backend,
+        buffers: Vec::new(),
+        spare: BTreeMap::new(),
+        spared: 0,
+        modules: Vec::new(),
+        gather: Gather::default(),
+    };
     while let Some((request, payload)) = next(socket)? {
         match session.answer(request, &payload) {
             Ok((reply, bytes)) => wire::send(socket, &reply, &bytes)?,
@@ -221,7 +229,7 @@ impl<B: Backend> Session<B> {
     /// Guards are compared once, after the last.
     fn often(&mut self, graph: usize, times: usize, fresh: &[usize]) -> Result<Option<usize>, Refusal> {
         let places: Vec<(u64, usize)> = fresh.iter().map(|b| self.place(*b)).collect::<Result<_, _>>()?;
-        let mut first: Vec<Vec<u8>> = Vec::new();
+        let (mut first, mut bytes) = (Vec::new(), Vec::new());
         let mut differs = None;
         for n in 0..times {
             for (address, len) in &places {
@@ -229,16 +237,11 @@ impl<B: Backend> Session<B> {
             }
             self.backend.replay(graph).map_err(refused(0))?;
             self.backend.synchronize().map_err(refused(0))?;
-            for (at, (address, len)) in places.iter().enumerate() {
-                let mut bytes = vec![0; *len];
-                self.backend.read(*address, &mut bytes).map_err(refused(0))?;
-                match first.get(at) {
-                    Some(stored) if *stored != bytes => differs = differs.or(Some(n + 1)),
-                    Some(_) => {}
-                    None => first.push(bytes),
-                }
-            }
-            if differs.is_some() {
+            self.gather.read(&mut self.backend, &places, &mut bytes).map_err(refused(0))?;
+            if n == 0 {
+                std::mem::swap(&mut first, &mut bytes);
+            } else if first != bytes {
+                differs = Some(n + 1);
                 break;
             }
         }
@@ -414,21 +417,20 @@ impl<B: Backend> Session<B> {
 
     /// Compares every guard zone; the first byte that is not as it was, and mends it so that it is reported once.
     fn guards(&mut self) -> Result<(), Refusal> {
-        let mut bytes = vec![0; GUARD];
-        for (n, held) in self.buffers.iter().enumerate() {
-            for zone in [held.base, held.after()] {
-                self.backend.read(zone, &mut bytes).map_err(refused(0))?;
-                let Some(at) = bytes.iter().position(|b| *b != GUARD_BYTE) else { continue };
-                let (address, found) = (zone + at as u64, bytes[at]);
-                self.backend.fill(zone, GUARD_BYTE, GUARD).map_err(refused(0))?;
-                let offset = i128::from(address) - i128::from(held.address());
-                let what = format!(
-                    "the guard of buffer {n} was overwritten: 0x{found:02X} at address 0x{address:x}, offset {offset} of a buffer of {} bytes",
-                    held.len
-                );
-                return Err(Refusal { kind: Kind::Guard, what, launch: 0 });
-            }
-        }
-        Ok(())
+        let zones: Vec<(u64, usize)> =
+            self.buffers.iter().flat_map(|held| [(held.base, GUARD), (held.after(), GUARD)]).collect();
+        let mut bytes = Vec::new();
+        self.gather.read(&mut self.backend, &zones, &mut bytes).map_err(refused(0))?;
+        let Some(at) = bytes.iter().position(|b| *b != GUARD_BYTE) else { return Ok(()) };
+        let (zone, n) = (zones[at / GUARD].0, at / GUARD / 2);
+        let (address, found) = (zone + (at % GUARD) as u64, bytes[at]);
+        self.backend.fill(zone, GUARD_BYTE, GUARD).map_err(refused(0))?;
+        let held = &self.buffers[n];
+        let offset = i128::from(address) - i128::from(held.address());
+        let what = format!(
+            "the guard of buffer {n} was overwritten: 0x{found:02X} at address 0x{address:x}, offset {offset} of a buffer of {} bytes",
+            held.len
+        );
+        Err(Refusal { kind: Kind::Guard, what, launch: 0 })
     }
 }

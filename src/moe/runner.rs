@@ -47,23 +47,21 @@ pub struct Runner<'a> {
 
 /// The GPU that trials run on, one after the other, with what rows call it and who makes its code.
 struct OnGpu {
-    device: Mutex<GpuDevice>,
+    device: Arc<Mutex<GpuDevice>>,
     name: String,
     code: String,
 }
 
 impl<'a> Runner<'a> {
-    /// Trials run on this GPU instead of the emulator alone.
+    /// Trials run on this GPU instead of the emulator alone. What the emulator stores is computed beside what others have the GPU
+    /// for.
     #[must_use]
-    pub fn on(self, gpu: GpuDevice) -> Self {
-        let (name, code) = (gpu.name(), gpu.chain().name());
-        Self { gpu: Some(OnGpu { device: Mutex::new(gpu), name, code }), ..self }
-    }
-
-    /// The GPU, for somebody else.
-    #[must_use]
-    pub fn into_gpu(self) -> Option<GpuDevice> {
-        self.gpu.map(|gpu| gpu.device.into_inner().unwrap_or_else(PoisonError::into_inner))
+    pub fn on(self, device: Arc<Mutex<GpuDevice>>) -> Self {
+        let (name, code) = {
+            let gpu = device.lock().unwrap_or_else(PoisonError::into_inner);
+            (gpu.name(), gpu.chain().name())
+        };
+        Self { gpu: Some(OnGpu { device, name, code }), ..self }
     }
 
     /// One schedule, the cases' own seeds.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
+use sm121probe::device::Failure;
 use sm121probe::gpu::{Chain, GpuDevice, Launcher};
 use sm121probe::kernel::{Load, MmaPath};
 use sm121probe::moe::plan::{self, LOADS};
@@ -20,9 +21,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 const JIT_CASE: &str = "tiny-exact";
 const JIT_TILE: &str = "8x64x128";
 
-pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
+fn open() -> Result<GpuDevice, Failure> {
     let launcher = Launcher { program: tool().to_owned(), ordinal: "0".to_owned(), limit: LIMIT };
-    let gpu = match GpuDevice::open(launcher, Chain::default()) {
+    GpuDevice::open(launcher, Chain::default())
+}
+
+pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
+    let gpu = match open() {
         Ok(gpu) => gpu,
         Err(failure) => return absent(shared, &failure.to_string()),
     };
@@ -32,7 +37,7 @@ pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
     );
     let chain = Chain { toolkit: discovery.toolkits.last().cloned(), store: shared.store.clone() };
     let (target, native) = (gpu.about().target(), gpu.about().target().is_sm12x());
-    let gpu = Arc::new(Mutex::new(Some(gpu.with_chain(chain))));
+    let gpu = Arc::new(Mutex::new(gpu.with_chain(chain)));
     let mut out = super::gpu_faults::trials();
     out.extend(super::sanitizer::trials(shared, &gpu));
     out.extend(LOADS.into_iter().filter(|load| *load != Load::Direct).map(|load| {
@@ -56,7 +61,7 @@ pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
 /// What the driver's own compiler makes of the kernels' PTX, where [`trials`] takes that of ptxas.
 fn through_the_driver(
     shared: &Shared,
-    gpu: &Mutex<Option<GpuDevice>>,
+    gpu: &Mutex<GpuDevice>,
     target: sm121probe::arch::Target,
     load: Load,
 ) -> Result<(), Failed> {
@@ -64,31 +69,24 @@ fn through_the_driver(
     let tile = JIT_TILE.parse().map_err(|e| format!("{e}"))?;
     let trials = plan::trials(case, &[tile], &[load], &[MmaPath::Portable]);
     let trial = trials.first().ok_or("there is no trial")?;
-    let mut held = gpu.lock().unwrap_or_else(PoisonError::into_inner);
-    let own = held.take().ok_or("an earlier trial left no GPU")?;
-    let chain = own.chain().clone();
-    let runner = Runner::new(&shared.library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned())
-        .on(own.with_chain(Chain::default()));
-    let row = runner.run(trial, target);
-    *held = runner.into_gpu().map(|gpu| gpu.with_chain(chain));
-    stands(&row.map_err(|e| e.to_string())?)
+    // A worker of its own, and one trial has the GPU at a time.
+    let _held = gpu.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = Arc::new(Mutex::new(open().map_err(|e| e.to_string())?));
+    let runner =
+        Runner::new(&shared.library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned()).on(own);
+    stands(&runner.run(trial, target).map_err(|e| e.to_string())?)
 }
 
 fn run(
     shared: &Shared,
     n: usize,
-    gpu: &Mutex<Option<GpuDevice>>,
+    gpu: &Arc<Mutex<GpuDevice>>,
     target: sm121probe::arch::Target,
 ) -> Result<(), Failed> {
     let trial = &selected(&shared.cases)[n];
-    // One trial has the GPU at a time.
-    let mut held = gpu.lock().unwrap_or_else(PoisonError::into_inner);
-    let gpu = held.take().ok_or("an earlier trial left no GPU")?;
-    let runner =
-        Runner::new(&shared.library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned()).on(gpu);
-    let row = runner.run(trial, target);
-    *held = runner.into_gpu();
-    stands(&row.map_err(|e| e.to_string())?)
+    let runner = Runner::new(&shared.library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned())
+        .on(Arc::clone(gpu));
+    stands(&runner.run(trial, target).map_err(|e| e.to_string())?)
 }
 
 /// Fails unless the trial is green and stands on every rung.
