@@ -4,10 +4,11 @@
 #![cfg(debug_assertions)]
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use sm121probe::device::{Argument, Buffer, Device, Failure, Launch, Module, Timer};
-use sm121probe::gpu::{Chain, GpuDevice, Launcher};
+use sm121probe::gpu::{Chain, GpuDevice, Launcher, Turn};
 
 fn launcher(plan: &str, seconds: f32) -> Launcher {
     Launcher {
@@ -289,4 +290,38 @@ fn memory_that_comes_back_is_as_new() {
     gpu.reset().unwrap();
     let other = gpu.allocate_unwritten(large + 1).unwrap();
     assert_eq!(gpu.read(other).unwrap().len(), large + 1);
+}
+
+#[test]
+fn each_has_the_gpu_from_a_reset_until_it_rests() {
+    let (shared, chain) = (Mutex::new(gpu()), Chain::default());
+    let rounds = |first: u8| {
+        let mut turn = Turn::of(&shared, "gpu:0", &chain);
+        for round in 0..50 {
+            turn.reset().unwrap();
+            let module = turn.load(".version 9.0").unwrap();
+            let buffer = turn.allocate(vec![first; 64]).unwrap();
+            assert_eq!(buffer, Buffer(0), "what others made is gone");
+            for _ in 0..=round {
+                turn.run(&[launch(module, "increment", buffer)]).unwrap();
+            }
+            assert_eq!(turn.read(buffer).unwrap()[..2], [first + round + 1, first]);
+            turn.rest();
+            assert!(matches!(turn.read(buffer), Err(Failure::Broken(_))));
+            assert!(matches!(turn.allocate(vec![0]), Err(Failure::Broken(_))));
+        }
+    };
+    std::thread::scope(|scope| {
+        for first in [0, 100, 200] {
+            scope.spawn(move || rounds(first));
+        }
+    });
+    // A worker that is broken by one is a fresh one for the next.
+    let mut one = Turn::of(&shared, "gpu:0", &chain);
+    one.reset().unwrap();
+    let (module, buffer) = (one.load(".version 9.0").unwrap(), one.allocate(vec![0; 64]).unwrap());
+    let failed = one.run(&[launch(module, "illegal_address", buffer)]);
+    assert!(matches!(failed, Err((0, Failure::Crashed(_)))), "{failed:?}");
+    one.rest();
+    rounds(7);
 }

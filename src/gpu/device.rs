@@ -31,6 +31,16 @@ impl Chain {
             .as_ref()
             .map_or_else(|| "the driver's JIT".to_owned(), |toolkit| format!("ptxas {}", toolkit.version))
     }
+
+    /// What the driver is given of this PTX: a cubin, or the text itself where the driver compiles.
+    pub(super) fn image(&self, ptx: &str) -> Result<Vec<u8>, Failure> {
+        let Some(toolkit) = &self.toolkit else { return Ok(ptx.as_bytes().to_vec()) };
+        let target = target_of(ptx)
+            .ok_or_else(|| Failure::Unsupported("the PTX names no target that is known".to_owned()))?;
+        toolkit::cubin(toolkit, target, ptx, self.store.as_ref(), ASSEMBLY_LIMIT)
+            .map(|code| code.image)
+            .map_err(|error| Failure::Unsupported(error.to_string()))
+    }
 }
 
 /// A GPU in a worker process. What a kernel breaks costs the worker; [`Device::reset`] goes on with a fresh one.
@@ -177,14 +187,8 @@ impl Device for GpuDevice {
     }
 
     fn load(&mut self, ptx: &str) -> Result<Module, Failure> {
-        let Some(toolkit) = &self.chain.toolkit else {
-            return self.load_image(ptx.as_bytes()).map(|(module, _)| module);
-        };
-        let target = target_of(ptx)
-            .ok_or_else(|| Failure::Unsupported("the PTX names no target that is known".to_owned()))?;
-        let code = toolkit::cubin(toolkit, target, ptx, self.chain.store.as_ref(), ASSEMBLY_LIMIT)
-            .map_err(|error| Failure::Unsupported(error.to_string()))?;
-        self.load_image(&code.image).map(|(module, _)| module)
+        let image = self.chain.image(ptx)?;
+        self.load_image(&image).map(|(module, _)| module)
     }
 
     fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>> {

@@ -23,10 +23,12 @@ mod gather;
 mod link;
 mod serve;
 mod status;
+mod turn;
 mod wire;
 
 pub use describe::Description;
 pub use device::{Chain, GpuDevice};
 pub use link::{GPU_WORKER, Launcher};
 pub use serve::serve_gpu;
+pub use turn::Turn;
 pub use wire::Entry;

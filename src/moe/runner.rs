@@ -15,7 +15,7 @@ use crate::arch::Target;
 use crate::case::Regime;
 use crate::device::Device as _;
 use crate::emulator::{EmulatorDevice, Options, Programs};
-use crate::gpu::GpuDevice;
+use crate::gpu::{Chain, GpuDevice, Turn};
 use crate::kernel::Library;
 use crate::record::{Rung, Stage, StageResult, TrialRow, Verdict};
 use crate::store::{self, Store};
@@ -49,7 +49,7 @@ pub struct Runner<'a> {
 struct OnGpu {
     device: Arc<Mutex<GpuDevice>>,
     name: String,
-    code: String,
+    chain: Chain,
 }
 
 impl<'a> Runner<'a> {
@@ -57,11 +57,11 @@ impl<'a> Runner<'a> {
     /// for.
     #[must_use]
     pub fn on(self, device: Arc<Mutex<GpuDevice>>) -> Self {
-        let (name, code) = {
+        let (name, chain) = {
             let gpu = device.lock().unwrap_or_else(PoisonError::into_inner);
-            (gpu.name(), gpu.chain().name())
+            (gpu.name(), gpu.chain().clone())
         };
-        Self { gpu: Some(OnGpu { device, name, code }), ..self }
+        Self { gpu: Some(OnGpu { device, name, chain }), ..self }
     }
 
     /// One schedule, the cases' own seeds.
@@ -91,7 +91,7 @@ impl<'a> Runner<'a> {
             Ok(config) => {
                 row.stages = config.stages;
                 match &self.gpu {
-                    Some(gpu) => self.climb(trial, config, target, &gpu.device, &mut row)?,
+                    Some(gpu) => self.climb(trial, config, target, gpu, &mut row)?,
                     None => row.results = self.results(trial, config, target)?,
                 }
                 known::assert_known(trial.case, trial.tile, &row.device, &mut row.results);
@@ -123,7 +123,7 @@ impl<'a> Runner<'a> {
             device: self.gpu.as_ref().map_or_else(|| "emulator".to_owned(), |gpu| gpu.name.clone()),
             remark: String::new(),
             results: Vec::new(),
-            code: self.gpu.as_ref().map_or_else(String::new, |gpu| gpu.code.clone()),
+            code: self.gpu.as_ref().map_or_else(String::new, |gpu| gpu.chain.name()),
             rungs: Vec::new(),
         }
     }
@@ -134,14 +134,11 @@ impl<'a> Runner<'a> {
         trial: &Trial<'_>,
         config: Config,
         target: Target,
-        gpu: &Mutex<GpuDevice>,
+        gpu: &OnGpu,
         row: &mut TrialRow,
     ) -> Result<(), TrialError> {
-        let gpu = |climb: &Climb<'_>| {
-            let mut gpu = gpu.lock().unwrap_or_else(PoisonError::into_inner);
-            climb.on(&mut *gpu)
-        };
-        let climbed = self.climbing(trial, config, target, rungs::REPLAYS, gpu)?;
+        let mut turn = Turn::of(&gpu.device, &gpu.name, &gpu.chain);
+        let climbed = self.climbing(trial, config, target, rungs::REPLAYS, |climb| climb.on(&mut turn))?;
         row.rungs = climbed.rungs;
         row.results = climbed.outcome.map(|outcome| outcome.stages).unwrap_or_default();
         Ok(())
@@ -197,10 +194,11 @@ impl<'a> Runner<'a> {
         let (compiled, contract) = self.compiled(trial, config, target)?;
         let Some(gpu) = &self.gpu else { return self.emulate(trial, config, &compiled, &contract) };
         let problem = self.problem(trial)?;
-        let mut gpu = gpu.device.lock().unwrap_or_else(PoisonError::into_inner);
-        gpu.reset().map_err(PipelineError::from)?;
-        let ran = pipeline::run(&mut *gpu, &compiled, &problem, &plan::setup(trial.case, config))?;
-        Ok(trial::judged(ran, &contract, &gpu.name(), 0)?)
+        let mut turn = Turn::of(&gpu.device, &gpu.name, &gpu.chain);
+        turn.reset().map_err(PipelineError::from)?;
+        let ran = pipeline::run(&mut turn, &compiled, &problem, &plan::setup(trial.case, config))?;
+        turn.rest();
+        Ok(trial::judged(ran, &contract, &gpu.name, 0)?)
     }
 
     fn compiled(

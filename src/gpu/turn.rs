@@ -1,0 +1,137 @@
+//! One GPU for several at once: each has it from a reset until it rests.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::device::{Chain, GpuDevice};
+use crate::device::{Buffer, Device, Failure, Graph, Launch, Module};
+
+/// A GPU that others want too.
+pub struct Turn<'a> {
+    gpu: &'a Mutex<GpuDevice>,
+    name: &'a str,
+    chain: &'a Chain,
+    state: State<'a>,
+    /// What the chain made of PTX.
+    images: HashMap<String, Vec<u8>>,
+}
+
+/// Whose turn it is.
+enum State<'a> {
+    /// Somebody else's.
+    Rests,
+    /// This one's, once there is something to do: code is assembled while others have the GPU.
+    Waits,
+    /// This one's.
+    Has(MutexGuard<'a, GpuDevice>),
+}
+
+impl<'a> Turn<'a> {
+    /// The GPU of this name, whose code this chain makes.
+    #[must_use]
+    pub fn of(gpu: &'a Mutex<GpuDevice>, name: &'a str, chain: &'a Chain) -> Self {
+        Self { gpu, name, chain, state: State::Rests, images: HashMap::new() }
+    }
+
+    fn held(&mut self) -> Result<&mut GpuDevice, Failure> {
+        if matches!(self.state, State::Waits) {
+            let mut gpu = self.gpu.lock().unwrap_or_else(PoisonError::into_inner);
+            gpu.reset()?;
+            self.state = State::Has(gpu);
+        }
+        match &mut self.state {
+            State::Has(gpu) => Ok(gpu),
+            State::Rests | State::Waits => Err(not_held()),
+        }
+    }
+}
+
+/// What was made before a rest is gone.
+fn not_held() -> Failure {
+    Failure::Broken("the GPU was given to others and not reset since".to_owned())
+}
+
+impl Device for Turn<'_> {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn reset(&mut self) -> Result<(), Failure> {
+        match &mut self.state {
+            State::Has(gpu) => gpu.reset(),
+            State::Rests | State::Waits => {
+                self.state = State::Waits;
+                Ok(())
+            }
+        }
+    }
+
+    fn rest(&mut self) {
+        self.state = State::Rests;
+    }
+
+    fn allocate(&mut self, bytes: Vec<u8>) -> Result<Buffer, Failure> {
+        self.held()?.allocate(bytes)
+    }
+
+    fn allocate_unwritten(&mut self, len: usize) -> Result<Buffer, Failure> {
+        self.held()?.allocate_unwritten(len)
+    }
+
+    fn allocate_random(&mut self, len: usize, seed: u64, least: u8, most: u8) -> Result<Buffer, Failure> {
+        self.held()?.allocate_random(len, seed, least, most)
+    }
+
+    fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure> {
+        match &self.state {
+            State::Has(gpu) => gpu.read(buffer),
+            State::Rests | State::Waits => Err(not_held()),
+        }
+    }
+
+    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure> {
+        self.held()?.write(buffer, bytes)
+    }
+
+    fn forget(&mut self, buffer: Buffer) -> Result<(), Failure> {
+        self.held()?.forget(buffer)
+    }
+
+    fn load(&mut self, ptx: &str) -> Result<Module, Failure> {
+        let image = match self.images.remove(ptx) {
+            Some(image) => image,
+            None => self.chain.image(ptx)?,
+        };
+        let loaded = self.held()?.load_image(&image);
+        self.images.insert(ptx.to_owned(), image);
+        loaded.map(|(module, _)| module)
+    }
+
+    fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>> {
+        match &self.state {
+            State::Has(gpu) => gpu.parameters(module, entry),
+            State::Rests | State::Waits => None,
+        }
+    }
+
+    fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)> {
+        self.held().map_err(|failure| (0, failure))?.run(launches)
+    }
+
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, (usize, Failure)> {
+        self.held().map_err(|failure| (0, failure))?.capture(launches)
+    }
+
+    fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)> {
+        self.held().map_err(|failure| (0, failure))?.replay(graph)
+    }
+
+    fn replay_often(
+        &mut self,
+        graph: Graph,
+        times: usize,
+        fresh: &[Buffer],
+    ) -> Result<Option<usize>, (usize, Failure)> {
+        self.held().map_err(|failure| (0, failure))?.replay_often(graph, times, fresh)
+    }
+}
