@@ -135,7 +135,7 @@ impl Classes {
                 AuditVerdict::Fallback,
                 format!(
                     "it widens its narrow weights and multiplies with {}, by design: not the FP4 hardware",
-                    self.matrix_list(opcodes)
+                    self.matrix_names(opcodes)
                 ),
             )),
             Shown::Emulated => Some((
@@ -143,7 +143,7 @@ impl Classes {
                 format!(
                     "its name promises block-scaled or FP4 arithmetic, and its {} multiplies with {}: no {}",
                     if kind == CodeKind::Ptx { "PTX" } else { "machine code" },
-                    self.matrix_list(opcodes),
+                    self.matrix_names(opcodes),
                     if kind == CodeKind::Ptx {
                         "`.block_scale`".to_owned()
                     } else {
@@ -177,9 +177,10 @@ impl Classes {
         opcodes.iter().filter(|(o, _)| both(o)).map(|(_, n)| n).sum()
     }
 
-    fn matrix_list(&self, opcodes: &[(String, u32)]) -> String {
-        let of: Vec<(String, u32)> = grouped(opcodes, &self.table.matrix);
-        listed(&of)
+    /// The matrix instructions by name alone, so that kernels with more and fewer of them share a reason.
+    fn matrix_names(&self, opcodes: &[(String, u32)]) -> String {
+        let of = grouped(opcodes, &self.table.matrix);
+        of.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
     fn list(&self, opcodes: &[(String, u32)]) -> String {
