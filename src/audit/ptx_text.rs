@@ -1,4 +1,5 @@
-//! The header of PTX text, its entries and what they multiply with, tolerant of everything else: foreign PTX may be newer than any parser, and 50 MB.
+//! The header of PTX text, its entries and what they multiply with, tolerant of everything else: foreign PTX may be newer than
+//! any parser, and 50 MB.
 
 use std::collections::HashSet;
 
@@ -111,6 +112,9 @@ const CLASSES: [(&str, &str, &str); 6] = [
     ("trap", "trap", "trap"),
 ];
 
+/// No label is longer: a name without end is not read again at every brace.
+const LONGEST_LABEL: usize = 4096;
+
 /// Every other instruction.
 const OTHER: &str = "other";
 
@@ -159,7 +163,8 @@ impl<'a> Scanner<'a> {
         loop {
             inner.blank();
             let rest = inner.rest();
-            let label = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || b"_$%".contains(b)).count();
+            let word = rest.iter().take(LONGEST_LABEL);
+            let label = word.take_while(|b| b.is_ascii_alphanumeric() || b"_$%".contains(b)).count();
             if rest.starts_with(b".loc") || rest.starts_with(b".file") {
                 inner.behind(b"\n");
             } else if label > 0 && rest.get(label) == Some(&b':') && rest.get(label + 1) != Some(&b':') {
@@ -344,5 +349,11 @@ $L__BB0_1:
             "{".repeat(1 << 20)
         );
         assert_eq!(facts(long.as_bytes()).unwrap().kernels.len(), 1);
+        let named = format!(
+            ".version 9.0\n.target sm_90\n.entry e() {{ {}{}",
+            "x".repeat(1 << 20),
+            "{".repeat(1 << 20)
+        );
+        assert_eq!(facts(named.as_bytes()).unwrap().kernels.len(), 1);
     }
 }
