@@ -113,7 +113,7 @@ const CLASSES: [(&str, &str, &str); 6] = [
 ];
 
 /// No label is longer: a name without end is not read again at every brace.
-const LONGEST_LABEL: usize = 4096;
+const LONGEST_LABEL: usize = 256;
 
 /// Every other instruction.
 const OTHER: &str = "other";
