@@ -419,12 +419,22 @@ exit $code
     let into = folder.to_str().unwrap();
     let (output, calls) = run("", "0", &[into, "--offline"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    let files = ["bench.csv", "bench.json", "bench.md", "bench.svg", "report.md", "run.json", "selftest.csv"];
+    let files = [
+        "bench.csv",
+        "bench.json",
+        "bench.md",
+        "bench.svg",
+        "decode.md",
+        "report.md",
+        "run.json",
+        "selftest.csv",
+    ];
     let mut found: Vec<_> = fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
     found.sort();
     assert_eq!(found, files);
     // The job is asked for the GPU's own target, with the options that were given.
     assert!(calls.contains("--device gpu:0 --target sm_121a --offline --report json"), "{calls}");
+    assert!(calls.contains("bench --device gpu:0 --routing balanced"), "{calls}");
     assert!(calls.contains("selftest --device gpu:0 --cases 8192"), "{calls}");
     // What does not conform is written down, and said.
     fs::remove_dir_all(&folder).unwrap();
