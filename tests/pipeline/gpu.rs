@@ -1,4 +1,5 @@
-//! The pipeline on a GPU: every admitted trial of the run, one after the other, rung by rung.
+//! The pipeline on a GPU: every admitted trial of the run, rung by rung. The GPU runs one at a time; while it does, others are
+//! emulated and judged.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
