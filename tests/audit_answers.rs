@@ -169,6 +169,9 @@ fn the_reports_say_it() {
     golden("page.md", &report::audit_markdown(&table, 1));
     golden("rows.csv", &report::audit_csv(&table));
     golden("results.sarif", &report::audit_sarif(&table).unwrap());
+    let table = AuditTable { no_gpu: "gpu:0: held by another".to_owned(), ..table };
+    let text = report::audit_markdown(&table, 1);
+    assert!(text.contains("is on this machine (gpu:0: held by another): answers follow"), "{text}");
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(super) struct Fake {
     graphs: Vec<Vec<(usize, u64)>>,
     /// What `drift` stores next.
     drift: u8,
+    /// Whether no memory is left.
+    pub(super) full: bool,
     /// The result that every later call reports.
     broken: Option<(u32, &'static str)>,
 }
@@ -114,7 +116,7 @@ impl Backend for Fake {
 
     fn allocate(&mut self, bytes: usize) -> Result<u64, CudaError> {
         self.healthy()?;
-        if bytes > 1 << 30 {
+        if self.full || bytes > 1 << 30 {
             return Err(fail(2, "CUDA_ERROR_OUT_OF_MEMORY"));
         }
         let at = self.memory.len().next_multiple_of(512);

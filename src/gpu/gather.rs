@@ -69,10 +69,14 @@ mod tests {
             places.push((address, len));
             want.extend(held);
         }
-        let mut gather = Gather::default();
-        let mut bytes = vec![1; 7];
+        let (mut gather, mut bytes) = (Gather::default(), vec![1; 7]);
+        // Without memory for a copy first, then by way of one.
+        fake.full = true;
         gather.read(&mut fake, &places, &mut bytes).unwrap();
-        assert!(bytes == want);
+        assert!(bytes == want && gather.scratch.is_none());
+        fake.full = false;
+        gather.read(&mut fake, &places, &mut bytes).unwrap();
+        assert!(bytes == want && gather.scratch.is_some());
         gather.read(&mut fake, &places[..1], &mut bytes).unwrap();
         assert_eq!(bytes, want[..3]);
         gather.read(&mut fake, &[], &mut bytes).unwrap();
