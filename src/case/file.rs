@@ -6,13 +6,17 @@ use serde::Deserialize;
 
 use super::error::CaseError;
 use super::model::{
-    BiasPlace, Case, Exp, Finalize, GateUp, KTail, KnownFailure, Regime, Routing, ScaleRule, ScaleTiles,
+    Arguments, BiasPlace, Case, Configurations, Exp, Finalize, GateUp, KTail, KnownFailure, Minimum, Regime,
+    Routing, ScaleRule, ScaleTiles,
 };
 use super::models::{Model, models};
 use crate::header;
 
 /// Elements that share one scale (OCP MX 1.0).
 const BLOCK: usize = 32;
+
+/// Tiles that a minimum may ask for.
+const MOST_TILES: usize = 16;
 
 /// gpt-oss's activation, which cases without a model take.
 const ALPHA: f32 = 1.702;
@@ -61,6 +65,11 @@ struct CaseFile {
     schedules: Option<u64>,
     #[serde(default)]
     tiles: Vec<String>,
+    minimum: Option<Minimum>,
+    #[serde(default)]
+    configurations: Configurations,
+    #[serde(default)]
+    arguments: Arguments,
     #[serde(default)]
     known_failures: Vec<KnownFailure>,
 }
@@ -122,6 +131,9 @@ fn resolve(path: &Path, file: CaseFile) -> Result<Case, Fault> {
         finalize: file.finalize,
         schedules: file.schedules.unwrap_or(1),
         tiles: file.tiles,
+        minimum: file.minimum,
+        configurations: file.configurations,
+        arguments: file.arguments,
         known_failures: file.known_failures,
     };
     check(&case)?;
@@ -192,6 +204,7 @@ fn check(case: &Case) -> Result<(), Fault> {
         }
     }
     check_routing(case)?;
+    check_minimum(case)?;
     for tile in case.tiles.iter().chain(case.known_failures.iter().filter_map(|k| k.tile.as_ref())) {
         let parts: Vec<&str> = tile.split('x').collect();
         if parts.len() != 3 || parts.iter().any(|p| p.parse::<u32>().map_or(true, |n| n == 0)) {
@@ -203,6 +216,31 @@ fn check(case: &Case) -> Result<(), Fault> {
             "known_failures",
             format!("`{}` is no URL; a known failure says where it is reported", bad.url),
         );
+    }
+    Ok(())
+}
+
+/// What the planner makes larger must be its own to choose.
+fn check_minimum(case: &Case) -> Result<(), Fault> {
+    let Some(Minimum { rounds, n_tiles, m_tiles }) = case.minimum else { return Ok(()) };
+    let fault = |message: String| Err(("minimum", message));
+    if rounds == 0 || n_tiles == 0 || m_tiles == 0 {
+        return fault("`minimum` counts from 1: rounds, n_tiles and m_tiles".to_owned());
+    }
+    if rounds.max(n_tiles).max(m_tiles) > MOST_TILES {
+        return fault(format!("`minimum` asks for more than {MOST_TILES} tiles, hours on the emulator"));
+    }
+    if case.model.is_some() {
+        return fault(
+            "`minimum` is for cases whose dimensions the planner may choose; drop `model`".to_owned(),
+        );
+    }
+    if case.routing == Routing::Rows {
+        return fault("`minimum` chooses the rows of every expert; drop `routing: rows`".to_owned());
+    }
+    if case.experts < case.top_k + 2 {
+        let least = case.top_k + 2;
+        return fault(format!("`minimum` leaves one expert without rows; take `experts: {least}` or more"));
     }
     Ok(())
 }

@@ -15,7 +15,8 @@ pub use embedded::files as embedded_files;
 pub use error::CaseError;
 pub use library::{Library, find, library, of_model};
 pub use model::{
-    BiasPlace, Case, Exp, Finalize, GateUp, KTail, KnownFailure, Regime, Routing, ScaleRule, ScaleTiles,
+    Arguments, BiasPlace, Case, Configurations, Exp, Finalize, GateUp, KTail, KnownFailure, Minimum, Regime,
+    Routing, ScaleRule, ScaleTiles,
 };
 pub use models::{Model, models};
 pub use write::{create as create_case, to_yaml};

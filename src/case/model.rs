@@ -134,6 +134,46 @@ words! {
     }
 }
 
+words! {
+    /// Which kernel configurations (load and MMA path) of a case's tiles the default set runs.
+    #[derive(Default)]
+    Configurations {
+        /// Each load and each path, in pairs that change from case to case.
+        #[default]
+        Paired "paired",
+        /// Every load with every path.
+        All "all",
+        /// A single one: the case is about the stages beside the GEMM.
+        One "one",
+    }
+}
+
+words! {
+    /// How far the arguments of e^x reach: router logits against the largest of their token, and gates.
+    #[derive(Default)]
+    Arguments {
+        /// As a model has them.
+        #[default]
+        Usual "usual",
+        /// To the ends of f32: results from subnormals to the largest finite number, and beyond.
+        Wide "wide",
+    }
+}
+
+/// What each kernel configuration has to meet in a case. The planner makes the case's dimensions larger for a configuration until
+/// it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Minimum {
+    /// How often the ring of stages is filled. K has that many times the stages in tiles, at least two more than the stages,
+    /// and a ragged one.
+    pub rounds: usize,
+    /// Full tiles of N in front of a ragged one.
+    pub n_tiles: usize,
+    /// Full tiles of M in front of a ragged one, of one expert.
+    pub m_tiles: usize,
+}
+
 /// A failure that is known and reported; it is asserted both ways.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -207,6 +247,12 @@ pub struct Case {
     pub schedules: u64,
     /// The tiles it is run with, as `MxNxK`; empty for those that the tile policy chooses.
     pub tiles: Vec<String>,
+    /// What every kernel configuration has to meet; the dimensions are then the least.
+    pub minimum: Option<Minimum>,
+    /// Which configurations the default set runs.
+    pub configurations: Configurations,
+    /// How far the arguments of e^x reach.
+    pub arguments: Arguments,
     /// What is known to fail.
     pub known_failures: Vec<KnownFailure>,
 }

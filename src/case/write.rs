@@ -6,7 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::CaseError;
-use super::model::{BiasPlace, Case, Exp, Finalize, KTail, Routing, ScaleRule, ScaleTiles};
+use super::model::{
+    Arguments, BiasPlace, Case, Configurations, Exp, Finalize, KTail, Minimum, Routing, ScaleRule, ScaleTiles,
+};
 
 const STUB: &str = "\
 # One sentence on what the case asks; a case without one is refused.
@@ -95,6 +97,12 @@ pub fn to_yaml(case: &Case) -> String {
         ("exp", case.exp.word().to_owned(), case.exp == Exp::default()),
         ("finalize", case.finalize.word().to_owned(), case.finalize == Finalize::default()),
         ("schedules", case.schedules.to_string(), case.schedules == 1),
+        (
+            "configurations",
+            case.configurations.word().to_owned(),
+            case.configurations == Configurations::default(),
+        ),
+        ("arguments", case.arguments.word().to_owned(), case.arguments == Arguments::default()),
     ] {
         if !plain {
             line(key, value);
@@ -102,6 +110,9 @@ pub fn to_yaml(case: &Case) -> String {
     }
     if !case.tiles.is_empty() {
         line("tiles", format!("{:?}", case.tiles));
+    }
+    if let Some(Minimum { rounds, n_tiles, m_tiles }) = case.minimum {
+        line("minimum", format!("{{rounds: {rounds}, n_tiles: {n_tiles}, m_tiles: {m_tiles}}}"));
     }
     out
 }

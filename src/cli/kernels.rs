@@ -107,7 +107,8 @@ fn of_trials<'k>(
             blocked += 1;
             continue;
         };
-        for source in sources::of_run(kernels, &Settings::of(trial.case), &plan::setup(trial.case, config))? {
+        for source in sources::of_run(kernels, &Settings::of(&trial.case), &plan::setup(&trial.case, config))?
+        {
             found.insert((source.kernel.file.clone(), source.defines.clone()), source);
         }
     }

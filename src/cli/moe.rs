@@ -1,5 +1,6 @@
 //! `moe`: the pipeline, tile by tile, against its reference.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -90,7 +91,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     }
     let cases = args.trials.cases(&library)?;
     if let Some(count) = args.faults {
-        return output::write(&report::evidence_text(&[], &[single_byte::faults(count)?]), &args.output);
+        return output::write(&report::evidence_text(&[], &[], &[single_byte::faults(count)?]), &args.output);
     }
     if args.list {
         let width = cases.iter().map(|c| c.name.len()).max().unwrap_or(0);
@@ -147,7 +148,10 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     }
     let rows = &ran.rows;
     let text = match args.format {
-        Form::Text => report::trials_text(rows) + &report::evidence_text(&ran.witness(&runner)?, &[]),
+        Form::Text => {
+            let evidence = report::evidence_text(&ran.exercised(&runner), &ran.witness(&runner)?, &[]);
+            report::trials_text(rows) + &evidence
+        }
         Form::Csv => report::trials_csv(rows),
         Form::Md => report::trials_markdown(rows),
         Form::Json => serde_json::to_string_pretty(rows).map_err(|e| CliError::Output(e.into()))? + "\n",
@@ -178,10 +182,11 @@ fn shrink(runner: &Runner<'_>, ran: &Ran<'_>, output: &OutputArgs) -> Result<(),
         return Ok(());
     };
     let mut fails = |case: &Case| {
-        let row = runner.run(&Trial { case, ..trial.clone() }, target).ok()?;
+        let smaller = Trial { case: Cow::Owned(Case { minimum: None, ..case.clone() }), ..trial.clone() };
+        let row = runner.run(&smaller, target).ok()?;
         Some(row.first_wrong()?.stage)
     };
-    let small = shrink::shrink(trial.case, stage, &mut fails);
+    let small = shrink::shrink(&trial.case, stage, &mut fails);
     let mut text = format!(
         "# {} fails at {}: sm121probe moe --cases DIR --tile {} --kernel-path {} --load {} --target {target}\n",
         trial.case.name,

@@ -128,7 +128,7 @@ impl GpuArgs {
         let (free, blocked): (Vec<_>, Vec<_>) = all.into_iter().partition(|t| t.config.is_ok());
         let mut order: Vec<((bool, u64), Trial<'_>)> = Vec::new();
         for (n, trial) in free.into_iter().enumerate() {
-            let (n, swept) = (n as u64, plan::SWEEP.contains(&trial.case.name.as_str()));
+            let (n, swept) = (n as u64, plan::is_swept(&trial.case));
             order.push(((swept, if swept { random::mix(n) } else { n }), trial));
         }
         order.sort_by_key(|(place, _)| *place);

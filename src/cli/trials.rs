@@ -17,8 +17,8 @@ use crate::moe::compile::Compiler;
 use crate::moe::plan::{self, Trial};
 use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
-use crate::moe::{Settings, coverage};
-use crate::record::{PIPELINE, Record, SkippedRow, TrialRow, WitnessRow};
+use crate::moe::{Settings, coverage, exercise};
+use crate::record::{ExerciseRow, PIPELINE, Record, SkippedRow, TrialRow, WitnessRow};
 use crate::store::Store;
 use crate::toolkit::{self, Nvrtc};
 
@@ -61,6 +61,7 @@ pub(super) fn default_set(
     let assembled = |target| target == tiles;
     let ran = run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, assembled, None)?;
     record.witness = ran.witness(&runner)?;
+    record.exercised = ran.exercised(&runner);
     record.pipeline = ran.rows;
     record.tiles = super::tiles::of_job(&set, &kernels, toolchain.as_ref(), nvrtc, store)?;
     let first = args.shard.is_none_or(|shard| shard.is_first());
@@ -81,6 +82,12 @@ pub(super) struct Ran<'a> {
 }
 
 impl Ran<'_> {
+    /// What the trials put each configuration through.
+    pub(super) fn exercised(&self, runner: &Runner<'_>) -> Vec<ExerciseRow> {
+        let pairs: Vec<_> = self.trials.iter().zip(&self.rows).collect();
+        exercise::of_run(&pairs, runner.seed)
+    }
+
     /// What the data would have shown of each kernel.
     pub(super) fn witness(&self, runner: &Runner<'_>) -> Result<Vec<WitnessRow>, CliError> {
         let pairs: Vec<_> = self.trials.iter().zip(&self.rows).collect();
@@ -169,7 +176,7 @@ fn of_code<'a>(
     trial: Trial<'a>,
 ) -> Result<(Trial<'a>, String), CliError> {
     let Ok(config) = trial.config else { return Ok((trial, String::new())) };
-    let (settings, setup) = (Settings::of(trial.case), plan::setup(trial.case, config));
+    let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
     let question = Question {
         tile: trial.tile,
         swap_ab: trial.swap_ab,

@@ -86,10 +86,10 @@ impl Affected {
         let mut seen = BTreeSet::new();
         for trial in plan::default_set(cases) {
             let Ok(config) = trial.config else { continue };
-            let setup = plan::setup(trial.case, config);
+            let setup = plan::setup(&trial.case, config);
             let gemm = library.gemm(trial.path, trial.load)?;
             let wanted = self.kernels.contains(&key(gemm)) || {
-                let used = sources::of_run(library, &Settings::of(trial.case), &setup)?;
+                let used = sources::of_run(library, &Settings::of(&trial.case), &setup)?;
                 let other = used.iter().any(|s| self.kernels.contains(&key(s.kernel)));
                 other && seen.insert(trial.case.name.clone())
             };

@@ -139,6 +139,7 @@ impl Merger {
         add_new(&mut rest.tiles.offers, record.tiles.offers);
         add_new(&mut rest.tiles.policies, record.tiles.policies);
         add_new(&mut rest.witness, record.witness);
+        add_new(&mut rest.exercised, record.exercised);
         add_new(&mut rest.faults, record.faults);
         add_new(&mut rest.skipped, record.skipped);
         add_new(&mut rest.conflicts, record.conflicts);

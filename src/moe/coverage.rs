@@ -15,7 +15,7 @@ use crate::case::{Case, Regime};
 use crate::kernel::Library;
 use crate::record::{TrialRow, Verdict, WitnessRow};
 
-/// Cases whose coverage can be joined place by place: dimensions, routing and where biases are added.
+/// Cases whose coverage can be joined place by place: dimensions and routing.
 type Group = String;
 
 /// A kernel of the grouped GEMM: tile, side, path, load, target, device.
@@ -24,8 +24,9 @@ type Way = (String, bool, String, String, String, String);
 /// The cases of each group that a kernel passed.
 type Passed<'a> = BTreeMap<Group, Vec<(&'a Case, Key)>>;
 
-/// What a case covers, by how its sums are accumulated.
-type Key = (String, String);
+/// A case as large as a configuration needs it. How sums are accumulated makes no difference to exact and impulse data, whose sums
+/// are exact in any order and width (docs/bounds.md, 7).
+type Key = (String, Group);
 
 /// One row for each kernel that was judged, from the exact and impulse cases that it passed. Where cases of several
 /// dimensions passed, those of both regimes count, and of them the smallest. `seed` is that of the run.
@@ -41,14 +42,14 @@ pub fn of_run(
     let mut wanted: BTreeMap<Key, (&Case, [Accumulation; 2])> = BTreeMap::new();
     for (trial, row) in trials {
         let Ok(config) = trial.config else { continue };
-        let case = trial.case;
+        let case: &Case = &trial.case;
         let groups = ways.entry(way(row)).or_default();
         if row.verdict() != Verdict::Pass || !matches!(case.regime, Regime::Exact | Regime::Impulse) {
             continue;
         }
         let (settings, setup) = (Settings::of(case), plan::setup(case, config));
         let contract = trial::contract(library, Dims::of(case), settings, &setup)?;
-        let key = (case.name.clone(), format!("{:?} {:?}", contract.fc1, contract.fc2));
+        let key = (case.name.clone(), group(case));
         wanted.entry(key.clone()).or_insert((case, [contract.fc1, contract.fc2]));
         let cases = groups.entry(group(case)).or_default();
         if cases.iter().all(|(_, known)| *known != key) {
@@ -76,8 +77,8 @@ fn way(row: &TrialRow) -> Way {
 }
 
 fn group(case: &Case) -> Group {
-    let Case { routing, fc1_bias, fc2_bias, expert_rows, .. } = case;
-    format!("{:?} {routing:?} {expert_rows:?} {fc1_bias:?} {fc2_bias:?}", Dims::of(case))
+    let Case { routing, expert_rows, .. } = case;
+    format!("{:?} {routing:?} {expert_rows:?}", Dims::of(case))
 }
 
 /// Those of both regimes before those of one, the smaller before the larger.

@@ -50,10 +50,7 @@ pub(super) fn for_timing(case: &Case, seed: u64) -> Result<(Problem, Vec<usize>)
     few(case, "the logits", 4 * dims.tokens as u128 * dims.experts as u128)?;
     few(case, "the weights of all experts", dims.experts as u128 * dims.expert_bytes())?;
     let logits = logits::logits(case, &dims, seed);
-    let mut counts = vec![0; dims.experts];
-    for row in rows(&dims, &logits) {
-        counts[row.expert] += 1;
-    }
+    let counts = rows_of_experts(case, seed);
     let (e, n, h) = (dims.experts, dims.fc1_cols(), dims.hidden);
     let inputs = Tensors {
         router_logits: Some(Array::new("router_logits", &[dims.tokens, e], logits)?),
@@ -63,6 +60,16 @@ pub(super) fn for_timing(case: &Case, seed: u64) -> Result<(Problem, Vec<usize>)
         ..Tensors::default()
     };
     Ok((Problem { dims, settings: Settings::of(case), seed, inputs, injected_a2: None }, counts))
+}
+
+/// The rows of every expert, where the case's own logits route.
+pub(super) fn rows_of_experts(case: &Case, seed: u64) -> Vec<usize> {
+    let dims = Dims::of(case);
+    let mut counts = vec![0; dims.experts];
+    for row in rows(&dims, &logits::logits(case, &dims, seed)) {
+        counts[row.expert] += 1;
+    }
+    counts
 }
 
 /// Problems of the same weights, for one set of buffers: the case's own tokens and routing; other tokens that choose

@@ -23,6 +23,8 @@ pub mod contract;
 pub mod coverage;
 pub mod dims;
 pub mod error;
+pub mod exercise;
+pub mod fit;
 mod generate;
 mod judge;
 pub mod known;

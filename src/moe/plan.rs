@@ -1,15 +1,17 @@
 //! Which trials a run consists of.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::admission::{self, Limits, Question, Toolchain};
+use super::fit::fit;
 use super::layout::KPad;
 use super::pipeline::Setup;
 use super::policy::{self, HostKnown};
 use super::sources;
 use super::tile::{Blocked, Config, TILE_K, TILE_M, TILE_N, Tile};
 use crate::arch::Target;
-use crate::case::{self, Case, KTail, ScaleTiles};
+use crate::case::{self, Case, Configurations, KTail, ScaleTiles};
 use crate::kernel::{Atomics, ExpKind, KernelError, Library, Load, MmaPath, Variant};
 use crate::num::scale_layout::ScaleLayout;
 
@@ -47,8 +49,8 @@ fn candidates_of(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Candi
 /// A case, a tile and how it would be compiled, or why it cannot be.
 #[derive(Debug, Clone)]
 pub struct Trial<'a> {
-    /// The case.
-    pub case: &'a Case,
+    /// The case, made large enough for the tile where it states a minimum.
+    pub case: Cow<'a, Case>,
     /// The tile.
     pub tile: Tile,
     /// Whether channels are the 16-row side.
@@ -72,7 +74,18 @@ pub const fn swaps(tile: Tile, path: MmaPath) -> &'static [bool] {
     }
 }
 
-impl Trial<'_> {
+impl<'a> Trial<'a> {
+    /// A case on a configuration, as large as the configuration needs it.
+    #[must_use]
+    pub fn new(case: Cow<'a, Case>, way: Way, config: Result<Config, Blocked>) -> Self {
+        let case = match &config {
+            Ok(config) => fit(&case, config),
+            Err(_) => case,
+        };
+        let Way { tile, swap_ab, path, load } = way;
+        Self { case, tile, swap_ab, load, path, config }
+    }
+
     /// Tile, side, path and load.
     #[must_use]
     pub const fn way(&self) -> Way {
@@ -105,9 +118,9 @@ impl Trial<'_> {
             toolchain,
             limits,
         };
-        let others = sources::beside_the_gemm(library, variant(self.case))?;
+        let others = sources::beside_the_gemm(library, variant(&self.case))?;
         let config = admission::admit_run(&question, &others).map(|admitted| admitted.config);
-        Ok(Self { config, ..self.clone() })
+        Ok(Self::new(self.case.clone(), self.way(), config))
     }
 }
 
@@ -161,75 +174,125 @@ pub fn ways(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Way> {
 /// The trials of a case with these tiles, loads and paths.
 #[must_use]
 pub fn trials<'a>(case: &'a Case, tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Trial<'a>> {
-    let of =
-        |Candidate { tile, swap_ab, load, path, config }| Trial { case, tile, swap_ab, load, path, config };
-    candidates_of(tiles, loads, paths).into_iter().map(of).collect()
+    let of = |way: Way| {
+        let config = Config::new(way.tile, way.swap_ab, way.load, way.path);
+        Trial::new(Cow::Borrowed(case), way, config)
+    };
+    ways(tiles, loads, paths).into_iter().map(of).collect()
 }
 
-/// The cases on which every tile is run: together they leave no byte of a kernel's inputs without a witness.
-pub const SWEEP: [&str; 2] = ["tiny-exact", "tiny-impulse"];
+/// Whether the default set runs a case on every tile: it states what each configuration has to meet.
+#[must_use]
+pub const fn is_swept(case: &Case) -> bool {
+    case.minimum.is_some()
+}
 
-/// What is run when nothing is named: every tile, load and path on [`SWEEP`], of the tensor maps made on the device only
-/// a part (each M with each N); every load and path on the cases with several schedules; and every other case with its own tiles
-/// or the policy's, so that each case meets each load and each path, and each load meets each path over the cases. The GEMV
-/// is there where the tile is small enough for it.
+/// What is run when nothing is named: the cases with a minimum on every tile and side, with one load and path each that take turns
+/// ([`sweep`]) and with whatever another case runs; and every other case with its own tiles or the policy's, on as many
+/// configurations as it asks for, so that each load meets each path over the cases. The GEMV is there where the tile is small
+/// enough for it.
 #[must_use]
 pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
-    let is_swept = |case: &Case| SWEEP.contains(&case.name.as_str());
     let mut out = Vec::new();
     for (n, case) in cases.iter().enumerate().filter(|(_, case)| !is_swept(case)) {
-        let all = trials(case, &own_tiles(case), &LOADS, &PATHS);
-        out.extend(all.into_iter().filter(|t| case.schedules > 1 || is_paired(t.path, t.load, n)));
+        let mut all = trials(case, &own_tiles(case), &LOADS, &PATHS);
+        match case.configurations {
+            Configurations::All => {}
+            Configurations::Paired => all.retain(|t| is_paired(t.path, t.load, n)),
+            Configurations::One => {
+                all.retain(|t| t.config.is_ok());
+                all.truncate(1);
+            }
+        }
+        out.extend(all);
     }
-    // What any case runs has its witnesses in the swept ones.
-    let elsewhere: BTreeSet<Way> = out.iter().map(Trial::way).collect();
+    // A configuration that some case runs is exercised by the swept ones.
+    let mut swept: BTreeSet<Way> = out.iter().filter(|t| t.config.is_ok()).map(Trial::way).collect();
+    swept.extend(sweep());
     for case in cases.iter().filter(|case| is_swept(case)) {
-        let replaced: BTreeSet<Way> = with_replaced_maps(case).iter().map(Trial::way).collect();
-        let runs = |t: &Trial<'_>| {
-            t.load != Load::TmaReplace || elsewhere.contains(&t.way()) || replaced.contains(&t.way())
-        };
-        out.extend(trials(case, &tiles(), &LOADS, &PATHS).into_iter().filter(runs));
+        let all = trials(case, &tiles(), &LOADS, &PATHS);
+        out.extend(all.into_iter().filter(|t| swept.contains(&t.way()) || stands_for_blocked(t)));
     }
     out.retain(|t| t.path != MmaPath::Gemv || t.config.is_ok());
     out
 }
 
-/// A default set for each of these targets: all of it for the first; for the others everything off [`SWEEP`] and, on it, the ways
-/// that run there too and one more of each tile, the ways taking turns. A kernel's PTX for another target of the same chip differs
-/// in `.target`, and where it does not, another way of the tile shows it.
+/// Of a tile and a side that no configuration can have, one is kept, which says why.
+fn stands_for_blocked(trial: &Trial<'_>) -> bool {
+    let blocked = |way: Way| Config::new(way.tile, way.swap_ab, way.load, way.path).is_err();
+    let side = ways(&[trial.tile], &LOADS, &PATHS).into_iter().filter(|w| w.swap_ab == trial.swap_ab);
+    let mut multiplied = side.filter(|w| w.path != MmaPath::Gemv);
+    trial.config.is_err() && multiplied.clone().next() == Some(trial.way()) && multiplied.all(blocked)
+}
+
+/// One configuration of every tile and side, and every GEMV. Of several the one is chosen that brings most that is new: M, N, K and
+/// side with load and path, alone and in pairs.
+#[must_use]
+pub fn sweep() -> Vec<Way> {
+    let mut sides: BTreeMap<(Tile, bool), Vec<Way>> = BTreeMap::new();
+    let mut out = Vec::new();
+    for candidate in candidates().into_iter().filter(|c| c.config.is_ok()) {
+        let Candidate { tile, swap_ab, load, path, .. } = candidate;
+        let way = Way { tile, swap_ab, path, load };
+        if path == MmaPath::Gemv {
+            out.push(way);
+        } else {
+            sides.entry((tile, swap_ab)).or_default().push(way);
+        }
+    }
+    let mut times: BTreeMap<Feature, u32> = BTreeMap::new();
+    for of_side in sides.values() {
+        // What was met seldom counts most; of equals the first.
+        let worth = |way: &&Way| -> u64 {
+            features(**way)
+                .iter()
+                .map(|f| 1_000_000 / u64::from(1 + times.get(f).copied().unwrap_or(0)))
+                .sum()
+        };
+        if let Some(best) = of_side.iter().rev().max_by_key(worth) {
+            features(*best).into_iter().for_each(|f| *times.entry(f).or_default() += 1);
+            out.push(*best);
+        }
+    }
+    out
+}
+
+/// How a configuration multiplies, together with up to two of its extents: which ones, and their values.
+type Feature = (MmaPath, Load, u8, [u32; 2]);
+
+fn features(way: Way) -> Vec<Feature> {
+    let Tile { m, n, k } = way.tile;
+    let extents = [m, n, k, u32::from(way.swap_ab)];
+    let mut out = Vec::new();
+    for (i, one) in extents.into_iter().enumerate() {
+        out.push((way.path, way.load, i as u8, [one, 0]));
+        for (j, other) in extents.into_iter().enumerate().skip(i + 1) {
+            out.push((way.path, way.load, (10 + 4 * i + j) as u8, [one, other]));
+        }
+    }
+    out
+}
+
+/// A default set for each of these targets: all of it for the first; for the others everything off the swept cases and, of the
+/// first of these, the configurations that run there too and one more of each tile, taking turns. A kernel's PTX for another target
+/// of the same chip differs in `.target`, and where it does not, another configuration of the tile shows it.
 #[must_use]
 pub fn for_targets<'a>(set: &[Trial<'a>], targets: &[Target]) -> Vec<(Target, Vec<Trial<'a>>)> {
-    let is_swept = |t: &Trial<'_>| SWEEP.contains(&t.case.name.as_str());
-    let elsewhere: BTreeSet<Way> = set.iter().filter(|t| !is_swept(t)).map(Trial::way).collect();
+    let swept = |t: &&Trial<'_>| is_swept(&t.case);
+    let first_swept = set.iter().find(swept).map(|t| t.case.name.as_str());
+    let elsewhere: BTreeSet<Way> = set.iter().filter(|t| !swept(t)).map(Trial::way).collect();
     let mut of_tile: BTreeMap<Tile, BTreeSet<Way>> = BTreeMap::new();
-    for trial in set.iter().filter(|t| is_swept(t) && t.config.is_ok()) {
+    for trial in set.iter().filter(|t| swept(t) && t.config.is_ok()) {
         of_tile.entry(trial.tile).or_default().insert(trial.way());
     }
     let turns = of_tile.values().enumerate().filter_map(|(n, ways)| ways.iter().nth(n % ways.len().max(1)));
     let chosen: BTreeSet<Way> = turns.copied().chain(elsewhere).collect();
-    let stays = |t: &Trial<'_>| !is_swept(t) || t.config.is_err() || chosen.contains(&t.way());
+    let stays = |t: &Trial<'_>| {
+        !is_swept(&t.case)
+            || Some(t.case.name.as_str()) == first_swept && (t.config.is_err() || chosen.contains(&t.way()))
+    };
     let part = |first: bool| set.iter().filter(|t| first || stays(t)).cloned().collect();
     targets.iter().enumerate().map(|(n, target)| (*target, part(n == 0))).collect()
-}
-
-/// Every M with every N on both sides, K and path taking turns: the part of a kernel that makes maps knows no more of a tile.
-fn with_replaced_maps(case: &Case) -> Vec<Trial<'_>> {
-    let mut out = Vec::new();
-    for (i, m) in TILE_M.into_iter().enumerate() {
-        for (j, n) in TILE_N.into_iter().enumerate() {
-            let path = if (i / 2 + j).is_multiple_of(2) { MmaPath::Native } else { MmaPath::Portable };
-            for swap_ab in swaps(Tile { m, n, k: 0 }, path) {
-                let of = |at: usize| {
-                    let tile = Tile { m, n, k: TILE_K[(i + j + at) % TILE_K.len()] };
-                    let mut found = trials(case, &[tile], &[Load::TmaReplace], &[path]);
-                    found.retain(|t| t.swap_ab == *swap_ab && t.config.is_ok());
-                    found.pop()
-                };
-                out.extend((0..TILE_K.len()).find_map(of));
-            }
-        }
-    }
-    out
 }
 
 /// Whether case number `n` is run so: the paths take turns at the loads, from load to load and from case to case.
@@ -337,15 +400,16 @@ mod tests {
         let targets: [Target; 2] = ["sm_121a", "sm_121f"].map(|t| t.parse().unwrap());
         let sets = for_targets(&set, &targets);
         assert_eq!((sets[0].0, sets[0].1.len()), (targets[0], set.len()));
-        let swept = |t: &&Trial<'_>| t.case.name == SWEEP[0] && t.config.is_ok();
+        let first = library.cases.iter().find(|c| is_swept(c)).unwrap();
+        let swept = |t: &&Trial<'_>| t.case.name == first.name && t.config.is_ok();
         let (all, part): (Vec<_>, Vec<_>) =
             (set.iter().filter(swept).collect(), sets[1].1.iter().filter(swept).collect());
-        assert!(part.len() * 3 < all.len(), "{} of {}", part.len(), all.len());
+        assert!(part.len() < all.len(), "{} of {}", part.len(), all.len());
         for t in &all {
             assert!(part.iter().any(|p| p.tile == t.tile), "{}", t.tile);
             assert!(part.iter().any(|p| (p.load, p.path) == (t.load, t.path)), "{:?} {:?}", t.load, t.path);
         }
-        let off = |set: &[Trial<'_>]| set.iter().filter(|t| !SWEEP.contains(&t.case.name.as_str())).count();
+        let off = |set: &[Trial<'_>]| set.iter().filter(|t| !is_swept(&t.case)).count();
         assert_eq!(off(&set), off(&sets[1].1));
     }
 
@@ -357,7 +421,7 @@ mod tests {
         let meets = |name: &str, test: &dyn Fn(&Trial<'_>) -> bool| {
             set.iter().any(|t| t.case.name == name && test(t))
         };
-        for case in &library.cases {
+        for case in library.cases.iter().filter(|c| c.configurations != Configurations::One) {
             for path in [MmaPath::Native, MmaPath::Portable] {
                 assert!(meets(&case.name, &|t| t.path == path), "{} {path:?}", case.name);
             }
@@ -365,27 +429,45 @@ mod tests {
                 assert!(meets(&case.name, &|t| t.load == load), "{} {load:?}", case.name);
             }
         }
-        for way in ways(&tiles(), &LOADS, &PATHS) {
-            let same = |t: &Trial<'_>| {
-                (t.tile, t.swap_ab, t.path, t.load) == (way.tile, way.swap_ab, way.path, way.load)
-            };
-            let partly = way.path == MmaPath::Gemv || way.load == Load::TmaReplace;
-            assert!(partly || SWEEP.iter().all(|name| meets(name, &same)), "{way:?}");
+        for case in library.cases.iter().filter(|c| c.configurations == Configurations::One) {
+            let of = |t: &&Trial<'_>| t.case.name == case.name;
+            assert_eq!(set.iter().filter(of).filter(|t| t.config.is_ok()).count(), 1, "{}", case.name);
         }
-        let replaced: Vec<_> =
-            set.iter().filter(|t| t.case.name == SWEEP[0] && t.load == Load::TmaReplace).collect();
-        for k in [128, 256, 512] {
-            for path in [MmaPath::Native, MmaPath::Portable] {
-                assert!(replaced.iter().any(|t| t.tile.k == k && t.path == path), "{k} {path:?}");
+        let swept: Vec<&Case> = cases.iter().copied().filter(|c| is_swept(c)).collect();
+        for candidate in candidates() {
+            let same = |t: &Trial<'_>| (t.tile, t.swap_ab) == (candidate.tile, candidate.swap_ab);
+            let why = format!("{} {}", candidate.tile, candidate.swap_ab);
+            assert!(swept.iter().all(|case| meets(&case.name, &same)), "{why}");
+            if candidate.config.is_ok() {
+                let runs = |t: &Trial<'_>| same(t) && t.config.is_ok();
+                assert!(swept.iter().all(|case| meets(&case.name, &runs)), "{why}");
             }
         }
-        assert!((40..60).contains(&replaced.len()), "{}", replaced.len());
-        let gemvs =
-            |name: &str| set.iter().filter(|t| t.case.name == name && t.path == MmaPath::Gemv).count();
-        assert!(
-            gemvs(SWEEP[0]) == 21 && gemvs("gpt-oss-120b-decode") == 1 && gemvs("m320") == 0,
-            "{}",
-            gemvs(SWEEP[0])
-        );
+        // What one swept case runs the other runs too.
+        let ways_of = |case: &&Case| -> BTreeSet<Way> {
+            set.iter().filter(|t| t.case.name == case.name && t.config.is_ok()).map(Trial::way).collect()
+        };
+        assert_eq!(ways_of(&swept[0]), ways_of(&swept[1]));
+    }
+
+    #[test]
+    fn every_configuration_that_any_case_runs_is_swept_and_every_pair_of_choices_occurs() {
+        let library = case::library();
+        let set = default_set(&library.cases.iter().collect::<Vec<_>>());
+        let swept: BTreeSet<Way> =
+            set.iter().filter(|t| is_swept(&t.case) && t.config.is_ok()).map(Trial::way).collect();
+        for trial in set.iter().filter(|t| t.config.is_ok()) {
+            assert!(swept.contains(&trial.way()), "{:?}", trial.way());
+        }
+        let met: BTreeSet<Feature> = swept.iter().flat_map(|way| features(*way)).collect();
+        let possible: BTreeSet<Feature> = candidates()
+            .into_iter()
+            .filter(|c| c.config.is_ok())
+            .flat_map(|c| features(Way { tile: c.tile, swap_ab: c.swap_ab, path: c.path, load: c.load }))
+            .collect();
+        // Single extents all; of pairs, of which some have one tile only, nearly all.
+        assert!(possible.iter().filter(|f| f.2 < 10).all(|f| met.contains(f)));
+        assert!(met.len() * 10 > possible.len() * 9, "{} of {}", met.len(), possible.len());
+        assert!((150..330).contains(&swept.len()), "{}", swept.len());
     }
 }

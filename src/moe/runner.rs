@@ -94,7 +94,7 @@ impl<'a> Runner<'a> {
                     Some(gpu) => self.climb(trial, config, target, gpu, &mut row)?,
                     None => row.results = self.results(trial, config, target)?,
                 }
-                known::assert_known(trial.case, trial.tile, &row.device, &mut row.results);
+                known::assert_known(&trial.case, trial.tile, &row.device, &mut row.results);
                 // A stage that is wrong as reported leaves the rung as it is reported.
                 if row.results.iter().any(|r| r.verdict == Verdict::KnownFail) {
                     for rung in row.rungs.iter_mut().filter(|r| r.rung == Rung::Correct) {
@@ -171,8 +171,8 @@ impl<'a> Runner<'a> {
         let (compiled, contract) = self.compiled(trial, config, target)?;
         let seed = self.seed.unwrap_or(trial.case.seed);
         let problem = self.problem(trial)?;
-        let variants = problem::variants(trial.case, seed, self.layer.as_ref())?;
-        let setup = plan::setup(trial.case, config);
+        let variants = problem::variants(&trial.case, seed, self.layer.as_ref())?;
+        let setup = plan::setup(&trial.case, config);
         let emulated = trial::on_emulator(&self.programs, &compiled, &contract, &problem, &setup, 0..1)?;
         climb(&Climb {
             compiled: &compiled,
@@ -196,7 +196,7 @@ impl<'a> Runner<'a> {
         let problem = self.problem(trial)?;
         let mut turn = Turn::of(&gpu.device, &gpu.name, &gpu.chain);
         turn.reset().map_err(PipelineError::from)?;
-        let ran = pipeline::run(&mut turn, &compiled, &problem, &plan::setup(trial.case, config))?;
+        let ran = pipeline::run(&mut turn, &compiled, &problem, &plan::setup(&trial.case, config))?;
         turn.rest();
         Ok(trial::judged(ran, &contract, &gpu.name, 0)?)
     }
@@ -209,9 +209,9 @@ impl<'a> Runner<'a> {
     ) -> Result<(Compiled<'a>, Contract), TrialError> {
         let compiler =
             Compiler { nvrtc: self.nvrtc, store: self.store, program: self.program.clone(), target };
-        let (settings, setup) = (Settings::of(trial.case), plan::setup(trial.case, config));
+        let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
         let compiled = pipeline::compile(&compiler, self.library, &settings, &setup)?;
-        let contract = trial::contract(self.library, Dims::of(trial.case), settings, &setup)?;
+        let contract = trial::contract(self.library, Dims::of(&trial.case), settings, &setup)?;
         Ok((compiled, contract))
     }
 
@@ -219,8 +219,8 @@ impl<'a> Runner<'a> {
     fn problem(&self, trial: &Trial<'_>) -> Result<Problem, TrialError> {
         let seed = self.seed.unwrap_or(trial.case.seed);
         Ok(match &self.layer {
-            Some(layer) => problem::of_layer(trial.case, seed, layer)?,
-            None => problem::generate(trial.case, seed)?,
+            Some(layer) => problem::of_layer(&trial.case, seed, layer)?,
+            None => problem::generate(&trial.case, seed)?,
         })
     }
 
@@ -232,7 +232,7 @@ impl<'a> Runner<'a> {
         contract: &Contract,
     ) -> Result<Outcome, TrialError> {
         let problem = self.problem(trial)?;
-        let setup = plan::setup(trial.case, config);
+        let setup = plan::setup(&trial.case, config);
         trial::on_emulator(
             &self.programs,
             compiled,
@@ -280,7 +280,7 @@ impl<'a> Runner<'a> {
         let read = || Some(store::sha256(&std::fs::read(std::env::current_exe().ok()?).ok()?));
         let build = self.build.get_or_init(read).as_ref()?;
         let mut parts = vec![build.clone(), format!("{:?} {:?} {}", trial.case, self.seed, self.schedules)];
-        parts.push(format!("{:?} {contract:?}", plan::setup(trial.case, config)));
+        parts.push(format!("{:?} {contract:?}", plan::setup(&trial.case, config)));
         for (kernel, ptx) in &compiled.kernels {
             let text = ptx.lines().filter(|l| !l.starts_with(".target"));
             parts.push(format!("{kernel:?}\n{}", text.collect::<Vec<_>>().join("\n")));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::audit::AuditTable;
 use super::conflicts::ConflictRow;
-use super::evidence::{FaultRow, WitnessRow};
+use super::evidence::{ExerciseRow, FaultRow, WitnessRow};
 use super::outcome::{Expect, Native, Outcome, Standing};
 use super::pairs::PairSet;
 use super::runs::{DeviceRow, VariantRun};
@@ -40,6 +40,9 @@ pub struct Record {
     /// What the trials would have noticed, by kernel.
     #[serde(default)]
     pub witness: Vec<WitnessRow>,
+    /// What the trials put each kernel configuration through.
+    #[serde(default)]
+    pub exercised: Vec<ExerciseRow>,
     /// What faults of single bytes each kind of data shows.
     #[serde(default)]
     pub faults: Vec<FaultRow>,
@@ -67,6 +70,7 @@ impl Record {
             pipeline: Vec::new(),
             tiles: TileTable::default(),
             witness: Vec::new(),
+            exercised: Vec::new(),
             faults: Vec::new(),
             audit: AuditTable::default(),
             skipped: Vec::new(),

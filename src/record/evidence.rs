@@ -35,6 +35,47 @@ impl WitnessRow {
     }
 }
 
+/// What the trials that a kernel configuration passed put it through.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExerciseRow {
+    /// The tile, `MxNxK`.
+    pub tile: String,
+    /// Whether channels are the 16-row side of the mma.
+    pub swap_ab: bool,
+    /// `native`, `portable` or `gemv`.
+    pub kernel_path: String,
+    /// `cp_async`, `tma`, `tma_replace` or `direct`.
+    pub load: String,
+    /// What it was compiled for.
+    pub target: String,
+    /// What ran it.
+    pub device: String,
+    /// Most tiles along K of one GEMM.
+    pub k_tiles: u32,
+    /// How often the ring of stages began again in that GEMM.
+    pub wraps: u32,
+    /// Most tiles along N of one GEMM.
+    pub n_tiles: u32,
+    /// Most tiles along M of one expert.
+    pub m_tiles: u32,
+    /// Whether a last tile of K was not full.
+    pub ragged_k: bool,
+    /// Whether a tile of N behind a full one was not full.
+    pub ragged_n: bool,
+    /// Whether a tile of M behind a full one was not full.
+    pub ragged_m: bool,
+    /// What it was not put through, as phrases; empty where it is exercised.
+    pub missing: Vec<String>,
+}
+
+impl ExerciseRow {
+    /// Whether it was put through everything that a configuration has to meet.
+    #[must_use]
+    pub fn is_exercised(&self) -> bool {
+        self.missing.is_empty()
+    }
+}
+
 /// Random faults of one byte (a scale or a code that is one more or less) in the operands of a grouped GEMM, and how many each
 /// kind of data shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

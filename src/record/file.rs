@@ -147,6 +147,7 @@ impl Record {
             ("runs", serde_json::to_value(&self.runs)?),
             ("pipeline", serde_json::to_value(&self.pipeline)?),
             ("witness", serde_json::to_value(&self.witness)?),
+            ("exercised", serde_json::to_value(&self.exercised)?),
             ("faults", serde_json::to_value(&self.faults)?),
             ("skipped", serde_json::to_value(&self.skipped)?),
             ("conflicts", serde_json::to_value(&self.conflicts)?),

@@ -28,7 +28,7 @@ pub use document::{
     Cell, ClaimRow, GPU, KindRow, Matrix, MessageRow, PIPELINE, Pair, Record, SCHEMA, SkippedRow, SnippetRow,
     Spread, ToolkitRow, VariantRow,
 };
-pub use evidence::{FaultRow, WitnessRow};
+pub use evidence::{ExerciseRow, FaultRow, WitnessRow};
 pub use file::{RecordError, write_atomic};
 pub use kernel_name::readable_kernel;
 pub use outcome::{Expect, Native, Outcome, Standing};

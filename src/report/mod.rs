@@ -18,6 +18,7 @@ mod catalogue;
 mod claims;
 mod cross;
 mod csv;
+mod exercise;
 mod explain;
 mod form;
 mod history;

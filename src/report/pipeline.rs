@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::exercise;
 use super::markup::{code, head, plain, row};
 use super::phrase::{counted, grouped, wrapped};
 use super::runs::device;
 use super::style::{Styles, Tone};
 use super::trials::{name, ratio, rung_counts, rung_sentence, sentence};
 use super::verdict::{EMULATOR, by_device, trials as counts};
-use crate::record::{FaultRow, PIPELINE, Record, Rung, SkippedRow, TrialRow, Verdict, WitnessRow};
+use crate::record::{
+    ExerciseRow, FaultRow, PIPELINE, Record, Rung, SkippedRow, TrialRow, Verdict, WitnessRow,
+};
 
 /// Wrong trials listed on a terminal.
 const LISTED: usize = 12;
@@ -89,9 +92,11 @@ fn evidence(witness: &[&WitnessRow], faults: &[FaultRow]) -> Vec<String> {
 
 /// What the data of trials would have shown, a line each: coverage by witnesses, and faults of single bytes.
 #[must_use]
-pub fn evidence_text(witness: &[WitnessRow], faults: &[FaultRow]) -> String {
+pub fn evidence_text(exercised: &[ExerciseRow], witness: &[WitnessRow], faults: &[FaultRow]) -> String {
+    let exercised: Vec<&ExerciseRow> = exercised.iter().collect();
     let witness: Vec<&WitnessRow> = witness.iter().collect();
-    evidence(&witness, faults).into_iter().map(|line| line + "\n").collect()
+    let lines = exercise::lines(&exercised).into_iter().chain(evidence(&witness, faults));
+    lines.map(|line| line + "\n").collect()
 }
 
 /// The sentences of blocked trials, each with how many it blocks.
@@ -148,13 +153,20 @@ struct Part<'a> {
     title: String,
     proves: &'static str,
     trials: Vec<&'a TrialRow>,
+    exercised: Vec<&'a ExerciseRow>,
     evidence: Vec<String>,
 }
 
 fn parts(record: &Record) -> Vec<Part<'_>> {
     let part = |(name, trials): (&str, Vec<_>)| {
         let witness: Vec<&WitnessRow> = record.witness.iter().filter(|w| w.device == name).collect();
+        let exercised: Vec<&ExerciseRow> = record.exercised.iter().filter(|e| e.device == name).collect();
         let emulated = name == EMULATOR;
+        let mut lines = exercise::lines(&exercised);
+        if emulated {
+            lines.extend(exercise::left_out(&record.tiles, &record.exercised));
+        }
+        lines.extend(evidence(&witness, if emulated { &record.faults } else { &[] }));
         Part {
             title: if emulated {
                 PIPELINE.to_owned()
@@ -163,7 +175,8 @@ fn parts(record: &Record) -> Vec<Part<'_>> {
             },
             proves: if emulated { ONCE } else { OWN },
             trials,
-            evidence: evidence(&witness, if emulated { &record.faults } else { &[] }),
+            exercised,
+            evidence: lines,
         }
     };
     by_device(&record.pipeline).into_iter().map(part).collect()
@@ -206,6 +219,7 @@ fn section(part: &Part<'_>) -> String {
             ratio(worst),
         ]));
     }
+    out.push_str(&exercise::markdown(&part.exercised));
     let wrong: Vec<_> = trials.iter().filter_map(|t| Some((t, t.first_wrong()?))).collect();
     if !wrong.is_empty() {
         out.push_str("\n### First stage that is wrong\n\n");

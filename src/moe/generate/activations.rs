@@ -1,7 +1,7 @@
 //! Hidden states of each regime, and what replaces the device's a2 where sums have to be exact.
 
 use super::window;
-use crate::case::{Case, Regime};
+use crate::case::{Arguments, Case, Regime};
 use crate::moe::dims::{BLOCK, Dims};
 use crate::moe::error::MoeError;
 use crate::moe::problem::InjectedA2;
@@ -21,11 +21,15 @@ const BASE: i32 = -2;
 const OUTLIER_EVERY: usize = 97;
 const OUTLIER: f64 = 24.0;
 
+/// With [`Arguments::Wide`] hidden states are larger by this factor: gates then reach beyond ±90.
+const WIDE: f64 = 16.0;
+
 /// bf16 bits of hidden states [T, H].
 pub(super) fn hidden(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Vec<u16> {
     let stream = Stream::new(seed, Purpose::Hidden, 0);
     let blocks = dims.hidden / BLOCK;
     let hot = hot_blocks(dims, rows);
+    let factor = if case.arguments == Arguments::Wide { WIDE } else { 1.0 };
     let mut out = Vec::with_capacity(dims.tokens * dims.hidden);
     for token in 0..dims.tokens {
         for col in 0..dims.hidden {
@@ -37,7 +41,7 @@ pub(super) fn hidden(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Vec<u
                 Regime::Impulse => 0.0,
                 Regime::Real | Regime::Special => {
                     let outlier = if (col + 1) % OUTLIER_EVERY == 0 { OUTLIER } else { 1.0 };
-                    stream.normal(index) * outlier
+                    stream.normal(index) * outlier * factor
                 }
             };
             out.push(formats::to_bf16(value));
@@ -96,6 +100,8 @@ fn specials(token: usize, row: &mut [u16]) {
         4 => row[..BLOCK].iter_mut().for_each(|x| *x &= 0x803F),
         // Very large, yet every sum of products with weights below 1 stays finite.
         5 => row[..BLOCK].iter_mut().for_each(|x| *x = (*x & 0x807F) | (227 << 7)),
+        // All positive: with weights of one sign and a NaN scale, who takes NaN for infinity sums to infinity.
+        6 => row.iter_mut().for_each(|x| *x &= 0x7FFF),
         _ => {}
     }
 }

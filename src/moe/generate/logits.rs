@@ -1,6 +1,6 @@
 //! Router logits by which tokens choose as the case says. They are bf16 values, as routers give them.
 
-use crate::case::{Case, Regime, Routing};
+use crate::case::{Arguments, Case, Regime, Routing};
 use crate::moe::dims::Dims;
 use crate::moe::random::{Purpose, Stream};
 
@@ -10,8 +10,23 @@ const STEP: f64 = 0.25;
 /// Logits of experts not chosen lie around this.
 const OTHERS: f64 = -4.0;
 
-/// Values among which `ties` draws: many are equal, and two are zeros.
-const TIED: [f32; 5] = [-1.0, -0.0, 0.0, 0.5, 1.0];
+/// The value next above one, and the least above zero.
+const ABOVE_ONE: f32 = 1.0 + f32::EPSILON;
+const LEAST: f32 = f32::from_bits(1);
+
+/// Values among which `ties` draws, by token: many are equal; zeros of either sign are the largest, or all there is; all are the
+/// same; neighbours differ in one unit, or in whether they are zero.
+const TIED: [&[f32]; 6] = [
+    &[-1.0, -0.0, 0.0, 0.5, 1.0],
+    &[-1.0, -0.0, 0.0],
+    &[-0.0, 0.0],
+    &[0.5],
+    &[1.0, ABOVE_ONE, -1.0, -ABOVE_ONE],
+    &[-1.0, -LEAST, -0.0, 0.0, LEAST],
+];
+
+/// Logits of [`Arguments::Wide`] reach this far below zero: e^x of the least is no f32 any more.
+const WIDE: f64 = 110.0;
 
 /// Logits [T, E].
 pub(super) fn logits(case: &Case, dims: &Dims, seed: u64) -> Vec<f32> {
@@ -19,8 +34,14 @@ pub(super) fn logits(case: &Case, dims: &Dims, seed: u64) -> Vec<f32> {
     let (tokens, experts, k) = (dims.tokens, dims.experts, dims.top_k);
     let mut out: Vec<f32> = (0..tokens * experts)
         .map(|i| match case.routing {
+            Routing::Random if case.arguments == Arguments::Wide => {
+                to_bf16(-WIDE * stream.below(i, 1 << 16) as f64 / f64::from(1 << 16))
+            }
             Routing::Random => to_bf16(2.0 * stream.normal(i)),
-            Routing::Ties => TIED[stream.below(i, TIED.len() as u64) as usize],
+            Routing::Ties => {
+                let tied = TIED[i / experts % TIED.len()];
+                tied[stream.below(i, tied.len() as u64) as usize]
+            }
             Routing::Balanced | Routing::Same | Routing::Rows => to_bf16(OTHERS + 0.5 * stream.normal(i)),
         })
         .collect();
@@ -53,11 +74,12 @@ fn take(left: &mut [usize], k: usize) -> Vec<usize> {
     order
 }
 
-/// The last token's logits hold a NaN, the one before has an infinity.
+/// The last token's logits hold a NaN, the one before has an infinity, the one before that a NaN for the first expert.
 fn specials(dims: &Dims, out: &mut [f32]) {
-    for (back, value) in [(1, f32::NAN), (2, f32::INFINITY)] {
+    let half = dims.experts / 2;
+    for (back, expert, value) in [(1, half, f32::NAN), (2, half, f32::INFINITY), (3, 0, f32::NAN)] {
         if let Some(token) = dims.tokens.checked_sub(back) {
-            out[token * dims.experts + dims.experts / 2] = value;
+            out[token * dims.experts + expert] = value;
         }
     }
 }

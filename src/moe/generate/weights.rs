@@ -154,9 +154,12 @@ fn bell(stream: Stream, index: usize) -> [u64; 2] {
 }
 
 /// The first expert's scales hold two NaN in either matrix, in an odd channel and, a block of activations away, in an even one:
-/// of an interleaved pair once the up and once the gate alone is NaN. The others' hold the smallest code: rows of other experts
-/// stay finite.
+/// of an interleaved pair once the up and once the gate alone is NaN. Their blocks hold ones, so that a NaN taken for infinity does
+/// not become NaN again. The other experts' scales hold the smallest code: in one block among others, which must not disturb
+/// the sum, and in all blocks of two channels without bias, whose sums are as small, and lost where the scale is flushed.
 fn specials(w13: &mut Made, w2: &mut Made) {
+    /// Two e2m1 codes of 1.
+    const ONES: u8 = 0x22;
     for made in [w13, w2] {
         let [n, rows, blocks] = made.scales.shape[..] else { continue };
         for expert in 0..n {
@@ -164,6 +167,16 @@ fn specials(w13: &mut Made, w2: &mut Made) {
             for channel in channels {
                 let at = (expert * rows + (3 + expert + channel) % rows) * blocks + (expert + 1) % blocks;
                 made.scales.data[at] = code;
+                if code == 0xFF {
+                    made.blocks.data[at * BLOCK / 2..(at + 1) * BLOCK / 2].fill(ONES);
+                }
+            }
+            if expert > 0 {
+                for channel in [8, 9] {
+                    let row = expert * rows + (channel + 2 * expert) % rows;
+                    made.scales.data[row * blocks..(row + 1) * blocks].fill(0);
+                    made.bias.data[row] = 0.0;
+                }
             }
         }
     }

@@ -1,0 +1,107 @@
+//! Makes a case large enough for a kernel configuration: what the case states as its minimum becomes K, N and M of the tile.
+
+use std::borrow::Cow;
+
+use super::dims::BLOCK;
+use super::tile::Config;
+use crate::case::{Case, Minimum, Routing};
+
+/// Rows of an expert from which on exact data leave no byte of its weights without a witness, whatever K is
+/// (`tests/moe/coverage.rs`).
+const WITNESSES: usize = 20;
+
+/// Elements of K up to which rounds are made: what deeper tiles do with a parity, others of the same kernel do.
+const DEEPEST: usize = 1024;
+
+/// Rows behind the last full tile of the largest expert: no tile divides them, and every tile has more than so many or a full one
+/// in front.
+const RAGGED_ROWS: usize = 13;
+
+/// The case as this configuration runs it. Without a minimum it stays as it is.
+#[must_use]
+pub fn fit<'a>(case: &Cow<'a, Case>, config: &Config) -> Cow<'a, Case> {
+    let Some(minimum) = case.minimum else { return case.clone() };
+    let mut fitted = case.clone().into_owned();
+    fitted.hidden = width(&fitted, config, minimum);
+    // An odd number of blocks: N and K of the second GEMM are ragged for every tile that can be.
+    fitted.inter = odd_blocks(fitted.inter);
+    let rows = expert_rows(&fitted, config, minimum);
+    fitted.tokens = rows.iter().sum::<usize>() / fitted.top_k;
+    fitted.expert_rows = rows;
+    fitted.routing = Routing::Rows;
+    Cow::Owned(fitted)
+}
+
+/// Elements up to an odd number of blocks.
+const fn odd_blocks(elements: usize) -> usize {
+    let blocks = elements.div_ceil(BLOCK);
+    (blocks + 1 - blocks % 2) * BLOCK
+}
+
+/// K tiles that a configuration has to go through: two more than its stages, and where mbarriers have a parity, which comes back
+/// after two rounds, that many rounds and one more.
+#[must_use]
+pub fn least_k_tiles(config: &Config, rounds: usize) -> usize {
+    let stages = config.stages as usize;
+    let past = stages + 2;
+    let few = rounds * stages * config.tile.k as usize <= DEEPEST;
+    if config.load.by_tma() && few { past.max(rounds * stages + 1) } else { past }
+}
+
+/// The width of the hidden states: K of the first GEMM, and N of the second.
+fn width(case: &Case, config: &Config, minimum: Minimum) -> usize {
+    let (n, k) = (config.tile.n as usize, config.tile.k as usize);
+    // The last tile has a full slab and one block where it has several slabs.
+    let ragged = odd_blocks(k / 2);
+    let least = case.hidden.max(minimum.n_tiles * n + 1);
+    let mut width = (least_k_tiles(config, minimum.rounds) - 1) * k + ragged;
+    while width < least {
+        width += k;
+    }
+    width
+}
+
+/// No row for the first expert, more than a tile for the second, and the rest shared by the others.
+fn expert_rows(case: &Case, config: &Config, minimum: Minimum) -> Vec<usize> {
+    let m = config.tile.m as usize;
+    let full = minimum.m_tiles.max((2 * WITNESSES - RAGGED_ROWS).div_ceil(m));
+    let most = full * m + RAGGED_ROWS;
+    let others = case.experts - 2;
+    let mut rows = vec![0, most];
+    // A token chooses an expert once: with one choice each the others have tokens of their own.
+    let shared = if case.top_k == 1 { others * WITNESSES } else { most * (case.top_k - 1) };
+    rows.extend((0..others).map(|n| shared / others + usize::from(n < shared % others)));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case;
+    use crate::moe::exercise::Exercise;
+    use crate::moe::plan;
+
+    #[test]
+    fn every_configuration_meets_the_minimum_and_stays_legal() {
+        let library = case::library();
+        let swept = library.cases.iter().filter(|c| c.minimum.is_some());
+        let mut seen = 0;
+        for case in swept {
+            for candidate in plan::candidates() {
+                let Ok(config) = candidate.config else { continue };
+                let fitted = fit(&Cow::Borrowed(case), &config);
+                let what = format!("{} {config:?}", case.name);
+                assert!(fitted.hidden.is_multiple_of(BLOCK) && fitted.hidden >= case.hidden, "{what}");
+                assert_eq!(fitted.expert_rows.iter().sum::<usize>(), fitted.tokens * fitted.top_k, "{what}");
+                assert!(fitted.expert_rows.iter().all(|r| *r <= fitted.tokens), "{what}");
+                assert!(fitted.expert_rows[1..].iter().all(|r| *r >= WITNESSES), "{what}");
+                let exercise = Exercise::of(&fitted, &config, fitted.seed);
+                assert!(exercise.missing_shape(&config).is_empty(), "{what}: {exercise:?}");
+                // Fitting what fits changes nothing.
+                assert_eq!(fit(&fitted, &config), fitted, "{what}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 1000, "{seen}");
+    }
+}
