@@ -16,6 +16,7 @@ pub use error::CaseError;
 pub use library::{Library, find, library, of_model};
 pub use model::{
     BiasPlace, Case, Exp, Finalize, GateUp, KTail, KnownFailure, Regime, Routing, ScaleRule, ScaleTiles,
+    Slots,
 };
 pub use models::{Model, models};
 pub use write::{create as create_case, to_yaml};

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::CaseError;
-use super::model::{BiasPlace, Case, Exp, Finalize, KTail, Routing, ScaleRule, ScaleTiles};
+use super::model::{BiasPlace, Case, Exp, Finalize, KTail, Routing, ScaleRule, ScaleTiles, Slots};
 
 const STUB: &str = "\
 # One sentence on what the case asks; a case without one is refused.
@@ -89,6 +89,9 @@ pub fn to_yaml(case: &Case) -> String {
     }
     if case.scale_tiles != ScaleTiles::default() {
         line("scale_tiles", format!("\"{}\"", case.scale_tiles.word()));
+    }
+    if case.slots != Slots::default() {
+        line("slots", case.slots.word().to_owned());
     }
     for (key, value, plain) in [
         ("pdl", case.pdl.to_string(), !case.pdl),

@@ -21,8 +21,11 @@ use crate::record::{Rung, Stage, StageResult, TrialRow, Verdict};
 use crate::store::{self, Store};
 use crate::toolkit::Nvrtc;
 
-/// The kind of cache entry; a change of [`StageResult`] changes it.
-const KIND: &str = "trial-1";
+/// The kind of cache entry; a change of [`StageResult`], or of what a verdict rests on, changes it.
+const KIND: &str = "trial-2";
+
+/// Launches of the stream on the same memory: what the first leaves must not disturb the second.
+const LAUNCHES: u64 = 2;
 
 /// What trials are run with.
 pub struct Runner<'a> {
@@ -239,7 +242,7 @@ impl<'a> Runner<'a> {
             contract,
             &problem,
             &setup,
-            0..self.schedules.max(trial.case.schedules),
+            0..self.schedules.max(trial.case.schedules).max(LAUNCHES),
         )
     }
 
