@@ -114,6 +114,22 @@ pub fn run(
     Session::new(device, compiled, problem, setup)?.run(0)
 }
 
+/// As [`run`]; and the first stage that changed an input, where the run came to its end.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_and_compare(
+    device: &mut dyn Device,
+    compiled: &Compiled<'_>,
+    problem: &Problem,
+    setup: &Setup,
+) -> Result<(Ran, Option<Overwritten>), PipelineError> {
+    let mut session = Session::new(device, compiled, problem, setup)?;
+    let ran = session.run(0)?;
+    let overwritten = if ran.stopped.is_none() { session.overwritten()? } else { None };
+    Ok((ran, overwritten))
+}
+
 /// Every kernel on the device.
 fn load<'k>(device: &mut dyn Device, compiled: &Compiled<'k>) -> Result<Vec<Ready<'k>>, PipelineError> {
     let mut kernels = Vec::new();
