@@ -347,3 +347,35 @@ pub(super) fn window_of(address: u64) -> (Window, u64) {
         a => (Window::Global, a),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_sparse_buffer_only_what_was_written_is_kept() {
+        let mut memory = GlobalMemory::default();
+        let len = 1 << 40;
+        let base = memory.reserve(len).unwrap();
+        let behind = memory.allocate_with(vec![7; 4]);
+        assert!(behind >= base + len + GUARD);
+        let far = base + len - 8;
+        // Two pieces, and a third that joins with the first on both sides.
+        assert!(memory.write_at(base + 16, &[1; 8]) && memory.write_at(far, &[2; 8]));
+        assert!(memory.write_at(base + 32, &[3; 8]) && memory.write_at(base + 24, &[4; 8]));
+        assert!(memory.write_at(base + 20, &[5; 2]));
+        assert_eq!(memory.allocations.iter().map(|a| a.region.len()).sum::<usize>(), 24 + 8 + 4);
+        let held = memory.range(base + 16, 24).unwrap();
+        assert_eq!(held, [[1, 1, 1, 1, 5, 5, 1, 1], [4; 8], [3; 8]].concat());
+        assert_eq!(memory.range(far, 8), Some([2; 8].as_slice()));
+        assert!(memory.locate(base + 20, 16).is_ok() && memory.locate(behind, 4).is_ok());
+        // Holes may be copied along and not be used; what lies half in one, or behind the end, neither.
+        assert!(memory.is_hole(base, 16) && memory.is_hole(base + 40, 1 << 20) && !memory.is_hole(base, 17));
+        assert!(memory.reach(base, 16).is_ok() && memory.reach(base, 17).is_err());
+        assert!(memory.locate(base, 16).is_err() && memory.reach(far, 9).is_err());
+        assert!(!memory.write_at(far, &[0; 9]) && memory.range(base + 36, 8).is_none());
+        memory.forget(base);
+        assert!(memory.is_hole(base, 1 << 30) && memory.range(behind, 4).is_some());
+        assert!(memory.reserve(u64::MAX).is_none() && memory.reserve(CONST_WINDOW).is_none());
+    }
+}

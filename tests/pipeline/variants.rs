@@ -68,6 +68,7 @@ pub(crate) fn legal() -> Vec<Fault> {
     ]
 }
 
+/// How the last CTA of a token makes its counter ready for the next launch.
 const ARRIVED: &str = "    if (threadIdx.x == 0)\n        *arrived = 0;\n";
 /// Where the router stores a choice.
 const CHOSEN: &str = "        topk_ids[token * top_k + lane] = (i32)mine;";
