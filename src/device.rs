@@ -131,6 +131,13 @@ pub enum Failure {
     DeviceLost(String),
 }
 
+/// The first place at which two pieces of the same length differ.
+#[must_use]
+pub fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
+    // The comparison of whole slices is far quicker than one byte after the other.
+    if one == other { None } else { one.iter().zip(other).position(|(a, b)| a != b) }
+}
+
 /// Something that runs kernels, one after the other.
 pub trait Device {
     /// Its name in reports: `emulator`, `gpu:0`.
@@ -166,6 +173,30 @@ pub trait Device {
         self.allocate(random::bytes(seed, least, most, len))
     }
 
+    /// A buffer of `len` bytes of which only a few are ever written, by [`Device::write_at`]. A device that can keeps no memory for
+    /// the others.
+    ///
+    /// # Errors
+    /// As [`Device::allocate`].
+    fn allocate_sparse(&mut self, len: usize) -> Result<Buffer, Failure> {
+        self.allocate_unwritten(len)
+    }
+
+    /// Replaces the bytes of a buffer from byte `at` on.
+    ///
+    /// # Errors
+    /// As [`Device::write`].
+    fn write_at(&mut self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<(), Failure>;
+
+    /// The first byte of a buffer, counted from its start, that differs from `bytes` where they are laid on it from byte `at` on.
+    ///
+    /// # Errors
+    /// As [`Device::read`], and when the buffer ends before `bytes`.
+    fn differs(&self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<Option<usize>, Failure>;
+
+    /// Takes another order of warps and CTAs for later launches, where the device can choose one.
+    fn reschedule(&mut self, _seed: u64) {}
+
     /// The bytes of a buffer.
     ///
     /// # Errors
@@ -176,7 +207,9 @@ pub trait Device {
     ///
     /// # Errors
     /// As [`Device::read`], and when `bytes` are more than the buffer holds.
-    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure>;
+    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure> {
+        self.write_at(buffer, 0, bytes)
+    }
 
     /// Makes a buffer one that nobody has written: what it held is gone.
     ///

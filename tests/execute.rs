@@ -89,8 +89,11 @@ impl Device for Faulty {
     fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure> {
         self.inner.read(buffer)
     }
-    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure> {
-        self.inner.write(buffer, bytes)
+    fn write_at(&mut self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<(), Failure> {
+        self.inner.write_at(buffer, at, bytes)
+    }
+    fn differs(&self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        self.inner.differs(buffer, at, bytes)
     }
     fn forget(&mut self, buffer: Buffer) -> Result<(), Failure> {
         self.inner.forget(buffer)

@@ -30,6 +30,7 @@ use sm121probe::case::{self, Case, KnownFailure};
 use sm121probe::kernel::Library;
 use sm121probe::moe::plan::{self, Candidate, LOADS, PATHS, Trial};
 use sm121probe::moe::runner::Runner;
+use sm121probe::moe::trial::Outcome;
 use sm121probe::record::{Stage, TrialRow, Verdict};
 use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Environment, Nvrtc};
@@ -86,6 +87,11 @@ fn main() -> ExitCode {
         let shared = Arc::clone(&shared);
         let name = format!("fault.{}", fault.name.replace(' ', "_"));
         trials.push(libtest_mimic::Trial::test(name, move || shared.fault(&fault)));
+    }
+    for change in faults::legal() {
+        let shared = Arc::clone(&shared);
+        let name = format!("legal.{}", change.name.replace(' ', "_"));
+        trials.push(libtest_mimic::Trial::test(name, move || shared.legal(&change)));
     }
     let known = Arc::clone(&shared);
     trials.push(libtest_mimic::Trial::test("known_failures.both_ways", move || known.known_failures()));
@@ -191,8 +197,8 @@ impl Shared {
         Ok(())
     }
 
-    /// A kernel with a fault must be caught, and not before its stage.
-    fn fault(&self, fault: &faults::Fault) -> Result<(), Failed> {
+    /// What a trial says of a changed kernel.
+    fn changed(&self, fault: &faults::Fault) -> Result<Outcome, Failed> {
         let mut library = self.library.clone();
         fault.plant(&mut library)?;
         let case = self.cases.iter().find(|c| c.name == fault.case).ok_or("there is no such case")?;
@@ -201,8 +207,22 @@ impl Shared {
         let trial = trials.first().ok_or("there is no trial")?;
         let config = trial.config.clone().map_err(|blocked| blocked.0)?;
         let runner = Runner::new(&library, &self.nvrtc, self.store.as_ref(), tool().to_owned());
-        let outcome = runner.outcome(trial, config, self.target).map_err(|e| e.to_string())?;
-        match outcome.first_wrong() {
+        Ok(runner.outcome(trial, config, self.target).map_err(|e| e.to_string())?)
+    }
+
+    /// A legal change raises no alarm.
+    fn legal(&self, change: &faults::Fault) -> Result<(), Failed> {
+        match self.changed(change)?.first_wrong() {
+            Some(wrong) => {
+                Err(format!("{} {}: {}", wrong.stage.word(), wrong.verdict.word(), wrong.note).into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A kernel with a fault must be caught, and not before its stage.
+    fn fault(&self, fault: &faults::Fault) -> Result<(), Failed> {
+        match self.changed(fault)?.first_wrong() {
             None => Err("nobody noticed".into()),
             Some(wrong) if wrong.stage != fault.stage || wrong.verdict != Verdict::Fail => {
                 Err(format!("{} {}: {}", wrong.stage.word(), wrong.verdict.word(), wrong.note).into())

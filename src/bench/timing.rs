@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::ceiling::{self, Effort};
 use super::count::work;
 use crate::arch::{PtxIsa, Target};
-use crate::case::{Case, Routing};
+use crate::case::{Case, Routing, Slots};
 use crate::device::{Failure, Launch, Timer};
 use crate::kernel::Library;
 use crate::moe::compile::Compiler;
@@ -137,7 +137,7 @@ impl Bench<'_> {
     /// How a kernel is run: one after the other.
     fn setup(&self, trial: &Trial<'_>) -> Option<Setup> {
         let config = trial.config.as_ref().ok()?;
-        Some(Setup { pdl: false, ..plan::setup(self.case, *config) })
+        Some(Setup { pdl: false, slots: Slots::Packed, ..plan::setup(self.case, *config) })
     }
 
     /// One kernel with one batch.

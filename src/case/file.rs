@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::error::CaseError;
 use super::model::{
     Arguments, BiasPlace, Case, Configurations, Exp, Finalize, GateUp, KTail, KnownFailure, Minimum, Regime,
-    Routing, ScaleRule, ScaleTiles,
+    Routing, ScaleRule, ScaleTiles, Slots,
 };
 use super::models::{Model, models};
 use crate::header;
@@ -56,6 +56,8 @@ struct CaseFile {
     k_tail: KTail,
     #[serde(default)]
     scale_tiles: ScaleTiles,
+    #[serde(default)]
+    slots: Slots,
     #[serde(default)]
     pdl: bool,
     #[serde(default)]
@@ -126,6 +128,7 @@ fn resolve(path: &Path, file: CaseFile) -> Result<Case, Fault> {
         fc2_bias: file.fc2_bias,
         k_tail: file.k_tail,
         scale_tiles: file.scale_tiles,
+        slots: file.slots,
         pdl: file.pdl,
         exp: file.exp,
         finalize: file.finalize,
@@ -205,6 +208,7 @@ fn check(case: &Case) -> Result<(), Fault> {
     }
     check_routing(case)?;
     check_minimum(case)?;
+    check_slots(case)?;
     for tile in case.tiles.iter().chain(case.known_failures.iter().filter_map(|k| k.tile.as_ref())) {
         let parts: Vec<&str> = tile.split('x').collect();
         if parts.len() != 3 || parts.iter().any(|p| p.parse::<u32>().map_or(true, |n| n == 0)) {
@@ -241,6 +245,19 @@ fn check_minimum(case: &Case) -> Result<(), Fault> {
     if case.experts < case.top_k + 2 {
         let least = case.top_k + 2;
         return fault(format!("`minimum` leaves one expert without rows; take `experts: {least}` or more"));
+    }
+    Ok(())
+}
+
+/// A slot is an i32 on the device, and three experts have to be spread.
+fn check_slots(case: &Case) -> Result<(), Fault> {
+    const SPREAD: usize = 4;
+    if case.slots == Slots::Spread && case.experts < SPREAD {
+        let experts = case.experts;
+        return Err((
+            "slots",
+            format!("`slots: spread` spreads three of at least {SPREAD} experts, and there are {experts}"),
+        ));
     }
     Ok(())
 }

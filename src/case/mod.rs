@@ -16,7 +16,7 @@ pub use error::CaseError;
 pub use library::{Library, find, library, of_model};
 pub use model::{
     Arguments, BiasPlace, Case, Configurations, Exp, Finalize, GateUp, KTail, KnownFailure, Minimum, Regime,
-    Routing, ScaleRule, ScaleTiles,
+    Routing, ScaleRule, ScaleTiles, Slots,
 };
 pub use models::{Model, models};
 pub use write::{create as create_case, to_yaml};

@@ -111,6 +111,18 @@ words! {
 }
 
 words! {
+    /// Where the device keeps the weights of its experts.
+    #[derive(Default)]
+    Slots {
+        /// One after the other.
+        #[default]
+        Packed "packed",
+        /// Three of them at offsets beyond 2^31, 2^32 and 2^33 elements, with nothing in between.
+        Spread "spread",
+    }
+}
+
+words! {
     /// How the kernels compute e^x.
     #[derive(Default)]
     Exp {
@@ -237,6 +249,8 @@ pub struct Case {
     pub k_tail: KTail,
     /// Where the scales lie.
     pub scale_tiles: ScaleTiles,
+    /// Where the device keeps the weights of its experts.
+    pub slots: Slots,
     /// Whether every kernel may begin before the one in front of it has ended (programmatic dependent launch).
     pub pdl: bool,
     /// How the kernels compute e^x.

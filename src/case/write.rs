@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::error::CaseError;
 use super::model::{
     Arguments, BiasPlace, Case, Configurations, Exp, Finalize, KTail, Minimum, Routing, ScaleRule, ScaleTiles,
+    Slots,
 };
 
 const STUB: &str = "\
@@ -91,6 +92,9 @@ pub fn to_yaml(case: &Case) -> String {
     }
     if case.scale_tiles != ScaleTiles::default() {
         line("scale_tiles", format!("\"{}\"", case.scale_tiles.word()));
+    }
+    if case.slots != Slots::default() {
+        line("slots", case.slots.word().to_owned());
     }
     for (key, value, plain) in [
         ("pdl", case.pdl.to_string(), !case.pdl),

@@ -392,9 +392,13 @@ impl Cta {
         if piece.taken == 0 {
             return Ok(());
         }
+        let at = piece.at + piece.skip;
+        if world.global.is_hole(piece.address, piece.taken) {
+            self.shared.unmark(at, piece.taken);
+            return Ok(());
+        }
         let (index, from) = world.global.locate(piece.address, piece.taken)?;
         let region: &Region = world.global.region(index);
-        let at = piece.at + piece.skip;
         self.shared.data[at..at + piece.taken].copy_from_slice(&region.data[from..from + piece.taken]);
         // What was never written stays so: the fault is to use it, not to copy it along.
         if !region.is_written(from, piece.taken) {

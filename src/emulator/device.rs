@@ -12,6 +12,7 @@ use super::tensor_type::{Swizzle, TensorType};
 use super::trap::{Stop, StreamStop};
 use crate::device::{
     Argument, Buffer, Device, Failure, Graph, Launch, MapElement, MapSwizzle, Module, TensorMapSpec,
+    first_difference,
 };
 
 /// Decoded modules by their text, shared by the devices of a run: many runs launch the same kernels.
@@ -117,23 +118,38 @@ impl Device for EmulatorDevice {
         Ok(Buffer(self.buffers.len() - 1))
     }
 
-    fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure> {
-        let bytes = self.memory.bytes(self.address(buffer)?).map(<[u8]>::to_vec);
-        bytes.ok_or_else(|| Failure::Launch(format!("buffer {} has no memory", buffer.0)))
+    fn allocate_sparse(&mut self, len: usize) -> Result<Buffer, Failure> {
+        let address = self.memory.reserve(len as u64);
+        self.buffers
+            .push(address.ok_or_else(|| Failure::Launch(format!("no address space for {len} bytes")))?);
+        Ok(Buffer(self.buffers.len() - 1))
     }
 
-    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure> {
-        let address = self.address(buffer)?;
-        let held = self.memory.bytes(address).map_or(0, <[u8]>::len);
-        if bytes.len() > held {
-            return Err(Failure::Launch(format!(
-                "buffer {} holds {held} bytes, not {}",
-                buffer.0,
-                bytes.len()
-            )));
+    fn write_at(&mut self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<(), Failure> {
+        let (address, held) = (self.address(buffer)?, self.len(buffer)?);
+        let end = at.checked_add(bytes.len());
+        if end.is_none_or(|end| end > held) || !self.memory.write_at(address + at as u64, bytes) {
+            return Err(outside(buffer, held, at, bytes.len()));
         }
-        self.memory.overwrite(address, bytes);
         Ok(())
+    }
+
+    fn differs(&self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        let (address, held) = (self.address(buffer)?, self.len(buffer)?);
+        let stored = self.memory.range(address + at as u64, bytes.len());
+        let stored = stored.ok_or_else(|| outside(buffer, held, at, bytes.len()))?;
+        Ok(first_difference(stored, bytes).map(|byte| at + byte))
+    }
+
+    fn reschedule(&mut self, seed: u64) {
+        self.options.seed = seed;
+    }
+
+    fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure> {
+        let bytes = self.memory.bytes(self.address(buffer)?).map(<[u8]>::to_vec);
+        bytes.ok_or_else(|| {
+            Failure::Launch(format!("buffer {} is sparse and has no bytes as a whole", buffer.0))
+        })
     }
 
     fn forget(&mut self, buffer: Buffer) -> Result<(), Failure> {
@@ -186,7 +202,19 @@ impl Device for EmulatorDevice {
     }
 }
 
+/// Why bytes cannot be laid on a buffer.
+fn outside(buffer: Buffer, held: usize, at: usize, len: usize) -> Failure {
+    Failure::Launch(format!("buffer {} holds {held} bytes, not {len} from byte {at} on", buffer.0))
+}
+
 impl EmulatorDevice {
+    /// Bytes of a buffer, kept or not.
+    fn len(&self, buffer: Buffer) -> Result<usize, Failure> {
+        let address = self.address(buffer)?;
+        let sparse = self.memory.reserved(address).map(|len| len as usize);
+        Ok(sparse.unwrap_or_else(|| self.memory.bytes(address).map_or(0, <[u8]>::len)))
+    }
+
     /// The module of a launch, and the launch with its parameters.
     fn made(&self, launch: &Launch) -> Result<(Arc<Program>, schedule::Launch), Failure> {
         if launch.cluster != [1, 1, 1] {

@@ -1,5 +1,6 @@
 //! Memory: regions of bytes with an initialisation bit each, and the address space that holds them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::trap::{Fault, Law};
@@ -109,6 +110,8 @@ struct Allocation {
 #[derive(Debug, Clone, Default)]
 pub struct GlobalMemory {
     allocations: Vec<Allocation>,
+    /// Addresses of sparse buffers. What was written of one lies in `allocations`, a piece for each stretch; the rest costs nothing.
+    sparse: Vec<Range<u64>>,
     /// The allocation of the last access, most likely that of the next.
     last: usize,
     /// The variables of modules that have run: the module's text, which names it, and their addresses.
@@ -116,13 +119,80 @@ pub struct GlobalMemory {
 }
 
 impl GlobalMemory {
+    /// The address of the next buffer, behind a guard.
+    fn next(&self) -> u64 {
+        let end = self.allocations.last().map(|a| a.base + a.region.len() as u64);
+        let end = end.max(self.sparse.last().map(|s| s.end));
+        end.map_or(GLOBAL_BASE, |end| (end + GUARD).next_multiple_of(GUARD))
+    }
+
     fn add(&mut self, region: Region) -> u64 {
-        let base = self
-            .allocations
-            .last()
-            .map_or(GLOBAL_BASE, |a| (a.base + a.region.len() as u64 + GUARD).next_multiple_of(GUARD));
+        let base = self.next();
         self.allocations.push(Allocation { base, region, freed: false });
         base
+    }
+
+    /// Addresses for `len` bytes that nobody has written, and no memory for them; `None` where there are not so many.
+    pub fn reserve(&mut self, len: u64) -> Option<u64> {
+        let base = self.next();
+        let end = base.checked_add(len).filter(|end| *end <= CONST_WINDOW)?;
+        self.sparse.push(base..end);
+        Some(base)
+    }
+
+    /// Whether the sparse buffer that begins at `base` is one, and its bytes.
+    pub(super) fn reserved(&self, base: u64) -> Option<u64> {
+        self.sparse.iter().find(|s| s.start == base).map(|s| s.end - s.start)
+    }
+
+    /// Whether a range lies in a sparse buffer where nobody has written any of it.
+    pub(super) fn is_hole(&self, address: u64, len: usize) -> bool {
+        if self.sparse.is_empty() {
+            return false;
+        }
+        let end = address.saturating_add(len as u64);
+        let n = self.allocations.partition_point(|a| a.base < end);
+        let before = n.checked_sub(1).map(|n| &self.allocations[n]);
+        self.sparse.iter().any(|s| s.start <= address && end <= s.end)
+            && before.is_none_or(|a| a.base + a.region.len() as u64 <= address)
+    }
+
+    /// Replaces bytes of a buffer that is there; false where it is not, or not as long.
+    pub(super) fn write_at(&mut self, address: u64, bytes: &[u8]) -> bool {
+        if bytes.is_empty() {
+            return true;
+        }
+        if let Ok((index, at)) = self.locate(address, bytes.len()) {
+            return self.region_mut(index).put(at, bytes);
+        }
+        let end = address.saturating_add(bytes.len() as u64);
+        if !self.sparse.iter().any(|s| s.start <= address && end <= s.end) {
+            return false;
+        }
+        // One piece with all that it touches, so that no access lies across two.
+        let behind = |a: &Allocation| a.base + a.region.len() as u64;
+        let first = self.allocations.partition_point(|a| behind(a) < address);
+        let last = self.allocations.partition_point(|a| a.base <= end);
+        let (mut base, mut data) = (address, Vec::new());
+        for old in self.allocations.drain(first..last.max(first)) {
+            base = base.min(old.base);
+            data.resize((old.base - base) as usize, 0);
+            data.extend_from_slice(&old.region.data);
+        }
+        let at = (address - base) as usize;
+        data.resize(data.len().max(at + bytes.len()), 0);
+        data[at..at + bytes.len()].copy_from_slice(bytes);
+        self.allocations.insert(first, Allocation { base, region: Region::written(data), freed: false });
+        self.last = 0;
+        true
+    }
+
+    /// The bytes of a range that lies in one buffer, as far as they are kept.
+    pub(super) fn range(&self, address: u64, len: usize) -> Option<&[u8]> {
+        let n = self.allocations.partition_point(|a| a.base <= address);
+        let held = self.allocations.get(n.checked_sub(1)?).filter(|a| !a.freed)?;
+        let at = (address - held.base) as usize;
+        held.region.data.get(at..at.checked_add(len)?)
     }
 
     /// Addresses of a module's variables, which live as long as this memory.
@@ -162,18 +232,13 @@ impl GlobalMemory {
         self.allocations.iter().find(|a| a.base == base && !a.freed).map(|a| a.region.data.as_slice())
     }
 
-    /// Replaces the bytes of the allocation that begins at `base`, from its start; what does not fit is left out.
-    pub(super) fn overwrite(&mut self, base: u64, bytes: &[u8]) {
-        if let Some(a) = self.allocations.iter_mut().find(|a| a.base == base && !a.freed) {
-            let mut data = std::mem::take(&mut a.region.data);
-            let len = bytes.len().min(data.len());
-            data[..len].copy_from_slice(&bytes[..len]);
-            a.region = Region::written(data);
-        }
-    }
-
     /// Makes the allocation that begins at `base` one that nobody has written.
     pub(super) fn forget(&mut self, base: u64) {
+        if let Some(sparse) = self.sparse.iter().find(|s| s.start == base) {
+            self.allocations.retain(|a| !sparse.contains(&a.base));
+            self.last = 0;
+            return;
+        }
         if let Some(a) = self.allocations.iter_mut().find(|a| a.base == base && !a.freed) {
             a.region = Region::unwritten(a.region.len(), POISON);
         }
@@ -184,6 +249,11 @@ impl GlobalMemory {
     pub fn unwritten(&self, base: u64) -> usize {
         let region = self.allocations.iter().find(|a| a.base == base).map(|a| &a.region);
         region.map_or(0, |r| (0..r.len()).filter(|at| !r.is_written(*at, 1)).count())
+    }
+
+    /// Whether a copy may take these bytes: they lie in one buffer, written or not.
+    pub(super) fn reach(&mut self, address: u64, len: usize) -> Result<(), Fault> {
+        if self.is_hole(address, len) { Ok(()) } else { self.locate(address, len).map(|_| ()) }
     }
 
     /// Finds the place of an access.
@@ -208,6 +278,21 @@ impl GlobalMemory {
 
     #[cold]
     fn outside(&self, address: u64, len: usize) -> Fault {
+        if self.sparse.iter().any(|s| s.start <= address && address.saturating_add(len as u64) <= s.end) {
+            let what = format!(
+                "{len} bytes at global address {address:#x} of a sparse buffer, which nobody has written"
+            );
+            return Fault::new(Law::Uninitialised, what);
+        }
+        if let Some(s) = self.sparse.iter().find(|s| s.contains(&address)) {
+            let (at, size) = (address - s.start, s.end - s.start);
+            return Fault::new(
+                Law::OutOfBounds,
+                format!(
+                    "{len} bytes at global address {address:#x}, byte {at} of an allocation of {size} bytes"
+                ),
+            );
+        }
         let near = self.allocations.iter().rev().find(|a| a.base <= address);
         match near {
             Some(a) if a.freed && address < a.base + a.region.len() as u64 => Fault::new(
@@ -260,5 +345,37 @@ pub(super) fn window_of(address: u64) -> (Window, u64) {
         a if a < LOCAL_WINDOW + WINDOW => (Window::Local, a - LOCAL_WINDOW),
         a if a < SHARED_WINDOW + WINDOW => (Window::Shared, a - SHARED_WINDOW),
         a => (Window::Global, a),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_sparse_buffer_only_what_was_written_is_kept() {
+        let mut memory = GlobalMemory::default();
+        let len = 1 << 40;
+        let base = memory.reserve(len).unwrap();
+        let behind = memory.allocate_with(vec![7; 4]);
+        assert!(behind >= base + len + GUARD);
+        let far = base + len - 8;
+        // Two pieces, and a third that joins with the first on both sides.
+        assert!(memory.write_at(base + 16, &[1; 8]) && memory.write_at(far, &[2; 8]));
+        assert!(memory.write_at(base + 32, &[3; 8]) && memory.write_at(base + 24, &[4; 8]));
+        assert!(memory.write_at(base + 20, &[5; 2]));
+        assert_eq!(memory.allocations.iter().map(|a| a.region.len()).sum::<usize>(), 24 + 8 + 4);
+        let held = memory.range(base + 16, 24).unwrap();
+        assert_eq!(held, [[1, 1, 1, 1, 5, 5, 1, 1], [4; 8], [3; 8]].concat());
+        assert_eq!(memory.range(far, 8), Some([2; 8].as_slice()));
+        assert!(memory.locate(base + 20, 16).is_ok() && memory.locate(behind, 4).is_ok());
+        // Holes may be copied along and not be used; what lies half in one, or behind the end, neither.
+        assert!(memory.is_hole(base, 16) && memory.is_hole(base + 40, 1 << 20) && !memory.is_hole(base, 17));
+        assert!(memory.reach(base, 16).is_ok() && memory.reach(base, 17).is_err());
+        assert!(memory.locate(base, 16).is_err() && memory.reach(far, 9).is_err());
+        assert!(!memory.write_at(far, &[0; 9]) && memory.range(base + 36, 8).is_none());
+        memory.forget(base);
+        assert!(memory.is_hole(base, 1 << 30) && memory.range(behind, 4).is_some());
+        assert!(memory.reserve(u64::MAX).is_none() && memory.reserve(CONST_WINDOW).is_none());
     }
 }

@@ -7,6 +7,7 @@
 //! `pending`, not here.
 
 mod global;
+mod pages;
 
 use std::collections::HashMap;
 use std::ops::Range;

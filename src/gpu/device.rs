@@ -178,8 +178,16 @@ impl Device for GpuDevice {
         }
     }
 
-    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure> {
-        self.done(&Request::Write { buffer: buffer.0 }, bytes)
+    fn write_at(&mut self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<(), Failure> {
+        self.done(&Request::Write { buffer: buffer.0, at }, bytes)
+    }
+
+    fn differs(&self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        let request = Request::Differs { buffer: buffer.0, at };
+        match self.ask(&request, bytes).map_err(|refused| refused.failure)? {
+            (Reply::Compared { differs }, _) => Ok(differs),
+            (other, _) => Err(unexpected(&other)),
+        }
     }
 
     fn forget(&mut self, buffer: Buffer) -> Result<(), Failure> {

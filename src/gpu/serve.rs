@@ -10,7 +10,7 @@ use super::driver::Driver;
 use super::gather::Gather;
 use super::status::CudaError;
 use super::wire::{self, Entry, Kind, Refusal, Reply, Request};
-use crate::device::{Argument, Launch};
+use crate::device::{Argument, Launch, first_difference};
 use crate::num::random;
 
 /// Bytes before and after every buffer that no kernel may write.
@@ -154,13 +154,16 @@ impl<B: Backend> Session<B> {
                 let made = self.allocate(len, payload)?;
                 Ok((Reply::Made(made), Vec::new()))
             }
-            Request::Write { buffer } => {
-                let (address, len) = self.place(buffer)?;
-                if payload.len() > len {
-                    let given = payload.len();
-                    return Err(wrong(format!("buffer {buffer} holds {len} bytes, not {given}")));
-                }
+            Request::Write { buffer, at } => {
+                let address = self.inside(buffer, at, payload.len())?;
                 self.backend.write(address, payload).map_err(refused(0)).map(done)
+            }
+            Request::Differs { buffer, at } => {
+                let address = self.inside(buffer, at, payload.len())?;
+                let mut bytes = vec![0; payload.len()];
+                self.backend.read(address, &mut bytes).map_err(refused(0))?;
+                let differs = first_difference(&bytes, payload).map(|byte| at + byte);
+                Ok((Reply::Compared { differs }, Vec::new()))
             }
             Request::Read { buffer } => {
                 let (address, len) = self.place(buffer)?;
@@ -313,6 +316,16 @@ impl<B: Backend> Session<B> {
     fn place(&self, buffer: usize) -> Result<(u64, usize), Refusal> {
         let held = self.buffers.get(buffer).ok_or_else(|| wrong(format!("there is no buffer {buffer}")))?;
         Ok((held.address(), held.len))
+    }
+
+    /// The address of byte `at` of a buffer, behind which `len` bytes are.
+    fn inside(&self, buffer: usize, at: usize, len: usize) -> Result<u64, Refusal> {
+        let (address, held) = self.place(buffer)?;
+        if at.checked_add(len).is_none_or(|end| end > held) {
+            let from = if at == 0 { String::new() } else { format!(" from byte {at} on") };
+            return Err(wrong(format!("buffer {buffer} holds {held} bytes, not {len}{from}")));
+        }
+        Ok(address + at as u64)
     }
 
     fn allocate(&mut self, len: u64, payload: &[u8]) -> Result<usize, Refusal> {

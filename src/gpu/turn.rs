@@ -89,8 +89,15 @@ impl Device for Turn<'_> {
         }
     }
 
-    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure> {
-        self.held()?.write(buffer, bytes)
+    fn write_at(&mut self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<(), Failure> {
+        self.held()?.write_at(buffer, at, bytes)
+    }
+
+    fn differs(&self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        match &self.state {
+            State::Has(gpu) => gpu.differs(buffer, at, bytes),
+            State::Rests | State::Waits => Err(not_held()),
+        }
     }
 
     fn forget(&mut self, buffer: Buffer) -> Result<(), Failure> {

@@ -23,8 +23,10 @@ pub(super) enum Request {
     Reset,
     /// A buffer of `len` bytes; the payload is what it holds, poison without one.
     Allocate { len: u64 },
-    /// The payload into the buffer, from its start.
-    Write { buffer: usize },
+    /// The payload into the buffer, from byte `at` on.
+    Write { buffer: usize, at: usize },
+    /// The first byte from `at` on that differs from the payload.
+    Differs { buffer: usize, at: usize },
     /// The bytes of a buffer.
     Read { buffer: usize },
     /// Poison into a buffer.
@@ -77,7 +79,7 @@ pub(super) enum Reply {
     Loaded { module: usize, entries: Vec<Entry> },
     /// Milliseconds between two events around the work.
     Ran { milliseconds: f32 },
-    /// The first replay that stored something else.
+    /// The first replay that stored something else, or the first byte that differs.
     Compared { differs: Option<usize> },
     /// Milliseconds of every sample of every launch.
     Timed(Vec<Vec<f32>>),

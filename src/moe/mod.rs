@@ -40,6 +40,7 @@ pub mod rungs;
 pub mod runner;
 pub mod setup;
 pub mod shrink;
+pub mod slots;
 pub mod sources;
 pub mod tensors;
 pub mod tile;

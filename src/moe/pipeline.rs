@@ -2,11 +2,14 @@
 
 mod arguments;
 mod graph;
+mod inputs;
+mod repeat;
 mod results;
 
 use std::collections::BTreeMap;
 
 pub use graph::Session;
+pub use repeat::Overwritten;
 
 use super::compile::Compiler;
 use super::layout::{self, padded};
@@ -14,7 +17,6 @@ pub use super::setup::Setup;
 use super::sources::{self, KernelSource};
 use super::tensors::{Array, Tensors};
 use super::{Dims, Problem, Settings};
-use crate::case::BiasPlace;
 use crate::device::{Buffer, Device, Failure, Module};
 use crate::kernel::{ExpressionError, Kernel, KernelError, Library, Load};
 use crate::record::Stage;
@@ -109,10 +111,23 @@ pub fn run(
     problem: &Problem,
     setup: &Setup,
 ) -> Result<Ran, PipelineError> {
-    let kernels = load(device, compiled)?;
-    let mut run = Run::new(device, problem, setup)?;
-    let stopped = run.all(&kernels)?;
-    Ok(Ran { tensors: run.tensors, stopped, pads: run.pads })
+    Session::new(device, compiled, problem, setup)?.run(0)
+}
+
+/// As [`run`]; and the first stage that changed an input, where the run came to its end.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_and_compare(
+    device: &mut dyn Device,
+    compiled: &Compiled<'_>,
+    problem: &Problem,
+    setup: &Setup,
+) -> Result<(Ran, Option<Overwritten>), PipelineError> {
+    let mut session = Session::new(device, compiled, problem, setup)?;
+    let ran = session.run(0)?;
+    let overwritten = if ran.stopped.is_none() { session.overwritten()? } else { None };
+    Ok((ran, overwritten))
 }
 
 /// Every kernel on the device.
@@ -174,13 +189,22 @@ struct Run<'a> {
     pads: Vec<(Stage, String)>,
 }
 
-fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
-    values.iter().flat_map(|v| bytes(*v)).collect()
+/// What a workspace holds when the stream begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Nothing: a stage writes all that later stages read. Each run begins with the buffer unwritten, or what the run before it
+    /// stored would hide a kernel that stores nothing.
+    Unwritten,
+    /// What the run before left, and nothing before the first: a kernel may write it again or find it as it was.
+    Left,
+    /// Zeros before the first run, then what the run before left. The kernels promise to leave zeros; nobody clears it for them.
+    Zeros,
 }
 
 impl<'a> Run<'a> {
-    /// What stages store and later ones read, with the bytes that the dimensions ask for.
-    fn workspaces(&self) -> [(&'static str, usize); 17] {
+    /// The buffers that stages write: bytes, and what each holds before a run. All others are inputs, which no stage may change.
+    fn workspaces(&self) -> [(&'static str, usize, Before); 19] {
+        use Before::{Left, Unwritten, Zeros};
         let dims = self.dims;
         let (rows, experts) = (dims.rows(), dims.experts);
         let (h, i) = (padded(dims.hidden), padded(dims.inter));
@@ -190,23 +214,26 @@ impl<'a> Run<'a> {
         let config = &self.setup.config;
         let ctas = dims.fc1_cols().max(dims.hidden).div_ceil(config.tile.n as usize) * most_tiles;
         [
-            ("maps", 2 * 128 * if config.load == Load::TmaReplace { ctas } else { 1 }),
-            ("topk_ids", 4 * rows),
-            ("topk_weights", 4 * rows),
-            ("expert_offset", 4 * (experts + 1)),
-            ("row_token", 4 * rows),
-            ("row_expert", 4 * rows),
-            ("row_of_choice", 4 * rows),
-            ("tile_expert", 4 * most_tiles),
-            ("tile_row", 4 * most_tiles),
-            ("tile_count", 4),
-            ("a1_codes", rows * h),
-            ("a1_scales", scale_rows * h / 32),
-            ("fc1_out", 2 * rows * dims.fc1_cols()),
-            ("a2_codes", rows * i),
-            ("a2_scales", scale_rows * i / 32),
-            ("fc2_out", 2 * rows * dims.hidden),
-            ("output", 2 * dims.tokens * dims.hidden),
+            ("maps", 2 * 128 * if config.load == Load::TmaReplace { ctas } else { 1 }, Left),
+            ("topk_ids", 4 * rows, Unwritten),
+            ("topk_weights", 4 * rows, Unwritten),
+            ("expert_offset", 4 * (experts + 1), Unwritten),
+            ("row_token", 4 * rows, Unwritten),
+            ("row_expert", 4 * rows, Unwritten),
+            ("row_of_choice", 4 * rows, Unwritten),
+            ("tile_expert", 4 * most_tiles, Unwritten),
+            ("tile_row", 4 * most_tiles, Unwritten),
+            ("tile_count", 4, Unwritten),
+            ("a1_codes", rows * h, Unwritten),
+            ("a1_scales", scale_rows * h / 32, Unwritten),
+            ("fc1_out", 2 * rows * dims.fc1_cols(), Unwritten),
+            ("a2_codes", rows * i, Unwritten),
+            ("a2_scales", scale_rows * i / 32, Unwritten),
+            ("fc2_out", 2 * rows * dims.hidden, Unwritten),
+            // Atomic sums of tokens, and how many of their rows arrived, for every 32 columns.
+            ("sums", 4 * dims.tokens * h, Zeros),
+            ("arrivals", 4 * dims.tokens * h / 32, Zeros),
+            ("output", 2 * dims.tokens * dims.hidden, Unwritten),
         ]
     }
 
@@ -216,7 +243,7 @@ impl<'a> Run<'a> {
         problem: &'a Problem,
         setup: &'a Setup,
     ) -> Result<Self, PipelineError> {
-        Self::with(device, problem, setup, Run::inputs)
+        Self::with(device, problem, setup, Run::fill)
     }
 
     /// As [`Run::new`]; hidden states and weights, which the problem lacks, are drawn where the memory is.
@@ -239,101 +266,32 @@ impl<'a> Run<'a> {
         let mut run =
             Self { device, problem, setup, dims, buffers: BTreeMap::new(), tensors, pads: Vec::new() };
         fill(&mut run)?;
-        run.slots()?;
-        for (name, len) in run.workspaces() {
-            let buffer = run.device.allocate_unwritten(len)?;
+        for (name, len, before) in run.workspaces() {
+            let buffer = match before {
+                Before::Unwritten | Before::Left => run.device.allocate_unwritten(len)?,
+                Before::Zeros => run.device.allocate(vec![0; len])?,
+            };
             run.buffers.insert(name, buffer);
         }
         Ok(run)
-    }
-
-    /// Hidden states and weights that the problem has.
-    fn inputs(&mut self) -> Result<(), PipelineError> {
-        let (dims, setup) = (self.dims, self.setup);
-        let inputs = &self.problem.inputs;
-        let (h, i, n) = (dims.hidden, dims.inter, dims.fc1_cols());
-        let codes = |packed: &[u8], k| layout::pad_codes(packed, k, setup.k_pad);
-        let scales = |s: &[u8], rows, k| layout::weight_scales(s, rows, k, setup.scales, setup.k_pad);
-        self.put([
-            ("hidden_states", bytes_of(need(&inputs.hidden_states, "hidden_states")?, u16::to_le_bytes)),
-            ("w13_codes", codes(need(&inputs.w13_blocks, "w13_blocks")?, h)),
-            ("w13_scales", scales(need(&inputs.w13_scales, "w13_scales")?, n, h)),
-            ("w2_codes", codes(need(&inputs.w2_blocks, "w2_blocks")?, i)),
-            ("w2_scales", scales(need(&inputs.w2_scales, "w2_scales")?, h, i)),
-        ])
-    }
-
-    /// Random hidden states and weights of the sizes that the kernels read, for timing: any code, and magnitudes as of a model, so that
-    /// nothing overflows.
-    fn draw(&mut self) -> Result<(), PipelineError> {
-        /// Both bytes of a bf16: positive numbers below 2, none a NaN.
-        const BF16: (u8, u8) = (0x38, 0x3F);
-        /// Exponents of scales: 2^-9 to 2^-5.
-        const SCALES: (u8, u8) = (118, 122);
-        const CODES: (u8, u8) = (0, 255);
-        let d = self.dims;
-        let (h, i, n) = (padded(d.hidden), padded(d.inter), d.fc1_cols());
-        let experts = need(&self.problem.inputs.expert_ids, "expert_ids")?.len();
-        let layout = self.setup.scales;
-        let sizes = [
-            ("hidden_states", 2 * d.tokens * d.hidden, BF16),
-            ("w13_codes", experts * n * h / 2, CODES),
-            ("w13_scales", experts * layout.size(n, h / 32), SCALES),
-            ("w2_codes", experts * d.hidden * i / 2, CODES),
-            ("w2_scales", experts * layout.size(d.hidden, i / 32), SCALES),
-        ];
-        for (n, (name, len, (least, most))) in sizes.into_iter().enumerate() {
-            let seed = self.problem.seed.wrapping_add(n as u64);
-            let buffer = self.device.allocate_random(len, seed, least, most)?;
-            self.buffers.insert(name, buffer);
-        }
-        Ok(())
-    }
-
-    fn put<const N: usize>(&mut self, contents: [(&'static str, Vec<u8>); N]) -> Result<(), PipelineError> {
-        for (name, bytes) in contents {
-            let buffer = self.device.allocate(bytes)?;
-            self.buffers.insert(name, buffer);
-        }
-        Ok(())
-    }
-
-    /// Everything else that the host gives.
-    fn slots(&mut self) -> Result<(), PipelineError> {
-        let dims = self.dims;
-        let inputs = &self.problem.inputs;
-        let slots = need(&inputs.expert_ids, "expert_ids")?;
-        let mut slot_of = vec![-1i32; dims.experts];
-        for (slot, expert) in slots.iter().enumerate() {
-            let place = usize::try_from(*expert).ok().and_then(|e| slot_of.get_mut(e));
-            *place.ok_or(PipelineError::Input("expert_ids"))? = i32::try_from(slot).unwrap_or(-1);
-        }
-        let h = dims.hidden;
-        // A bias that the next stage adds is none for the GEMM.
-        let w13_bias = need(&inputs.w13_bias, "w13_bias")?;
-        let w2_bias = need(&inputs.w2_bias, "w2_bias")?;
-        let of_gemm = |bias: &[f32], place| match place {
-            BiasPlace::Epilogue => bytes_of(bias, f32::to_le_bytes),
-            BiasPlace::NextStage => vec![0; 4 * bias.len()],
-        };
-        let s = &self.problem.settings;
-        self.put([
-            ("router_logits", bytes_of(need(&inputs.router_logits, "router_logits")?, f32::to_le_bytes)),
-            ("expert_slot", bytes_of(&slot_of, i32::to_le_bytes)),
-            ("w13_bias", bytes_of(w13_bias, f32::to_le_bytes)),
-            ("w13_gemm_bias", of_gemm(w13_bias, s.fc1_bias)),
-            ("w2_bias", bytes_of(w2_bias, f32::to_le_bytes)),
-            ("w2_gemm_bias", of_gemm(w2_bias, s.fc2_bias)),
-            // Atomic sums of tokens, and how many of their rows arrived, for every 32 columns: zero before, and left so.
-            ("sums", vec![0; 4 * dims.tokens * padded(h)]),
-            ("arrivals", vec![0; 4 * dims.tokens * padded(h) / 32]),
-        ])
     }
 
     /// Tiles of tokens that any routing of these rows can need.
     fn most_tiles(&self) -> usize {
         let rows = self.dims.rows();
         rows / self.setup.config.tile.m as usize + rows.min(self.dims.experts)
+    }
+
+    /// Puts every workspace into the state that a run begins with.
+    fn begin(&mut self) -> Result<(), PipelineError> {
+        for (name, _, before) in self.workspaces() {
+            if let (Before::Unwritten, Some(buffer)) = (before, self.buffers.get(name)) {
+                self.device.forget(*buffer)?;
+            }
+        }
+        self.tensors = self.problem.inputs.clone();
+        self.pads.clear();
+        Ok(())
     }
 
     /// Launches everything; the stage that did not finish and why.

@@ -367,6 +367,7 @@ pub const fn setup(case: &Case, config: Config) -> Setup {
             ScaleTiles::Tile8x4 => ScaleLayout::Tile8x4,
         },
         pdl: case.pdl,
+        slots: case.slots,
         variant: variant(case),
     }
 }

@@ -8,9 +8,9 @@ use super::compile::Compiler;
 use super::pipeline::{self, Compiled, PipelineError};
 use super::plan::{self, Trial};
 use super::rungs::{self, Climb, Climbed};
-use super::tile::Config;
+use super::tile::{Blocked, Config};
 use super::trial::{self, Outcome, TrialError};
-use super::{Contract, Dims, Problem, Settings, known, problem};
+use super::{Contract, Dims, Problem, Settings, known, problem, slots};
 use crate::arch::Target;
 use crate::case::Regime;
 use crate::device::Device as _;
@@ -21,8 +21,11 @@ use crate::record::{Rung, Stage, StageResult, TrialRow, Verdict};
 use crate::store::{self, Store};
 use crate::toolkit::Nvrtc;
 
-/// The kind of cache entry; a change of [`StageResult`] changes it.
-const KIND: &str = "trial-1";
+/// The kind of cache entry; a change of [`StageResult`], or of what a verdict rests on, changes it.
+const KIND: &str = "trial-2";
+
+/// Launches of the stream on the same memory: what the first leaves must not disturb the second.
+const LAUNCHES: u64 = 2;
 
 /// What trials are run with.
 pub struct Runner<'a> {
@@ -50,6 +53,8 @@ struct OnGpu {
     device: Arc<Mutex<GpuDevice>>,
     name: String,
     chain: Chain,
+    /// Bytes of its memory that were free when it was opened.
+    free: u64,
 }
 
 impl<'a> Runner<'a> {
@@ -57,11 +62,11 @@ impl<'a> Runner<'a> {
     /// for.
     #[must_use]
     pub fn on(self, device: Arc<Mutex<GpuDevice>>) -> Self {
-        let (name, chain) = {
+        let (name, chain, free) = {
             let gpu = device.lock().unwrap_or_else(PoisonError::into_inner);
-            (gpu.name(), gpu.chain().clone())
+            (gpu.name(), gpu.chain().clone(), gpu.about().free)
         };
-        Self { gpu: Some(OnGpu { device, name, chain }), ..self }
+        Self { gpu: Some(OnGpu { device, name, chain, free }), ..self }
     }
 
     /// One schedule, the cases' own seeds.
@@ -87,7 +92,8 @@ impl<'a> Runner<'a> {
     /// [`TrialError`]; a kernel that is wrong is no error but a verdict.
     pub fn run(&self, trial: &Trial<'_>, target: Target) -> Result<TrialRow, TrialError> {
         let mut row = self.row(trial, target);
-        match trial.config {
+        let config = trial.config.clone().and_then(|config| self.fits(trial, config));
+        match config {
             Ok(config) => {
                 row.stages = config.stages;
                 match &self.gpu {
@@ -102,13 +108,20 @@ impl<'a> Runner<'a> {
                     }
                 }
             }
-            Err(ref blocked) => {
-                let mut result = StageResult::skipped(Stage::Fc1, blocked.0.clone());
+            Err(blocked) => {
+                let mut result = StageResult::skipped(Stage::Fc1, blocked.0);
                 result.verdict = Verdict::Blocked;
                 row.results.push(result);
             }
         }
         Ok(row)
+    }
+
+    /// The trial's kernel, where the GPU can hold its weights.
+    fn fits(&self, trial: &Trial<'_>, config: Config) -> Result<Config, Blocked> {
+        let setup = plan::setup(trial.case, config);
+        let free = self.gpu.as_ref().map_or(u64::MAX, |gpu| gpu.free);
+        slots::too_large(&setup, Dims::of(trial.case), free).map_or(Ok(config), Err)
     }
 
     fn row(&self, trial: &Trial<'_>, target: Target) -> TrialRow {
@@ -196,9 +209,12 @@ impl<'a> Runner<'a> {
         let problem = self.problem(trial)?;
         let mut turn = Turn::of(&gpu.device, &gpu.name, &gpu.chain);
         turn.reset().map_err(PipelineError::from)?;
-        let ran = pipeline::run(&mut turn, &compiled, &problem, &plan::setup(&trial.case, config))?;
+        let setup = plan::setup(&trial.case, config);
+        let (ran, overwritten) = pipeline::run_and_compare(&mut turn, &compiled, &problem, &setup)?;
         turn.rest();
-        Ok(trial::judged(ran, &contract, &gpu.name, 0)?)
+        let mut outcome = trial::judged(ran, &contract, &gpu.name, 0)?;
+        overwritten.iter().for_each(|overwritten| trial::blame(overwritten, &mut outcome.stages));
+        Ok(outcome)
     }
 
     fn compiled(
@@ -239,7 +255,7 @@ impl<'a> Runner<'a> {
             contract,
             &problem,
             &setup,
-            0..self.schedules.max(trial.case.schedules),
+            0..self.schedules.max(trial.case.schedules).max(LAUNCHES),
         )
     }
 

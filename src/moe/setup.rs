@@ -2,6 +2,7 @@
 
 use super::layout::KPad;
 use super::tile::Config;
+use crate::case::Slots;
 use crate::kernel::Variant;
 use crate::num::scale_layout::ScaleLayout;
 
@@ -16,6 +17,8 @@ pub struct Setup {
     pub scales: ScaleLayout,
     /// Whether every kernel may begin before the one in front of it has ended.
     pub pdl: bool,
+    /// Where the device keeps the weights of its experts.
+    pub slots: Slots,
     /// Which kernels of the stages that have several.
     pub variant: Variant,
 }
@@ -29,6 +32,7 @@ impl Setup {
             k_pad: KPad::Poison,
             scales: ScaleLayout::Tile128x4,
             pdl: false,
+            slots: Slots::Packed,
             variant: Variant::OURS,
         }
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
-use super::pipeline::{self, Compiled, PipelineError, Ran, Setup};
+use super::pipeline::{Compiled, Overwritten, PipelineError, Ran, Session, Setup};
 use super::sources;
 use super::{Dims, MoeError, Problem, Settings, Tensors, judge};
-use crate::device::{Device, Failure};
+use crate::device::{Device as _, Failure};
 use crate::emulator::{EmulatorDevice, Options, Programs};
 use crate::kernel::{self, Atomics, ExpKind, Kernel, Library, MmaPath};
 use crate::record::{Stage, StageResult, Verdict};
@@ -87,8 +87,8 @@ pub fn contract(
     })
 }
 
-/// Runs a problem on the emulator under the schedules `0..schedules` and judges it. Where the kernels promise the same bits
-/// every time, the schedules must agree.
+/// Runs a problem on the emulator once under each of these schedules, again and again on the same memory, and judges every run.
+/// Where the kernels promise the same bits every time, the runs must agree. After the last run the inputs must be what they were.
 ///
 /// # Errors
 /// [`TrialError`]; a kernel that traps or is wrong is no error but a verdict.
@@ -100,38 +100,100 @@ pub fn on_emulator(
     setup: &Setup,
     schedules: std::ops::Range<u64>,
 ) -> Result<Outcome, TrialError> {
-    let mut first: Option<Outcome> = None;
-    for seed in schedules {
-        let options = Options { seed, ..Options::default() };
-        let mut device = EmulatorDevice::new(Arc::clone(programs), options);
-        let ran = pipeline::run(&mut device, compiled, problem, setup)?;
-        let finished = ran.stopped.is_none();
-        let mut outcome = judged(ran, contract, &device.name(), device.warp_instructions)?;
-        uncompared(contract, &mut outcome.stages);
-        let Some(before) = &first else {
-            first = Some(outcome);
-            continue;
-        };
-        outcome.warp_instructions += before.warp_instructions;
-        if contract.deterministic
-            && finished
-            && let Some(stage) = first_difference(&before.tensors, &outcome.tensors)
-            && (stage != Stage::Finalize || contract.finalize == FinalizeOrder::Slots)
-            && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
-        {
-            result.verdict = Verdict::Fail;
-            result.worst_over_bound = f64::INFINITY;
-            result.mismatches += 1;
-            result.note = format!(
-                "schedule {seed} stores other bits than the one before, and the kernels promise the same"
-            );
+    let mut device = EmulatorDevice::new(Arc::clone(programs), Options::default());
+    let name = device.name();
+    let mut session = Session::new(&mut device, compiled, problem, setup)?;
+    let mut last: Option<Outcome> = None;
+    for (launch, seed) in (1..).zip(schedules) {
+        if launch > 1 {
+            session.again()?;
         }
-        first = Some(outcome);
-        if first.as_ref().is_some_and(|o| o.first_wrong().is_some()) {
+        let ran = session.run(seed)?;
+        let outcome = match last.take() {
+            None => {
+                let mut outcome = judged(ran, contract, &name, 0)?;
+                uncompared(contract, &mut outcome.stages);
+                outcome
+            }
+            Some(before) => repeated(before, ran, contract, &name, Launch { launch, seed })?,
+        };
+        let wrong = outcome.first_wrong().is_some();
+        last = Some(outcome);
+        if wrong {
             break;
         }
     }
-    first.ok_or_else(|| MoeError::Invalid("a trial of no schedule runs nothing".to_owned()).into())
+    let mut outcome =
+        last.ok_or_else(|| MoeError::Invalid("a trial of no schedule runs nothing".to_owned()))?;
+    // A stage that nobody can read after a fault says so itself.
+    if let Ok(Some(overwritten)) = session.overwritten() {
+        blame(&overwritten, &mut outcome.stages);
+    }
+    outcome.warp_instructions = device.warp_instructions;
+    Ok(outcome)
+}
+
+/// Which of several runs on the same memory: its number from 1, and its schedule.
+struct Launch {
+    launch: usize,
+    seed: u64,
+}
+
+/// The verdicts of a run on the memory of `before`, in which everything conforms.
+fn repeated(
+    before: Outcome,
+    ran: Ran,
+    contract: &Contract,
+    device: &str,
+    Launch { launch, seed }: Launch,
+) -> Result<Outcome, MoeError> {
+    let finished = ran.stopped.is_none();
+    let differs = first_difference(&before.tensors, &ran.tensors);
+    if finished && differs.is_none() && ran.pads.is_empty() {
+        // The same bits have the same verdicts.
+        return Ok(before);
+    }
+    let mut outcome = judged(ran, contract, device, 0)?;
+    uncompared(contract, &mut outcome.stages);
+    for result in outcome.stages.iter_mut().filter(|s| s.verdict != Verdict::Skipped) {
+        if !result.verdict.conforms() {
+            result.note = format!("launch {launch} on the same memory, schedule {seed}: {}", result.note);
+        }
+    }
+    if contract.deterministic
+        && finished
+        && let Some(stage) = differs
+        && (stage != Stage::Finalize || contract.finalize == FinalizeOrder::Slots)
+        && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
+        && result.verdict.conforms()
+    {
+        fail(
+            result,
+            format!(
+                "launch {launch} on the same memory, schedule {seed}, stores other bits than launch 1, and the kernels promise the same"
+            ),
+        );
+    }
+    Ok(outcome)
+}
+
+/// Makes a stage wrong, wherever its numbers are.
+fn fail(result: &mut StageResult, note: String) {
+    result.verdict = Verdict::Fail;
+    result.worst_over_bound = f64::INFINITY;
+    result.mismatches += 1;
+    result.note = note;
+}
+
+/// The stage that wrote to an input is wrong, whatever it stored; what it said already comes behind.
+pub(super) fn blame(overwritten: &Overwritten, stages: &mut [StageResult]) {
+    let Overwritten { stage, input, byte } = overwritten;
+    let Some(result) = stages.iter_mut().find(|s| s.stage == *stage) else { return };
+    let mut note = format!("{} wrote to its input {input} at byte {byte}", stage.word());
+    if !result.verdict.conforms() && !result.note.is_empty() {
+        note = format!("{note}; {}", result.note);
+    }
+    fail(result, note);
 }
 
 /// Says of stages whose kernels promise no equal bits that schedules are not compared.
@@ -188,10 +250,7 @@ pub(super) fn judged(
         if let Some(result) = stages.iter_mut().find(|s| s.stage == stage)
             && result.verdict == Verdict::Pass
         {
-            result.verdict = Verdict::Fail;
-            result.worst_over_bound = f64::INFINITY;
-            result.mismatches += 1;
-            result.note = text;
+            fail(result, text);
         }
     }
     if let Some((stage, failure)) = ran.stopped {

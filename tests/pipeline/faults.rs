@@ -505,3 +505,8 @@ pub(crate) fn all() -> Vec<Fault> {
     all.extend(variants::all());
     all
 }
+
+/// Changes that are no faults.
+pub(crate) fn legal() -> Vec<Fault> {
+    variants::legal()
+}

@@ -26,7 +26,108 @@ const fn fault(
 
 /// Every one of them.
 pub(crate) fn all() -> Vec<Fault> {
-    [gemv(), replaced_maps(), atomics(), ex2()].concat()
+    [gemv(), replaced_maps(), atomics(), ex2(), inputs(), offsets()].concat()
+}
+
+/// Changes that look like a fault of the same kind and are none: no stage may be wrong.
+pub(crate) fn legal() -> Vec<Fault> {
+    vec![
+        fault(
+            "arrivals counted modulo top_k and never zeroed",
+            "finalize_atomic.cu",
+            (
+                "    if (before + 1 != top_k || column >= hidden)\n        return;\n    float x, y;\n    asm volatile(\"ld.relaxed.gpu.global.f32 %0, [%1];\" : \"=f\"(x) : \"l\"(low) : \"memory\");\n    asm volatile(\"ld.relaxed.gpu.global.f32 %0, [%1];\" : \"=f\"(y) : \"l\"(high) : \"memory\");\n    *(u32*)(output + (u64)token * hidden + column) = to_bf16(x) | (u32)to_bf16(y) << 16;\n    *low = 0.0f;\n    *high = 0.0f;\n    if (threadIdx.x == 0)\n        *arrived = 0;\n",
+                "    if (before % top_k + 1 != top_k || column >= hidden)\n        return;\n    float x, y;\n    asm volatile(\"ld.relaxed.gpu.global.f32 %0, [%1];\" : \"=f\"(x) : \"l\"(low) : \"memory\");\n    asm volatile(\"ld.relaxed.gpu.global.f32 %0, [%1];\" : \"=f\"(y) : \"l\"(high) : \"memory\");\n    *(u32*)(output + (u64)token * hidden + column) = to_bf16(x) | (u32)to_bf16(y) << 16;\n    *low = 0.0f;\n    *high = 0.0f;\n",
+            ),
+            ATOMIC,
+            Stage::Finalize,
+            "",
+        ),
+        fault(
+            "an input written with the value that it has",
+            "route.cuh",
+            (
+                CHOSEN,
+                "        ((float*)logits)[mine] = logit;\n        topk_ids[token * top_k + lane] = (i32)mine;",
+            ),
+            ("tiny-exact", "8x64x128", MmaPath::Native, Load::CpAsync),
+            Stage::Route,
+            "",
+        ),
+        fault(
+            "the offset of an expert added in 64 bits in two parts",
+            "gemm_cp_async.cu",
+            (
+                "(((u64)w.slot * p.n + w.column + row) * p.k_padded + at) / 2",
+                "((u64)w.slot * p.n * p.k_padded + (w.column + row) * p.k_padded + at) / 2",
+            ),
+            (FAR, "8x64x128", MmaPath::Native, Load::CpAsync),
+            Stage::Fc1,
+            "",
+        ),
+    ]
+}
+
+/// How the last CTA of a token makes its counter ready for the next launch.
+const ARRIVED: &str = "    if (threadIdx.x == 0)\n        *arrived = 0;\n";
+/// Where the router stores a choice.
+const CHOSEN: &str = "        topk_ids[token * top_k + lane] = (i32)mine;";
+/// The case whose experts lie beyond 32 bits.
+const FAR: &str = "large-offsets";
+
+/// An input that a stage uses as its scratch: the first launch is right, and the bytes are others.
+fn inputs() -> Vec<Fault> {
+    vec![fault(
+        "the chosen logits masked in place",
+        "route.cuh",
+        (
+            CHOSEN,
+            "        ((float*)logits)[mine] = __uint_as_float(0xFF800000u);\n        topk_ids[token * top_k + lane] = (i32)mine;",
+        ),
+        ("tiny-exact", "8x64x128", MmaPath::Native, Load::CpAsync),
+        Stage::Route,
+        "route wrote to its input router_logits at byte ",
+    )]
+}
+
+/// Offsets of weights in 32 bits.
+fn offsets() -> Vec<Fault> {
+    let of = |name, file, change, path, load| {
+        fault(name, file, change, (FAR, "8x64x128", path, load), Stage::Fc1, "")
+    };
+    vec![
+        of(
+            "the offset of an expert in 32 bits",
+            "gemm_cp_async.cu",
+            ("(((u64)w.slot * p.n", "((w.slot * p.n"),
+            MmaPath::Native,
+            Load::CpAsync,
+        ),
+        of(
+            "the offset of an expert in 32 bits on the portable path",
+            "gemm_cp_async.cu",
+            ("(((u64)w.slot * p.n", "((w.slot * p.n"),
+            MmaPath::Portable,
+            Load::CpAsync,
+        ),
+        of(
+            "the offset of an expert in 32 bits and signed",
+            "gemv.cu",
+            (
+                "(((u64)w.slot * n + column) * k_padded + block * 32) / 2",
+                "((i32)((w.slot * n + column) * k_padded + block * 32)) / 2",
+            ),
+            MmaPath::Gemv,
+            Load::Direct,
+        ),
+        of(
+            "the address of a map in 32 bits",
+            "gemm_tma_replace.cu",
+            ("(u64)w.slot * p.n * p.k_padded / 2", "w.slot * p.n * p.k_padded / 2"),
+            MmaPath::Native,
+            Load::TmaReplace,
+        ),
+    ]
 }
 
 fn gemv() -> Vec<Fault> {
@@ -135,6 +236,13 @@ fn atomics() -> Vec<Fault> {
             ),
             "",
         ),
+        of(
+            "a sum that keeps what the launch before left",
+            ("    *low = 0.0f;\n", ""),
+            "launch 2 on the same memory",
+        ),
+        of("the second sum left", ("    *high = 0.0f;\n", ""), "launch 2 on the same memory"),
+        of("arrivals not zeroed for the next launch", (ARRIVED, ""), "launch 2 on the same memory"),
         of("one of two columns without its weight", ("__fmul_rn(weight, y)", "y"), ""),
         of("rounded before the last row came", ("before + 1 != top_k", "before + 2 != top_k"), ""),
         of(

@@ -152,7 +152,7 @@ fn piece(m: &mut Machine<'_>, row: &Row, copy: &Copy, lane: usize) -> Result<Pie
     if taken > 0 {
         Machine::aligned(from, copy.size)?;
         m.split(Space::Global, from)?;
-        m.world.global.locate(from, taken)?;
+        m.world.global.reach(from, taken)?;
     }
     Ok(Piece { taken, ..Piece::whole(lane, at, copy.size, from) })
 }

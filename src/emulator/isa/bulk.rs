@@ -236,7 +236,7 @@ fn global(m: &mut Machine<'_>, address: u64, size: usize) -> Result<u64, Fault> 
     check(address, size)?;
     m.split(Space::Global, address)?;
     if size > 0 {
-        m.world.global.locate(address, size)?;
+        m.world.global.reach(address, size)?;
     }
     Ok(address)
 }
@@ -265,7 +265,7 @@ fn part(
     m.split(Space::Global, from)?;
     let (address, taken) = (from + left as u64, size - left - right);
     if taken > 0 {
-        m.world.global.locate(address, taken)?;
+        m.world.global.reach(address, taken)?;
     }
     Ok(Piece { lane: lane as u32, at, len: size, address, skip: left, taken })
 }

@@ -206,7 +206,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     for piece in pieces {
         let at = m.shared_at(piece.at as u64, piece.len)?;
         if piece.taken > 0 {
-            m.world.global.locate(piece.address, piece.taken)?;
+            m.world.global.reach(piece.address, piece.taken)?;
         }
         placed.push(crate::emulator::pending::Piece { at, ..piece });
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::Races;
+use super::pages::Pages;
 use crate::emulator::memory::GLOBAL_BASE;
 use crate::emulator::shadow::{Memory, Shadows};
 use crate::emulator::stream::Stream;
@@ -79,8 +80,7 @@ const PAGE: usize = 1024;
 /// The shadow of global memory: pages that the launch has written.
 #[derive(Default)]
 pub(in crate::emulator) struct GlobalRaces {
-    /// From the first global address on.
-    pages: Vec<Option<Box<Shadows<GlobalShadow>>>>,
+    pages: Pages<Shadows<GlobalShadow>>,
     /// What CTAs released to places.
     pub(in crate::emulator) places: HashMap<u64, HashMap<u32, u32>>,
     /// CTAs that have waited for the grid in front, when, and for whom.
@@ -106,7 +106,7 @@ impl GlobalRaces {
         while at < end {
             let next = end.min((at / PAGE + 1) * PAGE);
             let seen = |shadow: GlobalShadow| if shadow.write.cta() == 0 { Ok(shadow) } else { Err(()) };
-            if let Some(Some(page)) = self.pages.get_mut(at / PAGE)
+            if let Some(page) = self.pages.get_mut(at / PAGE)
                 && page.update(at % PAGE, next - at, seen).is_err()
             {
                 return true;
@@ -172,10 +172,10 @@ impl GlobalRaces {
         while at < end {
             let next = end.min((at / PAGE + 1) * PAGE);
             let page = match self.pages.get_mut(at / PAGE) {
-                Some(Some(page)) => Some(&mut **page),
+                Some(page) => Some(page),
                 // Reads of what nobody has written need no memory.
-                _ if remembers => Some(new_page(&mut self.pages, at / PAGE)),
-                _ => None,
+                None if remembers => Some(new_page(&mut self.pages, at / PAGE)),
+                None => None,
             };
             if let Some(page) = page {
                 page.update(at % PAGE, next - at, step).map_err(|(n, (other, wrote))| {
@@ -189,11 +189,8 @@ impl GlobalRaces {
 }
 
 #[cold]
-fn new_page(pages: &mut Vec<Option<Box<Shadows<GlobalShadow>>>>, page: usize) -> &mut Shadows<GlobalShadow> {
-    if pages.len() <= page {
-        pages.resize_with(page + 1, || None);
-    }
-    pages[page].get_or_insert_with(|| Box::new(Shadows::new(PAGE)))
+fn new_page(pages: &mut Pages<Shadows<GlobalShadow>>, page: usize) -> &mut Shadows<GlobalShadow> {
+    pages.get_or_insert_with(page, || Shadows::new(PAGE))
 }
 
 /// An access to global memory.

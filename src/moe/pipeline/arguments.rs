@@ -3,8 +3,8 @@
 use super::{Fc, PipelineError, Ready, Run};
 use crate::device::{Argument, Launch, MapElement, TensorMapSpec};
 use crate::kernel::{self, Names};
-use crate::moe::admission;
 use crate::moe::layout::{KPad, padded};
+use crate::moe::{admission, slots};
 
 impl Run<'_> {
     pub(super) fn prepare(&self, ready: &Ready<'_>, fc: Option<Fc>) -> Result<Launch, PipelineError> {
@@ -147,7 +147,7 @@ impl Run<'_> {
         let (n, k) = self.extents(fc);
         let (n, bytes) = (n as u64, padded(k) as u64 / 2);
         let weights = admission::weight_box(&self.setup.config);
-        let experts = self.problem.inputs.expert_ids.as_ref()?.data.len() as u64;
+        let experts = slots::count(&self.slots().ok()?) as u64;
         let buffer = *self.buffers.get(if fc == Fc::One { "w13_codes" } else { "w2_codes" })?;
         // Elements of a packed row are bytes of two.
         let width = if weights.element == MapElement::U8 { bytes } else { 2 * bytes };

@@ -1,14 +1,15 @@
 //! The pipeline as one graph: captured once, replayed with other tokens and another routing in the same buffers.
 
-use super::{Compiled, PipelineError, Ran, Ready, Run, STEPS, Setup, Step, bytes_of, load};
+use super::inputs::bytes_of;
+use super::{Before, Compiled, PipelineError, Ran, Ready, Run, STEPS, Setup, Step, load};
 use crate::device::{Device, Failure, Graph, Launch};
 use crate::moe::Problem;
 use crate::record::Stage;
 
-/// A problem on a device, with its kernels: what a graph is captured from and replayed with.
+/// A problem on a device, with its kernels: what is run, and what a graph is captured from and replayed with.
 pub struct Session<'a> {
-    run: Run<'a>,
-    kernels: Vec<Ready<'a>>,
+    pub(super) run: Run<'a>,
+    pub(super) kernels: Vec<Ready<'a>>,
 }
 
 impl<'a> Session<'a> {
@@ -62,8 +63,8 @@ impl<'a> Session<'a> {
         captured.map_err(|(n, failure)| PipelineError::Device { file: file(n), failure })
     }
 
-    /// Puts the tokens and the routing of another problem of the same dimensions and weights into the buffers, and makes
-    /// everything that stages store count as unwritten.
+    /// Puts the tokens and the routing of another problem of the same dimensions and weights into the buffers. What stages store
+    /// counts as unwritten; the state that kernels keep from launch to launch stays.
     ///
     /// # Errors
     /// [`PipelineError::Input`] when it has none; [`PipelineError::Memory`].
@@ -79,14 +80,8 @@ impl<'a> Session<'a> {
                 self.run.device.write(*buffer, &bytes)?;
             }
         }
-        for (name, _) in self.run.workspaces() {
-            if let Some(buffer) = self.run.buffers.get(name) {
-                self.run.device.forget(*buffer)?;
-            }
-        }
-        (self.run.problem, self.run.tensors) = (problem, inputs.clone());
-        self.run.pads.clear();
-        Ok(())
+        self.run.problem = problem;
+        self.run.begin()
     }
 
     /// Replays a graph `times` times with the problem that is set, everything that stages store unwritten before each; the first
@@ -95,15 +90,14 @@ impl<'a> Session<'a> {
     /// # Errors
     /// The number of the replay that differs.
     pub fn replay_often(&mut self, graph: Graph, times: usize) -> Result<Ran, usize> {
-        let names = self.run.workspaces();
-        let fresh: Vec<_> =
-            names.iter().filter_map(|(name, _)| self.run.buffers.get(name).copied()).collect();
+        let stored = self.run.workspaces().into_iter().filter(|(_, _, before)| *before == Before::Unwritten);
+        let fresh: Vec<_> = stored.filter_map(|(name, ..)| self.run.buffers.get(name).copied()).collect();
         let stopped = match self.run.device.replay_often(graph, times, &fresh) {
             Err((_, failure)) => Some((Stage::Route, failure)),
             Ok(Some(differs)) => return Err(differs),
             Ok(None) => self.collect().err(),
         };
-        Ok(Ran { tensors: self.run.tensors.clone(), stopped, pads: self.run.pads.clone() })
+        Ok(self.ran(stopped))
     }
 
     /// Replays a graph; what the stages stored.
@@ -115,6 +109,11 @@ impl<'a> Session<'a> {
             Err((_, failure)) => Some((Stage::Route, failure)),
             Ok(()) => self.collect().err(),
         };
+        self.ran(stopped)
+    }
+
+    /// What a run left.
+    pub(super) fn ran(&self, stopped: Option<(Stage, Failure)>) -> Ran {
         Ran { tensors: self.run.tensors.clone(), stopped, pads: self.run.pads.clone() }
     }
 

@@ -1,0 +1,96 @@
+//! Where a device keeps the weights of its experts: a slot for each, and the bytes of a buffer up to the last one.
+
+use super::dims::{BLOCK, Dims};
+use super::layout::padded;
+use super::setup::Setup;
+use super::tile::Blocked;
+use crate::case::Slots;
+
+/// Element offsets that the weights of some expert lie beyond when slots are spread: what 32 bits hold with a sign and without
+/// one, and what they hold in bytes of two elements.
+const BEYOND: [usize; 3] = [1 << 33, 1 << 32, 1 << 31];
+
+/// The slots of `routed` experts, in the order of the experts.
+///
+/// With [`Slots::Spread`] the first three experts lie beyond the limits of 32-bit offsets, the farthest first, in both GEMMs. Each
+/// slot is a few behind the limit, so that an offset cut to 32 bits meets a slot that holds nothing or another expert.
+///
+/// The scales of an expert take a sixteenth of the bytes of its codes, and its biases less where K is 128 or more: their offsets in
+/// bytes stay below 2^32 until the codes of one GEMM take 64 GiB, which no GPU here holds beside the other GEMM's.
+#[must_use]
+pub fn places(slots: Slots, dims: Dims, routed: usize) -> Vec<usize> {
+    match slots {
+        Slots::Packed => (0..routed).collect(),
+        Slots::Spread => {
+            let least = (dims.fc1_cols() * padded(dims.hidden)).min(dims.hidden * padded(dims.inter)).max(1);
+            let far = BEYOND.into_iter().enumerate().map(|(n, limit)| limit.div_ceil(least) + n + 1);
+            far.chain(0..).take(routed).collect()
+        }
+    }
+}
+
+/// Slots that a buffer has which ends with the last of these.
+#[must_use]
+pub fn count(places: &[usize]) -> usize {
+    places.iter().max().map_or(0, |last| last + 1)
+}
+
+/// Whether a GPU with `free` bytes cannot hold the spread weights of this setup, whose buffers it keeps in full: the sentence.
+#[must_use]
+pub fn too_large(setup: &Setup, dims: Dims, free: u64) -> Option<Blocked> {
+    if setup.slots == Slots::Packed {
+        return None;
+    }
+    let slots = count(&places(setup.slots, dims, dims.experts));
+    let (n, h, i) = (dims.fc1_cols(), padded(dims.hidden), padded(dims.inter));
+    let codes = (n * h + dims.hidden * i) / 2;
+    let scales = setup.scales.size(n, h / BLOCK) + setup.scales.size(dims.hidden, i / BLOCK);
+    // Biases of the GEMMs, and those of the next stages.
+    let biases = 2 * 4 * (n + dims.hidden);
+    let needed = slots as u64 * (codes + scales + biases) as u64;
+    let says = || {
+        Blocked(format!(
+            "weights in {slots} slots take {} MiB, and the GPU has {} MiB free",
+            needed >> 20,
+            free >> 20
+        ))
+    };
+    (needed > free).then(says)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tile::Config;
+    use super::*;
+    use crate::kernel::{Load, MmaPath};
+
+    #[test]
+    fn spread_slots_lie_beyond_every_limit_of_32_bits_in_both_gemms() {
+        let dims = Dims { tokens: 16, hidden: 128, inter: 96, experts: 5, top_k: 2 };
+        let slots = places(Slots::Spread, dims, 5);
+        assert_eq!(count(&slots), slots[0] + 1);
+        assert_eq!(slots[3..], [0, 1]);
+        for elements in [2 * 96 * 128, 128 * 128] {
+            for (slot, limit) in slots.iter().zip(BEYOND) {
+                assert!(slot * elements > limit, "slot {slot} of {elements} elements");
+                assert!(i32::try_from(slot * elements).is_err());
+            }
+        }
+        assert_eq!(places(Slots::Packed, dims, 3), [0, 1, 2]);
+        assert_eq!((places(Slots::Spread, dims, 1).len(), count(&[])), (1, 0));
+    }
+
+    #[test]
+    fn a_gpu_without_the_memory_is_told_how_much_it_is() {
+        let tile = "8x64x128".parse().unwrap();
+        let packed = Setup::plain(Config::new(tile, true, Load::CpAsync, MmaPath::Native).unwrap());
+        let spread = Setup { slots: Slots::Spread, ..packed };
+        let dims = Dims { tokens: 16, hidden: 128, inter: 128, experts: 4, top_k: 2 };
+        // 2^33 elements of the smaller GEMM are 4 GiB of codes, of the larger one 8 GiB; scales and biases come on top.
+        let needed = (1 << 19) * (3 * 128 * 128 / 2 + 3 * 128 * 4 + 2 * 4 * 3 * 128);
+        assert_eq!(too_large(&packed, dims, 0), None);
+        assert_eq!(too_large(&spread, dims, needed + (1 << 20)), None);
+        let blocked = too_large(&spread, dims, needed).unwrap();
+        assert_eq!(blocked.0, "weights in 524290 slots take 14592 MiB, and the GPU has 14592 MiB free");
+    }
+}
