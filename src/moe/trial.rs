@@ -100,9 +100,25 @@ pub fn on_emulator(
     setup: &Setup,
     schedules: std::ops::Range<u64>,
 ) -> Result<Outcome, TrialError> {
+    on_emulator_with(programs, compiled, contract, problem, setup, schedules, Options::default())
+}
+
+/// As [`on_emulator`] with other options, but for the seed: each schedule has its own.
+///
+/// # Errors
+/// As [`on_emulator`].
+pub fn on_emulator_with(
+    programs: &Arc<Programs>,
+    compiled: &Compiled<'_>,
+    contract: &Contract,
+    problem: &Problem,
+    setup: &Setup,
+    schedules: std::ops::Range<u64>,
+    options: Options,
+) -> Result<Outcome, TrialError> {
     let mut first: Option<Outcome> = None;
     for seed in schedules {
-        let options = Options { seed, ..Options::default() };
+        let options = Options { seed, ..options };
         let mut device = EmulatorDevice::new(Arc::clone(programs), options);
         let ran = pipeline::run(&mut device, compiled, problem, setup)?;
         let finished = ran.stopped.is_none();
