@@ -28,6 +28,7 @@
 //! | [`doctor`] | what this machine can run, tried |
 //! | [`execute`] | variants of snippets on a device, rung by rung |
 //! | [`moe`] | the MXFP4 fused-MoE pipeline: problems, reference with bounds, verdicts |
+//! | [`mutants`] | faults of one line planted into kernels, and what the cases say of each |
 //! | [`mod@bench`] | where the time goes: profiles, what they decide, and times on a GPU |
 //! | [`audit`] | device code in files: fatbins, cubins, PTX, wheels |
 //! | [`report`] | renderers, each a pure function of the record |
@@ -51,6 +52,7 @@ pub mod kernel;
 pub mod lint;
 pub mod matrix;
 pub mod moe;
+pub mod mutants;
 pub mod near;
 pub mod num;
 pub mod packed;

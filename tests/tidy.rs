@@ -7,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A room may use rooms before it.
-const ROOMS: [&str; 29] = [
+const ROOMS: [&str; 30] = [
     "arch", "event", "near", "record", "ptx", "num", "header", "packed", "store", "worker", "snippet",
     "case", "kernel", "vectors", "toolkit", "device", "emulator", "gpu", "doctor", "selftest", "matrix",
-    "lint", "execute", "moe", "bench", "audit", "report", "gate", "cli",
+    "lint", "execute", "moe", "mutants", "bench", "audit", "report", "gate", "cli",
 ];
 
 fn root() -> &'static Path {

@@ -160,6 +160,15 @@ pub(super) enum CliError {
         "the lines above name each; `gate --bless` takes answers that are right into the baseline, expectations excuse the others"
     ))]
     Gate(crate::gate::Ground, String),
+    #[error("{0}")]
+    #[diagnostic(help(
+        "the lines above name each; a case that notices the fault, or an entry with the reason in mutants.yaml beside the kernels, ends it"
+    ))]
+    Mutants(String),
+    #[error(transparent)]
+    Explained(#[from] crate::mutants::ExplainedError),
+    #[error(transparent)]
+    Mutant(#[from] crate::mutants::MutantError),
     #[error("the records disagree about {0} answers")]
     #[diagnostic(help("they are listed, and the merged record holds none of them; find out who is right"))]
     Conflicts(usize),
@@ -247,7 +256,8 @@ impl CliError {
             | Self::VerdictsDiffer(_)
             | Self::Selftest(_) => exit::DOES_NOT_CONFORM,
             Self::Gate(ground, _) => super::gate::exit_code(*ground),
-            Self::Expectation(_) => exit::USAGE,
+            Self::Mutants(_) => exit::DOES_NOT_CONFORM,
+            Self::Expectation(_) | Self::Explained(_) | Self::Mutant(_) => exit::USAGE,
             Self::Conflicts(_) => exit::DOES_NOT_CONFORM,
             Self::NoRecords(_) => exit::NOTHING_SELECTED,
             Self::Worse(_) => exit::BASELINE_CONTRADICTED,

@@ -44,6 +44,8 @@ pub(super) struct GateArgs {
     #[arg(long, value_name = "YYYY-MM-DD")]
     today: Option<Date>,
     #[command(flatten)]
+    mutants: super::gate_mutants::MutantArgs,
+    #[command(flatten)]
     job: JobArgs,
     #[command(flatten)]
     reports: GateReports,
@@ -54,10 +56,10 @@ pub(super) struct GateArgs {
 pub(super) struct GateReports {
     /// The form of the verdict.
     #[arg(long, value_name = "FORM", default_value = "text")]
-    format: GateForm,
+    pub(super) format: GateForm,
     /// Write the findings as SARIF 2.1.0, too.
     #[arg(long, value_name = "FILE")]
-    sarif: Option<PathBuf>,
+    pub(super) sarif: Option<PathBuf>,
     /// Write the run as JUnit XML, too.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -70,7 +72,7 @@ pub(super) struct GateReports {
 
 /// Forms of the verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum GateForm {
+pub(super) enum GateForm {
     /// A line per finding.
     #[default]
     Text,
@@ -99,6 +101,7 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
             expectations_file: &file,
             today,
             baseline: baseline.as_ref(),
+            mutants: &args.mutants,
         };
         return super::gate_kernels::gate(&asked, &args.reports);
     }
@@ -246,7 +249,7 @@ fn append(path: &Path, text: &str) -> std::io::Result<()> {
 pub(super) fn exit_code(ground: Ground) -> u8 {
     use super::exit;
     match ground {
-        Ground::Wrong => exit::DOES_NOT_CONFORM,
+        Ground::Wrong | Ground::Survivor => exit::DOES_NOT_CONFORM,
         Ground::Claim => exit::CLAIMS_CONTRADICTED,
         Ground::Baseline => exit::BASELINE_CONTRADICTED,
         Ground::Toolkit => exit::TOOLKIT_MISSING,

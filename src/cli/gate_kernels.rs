@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::CliError;
 use super::gate::{GateReports, deliver};
+use super::gate_mutants::{self, MutantArgs};
 use super::output;
 use super::toolchain::Toolchain;
 use super::trials;
@@ -33,11 +34,32 @@ pub(super) struct Folder<'a> {
     pub(super) expectations_file: &'a str,
     pub(super) today: gate::Date,
     pub(super) baseline: Option<&'a Record>,
+    pub(super) mutants: &'a MutantArgs,
 }
 
 /// Runs what a change can affect, and judges it.
 pub(super) fn gate(asked: &Folder<'_>, to: &GateReports) -> Result<(), CliError> {
     let kernels = Library::with_folder(asked.folder)?;
+    let library = case::library();
+    if !library.problems.is_empty() {
+        return Err(CliError::UnusableCases(library.problems.len()));
+    }
+    let cases: Vec<&Case> = match asked.cases {
+        [] => library.cases.iter().collect(),
+        names => names.iter().map(|name| library.find(name)).collect::<Result<_, _>>()?,
+    };
+    let target: Target = TARGET.parse()?;
+    if asked.mutants.mutants {
+        let question = gate_mutants::Question {
+            kernels: &kernels,
+            folder: asked.folder,
+            changed: asked.changed,
+            cases: &cases,
+            tiles: asked.tiles,
+            target,
+        };
+        return gate_mutants::survey(&question, asked.mutants, to);
+    }
     let affected = if asked.changed.is_empty() {
         Affected::all(&kernels)
     } else {
@@ -49,21 +71,12 @@ pub(super) fn gate(asked: &Folder<'_>, to: &GateReports) -> Result<(), CliError>
     if affected.is_empty() {
         return output::write("nothing that changed can affect a kernel: nothing was run\n", &to.output);
     }
-    let library = case::library();
-    if !library.problems.is_empty() {
-        return Err(CliError::UnusableCases(library.problems.len()));
-    }
-    let cases: Vec<&Case> = match asked.cases {
-        [] => library.cases.iter().collect(),
-        names => names.iter().map(|name| library.find(name)).collect::<Result<_, _>>()?,
-    };
     let mut trials = affected.trials(&kernels, &cases)?;
     trials.retain(|t| asked.tiles.is_empty() || asked.tiles.contains(&t.tile));
     if trials.is_empty() {
         return Err(CliError::NothingRan);
     }
     eprintln!("{} trials run what is affected", trials.len());
-    let target: Target = TARGET.parse()?;
     let trials = vec![(target, trials)];
     let store = Store::open(None).ok();
     let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());

@@ -14,6 +14,7 @@ mod error;
 pub mod exit;
 mod gate;
 mod gate_kernels;
+mod gate_mutants;
 mod job;
 mod judge;
 mod kernels;

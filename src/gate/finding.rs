@@ -7,6 +7,8 @@ use super::facts::{Kind, Scope};
 pub enum Ground {
     /// A verdict is wrong, an expectation does not hold, or records disagree.
     Wrong,
+    /// A planted fault of one line passes every trial, and nobody says why.
+    Survivor,
     /// A claim stands otherwise than recorded.
     Claim,
     /// An answer is not as in the baseline.
@@ -23,6 +25,7 @@ impl Ground {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Wrong => "does_not_conform",
+            Self::Survivor => "mutant_survives",
             Self::Claim => "claim_contradicted",
             Self::Baseline => "baseline_contradicted",
             Self::Toolkit => "toolkit_missing",
@@ -35,6 +38,9 @@ impl Ground {
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Wrong => "A verdict is wrong, an expectation does not hold, or records disagree.",
+            Self::Survivor => {
+                "A planted fault of one line passes every trial, and no entry of mutants.yaml says why."
+            }
             Self::Claim => "A claim about cells stands otherwise than recorded.",
             Self::Baseline => "An answer is not as in the baseline.",
             Self::Toolkit => "A toolkit that the baseline holds was not asked.",
@@ -43,7 +49,8 @@ impl Ground {
     }
 
     /// Every ground.
-    pub const ALL: [Self; 5] = [Self::Wrong, Self::Claim, Self::Baseline, Self::Toolkit, Self::Device];
+    pub const ALL: [Self; 6] =
+        [Self::Wrong, Self::Survivor, Self::Claim, Self::Baseline, Self::Toolkit, Self::Device];
 }
 
 /// One thing that does not conform.

@@ -21,6 +21,7 @@ mod places;
 mod private;
 mod read;
 mod shard;
+mod survivors;
 mod text;
 mod verdict;
 
@@ -45,5 +46,6 @@ pub use places::{locate, named};
 pub use private::{Names, private};
 pub use read::read;
 pub use shard::Shard;
+pub use survivors::{survivors, survivors_markdown, survivors_summary, survivors_text};
 pub use text::{json, markdown, summary, terminal};
 pub use verdict::{annotations, sarif, verdict_markdown, verdict_text};

@@ -96,7 +96,7 @@ fn fingerprint(finding: &Finding) -> String {
     sarif::fingerprint(&[finding.ground.word(), &finding.about, file])
 }
 
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace()
         .collect::<Vec<_>>()
         .join(" ")
@@ -105,7 +105,7 @@ fn one_line(text: &str) -> String {
         .collect()
 }
 
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     one_line(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -158,15 +158,16 @@ impl Library {
         Ok(())
     }
 
-    /// The kernel of a stage that is no GEMM: the user's own, else ours with these atomics and this exp. A stage without
-    /// variants has one kernel for all.
+    /// The kernel of a stage that is no GEMM: the user's own, of several the one with these atomics and this exp; else ours with
+    /// these. A stage without variants has one kernel for all.
     ///
     /// # Errors
     /// [`KernelError::Missing`].
     pub fn of_stage(&self, stage: KernelStage, variant: Variant) -> Result<&Kernel, KernelError> {
         let of_stage = || self.kernels.iter().filter(|k| k.stage == stage);
-        let fits = |k: &&Kernel| k.own || variant.is_of(k);
-        let found = of_stage().find(fits);
+        let own = || of_stage().filter(|k| k.own);
+        let found = own().find(|k| variant.is_of(k)).or_else(|| own().next());
+        let found = found.or_else(|| of_stage().find(|k| variant.is_of(k)));
         found.ok_or_else(|| self.missing(format!("the stage {stage:?}").to_lowercase(), stage))
     }
 

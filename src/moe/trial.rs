@@ -100,7 +100,23 @@ pub fn on_emulator(
     setup: &Setup,
     schedules: std::ops::Range<u64>,
 ) -> Result<Outcome, TrialError> {
-    let mut device = EmulatorDevice::new(Arc::clone(programs), Options::default());
+    on_emulator_with(programs, compiled, contract, problem, setup, schedules, Options::default())
+}
+
+/// As [`on_emulator`] with other options, but for the seed: each schedule has its own.
+///
+/// # Errors
+/// As [`on_emulator`].
+pub fn on_emulator_with(
+    programs: &Arc<Programs>,
+    compiled: &Compiled<'_>,
+    contract: &Contract,
+    problem: &Problem,
+    setup: &Setup,
+    schedules: std::ops::Range<u64>,
+    options: Options,
+) -> Result<Outcome, TrialError> {
+    let mut device = EmulatorDevice::new(Arc::clone(programs), options);
     let name = device.name();
     let mut session = Session::new(&mut device, compiled, problem, setup)?;
     let mut last: Option<Outcome> = None;

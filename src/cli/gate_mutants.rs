@@ -1,0 +1,176 @@
+//! `gate --kernels DIR --mutants`: faults of one line, planted one at a time, and which of them no trial notices.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::Args;
+
+use super::error::CliError;
+use super::gate::{GateForm, GateReports};
+use super::output;
+use super::toolchain::Toolchain;
+use super::trials;
+use crate::arch::Target;
+use crate::case::Case;
+use crate::gate::{self, Affected, Judgement};
+use crate::kernel::{KernelError, Library};
+use crate::moe::admission::Limits;
+use crate::moe::plan::Trial;
+use crate::moe::tile::Tile;
+use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Survey};
+use crate::record::Record;
+use crate::store::Store;
+use crate::toolkit::{self, Environment, NvrtcError};
+
+/// Progress is told after so many mutants.
+const TOLD_EVERY: usize = 25;
+
+/// Which mutants are made, and on how many trials each is run.
+#[derive(Debug, Clone, Args)]
+pub(super) struct MutantArgs {
+    /// With --kernels: plant faults of one line, one at a time, and list those that no trial notices.
+    #[arg(long, requires = "kernels", conflicts_with_all = ["baseline", "expectations", "junit", "record"])]
+    pub(super) mutants: bool,
+    /// With --mutants: faults of this operator only. May be repeated.
+    #[arg(long = "mutant-operator", value_name = "WORD", requires = "mutants")]
+    operators: Vec<Operator>,
+    /// With --mutants: run each on up to so many trials.
+    #[arg(long = "mutant-trials", value_name = "N", requires = "mutants", default_value = "24", value_parser = clap::value_parser!(u16).range(1..))]
+    most_trials: u16,
+    /// With --mutants: run N of them, chosen by --seed.
+    #[arg(long, value_name = "N", requires = "mutants")]
+    sample: Option<usize>,
+    /// With --sample: another sample.
+    #[arg(long, value_name = "S", requires = "sample", default_value = "0")]
+    seed: u64,
+}
+
+/// What is asked: the kernels, and which files and trials of them.
+pub(super) struct Question<'a> {
+    pub(super) kernels: &'a Library,
+    pub(super) folder: &'a Path,
+    /// Files that changed, and lines of them; everything where none is named.
+    pub(super) changed: &'a [PathBuf],
+    pub(super) cases: &'a [&'a Case],
+    pub(super) tiles: &'a [Tile],
+    pub(super) target: Target,
+}
+
+/// Runs mutants and says which survive.
+pub(super) fn survey(question: &Question<'_>, args: &MutantArgs, to: &GateReports) -> Result<(), CliError> {
+    let Question { kernels, folder, .. } = *question;
+    let entries = mutants::read_explained(folder)?;
+    let files = files(question)?;
+    let mut made: Vec<Mutant> = files.iter().flat_map(|(name, text)| mutants::mutants(name, text)).collect();
+    let of_operator = |m: &Mutant| args.operators.is_empty() || args.operators.contains(&m.operator);
+    let all = made.clone();
+    made.retain(of_operator);
+    let chosen = match args.sample {
+        Some(count) => mutants::sample(made.clone(), count, args.seed),
+        None => made.clone(),
+    };
+    if chosen.is_empty() {
+        return Err(CliError::NothingRan);
+    }
+    let store = Store::open(None).ok();
+    let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
+    let nvrtc = toolkit::select_nvrtc(&found, None)?;
+    let toolchain = Toolchain::find(None, &[question.target], store.as_ref())?;
+    let program = std::env::current_exe().map_err(NvrtcError::Worker)?;
+    let bench = Bench { library: kernels, nvrtc, store: store.as_ref(), program, target: question.target };
+    let mut prepared: BTreeMap<&str, Vec<Prepared<'_>>> = BTreeMap::new();
+    let (mut unfit, mut idle) = (Vec::new(), Vec::new());
+    for name in files.keys().filter(|name| chosen.iter().any(|m| m.file == **name)) {
+        let trials = trials_of(question, name, args.most_trials, toolchain.as_ref())?;
+        let (ready, wrong) = bench.prepare(&trials)?;
+        eprintln!("{name}: {} trials", ready.len());
+        unfit.extend(wrong);
+        if ready.is_empty() {
+            idle.push(name.clone());
+        }
+        prepared.insert(name, ready);
+    }
+    unfit.sort_by(|a: &mutants::Unfit, b| a.trial.cmp(&b.trial));
+    unfit.dedup();
+    let runnable: Vec<Mutant> = chosen.into_iter().filter(|m| !idle.contains(&m.file)).collect();
+    let trials = |m: &Mutant| prepared.get(m.file.as_str()).map_or(&[][..], Vec::as_slice);
+    let (done, total) = (AtomicUsize::new(0), runnable.len());
+    let told = |n: usize, fate: &Fate| {
+        let m = &runnable[n];
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        if matches!(fate, Fate::Survived(_)) && !entries.iter().any(|e| e.explains(m)) {
+            eprintln!(
+                "{done} of {total}: {}:{}: {} survives: {}",
+                m.file,
+                m.line,
+                m.operator.word(),
+                m.after
+            );
+        } else if done.is_multiple_of(TOLD_EVERY) {
+            eprintln!("{done} of {total}");
+        }
+    };
+    let fates = bench.run(&runnable, &trials, &told);
+    let mut survey = Survey::new(runnable, fates, entries, &all, unfit);
+    (survey.idle, survey.made) = (idle, made.len());
+    deliver(&survey, folder, to)
+}
+
+/// The folder's files that may be changed, with their texts.
+fn files(question: &Question<'_>) -> Result<BTreeMap<String, String>, CliError> {
+    let folder = question.folder;
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| CliError::Kernel(KernelError::Read { path, source })
+    };
+    let mut out = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable(folder))? {
+        let path = entry.map_err(unreadable(folder))?.path();
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let asked =
+            question.changed.is_empty() || question.changed.iter().any(|c| c.file_name() == path.file_name());
+        if asked && path.extension().is_some_and(|e| e == "cu" || e == "cuh") {
+            let text = std::fs::read_to_string(&path).map_err(unreadable(&path))?;
+            out.insert(name, text);
+        }
+    }
+    Ok(out)
+}
+
+/// The trials on which mutants of a file are run: few that together have all that those which it affects have.
+fn trials_of<'a>(
+    question: &Question<'a>,
+    file: &str,
+    most: u16,
+    toolchain: Option<&Toolchain>,
+) -> Result<Vec<Trial<'a>>, CliError> {
+    let affected = Affected::by(question.kernels, question.folder, &[question.folder.join(file)]);
+    let mut all = affected.trials(question.kernels, question.cases)?;
+    all.retain(|t| question.tiles.is_empty() || question.tiles.contains(&t.tile));
+    let mut admitted = trials::admitted(&all, question.kernels, toolchain, question.target, Limits::SM12X)?;
+    admitted.retain(|t| t.config.is_ok());
+    Ok(mutants::choose(&admitted, most.into()))
+}
+
+fn deliver(survey: &Survey, folder: &Path, to: &GateReports) -> Result<(), CliError> {
+    let findings = gate::survivors(survey, folder);
+    let text = gate::survivors_text(survey, &findings);
+    let markdown = gate::survivors_markdown(survey, &findings);
+    let judgement = Judgement { findings, ..Judgement::default() };
+    let sarif = || gate::sarif(&judgement).map_err(|e| CliError::Output(e.into()));
+    let text = match to.format {
+        GateForm::Text => text,
+        GateForm::Md => markdown.clone(),
+        GateForm::Sarif => sarif()?,
+    };
+    output::write(&text, &to.output)?;
+    if let Some(path) = &to.sarif {
+        Record::write_report(path, &sarif()?)?;
+    }
+    super::gate::on_github(&judgement, &markdown)?;
+    match judgement.ground() {
+        None => Ok(()),
+        Some(_) => Err(CliError::Mutants(gate::survivors_summary(survey))),
+    }
+}

@@ -1,0 +1,123 @@
+//! A few trials that together have every feature that many have, cheap ones first.
+
+use std::collections::BTreeSet;
+
+use crate::moe::plan::Trial;
+
+/// What a trial has that another may lack: a word for each rule, dimension and way, and for pairs of what a kernel is compiled
+/// for.
+#[must_use]
+pub fn features(trial: &Trial<'_>) -> BTreeSet<String> {
+    let c = trial.case;
+    let (tile, path, load) = (trial.tile, trial.path.word(), trial.load.word());
+    let rows = c.tokens * c.top_k;
+    let mut out = BTreeSet::from([
+        format!("{path} {load} {}", trial.swap_ab),
+        format!("{path} {load} K {}", tile.k),
+        format!("{path} K {} {}", tile.k, trial.swap_ab),
+        format!("M {} {path}", tile.m),
+        format!("N {} {path}", tile.n),
+        format!("{} {path}", c.regime.word()),
+        format!("{} {load}", c.regime.word()),
+        c.routing.word().to_owned(),
+        c.scale_rule.word().to_owned(),
+        c.gate_up.word().to_owned(),
+        format!("fc1 bias {}", c.fc1_bias.word()),
+        format!("fc2 bias {}", c.fc2_bias.word()),
+        format!("bias {}", c.bias),
+        format!("tail {} {path} {load}", c.k_tail.word()),
+        format!("scales {} {path}", c.scale_tiles.word()),
+        format!("pdl {} {load}", c.pdl),
+        format!("exp {}", c.exp.word()),
+        format!("finalize {}", c.finalize.word()),
+        format!("top-k {}", c.top_k),
+        format!("clamp {}", c.limit < 1.0),
+        format!("unclamped {}", c.limit.is_infinite()),
+        format!("schedules {}", c.schedules > 1),
+        format!("experts {}", c.experts.next_power_of_two()),
+        format!("alpha {}", c.alpha),
+        // Where a loop ends within a warp, a tile or a block.
+        format!("ragged K {path}: {}", !c.hidden.is_multiple_of(128)),
+        format!("ragged N {path}: {}", !c.hidden.is_multiple_of(tile.n as usize)),
+        format!("several tiles of M: {}", rows > tile.m as usize),
+        format!("several tiles of K {path}: {}", (c.hidden / tile.k as usize).min(6)),
+        format!("warps of rows: {}", (rows.div_ceil(32)).min(4)),
+    ]);
+    if let Ok(config) = trial.config {
+        out.insert(format!("stages {} {load}", config.stages));
+        out.insert(format!("warps {}x{} {path}", config.warps_x, config.warps_y));
+        let steps = c.hidden.div_ceil(tile.k as usize);
+        out.insert(format!("wraps of stages {load}: {}", (steps / config.stages as usize).min(3)));
+    }
+    out
+}
+
+/// What a trial costs, roughly: multiplications of the padded problem, and a constant.
+#[must_use]
+pub fn cost(trial: &Trial<'_>) -> u64 {
+    let c = trial.case;
+    let up = |n: usize, to: u32| n.next_multiple_of(to.max(1) as usize) as u64;
+    let rows =
+        (c.tokens * c.top_k) as u64 + (c.experts.min(c.tokens * c.top_k) as u64) * u64::from(trial.tile.m);
+    let products = up(2 * c.inter, trial.tile.n) * up(c.hidden, trial.tile.k)
+        + up(c.hidden, trial.tile.n) * up(c.inter, trial.tile.k);
+    let weights = (c.experts * c.hidden * c.inter) as u64;
+    c.schedules.max(1) * (rows * products + 20 * weights + 20_000_000)
+}
+
+/// At most `most` of these trials, in the order in which they pay: each next one has the most features per cost that those
+/// before it lack. The list ends early where nothing is left to have.
+#[must_use]
+pub fn choose<'a>(trials: &[Trial<'a>], most: usize) -> Vec<Trial<'a>> {
+    let mut left: Vec<(BTreeSet<String>, u64, &Trial<'a>)> =
+        trials.iter().map(|t| (features(t), cost(t), t)).collect();
+    let mut had: BTreeSet<String> = BTreeSet::new();
+    let mut out = Vec::new();
+    while out.len() < most {
+        let worth = |f: &BTreeSet<String>, cost: u64| {
+            (f.difference(&had).count() as u64) * 1_000_000_000_000 / cost.max(1)
+        };
+        let best = left.iter().enumerate().max_by_key(|(n, (f, cost, _))| (worth(f, *cost), usize::MAX - n));
+        let Some((n, (found, ..))) = best else { break };
+        if found.is_subset(&had) {
+            break;
+        }
+        let (found, _, trial) = left.swap_remove(n);
+        had.extend(found);
+        out.push(trial.clone());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case;
+    use crate::kernel::{Load, MmaPath};
+    use crate::moe::plan;
+
+    #[test]
+    fn a_few_trials_have_every_path_load_side_and_k() {
+        let library = case::library();
+        let cases: Vec<_> = library.cases.iter().collect();
+        let all: Vec<_> = plan::default_set(&cases).into_iter().filter(|t| t.config.is_ok()).collect();
+        let few = choose(&all, 24);
+        assert_eq!(few.len(), 24);
+        for path in [MmaPath::Native, MmaPath::Portable, MmaPath::Gemv] {
+            assert!(few.iter().any(|t| t.path == path), "{path:?}");
+        }
+        for load in [Load::CpAsync, Load::Tma, Load::TmaReplace, Load::Direct] {
+            assert!(few.iter().any(|t| t.load == load), "{load:?}");
+        }
+        for k in plan::tiles().iter().map(|t| t.k) {
+            assert!(few.iter().any(|t| t.tile.k == k), "K {k}");
+        }
+        // What costs a hundred times as much as the others is not among the first.
+        let dearest = all.iter().map(cost).max().unwrap();
+        assert!(few[..8].iter().all(|t| cost(t) * 10 < dearest));
+        assert_eq!(choose(&all, 3).len(), 3);
+        // Trials that are all alike are one.
+        let same = vec![all[0].clone(), all[0].clone()];
+        assert_eq!(choose(&same, 9).len(), 1);
+    }
+}
