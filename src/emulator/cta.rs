@@ -25,6 +25,9 @@ pub(super) struct Barrier {
     pub(super) voters: u32,
 }
 
+/// Bytes of an mbarrier object.
+pub(super) const OBJECT_BYTES: usize = 8;
+
 /// An mbarrier object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mbarrier {
@@ -121,13 +124,13 @@ impl Cta {
     }
 
     /// Threads of a warp arrive at the cluster barrier.
-    pub(super) fn cluster_arrive(&mut self, warp: u32, mask: u32) {
+    pub(super) fn cluster_arrive(&mut self, warp: u32, mask: u32, releases: bool) {
         for lane in super::machine::lanes(mask) {
             self.cluster_phase.insert(warp * 32 + lane as u32, self.cluster.1);
         }
         self.cluster.0 += mask.count_ones();
         if let Some(races) = &mut self.races {
-            races.cluster_arrive(warp);
+            races.cluster_arrive(warp, releases);
         }
         self.settle_cluster();
     }

@@ -15,6 +15,7 @@ mod load;
 mod machine;
 mod memory;
 mod observe;
+mod order;
 mod overlap;
 mod pending;
 mod profile;

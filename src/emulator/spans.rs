@@ -83,7 +83,7 @@ impl Machine<'_> {
         offset: u64,
         take: impl FnOnce(&[[u8; T]; LANES], &mut [[u32; LANES]], &mut [[u64; LANES]]),
     ) -> Option<()> {
-        if self.mask != !0 || self.strong {
+        if self.mask != !0 || self.strong.is_some() {
             return None;
         }
         match reach::<T>(&self.r.d[slot as usize], offset) {
@@ -128,7 +128,7 @@ impl Machine<'_> {
         offset: u64,
         give: impl FnOnce(&mut [[u8; T]; LANES], &[[u32; LANES]], &[[u64; LANES]]),
     ) -> Option<()> {
-        if self.mask != !0 || self.strong {
+        if self.mask != !0 || self.strong.is_some() {
             return None;
         }
         let Reach::Run(address) = reach::<T>(&self.r.d[slot as usize], offset) else { return None };

@@ -4,6 +4,7 @@ use super::{FormRow, Words};
 use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine, lanes};
 use crate::emulator::memory::{Window, window_of};
+use crate::emulator::order::Fence;
 use crate::emulator::program::Row;
 use crate::emulator::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::emulator::trap::{Fault, Law};
@@ -32,6 +33,7 @@ const AND: u64 = 8;
 const OR: u64 = 16;
 const COUNTED: u64 = 32;
 const NEGATED: u64 = 64;
+const RELAXED: u64 = 128;
 
 fn decode_bar(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
@@ -169,6 +171,7 @@ fn decode_cluster(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let arrive = i.has("arrive");
     let a = d.bits_w(0);
     let imm = if aligned { ALIGNED } else { 0 } | if arrive { ARRIVE } else { 0 };
+    let imm = imm | if i.has("relaxed") { RELAXED } else { 0 };
     d.push(Row { a, imm, ..Row::new(cluster) });
     Ok(())
 }
@@ -179,7 +182,7 @@ fn cluster(m: &mut Machine<'_>, row: &Row) -> Flow {
         return m.fail(Fault::new(Law::Divergent, what));
     }
     if row.imm & ARRIVE != 0 {
-        m.cta.cluster_arrive(m.warp, m.mask);
+        m.cta.cluster_arrive(m.warp, m.mask, row.imm & RELAXED == 0);
         return Flow::Next;
     }
     match m.cta.cluster_passed(m.warp, m.mask) {
@@ -213,9 +216,20 @@ fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         d.push(Row { a, imm: offset as u64, ..Row::new(acquire_map) });
         return Ok(());
     }
-    // Memory is sequentially consistent here; what a missing fence would break is the race observer's business.
+    // Memory is sequentially consistent here; the race observer is told, and finds what a missing fence would break.
+    if !i.has("proxy") && !i.has("mbarrier_init") {
+        d.push(Row { extra: Some(Box::new(Fence::of(i))), ..Row::new(fence) });
+        return Ok(());
+    }
     d.push(Row::new(|_, _| Flow::Next));
     Ok(())
+}
+
+fn fence(m: &mut Machine<'_>, row: &Row) -> Flow {
+    if let (Some(races), Some(fence)) = (&mut m.cta.races, row.extra::<Fence>()) {
+        races.fence(m.warp, *fence, &mut m.world.races);
+    }
+    Flow::Next
 }
 
 /// What the tensormap proxy knows of a tensor map from now on. An acquire is no access: what it does not order is nobody's race.

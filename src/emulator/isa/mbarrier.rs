@@ -2,10 +2,13 @@
 
 use super::async_copy::shared_window;
 use super::{FormRow, Words};
+use crate::emulator::cta::OBJECT_BYTES;
 use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine, Space, lanes};
+use crate::emulator::order::{Order, Scope, Strong, Touch};
 use crate::emulator::pending::shared_address;
-use crate::emulator::program::Row;
+use crate::emulator::program::{Extra, Row};
+use crate::emulator::races::At;
 use crate::emulator::trap::{Fault, Law};
 use crate::ptx::{Instruction, Type};
 
@@ -89,11 +92,10 @@ pub(in crate::emulator) fn object(m: &Machine<'_>, shared: bool, address: u64) -
     m.shared_at(at, 8)
 }
 
-/// Takes the words that all forms share; the flag of the space. Order and scope say nothing here: memory is one.
+/// Takes the words that all forms share; the flag of the space.
 fn common(words: &mut Words<'_>) -> u32 {
-    for word in ["acquire", "release", "relaxed", "cta", "cluster", "b64", "layout::v0"] {
-        words.take(word);
-    }
+    words.take("b64");
+    words.take("layout::v0");
     let shared = words.take("shared") | words.take("shared::cta") | words.take("shared::cluster");
     if shared { SHARED } else { 0 }
 }
@@ -117,6 +119,18 @@ fn each(
         }
     }
     Flow::Next
+}
+
+/// How an operation on an object orders memory: it changes the object, and so it continues the release sequence there.
+fn modify(order: Order) -> Option<Box<dyn Extra>> {
+    Some(Box::new(Strong { order, touch: Touch::Modify }))
+}
+
+/// Tells the race observer of an arrival, or of a change of the tx-count.
+fn publish(m: &mut Machine<'_>, row: &Row, at: usize) {
+    if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
+        races.publish(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
+    }
 }
 
 fn decode_init(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
@@ -189,6 +203,7 @@ fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         c |= NO_COMPLETE;
     }
     c |= common(&mut words);
+    let order = Order::take(&mut words, Order::release(Scope::Cta));
     words.done()?;
     let (state, to, count) = match i.operands.as_slice() {
         [state, to] => (state, to, None),
@@ -204,15 +219,13 @@ fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let state = d.dst_d(state)?;
     let (a, offset) = d.address(to)?;
-    d.push(Row { d: state, a, b, c, imm: offset as u64, ..Row::new(arrive) });
+    d.push(Row { d: state, a, b, c, imm: offset as u64, extra: modify(order), ..Row::new(arrive) });
     Ok(())
 }
 
 fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     each(m, row, |m, at, lane| {
-        if let Some(races) = &mut m.cta.races {
-            races.release(shared_address(at), m.warp);
-        }
+        publish(m, row, at);
         let operand = m.r.w[row.b as usize][lane];
         let count = if row.c & EXPECT != 0 {
             m.cta.expect_tx(at, i64::from(operand))?;
@@ -247,16 +260,18 @@ fn decode_tx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     words.take("expect_tx");
     let complete = words.take("complete_tx");
     let c = common(&mut words) | if complete { COMPLETE } else { 0 };
+    let order = Order::take(&mut words, Order::relaxed(Scope::Cta));
     words.done()?;
     let [to, count] = i.operands.as_slice() else { return Err("it takes an address and a tx-count".into()) };
     let b = d.src(count, Type::U32)?;
     let (a, offset) = d.address(to)?;
-    d.push(Row { a, b, c, imm: offset as u64, ..Row::new(tx) });
+    d.push(Row { a, b, c, imm: offset as u64, extra: modify(order), ..Row::new(tx) });
     Ok(())
 }
 
 fn tx(m: &mut Machine<'_>, row: &Row) -> Flow {
     each(m, row, |m, at, lane| {
+        publish(m, row, at);
         let bytes = i64::from(m.r.w[row.b as usize][lane]);
         if row.c & COMPLETE != 0 { m.cta.complete_tx(at, bytes) } else { m.cta.expect_tx(at, bytes) }
     })
@@ -271,6 +286,7 @@ fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     words.take("phase_type::primary");
     c |= common(&mut words);
+    let order = Order::take(&mut words, Order::acquire(Scope::Cta));
     words.done()?;
     // A hint how long to wait means nothing here.
     let (done, to, phase) = match i.operands.as_slice() {
@@ -281,7 +297,7 @@ fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let done = d.dst_p(done)?;
     let b = if c & PARITY != 0 { d.src(phase, Type::U32)? } else { d.src_d(phase, Type::B64)? };
     let (a, offset) = d.address(to)?;
-    d.push(Row { d: done, a, b, c, imm: offset as u64, ..Row::new(wait) });
+    d.push(Row { d: done, a, b, c, imm: offset as u64, extra: modify(order), ..Row::new(wait) });
     Ok(())
 }
 
@@ -315,8 +331,8 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
         match passed(m, row, lane) {
             Ok((true, at, _)) => {
                 ready |= 1 << lane;
-                if let Some(races) = &mut m.cta.races {
-                    races.acquire(shared_address(at), m.warp);
+                if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
+                    races.observe(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
                 }
             }
             Ok((false, at, phase)) => missing = (at, phase),
