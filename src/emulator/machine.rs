@@ -348,8 +348,17 @@ impl Machine<'_> {
     pub(super) fn shared_at(&self, address: u64, len: usize) -> Result<usize, Fault> {
         // Clusters have one CTA: its rank 0 is in the upper byte of a shared::cluster address.
         let at = address.wrapping_sub(u64::from(SHARED_START));
-        if at < self.cta.shared.len() as u64 && at + len as u64 <= self.cta.shared.len() as u64 {
-            return Ok(at as usize);
+        let (size, end, gap) = (self.cta.shared.len() as u64, at.saturating_add(len as u64), &self.cta.gap);
+        if at < size && end <= size {
+            if at >= gap.end as u64 || end <= gap.start as u64 || gap.is_empty() {
+                return Ok(at as usize);
+            }
+            let what = format!(
+                "{len} bytes at shared address {address:#x}, between the static variables and dynamic shared memory, \
+                 which begins at {:#x}",
+                self.cta.dynamic_at
+            );
+            return Err(Fault::new(Law::OutOfBounds, what));
         }
         Err(Fault::new(
             Law::OutOfBounds,
@@ -382,6 +391,9 @@ impl Machine<'_> {
         let (address, warp) = (super::pending::shared_address(at), self.warp);
         if !write && let Some(races) = &mut self.cta.races {
             races.observe(address, len, warp, strong, At::Shared);
+            if strong.order.acquires {
+                self.cta.meet(warp, !0);
+            }
         }
         self.cta.note(at, len, write, warp)?;
         if write && let Some(races) = &mut self.cta.races {
@@ -399,7 +411,9 @@ impl Machine<'_> {
             races.observe(address, len, self.warp, strong, At::Global(world));
         }
         world.access(races, GlobalAccess { address, len, write }, self.warp, stream)?;
-        if let Some(strong) = self.strong.filter(|_| write) {
+        if !write && self.strong.is_some_and(|strong| strong.order.acquires) {
+            self.cta.meet(self.warp, !0);
+        } else if let Some(strong) = self.strong.filter(|_| write) {
             races.publish(address, len, self.warp, strong, At::Global(world));
         }
         Ok(())
@@ -471,12 +485,20 @@ impl Machine<'_> {
             Window::Global => {
                 let (index, place) = self.world.global.locate(at, N)?;
                 self.note_global(at, N, true)?;
+                if let Some(drafts) = &mut self.cta.drafts
+                    && drafts.watches_global()
+                {
+                    drafts.stored(at, N, self.warp, lane);
+                }
                 self.world.global.region_mut(index).put(place, &bytes);
             }
             Window::Shared => {
                 let at = self.shared_at(at, N)?;
                 self.note_shared(at, N, true)?;
                 self.cta.wrote(at, N, self.warp * 32 + lane as u32);
+                if let Some(drafts) = &mut self.cta.drafts {
+                    drafts.stored(super::pending::shared_address(at), N, self.warp, lane);
+                }
                 self.cta.shared.put(at, &bytes);
             }
             Window::Local => {

@@ -6,6 +6,7 @@ mod copies;
 mod cta;
 mod decode;
 mod device;
+mod drafts;
 mod flow;
 mod guard;
 mod isa;

@@ -22,7 +22,7 @@ impl Scope {
     }
 
     /// The scope among the modifiers of an instruction.
-    fn of(i: &Instruction) -> Option<Self> {
+    pub(super) fn of(i: &Instruction) -> Option<Self> {
         Self::WORDS.into_iter().filter(|(word, _)| i.has(word)).map(|(_, scope)| scope).last()
     }
 

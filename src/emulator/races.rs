@@ -13,6 +13,7 @@
 
 mod clock;
 mod global;
+mod publish;
 mod sync;
 
 use std::ops::Range;
@@ -214,11 +215,6 @@ impl Races {
     pub(super) fn written_for(&mut self, at: usize, len: usize, warp: u32) {
         let clock = self.clocks[warp as usize][warp as usize];
         self.shared.set(at, len, Shadow::written(Epoch::new(warp, clock, false)));
-    }
-
-    /// A warp makes or ends a barrier object, which writes its bytes.
-    pub(super) fn made_object(&mut self, at: usize, len: usize, warp: u32) -> Result<(), Fault> {
-        self.shared(at, len, true, warp)
     }
 
     /// The warp that made a barrier object, when nothing orders that before what this warp does.

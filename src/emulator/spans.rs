@@ -135,6 +135,15 @@ impl Machine<'_> {
         let place = self.run_place::<T>(space, address)?;
         let len = LANES * T;
         self.note_run(place, address, len, true)?;
+        if let Some(drafts) = &mut self.cta.drafts {
+            let first = match place {
+                Place::Global { .. } => drafts.watches_global().then_some(address),
+                Place::Shared { at } => Some(super::pending::shared_address(at)),
+            };
+            if let Some(first) = first {
+                (0..LANES).for_each(|lane| drafts.stored(first + (lane * T) as u64, T, self.warp, lane));
+            }
+        }
         let (region, at) = match place {
             Place::Global { index, at } => (self.world.global.region_mut(index), at),
             Place::Shared { at } => {

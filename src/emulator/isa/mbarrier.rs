@@ -148,7 +148,7 @@ fn decode_init(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 }
 
 fn init(m: &mut Machine<'_>, row: &Row) -> Flow {
-    each(m, row, |m, at, lane| m.cta.init_barrier(at, m.r.w[row.b as usize][lane]))
+    each(m, row, |m, at, lane| m.cta.init_barrier(at, m.r.w[row.b as usize][lane], m.warp * 32 + lane as u32))
 }
 
 fn decode_inval(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
@@ -162,7 +162,7 @@ fn decode_inval(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         a,
         c,
         imm: offset as u64,
-        ..Row::new(|m, row| each(m, row, |m, at, _| m.cta.inval_barrier(at)))
+        ..Row::new(|m, row| each(m, row, |m, at, _| m.cta.inval_barrier(at, m.warp)))
     });
     Ok(())
 }
@@ -185,7 +185,7 @@ fn decode_layout(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 }
 
 fn check_layout(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let done = each(m, row, |m, at, _| m.cta.mbarrier(at).map(|_| ()));
+    let done = each(m, row, |m, at, _| m.cta.use_barrier(at, m.warp).map(|_| ()));
     if done == Flow::Next {
         m.set_predicate(row.d, if row.b == 1 { !0 } else { 0 });
     }
@@ -225,6 +225,7 @@ fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 
 fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     each(m, row, |m, at, lane| {
+        m.cta.use_barrier(at, m.warp)?;
         publish(m, row, at);
         let operand = m.r.w[row.b as usize][lane];
         let count = if row.c & EXPECT != 0 {
@@ -271,6 +272,7 @@ fn decode_tx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 
 fn tx(m: &mut Machine<'_>, row: &Row) -> Flow {
     each(m, row, |m, at, lane| {
+        m.cta.use_barrier(at, m.warp)?;
         publish(m, row, at);
         let bytes = i64::from(m.r.w[row.b as usize][lane]);
         if row.c & COMPLETE != 0 { m.cta.complete_tx(at, bytes) } else { m.cta.expect_tx(at, bytes) }
@@ -304,7 +306,7 @@ fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 /// Whether the phase that a lane waits for is complete; the object's place and phase.
 fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u64), Fault> {
     let at = place(m, row, lane)?;
-    let phase = m.cta.mbarrier(at)?.phase;
+    let phase = m.cta.use_barrier(at, m.warp)?.phase;
     if row.c & PARITY != 0 {
         let parity = m.r.w[row.b as usize][lane];
         if parity > 1 {
@@ -334,6 +336,7 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
                 if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
                     races.observe(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
                 }
+                m.cta.meet(m.warp, !0);
             }
             Ok((false, at, phase)) => missing = (at, phase),
             Err(fault) => return m.fail(fault.at(lane)),

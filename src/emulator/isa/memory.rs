@@ -97,7 +97,7 @@ pub(super) fn resolve(d: &Decoder<'_>, operand: &Operand, space: Space) -> Space
     match (space, d.address_symbol(operand)) {
         (Space::Param, Some(Symbol::Local(_))) => Space::Local,
         (Space::Generic, Some(Symbol::Local(_))) => Space::Local,
-        (Space::Generic, Some(Symbol::Shared(_) | Symbol::DynamicShared)) => Space::Shared,
+        (Space::Generic, Some(Symbol::Shared(_) | Symbol::DynamicShared(_))) => Space::Shared,
         (Space::Generic, Some(Symbol::Const(_))) => Space::Const,
         (Space::Generic, Some(Symbol::Param(_))) => Space::Param,
         _ => space,

@@ -1,9 +1,11 @@
 //! The race observer of global memory: threads are warps within a CTA, CTAs within a grid, grids within a stream.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use super::Races;
+use super::publish::Releases;
 use super::sync::Place;
 use crate::emulator::memory::GLOBAL_BASE;
 use crate::emulator::shadow::{Memory, Shadows};
@@ -91,6 +93,8 @@ pub(in crate::emulator) struct GlobalRaces {
     pages: Vec<Option<Box<Shadows<GlobalShadow>>>>,
     /// What CTAs released to others, by word of memory.
     pub(super) places: HashMap<u64, Place>,
+    /// Tensor maps that were released to the tensormap proxy.
+    pub(super) releases: Releases,
     /// Who has waited for the grid in front.
     pub(super) waited: Waited,
     /// Whether grids overlap: then reads are remembered wherever they are.
@@ -122,6 +126,29 @@ impl GlobalRaces {
             at = next;
         }
         false
+    }
+
+    /// Who wrote these bytes in this launch.
+    pub(super) fn writers(&mut self, address: u64, len: usize) -> Vec<Who> {
+        let found = RefCell::new(Vec::new());
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Vec::new() };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let note = |shadow: GlobalShadow| {
+                let mut found = found.borrow_mut();
+                if shadow.write.cta() != 0 && !found.contains(&shadow.write) {
+                    found.push(shadow.write);
+                }
+                Ok::<_, std::convert::Infallible>(shadow)
+            };
+            if let Some(Some(page)) = self.pages.get_mut(at / PAGE) {
+                // A step that cannot fail.
+                let _ = page.update(at % PAGE, next - at, note);
+            }
+            at = next;
+        }
+        found.into_inner()
     }
 
     /// A copy reads or writes bytes that a warp asks for. Only other grids are held against it.
