@@ -20,6 +20,7 @@ mod sanitizer;
 #[path = "pipeline/timing.rs"]
 mod timing;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use libtest_mimic::{Arguments, Failed};
 use sm121probe::arch::Target;
 use sm121probe::case::{self, Case, KnownFailure};
 use sm121probe::kernel::Library;
-use sm121probe::moe::plan::{self, Candidate, LOADS, PATHS, Trial};
+use sm121probe::moe::plan::{self, Candidate, LOADS, PATHS, Trial, Way};
 use sm121probe::moe::runner::Runner;
 use sm121probe::moe::trial::Outcome;
 use sm121probe::record::{Stage, TrialRow, Verdict};
@@ -187,7 +188,7 @@ impl Shared {
     fn seeds(&self, group: usize) -> Result<(), Failed> {
         for n in (group..SEEDS).step_by(GROUPS) {
             let (case, Candidate { tile, swap_ab, load, path, config }) = self.seeded(n);
-            let trial = Trial { case, tile, swap_ab, load, path, config };
+            let trial = Trial::new(Cow::Borrowed(case), Way { tile, swap_ab, path, load }, config);
             let mut runner = Runner::new(&self.library, &self.nvrtc, self.store.as_ref(), tool().to_owned());
             runner.seed = Some(n as u64);
             let row = runner.run(&trial, self.target).map_err(|e| e.to_string())?;

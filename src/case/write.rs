@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::CaseError;
 use super::model::{
-    Arguments, BiasPlace, Case, Configurations, Exp, Finalize, KTail, Minimum, Routing, ScaleRule, ScaleTiles,
-    Slots,
+    Arguments, BiasPlace, Case, Configurations, Exp, Finalize, KTail, Minimum, Routing, ScaleRule,
+    ScaleTiles, Slots,
 };
 
 const STUB: &str = "\

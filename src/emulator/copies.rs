@@ -1,10 +1,11 @@
 //! The life of an asynchronous copy (PTX ISA 9.7.9.27): issued, committed, waited for, done.
 
-use super::cta::Cta;
+use super::cta::{Cta, OBJECT_BYTES};
 use super::machine::World;
 use super::memory::Region;
+use super::order::{Order, Scope, Strong, Touch};
 use super::pending::{Pending, PendingKind, Piece, Store, Work, shared_address};
-use super::races::GlobalAccess;
+use super::races::{At, GlobalAccess};
 use super::transfer::{store_piece, to_tf32};
 use super::trap::{Fault, Law};
 
@@ -83,7 +84,8 @@ impl Cta {
         }
         if let (Work::Arrive, Some(races)) = (&pending.work, &mut self.races) {
             for piece in &pending.pieces {
-                races.release(shared_address(piece.at), pending.warp);
+                let strong = Strong { order: Order::release(Scope::Cta), touch: Touch::Modify };
+                races.publish(shared_address(piece.at), OBJECT_BYTES, pending.warp, strong, At::Shared);
             }
         }
         self.pending.push(pending);
@@ -92,13 +94,15 @@ impl Cta {
 
     /// Tells the race observer which global memory a copy touches.
     fn note_copy(&mut self, pending: &Pending, world: &mut World) -> Result<(), Fault> {
+        // Each reduction is relaxed at the scope of the GPU.
+        let reduces = Strong { order: Order::relaxed(Scope::Gpu), touch: Touch::Modify };
         let (write, strong) = match &pending.work {
-            Work::Load { .. } => (false, false),
-            Work::Store(store) => (true, store.reduce.is_some()),
+            Work::Load { .. } => (false, None),
+            Work::Store(store) => (true, store.reduce.map(|_| reduces)),
             Work::Within { .. } | Work::Put { .. } | Work::Arrive => return Ok(()),
         };
         let Some(races) = &mut self.races else { return Ok(()) };
-        races.strong = strong;
+        races.set_strong(strong);
         let World { races: global, stream, .. } = world;
         let mut result = Ok(());
         for piece in pending.pieces.iter().filter(|p| p.taken > 0) {
@@ -110,7 +114,7 @@ impl Cta {
             );
             result = result.and(noted.map_err(|f| f.at(piece.lane as usize)));
         }
-        races.strong = false;
+        races.set_strong(None);
         result
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::drafts::Drafts;
 use super::guard::{Guarded, Proxy};
 use super::memory::Region;
 use super::pending::{Pending, shared_address};
@@ -24,6 +25,9 @@ pub(super) struct Barrier {
     /// Threads that the last generation counted.
     pub(super) voters: u32,
 }
+
+/// Bytes of an mbarrier object.
+pub(super) const OBJECT_BYTES: usize = 8;
 
 /// An mbarrier object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +74,16 @@ impl Mbarrier {
     }
 }
 
+/// A tensor map in global memory as a warp acquired it for the tensormap proxy.
+#[derive(Debug, Clone)]
+pub(super) struct Acquired {
+    pub(super) map: TensorMap,
+    /// The warp's clock then.
+    pub(super) clock: u32,
+    /// Why the acquire does not make the map visible, if it does not.
+    pub(super) lacks: Option<String>,
+}
+
 /// A CTA.
 pub(super) struct Cta {
     pub(super) id: [u32; 3],
@@ -82,14 +96,18 @@ pub(super) struct Cta {
     pub(super) barriers: [Barrier; 16],
     /// Barrier objects by place in shared memory.
     pub(super) mbarriers: BTreeMap<usize, Mbarrier>,
+    /// Those that the async proxy cannot see yet: the thread that made them has not fenced since.
+    pub(super) unseen: BTreeMap<usize, u32>,
     /// Asynchronous copies, oldest first.
     pub(super) pending: Vec<Pending>,
     /// Bytes that belong to them or to barrier objects.
     pub(super) guarded: Guarded,
     /// Who wrote what without a proxy fence; kept when the kernel has copies that read through the async proxy.
     pub(super) proxy: Option<Proxy>,
-    /// Tensor maps in global memory as they were when this CTA last acquired them for the tensormap proxy.
-    pub(super) acquired: BTreeMap<u64, TensorMap>,
+    /// What lanes stored since they last met; kept when the kernel changes tensor maps.
+    pub(super) drafts: Option<Box<Drafts>>,
+    /// Tensor maps in global memory as warps of this CTA last acquired them for the tensormap proxy, by address and warp.
+    pub(super) acquired: BTreeMap<(u64, u32), Acquired>,
     /// The barrier object and phase that a thread was last seen to wait for.
     pub(super) awaited: BTreeMap<u32, (usize, u64)>,
     /// The race observer, when there is one.
@@ -100,6 +118,8 @@ pub(super) struct Cta {
     pub(super) threads: u32,
     /// Where dynamic shared memory begins, as a shared address.
     pub(super) dynamic_at: u32,
+    /// The place between the static variables and dynamic shared memory: nothing is there.
+    pub(super) gap: std::ops::Range<usize>,
     /// By warp: how many groups each lane has committed, of `cp.async` and (`true`) of bulk copies.
     pub(super) commits: BTreeMap<(u32, bool), [u64; 32]>,
     /// The generation that the last arrival at a barrier belonged to.
@@ -121,13 +141,13 @@ impl Cta {
     }
 
     /// Threads of a warp arrive at the cluster barrier.
-    pub(super) fn cluster_arrive(&mut self, warp: u32, mask: u32) {
+    pub(super) fn cluster_arrive(&mut self, warp: u32, mask: u32, releases: bool) {
         for lane in super::machine::lanes(mask) {
             self.cluster_phase.insert(warp * 32 + lane as u32, self.cluster.1);
         }
         self.cluster.0 += mask.count_ones();
         if let Some(races) = &mut self.races {
-            races.cluster_arrive(warp);
+            races.cluster_arrive(warp, releases);
         }
         self.settle_cluster();
     }
@@ -181,6 +201,38 @@ impl Cta {
         }
     }
 
+    /// What is missing for a copy of a warp to use a tensor map that was written in this launch.
+    pub(super) fn map_lacks(&self, address: u64, warp: u32, map: &TensorMap) -> Option<&str> {
+        let races = self.races.as_ref()?;
+        let known = |(key, acquired): &(&(u64, u32), &Acquired)| {
+            acquired.map == *map && races.knows_warp(key.1, acquired.clock, warp)
+        };
+        let acquired = self.acquired.range((address, 0)..=(address, u32::MAX)).filter(known);
+        let mut lacks = acquired.map(|(_, acquired)| acquired.lacks.as_deref());
+        let first = lacks.next();
+        match first {
+            Some(None) => None,
+            None => Some(
+                "no thread has acquired it since (`fence.proxy.tensormap::generic.acquire`) before this copy",
+            ),
+            Some(why) => {
+                if lacks.any(|l| l.is_none()) {
+                    None
+                } else {
+                    why
+                }
+            }
+        }
+    }
+
+    /// Lanes of a warp meet, or acquire: they see what the others stored.
+    #[inline]
+    pub(super) fn meet(&mut self, warp: u32, lanes: u32) {
+        if let Some(drafts) = &mut self.drafts {
+            drafts.meet(warp, lanes);
+        }
+    }
+
     /// Notes that a thread wrote bytes through the generic proxy.
     #[inline]
     pub(super) fn wrote(&mut self, at: usize, len: usize, thread: u32) {
@@ -189,8 +241,8 @@ impl Cta {
         }
     }
 
-    /// Makes a barrier object.
-    pub(super) fn init_barrier(&mut self, at: usize, count: u32) -> Result<(), Fault> {
+    /// A thread makes a barrier object.
+    pub(super) fn init_barrier(&mut self, at: usize, count: u32, thread: u32) -> Result<(), Fault> {
         let address = shared_address(at);
         if self.mbarriers.contains_key(&at) {
             let what = format!("the mbarrier at {address:#x} is initialised again without `mbarrier.inval`");
@@ -200,26 +252,76 @@ impl Cta {
             let what = format!("an mbarrier count of {count}; 1 to {} is legal", Mbarrier::MOST);
             return Err(Fault::new(Law::Barrier, what));
         }
-        if self.guarded.hit(at, 8, true) {
-            self.touched(at, 8, true)?;
-        }
-        if let Some(races) = &mut self.races {
-            races.forget(at, 8);
-        }
-        self.guarded.watch(at, 8, self.shared.len());
+        self.note(at, OBJECT_BYTES, true, thread / 32)?;
+        self.guarded.watch(at, OBJECT_BYTES, self.shared.len());
+        self.unseen.insert(at, thread);
         self.mbarriers.insert(at, Mbarrier::new(count));
         self.events += 1;
         Ok(())
     }
 
-    /// Ends a barrier object; its bytes hold nothing from then on.
-    pub(super) fn inval_barrier(&mut self, at: usize) -> Result<(), Fault> {
-        self.mbarrier(at)?;
+    /// A warp ends a barrier object; its bytes hold nothing from then on.
+    pub(super) fn inval_barrier(&mut self, at: usize, warp: u32) -> Result<(), Fault> {
+        self.use_barrier(at, warp)?;
         self.mbarriers.remove(&at);
-        self.guarded.leave(at, 8);
-        self.shared.unmark(at, 8);
+        self.unseen.remove(&at);
+        self.guarded.leave(at, OBJECT_BYTES);
+        self.shared.unmark(at, OBJECT_BYTES);
         self.events += 1;
-        Ok(())
+        self.note(at, OBJECT_BYTES, true, warp)
+    }
+
+    /// A warp uses the object at a place: it must be there, and its `mbarrier.init` must happen before.
+    pub(super) fn use_barrier(&mut self, at: usize, warp: u32) -> Result<&mut Mbarrier, Fault> {
+        if self.mbarriers.contains_key(&at)
+            && let Some(races) = &mut self.races
+            && let Some(maker) = races.made_elsewhere(at, OBJECT_BYTES, warp)
+        {
+            let what = format!(
+                "warp {warp} uses the mbarrier at {:#x}, which warp {maker} initialised with nothing in between that \
+                 orders them",
+                shared_address(at)
+            );
+            return Err(Fault::new(Law::Race, what));
+        }
+        self.mbarrier(at)
+    }
+
+    /// An operation of the async proxy uses the object at a place: the initialisation must be visible to that proxy. A CTA
+    /// of a larger cluster would also need `fence.mbarrier_init`, or another release at the scope of the cluster.
+    pub(super) fn use_barrier_by_proxy(&mut self, at: usize, warp: u32) -> Result<(), Fault> {
+        self.use_barrier(at, warp)?;
+        match self.unseen.get(&at).filter(|_| self.races.is_some()) {
+            None => Ok(()),
+            Some(thread) => {
+                let what = format!(
+                    "no proxy fence: the async proxy uses the mbarrier at {:#x}, which thread {thread} initialised \
+                     without `fence.mbarrier_init.release.cluster` or `fence.proxy.async` since",
+                    shared_address(at)
+                );
+                Err(Fault::new(Law::Race, what))
+            }
+        }
+    }
+
+    /// `fence.mbarrier_init` of some lanes of a warp: the async proxy sees the barrier objects that they made.
+    pub(super) fn fence_init(&mut self, warp: u32, lanes: u32) {
+        self.unseen.retain(|_, thread| *thread / 32 != warp || lanes >> (*thread % 32) & 1 == 0);
+    }
+
+    /// `fence.proxy.async` of some lanes of a warp: the async proxy sees what they wrote, and the barrier objects that the
+    /// warp knows to have been made.
+    pub(super) fn fence_proxy(&mut self, warp: u32, lanes: u32) {
+        if let Some(proxy) = &mut self.proxy {
+            proxy.fence(warp, lanes);
+        }
+        let races = &mut self.races;
+        self.unseen.retain(|at, thread| {
+            if *thread / 32 == warp {
+                return lanes >> (*thread % 32) & 1 == 0;
+            }
+            races.as_mut().is_some_and(|races| races.made_elsewhere(*at, OBJECT_BYTES, warp).is_some())
+        });
     }
 
     /// The object at a place in shared memory.

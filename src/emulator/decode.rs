@@ -4,6 +4,7 @@ mod operands;
 
 use std::collections::HashMap;
 
+use super::drafts::Watch;
 use super::isa;
 use super::liveness::{Life, Slots};
 use super::program::{Constant, Kernel, Origin, Parameter, Row, Special};
@@ -36,7 +37,8 @@ pub(super) enum Symbol {
     Const(u64),
     /// Static shared memory, as a shared address.
     Shared(u32),
-    DynamicShared,
+    /// Dynamic shared memory, with the alignment of its declaration.
+    DynamicShared(u32),
     /// A place in the thread's local frame.
     Local(u32),
     /// A kernel parameter, by offset.
@@ -123,6 +125,10 @@ pub(super) struct Decoder<'a> {
     text: &'a str,
     /// Whether a copy reads shared memory through the async proxy.
     pub(super) async_reads: bool,
+    /// Where tensor maps are changed.
+    pub(super) map_edits: Watch,
+    /// The alignment that the dynamic shared memory in use is declared with.
+    pub(super) dynamic_align: u32,
 }
 
 /// What decoding a kernel can say.
@@ -158,6 +164,8 @@ impl<'a> Decoder<'a> {
             loc: (0, 0),
             text,
             async_reads: false,
+            map_edits: Watch::Nothing,
+            dynamic_align: 1,
         }
     }
 
@@ -235,7 +243,7 @@ impl<'a> Decoder<'a> {
                 let symbol = if variable.dims.contains(&None)
                     || variable.linkage == Some(crate::ptx::Linkage::Extern)
                 {
-                    Symbol::DynamicShared
+                    Symbol::DynamicShared(alignment(variable))
                 } else {
                     let at = self.shared_bytes.next_multiple_of(alignment(variable));
                     self.shared_bytes = at + u32::try_from(size).unwrap_or(u32::MAX / 2);
@@ -510,6 +518,8 @@ pub(super) fn kernel(
         specials_d: specials(decoder.specials_d),
         watched,
         async_reads: decoder.async_reads,
+        map_edits: decoder.map_edits,
+        dynamic_align: decoder.dynamic_align,
         params,
         param_bytes,
         shared_bytes: decoder.shared_bytes,

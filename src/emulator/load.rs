@@ -67,7 +67,7 @@ pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
                         Symbol::Const(at as u64)
                     }
                     Space::Shared if v.linkage == Some(Linkage::Extern) || v.dims.contains(&None) => {
-                        Symbol::DynamicShared
+                        Symbol::DynamicShared(alignment(v))
                     }
                     Space::Shared => {
                         let at = shared.next_multiple_of(alignment(v));

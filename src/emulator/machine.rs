@@ -4,8 +4,9 @@ use super::cta::Cta;
 use super::memory::{
     GlobalMemory, LOCAL_WINDOW, PARAM_WINDOW, SHARED_START, SHARED_WINDOW, Window, window_of,
 };
+use super::order::Strong;
 use super::program::{Kernel, Row};
-use super::races::GlobalAccess;
+use super::races::{At, GlobalAccess};
 use super::trap::{Fault, Law};
 
 pub(super) const LANES: usize = 32;
@@ -92,8 +93,8 @@ pub(super) struct Machine<'a> {
     pub(super) kernel: &'a Kernel,
     /// Whether a wait that may end early is to end now, as nothing else can go on.
     pub(super) impatient: bool,
-    /// Whether the accesses being made are strong; only kept for the race observer.
-    pub(super) strong: bool,
+    /// Whether and how the accesses being made are strong; only kept for the race observer.
+    pub(super) strong: Option<Strong>,
     pub(super) fault: Option<Fault>,
 }
 
@@ -347,8 +348,17 @@ impl Machine<'_> {
     pub(super) fn shared_at(&self, address: u64, len: usize) -> Result<usize, Fault> {
         // Clusters have one CTA: its rank 0 is in the upper byte of a shared::cluster address.
         let at = address.wrapping_sub(u64::from(SHARED_START));
-        if at < self.cta.shared.len() as u64 && at + len as u64 <= self.cta.shared.len() as u64 {
-            return Ok(at as usize);
+        let (size, end, gap) = (self.cta.shared.len() as u64, at.saturating_add(len as u64), &self.cta.gap);
+        if at < size && end <= size {
+            if at >= gap.end as u64 || end <= gap.start as u64 || gap.is_empty() {
+                return Ok(at as usize);
+            }
+            let what = format!(
+                "{len} bytes at shared address {address:#x}, between the static variables and dynamic shared memory, \
+                 which begins at {:#x}",
+                self.cta.dynamic_at
+            );
+            return Err(Fault::new(Law::OutOfBounds, what));
         }
         Err(Fault::new(
             Law::OutOfBounds,
@@ -359,39 +369,54 @@ impl Machine<'_> {
         ))
     }
 
-    /// Runs `f` with accesses that count as strong: atomics, `.volatile`, `.relaxed` and the like.
-    pub(super) fn strongly<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
-        self.set_strong(true);
+    /// Runs `f` with strong accesses: atomics, `.volatile`, `.relaxed` and the like.
+    pub(super) fn strongly<T>(&mut self, strong: Strong, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.set_strong(Some(strong));
         let result = f(self);
-        self.set_strong(false);
+        self.set_strong(None);
         result
     }
 
-    fn set_strong(&mut self, strong: bool) {
+    fn set_strong(&mut self, strong: Option<Strong>) {
         if let Some(races) = &mut self.cta.races {
             self.strong = strong;
-            races.strong = strong;
+            races.set_strong(strong);
         }
     }
 
-    /// A strong access to shared memory orders what it meets there.
-    fn meet_at(&mut self, at: usize) {
-        if let Some(races) = &mut self.cta.races {
-            let location = super::pending::shared_address(at);
-            races.acquire(location, self.warp);
-            races.release(location, self.warp);
+    /// Tells the race observer of an access to shared memory, which is a location of its own if it is strong.
+    #[inline]
+    fn note_shared(&mut self, at: usize, len: usize, write: bool) -> Result<(), Fault> {
+        let Some(strong) = self.strong else { return self.cta.note(at, len, write, self.warp) };
+        let (address, warp) = (super::pending::shared_address(at), self.warp);
+        if !write && let Some(races) = &mut self.cta.races {
+            races.observe(address, len, warp, strong, At::Shared);
+            if strong.order.acquires {
+                self.cta.meet(warp, !0);
+            }
         }
+        self.cta.note(at, len, write, warp)?;
+        if write && let Some(races) = &mut self.cta.races {
+            races.publish(address, len, warp, strong, At::Shared);
+        }
+        Ok(())
     }
 
     /// Tells the race observer of an access to global memory.
     #[inline]
     fn note_global(&mut self, address: u64, len: usize, write: bool) -> Result<(), Fault> {
         let Some(races) = &mut self.cta.races else { return Ok(()) };
-        if self.strong {
-            races.strong_global(address, self.warp, &mut self.world.races.places);
-        }
         let World { races: world, stream, .. } = &mut *self.world;
-        world.access(races, GlobalAccess { address, len, write }, self.warp, stream)
+        if let Some(strong) = self.strong.filter(|_| !write) {
+            races.observe(address, len, self.warp, strong, At::Global(world));
+        }
+        world.access(races, GlobalAccess { address, len, write }, self.warp, stream)?;
+        if !write && self.strong.is_some_and(|strong| strong.order.acquires) {
+            self.cta.meet(self.warp, !0);
+        } else if let Some(strong) = self.strong.filter(|_| write) {
+            races.publish(address, len, self.warp, strong, At::Global(world));
+        }
+        Ok(())
     }
 
     /// Reads `N` bytes for a lane.
@@ -413,10 +438,7 @@ impl Machine<'_> {
             }
             Window::Shared => {
                 let at = self.shared_at(at, N)?;
-                if self.strong {
-                    self.meet_at(at);
-                }
-                self.cta.note(at, N, false, self.warp)?;
+                self.note_shared(at, N, false)?;
                 (&self.cta.shared, at)
             }
             Window::Local => {
@@ -463,15 +485,20 @@ impl Machine<'_> {
             Window::Global => {
                 let (index, place) = self.world.global.locate(at, N)?;
                 self.note_global(at, N, true)?;
+                if let Some(drafts) = &mut self.cta.drafts
+                    && drafts.watches_global()
+                {
+                    drafts.stored(at, N, self.warp, lane);
+                }
                 self.world.global.region_mut(index).put(place, &bytes);
             }
             Window::Shared => {
                 let at = self.shared_at(at, N)?;
-                if self.strong {
-                    self.meet_at(at);
-                }
-                self.cta.note(at, N, true, self.warp)?;
+                self.note_shared(at, N, true)?;
                 self.cta.wrote(at, N, self.warp * 32 + lane as u32);
+                if let Some(drafts) = &mut self.cta.drafts {
+                    drafts.stored(super::pending::shared_address(at), N, self.warp, lane);
+                }
                 self.cta.shared.put(at, &bytes);
             }
             Window::Local => {

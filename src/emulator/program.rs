@@ -165,12 +165,16 @@ pub struct Kernel {
     pub(super) watched: usize,
     /// Whether it has copies that read shared memory through the async proxy.
     pub(super) async_reads: bool,
+    /// Where it changes tensor maps.
+    pub(super) map_edits: super::drafts::Watch,
     /// Its parameters.
     pub params: Vec<Parameter>,
     /// Bytes of all parameters.
     pub param_bytes: usize,
     /// Static shared memory, bytes.
     pub shared_bytes: u32,
+    /// The alignment that it asks for where dynamic shared memory begins.
+    pub(super) dynamic_align: u32,
     /// Local memory of one thread, bytes.
     pub(super) local_bytes: usize,
     /// `.reqntid`, when there.

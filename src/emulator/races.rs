@@ -1,28 +1,33 @@
 //! The race observer: happens-before by vector clocks, a shadow of every byte (FastTrack, Flanagan and Freund, PLDI 2009).
 //!
-//! Within a CTA the threads are its warps; between CTAs each CTA is one thread. Edges: barriers, mbarrier arrivals and waits,
-//! and strong accesses (atomics, `.volatile`, `.relaxed`, `.acquire`, `.release`), each of which acquires from and releases to
-//! its location. That is more order than PTX promises for relaxed accesses, so a report is never false; and a byte remembers
-//! its last write and two reads, so that a race may need another schedule to be seen. Copies in flight are guarded by
+//! The threads are warps: lanes of one warp are ordered by program order here. Two conflicting accesses are no race when one
+//! happens before the other, or when both are strong and each one's scope includes the other's thread (PTX ISA 8.7.1). `sync`
+//! says what orders warps: barriers, arrivals at barrier objects and waits for them, release and acquire at a location, fences.
+//! A relaxed access orders nothing by itself, a scope of `.cta` nothing between CTAs.
+//!
+//! A report is true of the execution at hand: it follows the order in which strong accesses and `fence.sc` really ran, and a
+//! byte remembers its last write and two reads (of global memory, one), so that a race may need another schedule to be seen.
+//! More order than the manual promises is assumed in three places: a barrier carries fences (see `sync`), a wait for an
+//! mbarrier learns of arrivals in later phases too, and weak stores end no release sequence. Copies in flight are guarded by
 //! `pending`, not here.
 
+mod clock;
 mod global;
 mod pages;
+mod publish;
+mod sync;
 
-use std::collections::HashMap;
 use std::ops::Range;
 
+use super::order::Strong;
 use super::shadow::{Memory, Shadows};
 use super::stream::Grid;
 use super::trap::{Fault, Law};
+use clock::{Clock, WARPS};
 pub(super) use global::{GlobalAccess, GlobalRaces};
-use global::{STRONG, Who};
-
-/// Warps of a CTA.
-const WARPS: usize = 32;
-
-/// A vector clock over the warps of a CTA.
-type Clock = [u32; WARPS];
+use global::{STRONG, WIDE, Who};
+pub(super) use sync::At;
+use sync::{Beside, Meeting, Places};
 
 /// Who touched a byte, and when: clock, warp, and whether the access was strong; zero for nobody.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,7 +50,7 @@ impl Epoch {
         self.0 >> 6
     }
 
-    /// Whether an access that `clock` stands for may come without order.
+    /// Whether nothing orders this before an access by a warp with this clock.
     #[inline]
     fn unordered(self, warp: u32, clock: &Clock, strong: bool) -> bool {
         self.0 != 0
@@ -104,31 +109,25 @@ impl Shadow {
 /// The observer of one CTA.
 pub(super) struct Races {
     clocks: Vec<Clock>,
+    /// By warp, what it knows of other CTAs, and its fences.
+    beside: Vec<Beside>,
     shared: Shadows<Shadow>,
-    /// What was released to a location: generic addresses, and barriers by number.
-    locations: HashMap<u64, Clock>,
-    barriers: [Clock; 16],
+    /// What this CTA's warps released, by word of generic addresses.
+    places: Places,
+    barriers: [Meeting; 16],
     /// Warps that wait at a barrier.
     waiting: [u32; 16],
-    cluster: Clock,
-    /// Whether the access being made is strong.
-    pub(super) strong: bool,
-    /// This CTA among all, from 1, its clock, and what it knows of the others.
+    cluster: Meeting,
+    /// What is noted of the access being made: whether it is strong, and whether its scope leaves the CTA.
+    flags: u32,
+    /// This CTA among all, from 1.
     pub(super) id: u32,
-    clock: u32,
-    others: HashMap<u32, u32>,
     /// The CTAs of its grid, and those of earlier grids that it knows to have ended: from the start, and behind the wait.
     grid: Range<u32>,
     known_at_start: Range<u32>,
     known: Range<u32>,
     /// By warp, its clock at `griddepcontrol.wait`; 0 before.
     waited: [u32; WARPS],
-}
-
-fn join(to: &mut Clock, from: &Clock) {
-    for (t, f) in to.iter_mut().zip(from) {
-        *t = (*t).max(*f);
-    }
 }
 
 impl Races {
@@ -139,20 +138,28 @@ impl Races {
         }
         Self {
             clocks,
+            beside: vec![Beside::default(); warps],
             shared: Shadows::new(shared),
-            locations: HashMap::new(),
-            barriers: [[0; WARPS]; 16],
+            places: Places::new(),
+            barriers: std::array::from_fn(|_| Meeting::default()),
             waiting: [0; 16],
-            cluster: [0; WARPS],
-            strong: false,
+            cluster: Meeting::default(),
+            flags: 0,
             id,
-            clock: 1,
-            others: HashMap::new(),
             grid: 0..u32::MAX,
             known_at_start: 0..0,
             known: 0..0,
             waited: [0; WARPS],
         }
+    }
+
+    /// The accesses that follow are strong, or weak.
+    pub(super) fn set_strong(&mut self, strong: Option<Strong>) {
+        self.flags = match strong {
+            None => 0,
+            Some(strong) if strong.order.scope.leaves_the_cta() => STRONG | WIDE,
+            Some(_) => STRONG,
+        };
     }
 
     /// The observer of a CTA of this grid.
@@ -166,9 +173,9 @@ impl Races {
     pub(super) fn waited(&mut self, warp: u32, known: Range<u32>, world: &mut GlobalRaces) {
         if self.waited[warp as usize] == 0 {
             self.tick(warp);
-            self.waited[warp as usize] = self.clocks[warp as usize][warp as usize];
-            self.clock += 1;
-            world.waited.entry(self.id).or_insert((self.clock, known.clone()));
+            let clock = self.clocks[warp as usize][warp as usize];
+            self.waited[warp as usize] = clock;
+            world.waited.entry(self.id).or_default().push((warp, clock, known.clone()));
             self.known = known;
         }
     }
@@ -180,12 +187,13 @@ impl Races {
     }
 
     /// Whether a warp knows that a CTA of another grid has ended.
-    fn knows_end(&self, cta: u32, warp: u32, world: &HashMap<u32, (u32, Range<u32>)>) -> bool {
+    fn knows_end(&self, cta: u32, warp: u32, world: &global::Waited) -> bool {
+        let others = &self.beside[warp as usize].others;
         self.known_at_start.contains(&cta)
             || self.known.contains(&cta) && self.has_waited(warp)
-            // Another CTA has waited, and this one has heard of it.
-            || world.iter().any(|(other, (at, known))| {
-                known.contains(&cta) && self.others.get(other).is_some_and(|clock| at <= clock)
+            // A warp of another CTA has waited, and this one has heard of it.
+            || world.iter().any(|(other, waits)| {
+                waits.iter().any(|(w, at, known)| known.contains(&cta) && *at <= others.clock(*other, *w))
             })
     }
 
@@ -193,7 +201,7 @@ impl Races {
     #[inline]
     pub(super) fn shared(&mut self, at: usize, len: usize, write: bool, warp: u32) -> Result<(), Fault> {
         let clock = &self.clocks[warp as usize];
-        let epoch = Epoch::new(warp, clock[warp as usize], self.strong);
+        let epoch = Epoch::new(warp, clock[warp as usize], self.flags & STRONG != 0);
         self.shared
             .update(at, len, |shadow| shadow.step(write, epoch, clock))
             .map_err(|(n, (other, wrote))| race(at + n, warp, write, other.warp(), wrote))
@@ -210,61 +218,19 @@ impl Races {
         self.shared.set(at, len, Shadow::written(Epoch::new(warp, clock, false)));
     }
 
-    fn tick(&mut self, warp: u32) {
-        self.clocks[warp as usize][warp as usize] += 1;
-    }
-
-    /// What a warp did so far is known to whoever acquires from this location.
-    pub(super) fn release(&mut self, location: u64, warp: u32) {
-        let clock = self.clocks[warp as usize];
-        join(self.locations.entry(location).or_insert([0; WARPS]), &clock);
-        self.tick(warp);
-    }
-
-    /// The warp learns what was released to this location.
-    pub(super) fn acquire(&mut self, location: u64, warp: u32) {
-        if let Some(clock) = self.locations.get(&location) {
-            join(&mut self.clocks[warp as usize], clock);
-        }
-    }
-
-    /// A warp arrives at a barrier, and waits for it or not.
-    pub(super) fn arrive(&mut self, barrier: usize, warp: u32, waits: bool) {
-        let clock = self.clocks[warp as usize];
-        join(&mut self.barriers[barrier & 15], &clock);
-        if waits {
-            self.waiting[barrier & 15] |= 1 << warp;
-        }
-        self.tick(warp);
-    }
-
-    /// A barrier completes: whoever waits knows what all that arrived did.
-    pub(super) fn complete(&mut self, barrier: usize) {
-        let clock = std::mem::replace(&mut self.barriers[barrier & 15], [0; WARPS]);
-        let waiting = std::mem::take(&mut self.waiting[barrier & 15]);
-        for (w, own) in self.clocks.iter_mut().enumerate() {
-            if waiting >> w & 1 == 1 {
-                join(own, &clock);
-            }
-        }
-    }
-
-    pub(super) fn cluster_arrive(&mut self, warp: u32) {
-        let clock = self.clocks[warp as usize];
-        join(&mut self.cluster, &clock);
-        self.tick(warp);
-    }
-
-    pub(super) fn cluster_wait(&mut self, warp: u32) {
-        let clock = self.cluster;
-        join(&mut self.clocks[warp as usize], &clock);
+    /// The warp that made a barrier object, when nothing orders that before what this warp does.
+    pub(super) fn made_elsewhere(&mut self, at: usize, len: usize, warp: u32) -> Option<u32> {
+        let clock = &self.clocks[warp as usize];
+        let seen = |shadow: Shadow| {
+            if shadow.0[0].unordered(warp, clock, false) { Err(shadow.0[0]) } else { Ok(shadow) }
+        };
+        self.shared.update(at, len, seen).err().map(|(_, made)| made.warp() as u32)
     }
 
     /// Who this warp is, for global memory.
     #[inline]
     fn who(&self, warp: u32) -> Who {
-        let clock = self.clocks[warp as usize][warp as usize];
-        Who([self.id, self.clock, clock, warp & 31 | if self.strong { STRONG } else { 0 }])
+        Who([self.id, self.clocks[warp as usize][warp as usize], warp & 31 | self.flags])
     }
 
     /// Whether an earlier access to global memory is ordered before what this warp does now.
@@ -272,30 +238,8 @@ impl Races {
         if other.cta() == self.id {
             other.warp() == warp || other.clock() <= self.clocks[warp as usize][other.warp() as usize]
         } else {
-            self.others.get(&other.cta()).is_some_and(|clock| other.cta_clock() <= *clock)
+            other.clock() <= self.beside[warp as usize].others.clock(other.cta(), other.warp())
         }
-    }
-
-    /// A strong access to global memory: an edge to and from all CTAs that made one at the same place.
-    pub(super) fn strong_global(
-        &mut self,
-        address: u64,
-        warp: u32,
-        world: &mut HashMap<u64, HashMap<u32, u32>>,
-    ) {
-        self.acquire(address, warp);
-        self.release(address, warp);
-        let place = world.entry(address).or_default();
-        for (cta, clock) in place.iter() {
-            let known = self.others.entry(*cta).or_default();
-            *known = (*known).max(*clock);
-        }
-        for (cta, clock) in &self.others {
-            let known = place.entry(*cta).or_default();
-            *known = (*known).max(*clock);
-        }
-        place.insert(self.id, self.clock);
-        self.clock += 1;
     }
 }
 
@@ -306,7 +250,7 @@ fn race(at: usize, warp: u32, write: bool, other: usize, wrote: bool) -> Fault {
     Fault::new(
         Law::Race,
         format!(
-            "warp {warp} {mine} shared address {address:#x}, which warp {other} {theirs} with nothing in between"
+            "warp {warp} {mine} shared address {address:#x}, which warp {other} {theirs} with nothing in between that orders them"
         ),
     )
 }

@@ -1,12 +1,13 @@
 //! A CTA that is about to begin: shared memory, warps, and what their registers hold at first.
 
 use super::cta::Cta;
+use super::drafts::{Drafts, Watch};
 use super::guard::Proxy;
 use super::machine::{LANES, Registers, World};
 use super::memory::{Region, SHARED_START};
 use super::program::{Constant, Kernel, Special};
 use super::races::Races;
-use super::schedule::Launch;
+use super::schedule::{Launch, Options, Random};
 use super::stream::InStream;
 use super::warp::Warp;
 
@@ -22,15 +23,15 @@ pub(super) fn resident(
     globals: &[u64],
     grid: usize,
     world: &World,
-    check_races: bool,
+    options: &Options,
 ) -> Resident {
+    let check_races = options.check_races;
     let (kernel, launch) = (step.kernel, step.launch);
     let place = &world.stream.grids[grid];
     let id = place.place(place.begun);
     let threads: u32 = launch.block.iter().product();
-    // Dynamic shared memory begins on 1024 bytes, the largest alignment that a kernel can rely on.
-    let dynamic = kernel.shared_bytes.next_multiple_of(16);
-    let dynamic = if launch.shared_bytes > 0 { dynamic.next_multiple_of(1024) } else { dynamic };
+    let dynamic = dynamic_at(kernel, launch, options.seed);
+    let gap = kernel.shared_bytes.next_multiple_of(16)..dynamic;
     let cta = Cta {
         id,
         grid,
@@ -39,9 +40,11 @@ pub(super) fn resident(
         shared: Region::unwritten((dynamic + launch.shared_bytes) as usize, 0xCD),
         barriers: std::array::from_fn(|_| super::cta::Barrier::default()),
         mbarriers: Default::default(),
+        unseen: Default::default(),
         pending: Vec::new(),
         guarded: Default::default(),
         proxy: kernel.async_reads.then(|| Proxy::new((dynamic + launch.shared_bytes) as usize, threads)),
+        drafts: Drafts::of(if check_races { kernel.map_edits } else { Watch::Nothing }),
         acquired: Default::default(),
         awaited: Default::default(),
         races: check_races.then(|| {
@@ -51,6 +54,7 @@ pub(super) fn resident(
         events: 0,
         threads,
         dynamic_at: SHARED_START + dynamic,
+        gap: gap.start as usize..gap.end as usize,
         commits: Default::default(),
         arrived_in: 0,
         cluster: (0, 0),
@@ -63,6 +67,17 @@ pub(super) fn resident(
     });
     let warps = warps.collect();
     Resident { cta, warps }
+}
+
+/// Steps of 16 bytes by which a seed may shift dynamic shared memory.
+const SHIFTS: usize = 64;
+
+/// Where dynamic shared memory begins: right behind the static variables, on 16 bytes or on the alignment that the kernel
+/// declares. Nothing else can be relied on, so a seed shifts it; all CTAs of a grid have the same place.
+fn dynamic_at(kernel: &Kernel, launch: &Launch, seed: u64) -> u32 {
+    let shift =
+        if seed == 0 || launch.shared_bytes == 0 { 0 } else { Random(!seed).below(SHIFTS) as u32 * 16 };
+    (kernel.shared_bytes.next_multiple_of(16) + shift).next_multiple_of(kernel.dynamic_align.max(16))
 }
 
 fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp: u32) -> Registers {
@@ -110,7 +125,10 @@ fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp:
             Special::LanemaskGt => !((bit - 1 + bit) as u32),
             Special::LanemaskGe => !((bit - 1) as u32),
             Special::DynamicSmemSize => launch.shared_bytes,
-            Special::TotalSmemSize | Special::AggrSmemSize => cta.shared.len() as u32,
+            // The size that was asked for: a seed's shift is not part of it.
+            Special::TotalSmemSize | Special::AggrSmemSize => {
+                dynamic_at(kernel, launch, 0) + launch.shared_bytes
+            }
         })
     };
     for (slot, name) in &kernel.specials_w {

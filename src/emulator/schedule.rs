@@ -320,7 +320,7 @@ fn run<O: Observer>(
                     world.races.forget();
                 }
             }
-            residents.push(resident(&launches[next], &own[next].globals, next, world, options.check_races));
+            residents.push(resident(&launches[next], &own[next].globals, next, world, options));
             world.stream.grids[next].begun += 1;
         }
         if residents.is_empty() {

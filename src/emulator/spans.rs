@@ -83,7 +83,7 @@ impl Machine<'_> {
         offset: u64,
         take: impl FnOnce(&[[u8; T]; LANES], &mut [[u32; LANES]], &mut [[u64; LANES]]),
     ) -> Option<()> {
-        if self.mask != !0 || self.strong {
+        if self.mask != !0 || self.strong.is_some() {
             return None;
         }
         match reach::<T>(&self.r.d[slot as usize], offset) {
@@ -128,13 +128,22 @@ impl Machine<'_> {
         offset: u64,
         give: impl FnOnce(&mut [[u8; T]; LANES], &[[u32; LANES]], &[[u64; LANES]]),
     ) -> Option<()> {
-        if self.mask != !0 || self.strong {
+        if self.mask != !0 || self.strong.is_some() {
             return None;
         }
         let Reach::Run(address) = reach::<T>(&self.r.d[slot as usize], offset) else { return None };
         let place = self.run_place::<T>(space, address)?;
         let len = LANES * T;
         self.note_run(place, address, len, true)?;
+        if let Some(drafts) = &mut self.cta.drafts {
+            let first = match place {
+                Place::Global { .. } => drafts.watches_global().then_some(address),
+                Place::Shared { at } => Some(super::pending::shared_address(at)),
+            };
+            if let Some(first) = first {
+                (0..LANES).for_each(|lane| drafts.stored(first + (lane * T) as u64, T, self.warp, lane));
+            }
+        }
         let (region, at) = match place {
             Place::Global { index, at } => (self.world.global.region_mut(index), at),
             Place::Shared { at } => {

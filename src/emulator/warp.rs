@@ -144,7 +144,7 @@ impl Warp {
             world,
             kernel,
             impatient,
-            strong: false,
+            strong: None,
             fault: None,
         };
         let wait = loop {

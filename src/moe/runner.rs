@@ -24,9 +24,6 @@ use crate::toolkit::Nvrtc;
 /// The kind of cache entry; a change of [`StageResult`], or of what a verdict rests on, changes it.
 const KIND: &str = "trial-2";
 
-/// Launches of the stream on the same memory: what the first leaves must not disturb the second.
-const LAUNCHES: u64 = 2;
-
 /// What trials are run with.
 pub struct Runner<'a> {
     /// Kernels.
@@ -119,9 +116,9 @@ impl<'a> Runner<'a> {
 
     /// The trial's kernel, where the GPU can hold its weights.
     fn fits(&self, trial: &Trial<'_>, config: Config) -> Result<Config, Blocked> {
-        let setup = plan::setup(trial.case, config);
+        let setup = plan::setup(&trial.case, config);
         let free = self.gpu.as_ref().map_or(u64::MAX, |gpu| gpu.free);
-        slots::too_large(&setup, Dims::of(trial.case), free).map_or(Ok(config), Err)
+        slots::too_large(&setup, Dims::of(&trial.case), free).map_or(Ok(config), Err)
     }
 
     fn row(&self, trial: &Trial<'_>, target: Target) -> TrialRow {
@@ -255,7 +252,7 @@ impl<'a> Runner<'a> {
             contract,
             &problem,
             &setup,
-            0..self.schedules.max(trial.case.schedules).max(LAUNCHES),
+            0..self.schedules.max(trial.case.schedules).max(trial::LAUNCHES),
         )
     }
 

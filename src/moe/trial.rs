@@ -11,6 +11,9 @@ use crate::emulator::{EmulatorDevice, Options, Programs};
 use crate::kernel::{self, Atomics, ExpKind, Kernel, Library, MmaPath};
 use crate::record::{Stage, StageResult, Verdict};
 
+/// Launches of a trial on the emulator at least, on the same memory: the second finds what the first left.
+pub const LAUNCHES: u64 = 2;
+
 /// Why a trial has no verdicts.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {

@@ -8,7 +8,7 @@ use crate::moe::plan::Trial;
 /// for.
 #[must_use]
 pub fn features(trial: &Trial<'_>) -> BTreeSet<String> {
-    let c = trial.case;
+    let c = &trial.case;
     let (tile, path, load) = (trial.tile, trial.path.word(), trial.load.word());
     let rows = c.tokens * c.top_k;
     let mut out = BTreeSet::from([
@@ -55,7 +55,7 @@ pub fn features(trial: &Trial<'_>) -> BTreeSet<String> {
 /// What a trial costs, roughly: multiplications of the padded problem, and a constant.
 #[must_use]
 pub fn cost(trial: &Trial<'_>) -> u64 {
-    let c = trial.case;
+    let c = &trial.case;
     let up = |n: usize, to: u32| n.next_multiple_of(to.max(1) as usize) as u64;
     let rows =
         (c.tokens * c.top_k) as u64 + (c.experts.min(c.tokens * c.top_k) as u64) * u64::from(trial.tile.m);

@@ -141,18 +141,17 @@ impl<'a> Bench<'a> {
         programs: &Arc<Programs>,
     ) -> Result<Option<Result<Prepared<'a>, Unfit>>, MutantError> {
         let Ok(config) = trial.config else { return Ok(None) };
-        let (settings, setup) = (Settings::of(trial.case), plan::setup(trial.case, config));
-        let contract = trial::contract(self.library, Dims::of(trial.case), settings, &setup)
+        let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
+        let contract = trial::contract(self.library, Dims::of(&trial.case), settings, &setup)
             .map_err(TrialError::from)?;
-        let known = problems.lock().unwrap_or_else(PoisonError::into_inner).get(&trial.case.name).cloned();
+        // A case is as large as its configuration needs it: its name alone does not tell the data.
+        let key = format!("{:?}", trial.case);
+        let known = problems.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let problem = match known {
             Some(problem) => problem,
-            None => Arc::new(problem::generate(trial.case, trial.case.seed).map_err(TrialError::from)?),
+            None => Arc::new(problem::generate(&trial.case, trial.case.seed).map_err(TrialError::from)?),
         };
-        problems
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(trial.case.name.clone(), Arc::clone(&problem));
+        problems.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&problem));
         let compiler = self.compiler(self.store);
         let used = sources::of_run(self.library, &settings, &setup)?;
         let mut ptx = Vec::new();
@@ -239,7 +238,7 @@ fn on(prepared: &Prepared<'_>, compiled: &Compiled<'_>, programs: &Arc<Programs>
     let killed = |stage, verdict| Some(Fate::Killed { trial: prepared.name(), stage, verdict });
     let options = Options { fuel: prepared.fuel, ..Options::default() };
     let (contract, problem, setup) = (&prepared.contract, &prepared.problem, &prepared.setup);
-    let schedules = 0..prepared.trial.case.schedules.max(1);
+    let schedules = 0..prepared.trial.case.schedules.max(trial::LAUNCHES);
     match trial::on_emulator_with(programs, compiled, contract, problem, setup, schedules, options) {
         Ok(outcome) => {
             let wrong = outcome.first_wrong()?;

@@ -135,7 +135,7 @@ impl Decoder<'_> {
 
     /// The address that a variable's name stands for.
     pub(in crate::emulator) fn address_of(
-        &self,
+        &mut self,
         name: &str,
         offset: i64,
         generic: bool,
@@ -147,7 +147,10 @@ impl Decoder<'_> {
         };
         Ok(match symbol {
             Symbol::Global(index) => Constant::Global { index, offset },
-            Symbol::DynamicShared => Constant::DynamicShared { generic, offset },
+            Symbol::DynamicShared(align) => {
+                self.dynamic_align = self.dynamic_align.max(align);
+                Constant::DynamicShared { generic, offset }
+            }
             Symbol::Shared(at) => in_space(Space::Shared, u64::from(at)),
             Symbol::Local(at) => in_space(Space::Local, u64::from(at)),
             Symbol::Const(at) => in_space(Space::Const, at),

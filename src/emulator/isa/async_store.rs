@@ -1,6 +1,6 @@
 //! Asynchronous stores and reductions of registers (PTX ISA 9.7.9 `st.async`, 9.7.15 `red.async`): they tell an mbarrier.
 
-use super::atomics::{CHAPTER, OPS, read, skip_order, vector, write};
+use super::atomics::{CHAPTER, OPS, read, vector, write};
 use super::bulk::BarrierOperand;
 use super::memory::stored;
 use super::moves::space;
@@ -8,6 +8,7 @@ use super::reduce::Reduce;
 use super::{FormRow, Words};
 use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine, Space, lanes};
+use crate::emulator::order::{Order, Scope, Strong, Touch};
 use crate::emulator::pending::{Pending, PendingKind, Piece, Work};
 use crate::emulator::program::Row;
 use crate::emulator::trap::Fault;
@@ -34,13 +35,16 @@ struct Asynchronous {
     bytes: usize,
     wide: bool,
     barrier: Option<BarrierOperand>,
+    order: Order,
     line: u32,
 }
 
 fn decode_async(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     words.take("async");
-    skip_order(&mut words);
+    words.take("weak");
+    words.take("mmio");
+    let order = Order::take(&mut words, Order::relaxed(Scope::Gpu));
     let named = space(&mut words).unwrap_or(Space::Shared);
     let counted = words.take("mbarrier::complete_tx::bytes");
     let op = words.one_of(&OPS);
@@ -75,7 +79,7 @@ fn decode_async(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         list.push(if wide { d.src_d(element, ty)? } else { d.src(element, ty)? });
     }
     let exec = if barrier.is_some() { to_shared } else { to_global };
-    let extra = Asynchronous { reduce, bytes: ty.bytes(), wide, barrier, line: d.line() };
+    let extra = Asynchronous { reduce, bytes: ty.bytes(), wide, barrier, order, line: d.line() };
     d.push(Row { a, imm: offset as u64, list: list.into(), extra: Some(Box::new(extra)), ..Row::new(exec) });
     Ok(())
 }
@@ -105,7 +109,8 @@ fn to_global(m: &mut Machine<'_>, row: &Row) -> Flow {
         Ok(())
     };
     for lane in lanes(m.mask) {
-        if let Err(fault) = m.strongly(|m| one(m, lane)) {
+        let touch = if extra.reduce.is_some() { Touch::Modify } else { Touch::Store };
+        if let Err(fault) = m.strongly(Strong { order: extra.order, touch }, |m| one(m, lane)) {
             return m.fail(Fault::at(fault, lane));
         }
     }

@@ -1,7 +1,7 @@
 //! Atomic operations (PTX ISA 9.7.15): `atom` and `red`; the asynchronous forms are next door.
 //!
-//! Lanes go one after the other, lowest first. Orders and scopes say nothing here, where memory is sequentially consistent;
-//! they are the race observer's business.
+//! Lanes go one after the other, lowest first. Orders and scopes do not change what is read, as memory is sequentially
+//! consistent here; the race observer is told of them.
 
 use super::memory::{numbered, resolve, space_number, stored};
 use super::moves::space;
@@ -10,6 +10,7 @@ use super::{FormRow, Words};
 use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine, Space, lanes};
 use crate::emulator::memory::{Window, window_of};
+use crate::emulator::order::{Order, Scope, Strong, Touch};
 use crate::emulator::program::Row;
 use crate::emulator::trap::{Fault, Law};
 use crate::num::Rounding;
@@ -60,20 +61,15 @@ struct Atomic {
     wide: bool,
     /// `atom` writes destinations, `red` has none.
     returns: bool,
+    order: Order,
 }
 
 pub(super) const OPS: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"];
 
-pub(super) fn skip_order(words: &mut Words<'_>) {
-    for word in ["relaxed", "acquire", "release", "acq_rel", "weak", "mmio", "cta", "cluster", "gpu", "sys"] {
-        words.take(word);
-    }
-}
-
 fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let returns = i.opcode == "atom";
     let mut words = Words::of(i);
-    skip_order(&mut words);
+    let order = Order::take(&mut words, Order::relaxed(Scope::Gpu));
     let named = space(&mut words).unwrap_or(Space::Generic);
     let op = words.one_of(&OPS).ok_or("an atomic wants an operation")?;
     let noftz = words.take("noftz");
@@ -131,7 +127,7 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         }
     }
     let (bytes, count) = if ty == Type::B128 { (8, 2) } else { (ty.bytes(), count) };
-    let extra = Atomic { action, space, bytes, count, wide, returns };
+    let extra = Atomic { action, space, bytes, count, wide, returns, order };
     let row = Row {
         a,
         b: space_number(space),
@@ -176,7 +172,8 @@ fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(atomic) = row.extra::<Atomic>() else { return Flow::Next };
     for lane in lanes(m.mask) {
         let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
-        if let Err(fault) = m.strongly(|m| lane_atomic(m, row, atomic, address, lane)) {
+        let strong = Strong { order: atomic.order, touch: Touch::Modify };
+        if let Err(fault) = m.strongly(strong, |m| lane_atomic(m, row, atomic, address, lane)) {
             return m.fail(fault.at(lane));
         }
     }
@@ -209,6 +206,7 @@ fn lane_atomic(
         old[n] = read(m, atomic.space, at, lane, bytes)?;
         new[n] = value(m, atomic, row.list[from + n], lane);
     }
+    let compared = new;
     match atomic.action {
         Action::Combine(op) => (0..count).for_each(|n| new[n] = op(old[n], new[n])),
         Action::Halves(op) => {
@@ -230,8 +228,12 @@ fn lane_atomic(
             }
         }
     }
+    // A comparison that fails writes nothing, and so it releases nothing.
+    let writes = !matches!(atomic.action, Action::Swap) || old[..count] == compared[..count];
     for n in 0..count {
-        write(m, atomic.space, address + (n * bytes) as u64, lane, bytes, new[n])?;
+        if writes {
+            write(m, atomic.space, address + (n * bytes) as u64, lane, bytes, new[n])?;
+        }
         if atomic.returns {
             match atomic.wide {
                 true => m.r.d[row.list[n] as usize][lane] = old[n],

@@ -1,9 +1,11 @@
 //! Barriers and fences (PTX ISA 9.7.13): `bar`, `barrier`, `bar.warp.sync`, `membar`, `fence`, `barrier.cluster`.
 
 use super::{FormRow, Words};
+use crate::emulator::cta::Acquired;
 use crate::emulator::decode::{Decoder, Refusal};
-use crate::emulator::machine::{Flow, Machine, lanes};
+use crate::emulator::machine::{Flow, Machine, World, lanes};
 use crate::emulator::memory::{Window, window_of};
+use crate::emulator::order::{Fence, Scope};
 use crate::emulator::program::Row;
 use crate::emulator::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::emulator::trap::{Fault, Law};
@@ -32,6 +34,7 @@ const AND: u64 = 8;
 const OR: u64 = 16;
 const COUNTED: u64 = 32;
 const NEGATED: u64 = 64;
+const RELAXED: u64 = 128;
 
 fn decode_bar(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
@@ -126,6 +129,9 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     if let Some(races) = &mut m.cta.races {
         races.arrive(id as usize, m.warp, row.imm & ARRIVE == 0);
     }
+    if row.imm & ARRIVE == 0 {
+        m.cta.meet(m.warp, m.mask);
+    }
     m.cta.settle(id as usize);
     if row.imm & ARRIVE != 0 { Flow::Next } else { Flow::Barrier(id) }
 }
@@ -160,7 +166,13 @@ fn decode_warp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 
 /// Lanes that the mask names and that run apart are waited for.
 fn warp_sync(m: &mut Machine<'_>, row: &Row) -> Flow {
-    m.parties(row.a).map_or_else(|flow| flow, |_| Flow::Next)
+    match m.parties(row.a) {
+        Ok(parties) => {
+            parties.for_each(|lanes| m.cta.meet(m.warp, lanes));
+            Flow::Next
+        }
+        Err(flow) => flow,
+    }
 }
 
 fn decode_cluster(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
@@ -169,6 +181,7 @@ fn decode_cluster(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let arrive = i.has("arrive");
     let a = d.bits_w(0);
     let imm = if aligned { ALIGNED } else { 0 } | if arrive { ARRIVE } else { 0 };
+    let imm = imm | if i.has("relaxed") { RELAXED } else { 0 };
     d.push(Row { a, imm, ..Row::new(cluster) });
     Ok(())
 }
@@ -179,7 +192,7 @@ fn cluster(m: &mut Machine<'_>, row: &Row) -> Flow {
         return m.fail(Fault::new(Law::Divergent, what));
     }
     if row.imm & ARRIVE != 0 {
-        m.cta.cluster_arrive(m.warp, m.mask);
+        m.cta.cluster_arrive(m.warp, m.mask, row.imm & RELAXED == 0);
         return Flow::Next;
     }
     match m.cta.cluster_passed(m.warp, m.mask) {
@@ -187,6 +200,7 @@ fn cluster(m: &mut Machine<'_>, row: &Row) -> Flow {
             if let Some(races) = &mut m.cta.races {
                 races.cluster_wait(m.warp);
             }
+            m.cta.meet(m.warp, !0);
             Flow::Next
         }
         Ok(false) => Flow::Retry,
@@ -210,16 +224,53 @@ fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         && let Some(map) = i.operands.first()
     {
         let (a, offset) = d.address(map)?;
-        d.push(Row { a, imm: offset as u64, ..Row::new(acquire_map) });
+        let scope = Scope::of(i).unwrap_or(Scope::Gpu);
+        d.push(Row { a, imm: offset as u64, extra: Some(Box::new(scope)), ..Row::new(acquire_map) });
         return Ok(());
     }
-    // Memory is sequentially consistent here; what a missing fence would break is the race observer's business.
+    if i.has("tensormap::generic") && i.has("release") {
+        let scope = Scope::of(i).unwrap_or(Scope::Gpu);
+        d.push(Row { extra: Some(Box::new(scope)), ..Row::new(release_maps) });
+        return Ok(());
+    }
+    if i.has("mbarrier_init") {
+        d.push(Row::new(|m, _| {
+            m.cta.fence_init(m.warp, m.mask);
+            Flow::Next
+        }));
+        return Ok(());
+    }
+    // Memory is sequentially consistent here; the race observer is told, and finds what a missing fence would break.
+    if !i.has("proxy") {
+        d.push(Row { extra: Some(Box::new(Fence::of(i))), ..Row::new(fence) });
+        return Ok(());
+    }
     d.push(Row::new(|_, _| Flow::Next));
     Ok(())
 }
 
-/// What the tensormap proxy knows of a tensor map from now on. An acquire is no access: what it does not order is nobody's race.
+fn fence(m: &mut Machine<'_>, row: &Row) -> Flow {
+    if let (Some(races), Some(fence)) = (&mut m.cta.races, row.extra::<Fence>()) {
+        races.fence(m.warp, *fence, &mut m.world.races);
+        if fence.order.acquires {
+            m.cta.meet(m.warp, !0);
+        }
+    }
+    Flow::Next
+}
+
+/// What was written through the generic proxy is released to the tensormap proxy.
+fn release_maps(m: &mut Machine<'_>, row: &Row) -> Flow {
+    if let (Some(races), Some(scope)) = (&mut m.cta.races, row.extra::<Scope>()) {
+        races.release_map(m.warp, *scope, None, &mut m.world.races);
+    }
+    Flow::Next
+}
+
+/// What the tensormap proxy knows of a tensor map from now on. An acquire is no access, and a map that it does not make
+/// visible may still go unused: a copy that uses it reports what is missing.
 fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let Some(scope) = row.extra::<Scope>() else { return Flow::Next };
     for lane in lanes(m.mask) {
         let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
         if window_of(address).0 != Window::Global {
@@ -230,15 +281,18 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
             Err(fault) => return m.fail(fault.at(lane)),
         };
         if let Some(map) = place.and_then(|bytes| TensorMap::decode(&bytes).ok()) {
-            m.cta.acquired.insert(address, map);
+            let World { races: world, stream, .. } = &mut *m.world;
+            let races = m.cta.races.as_mut();
+            let lacks =
+                races.and_then(|r| r.acquire_map(m.warp, *scope, (address, TENSOR_MAP_BYTES), world, stream));
+            let clock = m.cta.races.as_ref().map_or(0, |r| r.clock(m.warp));
+            m.cta.acquired.insert((address, m.warp), Acquired { map, clock, lacks });
         }
     }
     Flow::Next
 }
 
 fn proxy_fence(m: &mut Machine<'_>, _: &Row) -> Flow {
-    if let Some(proxy) = &mut m.cta.proxy {
-        proxy.fence(m.warp, m.mask);
-    }
+    m.cta.fence_proxy(m.warp, m.mask);
     Flow::Next
 }

@@ -67,7 +67,18 @@ impl BarrierOperand {
     pub(in crate::emulator) fn place(self, m: &mut Machine<'_>, lane: usize) -> Result<usize, Fault> {
         let address = m.r.d[self.slot as usize][lane].wrapping_add_signed(self.offset);
         let at = object(m, true, address)?;
-        m.cta.mbarrier(at)?;
+        m.cta.use_barrier(at, m.warp)?;
+        Ok(at)
+    }
+
+    /// The same for a copy of the async proxy, which must see that the object was made.
+    pub(in crate::emulator) fn place_for_proxy(
+        self,
+        m: &mut Machine<'_>,
+        lane: usize,
+    ) -> Result<usize, Fault> {
+        let at = self.place(m, lane)?;
+        m.cta.use_barrier_by_proxy(at, m.warp)?;
         Ok(at)
     }
 }
@@ -299,7 +310,7 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
         }
     };
     let barrier = match bulk.barrier {
-        Some(operand) => Some((operand.place(m, lane)?, size as u32)),
+        Some(operand) => Some((operand.place_for_proxy(m, lane)?, size as u32)),
         None => None,
     };
     let pending = Pending {

@@ -93,7 +93,7 @@ fn ask(m: &mut Machine<'_>, row: &Row, request: &Request, lane: usize) -> Result
     let at = m.shared_at(at, BYTES)?;
     let (slot, offset) = request.barrier;
     let barrier = object(m, request.shared, m.r.d[slot as usize][lane].wrapping_add_signed(offset))?;
-    m.cta.mbarrier(barrier)?;
+    m.cta.use_barrier_by_proxy(barrier, m.warp)?;
     let words = match m.world.stream.cancel(m.cta.grid) {
         Some([x, y, z]) => [x, y, z, CANCELED],
         None => [NOWHERE, NOWHERE, NOWHERE, 0],

@@ -2,10 +2,13 @@
 
 use super::async_copy::shared_window;
 use super::{FormRow, Words};
+use crate::emulator::cta::OBJECT_BYTES;
 use crate::emulator::decode::{Decoder, Refusal};
 use crate::emulator::machine::{Flow, Machine, Space, lanes};
+use crate::emulator::order::{Order, Scope, Strong, Touch};
 use crate::emulator::pending::shared_address;
-use crate::emulator::program::Row;
+use crate::emulator::program::{Extra, Row};
+use crate::emulator::races::At;
 use crate::emulator::trap::{Fault, Law};
 use crate::ptx::{Instruction, Type};
 
@@ -89,11 +92,10 @@ pub(in crate::emulator) fn object(m: &Machine<'_>, shared: bool, address: u64) -
     m.shared_at(at, 8)
 }
 
-/// Takes the words that all forms share; the flag of the space. Order and scope say nothing here: memory is one.
+/// Takes the words that all forms share; the flag of the space.
 fn common(words: &mut Words<'_>) -> u32 {
-    for word in ["acquire", "release", "relaxed", "cta", "cluster", "b64", "layout::v0"] {
-        words.take(word);
-    }
+    words.take("b64");
+    words.take("layout::v0");
     let shared = words.take("shared") | words.take("shared::cta") | words.take("shared::cluster");
     if shared { SHARED } else { 0 }
 }
@@ -119,6 +121,18 @@ fn each(
     Flow::Next
 }
 
+/// How an operation on an object orders memory: it changes the object, and so it continues the release sequence there.
+fn modify(order: Order) -> Option<Box<dyn Extra>> {
+    Some(Box::new(Strong { order, touch: Touch::Modify }))
+}
+
+/// Tells the race observer of an arrival, or of a change of the tx-count.
+fn publish(m: &mut Machine<'_>, row: &Row, at: usize) {
+    if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
+        races.publish(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
+    }
+}
+
 fn decode_init(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     words.take("init");
@@ -134,7 +148,7 @@ fn decode_init(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 }
 
 fn init(m: &mut Machine<'_>, row: &Row) -> Flow {
-    each(m, row, |m, at, lane| m.cta.init_barrier(at, m.r.w[row.b as usize][lane]))
+    each(m, row, |m, at, lane| m.cta.init_barrier(at, m.r.w[row.b as usize][lane], m.warp * 32 + lane as u32))
 }
 
 fn decode_inval(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
@@ -148,7 +162,7 @@ fn decode_inval(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         a,
         c,
         imm: offset as u64,
-        ..Row::new(|m, row| each(m, row, |m, at, _| m.cta.inval_barrier(at)))
+        ..Row::new(|m, row| each(m, row, |m, at, _| m.cta.inval_barrier(at, m.warp)))
     });
     Ok(())
 }
@@ -171,7 +185,7 @@ fn decode_layout(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 }
 
 fn check_layout(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let done = each(m, row, |m, at, _| m.cta.mbarrier(at).map(|_| ()));
+    let done = each(m, row, |m, at, _| m.cta.use_barrier(at, m.warp).map(|_| ()));
     if done == Flow::Next {
         m.set_predicate(row.d, if row.b == 1 { !0 } else { 0 });
     }
@@ -189,6 +203,7 @@ fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         c |= NO_COMPLETE;
     }
     c |= common(&mut words);
+    let order = Order::take(&mut words, Order::release(Scope::Cta));
     words.done()?;
     let (state, to, count) = match i.operands.as_slice() {
         [state, to] => (state, to, None),
@@ -204,15 +219,14 @@ fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let state = d.dst_d(state)?;
     let (a, offset) = d.address(to)?;
-    d.push(Row { d: state, a, b, c, imm: offset as u64, ..Row::new(arrive) });
+    d.push(Row { d: state, a, b, c, imm: offset as u64, extra: modify(order), ..Row::new(arrive) });
     Ok(())
 }
 
 fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     each(m, row, |m, at, lane| {
-        if let Some(races) = &mut m.cta.races {
-            races.release(shared_address(at), m.warp);
-        }
+        m.cta.use_barrier(at, m.warp)?;
+        publish(m, row, at);
         let operand = m.r.w[row.b as usize][lane];
         let count = if row.c & EXPECT != 0 {
             m.cta.expect_tx(at, i64::from(operand))?;
@@ -247,16 +261,19 @@ fn decode_tx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     words.take("expect_tx");
     let complete = words.take("complete_tx");
     let c = common(&mut words) | if complete { COMPLETE } else { 0 };
+    let order = Order::take(&mut words, Order::relaxed(Scope::Cta));
     words.done()?;
     let [to, count] = i.operands.as_slice() else { return Err("it takes an address and a tx-count".into()) };
     let b = d.src(count, Type::U32)?;
     let (a, offset) = d.address(to)?;
-    d.push(Row { a, b, c, imm: offset as u64, ..Row::new(tx) });
+    d.push(Row { a, b, c, imm: offset as u64, extra: modify(order), ..Row::new(tx) });
     Ok(())
 }
 
 fn tx(m: &mut Machine<'_>, row: &Row) -> Flow {
     each(m, row, |m, at, lane| {
+        m.cta.use_barrier(at, m.warp)?;
+        publish(m, row, at);
         let bytes = i64::from(m.r.w[row.b as usize][lane]);
         if row.c & COMPLETE != 0 { m.cta.complete_tx(at, bytes) } else { m.cta.expect_tx(at, bytes) }
     })
@@ -271,6 +288,7 @@ fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     words.take("phase_type::primary");
     c |= common(&mut words);
+    let order = Order::take(&mut words, Order::acquire(Scope::Cta));
     words.done()?;
     // A hint how long to wait means nothing here.
     let (done, to, phase) = match i.operands.as_slice() {
@@ -281,14 +299,14 @@ fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let done = d.dst_p(done)?;
     let b = if c & PARITY != 0 { d.src(phase, Type::U32)? } else { d.src_d(phase, Type::B64)? };
     let (a, offset) = d.address(to)?;
-    d.push(Row { d: done, a, b, c, imm: offset as u64, ..Row::new(wait) });
+    d.push(Row { d: done, a, b, c, imm: offset as u64, extra: modify(order), ..Row::new(wait) });
     Ok(())
 }
 
 /// Whether the phase that a lane waits for is complete; the object's place and phase.
 fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u64), Fault> {
     let at = place(m, row, lane)?;
-    let phase = m.cta.mbarrier(at)?.phase;
+    let phase = m.cta.use_barrier(at, m.warp)?.phase;
     if row.c & PARITY != 0 {
         let parity = m.r.w[row.b as usize][lane];
         if parity > 1 {
@@ -315,9 +333,10 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
         match passed(m, row, lane) {
             Ok((true, at, _)) => {
                 ready |= 1 << lane;
-                if let Some(races) = &mut m.cta.races {
-                    races.acquire(shared_address(at), m.warp);
+                if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
+                    races.observe(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
                 }
+                m.cta.meet(m.warp, !0);
             }
             Ok((false, at, phase)) => missing = (at, phase),
             Err(fault) => return m.fail(fault.at(lane)),

@@ -4,6 +4,7 @@ use super::moves::space;
 use super::{FormRow, Words};
 use crate::emulator::decode::{Bank, Decoder, Refusal, Symbol};
 use crate::emulator::machine::{Flow, LANES, Machine, Space, lanes};
+use crate::emulator::order::{Order, Strong, Touch};
 use crate::emulator::program::{Exec, Row};
 use crate::ptx::{Instruction, Operand, Type};
 
@@ -53,16 +54,12 @@ struct Access {
     ty: Type,
     count: usize,
     /// `.volatile`, `.relaxed`, `.acquire`, `.release`, `.mmio`.
-    strong: bool,
+    order: Option<Order>,
 }
 
 fn access(i: &Instruction) -> Result<Access, Refusal> {
     let mut words = Words::of(i);
-    words.take("weak");
-    let strong = words.one_of(&["volatile", "relaxed", "acquire", "release"]).is_some() | words.take("mmio");
-    for word in ["cta", "cluster", "gpu", "sys"] {
-        words.take(word);
-    }
+    let order = Order::take_access(&mut words);
     let space = space(&mut words).unwrap_or(Space::Generic);
     for word in ["ca", "cg", "cs", "lu", "cv", "nc", "wb", "wt", "unified", "L2::cache_hint"] {
         words.take(word);
@@ -76,7 +73,7 @@ fn access(i: &Instruction) -> Result<Access, Refusal> {
     };
     let ty = words.ty()?;
     words.done()?;
-    Ok(Access { space, ty, count, strong })
+    Ok(Access { space, ty, count, order })
 }
 
 pub(super) fn space_number(space: Space) -> u32 {
@@ -100,7 +97,7 @@ pub(super) fn resolve(d: &Decoder<'_>, operand: &Operand, space: Space) -> Space
     match (space, d.address_symbol(operand)) {
         (Space::Param, Some(Symbol::Local(_))) => Space::Local,
         (Space::Generic, Some(Symbol::Local(_))) => Space::Local,
-        (Space::Generic, Some(Symbol::Shared(_) | Symbol::DynamicShared)) => Space::Shared,
+        (Space::Generic, Some(Symbol::Shared(_) | Symbol::DynamicShared(_))) => Space::Shared,
         (Space::Generic, Some(Symbol::Const(_))) => Space::Const,
         (Space::Generic, Some(Symbol::Param(_))) => Space::Param,
         _ => space,
@@ -166,7 +163,7 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         c: u32::from(signed),
         imm: offset as u64,
         list: list.into(),
-        ..ordered(exec, access.strong)
+        ..ordered(exec, access.order, Touch::Load)
     };
     d.push(row);
     Ok(())
@@ -307,18 +304,23 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         (bytes, _, count) => return Err(format!("a store of {count} times {bytes} bytes")),
     };
     let (b, imm, list) = (space_number(space), offset as u64, list.into());
-    d.push(Row { a, b, imm, list, ..ordered(exec, access.strong) });
+    d.push(Row { a, b, imm, list, ..ordered(exec, access.order, Touch::Store) });
     Ok(())
 }
 
-/// A row whose accesses are strong or not.
-fn ordered(exec: Exec, strong: bool) -> Row {
-    if strong { Row { extra: Some(Box::new(exec)), ..Row::new(strong_access) } } else { Row::new(exec) }
+/// A row whose accesses are strong, or weak where there is no order.
+fn ordered(exec: Exec, order: Option<Order>, touch: Touch) -> Row {
+    match order {
+        Some(order) => {
+            Row { extra: Some(Box::new((exec, Strong { order, touch }))), ..Row::new(strong_access) }
+        }
+        None => Row::new(exec),
+    }
 }
 
 fn strong_access(m: &mut Machine<'_>, row: &Row) -> Flow {
-    match row.extra::<Exec>() {
-        Some(exec) => m.strongly(|m| exec(m, row)),
+    match row.extra::<(Exec, Strong)>() {
+        Some((exec, strong)) => m.strongly(*strong, |m| exec(m, row)),
         None => Flow::Next,
     }
 }

@@ -302,7 +302,7 @@ fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
                         | Symbol::Shared(_)
                         | Symbol::Const(_)
                         | Symbol::Global(_)
-                        | Symbol::DynamicShared,
+                        | Symbol::DynamicShared(_),
                     ),
                 ) => d.src_d(from, ty)?,
                 _ => return Err(format!("`{name}` has no address")),

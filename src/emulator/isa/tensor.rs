@@ -169,12 +169,10 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     map.check().map_err(|e| law(e.to_string()))?;
     if m.cta.races.is_some()
         && m.world.races.written(address, TENSOR_MAP_BYTES)
-        && m.cta.acquired.get(&address) != Some(&map)
+        && let Some(lacks) = m.cta.map_lacks(address, m.warp, &map)
     {
-        let what = format!(
-            "no proxy fence: the tensor map at {address:#x} was written in this launch, and its CTA has not acquired it since \
-             (`fence.proxy.tensormap::generic.acquire`)"
-        );
+        let what =
+            format!("no proxy fence: the tensor map at {address:#x} was written in this launch, and {lacks}");
         return Err(Fault::new(Law::Race, what));
     }
     if map.rank != tensor.rank {
@@ -221,7 +219,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     };
     let bytes = map.transaction_bytes() * if tensor.mode == Mode::Tile { 1 } else { 4 };
     let barrier = match tensor.barrier {
-        Some(operand) => Some((operand.place(m, lane)?, bytes as u32)),
+        Some(operand) => Some((operand.place_for_proxy(m, lane)?, bytes as u32)),
         None => None,
     };
     let pending = Pending {

@@ -5,7 +5,9 @@ use super::moves::{space, widen};
 use super::tensor::read_map;
 use super::{FormRow, Words};
 use crate::emulator::decode::{Decoder, Refusal};
+use crate::emulator::drafts::Watch;
 use crate::emulator::machine::{Flow, Machine, Space, lanes};
+use crate::emulator::order::Scope;
 use crate::emulator::program::Row;
 use crate::emulator::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::emulator::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
@@ -110,6 +112,7 @@ fn decode_replace(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         slot
     };
     let (a, offset) = d.address(map)?;
+    d.map_edits = d.map_edits.max(if space == Space::Shared { Watch::Shared } else { Watch::Everywhere });
     let extra = Some(Box::new(Replace { field, space }) as Box<_>);
     d.push(Row { a, b, imm: offset as u64, extra, ..Row::new(replace) });
     Ok(())
@@ -121,6 +124,7 @@ fn replace(m: &mut Machine<'_>, row: &Row) -> Flow {
         let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
         let value = m.r.d[row.b as usize][lane];
         let result = Machine::aligned(address, 64).and_then(|()| {
+            met(m, *space, address, Some(lane))?;
             let mut map = read_map(m, *space, address, lane)?;
             change(&mut map, *field, value).map_err(|what| Fault::new(Law::TensorMap, what))?;
             write_map(m, *space, address, lane, &map.to_bytes())
@@ -135,6 +139,23 @@ fn replace(m: &mut Machine<'_>, row: &Row) -> Flow {
         m.world.events += 1
     }
     Flow::Next
+}
+
+/// Whether a lane, or the whole warp, meets bytes of a map that other lanes stored: they must have met in between.
+fn met(m: &Machine<'_>, space: Space, address: u64, reader: Option<usize>) -> Result<(), Fault> {
+    let Some(drafts) = &m.cta.drafts else { return Ok(()) };
+    let (_, address) = m.split(space, address)?;
+    match drafts.apart(address, TENSOR_MAP_BYTES, m.warp, reader) {
+        None => Ok(()),
+        Some((byte, other)) => {
+            let who = reader.map_or("the warp".to_owned(), |lane| format!("lane {lane}"));
+            let what = format!(
+                "{who} reads the tensor map at {address:#x}, whose byte at {byte:#x} lane {other} of the same warp \
+                 wrote with no `bar.warp.sync` in between"
+            );
+            Err(Fault::new(Law::Race, what))
+        }
+    }
 }
 
 fn write_map(
@@ -212,6 +233,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             return Err(format!("tensormap.cp_fenceproxy without `.{word}`"));
         }
     }
+    let scope = Scope::of(i).ok_or("tensormap.cp_fenceproxy names a scope")?;
     words.one_of(&["cta", "cluster", "gpu", "sys"]);
     words.done()?;
     let [to, from, size] = i.operands.as_slice() else {
@@ -222,7 +244,8 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     let (a, to) = d.address(to)?;
     let (b, from) = d.address(from)?;
-    d.push(Row { a, b, imm: to as u64, extra: Some(Box::new(from)), ..Row::new(copy) });
+    d.map_edits = d.map_edits.max(Watch::Shared);
+    d.push(Row { a, b, imm: to as u64, extra: Some(Box::new((from, scope))), ..Row::new(copy) });
     Ok(())
 }
 
@@ -231,7 +254,7 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
     if let Err(flow) = m.all_together() {
         return flow;
     }
-    let offset = row.extra::<i64>().copied().unwrap_or(0);
+    let Some((offset, scope)) = row.extra::<(i64, Scope)>().copied() else { return Flow::Next };
     let lane = m.mask.trailing_zeros() as usize % 32;
     let to = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
     let from = m.r.d[row.b as usize][lane].wrapping_add_signed(offset);
@@ -243,8 +266,14 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
         return m.fail(Fault::new(Law::Operand, "lanes that name different tensor maps"));
     }
     let result = Machine::aligned(to | from, TENSOR_MAP_BYTES).and_then(|()| {
+        // Any lane may do the copying.
+        met(m, Space::Shared, from, None)?;
         let map = read_map(m, Space::Shared, from, lane)?;
-        write_map(m, Space::Global, to, lane, &map.to_bytes())
+        write_map(m, Space::Global, to, lane, &map.to_bytes())?;
+        if let Some(races) = &mut m.cta.races {
+            races.release_map(m.warp, scope, Some(to), &mut m.world.races);
+        }
+        Ok(())
     });
     m.world.events += 1;
     match result {

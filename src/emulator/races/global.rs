@@ -1,52 +1,59 @@
 //! The race observer of global memory: threads are warps within a CTA, CTAs within a grid, grids within a stream.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use super::Races;
 use super::pages::Pages;
+use super::publish::Releases;
+use super::sync::Place;
 use crate::emulator::memory::GLOBAL_BASE;
 use crate::emulator::shadow::{Memory, Shadows};
 use crate::emulator::stream::Stream;
 use crate::emulator::trap::{Fault, Law};
 
-/// A warp of a CTA at a time: the CTA from 1 (0 is nobody), its clock, the warp's clock, and the warp with flags.
+/// A warp of a CTA at a time: the CTA from 1 (0 is nobody), the warp's clock, and the warp with flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Who(pub(super) [u32; 4]);
+pub(in crate::emulator) struct Who(pub(super) [u32; 3]);
 
 /// The access was strong.
 pub(super) const STRONG: u32 = 32;
+/// Its scope includes other CTAs.
+pub(super) const WIDE: u32 = 128;
 /// An asynchronous copy did it: who waits for copies within a grid is not seen here.
 const COPIED: u32 = 64;
 
 impl Who {
     fn copy(self) -> Self {
-        let [cta, cta_clock, clock, warp] = self.0;
-        Self([cta, cta_clock, clock, warp | COPIED])
+        let [cta, clock, warp] = self.0;
+        Self([cta, clock, warp | COPIED])
     }
 
     pub(super) fn cta(self) -> u32 {
         self.0[0]
     }
 
-    pub(super) fn cta_clock(self) -> u32 {
+    pub(super) fn clock(self) -> u32 {
         self.0[1]
     }
 
-    pub(super) fn clock(self) -> u32 {
-        self.0[2]
-    }
-
     pub(super) fn warp(self) -> u32 {
-        self.0[3] & 31
+        self.0[2] & 31
     }
 
     fn strong(self) -> bool {
-        self.0[3] & STRONG != 0
+        self.0[2] & STRONG != 0
+    }
+
+    /// Whether both accesses are strong, with scopes that include each other's thread.
+    fn morally_strong(self, other: Self) -> bool {
+        let both = self.0[2] & other.0[2];
+        both & WIDE != 0 || both & STRONG != 0 && self.cta() == other.cta()
     }
 
     fn copied(self) -> bool {
-        self.0[3] & COPIED != 0
+        self.0[2] & COPIED != 0
     }
 }
 
@@ -58,33 +65,39 @@ struct GlobalShadow {
 }
 
 impl Memory for GlobalShadow {
-    const MIXED: Self = Self { write: Who([0, 0, 0, u32::MAX]), read: Who([0; 4]) };
+    const MIXED: Self = Self { write: Who([0, 0, u32::MAX]), read: Who([0; 3]) };
 
     #[inline]
     fn alike(self, cells: &[Self]) -> bool {
-        let (mut write, mut read) = ([0; 4], [0; 4]);
+        let (mut write, mut read) = ([0; 3], [0; 3]);
         for cell in cells {
-            for i in 0..4 {
+            for i in 0..3 {
                 write[i] |= cell.write.0[i] ^ self.write.0[i];
             }
-            for i in 0..4 {
+            for i in 0..3 {
                 read[i] |= cell.read.0[i] ^ self.read.0[i];
             }
         }
-        write == [0; 4] && read == [0; 4]
+        write == [0; 3] && read == [0; 3]
     }
 }
 
 const PAGE: usize = 1024;
 
+/// By CTA, the warps that have waited for the grid in front: when, and for which CTAs.
+pub(super) type Waited = HashMap<u32, Vec<(u32, u32, Range<u32>)>>;
+
 /// The shadow of global memory: pages that the launch has written.
 #[derive(Default)]
 pub(in crate::emulator) struct GlobalRaces {
+    /// From the first global address on.
     pages: Pages<Shadows<GlobalShadow>>,
-    /// What CTAs released to places.
-    pub(in crate::emulator) places: HashMap<u64, HashMap<u32, u32>>,
-    /// CTAs that have waited for the grid in front, when, and for whom.
-    pub(super) waited: HashMap<u32, (u32, Range<u32>)>,
+    /// What CTAs released to others, by word of memory.
+    pub(super) places: HashMap<u64, Place>,
+    /// Tensor maps that were released to the tensormap proxy.
+    pub(super) releases: Releases,
+    /// Who has waited for the grid in front.
+    pub(super) waited: Waited,
     /// Whether grids overlap: then reads are remembered wherever they are.
     overlap: bool,
 }
@@ -114,6 +127,29 @@ impl GlobalRaces {
             at = next;
         }
         false
+    }
+
+    /// Who wrote these bytes in this launch.
+    pub(super) fn writers(&mut self, address: u64, len: usize) -> Vec<Who> {
+        let found = RefCell::new(Vec::new());
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Vec::new() };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let note = |shadow: GlobalShadow| {
+                let mut found = found.borrow_mut();
+                if shadow.write.cta() != 0 && !found.contains(&shadow.write) {
+                    found.push(shadow.write);
+                }
+                Ok::<_, std::convert::Infallible>(shadow)
+            };
+            if let Some(page) = self.pages.get_mut(at / PAGE) {
+                // A step that cannot fail.
+                let _ = page.update(at % PAGE, next - at, note);
+            }
+            at = next;
+        }
+        found.into_inner()
     }
 
     /// A copy reads or writes bytes that a warp asks for. Only other grids are held against it.
@@ -148,7 +184,7 @@ impl GlobalRaces {
             for (other, wrote) in [(shadow.write, true), (shadow.read, false)] {
                 if other.cta() != 0
                     && (write || wrote)
-                    && !(who.strong() && other.strong())
+                    && !who.morally_strong(other)
                     && !cta.knows(other, who.warp())
                 {
                     let ordered = if cta.grid.contains(&other.cta()) {
@@ -220,8 +256,14 @@ fn clash(
         } else {
             format!("warp {} of CTA number {}", other.warp(), other.cta() - grid.start)
         };
-        let what =
-            format!("{mine} of global address {address:#x}, which {them} {did} with nothing in between");
+        let what = format!(
+            "{mine} of global address {address:#x}, which {them} {did} with nothing in between that orders them"
+        );
+        let what = if who.strong() && other.strong() {
+            format!("{what}; both are strong, but not with scopes that include each other's thread")
+        } else {
+            what
+        };
         return Fault::new(Law::Race, what);
     }
     let (name, first) = stream.grid_of(other.cta());
