@@ -16,5 +16,7 @@ mod inputs;
 mod kernels;
 #[path = "gate/machines.rs"]
 mod machines;
+#[path = "gate/mutants.rs"]
+mod mutants;
 #[path = "gate/records.rs"]
 mod records;

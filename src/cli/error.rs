@@ -165,6 +165,8 @@ pub(super) enum CliError {
         "the lines above name each; a case that notices the fault, or an entry with the reason in mutants.yaml beside the kernels, ends it"
     ))]
     Mutants(String),
+    #[error("--base {0}: {1}")]
+    Base(String, String),
     #[error(transparent)]
     Explained(#[from] crate::mutants::ExplainedError),
     #[error(transparent)]
@@ -257,7 +259,7 @@ impl CliError {
             | Self::Selftest(_) => exit::DOES_NOT_CONFORM,
             Self::Gate(ground, _) => super::gate::exit_code(*ground),
             Self::Mutants(_) => exit::DOES_NOT_CONFORM,
-            Self::Expectation(_) | Self::Explained(_) | Self::Mutant(_) => exit::USAGE,
+            Self::Expectation(_) | Self::Base(..) | Self::Explained(_) | Self::Mutant(_) => exit::USAGE,
             Self::Conflicts(_) => exit::DOES_NOT_CONFORM,
             Self::NoRecords(_) => exit::NOTHING_SELECTED,
             Self::Worse(_) => exit::BASELINE_CONTRADICTED,

@@ -25,6 +25,9 @@ pub(super) struct GateArgs {
     /// With --kernels: a file that changed; only what it can affect is run. May be repeated or be given a list.
     #[arg(long, value_name = "FILE", requires = "kernels", num_args = 1..)]
     changed: Vec<PathBuf>,
+    /// With --changed: the revision of git that the files changed from. Without it they are held to ours of the same name.
+    #[arg(long, value_name = "REV", requires = "changed")]
+    base: Option<String>,
     /// With --kernels: this case only. May be repeated.
     #[arg(long = "case", value_name = "C", requires = "kernels")]
     cases: Vec<String>,
@@ -95,6 +98,7 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
         let asked = super::gate_kernels::Folder {
             folder,
             changed: &args.changed,
+            base: args.base.as_deref(),
             cases: &args.cases,
             tiles: &args.tiles,
             expectations: &expectations,

@@ -1,5 +1,6 @@
 //! `gate --kernels`: kernels of a folder against the pipeline's reference, and of a change what it can affect.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::error::CliError;
@@ -10,7 +11,7 @@ use super::toolchain::Toolchain;
 use super::trials;
 use crate::arch::Target;
 use crate::case::{self, Case};
-use crate::gate::{self, Affected, Expectation, Finding, Ground, Judgement, Question};
+use crate::gate::{self, Affected, Base, Expectation, Finding, Ground, Judgement, Question};
 use crate::kernel::Library;
 use crate::moe::admission::Limits;
 use crate::moe::pipeline::PipelineError;
@@ -28,6 +29,7 @@ const TARGET: &str = "sm_121a";
 pub(super) struct Folder<'a> {
     pub(super) folder: &'a Path,
     pub(super) changed: &'a [PathBuf],
+    pub(super) base: Option<&'a str>,
     pub(super) cases: &'a [String],
     pub(super) tiles: &'a [Tile],
     pub(super) expectations: &'a [Expectation],
@@ -49,21 +51,11 @@ pub(super) fn gate(asked: &Folder<'_>, to: &GateReports) -> Result<(), CliError>
         names => names.iter().map(|name| library.find(name)).collect::<Result<_, _>>()?,
     };
     let target: Target = TARGET.parse()?;
-    if asked.mutants.mutants {
-        let question = gate_mutants::Question {
-            kernels: &kernels,
-            folder: asked.folder,
-            changed: asked.changed,
-            cases: &cases,
-            tiles: asked.tiles,
-            target,
-        };
-        return gate_mutants::survey(&question, asked.mutants, to);
-    }
     let affected = if asked.changed.is_empty() {
         Affected::all(&kernels)
     } else {
-        Affected::by(&kernels, asked.folder, asked.changed)
+        let base = asked.base.map_or(Ok(Base::Ours), |revision| texts_at(revision, asked.changed))?;
+        Affected::by(&kernels, asked.folder, asked.changed, &base)
     };
     for reason in &affected.reasons {
         eprintln!("{reason}");
@@ -71,7 +63,26 @@ pub(super) fn gate(asked: &Folder<'_>, to: &GateReports) -> Result<(), CliError>
     if affected.is_empty() {
         return output::write("nothing that changed can affect a kernel: nothing was run\n", &to.output);
     }
-    let mut trials = affected.trials(&kernels, &cases)?;
+    if asked.mutants.mutants {
+        let question = gate_mutants::Question {
+            kernels: &kernels,
+            folder: asked.folder,
+            changed: asked.changed,
+            affected: &affected,
+            cases: &cases,
+            tiles: asked.tiles,
+            target,
+        };
+        return gate_mutants::survey(&question, asked.mutants, to);
+    }
+    let selection = affected.select(&kernels, &cases)?;
+    for reason in &selection.reasons {
+        eprintln!("{reason}");
+    }
+    let mut trials = selection.trials;
+    if trials.is_empty() {
+        return output::write("what changed is compiled for no configuration: nothing was run\n", &to.output);
+    }
     trials.retain(|t| asked.tiles.is_empty() || asked.tiles.contains(&t.tile));
     if trials.is_empty() {
         return Err(CliError::NothingRan);
@@ -103,6 +114,31 @@ pub(super) fn gate(asked: &Folder<'_>, to: &GateReports) -> Result<(), CliError>
     };
     gate::locate(&mut judgement.findings, &kernels, asked.folder);
     deliver(&judgement, &run, to)
+}
+
+/// The files as a revision of the repository around each has them.
+fn texts_at(revision: &str, files: &[PathBuf]) -> Result<Base, CliError> {
+    let mut texts = BTreeMap::new();
+    for path in files {
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let git = |arguments: &[&str]| {
+            let mut command = std::process::Command::new("git");
+            command.arg("-C").arg(folder).args(arguments).output()
+        };
+        let fails = |words: String| CliError::Base(revision.to_owned(), words);
+        let known = git(&["rev-parse", "--verify", "--quiet", &format!("{revision}^{{commit}}")]);
+        let known = known.map_err(|e| fails(format!("git cannot be run: {e}")))?;
+        if !known.status.success() {
+            return Err(fails(format!("the repository around {} has no such revision", folder.display())));
+        }
+        let shown = git(&["show", &format!("{revision}:./{name}")]).map_err(|e| fails(e.to_string()))?;
+        // A file that the revision lacks is new.
+        if shown.status.success() {
+            texts.insert(path.clone(), String::from_utf8_lossy(&shown.stdout).into_owned());
+        }
+    }
+    Ok(Base::Texts(texts))
 }
 
 /// A kernel that does not compile, or whose header does not fit, is a finding with its line; everything else ends the verb.

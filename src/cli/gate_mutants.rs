@@ -50,8 +50,10 @@ pub(super) struct MutantArgs {
 pub(super) struct Question<'a> {
     pub(super) kernels: &'a Library,
     pub(super) folder: &'a Path,
-    /// Files that changed, and lines of them; everything where none is named.
+    /// Files that changed; every file where none is named.
     pub(super) changed: &'a [PathBuf],
+    /// What they affect, lines included.
+    pub(super) affected: &'a Affected,
     pub(super) cases: &'a [&'a Case],
     pub(super) tiles: &'a [Tile],
     pub(super) target: Target,
@@ -65,7 +67,10 @@ pub(super) fn survey(question: &Question<'_>, args: &MutantArgs, to: &GateReport
     let mut made: Vec<Mutant> = files.iter().flat_map(|(name, text)| mutants::mutants(name, text)).collect();
     let of_operator = |m: &Mutant| args.operators.is_empty() || args.operators.contains(&m.operator);
     let all = made.clone();
-    made.retain(of_operator);
+    // What did not change is somebody else's.
+    let is_changed =
+        |m: &Mutant| question.affected.lines(&m.file).is_none_or(|lines| lines.contains(&m.line));
+    made.retain(|m| of_operator(m) && is_changed(m));
     let chosen = match args.sample {
         Some(count) => mutants::sample(made.clone(), count, args.seed),
         None => made.clone(),
@@ -145,7 +150,7 @@ fn trials_of<'a>(
     most: u16,
     toolchain: Option<&Toolchain>,
 ) -> Result<Vec<Trial<'a>>, CliError> {
-    let affected = Affected::by(question.kernels, question.folder, &[question.folder.join(file)]);
+    let affected = Affected::by_file(question.kernels, file);
     let mut all = affected.trials(question.kernels, question.cases)?;
     all.retain(|t| question.tiles.is_empty() || question.tiles.contains(&t.tile));
     let mut admitted = trials::admitted(&all, question.kernels, toolchain, question.target, Limits::SM12X)?;

@@ -1,20 +1,49 @@
 //! What a change of files can affect: which kernels, and which trials run them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
+use super::lines::{self, Changed, listed};
+use super::reach::{Change, Reach};
 use crate::case::Case;
-use crate::kernel::{Kernel, KernelError, Library};
+use crate::kernel::{Kernel, KernelError, KernelStage, Library};
 use crate::moe::compile;
-use crate::moe::plan::{self, Trial};
+use crate::moe::plan::{self, Trial, Way};
 use crate::moe::{Settings, sources};
+use crate::mutants;
+
+/// Where fewer trials of the default set run what changed, others take their number up to this.
+const ENOUGH: usize = 24;
+
+/// What the files were before.
+#[derive(Debug, Clone, Default)]
+pub enum Base {
+    /// As the binary has the file of the same name. A file that is the same as ours, or that we have not, changed as a whole.
+    #[default]
+    Ours,
+    /// These texts, by path; a file without one is new.
+    Texts(BTreeMap<PathBuf, String>),
+}
 
 /// The kernels that changed files affect, and why.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Affected {
     /// File and whether it is of the folder.
     kernels: BTreeSet<(String, bool)>,
+    /// What changed, where something did and its lines are known.
+    changes: Vec<Change>,
+    /// Whether a file is gone: then every configuration is affected.
+    gone: bool,
     /// A sentence for each changed file.
+    pub reasons: Vec<String>,
+}
+
+/// Trials that show a change.
+#[derive(Debug, Default)]
+pub struct Selection<'a> {
+    /// The trials.
+    pub trials: Vec<Trial<'a>>,
+    /// A sentence for each changed file: its lines, and what they are compiled for.
     pub reasons: Vec<String>,
 }
 
@@ -23,7 +52,7 @@ impl Affected {
     #[must_use]
     pub fn all(library: &Library) -> Self {
         let own = library.kernels.iter().filter(|k| k.own);
-        let mut out = Self { kernels: own.map(key).collect(), reasons: Vec::new() };
+        let mut out = Self { kernels: own.map(key).collect(), ..Self::default() };
         // A folder of .cuh files alone takes the place of ours in our kernels.
         if out.kernels.is_empty() {
             out.kernels = library.kernels.iter().map(key).collect();
@@ -31,10 +60,16 @@ impl Affected {
         out
     }
 
-    /// The kernels that the changed files can affect: a kernel itself, and what includes a changed `.cuh`, directly or not.
-    /// Files that are not in the folder affect nothing.
+    /// The kernels that a file can affect, whatever its lines: the kernel itself, and what includes the file.
     #[must_use]
-    pub fn by(library: &Library, folder: &Path, changed: &[PathBuf]) -> Self {
+    pub fn by_file(library: &Library, name: &str) -> Self {
+        Self { kernels: holders(library, name).into_iter().map(key).collect(), ..Self::default() }
+    }
+
+    /// The kernels that the changed files can affect: a kernel itself, and what includes a changed `.cuh`, directly or not.
+    /// Files that are not in the folder affect nothing, nor do comments.
+    #[must_use]
+    pub fn by(library: &Library, folder: &Path, changed: &[PathBuf], base: &Base) -> Self {
         let mut out = Self::default();
         for path in changed {
             let shown = path.display();
@@ -44,11 +79,7 @@ impl Affected {
                 out.reasons.push(format!("{shown}: no kernel of {}, affects nothing", folder.display()));
                 continue;
             }
-            let affected: Vec<&Kernel> = library
-                .kernels
-                .iter()
-                .filter(|k| (k.own && k.file == name) || includes(library, k, &name))
-                .collect();
+            let affected = holders(library, &name);
             if affected.is_empty() {
                 // A file that is gone had its place in some stage: ours may stand there now.
                 let gone = !folder.join(&name).is_file();
@@ -60,12 +91,18 @@ impl Affected {
                 out.reasons.push(format!("{shown}: {why}"));
                 if gone {
                     out.kernels.extend(library.kernels.iter().map(key));
+                    out.gone = true;
                 }
                 continue;
             }
+            let Some(change) = change(library, path, &name, base) else {
+                out.reasons.push(format!("{shown}: no code changed, affects nothing"));
+                continue;
+            };
             let names: Vec<&str> = affected.iter().map(|k| k.file.as_str()).collect();
             out.reasons.push(format!("{shown}: affects {}", names.join(" ")));
             out.kernels.extend(affected.into_iter().map(key));
+            out.changes.push(change);
         }
         out
     }
@@ -76,37 +113,271 @@ impl Affected {
         self.kernels.is_empty()
     }
 
-    /// The trials of the default set that show what is affected: all that run an affected GEMM, and of each case one that runs
-    /// another affected kernel, since tiles are nothing to it.
+    /// The lines of a file, from 1, that changed: none where the file did not, or nothing is known of its lines.
+    #[must_use]
+    pub fn lines(&self, file: &str) -> Option<&BTreeSet<usize>> {
+        let of_file = self.changes.iter().find(|c| c.file == file && c.old.is_some());
+        of_file.map(|c| &c.lines.new)
+    }
+
+    /// The trials that show what is affected: of the default set all that run a GEMM which the change makes another, and of each
+    /// case one that runs another such kernel, since tiles are nothing to it. Where a change is compiled for some tiles only and
+    /// the default set has few of these, others of them besides.
     ///
     /// # Errors
     /// [`KernelError`] when a stage has no kernel.
-    pub fn trials<'a>(&self, library: &Library, cases: &[&'a Case]) -> Result<Vec<Trial<'a>>, KernelError> {
-        let mut out = Vec::new();
+    pub fn select<'a>(&self, library: &Library, cases: &[&'a Case]) -> Result<Selection<'a>, KernelError> {
+        let reach = Reach::new(library, &self.changes);
+        let mut out = Selection::default();
         let mut seen = BTreeSet::new();
+        let mut of_gemm = 0;
+        let wants = |trial: &Trial<'a>| self.wants(library, &reach, trial);
         for trial in plan::default_set(cases) {
-            let Ok(config) = trial.config else { continue };
-            let setup = plan::setup(&trial.case, config);
-            let gemm = library.gemm(trial.path, trial.load)?;
-            let wanted = self.kernels.contains(&key(gemm)) || {
-                let used = sources::of_run(library, &Settings::of(&trial.case), &setup)?;
-                let other = used.iter().any(|s| self.kernels.contains(&key(s.kernel)));
-                other && seen.insert(trial.case.name.clone())
-            };
-            if wanted {
-                out.push(trial);
+            let wanted = wants(&trial)?;
+            if wanted.gemm || wanted.other && seen.insert(trial.case.name.clone()) {
+                of_gemm += usize::from(wanted.gemm);
+                out.trials.push(trial);
+            }
+        }
+        let ways = self.ways(library, &reach, cases)?;
+        for (n, change) in self.changes.iter().enumerate() {
+            out.reasons.push(format!("{}: {}", change.file, ways.told(n, change)));
+        }
+        if ways.is_partial() && of_gemm < ENOUGH {
+            let there: BTreeSet<(String, Way)> =
+                out.trials.iter().map(|t| (t.case.name.clone(), t.way())).collect();
+            let mut others = Vec::new();
+            for trial in ways.trials {
+                if !there.contains(&(trial.case.name.clone(), trial.way())) {
+                    others.push(trial);
+                }
+            }
+            out.trials.extend(mutants::choose(&others, ENOUGH - of_gemm));
+        }
+        Ok(out)
+    }
+
+    /// The trials of [`Affected::select`].
+    ///
+    /// # Errors
+    /// As [`Affected::select`].
+    pub fn trials<'a>(&self, library: &Library, cases: &[&'a Case]) -> Result<Vec<Trial<'a>>, KernelError> {
+        Ok(self.select(library, cases)?.trials)
+    }
+
+    fn wants(&self, library: &Library, reach: &Reach<'_>, trial: &Trial<'_>) -> Result<Wanted, KernelError> {
+        let Ok(config) = trial.config else { return Ok(Wanted::default()) };
+        let setup = plan::setup(&trial.case, config);
+        let mut out = Wanted::default();
+        for source in sources::of_run(library, &Settings::of(&trial.case), &setup)? {
+            let is_affected = self.kernels.contains(&key(source.kernel));
+            let by = if is_affected { reach.of(&source) } else { Vec::new() };
+            if is_affected && (self.changes.is_empty() || self.gone || by.contains(&true)) {
+                let is_gemm = source.kernel.stage == KernelStage::Gemm;
+                out.gemm |= is_gemm;
+                out.other |= !is_gemm;
+            }
+            if is_affected {
+                out.by.push((source.kernel.stage == KernelStage::Gemm, by));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Every way to compile an affected GEMM and every case with an affected kernel, and which of them each change reaches.
+    fn ways<'a>(
+        &self,
+        library: &Library,
+        reach: &Reach<'_>,
+        cases: &[&'a Case],
+    ) -> Result<Ways<'a>, KernelError> {
+        let mut out = Ways { reached: vec![BTreeSet::new(); self.changes.len()], ..Ways::default() };
+        out.reached_cases.resize(self.changes.len(), BTreeSet::new());
+        if self.changes.is_empty() {
+            return Ok(out);
+        }
+        for case in representatives(cases) {
+            for trial in plan::trials(case, &plan::tiles(), &plan::LOADS, &plan::PATHS) {
+                let wanted = self.wants(library, reach, &trial)?;
+                for (_, by) in wanted.by.iter().filter(|(is_gemm, _)| *is_gemm) {
+                    out.all.insert(trial.way());
+                    for n in (0..by.len()).filter(|n| by[*n]) {
+                        out.reached[n].insert(trial.way());
+                    }
+                }
+                if wanted.gemm {
+                    out.trials.push(trial);
+                }
+            }
+        }
+        for case in cases {
+            let all = plan::trials(case, &plan::own_tiles(case), &plan::LOADS, &plan::PATHS);
+            let Some(trial) = all.into_iter().find(|t| t.config.is_ok()) else { continue };
+            let wanted = self.wants(library, reach, &trial)?;
+            for (_, by) in wanted.by.iter().filter(|(is_gemm, _)| !is_gemm) {
+                out.all_cases.insert(&case.name);
+                for n in (0..by.len()).filter(|n| by[*n]) {
+                    out.reached_cases[n].insert(&case.name);
+                }
             }
         }
         Ok(out)
     }
 }
 
+/// Which kernels of a trial a change makes others.
+#[derive(Default)]
+struct Wanted {
+    gemm: bool,
+    other: bool,
+    /// Of each affected kernel: whether it is the GEMM, and for each change whether it is reached.
+    by: Vec<(bool, Vec<bool>)>,
+}
+
+/// What changes reach among all that could be compiled.
+#[derive(Default)]
+struct Ways<'a> {
+    all: BTreeSet<Way>,
+    reached: Vec<BTreeSet<Way>>,
+    all_cases: BTreeSet<&'a str>,
+    reached_cases: Vec<BTreeSet<&'a str>>,
+    /// Trials of the ways that are reached.
+    trials: Vec<Trial<'a>>,
+}
+
+impl Ways<'_> {
+    /// Whether some change is compiled for a part of the GEMM's ways only.
+    fn is_partial(&self) -> bool {
+        self.reached.iter().any(|r| !r.is_empty() && r.len() < self.all.len())
+    }
+
+    /// `line 31 changed, active for K tile 256 and 512: 37 configurations`.
+    fn told(&self, n: usize, change: &Change) -> String {
+        let what = match &change.old {
+            None => "every line counts as changed".to_owned(),
+            Some(_) if change.lines.new.is_empty() => {
+                format!("{} of the text before taken out", lines::words(&change.lines.old))
+            }
+            Some(_) => format!("{} changed", lines::words(&change.lines.new)),
+        };
+        let mut parts = Vec::new();
+        let reached = &self.reached[n];
+        if reached.len() == self.all.len() && !reached.is_empty() {
+            parts.push(format!("active in every configuration of the GEMM ({})", reached.len()));
+        } else if !reached.is_empty() {
+            let dimensions = dimensions(reached, &self.all);
+            let of = format!("{} configurations", reached.len());
+            parts.push(if dimensions.is_empty() {
+                format!("active in {of} of the GEMM's {}", self.all.len())
+            } else {
+                format!("active for {}: {of}", listed(&dimensions))
+            });
+        }
+        let cases = &self.reached_cases[n];
+        if !cases.is_empty() {
+            const SHOWN: usize = 6;
+            let names: Vec<String> = cases.iter().take(SHOWN).map(|c| (*c).to_owned()).collect();
+            let (some, all) = (cases.len(), self.all_cases.len());
+            parts.push(match some {
+                _ if some == all => format!("active in every case ({all})"),
+                _ if some <= SHOWN => format!("active in {} ({some} of {all} cases)", listed(&names)),
+                _ => format!("active in {some} of {all} cases, such as {}", names[0]),
+            });
+        }
+        if parts.is_empty() {
+            parts.push("active in no configuration".to_owned());
+        }
+        format!("{what}, {}", parts.join("; "))
+    }
+}
+
+/// What sets some ways apart from all: `K tile 256 and 512`, `the side swap_ab`.
+fn dimensions(some: &BTreeSet<Way>, all: &BTreeSet<Way>) -> Vec<String> {
+    type Of = fn(&Way) -> (u32, String);
+    let dimensions: [(&str, Of); 6] = [
+        ("K tile", |w| (w.tile.k, w.tile.k.to_string())),
+        ("M tile", |w| (w.tile.m, w.tile.m.to_string())),
+        ("N tile", |w| (w.tile.n, w.tile.n.to_string())),
+        ("side", |w| (0, if w.swap_ab { "swap_ab".to_owned() } else { "no swap_ab".to_owned() })),
+        ("path", |w| (0, w.path.word().to_owned())),
+        ("load", |w| (0, w.load.word().to_owned())),
+    ];
+    // What leaves least comes first; what leaves no less than those before it says nothing new.
+    let filter = |left: &BTreeSet<Way>, of: Of| -> BTreeSet<Way> {
+        let values: BTreeSet<_> = some.iter().map(of).collect();
+        left.iter().filter(|w| values.contains(&of(w))).copied().collect()
+    };
+    let mut left = all.clone();
+    let mut out = Vec::new();
+    while left.len() > some.len() {
+        let best = dimensions.iter().min_by_key(|(_, of)| filter(&left, *of).len());
+        let Some((name, of)) = best else { break };
+        let after = filter(&left, *of);
+        if after.len() == left.len() {
+            break;
+        }
+        let values: BTreeSet<_> = some.iter().map(of).collect();
+        let words: Vec<String> = values.into_iter().map(|(_, word)| word).collect();
+        out.push(format!("{name} {}", listed(&words)));
+        left = after;
+    }
+    out
+}
+
+/// Of the cases that compile kernels alike the two that cost least.
+fn representatives<'a>(cases: &[&'a Case]) -> Vec<&'a Case> {
+    let mut of: BTreeMap<String, Vec<(u64, &'a Case)>> = BTreeMap::new();
+    for case in cases.iter().filter(|c| c.model.is_none()) {
+        let setup = (
+            case.pdl,
+            case.scale_tiles.word(),
+            case.k_tail.word(),
+            case.fc1_bias.word(),
+            case.fc2_bias.word(),
+        );
+        let cost = case.schedules.max(1) * (case.tokens * case.top_k * case.hidden * case.inter) as u64;
+        of.entry(format!("{setup:?}")).or_default().push((cost, *case));
+    }
+    let mut out = Vec::new();
+    for mut alike in of.into_values() {
+        alike.sort_by_key(|(cost, _)| *cost);
+        out.extend(alike.into_iter().take(2).map(|(_, case)| case));
+    }
+    out
+}
+
+/// What changed in a file that is there; none where no code did.
+fn change(library: &Library, path: &Path, name: &str, base: &Base) -> Option<Change> {
+    let new = library
+        .includes
+        .get(name)
+        .or_else(|| library.kernels.iter().find(|k| k.own && k.file == name).map(|k| &k.text))?;
+    let old = match base {
+        Base::Texts(texts) => texts.get(path).cloned(),
+        Base::Ours => Library::embedded().ok().and_then(|ours| {
+            let kernel = ours.kernels.iter().find(|k| k.file == name).map(|k| k.text.clone());
+            // What is as we have it changed from something else.
+            ours.includes.get(name).cloned().or(kernel).filter(|text| text != new)
+        }),
+    };
+    let all = || lines::code(new).into_iter().map(|(n, _)| n).collect();
+    let lines = match &old {
+        Some(old) => lines::changed(old, new),
+        None => Changed { new: all(), old: BTreeSet::new() },
+    };
+    (!lines.is_empty()).then(|| Change { file: name.to_owned(), old, lines })
+}
+
 fn key(kernel: &Kernel) -> (String, bool) {
     (kernel.file.clone(), kernel.own)
 }
 
-fn includes(library: &Library, kernel: &Kernel, name: &str) -> bool {
-    compile::included(library, &kernel.text).iter().any(|i| i.name == name)
+/// The kernels that are this file or include it.
+fn holders<'l>(library: &'l Library, name: &str) -> Vec<&'l Kernel> {
+    let holds = |k: &&Kernel| {
+        (k.own && k.file == name) || compile::included(library, &k.text).iter().any(|i| i.name == name)
+    };
+    library.kernels.iter().filter(holds).collect()
 }
 
 /// Whether a path names a file of a folder; both as the caller's place sees them.

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use sm121probe::gate::Affected;
+use sm121probe::gate::{Affected, Base};
 use sm121probe::kernel::Library;
 use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Environment};
 
 use super::fixture::{Desk, said};
 
-fn has_nvrtc() -> bool {
+pub(super) fn has_nvrtc() -> bool {
     let here = !toolkit::nvrtcs(Store::open(None).ok().as_ref(), &Environment::of_process()).is_empty();
     let required =
         std::env::var("SM121PROBE_REQUIRE").is_ok_and(|r| r.split(',').any(|w| w.trim() == "nvrtc"));
@@ -26,7 +26,7 @@ fn has_nvrtc() -> bool {
     here
 }
 
-fn ours(name: &str) -> String {
+pub(super) fn ours(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels").join(name)).unwrap()
 }
 
@@ -128,7 +128,7 @@ fn a_change_affects_what_holds_it_and_nothing_else() {
     let library = Library::with_folder(&folder).unwrap();
     let cases = sm121probe::case::library();
     let cases: Vec<_> = cases.cases.iter().collect();
-    let by = |changed: &[PathBuf]| Affected::by(&library, &folder, changed);
+    let by = |changed: &[PathBuf]| Affected::by(&library, &folder, changed, &Base::Ours);
     let of = |name: &str| by(&[folder.join(name)]);
     // A header that several kernels include, ours among them, affects all of these.
     let shared = of("gemm.cuh");

@@ -135,7 +135,7 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
     }
     // A kernel whose bytes are not all seen is named.
     record.witness.push(witness("64x64x128", 150));
-    let text = report::evidence_text(&record.witness, &[]);
+    let text = report::evidence_text(&[], &record.witness, &[]);
     assert!(
         text.contains("for 1; not for 1, 75.00 % at least, the first 64x64x128 native tma sm_121a (a + b)"),
         "{text}"
