@@ -220,7 +220,7 @@ mbarrier.arrive.shared.b64 _, [bar]; mbarrier.test_wait.shared.b64 p, [bar], st0
 /// One thread brings 1 KiB by a bulk copy and announces `tx` bytes; all wait and read.
 fn bulk(tx: u32, before: &str, wait: &str) -> String {
     format!(
-        "@one mbarrier.init.shared.b64 [bar], 1; bar.sync 0; {before}
+        "@one mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster; bar.sync 0; {before}
 @!one bra PAST;
 mbarrier.arrive.expect_tx.shared.b64 _, [bar], {tx};
 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [s], [in], 1024, [bar];
@@ -256,7 +256,7 @@ fn bulk_loads_are_waited_for() {
 fn bulk_copy_laws() {
     let load = |operands: &str| {
         format!(
-            "@!one bra END; mbarrier.init.shared.b64 [bar], 1; mov.u32 n, 24;
+            "@!one bra END; mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster; mov.u32 n, 24;
 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes {operands}; END:"
         )
     };
@@ -332,7 +332,7 @@ fn bulk_stores_need_a_proxy_fence_and_a_wait() {
 fn shared_memory_copies_and_reduces_within() {
     let within = |form: &str| {
         format!(
-            "@one mbarrier.init.shared.b64 [bar], 1; shl.b32 d, t, 2; add.u32 d, d, s; st.shared.u32 [d], t;
+            "@one mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster; shl.b32 d, t, 2; add.u32 d, d, s; st.shared.u32 [d], t;
 mov.u32 v, 1000; st.shared.u32 [d+1024], v; {FENCE} bar.sync 0; @!one bra PAST; add.u32 x, s, 1024; mov.u32 w, bar;
 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 512;
 {form}.mbarrier::complete_tx::bytes"
@@ -371,6 +371,7 @@ shr.u32 warp, t, 5; and.b32 lane, t, 31; mov.u32 f, full; mov.u32 e, empty;
 @!one bra READY; mov.u32 k, 0;
 INIT: shl.b32 v, k, 3; add.u32 x, f, v; mbarrier.init.shared.b64 [x], 1; add.u32 x, e, v;
 mbarrier.init.shared.b64 [x], 128; add.u32 k, k, 1; setp.lt.u32 p, k, 3; @p bra INIT;
+fence.mbarrier_init.release.cluster;
 READY: bar.sync 0; mov.u32 k, 0; mov.u32 stage, 0; mov.u32 ph, 0; mov.u32 sum, 0;
 setp.ne.u32 p, warp, 0; @p bra CONSUME;
 setp.ne.u32 q, lane, 0; @q bra END;
@@ -443,7 +444,7 @@ fn bytes_outside_may_be_ignored_at_either_end() {
     // The input ends behind 64 KiB: the last 16 bytes are asked for with what follows them.
     let body = |from: u32, size: u32, left: u32, right: u32, read: u32| {
         format!(
-            "@!one bra W; mov.u32 d, bar; mbarrier.init.shared.b64 [d], 1; add.u64 a, in, {from}; mov.u32 n, {left};
+            "@!one bra W; mov.u32 d, bar; mbarrier.init.shared.b64 [d], 1; fence.mbarrier_init.release.cluster; add.u64 a, in, {from}; mov.u32 n, {left};
 mbarrier.arrive.expect_tx.shared.b64 _, [d], {size};
 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob [s], [a], {size}, n, {right}, [d];
 L: mbarrier.try_wait.parity.shared.b64 p, [d], 0; @!p bra L;

@@ -207,7 +207,7 @@ fn writes_before_the_wait_are_broken_dependencies_too() {
 
 #[test]
 fn copies_count_as_accesses_of_who_issues_them() {
-    let bulk = "setp.ne.u32 p, t, 0; @p ret; mbarrier.init.shared.b64 [bar], 1;\n\
+    let bulk = "setp.ne.u32 p, t, 0; @p ret; mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster;\n\
                 WAIT1\nmbarrier.arrive.expect_tx.shared.b64 _, [bar], 256;\n\
                 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [buf], [x], 256, [bar];\nWAIT2\n\
                 S: mbarrier.try_wait.parity.shared.b64 p, [bar], 0; @!p bra S;";

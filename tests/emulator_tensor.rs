@@ -544,7 +544,7 @@ mov.b64 g, in;
                 "FD: fence.proxy.async; bar.sync 0;{change}
 setp.eq.u32 ok, t, 0; mov.u64 w1, in; add.u64 w1, w1, 256;
 {replaces}
-setp.lt.u32 p, t, 32; @!p bra PAST;
+setp.lt.u32 p, t, 32; @!p bra PAST; bar.warp.sync -1;
 tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [in], [base], 128;
 PAST: fence.proxy.tensormap::generic.acquire.gpu [in], 128; mov.u64 tmp, in; bar.sync 0;"
             ),

@@ -370,6 +370,9 @@ impl Cta {
             }
             Work::Arrive => {
                 for piece in &pending.pieces {
+                    if let Some(races) = &mut self.races {
+                        races.copies_arrived(shared_address(piece.at), pending.warp);
+                    }
                     self.arrive(piece.at, 1)?;
                 }
             }

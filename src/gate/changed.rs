@@ -324,9 +324,9 @@ fn dimensions(some: &BTreeSet<Way>, all: &BTreeSet<Way>) -> Vec<String> {
     out
 }
 
-/// Of the cases that compile kernels alike the two that cost least.
+/// Of the cases that compile kernels alike two: those that exercise each configuration first, then those that cost least.
 fn representatives<'a>(cases: &[&'a Case]) -> Vec<&'a Case> {
-    let mut of: BTreeMap<String, Vec<(u64, &'a Case)>> = BTreeMap::new();
+    let mut of: BTreeMap<String, Vec<((bool, u64), &'a Case)>> = BTreeMap::new();
     for case in cases.iter().filter(|c| c.model.is_none()) {
         let setup = (
             case.pdl,
@@ -336,7 +336,7 @@ fn representatives<'a>(cases: &[&'a Case]) -> Vec<&'a Case> {
             case.fc2_bias.word(),
         );
         let cost = case.schedules.max(1) * (case.tokens * case.top_k * case.hidden * case.inter) as u64;
-        of.entry(format!("{setup:?}")).or_default().push((cost, *case));
+        of.entry(format!("{setup:?}")).or_default().push(((!plan::is_swept(case), cost), *case));
     }
     let mut out = Vec::new();
     for mut alike in of.into_values() {

@@ -501,6 +501,18 @@ pub(crate) fn all() -> Vec<Fault> {
             Stage::Fc1,
             "dependency",
         ),
+        fault(
+            "no fence behind the initialisation of the barrier objects",
+            "tma.cuh",
+            (
+                "        asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");\n        \
+                 asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");\n",
+                "",
+            ),
+            ("tiny-exact", "8x64x128", NATIVE, Load::Tma),
+            Stage::Fc1,
+            "no proxy fence",
+        ),
     ];
     all.extend(variants::all());
     all

@@ -26,7 +26,7 @@ const fn fault(
 
 /// Every one of them.
 pub(crate) fn all() -> Vec<Fault> {
-    [gemv(), replaced_maps(), atomics(), ex2(), inputs(), offsets()].concat()
+    [gemv(), replaced_maps(), atomics(), ex2(), inputs(), offsets(), orders()].concat()
 }
 
 /// Changes that look like a fault of the same kind and are none: no stage may be wrong.
@@ -273,6 +273,30 @@ fn ex2() -> Vec<Fault> {
             EX2,
             Stage::Activation,
             "",
+        ),
+    ]
+}
+
+/// Synchronisation that is there, and too weak.
+fn orders() -> Vec<Fault> {
+    let atomic = |name, change| fault(name, "finalize_atomic.cu", change, ATOMIC, Stage::Finalize, "race");
+    let replace =
+        |name, change| fault(name, "gemm_tma_replace.cu", change, REPLACE, Stage::Fc1, "bar.warp.sync");
+    vec![
+        atomic("an arrival that orders nothing", ("atom.acq_rel.gpu", "atom.relaxed.gpu")),
+        atomic("an arrival that only releases", ("atom.acq_rel.gpu", "atom.release.gpu")),
+        atomic("an arrival that only acquires", ("atom.acq_rel.gpu", "atom.acquire.gpu")),
+        atomic("an arrival within the CTA", ("atom.acq_rel.gpu", "atom.acq_rel.cta")),
+        replace(
+            "a tensor map replaced before all lanes have drafted it",
+            (
+                "    __syncwarp();\n    if (lane == 0) {\n        u32 first",
+                "    if (lane == 0) {\n        u32 first",
+            ),
+        ),
+        replace(
+            "a tensor map published before it is replaced",
+            ("    __syncwarp();\n    // Released by the copy", "    // Released by the copy"),
         ),
     ]
 }

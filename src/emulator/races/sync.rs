@@ -7,7 +7,7 @@
 //!
 //! A barrier of the CTA also carries what its threads fenced, and what they read without a fence so far: where every
 //! thread writes and fences, and one thread behind `bar.sync` makes the relaxed access, the manual's patterns want another
-//! fence of that thread, and kernels rely on the order without it (assumption `barrier_carries_fence`).
+//! fence of that thread, and kernels rely on the order without it.
 
 use std::collections::HashMap;
 
@@ -200,6 +200,16 @@ impl Races {
         if order.releases {
             self.tick(warp);
         }
+    }
+
+    /// An arrival that waited for copies of its warp is made: who waits for it may read what they wrote just now.
+    pub(in crate::emulator) fn copies_arrived(&mut self, address: u64, warp: u32) {
+        let clock = self.clocks[warp as usize][warp as usize];
+        for word in words(address, 1) {
+            let seen = &mut self.places.entry(word).or_default().known.own[warp as usize];
+            *seen = clock.max(*seen);
+        }
+        self.tick(warp);
     }
 
     /// A fence of some lanes of a warp.
