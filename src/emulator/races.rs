@@ -29,13 +29,14 @@ use global::{STRONG, WIDE, Who};
 pub(super) use sync::At;
 use sync::{Beside, Meeting, Places};
 
-/// Who touched a byte, and when: clock, warp, and whether the access was strong; zero for nobody.
+/// Who touched a byte, and when: clock, warp, whether the access was strong, and, in the place of a read, whether it was a
+/// strong write that nothing orders before the last one; zero for nobody.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Epoch(u32);
 
 impl Epoch {
     fn new(warp: u32, clock: u32, strong: bool) -> Self {
-        Self(clock << 6 | u32::from(strong) << 5 | warp & 31)
+        Self(clock << 7 | u32::from(strong) << 5 | warp & 31)
     }
 
     fn warp(self) -> usize {
@@ -47,7 +48,21 @@ impl Epoch {
     }
 
     fn clock(self) -> u32 {
-        self.0 >> 6
+        self.0 >> 7
+    }
+
+    fn wrote(self) -> bool {
+        self.0 >> 6 & 1 == 1
+    }
+
+    /// The same as an earlier write.
+    fn as_earlier(self) -> Self {
+        Self(self.0 | 1 << 6)
+    }
+
+    /// Whether a warp with this clock does not know of this.
+    fn unknown(self, warp: u32, clock: &Clock) -> bool {
+        self.unordered(warp, clock, false)
     }
 
     /// Whether nothing orders this before an access by a warp with this clock.
@@ -92,15 +107,24 @@ impl Shadow {
         if wrote.unordered(warp, clock, strong) {
             return Err((wrote, true));
         }
-        if write {
-            for read in [read, other] {
-                if read.unordered(warp, clock, strong) {
-                    return Err((read, false));
-                }
+        for read in [read, other] {
+            if (write || read.wrote()) && read.unordered(warp, clock, strong) {
+                return Err((read, read.wrote()));
             }
-            return Ok(Self::written(by));
         }
-        let place = if read.0 == 0 || read.warp() == warp as usize { 1 } else { 2 };
+        // Only strong accesses come past unordered ones, and such a write stays remembered.
+        let kept = [wrote.as_earlier(), read, other]
+            .into_iter()
+            .find(|e| strong && e.wrote() && e.unknown(warp, clock))
+            .unwrap_or_default();
+        if write {
+            return Ok(Self([by, kept, Epoch(0), Epoch(0)]));
+        }
+        let place = match read {
+            read if read.wrote() && kept == read => 2,
+            read if read.0 == 0 || read.wrote() || read.warp() == warp as usize => 1,
+            _ => 2,
+        };
         self.0[place] = by;
         Ok(self)
     }

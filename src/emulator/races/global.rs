@@ -52,12 +52,26 @@ impl Who {
         both & WIDE != 0 || both & STRONG != 0 && self.cta() == other.cta()
     }
 
+    fn wrote(self) -> bool {
+        self.0[2] & WROTE != 0
+    }
+
+    /// The same as an earlier write.
+    fn as_earlier(self) -> Self {
+        let [cta, clock, warp] = self.0;
+        Self([cta, clock, warp | WROTE])
+    }
+
     fn copied(self) -> bool {
         self.0[2] & COPIED != 0
     }
 }
 
-/// What bytes of global memory remember: the last write and the last read since.
+/// In the place of a read: it was a strong write that nothing orders before the last one.
+const WROTE: u32 = 256;
+
+/// What bytes of global memory remember: the last write, and the last read since. Strong writes need no order among each
+/// other, so in the place of the read the last write before may be, until somebody knows of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct GlobalShadow {
     write: Who,
@@ -181,7 +195,7 @@ impl GlobalRaces {
         let GlobalAccess { address, len, write } = access;
         let (waited, remembers) = (&self.waited, write || self.overlap);
         let step = |shadow: GlobalShadow| {
-            for (other, wrote) in [(shadow.write, true), (shadow.read, false)] {
+            for (other, wrote) in [(shadow.write, true), (shadow.read, shadow.read.wrote())] {
                 if other.cta() != 0
                     && (write || wrote)
                     && !who.morally_strong(other)
@@ -197,10 +211,14 @@ impl GlobalRaces {
                     }
                 }
             }
-            Ok(if write {
-                GlobalShadow { write: who, read: Who::default() }
-            } else {
-                GlobalShadow { read: who, ..shadow }
+            // Only strong accesses come past unordered ones.
+            let unknown = |other: Who| who.strong() && other.cta() != 0 && !cta.knows(other, who.warp());
+            Ok(match write {
+                true if unknown(shadow.write) => GlobalShadow { write: who, read: shadow.write.as_earlier() },
+                true if shadow.read.wrote() && unknown(shadow.read) => GlobalShadow { write: who, ..shadow },
+                true => GlobalShadow { write: who, read: Who::default() },
+                false if shadow.read.wrote() && unknown(shadow.read) => shadow,
+                false => GlobalShadow { read: who, ..shadow },
             })
         };
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Ok(()) };
