@@ -66,24 +66,30 @@ pub fn cost(trial: &Trial<'_>) -> u64 {
 }
 
 /// At most `most` of these trials, in the order in which they pay: each next one has the most features per cost that those
-/// before it lack. The list ends early where nothing is left to have.
+/// before it lack. Two thirds of the list are of different cases, as far as there are so many: tiles are more than cases, and
+/// would crowd out the data. The list ends early where nothing is left to have.
 #[must_use]
 pub fn choose<'a>(trials: &[Trial<'a>], most: usize) -> Vec<Trial<'a>> {
     let mut left: Vec<(BTreeSet<String>, u64, &Trial<'a>)> =
         trials.iter().map(|t| (features(t), cost(t), t)).collect();
     let mut had: BTreeSet<String> = BTreeSet::new();
+    let mut cases: BTreeSet<&str> = BTreeSet::new();
     let mut out = Vec::new();
     while out.len() < most {
         let worth = |f: &BTreeSet<String>, cost: u64| {
             (f.difference(&had).count() as u64) * 1_000_000_000_000 / cost.max(1)
         };
-        let best = left.iter().enumerate().max_by_key(|(n, (f, cost, _))| (worth(f, *cost), usize::MAX - n));
-        let Some((n, (found, ..))) = best else { break };
-        if found.is_subset(&had) {
-            break;
-        }
+        let best = |new_case: bool| {
+            let of = left.iter().enumerate().filter(|(_, (f, _, t))| {
+                !f.is_subset(&had) && !(new_case && cases.contains(t.case.name.as_str()))
+            });
+            of.max_by_key(|(n, (f, cost, _))| (worth(f, *cost), usize::MAX - n)).map(|(n, _)| n)
+        };
+        let of_cases = out.len() * 3 < most * 2;
+        let Some(n) = best(of_cases).or_else(|| best(false)) else { break };
         let (found, _, trial) = left.swap_remove(n);
         had.extend(found);
+        cases.insert(&trial.case.name);
         out.push(trial.clone());
     }
     out
@@ -112,7 +118,9 @@ mod tests {
         for k in plan::tiles().iter().map(|t| t.k) {
             assert!(few.iter().any(|t| t.tile.k == k), "K {k}");
         }
-        // What costs a hundred times as much as the others is not among the first.
+        let met: BTreeSet<&str> = few.iter().map(|t| t.case.name.as_str()).collect();
+        assert!(met.len() >= 16, "{met:?}");
+        // What costs ten times as much as the others is not among the first.
         let dearest = all.iter().map(cost).max().unwrap();
         assert!(few[..8].iter().all(|t| cost(t) * 10 < dearest));
         assert_eq!(choose(&all, 3).len(), 3);
