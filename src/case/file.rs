@@ -242,9 +242,8 @@ fn check_minimum(case: &Case) -> Result<(), Fault> {
     if case.routing == Routing::Rows {
         return fault("`minimum` chooses the rows of every expert; drop `routing: rows`".to_owned());
     }
-    if case.experts < case.top_k + 2 {
-        let least = case.top_k + 2;
-        return fault(format!("`minimum` leaves one expert without rows; take `experts: {least}` or more"));
+    if case.experts < 3 {
+        return fault("`minimum` gives rows to two of at least three experts; take `experts: 3`".to_owned());
     }
     Ok(())
 }

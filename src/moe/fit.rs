@@ -25,9 +25,10 @@ pub fn fit<'a>(case: &Cow<'a, Case>, config: &Config) -> Cow<'a, Case> {
     fitted.hidden = width(&fitted, config, minimum);
     // An odd number of blocks: N and K of the second GEMM are ragged for every tile that can be.
     fitted.inter = odd_blocks(fitted.inter);
-    let rows = expert_rows(&fitted, config, minimum);
-    fitted.tokens = rows.iter().sum::<usize>() / fitted.top_k;
-    fitted.expert_rows = rows;
+    fitted.expert_rows = expert_rows(&fitted, config, minimum);
+    // A row more for each choice would cost as much again and show no more of a GEMM.
+    fitted.top_k = 1;
+    fitted.tokens = fitted.expert_rows.iter().sum();
     fitted.routing = Routing::Rows;
     Cow::Owned(fitted)
 }
@@ -61,16 +62,14 @@ fn width(case: &Case, config: &Config, minimum: Minimum) -> usize {
     width
 }
 
-/// No row for the first expert, more than a tile for the second, and the rest shared by the others.
+/// No row for the first expert, more than a tile for the second, fewer for the third, and none for the rest.
 fn expert_rows(case: &Case, config: &Config, minimum: Minimum) -> Vec<usize> {
     let m = config.tile.m as usize;
     let full = minimum.m_tiles.max((2 * WITNESSES - RAGGED_ROWS).div_ceil(m));
-    let most = full * m + RAGGED_ROWS;
-    let others = case.experts - 2;
-    let mut rows = vec![0, most];
-    // A token chooses an expert once: with one choice each the others have tokens of their own.
-    let shared = if case.top_k == 1 { others * WITNESSES } else { most * (case.top_k - 1) };
-    rows.extend((0..others).map(|n| shared / others + usize::from(n < shared % others)));
+    let mut rows = vec![0; case.experts];
+    for (expert, of) in rows.iter_mut().zip([0, full * m + RAGGED_ROWS, WITNESSES]) {
+        *expert = of;
+    }
     rows
 }
 
@@ -94,7 +93,7 @@ mod tests {
                 assert!(fitted.hidden.is_multiple_of(BLOCK) && fitted.hidden >= case.hidden, "{what}");
                 assert_eq!(fitted.expert_rows.iter().sum::<usize>(), fitted.tokens * fitted.top_k, "{what}");
                 assert!(fitted.expert_rows.iter().all(|r| *r <= fitted.tokens), "{what}");
-                assert!(fitted.expert_rows[1..].iter().all(|r| *r >= WITNESSES), "{what}");
+                assert!(fitted.expert_rows[1..3].iter().all(|r| *r >= WITNESSES), "{what}");
                 let exercise = Exercise::of(&fitted, &config, fitted.seed);
                 assert!(exercise.missing_shape(&config).is_empty(), "{what}: {exercise:?}");
                 // Fitting what fits changes nothing.
