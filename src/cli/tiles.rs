@@ -126,7 +126,7 @@ fn listed(args: &TilesArgs) -> Result<String, CliError> {
     };
     let survey = Survey::new(&kernels, toolchain.as_ref(), nvrtc, store.as_ref(), target)?;
     let tiles = if args.ways.tiles.is_empty() { plan::tiles() } else { args.ways.tiles.clone() };
-    let table = survey.table(&plan::ways(&tiles, &args.ways.loads(), &args.ways.paths()))?;
+    let table = survey.table(&plan::ways(&tiles, &args.ways.loads(), &args.ways.paths()), |_| true)?;
     Ok(match args.format {
         Form::Text => report::tiles_text(&table),
         Form::Md => report::tiles_markdown(&table),
@@ -139,7 +139,8 @@ pub(super) fn target() -> Result<Target, CliError> {
     Ok(TARGET.parse()?)
 }
 
-/// The tiles and policies of the whole job, which runs `set`: of the kernels that make tensor maps those alone that are in it.
+/// The tiles and policies of the whole job, which runs `set`: the kernels in it are compiled; of those that make tensor maps no
+/// others are listed.
 pub(super) fn of_job(
     set: &[Trial<'_>],
     kernels: &Library,
@@ -151,7 +152,7 @@ pub(super) fn of_job(
     let runs: BTreeSet<Way> = set.iter().map(Trial::way).collect();
     let mut ways = plan::ways(&plan::tiles(), &plan::LOADS, &plan::PATHS);
     ways.retain(|way| way.load != Load::TmaReplace || runs.contains(way));
-    let mut table = survey.table(&ways)?;
+    let mut table = survey.table(&ways, |way| runs.contains(way))?;
     table.policies = policies(MODEL)?;
     Ok(table)
 }
@@ -182,8 +183,10 @@ impl<'a> Survey<'a> {
         Ok(Self { kernels, toolchain, assembler, target })
     }
 
-    fn table(&self, ways: &[Way]) -> Result<TileTable, CliError> {
-        let rows = ways.par_iter().map(|way| self.row(way)).collect::<Result<Vec<_>, CliError>>()?;
+    /// The table of these configurations; those that `compiles` names are compiled and assembled.
+    fn table(&self, ways: &[Way], compiles: impl Fn(&Way) -> bool + Sync) -> Result<TileTable, CliError> {
+        let rows =
+            ways.par_iter().map(|way| self.row(way, compiles(way))).collect::<Result<Vec<_>, CliError>>()?;
         let mut sides: Vec<(Tile, bool)> = ways.iter().map(|w| (w.tile, w.swap_ab)).collect();
         sides.dedup();
         let offers = sides.into_iter().flat_map(|(tile, swap_ab)| {
@@ -201,7 +204,7 @@ impl<'a> Survey<'a> {
         Ok(TileTable { rows, offers: offers.collect(), policies: Vec::new() })
     }
 
-    fn row(&self, way: &Way) -> Result<TileRow, CliError> {
+    fn row(&self, way: &Way, compiles: bool) -> Result<TileRow, CliError> {
         let Way { tile, swap_ab, path, load } = *way;
         let limits = Limits::SM12X;
         let mut row = TileRow {
@@ -230,7 +233,7 @@ impl<'a> Survey<'a> {
         };
         row.stages = Some(admitted.config.stages);
         row.shared = Some(admitted.dynamic_shared);
-        let Some(assembler) = &self.assembler else { return Ok(row) };
+        let Some(assembler) = self.assembler.as_ref().filter(|_| compiles) else { return Ok(row) };
         // As gpt-oss runs it.
         let setup = Setup::plain(admitted.config);
         let code = assembler.gemm(self.kernels, &Settings::GPT_OSS, &setup, &admitted)?;

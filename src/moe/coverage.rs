@@ -81,12 +81,12 @@ fn group(case: &Case) -> Group {
     format!("{:?} {routing:?} {expert_rows:?}", Dims::of(case))
 }
 
-/// Those of both regimes before those of one, the smaller before the larger.
+/// Those with exact data before those without, those of both regimes before those of one, the smaller before the larger.
 fn choose(groups: Vec<Vec<(&Case, Key)>>) -> Vec<(&Case, Key)> {
     let rank = |cases: &Vec<(&Case, Key)>| {
         let has = |regime: Regime| cases.iter().any(|(case, _)| case.regime == regime);
         let size = cases.iter().map(|(c, _)| c.tokens * c.top_k * c.hidden * c.inter).max().unwrap_or(0);
-        (!(has(Regime::Exact) && has(Regime::Impulse)), size)
+        (!has(Regime::Exact), !has(Regime::Impulse), size)
     };
     groups.into_iter().min_by_key(rank).unwrap_or_default()
 }

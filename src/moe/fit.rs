@@ -6,9 +6,11 @@ use super::dims::BLOCK;
 use super::tile::Config;
 use crate::case::{Case, Minimum, Routing};
 
-/// Rows of an expert from which on exact data leave no byte of its weights without a witness, whatever K is
+/// Rows of an expert from which on exact data leave no byte of its weights without a witness: up to so many blocks of K, and beyond
 /// (`tests/moe/coverage.rs`).
-const WITNESSES: usize = 20;
+const WITNESSES: usize = 24;
+const SHALLOW_BLOCKS: usize = 24;
+const DEEP_WITNESSES: usize = 40;
 
 /// Elements of K up to which rounds are made: what deeper tiles do with a parity, others of the same kernel do.
 const DEEPEST: usize = 1024;
@@ -23,8 +25,8 @@ pub fn fit<'a>(case: &Cow<'a, Case>, config: &Config) -> Cow<'a, Case> {
     let Some(minimum) = case.minimum else { return case.clone() };
     let mut fitted = case.clone().into_owned();
     fitted.hidden = width(&fitted, config, minimum);
-    // An odd number of blocks: N and K of the second GEMM are ragged for every tile that can be.
-    fitted.inter = odd_blocks(fitted.inter);
+    // More than a tile of N for the deep first GEMM too. An odd number of blocks: K of the second is ragged for every tile.
+    fitted.inter = odd_blocks(fitted.inter.max(config.tile.n as usize * 5 / 8));
     fitted.expert_rows = expert_rows(&fitted, config, minimum);
     // A row more for each choice would cost as much again and show no more of a GEMM.
     fitted.top_k = 1;
@@ -65,9 +67,10 @@ fn width(case: &Case, config: &Config, minimum: Minimum) -> usize {
 /// No row for the first expert, more than a tile for the second, fewer for the third, and none for the rest.
 fn expert_rows(case: &Case, config: &Config, minimum: Minimum) -> Vec<usize> {
     let m = config.tile.m as usize;
-    let full = minimum.m_tiles.max((2 * WITNESSES - RAGGED_ROWS).div_ceil(m));
+    let full = minimum.m_tiles.max((DEEP_WITNESSES - RAGGED_ROWS).div_ceil(m));
+    let few = if case.hidden / BLOCK > SHALLOW_BLOCKS { DEEP_WITNESSES } else { WITNESSES };
     let mut rows = vec![0; case.experts];
-    for (expert, of) in rows.iter_mut().zip([0, full * m + RAGGED_ROWS, WITNESSES]) {
+    for (expert, of) in rows.iter_mut().zip([0, full * m + RAGGED_ROWS, few]) {
         *expert = of;
     }
     rows

@@ -187,7 +187,7 @@ pub const fn is_swept(case: &Case) -> bool {
     case.minimum.is_some()
 }
 
-/// What is run when nothing is named: the cases with a minimum on every tile and side, with one load and path each that take turns
+/// What is run when nothing is named: the cases with a minimum on every tile, with one side, load and path each that take turns
 /// ([`sweep`]) and with whatever another case runs; and every other case with its own tiles or the policy's, on as many
 /// configurations as it asks for, so that each load meets each path over the cases. The GEMV is there where the tile is small
 /// enough for it.
@@ -200,8 +200,9 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
             Configurations::All => {}
             Configurations::Paired => all.retain(|t| is_paired(t.path, t.load, n)),
             Configurations::One => {
-                all.retain(|t| t.config.is_ok());
-                all.truncate(1);
+                all.retain(|t| t.config.is_ok() && t.path != MmaPath::Gemv);
+                // Cases take turns: each configuration has some of them.
+                all = all.get(n % all.len().max(1)).cloned().into_iter().collect();
             }
         }
         out.extend(all);
@@ -225,11 +226,11 @@ fn stands_for_blocked(trial: &Trial<'_>) -> bool {
     trial.config.is_err() && multiplied.clone().next() == Some(trial.way()) && multiplied.all(blocked)
 }
 
-/// One configuration of every tile and side, and every GEMV. Of several the one is chosen that brings most that is new: M, N, K and
-/// side with load and path, alone and in pairs.
+/// One configuration of every tile, and every GEMV. Of several the one is chosen that brings most that is new: M, N, K and side with
+/// load and path, alone and in pairs.
 #[must_use]
 pub fn sweep() -> Vec<Way> {
-    let mut sides: BTreeMap<(Tile, bool), Vec<Way>> = BTreeMap::new();
+    let mut tiles: BTreeMap<Tile, Vec<Way>> = BTreeMap::new();
     let mut out = Vec::new();
     for candidate in candidates().into_iter().filter(|c| c.config.is_ok()) {
         let Candidate { tile, swap_ab, load, path, .. } = candidate;
@@ -237,11 +238,11 @@ pub fn sweep() -> Vec<Way> {
         if path == MmaPath::Gemv {
             out.push(way);
         } else {
-            sides.entry((tile, swap_ab)).or_default().push(way);
+            tiles.entry(tile).or_default().push(way);
         }
     }
     let mut times: BTreeMap<Feature, u32> = BTreeMap::new();
-    for of_side in sides.values() {
+    for of_tile in tiles.values() {
         // What was met seldom counts most; of equals the first.
         let worth = |way: &&Way| -> u64 {
             features(**way)
@@ -249,7 +250,7 @@ pub fn sweep() -> Vec<Way> {
                 .map(|f| 1_000_000 / u64::from(1 + times.get(f).copied().unwrap_or(0)))
                 .sum()
         };
-        if let Some(best) = of_side.iter().rev().max_by_key(worth) {
+        if let Some(best) = of_tile.iter().rev().max_by_key(worth) {
             features(*best).into_iter().for_each(|f| *times.entry(f).or_default() += 1);
             out.push(*best);
         }
@@ -438,9 +439,8 @@ mod tests {
         for candidate in candidates() {
             let same = |t: &Trial<'_>| (t.tile, t.swap_ab) == (candidate.tile, candidate.swap_ab);
             let why = format!("{} {}", candidate.tile, candidate.swap_ab);
-            assert!(swept.iter().all(|case| meets(&case.name, &same)), "{why}");
             if candidate.config.is_ok() {
-                let runs = |t: &Trial<'_>| same(t) && t.config.is_ok();
+                let runs = |t: &Trial<'_>| t.tile == candidate.tile && t.config.is_ok();
                 assert!(swept.iter().all(|case| meets(&case.name, &runs)), "{why}");
             }
         }
@@ -468,7 +468,7 @@ mod tests {
             .collect();
         // Single extents all; of pairs, of which some have one tile only, nearly all.
         assert!(possible.iter().filter(|f| f.2 < 10).all(|f| met.contains(f)));
-        assert!(met.len() * 10 > possible.len() * 9, "{} of {}", met.len(), possible.len());
-        assert!((150..330).contains(&swept.len()), "{}", swept.len());
+        assert!(met.len() * 4 > possible.len() * 3, "{} of {}", met.len(), possible.len());
+        assert!((110..200).contains(&swept.len()), "{}", swept.len());
     }
 }
