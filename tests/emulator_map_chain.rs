@@ -13,7 +13,7 @@ fn breaks(body: &str, ctas: u32, threads: u32) -> Option<String> {
     let text = format!(
         ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k(.param .u64 p_out)\n{{
 .reg .b64 out, a, b; .reg .b32 t, c, v, w, x, f; .reg .pred p, q, first, one; .shared .align 128 .b8 map[128];
-ld.param.u64 out, [p_out]; add.u64 b, out, 1024; mov.u32 t, %tid.x; mov.u32 c, %ctaid.x; mov.u32 x, 0; mov.u32 w, map;
+ld.param.u64 out, [p_out]; add.u64 b, out, 1024; mov.u32 t, %tid.x; mov.u32 c, %ctaid.x; mov.u32 x, 0; mov.u32 v, 0; mov.u32 w, map;
 setp.eq.u32 one, t, 0; setp.eq.u32 first, c, 0;\n{body}\nret;\n}}\n"
     );
     let program = load(&text).unwrap_or_else(|stop| panic!("{stop}\n{body}"));

@@ -10,7 +10,7 @@ fn breaks_in(body: &str, ctas: u32, threads: u32, shared_bytes: u32) -> Option<(
     let text = format!(
         ".version 9.0\n.target sm_121a\n.address_size 64\n.extern .shared .align 16 .b8 dynamic[];
 .visible .entry k(.param .u64 p_out)\n{{\n.reg .b64 out, a, b; .reg .b32 t, c, v, w, x, s, f, n, y<4>;
-.reg .pred p, q, first, one; .shared .align 128 .b8 map[128]; .shared .align 16 .b8 tile[1024]; .shared .align 8 .b64 bar;
+.reg .pred p, q, first, one; .shared .align 128 .b8 map[128]; .shared .align 256 .b8 tile[1024]; .shared .align 8 .b64 bar;
 .shared .u32 flag, data; ld.param.u64 out, [p_out]; mov.u32 t, %tid.x; mov.u32 c, %ctaid.x; mov.u32 s, tile;
 setp.eq.u32 one, t, 0; setp.eq.u32 first, c, 0;\n{body}\nret;\n}}\n"
     );

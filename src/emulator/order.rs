@@ -23,7 +23,7 @@ impl Scope {
 
     /// The scope among the modifiers of an instruction.
     pub(super) fn of(i: &Instruction) -> Option<Self> {
-        Self::WORDS.into_iter().filter(|(word, _)| i.has(word)).map(|(_, scope)| scope).last()
+        Self::WORDS.into_iter().rfind(|(word, _)| i.has(word)).map(|(_, scope)| scope)
     }
 
     /// Whether it includes threads of other CTAs. A cluster is one CTA here; with larger ones this depends on the thread.

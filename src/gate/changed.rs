@@ -326,7 +326,9 @@ fn dimensions(some: &BTreeSet<Way>, all: &BTreeSet<Way>) -> Vec<String> {
 
 /// Of the cases that compile kernels alike two: those that exercise each configuration first, then those that cost least.
 fn representatives<'a>(cases: &[&'a Case]) -> Vec<&'a Case> {
-    let mut of: BTreeMap<String, Vec<((bool, u64), &'a Case)>> = BTreeMap::new();
+    // Whether it is not swept, what it costs, and the case; by how its kernels are compiled.
+    type Ranked<'a> = (bool, u64, &'a Case);
+    let mut of: BTreeMap<String, Vec<Ranked<'a>>> = BTreeMap::new();
     for case in cases.iter().filter(|c| c.model.is_none()) {
         let setup = (
             case.pdl,
@@ -336,12 +338,12 @@ fn representatives<'a>(cases: &[&'a Case]) -> Vec<&'a Case> {
             case.fc2_bias.word(),
         );
         let cost = case.schedules.max(1) * (case.tokens * case.top_k * case.hidden * case.inter) as u64;
-        of.entry(format!("{setup:?}")).or_default().push(((!plan::is_swept(case), cost), *case));
+        of.entry(format!("{setup:?}")).or_default().push((!plan::is_swept(case), cost, *case));
     }
     let mut out = Vec::new();
     for mut alike in of.into_values() {
-        alike.sort_by_key(|(cost, _)| *cost);
-        out.extend(alike.into_iter().take(2).map(|(_, case)| case));
+        alike.sort_by_key(|(rank, cost, _)| (*rank, *cost));
+        out.extend(alike.into_iter().take(2).map(|(_, _, case)| case));
     }
     out
 }

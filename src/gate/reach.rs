@@ -17,13 +17,16 @@ pub(super) struct Change {
     pub(super) lines: Changed,
 }
 
+/// A kernel's file and the macros that it is compiled with.
+type Compiled = (String, Vec<(String, String)>);
+
 /// Configurations of kernels and what the changes do to them.
 pub(super) struct Reach<'l> {
     now: &'l Library,
     before: Library,
     changes: &'l [Change],
     /// By kernel and macros: for each change whether it makes another kernel.
-    known: RefCell<BTreeMap<(String, Vec<(String, String)>), Vec<bool>>>,
+    known: RefCell<BTreeMap<Compiled, Vec<bool>>>,
 }
 
 impl<'l> Reach<'l> {

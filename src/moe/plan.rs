@@ -437,7 +437,6 @@ mod tests {
         }
         let swept: Vec<&Case> = cases.iter().copied().filter(|c| is_swept(c)).collect();
         for candidate in candidates() {
-            let same = |t: &Trial<'_>| (t.tile, t.swap_ab) == (candidate.tile, candidate.swap_ab);
             let why = format!("{} {}", candidate.tile, candidate.swap_ab);
             if candidate.config.is_ok() {
                 let runs = |t: &Trial<'_>| t.tile == candidate.tile && t.config.is_ok();

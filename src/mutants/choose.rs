@@ -66,8 +66,8 @@ pub fn cost(trial: &Trial<'_>) -> u64 {
 }
 
 /// At most `most` of these trials, in the order in which they pay: each next one has the most features per cost that those
-/// before it lack. Two thirds of the list are of different cases, as far as there are so many: tiles are more than cases, and
-/// would crowd out the data. The list ends early where nothing is left to have.
+/// before it lack. Half of the list is of different cases, as far as there are so many: tiles are more than cases, and would
+/// crowd out the data. The list ends early where nothing is left to have.
 #[must_use]
 pub fn choose<'a>(trials: &[Trial<'a>], most: usize) -> Vec<Trial<'a>> {
     let mut left: Vec<(BTreeSet<String>, u64, &Trial<'a>)> =
@@ -81,11 +81,11 @@ pub fn choose<'a>(trials: &[Trial<'a>], most: usize) -> Vec<Trial<'a>> {
         };
         let best = |new_case: bool| {
             let of = left.iter().enumerate().filter(|(_, (f, _, t))| {
-                !f.is_subset(&had) && !(new_case && cases.contains(t.case.name.as_str()))
+                !(f.is_subset(&had) || new_case && cases.contains(t.case.name.as_str()))
             });
             of.max_by_key(|(n, (f, cost, _))| (worth(f, *cost), usize::MAX - n)).map(|(n, _)| n)
         };
-        let of_cases = out.len() * 3 < most * 2;
+        let of_cases = out.len() * 2 < most;
         let Some(n) = best(of_cases).or_else(|| best(false)) else { break };
         let (found, _, trial) = left.swap_remove(n);
         had.extend(found);

@@ -72,7 +72,7 @@ impl Known {
     }
 
     /// The same as seen from no CTA: its own is one among the others.
-    pub(super) fn from_outside(&self, cta: u32) -> Others {
+    pub(super) fn outside(&self, cta: u32) -> Others {
         let mut all = self.others.clone();
         all.add(cta, &self.own);
         all

@@ -165,7 +165,7 @@ impl Races {
             (fenced.within.as_deref().cloned(), fenced.beyond.as_deref().cloned())
         };
         let beyond = match &at {
-            At::Global(_) if order.scope.leaves_the_cta() => beyond.map(|known| known.from_outside(self.id)),
+            At::Global(_) if order.scope.leaves_the_cta() => beyond.map(|known| known.outside(self.id)),
             _ => None,
         };
         // A store of less than a word leaves what was released at the rest of it.
