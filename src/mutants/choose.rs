@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::moe::plan::Trial;
 
+/// How the feature of a tile's K begins: every K has a trial, whatever it costs.
+const DEPTH: &str = "tile of K ";
+
 /// What a trial has that another may lack: a word for each rule, dimension and way, and for pairs of what a kernel is compiled
 /// for.
 #[must_use]
@@ -12,6 +15,7 @@ pub fn features(trial: &Trial<'_>) -> BTreeSet<String> {
     let (tile, path, load) = (trial.tile, trial.path.word(), trial.load.word());
     let rows = c.tokens * c.top_k;
     let mut out = BTreeSet::from([
+        format!("{DEPTH}{}", tile.k),
         format!("{path} {load} {}", trial.swap_ab),
         format!("{path} {load} K {}", tile.k),
         format!("{path} K {} {}", tile.k, trial.swap_ab),
@@ -66,7 +70,7 @@ pub fn cost(trial: &Trial<'_>) -> u64 {
 }
 
 /// At most `most` of these trials, in the order in which they pay: each next one has the most features per cost that those
-/// before it lack. Half of the list is of different cases, as far as there are so many: tiles are more than cases, and would
+/// before it lack. Two thirds of the list are of different cases, as far as there are so many: tiles are more than cases, and would
 /// crowd out the data. The list ends early where nothing is left to have.
 #[must_use]
 pub fn choose<'a>(trials: &[Trial<'a>], most: usize) -> Vec<Trial<'a>> {
@@ -79,14 +83,17 @@ pub fn choose<'a>(trials: &[Trial<'a>], most: usize) -> Vec<Trial<'a>> {
         let worth = |f: &BTreeSet<String>, cost: u64| {
             (f.difference(&had).count() as u64) * 1_000_000_000_000 / cost.max(1)
         };
-        let best = |new_case: bool| {
+        let deeper = |f: &BTreeSet<String>| f.difference(&had).any(|feature| feature.starts_with(DEPTH));
+        let best = |new_case: bool, new_depth: bool| {
             let of = left.iter().enumerate().filter(|(_, (f, _, t))| {
-                !(f.is_subset(&had) || new_case && cases.contains(t.case.name.as_str()))
+                !(f.is_subset(&had)
+                    || new_case && cases.contains(t.case.name.as_str())
+                    || new_depth && !deeper(f))
             });
             of.max_by_key(|(n, (f, cost, _))| (worth(f, *cost), usize::MAX - n)).map(|(n, _)| n)
         };
-        let of_cases = out.len() * 2 < most;
-        let Some(n) = best(of_cases).or_else(|| best(false)) else { break };
+        let of_cases = out.len() * 3 < most * 2;
+        let Some(n) = best(of_cases, !of_cases).or_else(|| best(false, false)) else { break };
         let (found, _, trial) = left.swap_remove(n);
         had.extend(found);
         cases.insert(&trial.case.name);

@@ -252,9 +252,10 @@ fn a_case_that_does_not_fit_is_told() {
     let path = folder.path().join("model.safetensors");
     write(&path, &checkpoint());
     let layer = Layer::open(&path, 1).unwrap();
-    for (name, words) in
-        [("wide-real", "its `hidden` is 512, and layer 1 has 128"), ("rows-ragged", "its regime is `exact`")]
-    {
+    for (name, words) in [
+        ("wide-real", "its `hidden` is 512, and layer 1 has 128"),
+        ("large-offsets", "its regime is `exact`"),
+    ] {
         let error = of_layer(&case::find(name).unwrap(), 1, &layer).unwrap_err().to_string();
         assert!(error.contains(name) && error.contains(words), "{error}");
     }
