@@ -36,7 +36,14 @@ pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
             "experts".clone_into(&mut kernel.grid[1]);
         }
     };
-    out.push(fault(shared, "a_grid_of_the_captured_routing", "tiny-real", Rung::Graph, "another routing", few));
+    out.push(fault(
+        shared,
+        "a_grid_of_the_captured_routing",
+        "tiny-real",
+        Rung::Graph,
+        "another routing",
+        few,
+    ));
     let stale = |library: &mut Library| {
         for kernel in library.kernels.iter_mut().filter(|k| k.file == "finalize_atomic.cu") {
             kernel.text = kernel.text.replace("        *arrived = 0;\n", "        *arrived = 1;\n");
