@@ -199,24 +199,25 @@ fn fast_conversions_are_the_definition() {
                 f64_to(Format::Bf16, wide, near, false, false),
                 "{x:#x}"
             );
+            assert_eq!(
+                u32::from(fast::f32_to_e4m3(x)),
+                f64_to(Format::E4m3, wide, near, true, false),
+                "{x:#x}"
+            );
         }
     }
-    // Doubles beside the middle between two halves.
+    // Doubles beside the middle between two halves, in every exponent that either format has and beyond.
     for top in 0x340..0x4C0u64 {
         for fraction in (0..1 << 13).map(|f: u64| f << 39) {
             for low in [0, 1, (1 << 39) - 1, 1 << 38] {
                 let x = f64::from_bits(top << 52 | fraction | low);
                 let odd = fast::f64_to_odd(x);
-                assert_eq!(
-                    u32::from(fast::f32_to_f16(odd)),
-                    f64_to(Format::F16, x, near, false, false),
-                    "{x:e}"
-                );
-                assert_eq!(
-                    u32::from(fast::f32_to_bf16(odd)),
-                    f64_to(Format::Bf16, x, near, false, false),
-                    "{x:e}"
-                );
+                let half = f64_to(Format::F16, x, near, false, false);
+                assert_eq!(u32::from(fast::f32_to_f16(odd)), half, "{x:e}");
+                assert_eq!(u32::from(fast::f64_to_f16(x)), half, "{x:e}");
+                let brain = f64_to(Format::Bf16, x, near, false, false);
+                assert_eq!(u32::from(fast::f32_to_bf16(odd)), brain, "{x:e}");
+                assert_eq!(u32::from(fast::f64_to_bf16(x)), brain, "{x:e}");
             }
         }
     }

@@ -178,7 +178,7 @@ words! {
 #[serde(deny_unknown_fields)]
 pub struct Minimum {
     /// How often the ring of stages is filled. K has that many times the stages in tiles, at least two more than the stages,
-    /// and a ragged one.
+    /// and a ragged one. With 0 it has one full tile and a ragged one.
     pub rounds: usize,
     /// Full tiles of N in front of a ragged one.
     pub n_tiles: usize,

@@ -42,14 +42,16 @@ pub(super) struct Mbarrier {
     pub(super) tx: i64,
     /// Completed phases.
     pub(super) phase: u64,
+    /// The warp that initialised it, and its clock then; 0 without a race observer.
+    maker: (u32, u32),
 }
 
 impl Mbarrier {
     /// The largest count, and the largest tx-count.
     pub(super) const MOST: u32 = (1 << 20) - 1;
 
-    pub(super) fn new(count: u32) -> Self {
-        Self { expected: count, pending: count, dropped: 0, tx: 0, phase: 0 }
+    pub(super) fn new(count: u32, maker: (u32, u32)) -> Self {
+        Self { expected: count, pending: count, dropped: 0, tx: 0, phase: 0, maker }
     }
 
     /// One more arrival in this phase.
@@ -255,7 +257,9 @@ impl Cta {
         self.note(at, OBJECT_BYTES, true, thread / 32)?;
         self.guarded.watch(at, OBJECT_BYTES, self.shared.len());
         self.unseen.insert(at, thread);
-        self.mbarriers.insert(at, Mbarrier::new(count));
+        let warp = thread / 32;
+        let clock = self.races.as_ref().map_or(0, |races| races.clock(warp));
+        self.mbarriers.insert(at, Mbarrier::new(count, (warp, clock)));
         self.events += 1;
         Ok(())
     }
@@ -271,12 +275,16 @@ impl Cta {
         self.note(at, OBJECT_BYTES, true, warp)
     }
 
+    /// The warp that made the object at a place, when nothing orders that before what this warp does.
+    fn made_elsewhere(&self, at: usize, warp: u32) -> Option<u32> {
+        let (maker, clock) = self.mbarriers.get(&at)?.maker;
+        let ordered = self.races.as_ref().is_none_or(|races| races.knows_warp(maker, clock, warp));
+        (!ordered).then_some(maker)
+    }
+
     /// A warp uses the object at a place: it must be there, and its `mbarrier.init` must happen before.
     pub(super) fn use_barrier(&mut self, at: usize, warp: u32) -> Result<&mut Mbarrier, Fault> {
-        if self.mbarriers.contains_key(&at)
-            && let Some(races) = &mut self.races
-            && let Some(maker) = races.made_elsewhere(at, OBJECT_BYTES, warp)
-        {
+        if let Some(maker) = self.made_elsewhere(at, warp) {
             let what = format!(
                 "warp {warp} uses the mbarrier at {:#x}, which warp {maker} initialised with nothing in between that \
                  orders them",
@@ -315,13 +323,14 @@ impl Cta {
         if let Some(proxy) = &mut self.proxy {
             proxy.fence(warp, lanes);
         }
-        let races = &mut self.races;
-        self.unseen.retain(|at, thread| {
+        let mut unseen = std::mem::take(&mut self.unseen);
+        unseen.retain(|at, thread| {
             if *thread / 32 == warp {
                 return lanes >> (*thread % 32) & 1 == 0;
             }
-            races.as_mut().is_some_and(|races| races.made_elsewhere(*at, OBJECT_BYTES, warp).is_some())
+            self.made_elsewhere(*at, warp).is_some()
         });
+        self.unseen = unseen;
     }
 
     /// The object at a place in shared memory.

@@ -68,6 +68,12 @@ impl Proxy {
         Self { written: vec![0; bytes], fences: 0, fenced: vec![0; threads.next_multiple_of(32) as usize] }
     }
 
+    /// Nobody has written anything: whatever was written counts as fenced by all threads.
+    pub(super) fn clear(&mut self) {
+        self.step();
+        self.fenced.fill(self.fences);
+    }
+
     pub(super) fn wrote(&mut self, at: usize, len: usize, thread: u32) {
         self.written[at..at + len].fill(thread << STAMP_BITS | (self.fences + 1));
     }
@@ -78,6 +84,13 @@ impl Proxy {
 
     /// The lanes of a warp fence.
     pub(super) fn fence(&mut self, warp: u32, lanes: u32) {
+        self.step();
+        for lane in super::machine::lanes(lanes) {
+            self.fenced[warp as usize * 32 + lane] = self.fences;
+        }
+    }
+
+    fn step(&mut self) {
         if (self.fences + 2) >> STAMP_BITS != 0 {
             // Stamps are used up: begin again with all that was written seen as fenced.
             self.written.fill(0);
@@ -85,9 +98,6 @@ impl Proxy {
             self.fences = 0;
         }
         self.fences += 1;
-        for lane in super::machine::lanes(lanes) {
-            self.fenced[warp as usize * 32 + lane] = self.fences;
-        }
     }
 
     /// The first byte that a thread wrote and that neither it nor the reader fenced since.

@@ -17,7 +17,7 @@ const WINDOW: u64 = 0x100_0000_0000;
 pub(super) const SHARED_START: u32 = 1024;
 
 /// What memory holds that nobody has written.
-const POISON: u8 = 0xCD;
+pub(super) const POISON: u8 = 0xCD;
 
 /// Bytes nobody may touch between two global allocations.
 const GUARD: u64 = 4096;
@@ -49,6 +49,12 @@ impl Region {
 
     pub(super) fn written(data: Vec<u8>) -> Self {
         Self { data, init: Vec::new() }
+    }
+
+    /// Makes all bytes `poison` that nobody has written.
+    pub(super) fn clear(&mut self, poison: u8) {
+        self.data.fill(poison);
+        self.init.fill(0);
     }
 
     pub(super) fn len(&self) -> usize {

@@ -130,6 +130,21 @@ impl Shadow {
     }
 }
 
+/// What the observer of a CTA remembers of its shared memory.
+pub(super) struct SharedShadow(Shadows<Shadow>);
+
+impl SharedShadow {
+    /// Of so many bytes that nobody has touched.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self(Shadows::new(bytes))
+    }
+
+    /// Nobody has touched any of it.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// The observer of one CTA.
 pub(super) struct Races {
     clocks: Vec<Clock>,
@@ -155,7 +170,7 @@ pub(super) struct Races {
 }
 
 impl Races {
-    pub(super) fn new(id: u32, warps: usize, shared: usize) -> Self {
+    pub(super) fn new(id: u32, warps: usize, shared: SharedShadow) -> Self {
         let mut clocks = vec![[0; WARPS]; warps];
         for (w, clock) in clocks.iter_mut().enumerate() {
             clock[w] = 1;
@@ -163,7 +178,7 @@ impl Races {
         Self {
             clocks,
             beside: vec![Beside::default(); warps],
-            shared: Shadows::new(shared),
+            shared: shared.0,
             places: Places::new(),
             barriers: std::array::from_fn(|_| Meeting::default()),
             waiting: [0; 16],
@@ -175,6 +190,11 @@ impl Races {
             known: 0..0,
             waited: [0; WARPS],
         }
+    }
+
+    /// What it remembers of shared memory, for another CTA with as many bytes.
+    pub(super) fn into_shared(self) -> SharedShadow {
+        SharedShadow(self.shared)
     }
 
     /// The accesses that follow are strong, or weak.
@@ -240,15 +260,6 @@ impl Races {
     pub(super) fn written_for(&mut self, at: usize, len: usize, warp: u32) {
         let clock = self.clocks[warp as usize][warp as usize];
         self.shared.set(at, len, Shadow::written(Epoch::new(warp, clock, false)));
-    }
-
-    /// The warp that made a barrier object, when nothing orders that before what this warp does.
-    pub(super) fn made_elsewhere(&mut self, at: usize, len: usize, warp: u32) -> Option<u32> {
-        let clock = &self.clocks[warp as usize];
-        let seen = |shadow: Shadow| {
-            if shadow.0[0].unordered(warp, clock, false) { Err(shadow.0[0]) } else { Ok(shadow) }
-        };
-        self.shared.update(at, len, seen).err().map(|(_, made)| made.warp() as u32)
     }
 
     /// Who this warp is, for global memory.

@@ -4,9 +4,9 @@ use super::cta::Cta;
 use super::drafts::{Drafts, Watch};
 use super::guard::Proxy;
 use super::machine::{LANES, Registers, World};
-use super::memory::{Region, SHARED_START};
+use super::memory::{POISON, Region, SHARED_START};
 use super::program::{Constant, Kernel, Special};
-use super::races::Races;
+use super::races::{Races, SharedShadow};
 use super::schedule::{Launch, Options, Random};
 use super::stream::InStream;
 use super::warp::Warp;
@@ -17,6 +17,44 @@ pub(super) struct Resident {
     pub(super) warps: Vec<Warp>,
 }
 
+/// Shared memory and what observers keep of it.
+struct Memory {
+    shared: Region,
+    shadow: Option<SharedShadow>,
+    proxy: Option<Proxy>,
+}
+
+/// Memory of CTAs that have ended, for those that begin: to allocate it anew takes longer than a small CTA runs.
+#[derive(Default)]
+pub(super) struct Spares {
+    /// The grid whose CTAs left it; all of them need the same.
+    grid: usize,
+    left: Vec<Memory>,
+}
+
+impl Spares {
+    /// Takes the memory of a CTA that has ended.
+    pub(super) fn leave(&mut self, ended: Resident) {
+        let Cta { grid, shared, races, proxy, .. } = ended.cta;
+        if grid != self.grid {
+            *self = Self { grid, left: Vec::new() };
+        }
+        self.left.push(Memory { shared, shadow: races.map(Races::into_shared), proxy });
+    }
+
+    fn take(&mut self, grid: usize) -> Option<Memory> {
+        let mut memory = self.left.pop_if(|_| grid == self.grid)?;
+        memory.shared.clear(POISON);
+        if let Some(shadow) = &mut memory.shadow {
+            shadow.clear();
+        }
+        if let Some(proxy) = &mut memory.proxy {
+            proxy.clear();
+        }
+        Some(memory)
+    }
+}
+
 /// The next CTA of a grid.
 pub(super) fn resident(
     step: &InStream<'_>,
@@ -24,6 +62,7 @@ pub(super) fn resident(
     grid: usize,
     world: &World,
     options: &Options,
+    spares: &mut Spares,
 ) -> Resident {
     let check_races = options.check_races;
     let (kernel, launch) = (step.kernel, step.launch);
@@ -32,24 +71,29 @@ pub(super) fn resident(
     let threads: u32 = launch.block.iter().product();
     let dynamic = dynamic_at(kernel, launch, options.seed);
     let gap = kernel.shared_bytes.next_multiple_of(16)..dynamic;
+    let bytes = (dynamic + launch.shared_bytes) as usize;
+    let memory = spares.take(grid).unwrap_or_else(|| Memory {
+        shared: Region::unwritten(bytes, POISON),
+        shadow: check_races.then(|| SharedShadow::new(bytes)),
+        proxy: kernel.async_reads.then(|| Proxy::new(bytes, threads)),
+    });
     let cta = Cta {
         id,
         grid,
         released: false,
         refused: false,
-        shared: Region::unwritten((dynamic + launch.shared_bytes) as usize, 0xCD),
+        shared: memory.shared,
         barriers: std::array::from_fn(|_| super::cta::Barrier::default()),
         mbarriers: Default::default(),
         unseen: Default::default(),
         pending: Vec::new(),
         guarded: Default::default(),
-        proxy: kernel.async_reads.then(|| Proxy::new((dynamic + launch.shared_bytes) as usize, threads)),
+        proxy: memory.proxy,
         drafts: Drafts::of(if check_races { kernel.map_edits } else { Watch::Nothing }),
         acquired: Default::default(),
         awaited: Default::default(),
-        races: check_races.then(|| {
-            let shared = (dynamic + launch.shared_bytes) as usize;
-            Races::new(place.ctas.start + place.begun, threads.div_ceil(32) as usize, shared).in_grid(place)
+        races: memory.shadow.map(|shadow| {
+            Races::new(place.ctas.start + place.begun, threads.div_ceil(32) as usize, shadow).in_grid(place)
         }),
         events: 0,
         threads,
@@ -87,7 +131,7 @@ fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp:
         p: vec![0; kernel.p_slots],
         carry: 0,
         written: vec![0; kernel.watched],
-        local: Region::unwritten(kernel.local_bytes * LANES, 0xCD),
+        local: Region::unwritten(kernel.local_bytes * LANES, POISON),
     };
     let value = |constant: Constant| match constant {
         Constant::Bits(bits) => bits,

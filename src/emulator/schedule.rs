@@ -9,7 +9,7 @@ use super::memory::{GlobalMemory, Region};
 use super::observe::{Nobody, Observer};
 use super::program::{Kernel, Program};
 use super::races::GlobalRaces;
-use super::resident::{Resident, resident};
+use super::resident::{Resident, Spares, resident};
 use super::stream::{InStream, Stream};
 use super::trap::{Fault, Law, Place, Stop, StreamStop, Trap};
 use super::warp::{Stopped, Turn, Wait};
@@ -64,6 +64,9 @@ const RESIDENT: usize = 64;
 
 /// Rows a warp runs before others have their turn.
 const QUANTUM: u32 = 256;
+
+/// Turns that the warps of a CTA have, at most, before other CTAs have theirs.
+const ROUNDS: usize = 16;
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
 #[derive(Debug, Clone)]
@@ -291,6 +294,7 @@ fn run<O: Observer>(
     // Kernels that take the work of CTAs that have not begun.
     let few: Vec<bool> = launches.iter().map(|l| launch_control::used_by(l.kernel)).collect();
     let mut residents: Vec<Resident> = Vec::new();
+    let mut spares = Spares::default();
     let mut counts = Counts::default();
     let mut next = 0usize;
     // A read of what nobody wrote yet, by a grid that should have waited for who writes it.
@@ -320,7 +324,8 @@ fn run<O: Observer>(
                     world.races.forget();
                 }
             }
-            residents.push(resident(&launches[next], &own[next].globals, next, world, options));
+            let globals = &own[next].globals;
+            residents.push(resident(&launches[next], globals, next, world, options, &mut spares));
             world.stream.grids[next].begun += 1;
         }
         if residents.is_empty() {
@@ -336,31 +341,42 @@ fn run<O: Observer>(
             }
             enter(world, own, inside, cta.grid);
             let kernel = launches[cta.grid].kernel;
-            for w in 0..warps.len() {
-                let w = if options.seed == 0 { w } else { world.random.below(warps.len()) };
-                let quantum =
-                    if options.seed == 0 { QUANTUM } else { 1 + world.random.below(QUANTUM as usize) as u32 };
-                let warp = &mut warps[w];
-                if warp.live == 0 {
-                    continue;
-                }
-                let before = counts.warp_instructions;
-                match warp.run(kernel, cta, world, quantum, &mut counts.warp_instructions, observer) {
-                    Ok(Turn::Waiting) => {}
-                    Ok(Turn::Ready | Turn::Ended) => ran = true,
-                    Err(stopped) => {
-                        let early =
-                            stopped.fault.law == Law::Uninitialised && world.in_front(cta, warp.index);
-                        let stop = Held::join(held.take(), trap(stopped, cta, warp.index));
-                        if !early {
-                            return Err(stop);
-                        }
-                        held = Some(Held { grid: cta.grid, stop });
-                        ran = true;
-                        break;
+            // A CTA goes on for some rounds while its memory is in the cache.
+            let rounds = if options.seed == 0 { ROUNDS } else { 1 + world.random.below(ROUNDS) };
+            for _ in 0..rounds {
+                let mut went_on = false;
+                for w in 0..warps.len() {
+                    let w = if options.seed == 0 { w } else { world.random.below(warps.len()) };
+                    let quantum = match options.seed {
+                        0 => QUANTUM,
+                        _ => 1 + world.random.below(QUANTUM as usize) as u32,
+                    };
+                    let warp = &mut warps[w];
+                    if warp.live == 0 {
+                        continue;
                     }
+                    let before = counts.warp_instructions;
+                    match warp.run(kernel, cta, world, quantum, &mut counts.warp_instructions, observer) {
+                        Ok(Turn::Waiting) => {}
+                        Ok(Turn::Ready | Turn::Ended) => went_on = true,
+                        Err(stopped) => {
+                            let early =
+                                stopped.fault.law == Law::Uninitialised && world.in_front(cta, warp.index);
+                            let stop = Held::join(held.take(), trap(stopped, cta, warp.index));
+                            if !early {
+                                return Err(stop);
+                            }
+                            held = Some(Held { grid: cta.grid, stop });
+                            ran = true;
+                            break;
+                        }
+                    }
+                    world.clock += counts.warp_instructions - before;
                 }
-                world.clock += counts.warp_instructions - before;
+                ran |= went_on;
+                if !went_on || held.as_ref().is_some_and(|h| cta.grid >= h.grid) {
+                    break;
+                }
             }
             // Under a random schedule copies end at any time; otherwise as late as they may.
             if options.seed != 0 && !cta.pending.is_empty() && world.random.below(4) == 0 {
@@ -391,7 +407,7 @@ fn run<O: Observer>(
             world.events += 1;
         }
         let before = residents.len();
-        residents.retain(|r| r.warps.iter().any(|w| w.live != 0));
+        residents.extract_if(.., |r| r.warps.iter().all(|w| w.live == 0)).for_each(|r| spares.leave(r));
         if let Some(h) = held.take_if(|h| world.stream.alone(h.grid)) {
             return Err(h.stop);
         }

@@ -30,6 +30,11 @@ impl<M: Memory> Shadows<M> {
         Self { lines: vec![M::default(); len.div_ceil(LINE)], words: Vec::new(), bytes: Vec::new() }
     }
 
+    /// Nobody has touched any of it. Words count in mixed lines alone, and bytes in mixed words.
+    pub(super) fn clear(&mut self) {
+        self.lines.fill(M::default());
+    }
+
     /// Replaces what bytes remember by what `step` makes of it. An error comes with the byte, counted from `at`; bytes
     /// before it may have been replaced.
     #[inline]

@@ -81,12 +81,14 @@ fn group(case: &Case) -> Group {
     format!("{:?} {routing:?} {expert_rows:?}", Dims::of(case))
 }
 
-/// Those with exact data before those without, those of both regimes before those of one, the smaller before the larger.
+/// Those with exact data before those without, those of both regimes before those of one, those that were made as large as the
+/// kernel needs before others, the smaller before the larger.
 fn choose(groups: Vec<Vec<(&Case, Key)>>) -> Vec<(&Case, Key)> {
     let rank = |cases: &Vec<(&Case, Key)>| {
         let has = |regime: Regime| cases.iter().any(|(case, _)| case.regime == regime);
         let size = cases.iter().map(|(c, _)| c.tokens * c.top_k * c.hidden * c.inter).max().unwrap_or(0);
-        (!has(Regime::Exact), !has(Regime::Impulse), size)
+        let fitted = cases.iter().any(|(case, _)| plan::is_swept(case));
+        (!has(Regime::Exact), !has(Regime::Impulse), !fitted, size)
     };
     groups.into_iter().min_by_key(rank).unwrap_or_default()
 }

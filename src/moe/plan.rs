@@ -200,7 +200,9 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
             Configurations::All => {}
             Configurations::Paired => all.retain(|t| is_paired(t.path, t.load, n)),
             Configurations::One => {
-                all.retain(|t| t.config.is_ok() && t.path != MmaPath::Gemv);
+                // A layer of a model takes the portable path longest, and cases of its depth K run that too.
+                let runs = |path| path == MmaPath::Native || path == MmaPath::Portable && case.model.is_none();
+                all.retain(|t| t.config.is_ok() && runs(t.path));
                 // Cases take turns: each configuration has some of them.
                 all = all.get(n % all.len().max(1)).cloned().into_iter().collect();
             }

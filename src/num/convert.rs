@@ -24,10 +24,11 @@ const QUIET_F32: u32 = 0x0040_0000;
 #[must_use]
 pub fn f32_to(format: Format, x: f32, rounding: Rounding, satfinite: bool, relu: bool) -> u32 {
     let bits = x.to_bits();
-    if rounding == Rounding::NearestEven && !satfinite && !relu {
-        match format {
-            Format::F16 => return u32::from(fast::f32_to_f16(bits)),
-            Format::Bf16 => return u32::from(fast::f32_to_bf16(bits)),
+    if rounding == Rounding::NearestEven && !relu {
+        match (format, satfinite) {
+            (Format::F16, false) => return u32::from(fast::f32_to_f16(bits)),
+            (Format::Bf16, false) => return u32::from(fast::f32_to_bf16(bits)),
+            (Format::E4m3, _) => return u32::from(fast::f32_to_e4m3(bits)),
             _ => {}
         }
     }

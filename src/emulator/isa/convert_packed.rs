@@ -20,9 +20,19 @@ struct Packed {
     satfinite: bool,
     /// Two `ue8m0` factors multiply the results.
     scaled: bool,
+    /// The results of all codes of a narrow source without factors, else empty.
+    table: Box<[u32]>,
 }
 
 impl Packed {
+    /// With the table where it pays.
+    fn tabulated(mut self) -> Self {
+        if self.from.bits() <= 8 && !self.scaled {
+            self.table = (0..1 << self.from.bits()).map(|code| self.one(code, 0)).collect();
+        }
+        self
+    }
+
     fn one(&self, code: u32, scale: u32) -> u32 {
         // Decoding would make a NaN canonical, and `cvt.rna.tf32` keeps its payload.
         let value = if self.from == Format::F32 { f32::from_bits(code) } else { self.from.decode(code) };
@@ -92,7 +102,7 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: &str, from: &str)
             return Err("this rounding to tf32".to_owned());
         }
         let packed =
-            Packed { from: Format::F32, to: Format::Tf32, rounding: r, relu, satfinite, scaled: false };
+            Packed { from: Format::F32, to: Format::Tf32, rounding: r, relu, satfinite, scaled: false, table: Box::default() };
         return push(d, i, packed, Type::B32, one);
     }
     let r = rounding(&mut words).ok_or("no rounding")?;
@@ -105,7 +115,15 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: &str, from: &str)
     {
         return Err(format!("{} with these modifiers", unknown()));
     }
-    let packed = Packed { from: source_format, to: target_format, rounding: r, relu, satfinite, scaled };
+    let packed = Packed {
+        from: source_format,
+        to: target_format,
+        rounding: r,
+        relu,
+        satfinite,
+        scaled,
+        table: Box::default(),
+    };
     let ty = container(2 * stride(target_format));
     push(d, i, packed, ty, if is_f32 { two_floats } else { a_pair })
 }
@@ -124,7 +142,7 @@ fn push(d: &mut Decoder<'_>, i: &Instruction, packed: Packed, to: Type, exec: Ex
     if target.wide {
         return Err("a packed result in a 64-bit register".to_owned());
     }
-    d.push(Row { d: target.slot, a, b, extra: Some(Box::new(packed)), ..Row::new(exec) });
+    d.push(Row { d: target.slot, a, b, extra: Some(Box::new(packed.tabulated())), ..Row::new(exec) });
     Ok(())
 }
 
@@ -137,6 +155,10 @@ fn one(m: &mut Machine<'_>, row: &Row) -> Flow {
 fn two_floats(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(x) = row.extra::<Packed>() else { return Flow::Next };
     let bits = stride(x.to);
+    if x.to == Format::Bf16 && x.rounding == Rounding::NearestEven && !x.relu && !x.satfinite && !x.scaled {
+        let result = |a: u32| u32::from(num::fast::f32_to_bf16(a));
+        return m.map2(row, |a, b| result(a) << bits | result(b));
+    }
     m.map2(row, |a, b| x.one(a, 0) << bits | x.one(b, 0))
 }
 
@@ -145,6 +167,10 @@ fn a_pair(m: &mut Machine<'_>, row: &Row) -> Flow {
     let (bits, from) = (stride(x.to), stride(x.from));
     // Six-bit codes lie in bytes whose upper bits do not belong to them.
     let code = (1u32 << x.from.bits()) - 1;
+    if !x.table.is_empty() {
+        let result = |code: u32| x.table.get(code as usize).copied().unwrap_or_default();
+        return m.map1(row, |a| result(a >> from & code) << bits | result(a & code));
+    }
     m.map2(row, |a, scale| x.one(a >> from & code, scale >> 8 & 0xFF) << bits | x.one(a & code, scale & 0xFF))
 }
 

@@ -47,6 +47,60 @@ pub fn f32_to_bf16(x: u32) -> u16 {
     ((x + 0x7FFF + (x >> 16 & 1)) >> 16) as u16
 }
 
+/// `cvt.rn.satfinite.e4m3x2.f32`, one value.
+#[must_use]
+#[inline]
+pub fn f32_to_e4m3(x: u32) -> u8 {
+    const LARGEST: u8 = 0x7E;
+    const NAN: u8 = 0x7F;
+    let sign = (x >> 24) as u8 & 0x80;
+    let magnitude = x & 0x7FFF_FFFF;
+    match magnitude {
+        // Below 2^-6: the unit of a sum with 2^14 is that of e4m3's subnormals.
+        ..0x3C80_0000 => sign | ((f32::from_bits(magnitude) + 16384.0).to_bits() - 0x4680_0000) as u8,
+        0x3C80_0000..0x43E0_0000 => {
+            let rounded = magnitude + 0x7_FFFF + (magnitude >> 20 & 1) - (120 << 23);
+            sign | (rounded >> 20) as u8
+        }
+        0x43E0_0000..=0x7F80_0000 => sign | LARGEST,
+        _ => NAN,
+    }
+}
+
+/// `cvt.rn.bf16.f64`, had PTX one.
+#[must_use]
+#[inline]
+pub fn f64_to_bf16(x: f64) -> u16 {
+    // 2^-126 up to 2^128.
+    if let Some(code) = normal(x, 45, 0x3810_0000_0000_0000..0x47F0_0000_0000_0000) {
+        return code;
+    }
+    f32_to_bf16(f64_to_odd(x))
+}
+
+/// `cvt.rn.f16.f64`.
+#[must_use]
+#[inline]
+pub fn f64_to_f16(x: f64) -> u16 {
+    // 2^-14 up to 2^16.
+    if let Some(code) = normal(x, 42, 0x3F10_0000_0000_0000..0x40F0_0000_0000_0000) {
+        return code;
+    }
+    f32_to_f16(f64_to_odd(x))
+}
+
+/// A double rounded to a format of 16 bits that lacks the lowest `cut` bits of its fraction and has the magnitudes of `range`
+/// as normal numbers; what the last of them rounds up to is infinity.
+#[inline]
+fn normal(x: f64, cut: u32, range: std::ops::Range<u64>) -> Option<u16> {
+    let magnitude = x.to_bits() & !(1 << 63);
+    // The least normal number has the exponent 1.
+    let bias = (range.start >> cut) - (1 << (52 - cut));
+    let rounded = magnitude + (1 << (cut - 1)) - 1 + (magnitude >> cut & 1);
+    let sign = (x.to_bits() >> 48) as u16 & 0x8000;
+    range.contains(&magnitude).then(|| sign | ((rounded >> cut) - bias) as u16)
+}
+
 /// A double as a float rounded to odd: a later rounding to a shorter format gives what one rounding would.
 #[must_use]
 #[inline]

@@ -27,6 +27,7 @@ impl Half {
         if ftz && a & self.exponent == 0 { a & 0x8000 } else { a }
     }
 
+    #[inline]
     fn take(self, a: u16, ftz: bool) -> f64 {
         let a = self.flush(a, ftz);
         let bits = match self.format {
@@ -37,11 +38,12 @@ impl Half {
     }
 
     /// To nearest even; what is rounded to odd already is rounded once.
+    #[inline]
     fn round(self, exact: f64) -> u16 {
-        let bits = fast::f64_to_odd(exact);
-        if self.format == Format::F16 { fast::f32_to_f16(bits) } else { fast::f32_to_bf16(bits) }
+        if self.format == Format::F16 { fast::f64_to_f16(exact) } else { fast::f64_to_bf16(exact) }
     }
 
+    #[inline]
     fn finish(self, exact: f64, ftz: bool, sat: bool, relu: bool) -> u16 {
         let code = self.round(exact);
         let code = if relu && code > 0x7FFF { 0 } else { self.flush(code, ftz) };
@@ -54,15 +56,23 @@ impl Half {
         }
     }
 
+    #[inline]
     fn fma(self, [a, b, c]: [u16; 3], ftz: bool, sat: bool, relu: bool) -> u16 {
         let [a, b, c] = [a, b, c].map(|x| self.take(x, ftz));
-        self.finish(fma_to_odd(a, b, c), ftz, sat, relu)
+        let sum = match self.format {
+            // A double holds a product and a term of binary16 whole, from 2^-48 to 2^28; a larger product overflows.
+            Format::F16 => a * b + c,
+            _ => fma_to_odd(a, b, c),
+        };
+        self.finish(sum, ftz, sat, relu)
     }
 
+    #[inline]
     fn add(self, a: u16, b: u16, ftz: bool, sat: bool) -> u16 {
         self.finish(fma_to_odd(self.take(a, ftz), ONE, self.take(b, ftz)), ftz, sat, false)
     }
 
+    #[inline]
     fn mul(self, a: u16, b: u16, ftz: bool, sat: bool) -> u16 {
         self.finish(self.take(a, ftz) * self.take(b, ftz), ftz, sat, false)
     }
@@ -84,24 +94,28 @@ macro_rules! operations {
     ($half:ident: $add:ident $sub:ident $mul:ident $fma:ident $abs:ident $neg:ident $canonical:ident, $type:literal) => {
         #[doc = concat!("`add.", $type, "`.")]
         #[must_use]
+        #[inline]
         pub fn $add(a: u16, b: u16, ftz: bool, sat: bool) -> u16 {
             $half.add(a, b, ftz, sat)
         }
 
         #[doc = concat!("`sub.", $type, "`.")]
         #[must_use]
+        #[inline]
         pub fn $sub(a: u16, b: u16, ftz: bool, sat: bool) -> u16 {
             $half.add(a, b ^ 0x8000, ftz, sat)
         }
 
         #[doc = concat!("`mul.", $type, "`.")]
         #[must_use]
+        #[inline]
         pub fn $mul(a: u16, b: u16, ftz: bool, sat: bool) -> u16 {
             $half.mul(a, b, ftz, sat)
         }
 
         #[doc = concat!("`fma.rn.", $type, "`; `relu` turns results below zero into `+0`.")]
         #[must_use]
+        #[inline]
         pub fn $fma(a: u16, b: u16, c: u16, ftz: bool, sat: bool, relu: bool) -> u16 {
             $half.fma([a, b, c], ftz, sat, relu)
         }

@@ -83,6 +83,7 @@ pub fn fma_f32(a: u32, b: u32, c: u32, r: Rounding, ftz: bool, sat: bool) -> u32
 /// gives what one rounding of the exact sum would (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums").
 ///
 /// Plain arithmetic beats a call of `fma` where the processor has no such instruction by default.
+#[inline]
 pub(super) fn fma_to_odd(x: f64, y: f64, z: f64) -> f64 {
     let product = x * y;
     let sum = product + z;
