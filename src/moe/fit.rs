@@ -10,7 +10,9 @@ use crate::case::{Case, Minimum, Routing};
 /// (`tests/moe/coverage.rs`).
 const WITNESSES: usize = 24;
 const SHALLOW_BLOCKS: usize = 24;
-const DEEP_WITNESSES: usize = 48;
+const DEEP_WITNESSES: usize = 44;
+/// Width between the GEMMs beyond so many blocks of K: a code of a hidden state has a witness among twice as many columns.
+const DEEP_INTER: usize = 160;
 
 /// Elements of K up to which rounds are made: what deeper tiles do with a parity, others of the same kernel do.
 const DEEPEST: usize = 1024;
@@ -26,7 +28,9 @@ pub fn fit<'a>(case: &Cow<'a, Case>, config: &Config) -> Cow<'a, Case> {
     let mut fitted = case.clone().into_owned();
     fitted.hidden = width(&fitted, config, minimum);
     // More than a tile of N for the deep first GEMM too. An odd number of blocks: K of the second is ragged for every tile.
-    fitted.inter = odd_blocks(fitted.inter.max(config.tile.n as usize * 5 / 8));
+    let deep = fitted.hidden / BLOCK > SHALLOW_BLOCKS;
+    let inter = if deep { fitted.inter.max(DEEP_INTER) } else { fitted.inter };
+    fitted.inter = odd_blocks(inter.max(config.tile.n as usize * 5 / 8));
     fitted.expert_rows = expert_rows(&fitted, config, minimum);
     // A row more for each choice would cost as much again and show no more of a GEMM.
     fitted.top_k = 1;

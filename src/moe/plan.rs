@@ -201,7 +201,8 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
             Configurations::Paired => all.retain(|t| is_paired(t.path, t.load, n)),
             Configurations::One => {
                 // A layer of a model takes the portable path longest, and cases of its depth K run that too.
-                let runs = |path| path == MmaPath::Native || path == MmaPath::Portable && case.model.is_none();
+                let runs =
+                    |path| path == MmaPath::Native || path == MmaPath::Portable && case.model.is_none();
                 all.retain(|t| t.config.is_ok() && runs(t.path));
                 // Cases take turns: each configuration has some of them.
                 all = all.get(n % all.len().max(1)).cloned().into_iter().collect();
@@ -277,19 +278,20 @@ fn features(way: Way) -> Vec<Feature> {
 }
 
 /// A default set for each of these targets: all of it for the first; for the others everything off the swept cases and, of the
-/// first of these, the configurations that run there too and one more of each tile, taking turns. A kernel's PTX for another target
-/// of the same chip differs in `.target`, and where it does not, another configuration of the tile shows it.
+/// first of these, the configurations that run there too and one of each M and side with each path and load. A kernel's PTX for
+/// another target of the same chip differs in `.target` alone: those are enough to see it.
 #[must_use]
 pub fn for_targets<'a>(set: &[Trial<'a>], targets: &[Target]) -> Vec<(Target, Vec<Trial<'a>>)> {
     let swept = |t: &&Trial<'_>| is_swept(&t.case);
     let first_swept = set.iter().find(swept).map(|t| t.case.name.as_str());
     let elsewhere: BTreeSet<Way> = set.iter().filter(|t| !swept(t)).map(Trial::way).collect();
-    let mut of_tile: BTreeMap<Tile, BTreeSet<Way>> = BTreeMap::new();
-    for trial in set.iter().filter(|t| swept(t) && t.config.is_ok()) {
-        of_tile.entry(trial.tile).or_default().insert(trial.way());
-    }
-    let turns = of_tile.values().enumerate().filter_map(|(n, ways)| ways.iter().nth(n % ways.len().max(1)));
-    let chosen: BTreeSet<Way> = turns.copied().chain(elsewhere).collect();
+    // Of several tiles the last, a large one.
+    let of_kernel: BTreeMap<_, Way> = set
+        .iter()
+        .filter(|t| swept(t) && t.config.is_ok())
+        .map(|t| ((t.tile.m, t.swap_ab, t.path, t.load), t.way()))
+        .collect();
+    let chosen: BTreeSet<Way> = of_kernel.into_values().chain(elsewhere).collect();
     let stays = |t: &Trial<'_>| {
         !is_swept(&t.case)
             || Some(t.case.name.as_str()) == first_swept && (t.config.is_err() || chosen.contains(&t.way()))
@@ -398,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_target_meets_every_tile_every_load_and_every_path() {
+    fn a_further_target_meets_every_height_load_and_path() {
         let library = case::library();
         let set = default_set(&library.cases.iter().collect::<Vec<_>>());
         let targets: [Target; 2] = ["sm_121a", "sm_121f"].map(|t| t.parse().unwrap());
@@ -410,8 +412,8 @@ mod tests {
             (set.iter().filter(swept).collect(), sets[1].1.iter().filter(swept).collect());
         assert!(part.len() < all.len(), "{} of {}", part.len(), all.len());
         for t in &all {
-            assert!(part.iter().any(|p| p.tile == t.tile), "{}", t.tile);
-            assert!(part.iter().any(|p| (p.load, p.path) == (t.load, t.path)), "{:?} {:?}", t.load, t.path);
+            let alike = |p: &&&Trial<'_>| (p.tile.m, p.load, p.path) == (t.tile.m, t.load, t.path);
+            assert!(part.iter().any(|p| alike(&p)), "{} {:?} {:?}", t.tile, t.load, t.path);
         }
         let off = |set: &[Trial<'_>]| set.iter().filter(|t| !is_swept(&t.case)).count();
         assert_eq!(off(&set), off(&sets[1].1));

@@ -101,8 +101,15 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: &str, from: &str)
         if r == Rounding::NearestAway && relu || matches!(r, Rounding::Up | Rounding::Down) {
             return Err("this rounding to tf32".to_owned());
         }
-        let packed =
-            Packed { from: Format::F32, to: Format::Tf32, rounding: r, relu, satfinite, scaled: false, table: Box::default() };
+        let packed = Packed {
+            from: Format::F32,
+            to: Format::Tf32,
+            rounding: r,
+            relu,
+            satfinite,
+            scaled: false,
+            table: Box::default(),
+        };
         return push(d, i, packed, Type::B32, one);
     }
     let r = rounding(&mut words).ok_or("no rounding")?;

@@ -91,14 +91,14 @@ pub fn f64_to_f16(x: f64) -> u16 {
 
 /// A double rounded to a format of 16 bits that lacks the lowest `cut` bits of its fraction and has the magnitudes of `range`
 /// as normal numbers; what the last of them rounds up to is infinity.
-#[inline]
+#[inline(always)]
 fn normal(x: f64, cut: u32, range: std::ops::Range<u64>) -> Option<u16> {
     let magnitude = x.to_bits() & !(1 << 63);
     // The least normal number has the exponent 1.
     let bias = (range.start >> cut) - (1 << (52 - cut));
     let rounded = magnitude + (1 << (cut - 1)) - 1 + (magnitude >> cut & 1);
     let sign = (x.to_bits() >> 48) as u16 & 0x8000;
-    range.contains(&magnitude).then(|| sign | ((rounded >> cut) - bias) as u16)
+    if range.contains(&magnitude) { Some(sign | ((rounded >> cut) - bias) as u16) } else { None }
 }
 
 /// A double as a float rounded to odd: a later rounding to a shorter format gives what one rounding would.
