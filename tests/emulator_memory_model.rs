@@ -115,6 +115,20 @@ fn atomics_of_two_ctas_race_when_their_scope_is_the_cta() {
 }
 
 #[test]
+fn what_a_grid_writes_is_not_read_non_coherently() {
+    let body = |read: &str| {
+        format!(
+            "mul.wide.u32 a, t, 4; add.u64 a, a, out; st.global.u32 [a], t; bar.sync 0; ld.global{read}.u32 v, [a+4];"
+        )
+    };
+    passes(&body("").replace("[a+4]", "[a]"), 1, 64);
+    // Nobody writes so far behind.
+    passes("ld.global.nc.u32 v, [out];", 2, 64);
+    races(&body(".nc").replace("[a+4]", "[a]"), 1, 64, "non-coherent read");
+    races(&body(".nc").replace("[a+4]", "[out]"), 1, 64, "non-coherent read");
+}
+
+#[test]
 fn the_last_cta_sums_up() {
     // Every thread writes, one arrives, and the threads of the last CTA read what all wrote.
     let last = |before: &str, arrive: &str, behind: &str| {

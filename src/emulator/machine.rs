@@ -63,6 +63,8 @@ pub(super) struct World {
     pub(super) clock: u64,
     pub(super) check_init: bool,
     pub(super) random: super::schedule::Random,
+    /// Whether `mbarrier.try_wait` may give up before the phase is complete, as its time limit lets it: under random schedules.
+    pub(super) gives_up: bool,
     /// The grids that run, and who waits for whom.
     pub(super) stream: super::stream::Stream,
     /// The accumulation model of tensor-core instructions.

@@ -262,6 +262,19 @@ impl Races {
         self.shared.set(at, len, Shadow::written(Epoch::new(warp, clock, false)));
     }
 
+    /// Memory that is read by `.nc` must be read-only while the kernel runs.
+    pub(super) fn read_only(&self, address: u64, len: usize, world: &mut GlobalRaces) -> Result<(), Fault> {
+        let Some((n, who)) = world.writer_among(&self.grid, address, len) else { return Ok(()) };
+        let what = format!(
+            "a non-coherent read of global address {:#x}, which warp {} of CTA number {} of the same grid wrote: it may \
+             find what was there before",
+            address + n as u64,
+            who.warp(),
+            who.cta() - self.grid.start
+        );
+        Err(Fault::new(Law::Race, what))
+    }
+
     /// Who this warp is, for global memory.
     #[inline]
     fn who(&self, warp: u32) -> Who {

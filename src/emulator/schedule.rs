@@ -173,6 +173,7 @@ fn run_stream<O: Observer>(
         clock: 0,
         check_init: options.check_init,
         random: Random(options.seed),
+        gives_up: options.seed != 0,
         stream,
         model: own[0].model,
         scratch: Default::default(),

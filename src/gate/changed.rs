@@ -99,7 +99,9 @@ impl Affected {
                 out.reasons.push(format!("{shown}: no code changed, affects nothing"));
                 continue;
             };
-            let names: Vec<&str> = affected.iter().map(|k| k.file.as_str()).collect();
+            // A kernel of the folder and ours that it replaces have one name.
+            let names: BTreeSet<&str> = affected.iter().map(|k| k.file.as_str()).collect();
+            let names: Vec<&str> = names.into_iter().collect();
             out.reasons.push(format!("{shown}: affects {}", names.join(" ")));
             out.kernels.extend(affected.into_iter().map(key));
             out.changes.push(change);

@@ -123,6 +123,7 @@ pub fn on_emulator_with(
     let name = device.name();
     let mut session = Session::new(&mut device, compiled, problem, setup)?;
     let mut last: Option<Outcome> = None;
+    let next = schedules.end;
     for (launch, seed) in (1..).zip(schedules) {
         if launch > 1 {
             session.again()?;
@@ -144,6 +145,14 @@ pub fn on_emulator_with(
     }
     let mut outcome =
         last.ok_or_else(|| MoeError::Invalid("a trial of no schedule runs nothing".to_owned()))?;
+    if outcome.first_wrong().is_none()
+        && let Some((stage, failure)) = session.meet_the_next(next)?
+        && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
+    {
+        let (verdict, what) = verdict_of(failure, &name);
+        fail(result, format!("at the next launch of the stream, schedule {next}: {what}"));
+        result.verdict = verdict;
+    }
     // A stage that nobody can read after a fault says so itself.
     if let Ok(Some(overwritten)) = session.overwritten() {
         blame(&overwritten, &mut outcome.stages);

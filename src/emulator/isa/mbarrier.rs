@@ -326,6 +326,9 @@ fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u
     Ok((wanted < phase, at, phase))
 }
 
+/// Of so many tries to wait, one gives up under random schedules.
+const GIVES_UP: usize = 8;
+
 fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
     let mut ready = 0u32;
     let mut missing = (0, 0);
@@ -343,6 +346,10 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
         }
     }
     let thread = m.warp * 32 + m.fragment.trailing_zeros() % 32;
+    if row.c & TRY != 0 && ready == 0 && m.world.gives_up && m.world.random.below(GIVES_UP) == 0 {
+        m.set_predicate(row.d, 0);
+        return Flow::Yield;
+    }
     if row.c & TRY != 0 && ready == 0 && !std::mem::take(&mut m.impatient) {
         // Parked until something happens in the CTA.
         m.cta.awaited.insert(thread, missing);

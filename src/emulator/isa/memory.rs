@@ -55,13 +55,16 @@ struct Access {
     count: usize,
     /// `.volatile`, `.relaxed`, `.acquire`, `.release`, `.mmio`.
     order: Option<Order>,
+    /// `.nc`: what the grid itself writes may not be seen.
+    non_coherent: bool,
 }
 
 fn access(i: &Instruction) -> Result<Access, Refusal> {
     let mut words = Words::of(i);
     let order = Order::take_access(&mut words);
     let space = space(&mut words).unwrap_or(Space::Generic);
-    for word in ["ca", "cg", "cs", "lu", "cv", "nc", "wb", "wt", "unified", "L2::cache_hint"] {
+    let non_coherent = words.take("nc");
+    for word in ["ca", "cg", "cs", "lu", "cv", "wb", "wt", "unified", "L2::cache_hint"] {
         words.take(word);
     }
     while words.prefixed("L1::").is_some() || words.prefixed("L2::").is_some() {}
@@ -73,7 +76,7 @@ fn access(i: &Instruction) -> Result<Access, Refusal> {
     };
     let ty = words.ty()?;
     words.done()?;
-    Ok(Access { space, ty, count, order })
+    Ok(Access { space, ty, count, order, non_coherent })
 }
 
 pub(super) fn space_number(space: Space) -> u32 {
@@ -165,8 +168,34 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         list: list.into(),
         ..ordered(exec, access.order, Touch::Load)
     };
-    d.push(row);
+    d.push(if access.non_coherent {
+        let reads = NonCoherent { exec, len: access.ty.bytes() * access.count };
+        Row { exec: load_nc, extra: Some(Box::new(reads)), ..row }
+    } else {
+        row
+    });
     Ok(())
+}
+
+/// How a `.nc` load reads, and how many bytes for a lane.
+struct NonCoherent {
+    exec: Exec,
+    len: usize,
+}
+
+/// Memory that is read by `.nc` must be read-only while the kernel runs (PTX ISA, `ld.global.nc`).
+fn load_nc(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let Some(NonCoherent { exec, len }) = row.extra::<NonCoherent>() else { return Flow::Next };
+    if let Some(races) = &m.cta.races {
+        let address = m.r.d[row.a as usize];
+        for lane in lanes(m.mask) {
+            let at = address[lane].wrapping_add(row.imm);
+            if let Err(fault) = races.read_only(at, *len, &mut m.world.races) {
+                return m.fail(fault.at(lane));
+            }
+        }
+    }
+    exec(m, row)
 }
 
 /// Element `n` of `N` bytes among `bytes`, as a register of 32 bits.

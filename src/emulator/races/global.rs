@@ -143,6 +143,30 @@ impl GlobalRaces {
         false
     }
 
+    /// Who of these CTAs wrote one of these bytes in this launch, and its place behind `address`.
+    pub(in crate::emulator) fn writer_among(
+        &mut self,
+        ctas: &Range<u32>,
+        address: u64,
+        len: usize,
+    ) -> Option<(usize, Who)> {
+        let start = address.checked_sub(GLOBAL_BASE)? as usize;
+        let (mut at, end) = (start, start + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let by = |shadow: GlobalShadow| {
+                if ctas.contains(&shadow.write.cta()) { Err(shadow.write) } else { Ok(shadow) }
+            };
+            if let Some(page) = self.pages.get_mut(at / PAGE)
+                && let Err((n, who)) = page.update(at % PAGE, next - at, by)
+            {
+                return Some((at + n - start, who));
+            }
+            at = next;
+        }
+        None
+    }
+
     /// Who wrote these bytes in this launch.
     pub(super) fn writers(&mut self, address: u64, len: usize) -> Vec<Who> {
         let found = RefCell::new(Vec::new());

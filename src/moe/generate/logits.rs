@@ -74,10 +74,24 @@ fn take(left: &mut [usize], k: usize) -> Vec<usize> {
     order
 }
 
-/// The last token's logits hold a NaN, the one before has an infinity, the one before that a NaN for the first expert.
+/// A NaN with the sign bit set, and one with a larger payload than the canonical one: who compares bits finds them least and
+/// greatest, and all NaN are equal.
+const NEGATIVE_NAN: f32 = f32::from_bits(0xFFC0_0000);
+const LARGE_NAN: f32 = f32::from_bits(0x7FE0_0000);
+
+/// The last token's logits hold a NaN, the one before has an infinity, the one before that a NaN for the first expert; the next two
+/// hold two NaN each.
 fn specials(dims: &Dims, out: &mut [f32]) {
-    let half = dims.experts / 2;
-    for (back, expert, value) in [(1, half, f32::NAN), (2, half, f32::INFINITY), (3, 0, f32::NAN)] {
+    let (half, last) = (dims.experts / 2, dims.experts - 1);
+    for (back, expert, value) in [
+        (1, half, f32::NAN),
+        (2, half, f32::INFINITY),
+        (3, 0, f32::NAN),
+        (4, half, NEGATIVE_NAN),
+        (4, last, f32::NAN),
+        (5, half, f32::NAN),
+        (5, last, LARGE_NAN),
+    ] {
         if let Some(token) = dims.tokens.checked_sub(back) {
             out[token * dims.experts + expert] = value;
         }

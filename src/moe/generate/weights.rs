@@ -156,10 +156,14 @@ fn bell(stream: Stream, index: usize) -> [u64; 2] {
 /// The first expert's scales hold two NaN in either matrix, in an odd channel and, a block of activations away, in an even one:
 /// of an interleaved pair once the up and once the gate alone is NaN. Their blocks hold ones, so that a NaN taken for infinity does
 /// not become NaN again. The other experts' scales hold the smallest code: in one block among others, which must not disturb
-/// the sum, and in all blocks of two channels without bias, whose sums are as small, and lost where the scale is flushed.
+/// the sum, and in all blocks of two channels without bias, whose sums are as small, and lost where the scale is flushed. Two more
+/// channels have no bias, for rows of the smallest scale. Of 16 neighbouring channels one has a large scale, in one block: in one
+/// half of the 16 for 64 channels, in one place of the word of four for 128. Who asks only some of them for large scales misses it.
 fn specials(w13: &mut Made, w2: &mut Made) {
     /// Two e2m1 codes of 1.
     const ONES: u8 = 0x22;
+    /// A scale of 4: with a code of 6 beyond what the scales in front of it reach.
+    const LARGE: u8 = 129;
     for made in [w13, w2] {
         let [n, rows, blocks] = made.scales.shape[..] else { continue };
         for expert in 0..n {
@@ -172,9 +176,16 @@ fn specials(w13: &mut Made, w2: &mut Made) {
                 }
             }
             if expert > 0 {
-                for channel in [8, 9] {
+                for group in 0..rows / 16 {
+                    let channel = 16 * group + group / 4 % 2 * 8 + (3 * group + expert) % 8;
+                    let block = (group / 8 + expert) % 4 % blocks;
+                    made.scales.data[(expert * rows + channel) * blocks + block] = LARGE;
+                }
+                for (channel, zero) in [(8, true), (9, true), (10, false), (11, false)] {
                     let row = expert * rows + (channel + 2 * expert) % rows;
-                    made.scales.data[row * blocks..(row + 1) * blocks].fill(0);
+                    if zero {
+                        made.scales.data[row * blocks..(row + 1) * blocks].fill(0);
+                    }
                     made.bias.data[row] = 0.0;
                 }
             }

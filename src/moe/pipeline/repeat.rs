@@ -1,6 +1,7 @@
 //! The stream again and again on the same memory, and who wrote to an input.
 
 use super::{Before, PipelineError, Ran, STEPS, Session};
+use crate::device::Failure;
 use crate::record::Stage;
 
 /// A stage that changed an input.
@@ -24,6 +25,26 @@ impl Session<'_> {
         self.run.device.reschedule(seed);
         let stopped = self.run.all(&self.kernels)?;
         Ok(self.ran(stopped))
+    }
+
+    /// The last kernel of a run with the first of the next behind it, which may begin before the last one ends: who does not wait
+    /// overwrites what is still read. The stage that did not finish, and why; nothing where launches do not overlap.
+    ///
+    /// # Errors
+    /// [`PipelineError`] when it cannot begin.
+    pub fn meet_the_next(&mut self, seed: u64) -> Result<Option<(Stage, Failure)>, PipelineError> {
+        if !self.run.setup.pdl {
+            return Ok(None);
+        }
+        self.run.device.reschedule(seed);
+        let steps = [STEPS[STEPS.len() - 1], STEPS[0]];
+        let mut launches = Vec::new();
+        for (_, kernel, fc) in steps {
+            launches.push(self.run.prepare(&self.kernels[kernel], fc)?);
+        }
+        launches[1].programmatic = true;
+        let ended = self.run.device.run(&launches);
+        Ok(ended.err().map(|(n, failure)| (steps[n.min(1)].0, failure)))
     }
 
     /// Makes what stages write whole count as unwritten; the state that kernels keep from launch to launch stays.
