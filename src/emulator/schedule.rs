@@ -450,7 +450,8 @@ impl Held {
     fn join(held: Option<Self>, stop: Stop) -> Stop {
         match (held, stop) {
             (Some(Self { stop: Stop::Trap(first), .. }), Stop::Trap(then)) if then.law == Law::Dependency => {
-                Stop::Trap(Box::new(Trap { place: first.place, ..*then }))
+                let what = format!("{}; the other access: {}", then.what, then.place);
+                Stop::Trap(Box::new(Trap { place: first.place, what, ..*then }))
             }
             (_, stop) => stop,
         }
