@@ -155,7 +155,10 @@ fn trials_of<'a>(
     all.retain(|t| question.tiles.is_empty() || question.tiles.contains(&t.tile));
     let mut admitted = trials::admitted(&all, question.kernels, toolchain, question.target, Limits::SM12X)?;
     admitted.retain(|t| t.config.is_ok());
-    Ok(mutants::choose(&admitted, most.into()))
+    // What tiles and loads differ in is nothing to the kernels beside the GEMM.
+    let features =
+        if affected.has_gemm(question.kernels) { mutants::features } else { mutants::features_beside };
+    Ok(mutants::choose(&admitted, most.into(), features))
 }
 
 fn deliver(survey: &Survey, folder: &Path, to: &GateReports) -> Result<(), CliError> {

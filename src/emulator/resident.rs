@@ -70,7 +70,7 @@ pub(super) fn resident(
     let id = place.place(place.begun);
     let threads: u32 = launch.block.iter().product();
     let dynamic = dynamic_at(kernel, launch, options.seed);
-    let gap = kernel.shared_bytes.next_multiple_of(16)..dynamic;
+    let gap = kernel.shared_bytes..dynamic;
     let bytes = (dynamic + launch.shared_bytes) as usize;
     let memory = spares.take(grid).unwrap_or_else(|| Memory {
         shared: Region::unwritten(bytes, POISON),

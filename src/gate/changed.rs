@@ -109,6 +109,12 @@ impl Affected {
         out
     }
 
+    /// Whether a GEMM is affected.
+    #[must_use]
+    pub fn has_gemm(&self, library: &Library) -> bool {
+        library.kernels.iter().any(|k| k.stage == KernelStage::Gemm && self.kernels.contains(&key(k)))
+    }
+
     /// Whether nothing is affected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -154,7 +160,7 @@ impl Affected {
                     others.push(trial);
                 }
             }
-            out.trials.extend(mutants::choose(&others, ENOUGH - of_gemm));
+            out.trials.extend(mutants::choose(&others, ENOUGH - of_gemm, mutants::features));
         }
         Ok(out)
     }

@@ -7,10 +7,48 @@ use crate::moe::plan::Trial;
 /// How the feature of a tile's K begins: every K has a trial, whatever it costs.
 const DEPTH: &str = "tile of K ";
 
-/// What a trial has that another may lack: a word for each rule, dimension and way, and for pairs of what a kernel is compiled
-/// for.
+/// What a trial has that another may lack: a word for each rule, dimension and way, and for pairs of what a GEMM is compiled for.
 #[must_use]
 pub fn features(trial: &Trial<'_>) -> BTreeSet<String> {
+    let mut out = features_beside(trial);
+    out.extend(features_of_gemm(trial));
+    out
+}
+
+/// What kernels beside the GEMM see of a trial.
+#[must_use]
+pub fn features_beside(trial: &Trial<'_>) -> BTreeSet<String> {
+    let c = &trial.case;
+    let rows = c.tokens * c.top_k;
+    BTreeSet::from([
+        c.regime.word().to_owned(),
+        c.routing.word().to_owned(),
+        c.scale_rule.word().to_owned(),
+        c.gate_up.word().to_owned(),
+        format!("fc1 bias {}", c.fc1_bias.word()),
+        format!("fc2 bias {}", c.fc2_bias.word()),
+        format!("bias {}", c.bias),
+        format!("tail {}", c.k_tail.word()),
+        format!("scales {}", c.scale_tiles.word()),
+        format!("arguments {}", c.arguments.word()),
+        format!("pdl {}", c.pdl),
+        format!("exp {}", c.exp.word()),
+        format!("finalize {}", c.finalize.word()),
+        format!("top-k {}", c.top_k),
+        format!("clamp {}", c.limit < 1.0),
+        format!("unclamped {}", c.limit.is_infinite()),
+        format!("schedules {}", c.schedules > 1),
+        format!("experts {}", c.experts.next_power_of_two()),
+        format!("{} among experts {}", c.routing.word(), c.experts > 32),
+        format!("blocks of K {}", (c.hidden / 32).next_power_of_two()),
+        format!("blocks between {}", (c.inter / 32).next_power_of_two()),
+        format!("alpha {}", c.alpha),
+        format!("M {}", trial.tile.m),
+        format!("warps of rows: {}", (rows.div_ceil(32)).min(4)),
+    ])
+}
+
+fn features_of_gemm(trial: &Trial<'_>) -> BTreeSet<String> {
     let c = &trial.case;
     let (tile, path, load) = (trial.tile, trial.path.word(), trial.load.word());
     let rows = c.tokens * c.top_k;
@@ -23,29 +61,14 @@ pub fn features(trial: &Trial<'_>) -> BTreeSet<String> {
         format!("N {} {path}", tile.n),
         format!("{} {path}", c.regime.word()),
         format!("{} {load}", c.regime.word()),
-        c.routing.word().to_owned(),
-        c.scale_rule.word().to_owned(),
-        c.gate_up.word().to_owned(),
-        format!("fc1 bias {}", c.fc1_bias.word()),
-        format!("fc2 bias {}", c.fc2_bias.word()),
-        format!("bias {}", c.bias),
         format!("tail {} {path} {load}", c.k_tail.word()),
         format!("scales {} {path}", c.scale_tiles.word()),
         format!("pdl {} {load}", c.pdl),
-        format!("exp {}", c.exp.word()),
-        format!("finalize {}", c.finalize.word()),
-        format!("top-k {}", c.top_k),
-        format!("clamp {}", c.limit < 1.0),
-        format!("unclamped {}", c.limit.is_infinite()),
-        format!("schedules {}", c.schedules > 1),
-        format!("experts {}", c.experts.next_power_of_two()),
-        format!("alpha {}", c.alpha),
         // Where a loop ends within a warp, a tile or a block.
         format!("ragged K {path}: {}", !c.hidden.is_multiple_of(128)),
         format!("ragged N {path}: {}", !c.hidden.is_multiple_of(tile.n as usize)),
         format!("several tiles of M: {}", rows > tile.m as usize),
         format!("several tiles of K {path}: {}", (c.hidden / tile.k as usize).min(6)),
-        format!("warps of rows: {}", (rows.div_ceil(32)).min(4)),
     ]);
     if let Ok(config) = trial.config {
         out.insert(format!("stages {} {load}", config.stages));
@@ -73,7 +96,11 @@ pub fn cost(trial: &Trial<'_>) -> u64 {
 /// before it lack. Two thirds of the list are of different cases, as far as there are so many: tiles are more than cases, and would
 /// crowd out the data. The list ends early where nothing is left to have.
 #[must_use]
-pub fn choose<'a>(trials: &[Trial<'a>], most: usize) -> Vec<Trial<'a>> {
+pub fn choose<'a>(
+    trials: &[Trial<'a>],
+    most: usize,
+    features: fn(&Trial<'_>) -> BTreeSet<String>,
+) -> Vec<Trial<'a>> {
     let mut left: Vec<(BTreeSet<String>, u64, &Trial<'a>)> =
         trials.iter().map(|t| (features(t), cost(t), t)).collect();
     let mut had: BTreeSet<String> = BTreeSet::new();
@@ -114,7 +141,7 @@ mod tests {
         let library = case::library();
         let cases: Vec<_> = library.cases.iter().collect();
         let all: Vec<_> = plan::default_set(&cases).into_iter().filter(|t| t.config.is_ok()).collect();
-        let few = choose(&all, 24);
+        let few = choose(&all, 24, features);
         assert_eq!(few.len(), 24);
         for path in [MmaPath::Native, MmaPath::Portable, MmaPath::Gemv] {
             assert!(few.iter().any(|t| t.path == path), "{path:?}");
@@ -130,9 +157,9 @@ mod tests {
         // What costs ten times as much as the others is not among the first.
         let dearest = all.iter().map(cost).max().unwrap();
         assert!(few[..8].iter().all(|t| cost(t) * 10 < dearest));
-        assert_eq!(choose(&all, 3).len(), 3);
+        assert_eq!(choose(&all, 3, features).len(), 3);
         // Trials that are all alike are one.
         let same = vec![all[0].clone(), all[0].clone()];
-        assert_eq!(choose(&same, 9).len(), 1);
+        assert_eq!(choose(&same, 9, features).len(), 1);
     }
 }

@@ -15,14 +15,15 @@ const ABOVE_ONE: f32 = 1.0 + f32::EPSILON;
 const LEAST: f32 = f32::from_bits(1);
 
 /// Values among which `ties` draws, by token: many are equal; zeros of either sign are the largest, or all there is; all are the
-/// same; neighbours differ in one unit, or in whether they are zero.
-const TIED: [&[f32]; 6] = [
+/// same; neighbours differ in one unit, or in whether they are zero; all are negative.
+const TIED: [&[f32]; 7] = [
     &[-1.0, -0.0, 0.0, 0.5, 1.0],
     &[-1.0, -0.0, 0.0],
     &[-0.0, 0.0],
     &[0.5],
     &[1.0, ABOVE_ONE, -1.0, -ABOVE_ONE],
     &[-1.0, -LEAST, -0.0, 0.0, LEAST],
+    &[-1.0, -ABOVE_ONE],
 ];
 
 /// Logits of [`Arguments::Wide`] reach this far below zero: e^x of the least is no f32 any more.
