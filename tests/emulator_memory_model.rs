@@ -129,6 +129,27 @@ fn what_a_grid_writes_is_not_read_non_coherently() {
 }
 
 #[test]
+fn a_try_to_wait_may_give_up_before_the_phase_is_complete() {
+    let body = |again: &str| {
+        format!(
+            "@one mbarrier.init.shared.b64 [bar], 1; @one st.shared.u32 [data], 0; bar.sync 0; setp.eq.u32 p, t, 32; @p bra READER; @!one bra END;
+st.shared.u32 [data], 7; mbarrier.arrive.shared.b64 _, [bar]; bra END;
+READER: mbarrier.try_wait.parity.shared.b64 q, [bar], 0; {again} ld.shared.u32 v, [data]; END:"
+        )
+    };
+    passes(&body("@!q bra READER;"), 8, 64);
+    races(&body(""), 8, 64, "shared address");
+}
+
+#[test]
+fn nothing_lies_behind_the_static_variables() {
+    // The last variable, which ends in the middle of 16 bytes, and the word behind it.
+    let end = |offset: &str| breaks(&format!("@one st.shared.u32 [data{offset}], 1;"), 1, 32);
+    assert_eq!(end(""), None);
+    assert!(matches!(end("+4"), Some((Law::OutOfBounds, _))), "{:?}", end("+4"));
+}
+
+#[test]
 fn the_last_cta_sums_up() {
     // Every thread writes, one arrives, and the threads of the last CTA read what all wrote.
     let last = |before: &str, arrive: &str, behind: &str| {
@@ -171,7 +192,7 @@ READER: {wait} setp.eq.u32 q, f, 0; @q bra READER; ld.shared.u32 v, [data]; END:
 fn relaxed_operations_on_barrier_objects_need_fences() {
     let body = |arrive: &str, wait: &str, after: &str| {
         format!(
-            "@one mbarrier.init.shared.b64 [bar], 1; bar.sync 0; setp.eq.u32 p, t, 32; @p bra READER; @!one bra END;
+            "@one mbarrier.init.shared.b64 [bar], 1; @one st.shared.u32 [data], 0; bar.sync 0; setp.eq.u32 p, t, 32; @p bra READER; @!one bra END;
 st.shared.u32 [data], 7; {arrive} bra END;
 READER: mbarrier.try_wait.parity{wait}.shared.b64 q, [bar], 0; @!q bra READER; {after} ld.shared.u32 v, [data]; END:"
         )

@@ -115,13 +115,6 @@ fn one3(m: &mut Machine<'_>, row: &Row, f: Fma) -> Flow {
 #[inline(always)]
 fn both3(m: &mut Machine<'_>, row: &Row, f: Fma) -> Flow {
     let imm = row.imm;
-    if imm == 0 {
-        // The usual form, of which the compiler makes a straight loop.
-        return m.map3(row, |a, b, c| {
-            let high = f((a >> 16) as u16, (b >> 16) as u16, (c >> 16) as u16, false, false, false);
-            u32::from(f(a as u16, b as u16, c as u16, false, false, false)) | u32::from(high) << 16
-        });
-    }
     m.map3(row, |a, b, c| {
         let high = fma_one((a >> 16) as u16, (b >> 16) as u16, (c >> 16) as u16, imm, f);
         u32::from(fma_one(a as u16, b as u16, c as u16, imm, f)) | u32::from(high) << 16

@@ -346,14 +346,13 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
         }
     }
     let thread = m.warp * 32 + m.fragment.trailing_zeros() % 32;
-    if row.c & TRY != 0 && ready == 0 && m.world.gives_up && m.world.random.below(GIVES_UP) == 0 {
-        m.set_predicate(row.d, 0);
-        return Flow::Yield;
-    }
-    if row.c & TRY != 0 && ready == 0 && !std::mem::take(&mut m.impatient) {
-        // Parked until something happens in the CTA.
-        m.cta.awaited.insert(thread, missing);
-        return Flow::Retry;
+    if row.c & TRY != 0 && ready == 0 {
+        let gives_up = m.world.gives_up && m.world.random.below(GIVES_UP) == 0;
+        if !std::mem::take(&mut m.impatient) && !gives_up {
+            // Parked until something happens in the CTA.
+            m.cta.awaited.insert(thread, missing);
+            return Flow::Retry;
+        }
     }
     m.set_predicate(row.d, ready);
     if ready == m.mask || row.c & TRY != 0 {
