@@ -53,7 +53,7 @@ pub(super) fn kernels(verb: &KernelsVerb) -> Result<(), CliError> {
     let library = case::library();
     let kernels = args.trials.kernels()?;
     let targets = args.trials.targets()?;
-    let trials = args.trials.trials(&args.trials.cases(&library)?, &targets);
+    let trials = args.trials.trials(&args.trials.cases(&library)?, &targets, &kernels);
     let name = args.trials.toolkit.as_deref();
     let store = Store::open(None)?;
     let found = toolkit::nvrtcs(Some(&store), &Environment::of_process());

@@ -126,7 +126,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
         cases.iter().try_for_each(|case| layer.fits(case))?;
         runner.layer = Some(layer);
     }
-    let mut asked = args.trials.trials(&cases, &targets);
+    let mut asked = args.trials.trials(&cases, &targets, &kernels);
     if let Some(path) = &args.dump {
         let [_] = cases.as_slice() else { return Err(CliError::Dump) };
         asked.truncate(1);

@@ -52,7 +52,7 @@ pub(super) fn default_set(
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let runner = Runner::new(&kernels, nvrtc, store, program);
     let set = plan::default_set(&cases);
-    let mut trials = plan::for_targets(&set, &targets);
+    let mut trials = plan::for_targets(&set, &targets, &kernels);
     if let Some(shard) = args.shard {
         trials.iter_mut().for_each(|(_, of_target)| shard.of_trials(of_target));
     }

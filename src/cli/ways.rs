@@ -53,8 +53,8 @@ pub(super) struct TrialArgs {
     pub(super) cases: Vec<String>,
     #[command(flatten)]
     pub(super) ways: WayArgs,
-    /// Every tile instead of the policy's: 665 trials of a case and a target, minutes for a small case, hours for all cases. Of a
-    /// model's layer every N and K, with the M that holds its tokens.
+    /// Every tile instead of the policy's: 665 trials of a case, minutes for a small case, hours for all cases. Of a model's layer
+    /// every N and K, with the M that holds its tokens. Where no target is named, the second one runs a choice of them.
     #[arg(long, conflicts_with = "tiles")]
     all: bool,
     /// What kernels are compiled for; sm_121a and sm_121f when left out. May be repeated.
@@ -113,17 +113,25 @@ impl TrialArgs {
     }
 
     /// The trials of these cases, target by target: what is named, and the default set where nothing is.
-    pub(super) fn trials<'a>(&self, cases: &[&'a Case], targets: &[Target]) -> Vec<(Target, Vec<Trial<'a>>)> {
+    pub(super) fn trials<'a>(
+        &self,
+        cases: &[&'a Case],
+        targets: &[Target],
+        kernels: &Library,
+    ) -> Vec<(Target, Vec<Trial<'a>>)> {
         let (loads, paths) = (self.ways.loads(), self.ways.paths());
         if !self.all && self.ways.tiles.is_empty() && self.cases.is_empty() {
             let wanted = |t: &Trial<'_>| loads.contains(&t.load) && paths.contains(&t.path);
             let set: Vec<Trial<'a>> = plan::default_set(cases).into_iter().filter(wanted).collect();
-            return plan::for_targets(&set, targets);
+            return plan::for_targets(&set, targets, kernels);
         }
         let of = |case: &&'a Case| {
             plan::trials(case, &plan::tiles_of(case, &self.ways.tiles, self.all), &loads, &paths)
         };
         let all: Vec<Trial<'a>> = cases.iter().flat_map(of).collect();
+        if self.all && self.names_no_target() {
+            return plan::for_targets(&all, targets, kernels);
+        }
         targets.iter().map(|target| (*target, all.clone())).collect()
     }
 }

@@ -75,35 +75,45 @@ impl Epoch {
     }
 }
 
-/// What bytes of shared memory remember: the last write and two reads; the fourth is one in a mixed word.
+/// What bytes of shared memory remember: the last write and two reads; the fourth is one in a mixed word. Two by two in a word
+/// of the machine's, low half first, so that what was stored a moment ago is loaded in the same pieces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Shadow([Epoch; 4]);
+struct Shadow([u64; 2]);
 
 impl Memory for Shadow {
-    const MIXED: Self = Self([Epoch(0), Epoch(0), Epoch(0), Epoch(1)]);
+    const MIXED: Self = Self([0, 1 << 32]);
 
     #[inline]
     fn alike(self, cells: &[Self]) -> bool {
-        let mut differ = [0; 4];
+        let mut differ = [0; 2];
         for cell in cells {
-            for i in 0..4 {
-                differ[i] |= cell.0[i].0 ^ self.0[i].0;
+            for i in 0..2 {
+                differ[i] |= cell.0[i] ^ self.0[i];
             }
         }
-        differ == [0; 4]
+        differ == [0; 2]
     }
 }
 
 impl Shadow {
-    fn written(by: Epoch) -> Self {
-        Self([by, Epoch(0), Epoch(0), Epoch(0)])
+    fn new(write: Epoch, read: Epoch, other: Epoch) -> Self {
+        Self([u64::from(read.0) << 32 | u64::from(write.0), other.0.into()])
     }
 
-    /// What is remembered after an access; or the access without order, and whether that wrote.
+    fn written(by: Epoch) -> Self {
+        Self::new(by, Epoch(0), Epoch(0))
+    }
+
+    fn epochs(self) -> [Epoch; 3] {
+        let [low, high] = self.0;
+        [low as u32, (low >> 32) as u32, high as u32].map(Epoch)
+    }
+
+    /// Remembers an access; or gives the access without order, and whether that wrote.
     #[inline]
-    fn step(mut self, write: bool, by: Epoch, clock: &Clock) -> Result<Self, (Epoch, bool)> {
+    fn step(&mut self, write: bool, by: Epoch, clock: &Clock) -> Result<(), (Epoch, bool)> {
         let (warp, strong) = (by.warp() as u32, by.strong());
-        let [wrote, read, other, _] = self.0;
+        let [wrote, read, other] = self.epochs();
         if wrote.unordered(warp, clock, strong) {
             return Err((wrote, true));
         }
@@ -117,16 +127,16 @@ impl Shadow {
             .into_iter()
             .find(|e| strong && e.wrote() && e.unknown(warp, clock))
             .unwrap_or_default();
-        if write {
-            return Ok(Self([by, kept, Epoch(0), Epoch(0)]));
-        }
-        let place = match read {
-            read if read.wrote() && kept == read => 2,
-            read if read.0 == 0 || read.wrote() || read.warp() == warp as usize => 1,
-            _ => 2,
+        *self = if write {
+            Self::new(by, kept, Epoch(0))
+        } else if !(read.wrote() && kept == read)
+            && (read.0 == 0 || read.wrote() || read.warp() == warp as usize)
+        {
+            Self::new(wrote, by, other)
+        } else {
+            Self::new(wrote, read, by)
         };
-        self.0[place] = by;
-        Ok(self)
+        Ok(())
     }
 }
 

@@ -35,14 +35,14 @@ impl<M: Memory> Shadows<M> {
         self.lines.fill(M::default());
     }
 
-    /// Replaces what bytes remember by what `step` makes of it. An error comes with the byte, counted from `at`; bytes
-    /// before it may have been replaced.
+    /// Lets `step` change what bytes remember. An error, before which it changes nothing, comes with the byte, counted from `at`;
+    /// bytes before it may have been changed.
     #[inline]
     pub(super) fn update<E>(
         &mut self,
         at: usize,
         len: usize,
-        step: impl Fn(M) -> Result<M, E>,
+        step: impl Fn(&mut M) -> Result<(), E>,
     ) -> Result<(), (usize, E)> {
         let end = at + len;
         let mut from = at;
@@ -51,7 +51,7 @@ impl<M: Memory> Shadows<M> {
             let to = end.min((line + 1) * LINE);
             match self.lines.get_mut(line) {
                 Some(cell) if *cell != M::MIXED && to - from == LINE => {
-                    *cell = step(*cell).map_err(|e| (from - at, e))?;
+                    step(cell).map_err(|e| (from - at, e))?;
                 }
                 Some(_) => self.update_line(from, to - from, &step).map_err(|(n, e)| (from - at + n, e))?,
                 None => {}
@@ -64,7 +64,10 @@ impl<M: Memory> Shadows<M> {
     /// Bytes remember nothing but this.
     pub(super) fn set(&mut self, at: usize, len: usize, memory: M) {
         // A step that cannot fail.
-        let _ = self.update(at, len, |_| Ok::<M, std::convert::Infallible>(memory));
+        let _ = self.update(at, len, |cell| {
+            *cell = memory;
+            Ok::<(), std::convert::Infallible>(())
+        });
     }
 
     /// Bytes of one line, mixed from now on unless all are touched and become alike.
@@ -73,7 +76,7 @@ impl<M: Memory> Shadows<M> {
         &mut self,
         at: usize,
         len: usize,
-        step: &impl Fn(M) -> Result<M, E>,
+        step: &impl Fn(&mut M) -> Result<(), E>,
     ) -> Result<(), (usize, E)> {
         if self.words.is_empty() {
             self.words = vec![M::default(); self.lines.len() * (LINE / WORD)];
@@ -89,22 +92,20 @@ impl<M: Memory> Shadows<M> {
             return self.update_bytes(at, len, step);
         }
         let Some(words) = self.words.get_mut(at / WORD..(at + len) / WORD) else { return Ok(()) };
-        let Some(head) = words.first().copied() else { return Ok(()) };
-        if head != M::MIXED && head.alike(words) {
-            let next = step(head).map_err(|e| (0, e))?;
+        let Some((head, rest)) = words.split_first_mut() else { return Ok(()) };
+        if *head != M::MIXED && head.alike(rest) {
+            step(head).map_err(|e| (0, e))?;
             if len == LINE {
-                *line = next;
+                *line = *head;
             } else {
-                words.fill(next);
+                rest.fill(*head);
             }
             return Ok(());
         }
         for n in 0..len / WORD {
-            match self.words[at / WORD + n] {
-                word if word == M::MIXED => {
-                    self.update_bytes(at + n * WORD, WORD, step).map_err(|(i, e)| (n * WORD + i, e))?;
-                }
-                word => self.words[at / WORD + n] = step(word).map_err(|e| (n * WORD, e))?,
+            match self.words.get_mut(at / WORD + n) {
+                Some(word) if *word != M::MIXED => step(word).map_err(|e| (n * WORD, e))?,
+                _ => self.update_bytes(at + n * WORD, WORD, step).map_err(|(i, e)| (n * WORD + i, e))?,
             }
         }
         if len == LINE {
@@ -128,7 +129,7 @@ impl<M: Memory> Shadows<M> {
         &mut self,
         at: usize,
         len: usize,
-        step: &impl Fn(M) -> Result<M, E>,
+        step: &impl Fn(&mut M) -> Result<(), E>,
     ) -> Result<(), (usize, E)> {
         if self.bytes.is_empty() {
             self.bytes = vec![M::default(); self.words.len() * WORD];
@@ -144,7 +145,7 @@ impl<M: Memory> Shadows<M> {
             for (i, byte) in bytes.iter_mut().enumerate() {
                 let place = (first + n) * WORD + i;
                 if place >= at && place < at + len {
-                    *byte = step(*byte).map_err(|e| (place - at, e))?;
+                    step(byte).map_err(|e| (place - at, e))?;
                 }
             }
             if bytes[0].alike(bytes) {
@@ -186,7 +187,13 @@ mod tests {
             let at = next((LEN - size) / size + 1) * size;
             // One byte in a while refuses.
             let refused = plain[at..at + size].iter().position(|n| *n % 61 == 60);
-            let step = |t: Touches| if t.0 % 61 == 60 { Err(()) } else { Ok(Touches(t.0 + 1)) };
+            let step = |t: &mut Touches| {
+                if t.0 % 61 == 60 {
+                    return Err(());
+                }
+                t.0 += 1;
+                Ok(())
+            };
             match (shadows.update(at, size, step), refused) {
                 (Ok(()), None) => plain[at..at + size].iter_mut().for_each(|n| *n += 1),
                 (Err((n, ())), Some(byte)) => {

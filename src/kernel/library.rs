@@ -82,6 +82,13 @@ impl Library {
         Ok(library)
     }
 
+    /// Whether any text mentions the target it is compiled for (`__CUDA_ARCH__` and its relatives).
+    #[must_use]
+    pub fn asks_for_target(&self) -> bool {
+        let texts = self.kernels.iter().map(|kernel| &kernel.text).chain(self.includes.values());
+        texts.into_iter().any(|text| text.contains("__CUDA_ARCH"))
+    }
+
     /// The kernels of the binary, those of `folder` in the place of ours for the same stage, path and load, and its `.cuh` files
     /// in the place of ours of the same name.
     ///

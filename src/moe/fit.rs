@@ -15,7 +15,7 @@ const DEEP_WITNESSES: usize = 44;
 const DEEP_INTER: usize = 160;
 
 /// Elements of K up to which rounds are made: what deeper tiles do with a parity, others of the same kernel do.
-const DEEPEST: usize = 1024;
+const DEEPEST: usize = 768;
 
 /// Rows behind the last full tile of the largest expert: no tile divides them, and every tile has more than so many or a full one
 /// in front.

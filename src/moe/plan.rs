@@ -277,27 +277,41 @@ fn features(way: Way) -> Vec<Feature> {
     out
 }
 
-/// A default set for each of these targets: all of it for the first; for the others everything off the swept cases and, of the
-/// first of these, the configurations that run there too and one of each M and side with each path and load. A kernel's PTX for
-/// another target of the same chip differs in `.target` alone: those are enough to see it.
+/// A set of trials for each of these targets: all of it for the first; for the others, of each case that runs on many tiles, one
+/// configuration of each M and side with each path and load, and of the swept cases the first only. A kernel's PTX for another
+/// target of the same chip differs in `.target` alone, so those are enough to see it; where kernels ask which target they are
+/// compiled for, every target has the whole set.
 #[must_use]
-pub fn for_targets<'a>(set: &[Trial<'a>], targets: &[Target]) -> Vec<(Target, Vec<Trial<'a>>)> {
-    let swept = |t: &&Trial<'_>| is_swept(&t.case);
-    let first_swept = set.iter().find(swept).map(|t| t.case.name.as_str());
-    let elsewhere: BTreeSet<Way> = set.iter().filter(|t| !swept(t)).map(Trial::way).collect();
+pub fn for_targets<'a>(
+    set: &[Trial<'a>],
+    targets: &[Target],
+    kernels: &Library,
+) -> Vec<(Target, Vec<Trial<'a>>)> {
+    let further = if kernels.asks_for_target() { set.to_vec() } else { part_of(set) };
+    let of = |n| if n == 0 { set.to_vec() } else { further.clone() };
+    targets.iter().enumerate().map(|(n, target)| (*target, of(n))).collect()
+}
+
+/// What a further target runs of a set.
+fn part_of<'a>(set: &[Trial<'a>]) -> Vec<Trial<'a>> {
+    let first_swept = set.iter().find(|t| is_swept(&t.case)).map(|t| t.case.name.as_str());
+    let elsewhere: BTreeSet<Way> = set.iter().filter(|t| !is_swept(&t.case)).map(Trial::way).collect();
     // Of several tiles the last, a large one.
     let of_kernel: BTreeMap<_, Way> = set
         .iter()
-        .filter(|t| swept(t) && t.config.is_ok())
-        .map(|t| ((t.tile.m, t.swap_ab, t.path, t.load), t.way()))
+        .filter(|t| t.config.is_ok())
+        .map(|t| ((t.case.name.as_str(), t.tile.m, t.swap_ab, t.path, t.load), t.way()))
         .collect();
-    let chosen: BTreeSet<Way> = of_kernel.into_values().chain(elsewhere).collect();
-    let stays = |t: &Trial<'_>| {
-        !is_swept(&t.case)
-            || Some(t.case.name.as_str()) == first_swept && (t.config.is_err() || chosen.contains(&t.way()))
+    let chosen: BTreeSet<(&str, Way)> = of_kernel.into_iter().map(|(key, way)| (key.0, way)).collect();
+    let stays = |t: &&Trial<'_>| {
+        let case = t.case.name.as_str();
+        let swept = is_swept(&t.case);
+        (!swept || Some(case) == first_swept)
+            && (t.config.is_err()
+                || chosen.contains(&(case, t.way()))
+                || swept && elsewhere.contains(&t.way()))
     };
-    let part = |first: bool| set.iter().filter(|t| first || stays(t)).cloned().collect();
-    targets.iter().enumerate().map(|(n, target)| (*target, part(n == 0))).collect()
+    set.iter().filter(stays).cloned().collect()
 }
 
 /// Whether case number `n` is run so: the paths take turns at the loads, from load to load and from case to case.
@@ -404,7 +418,8 @@ mod tests {
         let library = case::library();
         let set = default_set(&library.cases.iter().collect::<Vec<_>>());
         let targets: [Target; 2] = ["sm_121a", "sm_121f"].map(|t| t.parse().unwrap());
-        let sets = for_targets(&set, &targets);
+        let kernels = Library::embedded().unwrap();
+        let sets = for_targets(&set, &targets, &kernels);
         assert_eq!((sets[0].0, sets[0].1.len()), (targets[0], set.len()));
         let first = library.cases.iter().find(|c| is_swept(c)).unwrap();
         let swept = |t: &&Trial<'_>| t.case.name == first.name && t.config.is_ok();
@@ -416,7 +431,13 @@ mod tests {
             assert!(part.iter().any(|p| alike(&p)), "{} {:?} {:?}", t.tile, t.load, t.path);
         }
         let off = |set: &[Trial<'_>]| set.iter().filter(|t| !is_swept(&t.case)).count();
-        assert_eq!(off(&set), off(&sets[1].1));
+        assert!(off(&sets[1].1) * 10 > off(&set) * 9, "{} of {}", off(&sets[1].1), off(&set));
+        let every = trials(&library.cases[0], &tiles(), &LOADS, &PATHS);
+        let runs = |set: &[Trial<'_>]| set.iter().filter(|t| t.config.is_ok()).count();
+        assert!(runs(&for_targets(&every, &targets, &kernels)[1].1) * 5 < runs(&every));
+        let mut asks = kernels;
+        asks.includes.insert("own.cuh".to_owned(), "#ifdef __CUDA_ARCH_FEAT_SM121_ALL\n#endif\n".to_owned());
+        assert_eq!(for_targets(&every, &targets, &asks)[1].1.len(), every.len());
     }
 
     #[test]

@@ -121,6 +121,16 @@ fn both3(m: &mut Machine<'_>, row: &Row, f: Fma) -> Flow {
     })
 }
 
+/// Two values without flags.
+#[inline(always)]
+fn plain_bf16x2(a: u32, b: u32, c: u32) -> u32 {
+    let one = |a: u16, b: u16, c: u16| {
+        float::product_bf16(a, b, c).unwrap_or_else(|| float::fma_bf16(a, b, c, false, false, false))
+    };
+    u32::from(one((a >> 16) as u16, (b >> 16) as u16, (c >> 16) as u16)) << 16
+        | u32::from(one(a as u16, b as u16, c as u16))
+}
+
 pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::of(i);
     let (imm, ty) = flags(&mut words)?;
@@ -129,6 +139,7 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         Type::F16 => |m, row| one3(m, row, float::fma_f16),
         Type::F16x2 => |m, row| both3(m, row, float::fma_f16),
         Type::Bf16 => |m, row| one3(m, row, float::fma_bf16),
+        Type::Bf16x2 if imm == 0 => |m, row| m.map3(row, plain_bf16x2),
         Type::Bf16x2 => |m, row| both3(m, row, float::fma_bf16),
         _ => return Err(format!("fma on {ty:?}")),
     };

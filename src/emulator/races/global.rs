@@ -132,7 +132,7 @@ impl GlobalRaces {
         let (mut at, end) = (start as usize, start as usize + len);
         while at < end {
             let next = end.min((at / PAGE + 1) * PAGE);
-            let seen = |shadow: GlobalShadow| if shadow.write.cta() == 0 { Ok(shadow) } else { Err(()) };
+            let seen = |shadow: &mut GlobalShadow| if shadow.write.cta() == 0 { Ok(()) } else { Err(()) };
             if let Some(page) = self.pages.get_mut(at / PAGE)
                 && page.update(at % PAGE, next - at, seen).is_err()
             {
@@ -154,8 +154,8 @@ impl GlobalRaces {
         let (mut at, end) = (start, start + len);
         while at < end {
             let next = end.min((at / PAGE + 1) * PAGE);
-            let by = |shadow: GlobalShadow| {
-                if ctas.contains(&shadow.write.cta()) { Err(shadow.write) } else { Ok(shadow) }
+            let by = |shadow: &mut GlobalShadow| {
+                if ctas.contains(&shadow.write.cta()) { Err(shadow.write) } else { Ok(()) }
             };
             if let Some(page) = self.pages.get_mut(at / PAGE)
                 && let Err((n, who)) = page.update(at % PAGE, next - at, by)
@@ -174,12 +174,12 @@ impl GlobalRaces {
         let (mut at, end) = (start as usize, start as usize + len);
         while at < end {
             let next = end.min((at / PAGE + 1) * PAGE);
-            let note = |shadow: GlobalShadow| {
+            let note = |shadow: &mut GlobalShadow| {
                 let mut found = found.borrow_mut();
                 if shadow.write.cta() != 0 && !found.contains(&shadow.write) {
                     found.push(shadow.write);
                 }
-                Ok::<_, std::convert::Infallible>(shadow)
+                Ok::<(), std::convert::Infallible>(())
             };
             if let Some(page) = self.pages.get_mut(at / PAGE) {
                 // A step that cannot fail.
@@ -218,7 +218,7 @@ impl GlobalRaces {
     fn note(&mut self, cta: &Races, who: Who, access: GlobalAccess, stream: &Stream) -> Result<(), Fault> {
         let GlobalAccess { address, len, write } = access;
         let (waited, remembers) = (&self.waited, write || self.overlap);
-        let step = |shadow: GlobalShadow| {
+        let step = |shadow: &mut GlobalShadow| {
             for (other, wrote) in [(shadow.write, true), (shadow.read, shadow.read.wrote())] {
                 if other.cta() != 0
                     && (write || wrote)
@@ -237,13 +237,20 @@ impl GlobalRaces {
             }
             // Only strong accesses come past unordered ones.
             let unknown = |other: Who| who.strong() && other.cta() != 0 && !cta.knows(other, who.warp());
-            Ok(match write {
-                true if unknown(shadow.write) => GlobalShadow { write: who, read: shadow.write.as_earlier() },
-                true if shadow.read.wrote() && unknown(shadow.read) => GlobalShadow { write: who, ..shadow },
-                true => GlobalShadow { write: who, read: Who::default() },
-                false if shadow.read.wrote() && unknown(shadow.read) => shadow,
-                false => GlobalShadow { read: who, ..shadow },
-            })
+            let kept = shadow.read.wrote() && unknown(shadow.read);
+            if !write {
+                if !kept {
+                    shadow.read = who;
+                }
+            } else {
+                if unknown(shadow.write) {
+                    shadow.read = shadow.write.as_earlier();
+                } else if !kept {
+                    shadow.read = Who::default();
+                }
+                shadow.write = who;
+            }
+            Ok(())
         };
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Ok(()) };
         let (mut at, end) = (start as usize, start as usize + len);

@@ -227,8 +227,8 @@ impl Addends {
     #[inline(always)]
     pub(super) fn of(accumulator: Format, bits: &Lanes<u32>) -> Self {
         let one = |bits: u32| Decoded::wide(accumulator, bits);
-        let fields = bits.map(|bits| bits >> 23 & 0xFF);
-        let zeros = bits.map(|bits| bits << 1 == 0);
+        let fields = lanes(|n| bits[n] >> 23 & 0xFF);
+        let zeros = lanes(|n| bits[n] << 1 == 0);
         let mut plain = accumulator == Format::F32;
         for n in 0..N {
             plain &= (fields[n] != 0 || zeros[n]) && fields[n] != 0xFF;
@@ -249,7 +249,7 @@ impl Addends {
         let high = lanes(|n| if zeros[n] { ZERO } else { fields[n] as i16 - 127 });
         let low = lanes(|n| if zeros[n] { SPECIAL } else { (fields[n] + lowest[n]) as i16 - 127 - 127 - 23 });
         // `+ 0.0` makes a zero positive.
-        Self { values: bits.map(|bits| f64::from(f32::from_bits(bits)) + 0.0), high, low }
+        Self { values: lanes(|n| f64::from(f32::from_bits(bits[n])) + 0.0), high, low }
     }
 }
 
@@ -264,7 +264,8 @@ impl Step<'_> {
         for n in 0..N {
             dropped |= windows[n] > products[n].min(self.addends.low[n]);
         }
-        (!dropped).then(|| self.finish(&self.dot(), &self.addends.values))
+        // No closure: it would be compiled without the features that `vectorize` turns on.
+        if dropped { None } else { Some(self.finish(&self.dot(), &self.addends.values)) }
     }
 
     /// The eight sums, cut by the true largest exponents; `row` holds those of A, `columns` those of B.
@@ -331,8 +332,8 @@ impl Step<'_> {
     #[inline(always)]
     fn cut_dot(&self, windows: &Lanes<i16>) -> Lanes<f64> {
         let unit = lanes(|n| power_of_two(i32::from(windows[n] - self.shifts[n])));
-        let anchor = unit.map(|unit| unit * ANCHOR);
-        let nearly_half = unit.map(|unit| unit * NEARLY_HALF);
+        let anchor = lanes(|n| unit[n] * ANCHOR);
+        let nearly_half = lanes(|n| unit[n] * NEARLY_HALF);
         let mut counts = [0u64; N];
         for (element, values) in self.row.iter().zip(self.values) {
             for n in 0..N {

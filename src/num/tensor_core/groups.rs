@@ -147,7 +147,7 @@ pub(super) fn mma_groups(model: Model, rule: &Rule, form: &MmaForm, operands: &O
 fn sums(rule: &Rule, row: &Line, columns: &Columns, addends: &Addends, fraction: i16) -> Lanes<f64> {
     let zero = rule.zero_exponent as i16;
     // Every other C stands above the place of a zero.
-    let mut largest = addends.high.map(|high| high.max(zero));
+    let mut largest = lanes(|n| addends.high[n].max(zero));
     let mut lowest = addends.low;
     for group in 0..GROUPS {
         let alpha = row.scales[group].1;
@@ -158,7 +158,7 @@ fn sums(rule: &Rule, row: &Line, columns: &Columns, addends: &Addends, fraction:
             lowest[n] = lowest[n].min(exponent - fraction + PRODUCT_UNIT);
         }
     }
-    let windows = largest.map(|largest| largest - rule.fraction as i16);
+    let windows = lanes(|n| largest[n] - rule.fraction as i16);
     let dropped = (0..N).fold(false, |dropped, n| dropped | (windows[n] > lowest[n]));
     let mut sums = addends.values;
     if dropped {
