@@ -1,15 +1,13 @@
 //! sm121probe: what an SM12x GPU's toolchain really does, with evidence.
 //!
-//! Rooms, in order; a room uses earlier rooms only (`tests/tidy.rs` enforces it):
+//! The crates below it: `ptx`, `numerics`, `emulator`, `vectors`. Modules, in order; a module uses earlier ones only (`tests/tidy.rs`
+//! enforces it):
 //!
-//! | room | duty |
+//! | module | duty |
 //! |---|---|
-//! | [`arch`] | targets, suffixes, families, versions |
-//! | [`event`] | how rooms tell progress; no printing |
+//! | [`event`] | how modules tell progress; no printing |
 //! | [`near`] | names near to one that is not there |
 //! | [`record`] | the versioned record of a run |
-//! | [`ptx`] | PTX text to a syntax tree with spans, and back |
-//! | [`num`] | formats, rounding, arithmetic, tensor-core sums, fragment and scale layouts; pure |
 //! | [`header`] | YAML into typed structs, errors with file, line, column |
 //! | [`packed`] | the files that the binary carries |
 //! | [`store`] | one cache: locked, atomic, damaged entries are misses |
@@ -17,10 +15,8 @@
 //! | [`snippet`] | loads and expands `ptx_snippets/` |
 //! | [`case`] | loads `cases/`: problems of the pipeline, models by name |
 //! | [`kernel`] | loads `kernels/`: sources and the headers that plug them into the pipeline |
-//! | [`vectors`] | recorded instruction vectors: what hardware and a bit-accurate model answer |
 //! | [`toolkit`] | finds, installs and runs ptxas, nvdisasm and NVRTC; judges nothing |
-//! | [`device`] | what runs kernels: memory, arguments, launches, how they end |
-//! | [`emulator`] | runs PTX grids on the CPU |
+//! | [`assumptions`] | what the emulator takes on trust, each with a snippet that a GPU can answer |
 //! | [`gpu`] | runs kernels on CUDA GPUs, in worker processes |
 //! | [`selftest`] | recorded answers against the emulator |
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |
@@ -35,14 +31,12 @@
 //! | [`gate`] | records compared, baselines, expectations, fleets |
 //! | [`cli`] | verbs, error printing, exit codes |
 
-pub mod arch;
+pub mod assumptions;
 pub mod audit;
 pub mod bench;
 pub mod case;
 pub mod cli;
-pub mod device;
 pub mod doctor;
-pub mod emulator;
 pub mod event;
 pub mod execute;
 pub mod gate;
@@ -54,14 +48,11 @@ pub mod matrix;
 pub mod moe;
 pub mod mutants;
 pub mod near;
-pub mod num;
 pub mod packed;
-pub mod ptx;
 pub mod record;
 pub mod report;
 pub mod selftest;
 pub mod snippet;
 pub mod store;
 pub mod toolkit;
-pub mod vectors;
 pub mod worker;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use sm121probe::arch::{PtxIsa, Suffix};
+use ptx::arch::{PtxIsa, Suffix};
 use sm121probe::audit::answer::{self, Collector, Device};
 use sm121probe::audit::{
     CodeKind, Compression, Entry, Format, Found, Holder, Kernel, Place, Problem, ToldBy, Trouble,

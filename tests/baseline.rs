@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use sm121probe::arch::Target;
+use ptx::arch::Target;
 use sm121probe::record::{Outcome, Record, Standing};
 use sm121probe::report;
 use sm121probe::snippet::Library;

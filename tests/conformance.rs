@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use sm121probe::arch::{Target, ToolkitVersion};
+use ptx::arch::{Target, ToolkitVersion};
 use sm121probe::event::Silent;
 use sm121probe::gate::{self, Newcomer};
 use sm121probe::matrix::{self, Options, Plan, Selection};

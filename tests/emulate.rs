@@ -27,7 +27,7 @@ fn words<'a>(line: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 const REDUCTION: &str =
-    "emulate tests/kernels/reduction.ptx --grid 4 --block 256 --arg buf:x=random:1:f32[5000]";
+    "emulate crates/emulator/tests/kernels/reduction.ptx --grid 4 --block 256 --arg buf:x=random:1:f32[5000]";
 const OUT: [&str; 4] = ["--arg", "out:y=f32[4]", "--arg", "u32:5000"];
 
 /// A file with one entry around these instructions.
@@ -53,8 +53,7 @@ fn a_kernel_runs_and_its_outputs_are_printed_and_dumped() {
     );
     // What was dumped is read back, and gives the same result under other schedules.
     let again = format!("buf:x=@{dump}#x");
-    let line =
-        "emulate tests/kernels/reduction.ptx --entry reduction --grid 4,1 --block 256,1,1 --schedules 4";
+    let line = "emulate crates/emulator/tests/kernels/reduction.ptx --entry reduction --grid 4,1 --block 256,1,1 --schedules 4";
     let again = run(0, &words(line, &["--arg", &again, "--arg", "out:y=f32[4]", "--arg", "u32:5000"]));
     assert!(again.contains("4 schedules, equal outputs"), "{again}");
     assert_eq!(first.lines().find(|l| l.contains("sha256")), again.lines().find(|l| l.contains("sha256")));
@@ -77,14 +76,14 @@ fn every_instruction_is_traced_and_counted() {
         "{trace}"
     );
     assert!(trace.contains("3,0,0 warp 0  00000001 "), "{trace}");
-    let mx = "emulate tests/kernels/gemm_mx.ptx --grid 2,2 --block 128 --arg buf:a=random:1:e4m3[64,256] \
+    let mx = "emulate crates/emulator/tests/kernels/gemm_mx.ptx --grid 2,2 --block 128 --arg buf:a=random:1:e4m3[64,256] \
               --arg buf:b=random:2:u8[64,128] --arg buf:sa=random:3:u8[64,8] --arg buf:sb=random:4:u8[64,8] \
               --arg out:c=f32[64,64] --arg u32:64 --arg u32:256 --profile";
     let text = run(0, &words(mx, &[]));
     assert!(text.contains("bank conflicts: ") && text.contains("cp.async.ca.shared.global"), "{text}");
 }
 
-const TMA: &str = "emulate tests/kernels/gemm_tma.ptx --grid 2 --block 160 --smem 49152 \
+const TMA: &str = "emulate crates/emulator/tests/kernels/gemm_tma.ptx --grid 2 --block 160 --smem 49152 \
                    --buf a=random:1:bf16[64,320] --buf b=random:2:bf16[128,320]";
 const MAP_A: &str = "tmap:ma=of:a,type:bf16,dims:320x64,strides:640,box:64x64,swizzle:128B";
 const MAP_B: &str = "tmap:mb=of:b,type:bf16,dims:320x128,box:64x64,swizzle:128B,interleave:none,oob:none";
@@ -124,47 +123,53 @@ fn a_kernel_gets_tensor_maps() {
 #[test]
 fn a_bad_call_is_told_what_is_wrong() {
     for (line, says) in [
-        ("emulate tests/kernels/pdl.ptx", "has no entry chosen by --entry; it has: primary, secondary"),
-        ("emulate tests/kernels/pdl.ptx --entry third", "has no entry `third`; it has: primary, secondary"),
-        ("emulate tests/kernels/absent.ptx", "cannot be read"),
+        (
+            "emulate crates/emulator/tests/kernels/pdl.ptx",
+            "has no entry chosen by --entry; it has: primary, secondary",
+        ),
+        (
+            "emulate crates/emulator/tests/kernels/pdl.ptx --entry third",
+            "has no entry `third`; it has: primary, secondary",
+        ),
+        ("emulate crates/emulator/tests/kernels/absent.ptx", "cannot be read"),
         ("emulate README.md", "is neither .ptx nor .cu"),
         (
-            "emulate tests/kernels/reduction.ptx",
+            "emulate crates/emulator/tests/kernels/reduction.ptx",
             "reduction takes 3 arguments, not 0: reduction_param_0 (.u64, 8 bytes)",
         ),
-        ("emulate tests/kernels/reduction.ptx --target sm_90", "--target is for .cu files"),
-        ("emulate tests/kernels/reduction.ptx --toolkit 13.5", "--toolkit is for .cu files"),
-        ("emulate tests/kernels/reduction.ptx --grid 1,2,3,4", "one to three numbers"),
+        ("emulate crates/emulator/tests/kernels/reduction.ptx --target sm_90", "--target is for .cu files"),
+        ("emulate crates/emulator/tests/kernels/reduction.ptx --toolkit 13.5", "--toolkit is for .cu files"),
+        ("emulate crates/emulator/tests/kernels/reduction.ptx --grid 1,2,3,4", "one to three numbers"),
         (
-            "emulate tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u64:4",
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u64:4",
             "argument 3 of reduction, `u64:4`, is 8 bytes of u64, but parameter `reduction_param_2` is .u32, 4 bytes",
         ),
         (
-            "emulate tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg f32:4",
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg f32:4",
             "is 4 bytes of f32, but parameter `reduction_param_2` is .u32",
         ),
         (
-            "emulate tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg out:z=f32[4]",
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg out:z=f32[4]",
             "is the 8-byte address of a buffer",
         ),
         (
-            "emulate tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:x=f32[4] --arg u32:4",
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:x=f32[4] --arg u32:4",
             "two buffers are named `x`",
         ),
         (
-            "emulate tests/kernels/reduction.ptx --arg buf:x=zeros:f64[99999999999999] --arg out:y=f32[4] --arg u32:4",
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f64[99999999999999] --arg out:y=f32[4] --arg u32:4",
             "this machine has",
         ),
         (
-            "emulate tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u32:x",
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u32:x",
             "`u32:x` is no argument",
         ),
         (
-            "emulate tests/kernels/reduction.ptx --block 2048 --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u32:4",
+            "emulate crates/emulator/tests/kernels/reduction.ptx --block 2048 --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u32:4",
             "is 2048 threads",
         ),
         (
-            "emulate tests/kernels/reduction.ptx --smem 999999 --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u32:4",
+            "emulate crates/emulator/tests/kernels/reduction.ptx --smem 999999 --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u32:4",
             "bytes of shared memory",
         ),
     ] {
@@ -219,7 +224,7 @@ fn a_source_without_nvrtc_says_what_to_install() {
     let output = command
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("SM121PROBE_CACHE", dir.path())
-        .args(["emulate", "tests/kernels/reduction.cu", "--toolkit", "10.1"])
+        .args(["emulate", "crates/emulator/tests/kernels/reduction.cu", "--toolkit", "10.1"])
         .output()
         .unwrap();
     let text = String::from_utf8(output.stderr).unwrap().replace("\n  │ ", " ");

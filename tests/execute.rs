@@ -2,16 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+use std::fs;
 use std::sync::Arc;
 
+use emulator::device::{Buffer, Device, Failure, Graph, Launch, Module};
+use emulator::{EmulatorDevice, Options, Programs};
 use rayon::prelude::*;
-use sm121probe::device::{Buffer, Device, Failure, Graph, Launch, Module};
-use sm121probe::emulator::{EmulatorDevice, Options, Programs};
 use sm121probe::execute::{self, Asked};
 use sm121probe::record::{Rung, VariantRun, Verdict};
 use sm121probe::selftest::{self, Answerer, Ask};
 use sm121probe::snippet::{Library, Variant};
-use sm121probe::vectors::{self, Source};
+use vectors::Source;
 
 fn asked(target: &str) -> Asked {
     Asked { target: target.parse().unwrap(), isa: "9.5".parse().unwrap(), seed: 1 }
@@ -176,7 +177,7 @@ fn fresh_answers_are_a_recording_that_the_selftest_reads() {
     assert_eq!((fresh.recording.ops.len(), fresh.lacking.len(), fresh.failed.len()), (forms.len(), 0, 0));
     assert!(matches!(&fresh.recording.source, Source::Device { capability, .. } if capability == "9.0"));
     let folder = tempfile::tempdir().unwrap();
-    fresh.recording.write(folder.path()).unwrap();
+    fresh.recording.write(folder.path(), |path, bytes| fs::write(path, bytes)).unwrap();
     let read = vectors::Recording::load(folder.path()).unwrap();
     assert_eq!(read, fresh.recording);
     assert!(selftest::run(&[read]).iter().all(|r| r.verdict.passes()));

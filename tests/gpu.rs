@@ -7,7 +7,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use sm121probe::device::{Argument, Buffer, Device, Failure, Launch, Module, Timer};
+use emulator::device::{Argument, Buffer, Device, Failure, Launch, Module, Timer};
 use sm121probe::gpu::{Chain, GpuDevice, Launcher, Turn};
 
 fn launcher(plan: &str, seconds: f32) -> Launcher {
@@ -243,7 +243,7 @@ fn replays_by_the_hundred_are_one_question_and_name_the_first_that_differs() {
 
 #[test]
 fn random_bytes_are_made_where_the_memory_is() {
-    use sm121probe::num::random;
+    use numerics::random;
     let mut gpu = gpu();
     for len in [0, 5, random::PERIOD + 9, 3 * random::PERIOD - 1] {
         let buffer = gpu.allocate_random(len, 3, 118, 122).unwrap();

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed};
-use sm121probe::arch::Target;
+use ptx::arch::Target;
 use sm121probe::case::{self, Case, KnownFailure};
 use sm121probe::kernel::Library;
 use sm121probe::moe::plan::{self, Candidate, LOADS, PATHS, Trial, Way};

@@ -8,7 +8,7 @@ mod pipeline;
 
 use std::collections::BTreeMap;
 
-use sm121probe::arch::{Target, ToolkitVersion};
+use ptx::arch::{Target, ToolkitVersion};
 use sm121probe::record::{
     ClaimRow, Expect, KindRow, Matrix, MessageRow, Native, Outcome, Pair, PairSet, Record, SnippetRow,
     Spread, Standing, ToolkitRow, VariantRow,

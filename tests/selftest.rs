@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use sm121probe::selftest::{self, OpResult, Verdict};
-use sm121probe::vectors::{self, Recording};
+use vectors::Recording;
 
 fn failures(results: &[OpResult]) -> Vec<String> {
     results.iter().filter(|r| !r.verdict.passes()).map(|r| format!("{}: {:?}", r.op, r.verdict)).collect()
@@ -15,7 +15,7 @@ fn failures(results: &[OpResult]) -> Vec<String> {
 
 #[test]
 fn more_answers_than_the_binary_carries_agree_too() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/vectors/recordings");
     for (file, forms) in [("sm90.zip", 336), ("sm120.zip", 70)] {
         let results = selftest::run(&[Recording::load(&folder.join(file)).unwrap()]);
         assert_eq!(results.len(), forms, "{file}");
@@ -50,7 +50,7 @@ const MANUAL: [&str; 3] = [
 
 #[test]
 fn the_scalar_answers_of_an_h100_are_met() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/h100-scalar.zip");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/vectors/recordings/h100-scalar.zip");
     let mut results = selftest::run(&[Recording::load(&path).unwrap()]);
     assert!(results.len() > 980, "{}", results.len());
     results.retain(|r| !MANUAL.contains(&r.op.as_str()));

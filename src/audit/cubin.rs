@@ -13,7 +13,7 @@ use object::{LittleEndian, SectionIndex};
 
 use super::entry::{KERNELS_LIMIT, Kernel, ToldBy, Trouble};
 use super::source::{text_at, u16_at, u32_at};
-use crate::arch::{Suffix, ToolkitVersion};
+use ptx::arch::{Suffix, ToolkitVersion};
 
 const LE: LittleEndian = LittleEndian;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::arch::{PtxIsa, Suffix, Target, ToolkitVersion};
+use ptx::arch::{PtxIsa, Suffix, Target, ToolkitVersion};
 
 /// Where something lies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ use super::entry::{CodeKind, Compression, Entry, Format, Place, Problem, ToldBy,
 use super::fatbin::{Block, Header, Marked, Piece};
 use super::scan::Done;
 use super::{cubin, ptx_text, unpack};
-use crate::arch::{PtxIsa, Suffix};
+use ptx::arch::{PtxIsa, Suffix};
 
 /// Unpacked code, shared by the pieces of a block.
 pub(super) struct Code {

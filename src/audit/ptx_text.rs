@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::entry::{KERNELS_LIMIT, Kernel, Trouble};
-use crate::arch::{PtxIsa, Suffix};
+use ptx::arch::{PtxIsa, Suffix};
 
 /// What PTX says.
 #[derive(Debug, Clone, PartialEq, Eq)]

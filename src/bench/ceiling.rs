@@ -1,8 +1,8 @@
 //! What a GPU can do at most, measured: bytes per second from memory, operations per second of its tensor cores.
 
-use crate::arch::{PtxIsa, Target};
-use crate::device::{Argument, Failure, Launch, Timer};
 use crate::kernel::MmaPath;
+use emulator::device::{Argument, Failure, Launch, Timer};
+use ptx::arch::{PtxIsa, Target};
 
 const READ: &str = include_str!("read_all.ptx");
 const BF16: &str = include_str!("multiply_bf16.ptx");
@@ -48,7 +48,7 @@ pub fn median(times: &[f32]) -> f64 {
     }
 }
 
-fn launch(entry: &str, module: crate::device::Module, ctas: u32, arguments: Vec<Argument>) -> Launch {
+fn launch(entry: &str, module: emulator::device::Module, ctas: u32, arguments: Vec<Argument>) -> Launch {
     Launch {
         module,
         entry: entry.to_owned(),

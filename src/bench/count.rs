@@ -2,8 +2,8 @@
 
 use crate::moe::Dims;
 use crate::moe::layout::padded;
-use crate::num::scale_layout::ScaleLayout;
 use crate::record::Stage;
+use numerics::scale_layout::ScaleLayout;
 
 /// Bytes and operations of a stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,15 +6,15 @@ use rayon::prelude::*;
 
 use super::ceiling::{self, Effort};
 use super::count::work;
-use crate::arch::{PtxIsa, Target};
 use crate::case::{Case, Routing, Slots};
-use crate::device::{Failure, Launch, Timer};
 use crate::kernel::Library;
 use crate::moe::compile::Compiler;
 use crate::moe::pipeline::{self, Compiled, PipelineError, Session, Setup};
 use crate::moe::plan::{self, Trial};
 use crate::moe::{MoeError, Problem, Settings, problem};
 use crate::record::{BenchRow, RateRow, Stage};
+use emulator::device::{Failure, Launch, Timer};
+use ptx::arch::{PtxIsa, Target};
 
 /// Why nothing was timed.
 #[derive(Debug, thiserror::Error)]

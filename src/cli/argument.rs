@@ -12,7 +12,7 @@
 use std::path::PathBuf;
 
 use super::tensor_argument::{self, MapOf};
-use crate::num::{Format, Rounding, convert};
+use numerics::{Format, Rounding, convert};
 
 /// An element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::error::CliError;
 use super::output;
-use crate::emulator::{self, Status};
+use crate::assumptions::{self, Status};
 
 /// Arguments of `assumptions`.
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ pub(super) struct AssumptionsArgs {
 pub(super) fn assumptions(args: &AssumptionsArgs) -> Result<(), CliError> {
     let mut text = String::new();
     let (mut open, mut shown, mut wrong) = (0, 0, 0);
-    for assumption in emulator::assumptions() {
+    for assumption in assumptions::assumptions() {
         if args.name.as_ref().is_some_and(|name| *name != assumption.name) {
             continue;
         }
@@ -46,7 +46,7 @@ pub(super) fn assumptions(args: &AssumptionsArgs) -> Result<(), CliError> {
         }
     }
     if shown == 0 {
-        let names: Vec<&str> = emulator::assumptions().iter().map(|a| a.name).collect();
+        let names: Vec<&str> = assumptions::assumptions().iter().map(|a| a.name).collect();
         let name = args.name.clone().unwrap_or_default();
         return Err(CliError::NoAssumption(name, names.join(", ")));
     }

@@ -10,7 +10,6 @@ use super::args::OutputArgs;
 use super::error::CliError;
 use super::output;
 use super::progress::Progress;
-use crate::arch::{PtxIsa, Target};
 use crate::audit::answer::{self, Collector, Device, Installed, Naming, Which};
 use crate::audit::{self, Found, Limits};
 use crate::doctor;
@@ -21,6 +20,7 @@ use crate::record::{AuditTable, AuditVerdict, Matrix, Record};
 use crate::report;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, NvrtcError, Places};
+use ptx::arch::{PtxIsa, Target};
 
 /// Asked about where nothing is said.
 const DEFAULT: [u16; 2] = [120, 121];
@@ -67,7 +67,7 @@ pub(super) struct AuditArgs {
 struct Asked(u16);
 
 impl FromStr for Asked {
-    type Err = crate::arch::UnknownTarget;
+    type Err = ptx::arch::UnknownTarget;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(Self(text.parse::<Target>()?.number))

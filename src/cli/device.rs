@@ -7,12 +7,12 @@ use std::time::Duration;
 use clap::Args;
 
 use super::error::CliError;
-use crate::arch::{PtxIsa, Target};
 use crate::gpu::{Chain, Description, GpuDevice, Launcher};
 use crate::moe::admission::Limits;
 use crate::record::DeviceRow;
 use crate::store::Store;
 use crate::toolkit::Toolkit;
+use ptx::arch::{PtxIsa, Target};
 
 /// What runs kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -15,15 +15,15 @@ use super::output;
 use super::ptx_error::PtxError;
 use super::tensor_argument::MapOf;
 use super::watch::{Trace, Watcher, show_profile};
-use crate::arch::Target;
-use crate::emulator::{
-    self, GlobalMemory, Kernel, Launch, Nobody, Options, Parameter, Profile, Program, Stop, TENSOR_MAP_BYTES,
-    TensorMap,
-};
-use crate::ptx::Type;
 use crate::record::write_atomic;
 use crate::store::{self, Store};
 use crate::toolkit::{self, Environment};
+use emulator::{
+    self, GlobalMemory, Kernel, Launch, Nobody, Options, Parameter, Profile, Program, Stop, TENSOR_MAP_BYTES,
+    TensorMap,
+};
+use ptx::Type;
+use ptx::arch::Target;
 
 /// What a CUDA C++ file is compiled for when nothing is said.
 const TARGET: &str = "sm_121a";

@@ -5,7 +5,6 @@ use miette::Diagnostic;
 use super::emulate::EmulateError;
 use super::exit;
 use super::ptx_error::PtxError;
-use crate::device::Failure;
 use crate::matrix::{MatrixError, PlanError};
 use crate::moe::code::CodeError;
 use crate::record::RecordError;
@@ -13,12 +12,13 @@ use crate::report::{ExplainError, ReportError};
 use crate::snippet::{FilterError, NewSnippetError, SnippetError};
 use crate::store::StoreError;
 use crate::toolkit::{CubinError, InstallError, NvrtcError, PinError, RemoveError, SelectError};
+use emulator::device::Failure;
 
 /// Anything that ends a verb.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub(super) enum CliError {
     #[error(transparent)]
-    Target(#[from] crate::arch::UnknownTarget),
+    Target(#[from] ptx::arch::UnknownTarget),
     #[error(transparent)]
     Filter(#[from] FilterError),
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub(super) enum CliError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Vectors(#[from] crate::vectors::VectorsError),
+    Vectors(#[from] vectors::VectorsError),
     #[error("{0} recorded instructions do not pass")]
     Selftest(usize),
     #[error("no toolkit on this machine, and --offline forbids fetching one")]
@@ -143,7 +143,7 @@ pub(super) enum CliError {
     #[error("{0}: {1}")]
     Answer(String, Failure),
     #[error(transparent)]
-    OperandKind(#[from] crate::num::UnknownKind),
+    OperandKind(#[from] numerics::UnknownKind),
     #[error("code for {0} does not run on this GPU, which is {1}")]
     DeviceTarget(String, String),
     #[error("nothing was run: no case is selected, or every trial is blocked")]

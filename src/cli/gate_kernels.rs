@@ -9,7 +9,6 @@ use super::gate_mutants::{self, MutantArgs};
 use super::output;
 use super::toolchain::Toolchain;
 use super::trials;
-use crate::arch::Target;
 use crate::case::{self, Case};
 use crate::gate::{self, Affected, Base, Expectation, Finding, Ground, Judgement, Question};
 use crate::kernel::Library;
@@ -21,6 +20,7 @@ use crate::moe::trial::TrialError;
 use crate::record::{Matrix, Record};
 use crate::store::Store;
 use crate::toolkit::{self, Environment, NvrtcError};
+use ptx::arch::Target;
 
 /// What kernels are compiled for: PTX that differs in its `.target` alone is the same to the emulator.
 const TARGET: &str = "sm_121a";

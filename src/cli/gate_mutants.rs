@@ -11,7 +11,6 @@ use super::gate::{GateForm, GateReports};
 use super::output;
 use super::toolchain::Toolchain;
 use super::trials;
-use crate::arch::Target;
 use crate::case::Case;
 use crate::gate::{self, Affected, Judgement};
 use crate::kernel::{KernelError, Library};
@@ -22,6 +21,7 @@ use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Survey};
 use crate::record::Record;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, NvrtcError};
+use ptx::arch::Target;
 
 /// Progress is told after so many mutants.
 const TOLD_EVERY: usize = 25;

@@ -6,7 +6,6 @@ use super::args::JobArgs;
 use super::error::CliError;
 use super::on_gpu::GpuArgs;
 use super::progress::Progress;
-use crate::arch::Target;
 use crate::event::{Event, Sink};
 use crate::gpu::GpuDevice;
 use crate::matrix::{self, Figures, Options, Plan, Selection};
@@ -14,6 +13,7 @@ use crate::record::{PIPELINE, Record, SkippedRow};
 use crate::snippet::{Filter, Library};
 use crate::store::{ENTRY_BYTES_KEPT, Store};
 use crate::toolkit::{self, Discovery, Environment, InstallOptions, Nvrtc, Pins, Places, Toolkit};
+use ptx::arch::Target;
 
 /// What is fetched when a machine has no toolkit: the newest, and the first that knows sm_121.
 const FIRST_TOOLKITS: [&str; 2] = ["latest", "12.9"];

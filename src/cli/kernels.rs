@@ -10,7 +10,6 @@ use super::error::CliError;
 use super::output;
 use super::toolchain::Toolchain;
 use super::ways::TrialArgs;
-use crate::arch::Target;
 use crate::case;
 use crate::kernel::Library;
 use crate::moe::compile::Compiler;
@@ -19,6 +18,7 @@ use crate::moe::plan::{self, Trial};
 use crate::moe::sources::{self, KernelSource};
 use crate::store::Store;
 use crate::toolkit::{self, Environment};
+use ptx::arch::Target;
 
 /// How long ptxas may take for one kernel.
 const LIMIT: Duration = Duration::from_secs(300);

@@ -13,7 +13,6 @@ use super::output;
 use super::toolchain::Toolchain;
 use super::trials::{self, Ran};
 use super::ways::TrialArgs;
-use crate::arch::Target;
 use crate::case::{self, Case};
 use crate::moe::admission::Limits;
 use crate::moe::checkpoint::Layer;
@@ -25,6 +24,7 @@ use crate::record::TrialRow;
 use crate::report;
 use crate::store::Store;
 use crate::toolkit::{self, Environment};
+use ptx::arch::Target;
 
 /// Arguments of `moe`.
 #[derive(Debug, Args)]

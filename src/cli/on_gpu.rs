@@ -12,16 +12,16 @@ use super::run::{self, Question};
 use super::toolchain::Toolchain;
 use super::trials;
 use crate::case::{self, Case};
-use crate::device::Device as _;
 use crate::gpu::GpuDevice;
 use crate::kernel::Library;
 use crate::moe::plan::{self, Trial};
 use crate::moe::runner::Runner;
-use crate::num::random;
 use crate::record::{PIPELINE, Record, SkippedRow, TrialRow};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, Nvrtc};
+use emulator::device::Device as _;
+use numerics::random;
 
 /// Decides the inputs of snippets.
 const SEED: u64 = 1;

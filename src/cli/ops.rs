@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use super::args::OutputArgs;
 use super::error::CliError;
 use super::output;
-use crate::emulator::{self, Coverage, FormRow};
 use crate::snippet::Library;
+use emulator::{self, Coverage, FormRow};
 
 /// The target and PTX version that the snippets are decoded for.
 const TARGET: &str = "sm_121a";
@@ -109,7 +109,7 @@ fn snippets() -> Result<(Families, Vec<(String, String)>), CliError> {
     Ok((families, missing))
 }
 
-fn version(error: crate::arch::BadVersion) -> CliError {
+fn version(error: ptx::arch::BadVersion) -> CliError {
     CliError::Output(std::io::Error::other(error))
 }
 

@@ -3,7 +3,7 @@
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
 use super::exit;
-use crate::emulator::Stop;
+use emulator::Stop;
 
 /// A [`Stop`] and the PTX it speaks of.
 #[derive(Debug, thiserror::Error, Diagnostic)]

@@ -7,7 +7,6 @@ use super::args::OutputArgs;
 use super::device::{self, DeviceArgs, DeviceName};
 use super::error::CliError;
 use super::{job, output, toolchain};
-use crate::arch::PtxIsa;
 use crate::execute::{self, Asked};
 use crate::gpu::GpuDevice;
 use crate::record::VariantRun;
@@ -15,6 +14,7 @@ use crate::report;
 use crate::snippet::{self, Filter};
 use crate::store::Store;
 use crate::toolkit;
+use ptx::arch::PtxIsa;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]

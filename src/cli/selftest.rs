@@ -9,7 +9,7 @@ use super::error::CliError;
 use super::output;
 use super::vectors::FreshArgs;
 use crate::selftest;
-use crate::vectors::{self, Recording};
+use vectors::Recording;
 
 /// Arguments of `selftest`.
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@
 //! `strides` are bytes, one fewer than dimensions, and rows without gaps when left out; `estrides`, `swizzle`, `interleave`,
 //! `oob` and `l2` may be left out too.
 
-use crate::emulator::{Interleave, L2Promotion, OobFill, Swizzle, TensorMap, TensorType};
+use emulator::{Interleave, L2Promotion, OobFill, Swizzle, TensorMap, TensorType};
 
 /// A tensor map over a buffer of the call.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,6 @@ use super::error::CliError;
 use super::output;
 use super::toolchain::Toolchain;
 use super::ways::WayArgs;
-use crate::arch::Target;
 use crate::case;
 use crate::kernel::{Library, Load};
 use crate::moe::admission::{self, Limits, Question};
@@ -25,6 +24,7 @@ use crate::record::{OfferRow, PolicyRow, TileRow, TileTable};
 use crate::report;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Nvrtc};
+use ptx::arch::Target;
 
 /// What tiles are compiled for when nothing is said.
 const TARGET: &str = "sm_121a";

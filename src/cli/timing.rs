@@ -11,7 +11,6 @@ use super::trials;
 use super::ways::{KernelArgs, WayArgs};
 use crate::bench::{self, Bench, Effort};
 use crate::case::{self, Case, Routing};
-use crate::device::Device as _;
 use crate::kernel::{Load, MmaPath};
 use crate::moe::compile::Compiler;
 use crate::moe::plan;
@@ -19,6 +18,7 @@ use crate::moe::tile::{TILE_M, Tile};
 use crate::record::BenchTable;
 use crate::store::Store;
 use crate::toolkit::{self, Environment};
+use emulator::device::Device as _;
 
 /// Tokens of the batches where nothing is said: 1, 2, 4 … 2048.
 const MOST_TOKENS: u32 = 11;

@@ -2,13 +2,13 @@
 
 use super::error::CliError;
 use super::progress::Progress;
-use crate::arch::Target;
 use crate::event::{Event, Sink};
 use crate::matrix::{self, Capabilities};
 use crate::moe::admission;
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, Places, Toolkit};
+use ptx::arch::Target;
 
 /// A ptxas, and what the matrix says of it.
 pub(super) struct Toolchain {

@@ -8,7 +8,6 @@ use super::args::JobArgs;
 use super::error::CliError;
 use super::toolchain::Toolchain;
 use super::ways::TARGETS;
-use crate::arch::Target;
 use crate::case::{self, Case};
 use crate::kernel::Library;
 use crate::moe::admission::{self, Limits, Question};
@@ -21,6 +20,7 @@ use crate::moe::{Settings, coverage, exercise};
 use crate::record::{ExerciseRow, PIPELINE, Record, SkippedRow, TrialRow, WitnessRow};
 use crate::store::Store;
 use crate::toolkit::{self, Nvrtc};
+use ptx::arch::Target;
 
 /// Faults of one byte that the whole job draws.
 const REPORTED_FAULTS: u64 = 1000;

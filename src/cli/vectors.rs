@@ -9,13 +9,12 @@ use super::device::{self, DeviceArgs, DeviceName};
 use super::error::CliError;
 use super::output;
 use super::toolchain;
-use crate::emulator;
 use crate::event::{Event, Sink};
 use crate::gpu::GpuDevice;
 use crate::selftest::{self, Answerer, Ask, Fresh};
 use crate::store::Store;
 use crate::toolkit;
-use crate::vectors::{self, Recording, WarpOp};
+use vectors::{Recording, WarpOp};
 
 use super::progress::Progress;
 
@@ -113,7 +112,7 @@ pub(super) fn vectors(verb: &VectorsVerb) -> Result<(), CliError> {
     };
     let (answers, mut asked) = fresh.record(&selftest::forms(&recordings))?;
     tell(&answers);
-    answers.recording.write(path)?;
+    answers.recording.write(path, crate::record::write_atomic)?;
     let mut text = format!(
         "{} instructions, {} warps each, by {}: {}\n{} are not for this GPU, {} did not end well\n",
         answers.recording.ops.len(),
@@ -135,7 +134,7 @@ pub(super) fn vectors(verb: &VectorsVerb) -> Result<(), CliError> {
 fn settled(asked: &mut Asked) -> String {
     let mut out = String::from("assumptions of the emulator:\n");
     let Asked { gpu, ask } = asked;
-    for assumption in emulator::assumptions() {
+    for assumption in crate::assumptions::assumptions() {
         let line = match assumption.answer_on(gpu, ask.target, ask.isa) {
             Ok(words) => {
                 let got = words.get(..assumption.expect.len()).unwrap_or_default();
@@ -145,7 +144,7 @@ fn settled(asked: &mut Asked) -> String {
                     format!("DOES NOT HOLD on this GPU: {got:08x?} instead of {:08x?}", assumption.expect)
                 }
             }
-            Err(crate::device::Failure::Unsupported(_)) => "this GPU has no such instruction".to_owned(),
+            Err(emulator::device::Failure::Unsupported(_)) => "this GPU has no such instruction".to_owned(),
             Err(failure) => format!("no answer: {failure}"),
         };
         let _ = writeln!(out, "  {:<24} {line}", assumption.name);

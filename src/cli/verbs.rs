@@ -9,7 +9,6 @@ use super::error::CliError;
 use super::job::{self, Job};
 use super::output;
 use super::progress::Progress;
-use crate::arch::Target;
 use crate::case;
 use crate::gate;
 use crate::matrix::{self, Options, Plan};
@@ -18,6 +17,7 @@ use crate::report::{audit_csv, runs_csv, trials_csv};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, InstallOptions, Pins, Places};
+use ptx::arch::Target;
 
 /// Differing cells that `--verify` prints.
 const DIFFERENCES_SHOWN: usize = 20;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use crate::emulator::{Executed, Listed, Observer, Profile, SpaceTraffic};
+use emulator::{Executed, Listed, Observer, Profile, SpaceTraffic};
 
 /// Lines with bank conflicts that are printed.
 const CONFLICTS_SHOWN: usize = 10;

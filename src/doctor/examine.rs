@@ -9,11 +9,11 @@ use super::caches::{CacheFolder, caches};
 use super::known_bad::{KnownBad, known_bad};
 use super::probe::{self, Asked};
 use super::python::{Packages, packages};
-use crate::arch::{Suffix, Target, ToolkitVersion};
-use crate::device::Failure;
 use crate::gpu::{Chain, Description, GpuDevice, Launcher};
 use crate::store::Store;
 use crate::toolkit::{Environment, Nvrtc, Toolkit};
+use emulator::device::Failure;
+use ptx::arch::{Suffix, Target, ToolkitVersion};
 
 /// How long one question to a GPU may take.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arch::{Requirement, ToolkitVersion};
 use crate::header::{self, HeaderError};
+use ptx::arch::{Requirement, ToolkitVersion};
 
 const TABLE: &str = include_str!("known_bad.yaml");
 

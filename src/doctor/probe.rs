@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::arch::{PtxIsa, Suffix, Target};
-use crate::device::{Argument, Device as _, Failure, Launch};
 use crate::gpu::GpuDevice;
 use crate::store::Store;
 use crate::toolkit::{self, Toolkit};
+use emulator::device::{Argument, Device as _, Failure, Launch};
+use ptx::arch::{PtxIsa, Suffix, Target};
 
 /// What the probe's kernel stores.
 const ANSWER: u32 = 0x1CED_C0DE;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::data::{BYTES, POISON, WARPS, inputs};
-use crate::arch::{PtxIsa, Target};
-use crate::device::{Argument, Buffer, Device, Failure, Launch, Module};
-use crate::emulator::{EmulatorDevice, Options, Programs};
-use crate::num::OperandKind;
 use crate::record::{Rung, RungResult, VariantRun, Verdict};
 use crate::snippet::{LANE_BYTES, Variant};
-use crate::vectors::LANES;
+use emulator::device::{Argument, Buffer, Device, Failure, Launch, Module};
+use emulator::{EmulatorDevice, Options, Programs};
+use numerics::OperandKind;
+use ptx::arch::{PtxIsa, Target};
+use vectors::LANES;
 
 /// Replays that have to store the same bits.
 const REPLAYS: usize = 100;

@@ -1,9 +1,9 @@
 //! The inputs of a variant.
 
-use crate::num::random::{GOLDEN, at, mix};
-use crate::num::{OperandKind, Regime};
 use crate::snippet::LANE_BYTES;
-use crate::vectors::LANES;
+use numerics::random::{GOLDEN, at, mix};
+use numerics::{OperandKind, Regime};
+use vectors::LANES;
 
 /// Warps, one for each regime.
 pub(super) const WARPS: usize = Regime::ALL.len();

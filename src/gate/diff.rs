@@ -206,6 +206,6 @@ fn fact_changes(old: &Facts, new: &Facts, lanes: &Lanes) -> Vec<FactChange> {
 
 /// The newest of toolkits named 13.5.37; words that are no version are older than all.
 fn newest(set: &BTreeSet<String>) -> Option<String> {
-    let version = |name: &&String| name.parse::<crate::arch::ToolkitVersion>().ok();
+    let version = |name: &&String| name.parse::<ptx::arch::ToolkitVersion>().ok();
     set.iter().max_by_key(version).cloned()
 }

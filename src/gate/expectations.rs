@@ -8,9 +8,9 @@ use super::cells::CellAnswer;
 use super::date::Date;
 use super::facts::{Fact, Kind, Scope};
 use super::glob::Glob;
-use crate::arch::{Target, ToolkitVersion};
 use crate::header::{self, HeaderError};
 use crate::record::{Native, Outcome, Verdict};
+use ptx::arch::{Target, ToolkitVersion};
 
 /// The largest file of expectations that is read, bytes.
 const LARGEST: u64 = 1 << 20;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cells::{CellAnswer, CellChange};
 use super::diff::Diff;
 use super::direction::Direction;
-use crate::arch::{Target, ToolkitVersion};
+use ptx::arch::{Target, ToolkitVersion};
 
 /// Cells that changed alike.
 #[derive(Debug, Clone, PartialEq, Eq)]

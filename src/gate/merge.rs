@@ -8,12 +8,12 @@ use super::cells::CellAnswer;
 use super::claims;
 use super::facts::{self, Kind, Scope};
 use super::fleet::Fleet;
-use crate::arch::ToolkitVersion;
 use crate::record::{
     ClaimRow, ConflictAnswer, ConflictRow, DeviceRow, KindRow, Matrix, MessageRow, Native, Outcome, PIPELINE,
     Pair, PairSet, Record, SkippedRow, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow, VariantRow,
     VariantRun,
 };
+use ptx::arch::ToolkitVersion;
 
 /// Who wins where two records answer the same question differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

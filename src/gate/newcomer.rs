@@ -2,8 +2,8 @@
 
 use super::diff::diff;
 use super::text::terminal;
-use crate::arch::ToolkitVersion;
 use crate::record::Record;
+use ptx::arch::ToolkitVersion;
 
 /// What a toolkit says that the baseline does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::describe::Description;
 use super::status::CudaError;
 use super::wire::Entry;
-use crate::device::TensorMapSpec;
+use emulator::device::TensorMapSpec;
 
 /// An argument as the driver takes it.
 pub(super) enum Value {

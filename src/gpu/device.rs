@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::describe::Description;
 use super::link::{Launcher, Link, Refused};
 use super::wire::{Entry, Reply, Request};
-use crate::arch::Target;
-use crate::device::{Buffer, Device, Failure, Graph, Launch, Module, Timer};
 use crate::store::Store;
 use crate::toolkit::{self, Toolkit};
+use emulator::device::{Buffer, Device, Failure, Graph, Launch, Module, Timer};
+use ptx::arch::Target;
 
 /// How long ptxas may take for one module.
 const ASSEMBLY_LIMIT: Duration = Duration::from_secs(300);

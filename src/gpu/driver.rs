@@ -21,7 +21,7 @@ use super::backend::{Backend, Prepared, Value};
 use super::describe::Description;
 use super::status::CudaError;
 use super::wire::Entry;
-use crate::device::{MapElement, MapSwizzle, TensorMapSpec};
+use emulator::device::{MapElement, MapSwizzle, TensorMapSpec};
 
 /// cuModuleEnumerateFunctions, cuFuncGetName and cuFuncGetParamInfo came with CUDA 12.4.
 const OLDEST: c_int = 12_040;

@@ -9,7 +9,7 @@ use super::backend::{Backend, Prepared, Value};
 use super::describe::Description;
 use super::status::CudaError;
 use super::wire::Entry;
-use crate::device::TensorMapSpec;
+use emulator::device::TensorMapSpec;
 
 /// Where its memory begins.
 const BASE: u64 = 0x7000_0000_0000;

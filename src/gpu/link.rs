@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::wire::{self, Refusal, Reply, Request};
-use crate::device::Failure;
 use crate::worker::{self, Session};
+use emulator::device::Failure;
 
 /// The word after the worker verb.
 pub const GPU_WORKER: &str = "gpu";

@@ -11,7 +11,7 @@
 //! | the GPU is gone (ECC, NVLink, contained) | `device_lost`, with the result's name |
 //! | a byte beside a buffer is overwritten | a trap `out_of_bounds`, with the address |
 //!
-//! After each of these [`crate::device::Device::reset`] goes on, with a fresh worker where the old one is gone.
+//! After each of these [`emulator::device::Device::reset`] goes on, with a fresh worker where the old one is gone.
 
 mod backend;
 mod describe;

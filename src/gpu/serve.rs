@@ -10,8 +10,8 @@ use super::driver::Driver;
 use super::gather::Gather;
 use super::status::CudaError;
 use super::wire::{self, Entry, Kind, Refusal, Reply, Request};
-use crate::device::{Argument, Launch, first_difference};
-use crate::num::random;
+use emulator::device::{Argument, Launch, first_difference};
+use numerics::random;
 
 /// Bytes before and after every buffer that no kernel may write.
 const GUARD: usize = 4096;

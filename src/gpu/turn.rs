@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::device::{Chain, GpuDevice};
-use crate::device::{Buffer, Device, Failure, Graph, Launch, Module};
+use emulator::device::{Buffer, Device, Failure, Graph, Launch, Module};
 
 /// A GPU that others want too.
 pub struct Turn<'a> {

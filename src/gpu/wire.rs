@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::describe::Description;
-use crate::device::{Failure, Launch};
+use emulator::device::{Failure, Launch};
 
 /// A header longer than this is no header.
 const HEADER_LIMIT: u32 = 16 << 20;

@@ -9,12 +9,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::source::Module;
-use crate::arch::{PtxIsa, Target};
 use crate::event::{Event, Sink};
 use crate::matrix::{self, FileAnswer};
 use crate::record::Outcome;
 use crate::store::{self, Store};
 use crate::toolkit::Toolkit;
+use ptx::arch::{PtxIsa, Target};
 
 /// Kind of the entries in the store; the number changes with the format or with how ptxas is run.
 const KIND: &str = "lint-1";

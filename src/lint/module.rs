@@ -14,10 +14,10 @@ use super::result::{
 };
 use super::source::{Module, Source};
 use super::statement::offence;
-use crate::arch::{PtxIsa, Suffix, Target};
 use crate::matrix::{self, MatrixError};
 use crate::record::Outcome;
 use crate::snippet::Library;
+use ptx::arch::{PtxIsa, Suffix, Target};
 
 /// Version of the JSON.
 const SCHEMA: u32 = 1;

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::arch::{Target, ToolkitVersion};
 use crate::record::Outcome;
+use ptx::arch::{Target, ToolkitVersion};
 
 /// When a file is good enough.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

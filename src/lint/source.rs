@@ -9,9 +9,9 @@ use std::path::Path;
 use std::{fs, str};
 
 use super::scan::Scanner;
-use crate::arch::{PtxIsa, Target};
 use crate::snippet::outline;
 use crate::store;
+use ptx::arch::{PtxIsa, Target};
 
 /// Bytes of the largest file that is read.
 pub const SIZE_LIMIT: u64 = 32 << 20;

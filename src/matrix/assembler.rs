@@ -6,10 +6,10 @@ use std::{fs, io};
 
 use super::diagnostics::{self, Diagnostic, Severity};
 use super::kinds;
-use crate::arch::Target;
 use crate::record::Outcome;
 use crate::toolkit::{self, Toolkit};
 use crate::worker::Ended;
+use ptx::arch::Target;
 
 /// What ptxas did with one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,9 +16,9 @@ use super::code;
 use super::diagnostics::{Diagnostic, Severity};
 use super::entries::{Entry, EntryFile, NOTHING, name};
 use super::kinds;
-use crate::arch::{PtxIsa, Target};
 use crate::record::Outcome;
 use crate::toolkit::Toolkit;
+use ptx::arch::{PtxIsa, Target};
 
 /// What is wanted of ptxas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use super::job::{self, MatrixError, Options};
 use super::plan::{Plan, Selection};
-use crate::arch::{Target, ToolkitVersion};
 use crate::event::Sink;
 use crate::record::{Matrix, Outcome};
 use crate::snippet::{Filter, Library};
 use crate::store::Store;
 use crate::toolkit::Toolkit;
+use ptx::arch::{Target, ToolkitVersion};
 
 /// Why a capability is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,6 @@ use super::pack::{CellAnswer, Interner, Pack, cell_key};
 use super::plan::{Plan, PlannedPair};
 use super::sass::{self, Dictionary};
 use super::{claims, code, kinds};
-use crate::arch::PtxIsa;
 use crate::event::{Event, Sink};
 use crate::record::{
     Matrix, MessageRow, Outcome, Pair, PairSet, Record, SnippetRow, Spread, ToolkitRow, VariantRow,
@@ -22,6 +21,7 @@ use crate::snippet::{Code, Library};
 use crate::store::Store;
 use crate::toolkit::{Disassembler, Toolkit};
 use crate::worker;
+use ptx::arch::PtxIsa;
 
 /// How a run is made.
 #[derive(Debug, Clone)]

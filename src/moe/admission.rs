@@ -5,11 +5,11 @@
 //! codes) and bases whatever the model's width.
 
 use super::tile::{Blocked, Config, SHARED_LIMIT, SLAB, Tile};
-use crate::arch::{Target, ToolkitVersion};
-use crate::device::{MapElement, MapSwizzle};
 use crate::kernel::{self, Kernel, MmaPath, Names};
 use crate::matrix::Capabilities;
 use crate::toolkit::Resources;
+use emulator::device::{MapElement, MapSwizzle};
+use ptx::arch::{Target, ToolkitVersion};
 
 /// What a device has for one CTA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! K is padded to a multiple of 128. Where a kernel multiplies the padding, the producer's contract is zero codes and finite
 //! scales; what nobody may read is filled with [`POISON`].
 
-use crate::num::scale_layout::ScaleLayout;
+use numerics::scale_layout::ScaleLayout;
 
 /// Fills what nobody may read: NaN as a scale, as an e4m3 code and as a bf16 or f32.
 pub const POISON: u8 = 0xFF;

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use super::tile::Tile;
-use crate::arch::Target;
 use crate::header::{self, HeaderError};
+use ptx::arch::Target;
 
 const TABLE: &str = include_str!("data/offers.yaml");
 

@@ -17,10 +17,10 @@ pub use super::setup::Setup;
 use super::sources::{self, KernelSource};
 use super::tensors::{Array, Tensors};
 use super::{Dims, Problem, Settings};
-use crate::device::{Buffer, Device, Failure, Module};
 use crate::kernel::{ExpressionError, Kernel, KernelError, Library, Load};
 use crate::record::Stage;
 use crate::toolkit::NvrtcError;
+use emulator::device::{Buffer, Device, Failure, Module};
 
 /// Why nothing was run.
 #[derive(Debug, thiserror::Error)]

@@ -10,10 +10,10 @@ use super::pipeline::Setup;
 use super::policy::{self, HostKnown};
 use super::sources;
 use super::tile::{Blocked, Config, TILE_K, TILE_M, TILE_N, Tile};
-use crate::arch::Target;
 use crate::case::{self, Case, Configurations, KTail, ScaleTiles};
 use crate::kernel::{Atomics, ExpKind, KernelError, Library, Load, MmaPath, Variant};
-use crate::num::scale_layout::ScaleLayout;
+use numerics::scale_layout::ScaleLayout;
+use ptx::arch::Target;
 
 /// A tile and how it would be compiled, or why it cannot be.
 #[derive(Debug, Clone)]

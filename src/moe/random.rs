@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use crate::num::random::{GOLDEN, at, mix};
+use numerics::random::{GOLDEN, at, mix};
 
 /// What a stream of values is for; the discriminants are part of the data format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use super::contract::{Contract, ExpBound};
 use super::pipeline::{self, Compiled, PipelineError, Ran, Session, Setup};
 use super::trial::{self, Outcome, TrialError};
 use super::{MoeError, Problem, Tensors};
-use crate::device::{Device, Failure};
 use crate::record::{Rung, RungResult, Stage, Verdict};
+use emulator::device::{Device, Failure};
 
 /// Replays that have to store the same bits on a GPU.
 pub const REPLAYS: usize = 100;

@@ -11,15 +11,15 @@ use super::rungs::{self, Climb, Climbed};
 use super::tile::{Blocked, Config};
 use super::trial::{self, Outcome, TrialError};
 use super::{Contract, Dims, Problem, Settings, known, problem, slots};
-use crate::arch::Target;
 use crate::case::Regime;
-use crate::device::Device as _;
-use crate::emulator::{EmulatorDevice, Options, Programs};
 use crate::gpu::{Chain, GpuDevice, Turn};
 use crate::kernel::Library;
 use crate::record::{Rung, Stage, StageResult, TrialRow, Verdict};
 use crate::store::{self, Store};
 use crate::toolkit::Nvrtc;
+use emulator::device::Device as _;
+use emulator::{EmulatorDevice, Options, Programs};
+use ptx::arch::Target;
 
 /// The kind of cache entry; a change of [`StageResult`], or of what a verdict rests on, changes it.
 const KIND: &str = "trial-2";

@@ -4,7 +4,7 @@ use super::layout::KPad;
 use super::tile::Config;
 use crate::case::Slots;
 use crate::kernel::Variant;
-use crate::num::scale_layout::ScaleLayout;
+use numerics::scale_layout::ScaleLayout;
 
 /// How a problem is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

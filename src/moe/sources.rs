@@ -4,7 +4,7 @@ use super::contract::Settings;
 use super::pipeline::Setup;
 use crate::case::{BiasPlace, GateUp, ScaleRule};
 use crate::kernel::{Kernel, KernelError, KernelStage, Library, Variant};
-use crate::num::scale_layout::ScaleLayout;
+use numerics::scale_layout::ScaleLayout;
 
 /// A kernel and its macros.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,10 +6,10 @@ use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
 use super::pipeline::{Compiled, Overwritten, PipelineError, Ran, Session, Setup};
 use super::sources;
 use super::{Dims, MoeError, Problem, Settings, Tensors, judge};
-use crate::device::{Device as _, Failure};
-use crate::emulator::{EmulatorDevice, Options, Programs};
 use crate::kernel::{self, Atomics, ExpKind, Kernel, Library, MmaPath};
 use crate::record::{Stage, StageResult, Verdict};
+use emulator::device::{Device as _, Failure};
+use emulator::{EmulatorDevice, Options, Programs};
 
 /// Launches of a trial on the emulator at least, on the same memory: the second finds what the first left.
 pub const LAUNCHES: u64 = 2;

@@ -6,8 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rayon::prelude::*;
 
 use super::model::Mutant;
-use crate::arch::Target;
-use crate::emulator::{Options, Programs};
 use crate::kernel::{Kernel, KernelError, Library};
 use crate::moe::compile::{Compiler, included};
 use crate::moe::pipeline::{Compiled, PipelineError, Setup};
@@ -18,6 +16,8 @@ use crate::moe::{Contract, Dims, Problem, Settings, problem};
 use crate::record::{Stage, Verdict};
 use crate::store::Store;
 use crate::toolkit::{Nvrtc, NvrtcError};
+use emulator::{Options, Programs};
+use ptx::arch::Target;
 
 /// How many times the instructions of the unchanged kernels a mutant may execute: what needs more does not end.
 const FUEL: u64 = 4;

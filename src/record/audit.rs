@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::document::{Matrix, Record};
 use super::tiles::TileTable;
 use super::words::words;
-use crate::arch::{PtxIsa, ToolkitVersion};
+use ptx::arch::{PtxIsa, ToolkitVersion};
 
 words! {
     /// What becomes of code on a device, the best first.

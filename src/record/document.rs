@@ -11,7 +11,7 @@ use super::pairs::PairSet;
 use super::runs::{DeviceRow, VariantRun};
 use super::tiles::TileTable;
 use super::trials::TrialRow;
-use crate::arch::{PtxIsa, Target, ToolkitVersion};
+use ptx::arch::{PtxIsa, Target, ToolkitVersion};
 
 /// The schema this build writes and reads.
 pub const SCHEMA: u32 = 1;

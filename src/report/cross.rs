@@ -1,8 +1,8 @@
 //! Which PTX `.target` may be assembled for which `-arch`, by the variants that were asked with several.
 
 use super::view::{Answer, View};
-use crate::arch::Target;
 use crate::record::{Outcome, Pair, VariantRow};
+use ptx::arch::Target;
 
 /// A variant that was asked with several `-arch` per `.target`.
 pub(super) struct Crossing<'a> {

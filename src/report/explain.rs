@@ -7,8 +7,8 @@ use super::phrase::{clean, names, wrapped};
 use super::style::{Styles, Tone};
 use super::view::{View, speaks_of};
 use super::{notes, places};
-use crate::arch::Target;
 use crate::record::{Cell, ClaimRow, MessageRow, Native, Outcome, Record, Standing, VariantRow};
+use ptx::arch::Target;
 
 /// Why a variant cannot be explained.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

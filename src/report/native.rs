@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::view::View;
-use crate::arch::Target;
 use crate::record::Native;
+use ptx::arch::Target;
 
 /// The counts and the exceptions.
 pub(super) struct Shown {

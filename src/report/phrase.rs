@@ -1,8 +1,8 @@
 //! Words and columns: counts, lists and tables as plain text.
 
 use super::style::{Styles, Tone};
-use crate::arch::Target;
 use crate::record::readable_kernel;
+use ptx::arch::Target;
 
 /// The width a terminal report keeps to.
 pub(super) const WIDTH: usize = 100;

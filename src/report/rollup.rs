@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::phrase::grouped;
 use super::style::Tone;
 use super::view::{Answer, View, speaks_of};
-use crate::arch::Target;
 use crate::record::{Expect, Outcome, VariantRow};
+use ptx::arch::Target;
 
 /// A family on all targets.
 pub(super) struct Family<'a> {

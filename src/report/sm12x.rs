@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::phrase::all_of;
 use super::view::{Answer, View};
-use crate::arch::{Suffix, Target};
+use ptx::arch::{Suffix, Target};
 
 /// Variants that the SM12x targets answer alike with the newest toolkit.
 pub(super) struct Group {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Verdict;
 use super::bounds::{self, BoundRow, Limit};
-use crate::num::Format;
-use crate::vectors::{LANES, WarpOp};
+use numerics::Format;
+use vectors::{LANES, WarpOp};
 
 /// What an output register holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

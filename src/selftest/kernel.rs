@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::arch::PtxIsa;
-use crate::vectors::WarpOp;
+use ptx::arch::PtxIsa;
+use vectors::WarpOp;
 
 /// The PTX version that the emulator is given.
 pub(super) const ISA: PtxIsa = PtxIsa { major: 9, minor: 2 };

@@ -1,8 +1,8 @@
 //! Matrices of a tensor-core instruction as fragments of a warp, and the instruction's text on them.
 
-use crate::num::Format;
-use crate::num::fragment::{self, LANES, Operand};
-use crate::vectors::{MatrixCase, MatrixOp, WarpOp};
+use numerics::Format;
+use numerics::fragment::{self, LANES, Operand};
+use vectors::{MatrixCase, MatrixOp, WarpOp};
 
 /// What bytes of scale registers hold that no selector names: a NaN of either scale format.
 const POISON: u32 = 0xFFFF_FFFF;

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use crate::emulator::{GlobalMemory, Launch, Options, Program, Stop, launch, load};
-use crate::vectors::{Op, Recording, Source, WarpOp};
+use emulator::{GlobalMemory, Launch, Options, Program, Stop, launch, load};
+use vectors::{Op, Recording, Source, WarpOp};
 
 /// What became of one instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]

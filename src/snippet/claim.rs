@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::axes::Condition;
-use crate::arch::{Requirement, Target, ToolkitVersion};
 use crate::record::{Expect, Standing};
+use ptx::arch::{Requirement, Target, ToolkitVersion};
 
 /// A statement about cells with its source.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -10,9 +10,9 @@ use super::embedded;
 use super::model::{AsWritten, Code, Execute, Header, Snippet, Variant};
 use super::module::outline;
 use super::template::{Fault, Scope};
-use crate::arch::{Target, UnknownTarget};
 use crate::header::{self, HeaderError};
-use crate::num::{OperandKind, UnknownKind};
+use numerics::{OperandKind, UnknownKind};
+use ptx::arch::{Target, UnknownTarget};
 
 /// Files larger than this are refused: a kernel of this size is no snippet.
 const SIZE_LIMIT: u64 = 16 << 20;
@@ -331,8 +331,8 @@ fn inputs(
 }
 
 /// Stand-ins with which two renderings of a module are compared.
-const SAMPLE_ISA: crate::arch::PtxIsa = crate::arch::PtxIsa { major: 1, minor: 0 };
-const SAMPLE_TARGET: Target = Target { number: 120, suffix: crate::arch::Suffix::Base };
+const SAMPLE_ISA: ptx::arch::PtxIsa = ptx::arch::PtxIsa { major: 1, minor: 0 };
+const SAMPLE_TARGET: Target = Target { number: 120, suffix: ptx::arch::Suffix::Base };
 
 /// Checks what serde cannot; the error names the first word of the line at fault.
 fn check_header(header: &Header) -> Result<(), (String, String)> {

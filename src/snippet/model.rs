@@ -10,8 +10,8 @@ use super::axes::{Assignment, Condition, Value, holds};
 use super::claim::Claim;
 use super::module::Outline;
 use super::template::Tables;
-use crate::arch::{PtxIsa, Target};
-use crate::num::OperandKind;
+use numerics::OperandKind;
+use ptx::arch::{PtxIsa, Target};
 
 /// The `//@` header of a snippet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::discover::Toolkit;
 use super::process;
-use crate::arch::{Target, ToolkitVersion};
 use crate::store::{self, Store};
 use crate::worker::Ended;
+use ptx::arch::{Target, ToolkitVersion};
 
 /// The kind of cache entry: what ptxas said as one line of JSON, then the code. A change of that changes it.
 const KIND: &str = "cubin-1";

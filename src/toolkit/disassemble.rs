@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::process;
-use crate::arch::ToolkitVersion;
 use crate::worker::Ended;
+use ptx::arch::ToolkitVersion;
 
 /// Bytes of one machine instruction (Volta and later).
 const SLOT: usize = 16;

@@ -10,8 +10,8 @@ use rayon::prelude::*;
 use super::disassemble::Disassembler;
 use super::identify::{Expected, Identity, identify};
 use super::places::{Origin, Place, Places};
-use crate::arch::{PtxIsa, Target, ToolkitVersion};
 use crate::store::Store;
+use ptx::arch::{PtxIsa, Target, ToolkitVersion};
 
 /// One place at which a toolkit's ptxas was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::process;
-use crate::arch::{PtxIsa, ToolkitVersion};
 use crate::store::{self, Store};
 use crate::worker::{Ended, Output};
+use ptx::arch::{PtxIsa, ToolkitVersion};
 
 /// The kind of cache entry; a change of [`Identity`] changes it.
 const KIND: &str = "toolkit-1";

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::environment::children;
 use super::pins::{Arch, Tool};
-use crate::arch::ToolkitVersion;
 use crate::store::{self, Store, StoreError};
+use ptx::arch::ToolkitVersion;
 
 /// Name of the file without which a folder does not count.
 pub(super) const MANIFEST: &str = "manifest.json";

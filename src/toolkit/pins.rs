@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arch::ToolkitVersion;
 use crate::header::{self, HeaderError};
+use ptx::arch::ToolkitVersion;
 
 /// The pins that the tool was built with.
 const BUILT_IN: &str = include_str!("pins.yaml");

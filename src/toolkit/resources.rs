@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cubin::{CubinError, cubin};
 use super::discover::Toolkit;
-use crate::arch::Target;
 use crate::store::{self, Store};
+use ptx::arch::Target;
 
 /// The kind of cache entry; a change of [`Resources`] changes it.
 const KIND: &str = "resources-1";
@@ -37,7 +37,7 @@ pub enum ResourcesError {
     #[error("ptxas {version} reports nothing of the entry `{entry}`")]
     Silent {
         /// Its version.
-        version: crate::arch::ToolkitVersion,
+        version: ptx::arch::ToolkitVersion,
         /// The entry.
         entry: String,
     },

@@ -1,6 +1,6 @@
 //! What is read out of files that are whole.
 
-use sm121probe::arch::{PtxIsa, Suffix};
+use ptx::arch::{PtxIsa, Suffix};
 use sm121probe::audit::{CodeKind, Compression, Format, Limits};
 
 use crate::build::{Answer, ar, data, host, of_bytes, of_paths, zip};

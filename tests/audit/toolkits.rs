@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sm121probe::arch::{Suffix, Target, ToolkitVersion};
+use ptx::arch::{Suffix, Target, ToolkitVersion};
 use sm121probe::audit::ToldBy;
 use sm121probe::store::Store;
 use sm121probe::toolkit::{CubinError, Places, cubin, discover};

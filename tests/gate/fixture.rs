@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use sm121probe::arch::{Target, ToolkitVersion};
+use ptx::arch::{Target, ToolkitVersion};
 use sm121probe::record::{
     ClaimRow, Expect, KindRow, Matrix, MessageRow, Pair, PairSet, Place, Record, Rung, RungResult,
     SnippetRow, Spread, Stage, StageResult, Standing, TileRow, ToolkitRow, TrialRow, VariantRow, Verdict,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sm121probe::arch::{Suffix, Target};
+use ptx::arch::{Suffix, Target};
 use sm121probe::lint::{Instead, instead_table, instructions};
 use sm121probe::record::{Outcome, Record};
 use sm121probe::snippet::{Library, Variant};

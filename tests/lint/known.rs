@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use sm121probe::arch::{Suffix, Target};
+use ptx::arch::{Suffix, Target};
 use sm121probe::event::{Event, Sink};
 use sm121probe::lint::{Asked, Assemblers, CellRow, Form, Require, Source, lint};
 use sm121probe::record::Outcome;

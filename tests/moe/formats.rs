@@ -1,10 +1,10 @@
 //! Decode tables, rounding and scale rules, exhaustively.
 
+use numerics::convert::f64_to;
+use numerics::{Format, Rounding};
 use sm121probe::case::ScaleRule;
 use sm121probe::moe::reference::formats::{bf16, e2m1, e4m3, to_bf16, to_e4m3, ue8m0};
 use sm121probe::moe::reference::quantize::{block, scale_code};
-use sm121probe::num::convert::f64_to;
-use sm121probe::num::{Format, Rounding};
 
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())

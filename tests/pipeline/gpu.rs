@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use emulator::device::Failure;
 use libtest_mimic::{Failed, Trial};
-use sm121probe::device::Failure;
 use sm121probe::gpu::{Chain, GpuDevice, Launcher};
 use sm121probe::kernel::{Load, MmaPath};
 use sm121probe::moe::plan::{self, LOADS};
@@ -63,7 +63,7 @@ pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
 fn through_the_driver(
     shared: &Shared,
     gpu: &Mutex<GpuDevice>,
-    target: sm121probe::arch::Target,
+    target: ptx::arch::Target,
     load: Load,
 ) -> Result<(), Failed> {
     let case = shared.cases.iter().find(|c| c.name == JIT_CASE).ok_or("there is no such case")?;
@@ -82,7 +82,7 @@ fn run(
     shared: &Shared,
     n: usize,
     gpu: &Arc<Mutex<GpuDevice>>,
-    target: sm121probe::arch::Target,
+    target: ptx::arch::Target,
 ) -> Result<(), Failed> {
     let trial = &selected(&shared.cases)[n];
     let runner = Runner::new(&shared.library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned())

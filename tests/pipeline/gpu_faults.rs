@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use emulator::device::{Argument, Buffer, Device, Failure, Launch};
 use libtest_mimic::{Failed, Trial};
-use sm121probe::device::{Argument, Buffer, Device, Failure, Launch};
 use sm121probe::gpu::{Chain, GpuDevice, Launcher};
 
 use super::tool;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use emulator::device::{Buffer, Device, Failure, Graph, Launch, Module, Timer};
+use emulator::{EmulatorDevice, Options, Programs};
 use libtest_mimic::{Failed, Trial};
-use sm121probe::arch::{PtxIsa, Target};
+use numerics::random;
+use ptx::arch::{PtxIsa, Target};
 use sm121probe::bench::{self, Bench, Effort, Measured, TimingError};
 use sm121probe::case::Routing;
-use sm121probe::device::{Buffer, Device, Failure, Graph, Launch, Module, Timer};
-use sm121probe::emulator::{EmulatorDevice, Options, Programs};
 use sm121probe::kernel::{Load, MmaPath};
 use sm121probe::moe::compile::Compiler;
 use sm121probe::moe::plan;
-use sm121probe::num::random;
 use sm121probe::record::Stage;
 
 use super::{Shared, tool};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use sm121probe::arch::Target;
+use ptx::arch::Target;
 use sm121probe::store::Store;
 use sm121probe::toolkit::{
     Disassembler, Origin, Toolkit, UNKNOWN_OPCODE, assemble, cubin, discover, resources,

@@ -10,11 +10,11 @@ use regex::{Regex, RegexBuilder};
 
 use super::installed::{Installed, of_wheel};
 use super::opcodes::Lists;
-use crate::arch::{Requirement, ToolkitVersion};
 use crate::header::{self, HeaderError};
 use crate::record::{
     AuditBackend, AuditKernel, AuditPackage, AuditProblem, AuditTable, Shown, Support, readable_kernel,
 };
+use ptx::arch::{Requirement, ToolkitVersion};
 
 const TABLE: &str = include_str!("backends.yaml");
 

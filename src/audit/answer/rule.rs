@@ -3,9 +3,9 @@
 //! Machine code: `Target::cubin_runs_on`. PTX: `Target::ptx_runs_on`, and a driver that knows its `.version` (CUDA
 //! Programming Guide, binary and PTX compatibility; PTX ISA, `.target` and `.version`).
 
-use crate::arch::{PtxIsa, Suffix, Target};
 use crate::audit::{CodeKind, Entry};
 use crate::record::AuditVerdict;
+use ptx::arch::{PtxIsa, Suffix, Target};
 
 /// A device that is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]

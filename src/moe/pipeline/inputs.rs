@@ -2,9 +2,9 @@
 
 use super::{PipelineError, Run, need};
 use crate::case::{BiasPlace, Slots};
-use crate::device::Failure;
 use crate::moe::layout::{self, padded};
 use crate::moe::slots;
+use emulator::device::Failure;
 
 /// Bytes of an input buffer.
 enum Content {

@@ -1,10 +1,10 @@
 //! What the stages stored, as logical tensors; the contract of the padding is checked on the way.
 
 use super::Run;
-use crate::device::Failure;
 use crate::moe::layout::{self, padded};
 use crate::moe::tensors::Array;
 use crate::record::Stage;
+use emulator::device::Failure;
 
 impl Run<'_> {
     fn read(&self, name: &str) -> Result<Vec<u8>, Failure> {

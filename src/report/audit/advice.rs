@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::exceptions::file_name;
 use super::rollup::{Group, Tally, whole};
-use crate::arch;
 use crate::record::{AuditTable, AuditVerdict, Support};
+use ptx::arch;
 
 /// Names of one sentence.
 const NAMED: usize = 5;

@@ -8,8 +8,8 @@ use super::super::markup::{code, head, plain, row};
 use super::super::phrase::{counted, grouped, names, short};
 use super::super::view::{Answer, View};
 use super::super::{catalogue, claims, cross, pipeline, rollup, runs, survey, verdict};
-use crate::arch::Target;
 use crate::record::{AuditTable, Outcome, Record};
+use ptx::arch::Target;
 
 /// The report as Markdown.
 #[must_use]

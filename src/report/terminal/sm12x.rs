@@ -8,8 +8,8 @@ use super::super::style::Tone;
 use super::super::{ids, native};
 use super::page::{LISTED, Page};
 use super::tables::word;
-use crate::arch::{Suffix, Target};
 use crate::record::Native;
+use ptx::arch::{Suffix, Target};
 
 /// Messages listed of each difference between the numbers, which are expected to be none.
 const SIBLINGS: usize = 3;

@@ -5,7 +5,7 @@ use super::super::style::Tone;
 use super::super::view::Answer;
 use super::super::{cross, notes, rollup, sm12x};
 use super::page::{LISTED, Page};
-use crate::arch::Target;
+use ptx::arch::Target;
 
 /// A column of the table of families.
 struct Column {

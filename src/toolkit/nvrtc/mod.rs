@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arch::{Target, ToolkitVersion};
 use crate::store::{self, Store, StoreError};
 pub use find::{Nvrtc, nvrtcs};
+use ptx::arch::{Target, ToolkitVersion};
 pub use serve::serve as serve_nvrtc;
 
 /// The kind of cache entry; a change of [`Compiled`] changes it.

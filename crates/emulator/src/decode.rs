@@ -1,0 +1,529 @@
+//! The syntax tree of a kernel into rows: names into slots, labels into row numbers, calls into copies of the callee.
+
+mod operands;
+
+use std::collections::HashMap;
+
+use super::drafts::Watch;
+use super::isa;
+use super::liveness::{Life, Slots};
+use super::program::{Constant, Kernel, Origin, Parameter, Row, Special};
+use super::trap::Unsupported;
+pub(super) use operands::immediate_bits;
+use ptx::{Function, Instruction, Operand, Space as AstSpace, Span, Statement, Type, Variable};
+
+/// A register bank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Bank {
+    P,
+    W,
+    D,
+    /// Two slots of the 64-bit bank, low half first.
+    Q,
+}
+
+/// A register: its bank, slot and declared type.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Register {
+    pub(super) bank: Bank,
+    pub(super) slot: u32,
+    pub(super) ty: Type,
+}
+
+/// What a name that is no register stands for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Symbol {
+    Global(usize),
+    Const(u64),
+    /// Static shared memory, as a shared address.
+    Shared(u32),
+    /// Dynamic shared memory, with the alignment of its declaration.
+    DynamicShared(u32),
+    /// A place in the thread's local frame.
+    Local(u32),
+    /// A kernel parameter, by offset.
+    Param(u64),
+}
+
+/// Why an instruction cannot be decoded.
+pub(super) type Refusal = String;
+
+/// Where registers are kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Registers {
+    /// Registers that are never live together share a slot.
+    #[default]
+    Shared,
+    /// Each has a slot of its own: slower, and what sharing is checked against.
+    Own,
+}
+
+/// What the whole module offers to its functions.
+pub(super) struct Scope<'a> {
+    pub(super) symbols: HashMap<String, Symbol>,
+    pub(super) functions: HashMap<&'a str, &'a Function>,
+}
+
+/// A jump whose target is a label.
+struct Fixup {
+    row: usize,
+    label: String,
+    span: Span,
+}
+
+/// A register: bank and slot.
+pub(super) type Place = (Bank, u32);
+
+/// One instruction as data flow sees it.
+#[derive(Debug, Default)]
+pub(super) struct Step {
+    /// Its rows.
+    pub(super) rows: std::ops::Range<usize>,
+    pub(super) reads: Vec<Place>,
+    pub(super) writes: Vec<Place>,
+    /// The addresses it uses, as slot and offset.
+    pub(super) addresses: Vec<(u32, i64)>,
+    /// Whether it copies one register to another: what was never written may be copied, but not used.
+    pub(super) copies: bool,
+    /// The slot of its guard.
+    pub(super) guard: Option<u32>,
+}
+
+/// Makes one kernel.
+pub(super) struct Decoder<'a> {
+    scope: &'a Scope<'a>,
+    pub(super) rows: Vec<Row>,
+    origins: Vec<Origin>,
+    /// Names in force, innermost last. A call pushes a scope of its own.
+    registers: Vec<HashMap<String, Register>>,
+    locals: Vec<HashMap<String, Symbol>>,
+    labels: HashMap<String, usize>,
+    /// The program's names of the labels in sight, innermost last: a block may use a name that others use too.
+    label_names: Vec<HashMap<String, String>>,
+    blocks: u32,
+    tables: HashMap<String, Vec<String>>,
+    fixups: Vec<Fixup>,
+    slots: Slots,
+    constants_w: HashMap<Constant, u32>,
+    constants_d: HashMap<Constant, u32>,
+    specials_w: HashMap<Special, u32>,
+    specials_d: HashMap<Special, u32>,
+    local_bytes: u32,
+    pub(super) shared_bytes: u32,
+    /// What labels of the function being copied are prefixed with.
+    prefix: String,
+    copies: u32,
+    /// Functions being copied, outermost first.
+    calling: Vec<String>,
+    /// What the instruction being decoded reads and writes.
+    step: Step,
+    steps: Vec<Step>,
+    /// Label behind the copy being made: where `ret` goes.
+    return_to: Option<String>,
+    at: Span,
+    loc: (u32, u32),
+    text: &'a str,
+    /// Whether a copy reads shared memory through the async proxy.
+    pub(super) async_reads: bool,
+    /// Where tensor maps are changed.
+    pub(super) map_edits: Watch,
+    /// The alignment that the dynamic shared memory in use is declared with.
+    pub(super) dynamic_align: u32,
+}
+
+/// What decoding a kernel can say.
+pub(super) type Decoded<T> = Result<T, Unsupported>;
+
+impl<'a> Decoder<'a> {
+    fn new(scope: &'a Scope<'a>, text: &'a str, shared_bytes: u32, slots: Slots) -> Self {
+        Self {
+            scope,
+            rows: Vec::new(),
+            origins: Vec::new(),
+            registers: vec![HashMap::new()],
+            locals: vec![HashMap::new()],
+            labels: HashMap::new(),
+            label_names: Vec::new(),
+            blocks: 0,
+            tables: HashMap::new(),
+            fixups: Vec::new(),
+            slots,
+            constants_w: HashMap::new(),
+            constants_d: HashMap::new(),
+            specials_w: HashMap::new(),
+            specials_d: HashMap::new(),
+            local_bytes: 0,
+            shared_bytes,
+            prefix: String::new(),
+            copies: 0,
+            calling: Vec::new(),
+            step: Step::default(),
+            steps: Vec::new(),
+            return_to: None,
+            at: Span::default(),
+            loc: (0, 0),
+            text,
+            async_reads: false,
+            map_edits: Watch::Nothing,
+            dynamic_align: 1,
+        }
+    }
+
+    /// Line of the PTX text that is being decoded.
+    pub(super) fn line(&self) -> u32 {
+        u32::try_from(ptx::line_column(self.text, self.at.start as usize).line).unwrap_or(0)
+    }
+
+    fn unsupported(&self, form: &str, why: impl Into<String>) -> Unsupported {
+        let line = ptx::line_column(self.text, self.at.start as usize).line;
+        Unsupported { form: form.to_owned(), line, why: why.into() }
+    }
+
+    // ---- statements
+
+    fn statements(&mut self, body: &[Statement]) -> Decoded<()> {
+        // A label may be used before it stands.
+        self.blocks += 1;
+        let names = body.iter().filter_map(|statement| match statement {
+            Statement::Label { name, .. } => {
+                Some((name.clone(), format!("{}{}/{name}", self.prefix, self.blocks)))
+            }
+            _ => None,
+        });
+        let names = names.collect();
+        self.label_names.push(names);
+        let result = self.statements_in_sight(body);
+        self.label_names.pop();
+        result
+    }
+
+    fn statements_in_sight(&mut self, body: &[Statement]) -> Decoded<()> {
+        for statement in body {
+            match statement {
+                Statement::Variable(variable) => self.declare(variable)?,
+                Statement::Label { name, .. } => {
+                    self.labels.insert(self.label(name), self.rows.len());
+                }
+                Statement::Block(inner) => {
+                    self.registers.push(HashMap::new());
+                    self.locals.push(HashMap::new());
+                    self.statements(inner)?;
+                    self.registers.pop();
+                    self.locals.pop();
+                }
+                Statement::Loc { file, line, .. } => self.loc = (*file, *line),
+                Statement::BranchTargets { name, labels } => {
+                    let full = labels.iter().map(|l| self.label(l)).collect();
+                    self.tables.insert(format!("{}{name}", self.prefix), full);
+                }
+                Statement::Instruction(instruction) => self.instruction(instruction)?,
+                Statement::Pragma(_) | Statement::CallTargets { .. } | Statement::CallPrototype { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn declare(&mut self, variable: &Variable) -> Decoded<()> {
+        self.at = variable.span;
+        let size = size_of(variable);
+        match variable.space {
+            AstSpace::Reg => {
+                let names: Vec<String> = match variable.count {
+                    Some(n) => (0..n).map(|i| format!("{}{i}", variable.name)).collect(),
+                    None => vec![variable.name.clone()],
+                };
+                for name in names {
+                    let register = self.slot(variable.ty, Life::Register);
+                    if let Some(scope) = self.registers.last_mut() {
+                        scope.insert(name, register);
+                    }
+                }
+            }
+            AstSpace::Shared => {
+                let symbol =
+                    if variable.dims.contains(&None) || variable.linkage == Some(ptx::Linkage::Extern) {
+                        Symbol::DynamicShared(alignment(variable))
+                    } else {
+                        let at = self.shared_bytes.next_multiple_of(alignment(variable));
+                        self.shared_bytes = at + u32::try_from(size).unwrap_or(u32::MAX / 2);
+                        Symbol::Shared(super::memory::SHARED_START + at)
+                    };
+                self.name(&variable.name, symbol);
+            }
+            AstSpace::Local | AstSpace::Param => {
+                let at = self.local_bytes.next_multiple_of(alignment(variable));
+                self.local_bytes = at + u32::try_from(size).unwrap_or(u32::MAX / 2);
+                self.name(&variable.name, Symbol::Local(at));
+            }
+            AstSpace::Const | AstSpace::Global | AstSpace::Tex => {
+                return Err(self.unsupported(&variable.name, "a module variable declared in a function"));
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, name: &str, symbol: Symbol) {
+        if let Some(scope) = self.locals.last_mut() {
+            scope.insert(name.to_owned(), symbol);
+        }
+    }
+
+    fn instruction(&mut self, i: &Instruction) -> Decoded<()> {
+        self.at = i.span;
+        let first = self.rows.len();
+        self.step = Step::default();
+        let made = match i.opcode.as_str() {
+            "call" => {
+                // The copy's instructions are steps of their own.
+                return self.call(i).map_err(|why| self.unsupported(&i.form(), why));
+            }
+            "ret" => self.ret(i),
+            _ => isa::decode(self, i),
+        };
+        made.map_err(|why| self.unsupported(&i.form(), why))?;
+        let mut guarded = None;
+        if let Some(guard) = &i.guard {
+            let (slot, _) =
+                self.predicate(&guard.register).map_err(|why| self.unsupported(&i.form(), why))?;
+            guarded = Some(slot);
+            for row in &mut self.rows[first..] {
+                row.guard = slot;
+                row.negate = if guard.negated { !0 } else { 0 };
+            }
+        }
+        let mut step = std::mem::take(&mut self.step);
+        if let Some(origin) = self.origins.get_mut(first) {
+            origin.first = true;
+        }
+        if let Some(origin) = self.origins[first..].last_mut() {
+            for (place, address) in origin.addresses.iter_mut().zip(&step.addresses) {
+                *place = *address;
+            }
+        }
+        step.rows = first..self.rows.len();
+        step.copies = i.opcode == "mov" && step.reads.len() == 1 && step.writes.len() == 1;
+        step.guard = guarded;
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// `ret` of an entry ends the thread; of a function it goes behind the copy.
+    fn ret(&mut self, _: &Instruction) -> Result<(), Refusal> {
+        match self.return_to.clone() {
+            None => self.push(isa::control::ending()),
+            Some(label) => self.jump(&label),
+        }
+        Ok(())
+    }
+
+    /// A call is a copy of the callee: its parameters are places in the caller's frame.
+    fn call(&mut self, i: &Instruction) -> Result<(), Refusal> {
+        let mut operands = i.operands.iter().peekable();
+        let results = match operands.peek() {
+            Some(Operand::Group(list)) => {
+                operands.next();
+                list.clone()
+            }
+            _ => Vec::new(),
+        };
+        let Some(Operand::Name(name)) = operands.next() else {
+            return Err("a call through a register".to_owned());
+        };
+        let arguments = match operands.next() {
+            Some(Operand::Group(list)) => list.clone(),
+            _ => Vec::new(),
+        };
+        let function = *self.scope.functions.get(name.as_str()).ok_or_else(|| {
+            format!("`{name}` is no function of this module; the emulator has no library to link with")
+        })?;
+        let Some(body) = &function.body else { return Err(format!("`{name}` is declared but has no body")) };
+        if self.calling.iter().any(|f| f == name) {
+            return Err(format!("`{name}` calls itself; recursion is not emulated"));
+        }
+        if i.guard.is_some() {
+            return Err("a call with a guard".to_owned());
+        }
+        let place = |this: &Self, operand: &Operand| match operand {
+            Operand::Name(n) => this.symbol(n).ok_or_else(|| format!("`{n}` is no parameter variable")),
+            _ => Err("a call argument that is no variable".to_owned()),
+        };
+        let pairs = function.returns.iter().zip(&results).chain(function.params.iter().zip(&arguments));
+        let mut frame = HashMap::new();
+        let mut registers = HashMap::new();
+        for (formal, actual) in pairs {
+            if formal.space == AstSpace::Reg {
+                let Operand::Name(n) = actual else {
+                    return Err("a register argument that is no name".into());
+                };
+                let register = self.register(n).ok_or_else(|| format!("`{n}` is no register"))?;
+                registers.insert(formal.name.clone(), register);
+            } else {
+                frame.insert(formal.name.clone(), place(self, actual)?);
+            }
+        }
+        self.copies += 1;
+        let behind = format!("{}@{}", name, self.copies);
+        let prefix = std::mem::replace(&mut self.prefix, format!("{behind}/"));
+        let return_to = self.return_to.replace(behind.clone());
+        self.calling.push(name.clone());
+        // The callee sees its own names and the module's, not the caller's.
+        let outer_registers = std::mem::replace(&mut self.registers, vec![registers]);
+        let outer_locals = std::mem::replace(&mut self.locals, vec![frame]);
+        let outer_labels = std::mem::take(&mut self.label_names);
+        let (at, loc) = (self.at, self.loc);
+        let result = self.statements(body);
+        (self.at, self.loc) = (at, loc);
+        self.registers = outer_registers;
+        self.locals = outer_locals;
+        self.label_names = outer_labels;
+        self.calling.pop();
+        self.prefix = prefix;
+        self.return_to = return_to;
+        self.labels.insert(behind, self.rows.len());
+        result.map_err(|u| format!("in `{name}`, line {}: `{}`: {}", u.line, u.form, u.why))
+    }
+
+    // ---- rows
+
+    pub(super) fn push(&mut self, row: Row) {
+        self.rows.push(row);
+        self.origins.push(Origin {
+            start: self.at.start,
+            end: self.at.end,
+            file: self.loc.0,
+            line: self.loc.1,
+            ..Origin::default()
+        });
+    }
+
+    /// A jump to a label as the program knows it, prefix and all.
+    fn jump(&mut self, label: &str) {
+        self.fixups.push(Fixup { row: self.rows.len(), label: label.to_owned(), span: self.at });
+        self.push(Row::new(isa::control::branch));
+    }
+
+    /// The program's name of a label in sight; an unknown one keeps its own, and is refused at the end.
+    fn label(&self, name: &str) -> String {
+        let known = self.label_names.iter().rev().find_map(|names| names.get(name));
+        known.cloned().unwrap_or_else(|| name.to_owned())
+    }
+
+    /// A jump to a label as the function names it.
+    pub(super) fn branch(&mut self, label: &str) {
+        self.jump(&self.label(label));
+    }
+
+    /// The labels of a `.branchtargets` table.
+    pub(super) fn targets(&self, table: &str) -> Option<Vec<String>> {
+        self.tables.get(&format!("{}{table}", self.prefix)).cloned()
+    }
+
+    /// A jump through a table: one guarded-by-index row per target follows the same rule as a branch.
+    pub(super) fn branch_full(&mut self, row: Row, label: &str) {
+        self.fixups.push(Fixup { row: self.rows.len(), label: label.to_owned(), span: self.at });
+        self.push(row);
+    }
+}
+
+/// Bytes of a variable.
+pub(super) fn size_of(variable: &Variable) -> u64 {
+    let elements: u64 = variable.dims.iter().map(|d| d.unwrap_or(0)).product();
+    elements * u64::from(variable.vector) * variable.ty.bytes() as u64
+}
+
+/// Alignment of a variable.
+pub(super) fn alignment(variable: &Variable) -> u32 {
+    let natural = u32::try_from(variable.ty.bytes()).unwrap_or(1).max(1) * u32::from(variable.vector);
+    variable.align.unwrap_or(1).max(natural)
+}
+
+/// An entry as rows, its jumps still by row number.
+struct Entry<'a> {
+    decoder: Decoder<'a>,
+    params: Vec<Parameter>,
+    param_bytes: usize,
+    /// By row: where its branch goes.
+    targets: Vec<Option<usize>>,
+}
+
+fn entry<'a>(
+    scope: &'a Scope<'a>,
+    text: &'a str,
+    function: &Function,
+    module_shared: u32,
+    slots: Slots,
+) -> Decoded<Entry<'a>> {
+    let mut decoder = Decoder::new(scope, text, module_shared, slots);
+    let mut params = Vec::new();
+    let mut offset = 0usize;
+    for param in &function.params {
+        let size = usize::try_from(size_of(param)).unwrap_or(0);
+        let at = offset.next_multiple_of(alignment(param) as usize);
+        offset = at + size;
+        decoder.name(&param.name, Symbol::Param(at as u64));
+        params.push(Parameter { name: param.name.clone(), offset: at, size, ty: param.ty });
+    }
+    decoder.statements(function.body.as_deref().unwrap_or_default())?;
+    decoder.push(isa::control::ending());
+    let target = |fixup: &Fixup| {
+        decoder.labels.get(&fixup.label).copied().ok_or_else(|| {
+            let line = ptx::line_column(text, fixup.span.start as usize).line;
+            Unsupported { form: fixup.label.clone(), line, why: "there is no such label".to_owned() }
+        })
+    };
+    let mut targets = vec![None; decoder.rows.len()];
+    for fixup in &decoder.fixups {
+        targets[fixup.row] = Some(target(fixup)?);
+    }
+    Ok(Entry { decoder, params, param_bytes: offset, targets })
+}
+
+/// Decodes an entry.
+pub(super) fn kernel(
+    scope: &Scope<'_>,
+    text: &str,
+    function: &Function,
+    module_shared: u32,
+    registers: Registers,
+) -> Decoded<Kernel> {
+    let mut made = entry(scope, text, function, module_shared, Slots::default())?;
+    let successors = super::flow::successors(&made.decoder.rows, &made.targets);
+    // Data flow speaks of registers by the slots of their own.
+    let steps = std::mem::take(&mut made.decoder.steps);
+    if registers == Registers::Shared {
+        let slots = made.decoder.slots.shared(&successors, &steps);
+        made = entry(scope, text, function, module_shared, slots)?;
+    }
+    let Entry { mut decoder, params, param_bytes, targets } = made;
+    let watched = super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &successors, &steps);
+    let directive = |name: &str| function.directives.iter().find(|d| d.name == name);
+    let three = |values: &[u64]| {
+        let at = |n: usize| values.get(n).and_then(|v| u32::try_from(*v).ok()).unwrap_or(1);
+        [at(0), at(1), at(2)]
+    };
+    let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
+    let specials = |map: HashMap<Special, u32>| map.into_iter().map(|(s, slot)| (slot, s)).collect();
+    let [w_slots, d_slots, p_slots] = decoder.slots.counts();
+    Ok(Kernel {
+        name: function.name.clone(),
+        rows: decoder.rows,
+        origins: decoder.origins,
+        w_slots,
+        d_slots,
+        p_slots,
+        constants_w: pairs(decoder.constants_w),
+        constants_d: pairs(decoder.constants_d),
+        specials_w: specials(decoder.specials_w),
+        specials_d: specials(decoder.specials_d),
+        watched,
+        async_reads: decoder.async_reads,
+        map_edits: decoder.map_edits,
+        dynamic_align: decoder.dynamic_align,
+        params,
+        param_bytes,
+        shared_bytes: decoder.shared_bytes,
+        local_bytes: decoder.local_bytes.next_multiple_of(16) as usize,
+        required_threads: directive("reqntid").map(|d| three(&d.values)),
+        max_threads: directive("maxntid").map(|d| d.values.iter().product()),
+    })
+}

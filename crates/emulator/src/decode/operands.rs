@@ -1,0 +1,279 @@
+//! Operands into slots: registers, immediates, special registers, the addresses of variables.
+
+use super::{Bank, Decoder, Refusal, Register, Symbol};
+use crate::isa;
+use crate::liveness::Life;
+use crate::machine::{Machine, Space};
+use crate::program::{Constant, Row, Special};
+use ptx::{AddressBase, Immediate, Operand, Type};
+
+impl Decoder<'_> {
+    /// A register of the instruction's own for a type: its rows may use it, nobody else.
+    pub(crate) fn fresh(&mut self, ty: Type) -> Register {
+        self.slot(ty, Life::Step(self.steps.len()))
+    }
+
+    /// A new register for a type.
+    pub(super) fn slot(&mut self, ty: Type, life: Life) -> Register {
+        let bank = match ty {
+            Type::Pred => Bank::P,
+            Type::B64 | Type::U64 | Type::S64 | Type::F64 => Bank::D,
+            Type::B128 => Bank::Q,
+            _ => Bank::W,
+        };
+        Register { bank, slot: self.slots.take(bank, life), ty }
+    }
+
+    pub(crate) fn register(&self, name: &str) -> Option<Register> {
+        self.registers.iter().rev().find_map(|scope| scope.get(name)).copied()
+    }
+
+    /// The register of this name, which the instruction reads.
+    pub(super) fn read(&mut self, name: &str) -> Option<Register> {
+        let register = self.register(name)?;
+        self.step.reads.push((register.bank, register.slot));
+        Some(register)
+    }
+
+    pub(crate) fn symbol(&self, name: &str) -> Option<Symbol> {
+        let local = self.locals.iter().rev().find_map(|scope| scope.get(name));
+        local.or_else(|| self.scope.symbols.get(name)).copied()
+    }
+
+    fn constant_w(&mut self, constant: Constant) -> u32 {
+        let slots = &mut self.slots;
+        *self.constants_w.entry(constant).or_insert_with(|| slots.take(Bank::W, Life::Always))
+    }
+
+    fn constant_d(&mut self, constant: Constant) -> u32 {
+        let slots = &mut self.slots;
+        *self.constants_d.entry(constant).or_insert_with(|| slots.take(Bank::D, Life::Always))
+    }
+
+    /// A slot of the 32-bit bank that holds `bits` in every lane.
+    pub(crate) fn bits_w(&mut self, bits: u32) -> u32 {
+        self.constant_w(Constant::Bits(u64::from(bits)))
+    }
+
+    /// A slot of the 64-bit bank that holds `bits` in every lane.
+    pub(crate) fn bits_d(&mut self, bits: u64) -> u32 {
+        self.constant_d(Constant::Bits(bits))
+    }
+
+    /// The special register of this name as a slot of the 32-bit bank.
+    pub(crate) fn special_w(&mut self, special: Special) -> u32 {
+        let slots = &mut self.slots;
+        *self.specials_w.entry(special).or_insert_with(|| slots.take(Bank::W, Life::Always))
+    }
+
+    pub(crate) fn special_d(&mut self, special: Special) -> u32 {
+        let slots = &mut self.slots;
+        *self.specials_d.entry(special).or_insert_with(|| slots.take(Bank::D, Life::Always))
+    }
+
+    /// A source of up to 32 bits. `ty` says how a number is to be read.
+    pub(crate) fn src(&mut self, operand: &Operand, ty: Type) -> Result<u32, Refusal> {
+        match operand {
+            Operand::Name(name) => {
+                if let Some(register) = self.read(name) {
+                    return match register.bank {
+                        Bank::W => Ok(register.slot),
+                        bank => {
+                            Err(format!("`{name}` is in bank {bank:?}, where a register of {ty:?} is wanted"))
+                        }
+                    };
+                }
+                if let Some(special) = isa::special(name) {
+                    return Ok(self.special_w(special));
+                }
+                if name == "WARP_SZ" {
+                    return Ok(self.bits_w(32));
+                }
+                match self.address_of(name, 0, false)? {
+                    Constant::Bits(bits) => Ok(self.bits_w(bits as u32)),
+                    other => Ok(self.constant_w(other)),
+                }
+            }
+            Operand::Offset(name, offset) => {
+                let constant = self.address_of(name, *offset, false)?;
+                Ok(self.constant_w(constant))
+            }
+            Operand::Immediate(immediate) => Ok(self.bits_w(immediate_bits(*immediate, ty) as u32)),
+            other => Err(format!("`{other:?}` is no operand of {ty:?}")),
+        }
+    }
+
+    /// A source of 64 bits.
+    pub(crate) fn src_d(&mut self, operand: &Operand, ty: Type) -> Result<u32, Refusal> {
+        match operand {
+            Operand::Name(name) => {
+                if let Some(register) = self.read(name) {
+                    return match register.bank {
+                        Bank::D | Bank::Q => Ok(register.slot),
+                        bank => {
+                            Err(format!("`{name}` is in bank {bank:?}, where a 64-bit register is wanted"))
+                        }
+                    };
+                }
+                if let Some(special) = isa::special(name) {
+                    return Ok(self.special_d(special));
+                }
+                if name == "WARP_SZ" {
+                    return Ok(self.bits_d(32));
+                }
+                let constant = self.address_of(name, 0, false)?;
+                Ok(self.constant_d(constant))
+            }
+            Operand::Offset(name, offset) => {
+                let constant = self.address_of(name, *offset, false)?;
+                Ok(self.constant_d(constant))
+            }
+            Operand::Immediate(immediate) => Ok(self.bits_d(immediate_bits(*immediate, ty))),
+            other => Err(format!("`{other:?}` is no operand of {ty:?}")),
+        }
+    }
+
+    /// The address that a variable's name stands for.
+    pub(crate) fn address_of(&mut self, name: &str, offset: i64, generic: bool) -> Result<Constant, Refusal> {
+        let symbol = self.symbol(name).ok_or_else(|| format!("`{name}` is not declared"))?;
+        let in_space = |space: Space, at: u64| {
+            let at = at.wrapping_add_signed(offset);
+            Constant::Bits(if generic { Machine::generic(space, at) } else { at })
+        };
+        Ok(match symbol {
+            Symbol::Global(index) => Constant::Global { index, offset },
+            Symbol::DynamicShared(align) => {
+                self.dynamic_align = self.dynamic_align.max(align);
+                Constant::DynamicShared { generic, offset }
+            }
+            Symbol::Shared(at) => in_space(Space::Shared, u64::from(at)),
+            Symbol::Local(at) => in_space(Space::Local, u64::from(at)),
+            Symbol::Const(at) => in_space(Space::Const, at),
+            Symbol::Param(at) => in_space(Space::Param, at),
+        })
+    }
+
+    /// A destination of up to 32 bits; `_` is a slot nobody reads.
+    pub(crate) fn dst(&mut self, operand: &Operand) -> Result<u32, Refusal> {
+        self.destination(operand, Bank::W)
+    }
+
+    /// A destination of 64 bits.
+    pub(crate) fn dst_d(&mut self, operand: &Operand) -> Result<u32, Refusal> {
+        self.destination(operand, Bank::D)
+    }
+
+    /// A destination predicate.
+    pub(crate) fn dst_p(&mut self, operand: &Operand) -> Result<u32, Refusal> {
+        self.destination(operand, Bank::P)
+    }
+
+    fn destination(&mut self, operand: &Operand, bank: Bank) -> Result<u32, Refusal> {
+        match operand {
+            Operand::Sink => Ok(self
+                .fresh(match bank {
+                    Bank::P => Type::Pred,
+                    Bank::W => Type::B32,
+                    Bank::D => Type::B64,
+                    Bank::Q => Type::B128,
+                })
+                .slot),
+            Operand::Name(name) => {
+                let register = self.register(name).ok_or_else(|| format!("`{name}` is no register"))?;
+                self.step.writes.push((register.bank, register.slot));
+                let fits = register.bank == bank || (bank == Bank::D && register.bank == Bank::Q);
+                if !fits {
+                    return Err(format!(
+                        "`{name}` is in bank {:?}, where {bank:?} is written",
+                        register.bank
+                    ));
+                }
+                Ok(register.slot)
+            }
+            other => Err(format!("`{other:?}` cannot be written")),
+        }
+    }
+
+    /// A predicate by name: its slot, and whether the name carries a `!`.
+    pub(crate) fn predicate(&mut self, name: &str) -> Result<(u32, bool), Refusal> {
+        match self.read(name) {
+            Some(Register { bank: Bank::P, slot, .. }) => Ok((slot, false)),
+            _ => Err(format!("`{name}` is no predicate")),
+        }
+    }
+
+    /// A predicate operand: `p`, `!p`, or a number.
+    pub(crate) fn src_p(&mut self, operand: &Operand) -> Result<(u32, bool), Refusal> {
+        match operand {
+            Operand::Name(name) => self.predicate(name),
+            Operand::Not(name) => self.predicate(name).map(|(slot, negated)| (slot, !negated)),
+            Operand::Immediate(Immediate::Integer { bits, .. }) => {
+                // A slot nobody writes is false in every lane.
+                Ok((self.slot(Type::Pred, Life::Always).slot, *bits != 0))
+            }
+            other => Err(format!("`{other:?}` is no predicate")),
+        }
+    }
+
+    /// The elements of a vector operand; a single operand is a vector of one.
+    pub(crate) fn elements(operand: &Operand) -> &[Operand] {
+        match operand {
+            Operand::Vector(list) => list,
+            other => std::slice::from_ref(other),
+        }
+    }
+
+    /// An address operand: slot of the base in the 64-bit bank, and the offset. Bases in 32-bit registers are widened by
+    /// a row of their own.
+    pub(crate) fn address(&mut self, operand: &Operand) -> Result<(u32, i64), Refusal> {
+        let address = match operand {
+            Operand::Address(address) | Operand::Composite(address, _) => address,
+            other => return Err(format!("`{other:?}` is no address")),
+        };
+        let slot = match &address.base {
+            AddressBase::Absolute(at) => self.bits_d(*at),
+            AddressBase::Name(name) => match self.read(name) {
+                Some(Register { bank: Bank::D, slot, .. }) => slot,
+                Some(Register { bank: Bank::W, slot, .. }) => {
+                    let wide = self.fresh(Type::B64).slot;
+                    self.push(Row { d: wide, a: slot, ..Row::new(isa::moves::widen) });
+                    wide
+                }
+                Some(_) => return Err(format!("`{name}` cannot hold an address")),
+                None => {
+                    let constant = self.address_of(name, 0, false)?;
+                    self.constant_d(constant)
+                }
+            },
+        };
+        self.step.addresses.push((slot, address.offset));
+        Ok((slot, address.offset))
+    }
+
+    /// Whether an address operand names a variable of this kind: `ld` and `st` of parameters need it.
+    pub(crate) fn address_symbol(&self, operand: &Operand) -> Option<Symbol> {
+        match operand {
+            Operand::Address(address) => match &address.base {
+                AddressBase::Name(name) if self.register(name).is_none() => self.symbol(name),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// The bits of a number where a value of type `ty` is wanted.
+pub(crate) fn immediate_bits(immediate: Immediate, ty: Type) -> u64 {
+    match (immediate, ty) {
+        (Immediate::Integer { bits, .. }, Type::F32) => u64::from((bits as i64 as f32).to_bits()),
+        (Immediate::Integer { bits, .. }, Type::F64) => (bits as i64 as f64).to_bits(),
+        (Immediate::Integer { bits, .. }, Type::B16 | Type::U16 | Type::S16 | Type::F16 | Type::Bf16) => {
+            bits & 0xFFFF
+        }
+        (Immediate::Integer { bits, .. }, _) => bits,
+        (Immediate::F32(x), Type::F64) => f64::from(x).to_bits(),
+        (Immediate::F32(x), _) => u64::from(x.to_bits()),
+        (Immediate::F64(x), Type::F32 | Type::B32) => u64::from((x as f32).to_bits()),
+        (Immediate::F64(x), _) => x.to_bits(),
+    }
+}

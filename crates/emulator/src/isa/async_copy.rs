@@ -1,0 +1,238 @@
+//! Asynchronous copies of single threads (PTX ISA 9.7.9.27.3): `cp.async`, its groups, its arrivals at barrier objects.
+
+use super::mbarrier::object;
+use super::{FormRow, Words};
+use crate::decode::{Bank, Decoder, Refusal};
+use crate::machine::{Flow, Machine, Space, lanes};
+use crate::memory::Window;
+use crate::pending::{Pending, PendingKind, Piece, Work};
+use crate::program::Row;
+use crate::trap::{Fault, Law};
+use ptx::{Immediate, Instruction, Operand, Type};
+
+const CHAPTER: &str = "Data Movement: asynchronous copies";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(
+        CHAPTER,
+        "cp.async",
+        "cp.async.{ca,cg}.shared{::cta}.global{.L2…} [d], [s], size{, src-size or ignore-src}{, policy}",
+        decode_copy,
+    ),
+    FormRow::new(CHAPTER, "cp.async.commit_group", "cp.async.commit_group", |d, _| {
+        d.push(Row::new(commit));
+        Ok(())
+    }),
+    FormRow::new(CHAPTER, "cp.async.wait_group", "cp.async.wait_group n", decode_wait),
+    FormRow::new(CHAPTER, "cp.async.wait_all", "cp.async.wait_all", |d, _| {
+        d.push(Row::new(commit));
+        d.push(Row::new(wait));
+        Ok(())
+    }),
+    FormRow::new(
+        CHAPTER,
+        "cp.async.mbarrier.arrive",
+        "cp.async.mbarrier.arrive{.noinc}{.shared{::cta}}.b64 [addr]",
+        decode_arrive,
+    ),
+];
+
+/// The number that an operand is.
+pub(crate) fn constant(operand: &Operand) -> Option<u64> {
+    match operand {
+        Operand::Immediate(Immediate::Integer { bits, .. }) => Some(*bits),
+        _ => None,
+    }
+}
+
+/// Takes the cache words, which say nothing here; whether there is a policy operand.
+pub(crate) fn cache_words(words: &mut Words<'_>) -> bool {
+    let hint = words.take("L2::cache_hint");
+    for size in ["L2::64B", "L2::128B", "L2::256B"] {
+        words.take(size);
+    }
+    hint
+}
+
+/// What a `cp.async` needs beyond its two addresses.
+struct Copy {
+    to: i64,
+    from: i64,
+    size: usize,
+    /// Slot of the source size.
+    taken: Option<u32>,
+    /// Slot of the predicate that leaves the source out, and whether it is negated.
+    ignore: Option<(u32, bool)>,
+    line: u32,
+}
+
+fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("async");
+    let cached = words.one_of(&["ca", "cg"]).ok_or("cp.async wants .ca or .cg")?;
+    if !(words.take("shared") || words.take("shared::cta")) || !words.take("global") {
+        return Err("cp.async copies from .global to .shared or .shared::cta".to_owned());
+    }
+    let hint = cache_words(&mut words);
+    words.done()?;
+    let mut operands = i.operands.as_slice();
+    if hint {
+        operands = &operands[..operands.len().saturating_sub(1)];
+    }
+    let (to, from, size, rest) = match operands {
+        [to, from, size] => (to, from, size, None),
+        [to, from, size, rest] => (to, from, size, Some(rest)),
+        _ => return Err("cp.async takes a destination, a source and a size".to_owned()),
+    };
+    let size = constant(size).filter(|n| matches!(n, 4 | 8 | 16)).ok_or("the size is 4, 8 or 16")? as usize;
+    if cached == "cg" && size != 16 {
+        return Err("cp.async.cg copies 16 bytes".to_owned());
+    }
+    let (mut taken, mut ignore) = (None, None);
+    if let Some(operand) = rest {
+        let predicate = match operand {
+            Operand::Name(name) => d.register(name).is_some_and(|r| r.bank == Bank::P),
+            Operand::Not(_) => true,
+            _ => false,
+        };
+        if predicate {
+            ignore = Some(d.src_p(operand)?);
+        } else {
+            taken = Some(d.src(operand, Type::U32)?);
+        }
+    }
+    let (a, to) = d.address(to)?;
+    let (b, from) = d.address(from)?;
+    let copy = Copy { to, from, size, taken, ignore, line: d.line() };
+    d.push(Row { a, b, extra: Some(Box::new(copy)), ..Row::new(copy_async) });
+    Ok(())
+}
+
+fn copy_async(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let Some(copy) = row.extra::<Copy>() else { return Flow::Next };
+    let mut pieces = Vec::with_capacity(m.mask.count_ones() as usize);
+    for lane in lanes(m.mask) {
+        match piece(m, row, copy, lane) {
+            Ok(piece) => pieces.push(piece),
+            Err(fault) => return m.fail(fault.at(lane)),
+        }
+    }
+    let pending = Pending {
+        warp: m.warp,
+        lanes: m.mask,
+        kind: PendingKind::CpAsync,
+        group: None,
+        line: copy.line,
+        pieces,
+        work: Work::Load { fill: Some([0; 16]), round: false },
+        barrier: None,
+    };
+    match m.cta.issue(pending, m.world) {
+        Ok(()) => Flow::Next,
+        Err(fault) => m.fail(fault),
+    }
+}
+
+fn piece(m: &mut Machine<'_>, row: &Row, copy: &Copy, lane: usize) -> Result<Piece, Fault> {
+    let to = m.r.d[row.a as usize][lane].wrapping_add_signed(copy.to);
+    let from = m.r.d[row.b as usize][lane].wrapping_add_signed(copy.from);
+    Machine::aligned(to, copy.size)?;
+    let (_, to) = m.split(Space::Shared, to)?;
+    let at = m.shared_at(to, copy.size)?;
+    let mut taken = copy.taken.map_or(copy.size, |slot| m.r.w[slot as usize][lane] as usize);
+    if taken > copy.size {
+        let what = format!("a source size of {taken} bytes for a copy of {}", copy.size);
+        return Err(Fault::new(Law::Operand, what));
+    }
+    if let Some((slot, negated)) = copy.ignore
+        && (m.r.p[slot as usize] >> lane & 1 == 1) != negated
+    {
+        taken = 0;
+    }
+    if taken > 0 {
+        Machine::aligned(from, copy.size)?;
+        m.split(Space::Global, from)?;
+        m.world.global.reach(from, taken)?;
+    }
+    Ok(Piece { taken, ..Piece::whole(lane, at, copy.size, from) })
+}
+
+fn commit(m: &mut Machine<'_>, _: &Row) -> Flow {
+    m.cta.commit(m.warp, m.mask, PendingKind::CpAsync);
+    Flow::Next
+}
+
+fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let n = i.operands.first().and_then(constant).ok_or("cp.async.wait_group takes a constant")?;
+    d.push(Row { imm: n, ..Row::new(wait) });
+    Ok(())
+}
+
+/// Waits until at most `imm` groups are under way.
+fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
+    match m.cta.wait_group(m.world, m.warp, m.mask, PendingKind::CpAsync, row.imm, false) {
+        Ok(()) => Flow::Next,
+        Err(fault) => m.fail(fault),
+    }
+}
+
+fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    for word in ["async", "mbarrier", "arrive", "b64"] {
+        words.take(word);
+    }
+    let noinc = words.take("noinc");
+    let shared = words.take("shared") || words.take("shared::cta");
+    words.done()?;
+    let [to] = i.operands.as_slice() else { return Err("it takes an address".to_owned()) };
+    let (a, offset) = d.address(to)?;
+    let line = u64::from(d.line());
+    let c = u32::from(noinc) | u32::from(shared) << 1;
+    d.push(Row { a, c, b: line as u32, imm: offset as u64, ..Row::new(arrive) });
+    Ok(())
+}
+
+/// An arrival when the earlier copies of the lane are done. Unless `.noinc` says that the count allows for it, the count of
+/// the phase grows by one first.
+fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let mut pieces = Vec::new();
+    for lane in lanes(m.mask) {
+        let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+        let result = object(m, row.c & 2 != 0, address).and_then(|at| {
+            let barrier = m.cta.use_barrier(at, m.warp)?;
+            if row.c & 1 == 0 {
+                barrier.add_pending()?;
+            }
+            Ok(at)
+        });
+        match result {
+            Ok(at) => pieces.push(Piece::whole(lane, at, 0, 0)),
+            Err(fault) => return m.fail(fault.at(lane)),
+        }
+    }
+    let pending = Pending {
+        warp: m.warp,
+        lanes: m.mask,
+        kind: PendingKind::Barrier,
+        group: None,
+        line: row.b,
+        pieces,
+        work: Work::Arrive,
+        barrier: None,
+    };
+    match m.cta.issue(pending, m.world) {
+        Ok(()) => Flow::Next,
+        Err(fault) => m.fail(fault),
+    }
+}
+
+/// Whether an address lies in shared memory, as copies of the async proxy demand.
+pub(crate) fn shared_window(m: &Machine<'_>, space: Space, address: u64) -> Result<u64, Fault> {
+    match m.split(space, address)? {
+        (Window::Shared, at) => Ok(at),
+        (window, _) => {
+            let what = format!("{address:#x} is a {window:?} address, where a shared one is wanted");
+            Err(Fault::new(Law::WrongSpace, what))
+        }
+    }
+}

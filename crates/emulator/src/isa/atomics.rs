@@ -1,0 +1,281 @@
+//! Atomic operations (PTX ISA 9.7.15): `atom` and `red`; the asynchronous forms are next door.
+//!
+//! Lanes go one after the other, lowest first. Orders and scopes do not change what is read, as memory is sequentially
+//! consistent here; the race observer is told of them.
+
+use super::memory::{numbered, resolve, space_number, stored};
+use super::moves::space;
+use super::reduce::{Combine, Reduce};
+use super::{FormRow, Words};
+use crate::decode::{Decoder, Refusal};
+use crate::machine::{Flow, Machine, Space, lanes};
+use crate::memory::{Window, window_of};
+use crate::order::{Order, Scope, Strong, Touch};
+use crate::program::Row;
+use crate::trap::{Fault, Law};
+use numerics::Rounding;
+use numerics::float::add_f32;
+use ptx::{Instruction, Operand, Type};
+
+pub(super) const CHAPTER: &str = "Parallel Synchronization: atomic operations";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(
+        CHAPTER,
+        "atom",
+        "atom{.sem}{.scope}{.space}.{add,min,max,and,or,xor,exch,cas,inc,dec}{.noftz}{.vec}.type",
+        decode_atom,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "red",
+        "red{.sem}{.scope}{.space}.{add,min,max,and,or,xor,inc,dec}{.noftz}{.vec}.type",
+        decode_atom,
+    ),
+    FormRow::out_of_scope(CHAPTER, "multimem", "multimem.*: multicast addresses need several devices"),
+];
+
+/// What an atomic row does with each element.
+#[derive(Clone, Copy)]
+enum Action {
+    Combine(Combine),
+    /// The same on both halves of a word.
+    Halves(Combine),
+    /// `add.f32`, which flushes subnormals in global memory unless told not to, and keeps them in shared memory.
+    AddSingle {
+        flush: bool,
+    },
+    Exchange,
+    /// Compare with `b`, replace with `c`.
+    Swap,
+}
+
+/// The extra of an atomic row. `list` holds destinations, then sources, then (for `cas`) replacements.
+struct Atomic {
+    action: Action,
+    space: Space,
+    /// Bytes of an element.
+    bytes: usize,
+    /// Elements, each a slot of the 64-bit bank when `wide`.
+    count: usize,
+    wide: bool,
+    /// `atom` writes destinations, `red` has none.
+    returns: bool,
+    order: Order,
+}
+
+pub(super) const OPS: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"];
+
+fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let returns = i.opcode == "atom";
+    let mut words = Words::of(i);
+    let order = Order::take(&mut words, Order::relaxed(Scope::Gpu));
+    let named = space(&mut words).unwrap_or(Space::Generic);
+    let op = words.one_of(&OPS).ok_or("an atomic wants an operation")?;
+    let noftz = words.take("noftz");
+    let hint = words.take("L2::cache_hint");
+    let count = vector(&mut words);
+    let ty = words.ty()?;
+    words.done()?;
+    if matches!(named, Space::Local | Space::Const | Space::Param) {
+        return Err("atomics work on global and shared memory".to_owned());
+    }
+    let action = action(op, ty, returns, noftz)?;
+    let half = matches!(ty, Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2);
+    let known = match ty {
+        Type::F16 | Type::Bf16 => op == "add" || count > 1,
+        Type::F16x2 | Type::Bf16x2 => count <= 4 && (op == "add" || count > 1),
+        Type::F32 => count <= 4,
+        _ => count == 1,
+    };
+    if !known || half != noftz && ty != Type::F32 {
+        return Err(format!("there is no such {op} of {count} {ty:?}; halves want .noftz"));
+    }
+    let mut operands = i.operands.iter();
+    let to = if returns { operands.next() } else { None };
+    let at = operands.next().ok_or("an atomic wants an address")?;
+    let mut rest: Vec<&Operand> = operands.collect();
+    if hint {
+        rest.pop();
+    }
+    let (sources, replacements) = match (action, rest.as_slice()) {
+        (Action::Swap, [b, c]) => (*b, Some(*c)),
+        (Action::Swap, _) => return Err("cas takes two sources".to_owned()),
+        (_, [b]) => (*b, None),
+        _ => return Err(format!("{op} does not take {} sources", rest.len())),
+    };
+    let space = resolve(d, at, named);
+    let (a, offset) = d.address(at)?;
+    let wide = ty.bytes() >= 8;
+    let mut list = Vec::new();
+    if let Some(to) = to {
+        let targets = Decoder::elements(to);
+        // `_` stands for a whole vector.
+        for n in 0..count {
+            let target =
+                if *to == Operand::Sink { to } else { targets.get(n).ok_or("too few destinations")? };
+            put(&mut list, ty, if wide { d.dst_d(target)? } else { d.dst(target)? });
+        }
+    }
+    for source in [Some(sources), replacements].into_iter().flatten() {
+        let elements = Decoder::elements(source);
+        if elements.len() != count {
+            return Err(format!("{} sources for {count} elements", elements.len()));
+        }
+        for element in elements {
+            put(&mut list, ty, if wide { d.src_d(element, ty)? } else { d.src(element, ty)? });
+        }
+    }
+    let (bytes, count) = if ty == Type::B128 { (8, 2) } else { (ty.bytes(), count) };
+    let extra = Atomic { action, space, bytes, count, wide, returns, order };
+    let row = Row {
+        a,
+        b: space_number(space),
+        imm: offset as u64,
+        list: list.into(),
+        extra: Some(Box::new(extra)),
+        ..Row::new(atomic)
+    };
+    d.push(row);
+    Ok(())
+}
+
+/// A 128-bit register is two slots of the 64-bit bank.
+fn put(list: &mut Vec<u32>, ty: Type, slot: u32) {
+    list.push(slot);
+    if ty == Type::B128 {
+        list.push(slot + 1);
+    }
+}
+
+pub(super) fn vector(words: &mut Words<'_>) -> usize {
+    match words.one_of(&["v2", "v4", "v8"]) {
+        Some("v2") => 2,
+        Some("v4") => 4,
+        Some(_) => 8,
+        None => 1,
+    }
+}
+
+fn action(op: &str, ty: Type, returns: bool, noftz: bool) -> Result<Action, Refusal> {
+    match (op, ty) {
+        ("exch", Type::B32 | Type::B64 | Type::B128) if returns => Ok(Action::Exchange),
+        ("cas", Type::B16 | Type::B32 | Type::B64 | Type::B128) if returns => Ok(Action::Swap),
+        ("add", Type::F32) => Ok(Action::AddSingle { flush: !noftz }),
+        (_, Type::F16x2) => Ok(Action::Halves(Reduce::of(op, Type::F16)?.combine())),
+        (_, Type::Bf16x2) => Ok(Action::Halves(Reduce::of(op, Type::Bf16)?.combine())),
+        _ => Ok(Action::Combine(Reduce::of(op, ty)?.combine())),
+    }
+}
+
+fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let Some(atomic) = row.extra::<Atomic>() else { return Flow::Next };
+    for lane in lanes(m.mask) {
+        let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+        let strong = Strong { order: atomic.order, touch: Touch::Modify };
+        if let Err(fault) = m.strongly(strong, |m| lane_atomic(m, row, atomic, address, lane)) {
+            return m.fail(fault.at(lane));
+        }
+    }
+    stored(m, numbered(row.b))
+}
+
+fn lane_atomic(
+    m: &mut Machine<'_>,
+    row: &Row,
+    atomic: &Atomic,
+    address: u64,
+    lane: usize,
+) -> Result<(), Fault> {
+    let Atomic { bytes, count, .. } = *atomic;
+    Machine::aligned(address, bytes * count)?;
+    let window = match atomic.space {
+        Space::Generic => window_of(address).0,
+        Space::Shared => Window::Shared,
+        _ => Window::Global,
+    };
+    if !matches!(window, Window::Global | Window::Shared) {
+        let what = format!("an atomic operation on {window:?} memory, at {address:#x}");
+        return Err(Fault::new(Law::WrongSpace, what));
+    }
+    let from = if atomic.returns { count } else { 0 };
+    let mut old = [0u64; 8];
+    let mut new = [0u64; 8];
+    for n in 0..count {
+        let at = address + (n * bytes) as u64;
+        old[n] = read(m, atomic.space, at, lane, bytes)?;
+        new[n] = value(m, atomic, row.list[from + n], lane);
+    }
+    let compared = new;
+    match atomic.action {
+        Action::Combine(op) => (0..count).for_each(|n| new[n] = op(old[n], new[n])),
+        Action::Halves(op) => {
+            let high = |word: u64| word >> 16;
+            let both = |x: u64, y: u64| op(x & 0xFFFF, y & 0xFFFF) | op(high(x), high(y)) << 16;
+            (0..count).for_each(|n| new[n] = both(old[n], new[n]));
+        }
+        Action::AddSingle { flush } => {
+            let flush = flush && window == Window::Global;
+            let add = |x: u64, y: u64| add_f32(x as u32, y as u32, Rounding::NearestEven, flush, false);
+            (0..count).for_each(|n| new[n] = u64::from(add(old[n], new[n])));
+        }
+        Action::Exchange => {}
+        Action::Swap => {
+            // The elements of a 128-bit value are compared together.
+            let same = old[..count] == new[..count];
+            for n in 0..count {
+                new[n] = if same { value(m, atomic, row.list[from + count + n], lane) } else { old[n] };
+            }
+        }
+    }
+    // A comparison that fails writes nothing, and so it releases nothing.
+    let writes = !matches!(atomic.action, Action::Swap) || old[..count] == compared[..count];
+    for n in 0..count {
+        if writes {
+            write(m, atomic.space, address + (n * bytes) as u64, lane, bytes, new[n])?;
+        }
+        if atomic.returns {
+            match atomic.wide {
+                true => m.r.d[row.list[n] as usize][lane] = old[n],
+                false => m.r.w[row.list[n] as usize][lane] = old[n] as u32,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn value(m: &Machine<'_>, atomic: &Atomic, slot: u32, lane: usize) -> u64 {
+    match atomic.wide {
+        true => m.r.d[slot as usize][lane],
+        false => u64::from(m.r.w[slot as usize][lane]) & (u64::MAX >> (64 - 8 * atomic.bytes)),
+    }
+}
+
+pub(super) fn read(
+    m: &mut Machine<'_>,
+    space: Space,
+    at: u64,
+    lane: usize,
+    bytes: usize,
+) -> Result<u64, Fault> {
+    Ok(match bytes {
+        2 => u64::from(u16::from_le_bytes(m.read(space, at, lane)?)),
+        4 => u64::from(u32::from_le_bytes(m.read(space, at, lane)?)),
+        _ => u64::from_le_bytes(m.read(space, at, lane)?),
+    })
+}
+
+pub(super) fn write(
+    m: &mut Machine<'_>,
+    space: Space,
+    at: u64,
+    lane: usize,
+    bytes: usize,
+    value: u64,
+) -> Result<(), Fault> {
+    match bytes {
+        2 => m.write(space, at, lane, (value as u16).to_le_bytes()),
+        4 => m.write(space, at, lane, (value as u32).to_le_bytes()),
+        _ => m.write(space, at, lane, value.to_le_bytes()),
+    }
+}

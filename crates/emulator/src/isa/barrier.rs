@@ -1,0 +1,298 @@
+//! Barriers and fences (PTX ISA 9.7.13): `bar`, `barrier`, `bar.warp.sync`, `membar`, `fence`, `barrier.cluster`.
+
+use super::{FormRow, Words};
+use crate::cta::Acquired;
+use crate::decode::{Decoder, Refusal};
+use crate::machine::{Flow, Machine, World, lanes};
+use crate::memory::{Window, window_of};
+use crate::order::{Fence, Scope};
+use crate::program::Row;
+use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use crate::trap::{Fault, Law};
+use ptx::{Instruction, Operand, Type};
+
+const CHAPTER: &str = "Parallel Synchronization: barriers and fences";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(CHAPTER, "bar", "bar{.cta}.{sync,arrive,red.{popc.u32,and.pred,or.pred}}", decode_bar),
+    FormRow::new(CHAPTER, "barrier", "barrier{.cta}.{sync,arrive,red…}{.aligned}", decode_bar),
+    FormRow::new(CHAPTER, "bar.warp", "bar.warp.sync mask", decode_warp),
+    FormRow::new(
+        CHAPTER,
+        "barrier.cluster",
+        "barrier.cluster.{arrive,wait}… (clusters of one)",
+        decode_cluster,
+    ),
+    FormRow::new(CHAPTER, "membar", "membar.{cta,gl,sys} and .proxy forms", decode_fence),
+    FormRow::new(CHAPTER, "fence", "fence{.sem}.scope, fence.proxy…, fence.mbarrier_init…", decode_fence),
+];
+
+const ARRIVE: u64 = 1;
+const ALIGNED: u64 = 2;
+const POPC: u64 = 4;
+const AND: u64 = 8;
+const OR: u64 = 16;
+const COUNTED: u64 = 32;
+const NEGATED: u64 = 64;
+const RELAXED: u64 = 128;
+
+fn decode_bar(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("cta");
+    // `bar` is `barrier` with `.aligned`.
+    let mut imm = if words.take("aligned") || i.opcode == "bar" { ALIGNED } else { 0 };
+    let action = words.one_of(&["sync", "arrive", "red"]).ok_or("bar wants .sync, .arrive or .red")?;
+    let mut operands = i.operands.iter();
+    let mut row = Row::new(arrive);
+    if action == "red" {
+        let op = words.one_of(&["popc", "and", "or"]).ok_or("bar.red wants an operation")?;
+        words.maybe_ty();
+        imm |= match op {
+            "popc" => POPC,
+            "and" => AND,
+            _ => OR,
+        };
+        let to = operands.next().ok_or("bar.red wants a destination")?;
+        row.d = if op == "popc" { d.dst(to)? } else { d.dst_p(to)? };
+    }
+    if action == "arrive" {
+        imm |= ARRIVE;
+    }
+    words.done()?;
+    let mut rest: Vec<&Operand> = operands.collect();
+    if action == "red" {
+        let source = rest.pop().ok_or("bar.red wants a predicate")?;
+        let (slot, negated) = d.src_p(source)?;
+        row.list = Box::new([slot]);
+        if negated {
+            imm |= NEGATED;
+        }
+    }
+    let barrier = rest.first().ok_or("bar wants a barrier number")?;
+    row.a = d.src(barrier, Type::U32)?;
+    if let Some(count) = rest.get(1) {
+        row.b = d.src(count, Type::U32)?;
+        imm |= COUNTED;
+    }
+    row.imm = imm;
+    if action == "red" {
+        // The wait, then the result: two rows, as the vote is known only behind the barrier.
+        let result = Row { d: row.d, a: row.a, imm, ..Row::new(vote) };
+        d.push(row);
+        d.push(result);
+    } else {
+        d.push(row);
+    }
+    Ok(())
+}
+
+fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
+    if row.imm & ALIGNED != 0 && m.mask != m.live {
+        let what = format!("lanes {:#010x} of {:#010x} reach an aligned barrier", m.mask, m.live);
+        return m.fail(Fault::new(Law::Divergent, what));
+    }
+    let lane = m.mask.trailing_zeros() as usize;
+    let id = m.r.w[row.a as usize][lane];
+    if id > 15 || lanes(m.mask).any(|i| m.r.w[row.a as usize][i] != id) {
+        return m.fail(
+            Fault::new(Law::Barrier, format!("barrier {id}; there are 0 to 15, one for all lanes")).at(lane),
+        );
+    }
+    let expected = if row.imm & COUNTED != 0 { m.r.w[row.b as usize][lane] } else { u32::MAX };
+    if row.imm & COUNTED != 0 && (expected == 0 || expected % 32 != 0) {
+        let what = format!("barrier {id} waits for {expected} threads, which is no multiple of 32");
+        return m.fail(Fault::new(Law::Barrier, what).at(lane));
+    }
+    // A warp counts in full, whatever lanes have ended: counts are multiples of 32.
+    let arrived = if expected == u32::MAX { m.mask.count_ones() } else { whole(m.mask, m.live) };
+    let votes = match row.list.first() {
+        Some(p) => {
+            let flip = if row.imm & NEGATED != 0 { !0 } else { 0 };
+            ((m.r.p[*p as usize] ^ flip) & m.mask).count_ones()
+        }
+        None => 0,
+    };
+    let barrier = &mut m.cta.barriers[id as usize];
+    if barrier.arrived > 0 && barrier.expected != expected {
+        let what =
+            format!("barrier {id} is waited for with {} and with {expected} threads", barrier.expected);
+        return m.fail(Fault::new(Law::Barrier, what).at(lane));
+    }
+    barrier.expected = expected;
+    barrier.arrived += arrived;
+    barrier.votes += votes;
+    if barrier.arrived > expected {
+        let what = format!("{} threads arrive at barrier {id}, which waits for {expected}", barrier.arrived);
+        return m.fail(Fault::new(Law::Barrier, what).at(lane));
+    }
+    m.cta.arrived_in = barrier.generation;
+    if let Some(races) = &mut m.cta.races {
+        races.arrive(id as usize, m.warp, row.imm & ARRIVE == 0);
+    }
+    if row.imm & ARRIVE == 0 {
+        m.cta.meet(m.warp, m.mask);
+    }
+    m.cta.settle(id as usize);
+    if row.imm & ARRIVE != 0 { Flow::Next } else { Flow::Barrier(id) }
+}
+
+/// Threads that an arrival counts for when counts are multiples of 32.
+fn whole(mask: u32, live: u32) -> u32 {
+    if mask == live { 32 } else { mask.count_ones() }
+}
+
+fn vote(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let lane = m.mask.trailing_zeros() as usize;
+    let id = m.r.w[row.a as usize][lane];
+    let votes = m.cta.barriers[id as usize & 15].result;
+    if row.imm & POPC != 0 {
+        for i in lanes(m.mask) {
+            m.r.w[row.d as usize][i] = votes;
+        }
+    } else {
+        let all = m.cta.barriers[id as usize & 15].voters;
+        let holds = if row.imm & AND != 0 { votes == all } else { votes > 0 };
+        m.set_predicate(row.d, if holds { !0 } else { 0 });
+    }
+    Flow::Next
+}
+
+fn decode_warp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let [mask] = i.operands.as_slice() else { return Err("bar.warp.sync takes a mask".to_owned()) };
+    let a = d.src(mask, Type::U32)?;
+    d.push(Row { a, ..Row::new(warp_sync) });
+    Ok(())
+}
+
+/// Lanes that the mask names and that run apart are waited for.
+fn warp_sync(m: &mut Machine<'_>, row: &Row) -> Flow {
+    match m.parties(row.a) {
+        Ok(parties) => {
+            parties.for_each(|lanes| m.cta.meet(m.warp, lanes));
+            Flow::Next
+        }
+        Err(flow) => flow,
+    }
+}
+
+fn decode_cluster(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let aligned = i.has("aligned");
+    // In a cluster of one CTA, arrive and wait are halves of a barrier over all its threads.
+    let arrive = i.has("arrive");
+    let a = d.bits_w(0);
+    let imm = if aligned { ALIGNED } else { 0 } | if arrive { ARRIVE } else { 0 };
+    let imm = imm | if i.has("relaxed") { RELAXED } else { 0 };
+    d.push(Row { a, imm, ..Row::new(cluster) });
+    Ok(())
+}
+
+fn cluster(m: &mut Machine<'_>, row: &Row) -> Flow {
+    if row.imm & ALIGNED != 0 && m.mask != m.live {
+        let what = format!("lanes {:#010x} of {:#010x} reach an aligned cluster barrier", m.mask, m.live);
+        return m.fail(Fault::new(Law::Divergent, what));
+    }
+    if row.imm & ARRIVE != 0 {
+        m.cta.cluster_arrive(m.warp, m.mask, row.imm & RELAXED == 0);
+        return Flow::Next;
+    }
+    match m.cta.cluster_passed(m.warp, m.mask) {
+        Ok(true) => {
+            if let Some(races) = &mut m.cta.races {
+                races.cluster_wait(m.warp);
+            }
+            m.cta.meet(m.warp, !0);
+            Flow::Next
+        }
+        Ok(false) => Flow::Retry,
+        Err(fault) => m.fail(fault),
+    }
+}
+
+fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let everywhere = ["async", "shared::cta", "shared::cluster"];
+    if i.has("proxy")
+        && i.modifiers.iter().any(|m| everywhere.contains(&m.as_str()) || m.starts_with("async::"))
+    {
+        // A fence for `.global` alone says nothing of shared memory.
+        if !i.has("global") {
+            d.push(Row::new(proxy_fence));
+            return Ok(());
+        }
+    }
+    if i.has("tensormap::generic")
+        && i.has("acquire")
+        && let Some(map) = i.operands.first()
+    {
+        let (a, offset) = d.address(map)?;
+        let scope = Scope::of(i).unwrap_or(Scope::Gpu);
+        d.push(Row { a, imm: offset as u64, extra: Some(Box::new(scope)), ..Row::new(acquire_map) });
+        return Ok(());
+    }
+    if i.has("tensormap::generic") && i.has("release") {
+        let scope = Scope::of(i).unwrap_or(Scope::Gpu);
+        d.push(Row { extra: Some(Box::new(scope)), ..Row::new(release_maps) });
+        return Ok(());
+    }
+    if i.has("mbarrier_init") {
+        d.push(Row::new(|m, _| {
+            m.cta.fence_init(m.warp, m.mask);
+            Flow::Next
+        }));
+        return Ok(());
+    }
+    // Memory is sequentially consistent here; the race observer is told, and finds what a missing fence would break.
+    if !i.has("proxy") {
+        d.push(Row { extra: Some(Box::new(Fence::of(i))), ..Row::new(fence) });
+        return Ok(());
+    }
+    d.push(Row::new(|_, _| Flow::Next));
+    Ok(())
+}
+
+fn fence(m: &mut Machine<'_>, row: &Row) -> Flow {
+    if let (Some(races), Some(fence)) = (&mut m.cta.races, row.extra::<Fence>()) {
+        races.fence(m.warp, *fence, &mut m.world.races);
+        if fence.order.acquires {
+            m.cta.meet(m.warp, !0);
+        }
+    }
+    Flow::Next
+}
+
+/// What was written through the generic proxy is released to the tensormap proxy.
+fn release_maps(m: &mut Machine<'_>, row: &Row) -> Flow {
+    if let (Some(races), Some(scope)) = (&mut m.cta.races, row.extra::<Scope>()) {
+        races.release_map(m.warp, *scope, None, &mut m.world.races);
+    }
+    Flow::Next
+}
+
+/// What the tensormap proxy knows of a tensor map from now on. An acquire is no access, and a map that it does not make
+/// visible may still go unused: a copy that uses it reports what is missing.
+fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let Some(scope) = row.extra::<Scope>() else { return Flow::Next };
+    for lane in lanes(m.mask) {
+        let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+        if window_of(address).0 != Window::Global {
+            continue;
+        }
+        let place = match m.world.global.locate(address, TENSOR_MAP_BYTES) {
+            Ok((region, at)) => m.world.global.region(region).get::<TENSOR_MAP_BYTES>(at),
+            Err(fault) => return m.fail(fault.at(lane)),
+        };
+        if let Some(map) = place.and_then(|bytes| TensorMap::decode(&bytes).ok()) {
+            let World { races: world, stream, .. } = &mut *m.world;
+            let races = m.cta.races.as_mut();
+            let lacks =
+                races.and_then(|r| r.acquire_map(m.warp, *scope, (address, TENSOR_MAP_BYTES), world, stream));
+            let clock = m.cta.races.as_ref().map_or(0, |r| r.clock(m.warp));
+            m.cta.acquired.insert((address, m.warp), Acquired { map, clock, lacks });
+        }
+    }
+    Flow::Next
+}
+
+fn proxy_fence(m: &mut Machine<'_>, _: &Row) -> Flow {
+    m.cta.fence_proxy(m.warp, m.mask);
+    Flow::Next
+}

@@ -1,0 +1,416 @@
+//! Bulk copies (PTX ISA 9.7.9.27.4): `cp.async.bulk`, `cp.reduce.async.bulk`, their groups, and `st.bulk`.
+
+use super::async_copy::{cache_words, constant, shared_window};
+use super::mbarrier::object;
+use super::reduce::Reduce;
+use super::{FormRow, Words};
+use crate::decode::{Bank, Decoder, Refusal};
+use crate::machine::{Flow, Machine, Space, lanes};
+use crate::pending::{Pending, PendingKind, Piece, Store, Work};
+use crate::program::Row;
+use crate::trap::{Fault, Law};
+use ptx::{Instruction, Operand, Type};
+
+const CHAPTER: &str = "Data Movement: bulk copies";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(
+        CHAPTER,
+        "cp.async.bulk",
+        "cp.async.bulk{.weak,.relaxed.scope}.d.s.{mbarrier::complete_tx::bytes,bulk_group}{.cp_mask,.ignore_oob}… (clusters of one)",
+        decode_copy,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "cp.reduce.async.bulk",
+        "cp.reduce.async.bulk.d.s.{mbarrier::complete_tx::bytes,bulk_group}.op{.noftz}.type (clusters of one)",
+        decode_copy,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "cp.async.bulk.prefetch",
+        "cp.async.bulk.prefetch.L2.global [s], size (its address and size are checked)",
+        decode_prefetch,
+    ),
+    FormRow::new(CHAPTER, "cp.async.bulk.commit_group", "cp.async.bulk.commit_group", |d, _| {
+        d.push(Row::new(commit));
+        Ok(())
+    }),
+    FormRow::new(CHAPTER, "cp.async.bulk.wait_group", "cp.async.bulk.wait_group{.read} n", decode_wait),
+    FormRow::new(CHAPTER, "st.bulk", "st.bulk{.weak}{.shared::cta} [d], size, 0", decode_store_bulk),
+    FormRow::out_of_scope(
+        CHAPTER,
+        "multimem.cp.async.bulk",
+        "multimem.cp.async.bulk…: multicast addresses need several devices",
+    ),
+    FormRow::out_of_scope(
+        CHAPTER,
+        "multimem.cp.reduce.async.bulk",
+        "multimem.cp.reduce.async.bulk…: multicast addresses need several devices",
+    ),
+];
+
+/// A barrier object as an operand: slot, offset.
+#[derive(Clone, Copy)]
+pub(crate) struct BarrierOperand {
+    slot: u32,
+    offset: i64,
+}
+
+impl BarrierOperand {
+    pub(crate) fn of(d: &mut Decoder<'_>, operand: &Operand) -> Result<Self, Refusal> {
+        let (slot, offset) = d.address(operand)?;
+        Ok(Self { slot, offset })
+    }
+
+    /// The place of the object, which must be there.
+    pub(crate) fn place(self, m: &mut Machine<'_>, lane: usize) -> Result<usize, Fault> {
+        let address = m.r.d[self.slot as usize][lane].wrapping_add_signed(self.offset);
+        let at = object(m, true, address)?;
+        m.cta.use_barrier(at, m.warp)?;
+        Ok(at)
+    }
+
+    /// The same for a copy of the async proxy, which must see that the object was made.
+    pub(crate) fn place_for_proxy(self, m: &mut Machine<'_>, lane: usize) -> Result<usize, Fault> {
+        let at = self.place(m, lane)?;
+        m.cta.use_barrier_by_proxy(at, m.warp)?;
+        Ok(at)
+    }
+}
+
+/// The state spaces of a copy, as it names them: destination first. They are taken out of the words.
+pub(crate) fn sides<'a>(i: &'a Instruction, words: &mut Words<'_>) -> Result<(&'a str, &'a str), Refusal> {
+    let known = ["shared::cta", "shared::cluster", "global"];
+    let mut named = i.modifiers.iter().map(String::as_str).filter(|m| known.contains(m));
+    let (Some(to), Some(from), None) = (named.next(), named.next(), named.next()) else {
+        return Err("a bulk copy names two state spaces".to_owned());
+    };
+    words.take(to);
+    words.take(from);
+    Ok((to, from))
+}
+
+/// Takes how a copy tells that it is done: whether by a barrier object.
+pub(crate) fn completion(words: &mut Words<'_>) -> Result<bool, Refusal> {
+    match (words.take("mbarrier::complete_tx::bytes"), words.take("bulk_group")) {
+        (true, false) => Ok(true),
+        (false, true) => Ok(false),
+        _ => Err("a bulk copy completes on an mbarrier or in a bulk_group".to_owned()),
+    }
+}
+
+/// In a cluster of one CTA a mask can name only that.
+pub(crate) fn only_this_cta(m: &Machine<'_>, slot: Option<u32>, lane: usize) -> Result<(), Fault> {
+    match slot.map(|slot| m.r.w[slot as usize][lane] & 0xFFFF) {
+        None | Some(1) => Ok(()),
+        Some(mask) => Err(Fault::new(Law::Operand, format!("CTA mask {mask:#06x} in a cluster of one"))),
+    }
+}
+
+/// A bulk copy.
+struct Bulk {
+    to: (u32, i64),
+    from: (u32, i64),
+    to_shared: bool,
+    from_shared: bool,
+    size: u32,
+    barrier: Option<BarrierOperand>,
+    ctas: Option<u32>,
+    mask: Option<u32>,
+    /// Bytes at the begin and at the end that may lie outside every allocation.
+    ignored: Option<[u32; 2]>,
+    reduce: Option<Reduce>,
+    line: u32,
+}
+
+fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("async");
+    words.take("bulk");
+    let (to, from) = sides(i, &mut words)?;
+    let told = completion(&mut words)?;
+    // Order says nothing here: memory is one.
+    if !words.take("weak") && words.take("relaxed") {
+        words.one_of(&["cta", "cluster", "gpu", "sys"]);
+    }
+    let hint = cache_words(&mut words);
+    let multicast = words.take("multicast::cluster");
+    let masked = words.take("cp_mask");
+    let ignores = words.take("ignore_oob");
+    let mut reduce = None;
+    if words.take("reduce") {
+        let op = words.one_of(&["add", "min", "max", "inc", "dec", "and", "or", "xor"]);
+        let op = op.ok_or("a reduction wants an operation")?;
+        let exact = words.take("noftz");
+        let ty = words.ty()?;
+        if exact != (op == "add" && matches!(ty, Type::F16 | Type::Bf16)) {
+            return Err("`.noftz` goes with `.add` of .f16 and .bf16, and they with it".to_owned());
+        }
+        if to != "global" && !within(op, ty) {
+            return Err(format!("there is no reduction `{op}` of {ty:?} in shared memory"));
+        }
+        reduce = Some(Reduce::of(op, ty)?);
+    } else {
+        words.take("b128");
+    }
+    words.done()?;
+    let legal = match (to, from, told) {
+        ("shared::cta" | "shared::cluster", "global", true) => reduce.is_none() && !masked,
+        ("shared::cluster", "shared::cta", true) => !masked && !multicast,
+        ("global", "shared::cta", false) => !(multicast || masked && reduce.is_some()),
+        _ => false,
+    };
+    if !legal || ignores && (to != "shared::cta" || from != "global") {
+        return Err(format!("there is no such bulk copy from {from} to {to}"));
+    }
+    let mut operands = i.operands.iter();
+    let mut next = |what: &str| operands.next().ok_or_else(|| format!("a bulk copy wants {what}"));
+    let to_address = d.address(next("a destination")?)?;
+    let from_address = d.address(next("a source")?)?;
+    let size = d.src(next("a size")?, Type::U32)?;
+    let mut ignored = None;
+    if ignores {
+        let left = d.src(next("a number of bytes to ignore")?, Type::U32)?;
+        ignored = Some([left, d.src(next("a number of bytes to ignore")?, Type::U32)?]);
+    }
+    let barrier = if told { Some(BarrierOperand::of(d, next("a barrier")?)?) } else { None };
+    let ctas = if multicast { Some(d.src(next("a CTA mask")?, Type::U16)?) } else { None };
+    if hint {
+        next("a policy")?;
+    }
+    let mask = if masked { Some(d.src(next("a byte mask")?, Type::U16)?) } else { None };
+    let from_shared = from != "global";
+    d.async_reads |= from_shared;
+    let bulk = Bulk {
+        to: to_address,
+        from: from_address,
+        to_shared: to != "global",
+        from_shared,
+        size,
+        barrier,
+        ctas,
+        mask,
+        ignored,
+        reduce,
+        line: d.line(),
+    };
+    d.push(Row { extra: Some(Box::new(bulk)), ..Row::new(copy) });
+    Ok(())
+}
+
+/// Whether shared memory has a reduction.
+fn within(op: &str, ty: Type) -> bool {
+    match op {
+        "add" => matches!(ty, Type::U32 | Type::S32 | Type::U64),
+        "min" | "max" => matches!(ty, Type::U32 | Type::S32),
+        "inc" | "dec" => ty == Type::U32,
+        _ => ty == Type::B32,
+    }
+}
+
+fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let Some(bulk) = row.extra::<Bulk>() else { return Flow::Next };
+    for lane in lanes(m.mask) {
+        if let Err(fault) = issue(m, bulk, lane) {
+            return m.fail(fault.at(lane));
+        }
+    }
+    Flow::Next
+}
+
+/// The laws of a bulk address and size.
+fn check(address: u64, size: usize) -> Result<(), Fault> {
+    Machine::aligned(address, 16)?;
+    if !size.is_multiple_of(16) {
+        return Err(Fault::new(
+            Law::Misaligned,
+            format!("a bulk size of {size}, which is no multiple of 16"),
+        ));
+    }
+    Ok(())
+}
+
+/// The global address of a bulk copy, whose bytes must be there.
+fn global(m: &mut Machine<'_>, address: u64, size: usize) -> Result<u64, Fault> {
+    check(address, size)?;
+    m.split(Space::Global, address)?;
+    if size > 0 {
+        m.world.global.reach(address, size)?;
+    }
+    Ok(address)
+}
+
+fn shared(m: &Machine<'_>, address: u64, size: usize) -> Result<usize, Fault> {
+    check(address, size)?;
+    let at = shared_window(m, Space::Shared, address)?;
+    m.shared_at(at, size)
+}
+
+/// A load whose ends may lie outside every allocation; what is ignored holds nothing afterwards.
+fn part(
+    m: &mut Machine<'_>,
+    ends: [u32; 2],
+    lane: usize,
+    at: usize,
+    size: usize,
+    from: u64,
+) -> Result<Piece, Fault> {
+    let [left, right] = ends.map(|slot| m.r.w[slot as usize][lane] as usize);
+    if left > 15 || right > 15 || left + right > size {
+        let what = format!("{left} and {right} of {size} bytes are ignored; 15 at either end are the most");
+        return Err(Fault::new(Law::Operand, what));
+    }
+    check(from, size)?;
+    m.split(Space::Global, from)?;
+    let (address, taken) = (from + left as u64, size - left - right);
+    if taken > 0 {
+        m.world.global.reach(address, taken)?;
+    }
+    Ok(Piece { lane: lane as u32, at, len: size, address, skip: left, taken })
+}
+
+fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
+    let size = m.r.w[bulk.size as usize][lane] as usize;
+    let to = m.r.d[bulk.to.0 as usize][lane].wrapping_add_signed(bulk.to.1);
+    let from = m.r.d[bulk.from.0 as usize][lane].wrapping_add_signed(bulk.from.1);
+    only_this_cta(m, bulk.ctas, lane)?;
+    let (piece, work) = match (bulk.to_shared, bulk.from_shared) {
+        (true, false) => {
+            let at = shared(m, to, size)?;
+            match bulk.ignored {
+                None => {
+                    let whole = Piece::whole(lane, at, size, global(m, from, size)?);
+                    (whole, Work::Load { fill: Some([0; 16]), round: false })
+                }
+                Some(ends) => (part(m, ends, lane, at, size, from)?, Work::Load { fill: None, round: false }),
+            }
+        }
+        (false, _) => {
+            let at = shared(m, from, size)?;
+            let mask = bulk.mask.map(|slot| m.r.w[slot as usize][lane] as u16);
+            let store = Store { reduce: bulk.reduce, mask, ..Store::default() };
+            (Piece::whole(lane, at, size, global(m, to, size)?), Work::Store(store))
+        }
+        (true, true) => {
+            let at = shared(m, from, size)?;
+            let to = shared(m, to, size)?;
+            (Piece::whole(lane, at, size, to as u64), Work::Within { reduce: bulk.reduce })
+        }
+    };
+    let barrier = match bulk.barrier {
+        Some(operand) => Some((operand.place_for_proxy(m, lane)?, size as u32)),
+        None => None,
+    };
+    let pending = Pending {
+        warp: m.warp,
+        lanes: 1 << lane,
+        kind: if barrier.is_some() { PendingKind::Barrier } else { PendingKind::Bulk },
+        group: None,
+        line: bulk.line,
+        pieces: vec![piece],
+        work,
+        barrier,
+    };
+    m.cta.issue(pending, m.world)
+}
+
+fn decode_prefetch(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    for word in ["async", "bulk", "prefetch", "L2", "global"] {
+        words.take(word);
+    }
+    cache_words(&mut words);
+    words.done()?;
+    let [from, size, ..] = i.operands.as_slice() else {
+        return Err("it takes an address and a size".to_owned());
+    };
+    let b = d.src(size, Type::U32)?;
+    let (a, offset) = d.address(from)?;
+    d.push(Row { a, b, imm: offset as u64, ..Row::new(prefetch) });
+    Ok(())
+}
+
+fn prefetch(m: &mut Machine<'_>, row: &Row) -> Flow {
+    for lane in lanes(m.mask) {
+        let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+        let size = m.r.w[row.b as usize][lane] as usize;
+        if let Err(fault) = global(m, address, size) {
+            return m.fail(fault.at(lane));
+        }
+    }
+    Flow::Next
+}
+
+fn commit(m: &mut Machine<'_>, _: &Row) -> Flow {
+    m.cta.commit(m.warp, m.mask, PendingKind::Bulk);
+    Flow::Next
+}
+
+fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let n = i.operands.first().and_then(constant).ok_or("cp.async.bulk.wait_group takes a constant")?;
+    d.push(Row { imm: n, c: u32::from(i.has("read")), ..Row::new(wait) });
+    Ok(())
+}
+
+fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
+    match m.cta.wait_group(m.world, m.warp, m.mask, PendingKind::Bulk, row.imm, row.c == 1) {
+        Ok(()) => Flow::Next,
+        Err(fault) => m.fail(fault),
+    }
+}
+
+fn decode_store_bulk(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("bulk");
+    words.take("weak");
+    let c = u32::from(words.take("shared::cta"));
+    words.done()?;
+    let [to, size, value] = i.operands.as_slice() else {
+        return Err("st.bulk takes an address, a size and 0".to_owned());
+    };
+    if constant(value) != Some(0) {
+        return Err("st.bulk stores zeros only".to_owned());
+    }
+    let narrow = matches!(size, Operand::Name(n) if d.register(n).is_some_and(|r| r.bank == Bank::W));
+    let b = if narrow {
+        let wide = d.fresh(Type::B64).slot;
+        let a = d.src(size, Type::U32)?;
+        d.push(Row { d: wide, a, ..Row::new(super::moves::widen) });
+        wide
+    } else {
+        d.src_d(size, Type::U64)?
+    };
+    let (a, offset) = d.address(to)?;
+    d.push(Row { a, b, c, imm: offset as u64, ..Row::new(store_bulk) });
+    Ok(())
+}
+
+/// The most that one `st.bulk` may set.
+const MOST_BULK: u64 = 16_777_216;
+
+fn store_bulk(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let space = if row.c == 1 { Space::Shared } else { Space::Generic };
+    for lane in lanes(m.mask) {
+        let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+        let size = m.r.d[row.b as usize][lane];
+        let result = shared_window(m, space, address).and_then(|at| {
+            Machine::aligned(at, 8)?;
+            if !size.is_multiple_of(8) || size > MOST_BULK {
+                let what = format!("a size of {size} bytes; multiples of 8 up to {MOST_BULK} are legal");
+                return Err(Fault::new(Law::Misaligned, what));
+            }
+            let size = size as usize;
+            let at = m.shared_at(at, size)?;
+            m.cta.note(at, size, true, m.warp)?;
+            m.cta.wrote(at, size, m.warp * 32 + lane as u32);
+            m.cta.shared.put(at, &vec![0; size]);
+            Ok(())
+        });
+        if let Err(fault) = result {
+            return m.fail(fault.at(lane));
+        }
+    }
+    m.cta.events += 1;
+    Flow::Next
+}

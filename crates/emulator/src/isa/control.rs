@@ -1,0 +1,97 @@
+//! Control flow instructions (PTX ISA 9.7.12): `bra`, `brx.idx`, `exit`, `trap`. `call` and `ret` belong to the decoder.
+
+use super::{FormRow, Words};
+use crate::decode::{Decoder, Refusal};
+use crate::machine::{Flow, Machine};
+use crate::program::Row;
+use crate::trap::{Fault, Law};
+use ptx::{Instruction, Operand, Type};
+
+const CHAPTER: &str = "Control Flow";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(CHAPTER, "bra", "bra{.uni} label", decode_bra),
+    FormRow::new(CHAPTER, "brx", "brx.idx{.uni} index, table", decode_brx),
+    FormRow::new(CHAPTER, "exit", "exit", |d, _| {
+        d.push(ending());
+        Ok(())
+    }),
+    FormRow::new(CHAPTER, "trap", "trap", |d, _| {
+        d.push(Row::new(trap));
+        Ok(())
+    }),
+    FormRow::new(CHAPTER, "brkpt", "brkpt", |d, _| {
+        d.push(Row::new(trap));
+        Ok(())
+    }),
+];
+
+fn decode_bra(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("uni");
+    words.done()?;
+    match i.operands.as_slice() {
+        [Operand::Name(label)] => {
+            d.branch(label);
+            Ok(())
+        }
+        _ => Err("bra takes one label".to_owned()),
+    }
+}
+
+/// A table is asked entry by entry: the lanes whose index is `k` leave at the `k`-th row.
+fn decode_brx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let [index, Operand::Name(table)] = i.operands.as_slice() else {
+        return Err("brx.idx takes an index and a table".to_owned());
+    };
+    let a = d.src(index, Type::U32)?;
+    let labels = d.targets(table).ok_or_else(|| format!("`{table}` is no .branchtargets table"))?;
+    for (k, label) in labels.iter().enumerate() {
+        d.branch_full(Row { a, imm: 1 + k as u64, ..Row::new(branch_index) }, label);
+    }
+    d.push(Row { a, imm: labels.len() as u64, ..Row::new(index_outside) });
+    Ok(())
+}
+
+/// Jumps with the lanes of the guard: row `c`; `d` is the meeting point.
+pub(crate) fn branch(m: &mut Machine<'_>, row: &Row) -> Flow {
+    if m.mask == m.fragment { Flow::Jump(row.c) } else { Flow::Split { taken: m.mask, target: row.c } }
+}
+
+fn branch_index(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let a = &m.r.w[row.a as usize];
+    let taken = (0..32).filter(|i| u64::from(a[*i]) == row.imm - 1).fold(0u32, |t, i| t | 1 << i) & m.mask;
+    match taken {
+        0 => Flow::Next,
+        t if t == m.fragment => Flow::Jump(row.c),
+        taken => Flow::Split { taken, target: row.c },
+    }
+}
+
+fn index_outside(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let what = format!("an index outside a table of {} targets", row.imm);
+    m.fail(Fault::new(Law::Operand, what))
+}
+
+/// Marks the rows that end lanes: a function's address does not, for the compiler may make several of one function.
+pub(crate) struct Ends;
+
+/// A row that ends lanes.
+pub(crate) fn ending() -> Row {
+    Row { extra: Some(Box::new(Ends)), ..Row::new(exit) }
+}
+
+/// Ends the masked lanes.
+fn exit(_: &mut Machine<'_>, _: &Row) -> Flow {
+    Flow::Exit
+}
+
+/// Where lanes that parted meet.
+pub(crate) fn join(_: &mut Machine<'_>, _: &Row) -> Flow {
+    Flow::Join
+}
+
+fn trap(m: &mut Machine<'_>, _: &Row) -> Flow {
+    let lane = m.mask.trailing_zeros() as usize;
+    m.fail(Fault::new(Law::Explicit, "the kernel ran into a trap").at(lane))
+}

@@ -1,0 +1,197 @@
+//! `cvt` with a floating-point number on either side (PTX ISA 9.7.10).
+
+use super::Words;
+use super::convert::{Integer, by_bank, is_float, origin, target, whole_rounding};
+use super::float::rounding;
+use super::lanewise::{narrow1, operands, w, widen1};
+use crate::decode::{Decoder, Refusal};
+use crate::machine::Flow;
+use crate::program::{Exec, Row};
+use numerics::convert::{self as num, nan};
+use numerics::float::{canonical_f32, flush_f32, saturate_bf16, saturate_f16, saturate_f32, saturate_f64};
+use numerics::{Format, Rounding};
+use ptx::{Instruction, Type};
+
+/// What a row does. Only the fields that its kind of conversion has are looked at.
+struct Conversion {
+    from: Type,
+    to: Type,
+    rounding: Rounding,
+    /// Round to a whole number.
+    whole: bool,
+    ftz: bool,
+    sat: bool,
+    relu: bool,
+    satfinite: bool,
+    mask: u64,
+}
+
+pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    let whole = whole_rounding(&mut words);
+    let rounded = rounding(&mut words);
+    let (ftz, sat) = (words.take("ftz"), words.take("sat"));
+    let (relu, satfinite) = (words.take("relu"), words.take("satfinite"));
+    words.ty()?;
+    words.ty()?;
+    words.done()?;
+    let lossy = is_float(to)
+        && (!is_float(from) || from.bytes() > to.bytes() || (from.bytes() == to.bytes() && from != to));
+    match (whole, rounded) {
+        (Some(_), Some(_)) => return Err("two roundings".to_owned()),
+        (None, Some(_)) if !lossy => return Err("a rounding where nothing is lost".to_owned()),
+        (Some(_), _) if lossy => return Err("an integer rounding between formats".to_owned()),
+        (None, None) if lossy || !is_float(to) => return Err("no rounding".to_owned()),
+        _ => {}
+    }
+    if (relu || satfinite) && !(from == Type::F32 && matches!(to, Type::F16 | Type::Bf16)) {
+        return Err(".relu and .satfinite on these types".to_owned());
+    }
+    if ftz && from != Type::F32 && to != Type::F32 {
+        return Err(".ftz without f32".to_owned());
+    }
+    let (out, sources) = operands(i, 1)?;
+    let (a, wide) = origin(d, &sources[0], from)?;
+    let target = target(d, out, to)?;
+    let row = Row { d: target.slot, a, ..Row::new(|_, _| Flow::Next) };
+    let rounding = whole.or(rounded).unwrap_or(Rounding::NearestEven);
+    let common = !(ftz || sat || relu || satfinite) && target.mask.count_ones() as usize == to.bytes() * 8;
+    if let Some(exec) =
+        common.then(|| fast(to, from, rounding, whole.is_some(), (wide, target.wide))).flatten()
+    {
+        d.push(Row { exec, ..row });
+        return Ok(());
+    }
+    let conversion = Conversion {
+        from,
+        to,
+        rounding,
+        whole: whole.is_some(),
+        ftz,
+        sat,
+        relu,
+        satfinite,
+        mask: target.mask,
+    };
+    let exec: Exec = match (is_float(to), is_float(from)) {
+        (true, true) => by_bank!(wide, target.wide, Conversion, floats),
+        (false, _) => by_bank!(wide, target.wide, Conversion, to_integer),
+        (true, false) => by_bank!(wide, target.wide, Conversion, from_integer),
+    };
+    d.push(Row { exec, extra: Some(Box::new(conversion)), ..row });
+    Ok(())
+}
+
+/// Conversions that the host's own agree with bit for bit, and the usual widenings.
+fn fast(to: Type, from: Type, rounding: Rounding, whole: bool, wide: (bool, bool)) -> Option<Exec> {
+    use Rounding::{Down, NearestEven, Up, Zero};
+    let exec: Exec = match (to, from, rounding, wide) {
+        (Type::S32, Type::F32, Zero, (false, false)) => w!(|a| f32::from_bits(a) as i32 as u32),
+        (Type::U32, Type::F32, Zero, (false, false)) => w!(|a| f32::from_bits(a) as u32),
+        (Type::S32, Type::F32, NearestEven, (false, false)) => {
+            w!(|a| f32::from_bits(a).round_ties_even() as i32 as u32)
+        }
+        (Type::S32, Type::F32, Down, (false, false)) => w!(|a| f32::from_bits(a).floor() as i32 as u32),
+        (Type::S32, Type::F32, Up, (false, false)) => w!(|a| f32::from_bits(a).ceil() as i32 as u32),
+        (Type::F32, Type::S32, NearestEven, (false, false)) => w!(|a| (a as i32 as f32).to_bits()),
+        (Type::F32, Type::U32, NearestEven, (false, false)) => w!(|a| (a as f32).to_bits()),
+        (Type::F64, Type::S32, NearestEven, (false, true)) => {
+            |m, row| widen1(m, row, |a| f64::from(a as i32).to_bits())
+        }
+        (Type::F64, Type::U32, NearestEven, (false, true)) => {
+            |m, row| widen1(m, row, |a| f64::from(a).to_bits())
+        }
+        (Type::F64, Type::F32, _, (false, true)) => |m, row| widen1(m, row, num::f32_to_f64),
+        (Type::F32, Type::F64, NearestEven, (true, false)) => {
+            |m, row| narrow1(m, row, |a| num::f64_to_f32(f64::from_bits(a), NearestEven))
+        }
+        (Type::F32, Type::F16, _, (false, false)) => w!(|a| num::f16_to_f32(a as u16)),
+        (Type::F32, Type::Bf16, _, (false, false)) => w!(|a| num::bf16_to_f32(a as u16)),
+        (Type::F32, Type::F32, _, (false, false)) if !whole => w!(|a| a),
+        _ => return None,
+    };
+    Some(exec)
+}
+
+fn format(ty: Type) -> Format {
+    match ty {
+        Type::F16 => Format::F16,
+        Type::Bf16 => Format::Bf16,
+        _ => Format::F32,
+    }
+}
+
+/// A float of 16 or 32 bits as `f32` bits. `.ftz` flushes, and makes a NaN canonical (measured).
+#[inline(always)]
+fn single(x: &Conversion, a: u64) -> u32 {
+    match x.from {
+        Type::F16 => num::f16_to_f32(a as u16),
+        Type::Bf16 => flushed(num::bf16_to_f32(a as u16), x.ftz),
+        _ => flushed(a as u32, x.ftz),
+    }
+}
+
+fn flushed(bits: u32, ftz: bool) -> u32 {
+    if ftz { canonical_f32(flush_f32(bits, true)) } else { bits }
+}
+
+fn saturated(to: Type, bits: u64) -> u64 {
+    match to {
+        Type::F64 => saturate_f64(bits),
+        Type::F32 => u64::from(saturate_f32(bits as u32)),
+        Type::F16 => u64::from(saturate_f16(bits as u16)),
+        _ => u64::from(saturate_bf16(bits as u16)),
+    }
+}
+
+/// From one floating-point format to another, or to a whole number of the same.
+fn floats(x: &Conversion, a: u64) -> u64 {
+    let r = x.rounding;
+    let bits = match (x.to, x.from) {
+        (Type::F64, Type::F64) if x.whole => num::round_f64_to_whole(f64::from_bits(a), r),
+        (Type::F64, Type::F64) => a,
+        (Type::F64, Type::F16) => nan::f16_to_f64(a as u16),
+        (Type::F64, _) => num::f32_to_f64(single(x, a)),
+        (Type::F32, Type::F64) => u64::from(flush_f32(num::f64_to_f32(f64::from_bits(a), r), x.ftz)),
+        (Type::F32, Type::F32) if x.whole => {
+            u64::from(num::round_f32_to_whole(f32::from_bits(a as u32), r, x.ftz))
+        }
+        (Type::F32, _) => u64::from(flush_f32(single(x, a), x.ftz)),
+        (Type::F16, Type::F16) if x.whole => u64::from(num::round_f16_to_whole(a as u16, r)),
+        (Type::Bf16, Type::Bf16) if x.whole => {
+            let bits = f32::from_bits(num::bf16_to_f32(a as u16));
+            u64::from(num::round_f32_to_whole(bits, r, false) >> 16)
+        }
+        (Type::F16, Type::F16) | (Type::Bf16, Type::Bf16) => a & 0xFFFF,
+        (to, Type::F64) if f64::from_bits(a).is_nan() => u64::from(nan::f64_to_16(format(to), a)),
+        (to, Type::F64) => u64::from(num::f64_to(format(to), f64::from_bits(a), r, x.satfinite, x.relu)),
+        (to, _) => {
+            let value = f32::from_bits(single(x, a));
+            u64::from(num::f32_to(format(to), value, r, x.satfinite, x.relu))
+        }
+    };
+    (if x.sat { saturated(x.to, bits) } else { bits }) & x.mask
+}
+
+fn to_integer(x: &Conversion, a: u64) -> u64 {
+    let to = Integer::of(x.to);
+    let (bits, signed, r) = (to.bits(), to.signed(), x.rounding);
+    let value = match x.from {
+        Type::F64 => num::f64_to_int(f64::from_bits(a), r, bits, signed),
+        Type::F16 => num::f16_to_int(a as u16, r, bits, signed),
+        Type::Bf16 => num::bf16_to_int(a as u16, r, bits, signed),
+        _ => num::f32_to_int(f32::from_bits(single(x, a)), r, bits, signed),
+    };
+    to.extend(value) & x.mask
+}
+
+fn from_integer(x: &Conversion, a: u64) -> u64 {
+    let value = Integer::of(x.from).value(a);
+    let bits = match x.to {
+        Type::F64 => num::int_to_f64(value, x.rounding),
+        Type::F16 => u64::from(num::int_to_f16(value, x.rounding)),
+        Type::Bf16 => u64::from(num::int_to_bf16(value, x.rounding)),
+        _ => u64::from(num::int_to_f32(value, x.rounding)),
+    };
+    (if x.sat { saturated(x.to, bits) } else { bits }) & x.mask
+}

@@ -1,0 +1,142 @@
+//! Rows that work on each lane alone: closures over registers as `Exec`, and the operands they need.
+
+use crate::decode::{Decoder, Refusal};
+use crate::machine::{Flow, LANES, Machine, lanes};
+use crate::program::{Exec, Row};
+use ptx::{Instruction, Operand, Type};
+
+/// `w!(|a, b| …)`: an `Exec` from 32-bit registers to one.
+macro_rules! w {
+    (|$a:ident| $value:expr) => {
+        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.map1(row, |$a| $value)
+    };
+    (|$a:ident, $b:ident| $value:expr) => {
+        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.map2(row, |$a, $b| $value)
+    };
+    (|$a:ident, $b:ident, $c:ident| $value:expr) => {
+        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.map3(row, |$a, $b, $c| $value)
+    };
+}
+
+/// `d!(|a, b| …)`: an `Exec` from 64-bit registers to one.
+macro_rules! d {
+    (|$a:ident| $value:expr) => {
+        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.wide1(row, |$a| $value)
+    };
+    (|$a:ident, $b:ident| $value:expr) => {
+        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.wide2(row, |$a, $b| $value)
+    };
+    (|$a:ident, $b:ident, $c:ident| $value:expr) => {
+        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.wide3(row, |$a, $b, $c| $value)
+    };
+}
+
+pub(super) use {d, w};
+
+/// A source in the bank that `ty` belongs to.
+pub(super) fn source(d: &mut Decoder<'_>, operand: &Operand, ty: Type) -> Result<u32, Refusal> {
+    if ty.bytes() == 8 { d.src_d(operand, ty) } else { d.src(operand, ty) }
+}
+
+/// A destination in the bank that `ty` belongs to.
+pub(super) fn destination(d: &mut Decoder<'_>, operand: &Operand, ty: Type) -> Result<u32, Refusal> {
+    if ty.bytes() == 8 { d.dst_d(operand) } else { d.dst(operand) }
+}
+
+/// Pushes a row with destination type `to` and sources of these types, in slots `a`, `b`, `c`.
+pub(super) fn push(
+    d: &mut Decoder<'_>,
+    i: &Instruction,
+    to: Type,
+    from: &[Type],
+    exec: Exec,
+    imm: u64,
+) -> Result<(), Refusal> {
+    let (out, sources) = operands(i, from.len())?;
+    let mut slots = [0; 3];
+    for ((slot, operand), ty) in slots.iter_mut().zip(sources).zip(from) {
+        *slot = source(d, operand, *ty)?;
+    }
+    let [a, b, c] = slots;
+    let row = Row { d: destination(d, out, to)?, a, b, c, imm, ..Row::new(exec) };
+    d.push(row);
+    Ok(())
+}
+
+/// [`push`] where every operand has type `ty`.
+pub(super) fn same(
+    d: &mut Decoder<'_>,
+    i: &Instruction,
+    ty: Type,
+    sources: usize,
+    exec: Exec,
+) -> Result<(), Refusal> {
+    push(d, i, ty, &[ty; 3][..sources.min(3)], exec, 0)
+}
+
+/// The destination and the sources, of which there must be `n`.
+pub(super) fn operands(i: &Instruction, n: usize) -> Result<(&Operand, &[Operand]), Refusal> {
+    match i.operands.split_first() {
+        Some((out, sources)) if sources.len() == n => Ok((out, sources)),
+        _ => Err(format!("one result and {n} sources are wanted")),
+    }
+}
+
+/// Calls `f` with each lane of a mask; with all of them in a loop that may become vector instructions.
+#[inline(always)]
+pub(super) fn each(mask: u32, mut f: impl FnMut(usize)) {
+    if mask == !0 {
+        for i in 0..LANES {
+            f(i);
+        }
+    } else {
+        for i in lanes(mask) {
+            f(i);
+        }
+    }
+}
+
+/// `d = f(a, b)` from the 32-bit bank to the 64-bit one.
+#[inline(always)]
+pub(super) fn widen2(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32) -> u64) -> Flow {
+    let (a, b) = (&m.r.w[row.a as usize], &m.r.w[row.b as usize]);
+    let to = &mut m.r.d[row.d as usize];
+    each(m.mask, |i| to[i] = f(a[i], b[i]));
+    Flow::Next
+}
+
+/// `d = f(a, b, c)`, `a` and `b` from the 32-bit bank, `c` and `d` in the 64-bit one.
+#[inline(always)]
+pub(super) fn widen3(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32, u64) -> u64) -> Flow {
+    let (a, b, c) = (&m.r.w[row.a as usize], &m.r.w[row.b as usize], m.r.d[row.c as usize]);
+    let to = &mut m.r.d[row.d as usize];
+    each(m.mask, |i| to[i] = f(a[i], b[i], c[i]));
+    Flow::Next
+}
+
+/// `d = f(a)` from the 32-bit bank to the 64-bit one.
+#[inline(always)]
+pub(super) fn widen1(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32) -> u64) -> Flow {
+    let a = &m.r.w[row.a as usize];
+    let to = &mut m.r.d[row.d as usize];
+    each(m.mask, |i| to[i] = f(a[i]));
+    Flow::Next
+}
+
+/// `d = f(a)` from the 64-bit bank to the 32-bit one.
+#[inline(always)]
+pub(super) fn narrow1(m: &mut Machine<'_>, row: &Row, f: impl Fn(u64) -> u32) -> Flow {
+    let a = &m.r.d[row.a as usize];
+    let to = &mut m.r.w[row.d as usize];
+    each(m.mask, |i| to[i] = f(a[i]));
+    Flow::Next
+}
+
+/// `d = f(a, b)`, `a` and `d` in the 64-bit bank, `b` in the 32-bit one.
+#[inline(always)]
+pub(super) fn wide_by(m: &mut Machine<'_>, row: &Row, f: impl Fn(u64, u32) -> u64) -> Flow {
+    let (a, b) = (m.r.d[row.a as usize], &m.r.w[row.b as usize]);
+    let to = &mut m.r.d[row.d as usize];
+    each(m.mask, |i| to[i] = f(a[i], b[i]));
+    Flow::Next
+}

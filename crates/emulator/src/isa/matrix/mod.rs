@@ -1,0 +1,46 @@
+//! Warp-level matrix instructions (PTX ISA 9.7.16 and 9.7.17): tiles in shared memory, `mma`, `wmma`.
+
+pub(super) mod decode;
+mod form;
+mod fragments;
+mod run;
+pub(super) mod tiles;
+pub(super) mod wmma;
+
+use super::{FormRow, Words};
+use crate::decode::Refusal;
+use crate::machine::{Flow, Machine};
+use crate::trap::{Fault, Law};
+pub(crate) use fragments::Scratch;
+
+const WGMMA: &str = "Asynchronous warpgroup matrix";
+const TCGEN05: &str = "Tensor memory";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::out_of_scope(
+        WGMMA,
+        "wgmma",
+        "wgmma.*: sm_90a alone has it; no SM12x GPU does, and ptxas refuses it for sm_120 and sm_121",
+    ),
+    FormRow::out_of_scope(
+        TCGEN05,
+        "tcgen05",
+        "tcgen05.*: sm_100 and its kin alone have tensor memory; no SM12x GPU does, and ptxas refuses it for sm_120 and sm_121",
+    ),
+];
+
+/// Takes the mandatory `.sync.aligned`.
+fn aligned(words: &mut Words<'_>) -> Result<(), Refusal> {
+    let both = [words.take("sync"), words.take("aligned")];
+    if both == [true, true] { Ok(()) } else { Err("`.sync.aligned` is wanted".to_owned()) }
+}
+
+/// Matrix instructions want all 32 lanes: with one that ended they are undefined.
+fn whole_warp(m: &mut Machine<'_>) -> Result<(), Flow> {
+    m.all_together()?;
+    if m.live == !0 {
+        return Ok(());
+    }
+    let what = format!("a matrix instruction in a warp of which only lanes {:#010x} are there", m.live);
+    Err(m.fail(Fault::new(Law::Divergent, what)))
+}

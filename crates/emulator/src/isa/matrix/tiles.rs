@@ -1,0 +1,297 @@
+//! Tiles between shared memory and the registers of a warp (PTX ISA 9.7.16.5): `ldmatrix`, `stmatrix`, `movmatrix`.
+//!
+//! What the manual shows in pictures alone was read elsewhere: the 16×8 store from CUTLASS
+//! (`cute/atom/copy_traits_sm100.hpp`); the transposed 16×16 load from the same and from a map that was measured on an
+//! RTX 50 (comment at `fa_ldmatrix_x2_trans_b8` in the plow project), which agree.
+
+use super::super::memory::{numbered, resolve, space_number};
+use super::super::moves::space;
+use super::super::{FormRow, Words};
+use super::{aligned, whole_warp};
+use crate::decode::{Decoder, Refusal};
+use crate::machine::{Flow, LANES, Machine, Space};
+use crate::memory::{Window, window_of};
+use crate::program::{Exec, Row};
+use crate::trap::{Fault, Law};
+use ptx::{Instruction, Operand, Type};
+
+const CHAPTER: &str = "Warp-level matrix: tiles";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(
+        CHAPTER,
+        "ldmatrix",
+        "ldmatrix.sync.aligned.{m8n8.{x1,x2,x4}{.trans}.b16, m16n16.{x1,x2}.trans.{b8,b8x16.fmt}, \
+         m8n16.{x1,x2,x4}.b8x16.{b4x16_p64,b6x16_p32}}",
+        decode_ldmatrix,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "stmatrix",
+        "stmatrix.sync.aligned.{m8n8.{x1,x2,x4}{.trans}.b16, m16n8.{x1,x2,x4}.trans.b8}",
+        decode_stmatrix,
+    ),
+    FormRow::new(CHAPTER, "movmatrix", "movmatrix.sync.aligned.m8n8.trans.b16", decode_movmatrix),
+];
+
+/// Bytes of one row in shared memory, whatever part of it counts.
+const ROW: usize = 16;
+
+/// How the elements of a row are packed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    Bytes,
+    /// Sixteen nibbles in the first 8 bytes.
+    Nibbles,
+    /// Sixteen 6-bit elements in the first 12 bytes.
+    Sixes,
+}
+
+/// The number of matrices.
+fn count(words: &mut Words<'_>) -> Result<usize, Refusal> {
+    match words.one_of(&["x1", "x2", "x4"]) {
+        Some("x1") => Ok(1),
+        Some("x2") => Ok(2),
+        Some(_) => Ok(4),
+        None => Err("wanted is .x1, .x2 or .x4".to_owned()),
+    }
+}
+
+/// The shared space, or a generic address that must lie in it.
+fn shared(words: &mut Words<'_>) -> Result<Space, Refusal> {
+    if words.take("shared::cluster") {
+        return Err("a tile lies in the CTA's own shared memory".to_owned());
+    }
+    match space(words) {
+        None => Ok(Space::Generic),
+        Some(Space::Shared) => Ok(Space::Shared),
+        Some(other) => Err(format!("a tile in {other:?} memory")),
+    }
+}
+
+fn registers(
+    d: &mut Decoder<'_>,
+    operand: &Operand,
+    wanted: usize,
+    written: bool,
+) -> Result<Vec<u32>, Refusal> {
+    let elements = Decoder::elements(operand);
+    if elements.len() != wanted {
+        return Err(format!("{} registers where {wanted} are wanted", elements.len()));
+    }
+    elements.iter().map(|e| if written { d.dst(e) } else { d.src(e, Type::B32) }).collect()
+}
+
+fn decode_ldmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    aligned(&mut words)?;
+    let shape = words.one_of(&["m8n8", "m8n16", "m16n16"]).ok_or("ldmatrix wants a shape")?;
+    let count = count(&mut words)?;
+    let trans = words.take("trans");
+    let named = shared(&mut words)?;
+    let (b16, b8, expand) = (words.take("b16"), words.take("b8"), words.take("b8x16"));
+    let packing = match words.one_of(&["b4x16_p64", "b6x16_p32"]) {
+        Some("b4x16_p64") => Packing::Nibbles,
+        Some(_) => Packing::Sixes,
+        None => Packing::Bytes,
+    };
+    words.done()?;
+    let exec: Exec = match (shape, trans, b16, b8, expand && packing != Packing::Bytes) {
+        ("m8n8", false, true, false, false) => load_rows,
+        ("m8n8", true, true, false, false) => load_columns,
+        ("m8n16", false, false, false, true) => load_rows,
+        ("m16n16", true, false, true, false) | ("m16n16", true, false, false, true) if count <= 2 => {
+            load_squares
+        }
+        _ => return Err("ldmatrix has no such combination of shape, .trans and type".to_owned()),
+    };
+    let [to, from] = i.operands.as_slice() else {
+        return Err("ldmatrix takes registers and an address".to_owned());
+    };
+    let space = resolve(d, from, named);
+    let (a, offset) = d.address(from)?;
+    let list = registers(d, to, if shape == "m16n16" { 2 * count } else { count }, true)?;
+    let c = match packing {
+        Packing::Bytes => 0,
+        Packing::Nibbles => 1,
+        Packing::Sixes => 2,
+    };
+    d.push(Row { a, b: space_number(space), c, imm: offset as u64, list: list.into(), ..Row::new(exec) });
+    Ok(())
+}
+
+/// The address of a row that a lane names, in the shared window.
+fn row_address(m: &Machine<'_>, row: &Row, lane: usize) -> Result<u64, Fault> {
+    let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+    if numbered(row.b) == Space::Generic && window_of(address).0 != Window::Shared {
+        let what = format!("a tile's row at {address:#x}, which is not in shared memory");
+        return Err(Fault::new(Law::WrongSpace, what));
+    }
+    Machine::aligned(address, ROW)?;
+    Ok(address)
+}
+
+/// The rows that the first `count` lanes name, an element of less than 16 bits to a byte.
+fn read_rows(m: &mut Machine<'_>, row: &Row, count: usize) -> Result<[[u8; ROW]; LANES], Flow> {
+    whole_warp(m)?;
+    let space = numbered(row.b);
+    let mut rows = [[0; ROW]; LANES];
+    for (lane, out) in rows.iter_mut().enumerate().take(count) {
+        let read = row_address(m, row, lane).and_then(|at| match row.c {
+            0 => m.read::<16>(space, at, lane),
+            // What pads a row is not read: a copy leaves it as it was.
+            1 => m.read::<8>(space, at, lane).map(nibbles),
+            _ => {
+                let low = m.read::<8>(space, at, lane)?;
+                Ok(sixes(low, m.read::<4>(space, at + 8, lane)?))
+            }
+        });
+        match read {
+            Ok(bytes) => *out = bytes,
+            Err(fault) => return Err(m.fail(fault.at(lane))),
+        }
+    }
+    Ok(rows)
+}
+
+fn nibbles(bytes: [u8; 8]) -> [u8; ROW] {
+    std::array::from_fn(|i| bytes[i / 2] >> (4 * (i % 2)) & 0xF)
+}
+
+fn sixes(low: [u8; 8], high: [u8; 4]) -> [u8; ROW] {
+    let bits = u128::from(u64::from_le_bytes(low)) | u128::from(u32::from_le_bytes(high)) << 64;
+    std::array::from_fn(|i| (bits >> (6 * i)) as u8 & 0x3F)
+}
+
+/// Register q of a lane: four bytes of row lane/4 of matrix q.
+fn load_rows(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let rows = match read_rows(m, row, 8 * row.list.len()) {
+        Ok(rows) => rows,
+        Err(flow) => return flow,
+    };
+    scatter(m, row, |q, lane| {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|i| rows[8 * q + lane / 4][4 * (lane % 4) + i]);
+        [a, b, c, d]
+    })
+}
+
+/// Register q of a lane: two 16-bit elements of column lane/4 of matrix q.
+fn load_columns(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let rows = match read_rows(m, row, 8 * row.list.len()) {
+        Ok(rows) => rows,
+        Err(flow) => return flow,
+    };
+    scatter(m, row, |q, lane| {
+        let (first, column) = (8 * q + 2 * (lane % 4), lane / 4);
+        let at = |r: usize, i: usize| rows[first + r][2 * column + i];
+        [at(0, 0), at(0, 1), at(1, 0), at(1, 1)]
+    })
+}
+
+/// Registers 2q and 2q+1 of a lane: four bytes of columns lane/4 and lane/4 + 8 of matrix q.
+fn load_squares(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let rows = match read_rows(m, row, 8 * row.list.len()) {
+        Ok(rows) => rows,
+        Err(flow) => return flow,
+    };
+    scatter(m, row, |n, lane| {
+        let (first, column) = (n / 2 * 16 + 4 * (lane % 4), lane / 4 + n % 2 * 8);
+        [0, 1, 2, 3].map(|i| rows[first + i][column])
+    })
+}
+
+fn scatter(m: &mut Machine<'_>, row: &Row, value: impl Fn(usize, usize) -> [u8; 4]) -> Flow {
+    for (n, slot) in row.list.iter().enumerate() {
+        let d = &mut m.r.w[*slot as usize];
+        for (lane, word) in d.iter_mut().enumerate() {
+            *word = u32::from_le_bytes(value(n, lane));
+        }
+    }
+    Flow::Next
+}
+
+fn decode_stmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    aligned(&mut words)?;
+    let shape = words.one_of(&["m8n8", "m16n8"]).ok_or("stmatrix wants a shape")?;
+    let count = count(&mut words)?;
+    let trans = words.take("trans");
+    let named = shared(&mut words)?;
+    let ty = words.ty()?;
+    words.done()?;
+    let exec: Exec = match (shape, trans, ty) {
+        ("m8n8", false, Type::B16) => |m, row| store(m, row, words_of),
+        ("m8n8", true, Type::B16) => |m, row| store(m, row, halves_of),
+        ("m16n8", true, Type::B8) => |m, row| store(m, row, bytes_of),
+        _ => return Err("stmatrix has no such combination of shape, .trans and type".to_owned()),
+    };
+    let [to, from] = i.operands.as_slice() else {
+        return Err("stmatrix takes an address and registers".to_owned());
+    };
+    let space = resolve(d, to, named);
+    let (a, offset) = d.address(to)?;
+    let list = registers(d, from, count, false)?;
+    d.push(Row { a, b: space_number(space), imm: offset as u64, list: list.into(), ..Row::new(exec) });
+    Ok(())
+}
+
+/// Bytes of row `r` from the registers of one matrix.
+fn words_of(register: &[u32; LANES], r: usize) -> [u8; ROW] {
+    std::array::from_fn(|i| register[4 * r + i / 4].to_le_bytes()[i % 4])
+}
+
+/// The transpose of 16-bit elements: row `r` has the elements whose column is `r`.
+fn halves_of(register: &[u32; LANES], r: usize) -> [u8; ROW] {
+    std::array::from_fn(|i| register[4 * (i / 2) + r / 2].to_le_bytes()[2 * (r % 2) + i % 2])
+}
+
+/// The transpose of a 16×8 accumulator whose four values of a lane are packed into bytes.
+fn bytes_of(register: &[u32; LANES], r: usize) -> [u8; ROW] {
+    std::array::from_fn(|i| register[4 * (i % 8) + r / 2].to_le_bytes()[2 * (i / 8) + r % 2])
+}
+
+fn store(m: &mut Machine<'_>, row: &Row, bytes: impl Fn(&[u32; LANES], usize) -> [u8; ROW]) -> Flow {
+    if let Err(flow) = whole_warp(m) {
+        return flow;
+    }
+    let space = numbered(row.b);
+    for (q, slot) in row.list.iter().enumerate() {
+        let register = m.r.w[*slot as usize];
+        for r in 0..8 {
+            let lane = 8 * q + r;
+            let done = row_address(m, row, lane).and_then(|at| m.write(space, at, lane, bytes(&register, r)));
+            if let Err(fault) = done {
+                return m.fail(fault.at(lane));
+            }
+        }
+    }
+    m.cta.events += 1;
+    Flow::Next
+}
+
+fn decode_movmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    aligned(&mut words)?;
+    let known = words.take("m8n8") && words.take("trans") && words.take("b16");
+    words.done()?;
+    let [to, from] = i.operands.as_slice() else { return Err("movmatrix takes two operands".to_owned()) };
+    if !known {
+        return Err("movmatrix is .m8n8.trans.b16".to_owned());
+    }
+    let row = Row { d: d.dst(to)?, a: d.src(from, Type::B32)?, ..Row::new(transpose) };
+    d.push(row);
+    Ok(())
+}
+
+fn transpose(m: &mut Machine<'_>, row: &Row) -> Flow {
+    if let Err(flow) = whole_warp(m) {
+        return flow;
+    }
+    let a = m.r.w[row.a as usize];
+    let element = |r: usize, c: usize| a[4 * r + c / 2] >> (16 * (c % 2)) & 0xFFFF;
+    m.r.w[row.d as usize] = std::array::from_fn(|lane| {
+        let (r, c) = (lane / 4, 2 * (lane % 4));
+        element(c, r) | element(c + 1, r) << 16
+    });
+    Flow::Next
+}

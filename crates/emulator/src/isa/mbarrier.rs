@@ -1,0 +1,384 @@
+//! Barrier objects in shared memory (PTX ISA 9.7.13.15): `mbarrier`.
+
+use super::async_copy::shared_window;
+use super::{FormRow, Words};
+use crate::cta::OBJECT_BYTES;
+use crate::decode::{Decoder, Refusal};
+use crate::machine::{Flow, Machine, Space, lanes};
+use crate::order::{Order, Scope, Strong, Touch};
+use crate::pending::shared_address;
+use crate::program::{Extra, Row};
+use crate::races::At;
+use crate::trap::{Fault, Law};
+use ptx::{Instruction, Type};
+
+const CHAPTER: &str = "Parallel Synchronization: mbarrier";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(
+        CHAPTER,
+        "mbarrier.init",
+        "mbarrier.init{.layout::v0}{.space}.b64 [addr], count",
+        decode_init,
+    ),
+    FormRow::new(CHAPTER, "mbarrier.inval", "mbarrier.inval{.space}.b64 [addr]", decode_inval),
+    FormRow::new(
+        CHAPTER,
+        "mbarrier.arrive",
+        "mbarrier.arrive{.expect_tx,.noComplete}{.sem}{.scope}{.space}.b64 {state,_}, [addr]{, count}",
+        decode_arrive,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "mbarrier.arrive_drop",
+        "mbarrier.arrive_drop{.expect_tx,.noComplete}{.sem}{.scope}{.space}.b64 {state,_}, [addr]{, count}",
+        decode_arrive,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "mbarrier.test_wait",
+        "mbarrier.test_wait{.parity}{.sem}{.scope}{.space}.b64 p, [addr], {state,parity}",
+        decode_wait,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "mbarrier.try_wait",
+        "mbarrier.try_wait{.parity}{.sem}{.scope}{.space}.b64 p, [addr], {state,parity}{, hint}",
+        decode_wait,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "mbarrier.expect_tx",
+        "mbarrier.expect_tx{.sem}{.scope}{.space}.b64 [addr], n",
+        decode_tx,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "mbarrier.complete_tx",
+        "mbarrier.complete_tx{.sem}{.scope}{.space}.b64 [addr], n",
+        decode_tx,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "mbarrier.pending_count",
+        "mbarrier.pending_count.b64 count, state",
+        decode_pending,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "mbarrier.check_layout",
+        "mbarrier.check_layout.layout::{v0,v1}{.space}.b64 p, [addr]; objects of v1 cannot be made here",
+        decode_layout,
+    ),
+];
+
+/// The address is a shared one, not a generic one.
+const SHARED: u32 = 1;
+const DROP: u32 = 2;
+const EXPECT: u32 = 4;
+const NO_COMPLETE: u32 = 8;
+const PARITY: u32 = 16;
+const TRY: u32 = 32;
+const COMPLETE: u32 = 64;
+
+/// Bits of a state that hold the arrivals missing before; the phase lies above them.
+const STATE_BITS: u32 = 20;
+
+/// The place of a barrier object.
+pub(crate) fn object(m: &Machine<'_>, shared: bool, address: u64) -> Result<usize, Fault> {
+    let space = if shared { Space::Shared } else { Space::Generic };
+    let at = shared_window(m, space, address)?;
+    Machine::aligned(at, 8)?;
+    m.shared_at(at, 8)
+}
+
+/// Takes the words that all forms share; the flag of the space.
+fn common(words: &mut Words<'_>) -> u32 {
+    words.take("b64");
+    words.take("layout::v0");
+    let shared = words.take("shared") | words.take("shared::cta") | words.take("shared::cluster");
+    if shared { SHARED } else { 0 }
+}
+
+/// The address of a row's barrier object for a lane.
+fn place(m: &Machine<'_>, row: &Row, lane: usize) -> Result<usize, Fault> {
+    let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+    object(m, row.c & SHARED != 0, address)
+}
+
+/// Runs `f` for every lane in turn.
+fn each(
+    m: &mut Machine<'_>,
+    row: &Row,
+    f: impl Fn(&mut Machine<'_>, usize, usize) -> Result<(), Fault>,
+) -> Flow {
+    for lane in lanes(m.mask) {
+        let result = place(m, row, lane).and_then(|at| f(m, at, lane));
+        if let Err(fault) = result {
+            return m.fail(fault.at(lane));
+        }
+    }
+    Flow::Next
+}
+
+/// How an operation on an object orders memory: it changes the object, and so it continues the release sequence there.
+fn modify(order: Order) -> Option<Box<dyn Extra>> {
+    Some(Box::new(Strong { order, touch: Touch::Modify }))
+}
+
+/// Tells the race observer of an arrival, or of a change of the tx-count.
+fn publish(m: &mut Machine<'_>, row: &Row, at: usize) {
+    if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
+        races.publish(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
+    }
+}
+
+fn decode_init(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("init");
+    let c = common(&mut words);
+    words.done()?;
+    let [to, count] = i.operands.as_slice() else {
+        return Err("mbarrier.init takes an address and a count".into());
+    };
+    let b = d.src(count, Type::U32)?;
+    let (a, offset) = d.address(to)?;
+    d.push(Row { a, b, c, imm: offset as u64, ..Row::new(init) });
+    Ok(())
+}
+
+fn init(m: &mut Machine<'_>, row: &Row) -> Flow {
+    each(m, row, |m, at, lane| m.cta.init_barrier(at, m.r.w[row.b as usize][lane], m.warp * 32 + lane as u32))
+}
+
+fn decode_inval(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("inval");
+    let c = common(&mut words);
+    words.done()?;
+    let [to] = i.operands.as_slice() else { return Err("mbarrier.inval takes an address".into()) };
+    let (a, offset) = d.address(to)?;
+    d.push(Row {
+        a,
+        c,
+        imm: offset as u64,
+        ..Row::new(|m, row| each(m, row, |m, at, _| m.cta.inval_barrier(at, m.warp)))
+    });
+    Ok(())
+}
+
+/// Whether an object has a layout: all that are made here have v0.
+fn decode_layout(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("check_layout");
+    let asked = words.one_of(&["layout::v0", "layout::v1"]).ok_or("check_layout names a layout")?;
+    let c = common(&mut words);
+    words.done()?;
+    let [to, object] = i.operands.as_slice() else {
+        return Err("it takes a predicate and an address".into());
+    };
+    let b = u32::from(asked == "layout::v0");
+    let to = d.dst_p(to)?;
+    let (a, offset) = d.address(object)?;
+    d.push(Row { d: to, a, b, c, imm: offset as u64, ..Row::new(check_layout) });
+    Ok(())
+}
+
+fn check_layout(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let done = each(m, row, |m, at, _| m.cta.use_barrier(at, m.warp).map(|_| ()));
+    if done == Flow::Next {
+        m.set_predicate(row.d, if row.b == 1 { !0 } else { 0 });
+    }
+    done
+}
+
+fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("arrive");
+    let mut c = if words.take("arrive_drop") { DROP } else { 0 };
+    if words.take("expect_tx") {
+        c |= EXPECT;
+    }
+    if words.take("noComplete") {
+        c |= NO_COMPLETE;
+    }
+    c |= common(&mut words);
+    let order = Order::take(&mut words, Order::release(Scope::Cta));
+    words.done()?;
+    let (state, to, count) = match i.operands.as_slice() {
+        [state, to] => (state, to, None),
+        [state, to, count] => (state, to, Some(count)),
+        _ => return Err("mbarrier.arrive takes a state, an address and perhaps a count".into()),
+    };
+    if c & EXPECT != 0 && count.is_none() {
+        return Err("`.expect_tx` takes a tx-count".into());
+    }
+    let b = match count {
+        Some(count) => d.src(count, Type::U32)?,
+        None => d.bits_w(1),
+    };
+    let state = d.dst_d(state)?;
+    let (a, offset) = d.address(to)?;
+    d.push(Row { d: state, a, b, c, imm: offset as u64, extra: modify(order), ..Row::new(arrive) });
+    Ok(())
+}
+
+fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
+    each(m, row, |m, at, lane| {
+        m.cta.use_barrier(at, m.warp)?;
+        publish(m, row, at);
+        let operand = m.r.w[row.b as usize][lane];
+        let count = if row.c & EXPECT != 0 {
+            m.cta.expect_tx(at, i64::from(operand))?;
+            1
+        } else {
+            operand
+        };
+        let barrier = m.cta.mbarrier(at)?;
+        if row.c & NO_COMPLETE != 0 && count >= barrier.pending {
+            let what = format!(
+                "`.noComplete`, but these {count} arrivals complete phase {} of the mbarrier at {:#x}",
+                barrier.phase,
+                shared_address(at)
+            );
+            return Err(Fault::new(Law::Barrier, what));
+        }
+        if row.c & DROP != 0 {
+            if barrier.dropped + count > barrier.expected {
+                let what = format!("more drops than the mbarrier at {:#x} expects", shared_address(at));
+                return Err(Fault::new(Law::Barrier, what));
+            }
+            barrier.dropped += count;
+        }
+        let (phase, missing) = m.cta.arrive(at, count)?;
+        m.r.d[row.d as usize][lane] = phase << STATE_BITS | u64::from(missing);
+        Ok(())
+    })
+}
+
+fn decode_tx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("expect_tx");
+    let complete = words.take("complete_tx");
+    let c = common(&mut words) | if complete { COMPLETE } else { 0 };
+    let order = Order::take(&mut words, Order::relaxed(Scope::Cta));
+    words.done()?;
+    let [to, count] = i.operands.as_slice() else { return Err("it takes an address and a tx-count".into()) };
+    let b = d.src(count, Type::U32)?;
+    let (a, offset) = d.address(to)?;
+    d.push(Row { a, b, c, imm: offset as u64, extra: modify(order), ..Row::new(tx) });
+    Ok(())
+}
+
+fn tx(m: &mut Machine<'_>, row: &Row) -> Flow {
+    each(m, row, |m, at, lane| {
+        m.cta.use_barrier(at, m.warp)?;
+        publish(m, row, at);
+        let bytes = i64::from(m.r.w[row.b as usize][lane]);
+        if row.c & COMPLETE != 0 { m.cta.complete_tx(at, bytes) } else { m.cta.expect_tx(at, bytes) }
+    })
+}
+
+fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("test_wait");
+    let mut c = if words.take("try_wait") { TRY } else { 0 };
+    if words.take("parity") {
+        c |= PARITY;
+    }
+    words.take("phase_type::primary");
+    c |= common(&mut words);
+    let order = Order::take(&mut words, Order::acquire(Scope::Cta));
+    words.done()?;
+    // A hint how long to wait means nothing here.
+    let (done, to, phase) = match i.operands.as_slice() {
+        [done, to, phase] => (done, to, phase),
+        [done, to, phase, _] if c & TRY != 0 => (done, to, phase),
+        _ => return Err("a wait takes a predicate, an address and a state or parity".into()),
+    };
+    let done = d.dst_p(done)?;
+    let b = if c & PARITY != 0 { d.src(phase, Type::U32)? } else { d.src_d(phase, Type::B64)? };
+    let (a, offset) = d.address(to)?;
+    d.push(Row { d: done, a, b, c, imm: offset as u64, extra: modify(order), ..Row::new(wait) });
+    Ok(())
+}
+
+/// Whether the phase that a lane waits for is complete; the object's place and phase.
+fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u64), Fault> {
+    let at = place(m, row, lane)?;
+    let phase = m.cta.use_barrier(at, m.warp)?.phase;
+    if row.c & PARITY != 0 {
+        let parity = m.r.w[row.b as usize][lane];
+        if parity > 1 {
+            return Err(Fault::new(Law::Operand, format!("a phase parity of {parity}")));
+        }
+        return Ok((phase & 1 != u64::from(parity), at, phase));
+    }
+    let wanted = m.r.d[row.b as usize][lane] >> STATE_BITS;
+    if wanted > phase || wanted + 1 < phase {
+        let what = format!(
+            "a state of phase {wanted}, where the mbarrier at {:#x} is in phase {phase}: \
+             only this phase and the one before can be waited for",
+            shared_address(at)
+        );
+        return Err(Fault::new(Law::Barrier, what));
+    }
+    Ok((wanted < phase, at, phase))
+}
+
+/// Of so many tries to wait, one gives up under random schedules.
+const GIVES_UP: usize = 8;
+
+fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let mut ready = 0u32;
+    let mut missing = (0, 0);
+    for lane in lanes(m.mask) {
+        match passed(m, row, lane) {
+            Ok((true, at, _)) => {
+                ready |= 1 << lane;
+                if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
+                    races.observe(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
+                }
+                m.cta.meet(m.warp, !0);
+            }
+            Ok((false, at, phase)) => missing = (at, phase),
+            Err(fault) => return m.fail(fault.at(lane)),
+        }
+    }
+    let thread = m.warp * 32 + m.fragment.trailing_zeros() % 32;
+    if row.c & TRY != 0 && ready == 0 {
+        let gives_up = m.world.gives_up && m.world.random.below(GIVES_UP) == 0;
+        if !std::mem::take(&mut m.impatient) && !gives_up {
+            // Parked until something happens in the CTA.
+            m.cta.awaited.insert(thread, missing);
+            return Flow::Retry;
+        }
+    }
+    m.set_predicate(row.d, ready);
+    if ready == m.mask || row.c & TRY != 0 {
+        return Flow::Next;
+    }
+    // Who polls must see a copy end some time.
+    match m.cta.hurry(m.world, missing.0) {
+        Ok(()) => Flow::Yield,
+        Err(fault) => m.fail(fault),
+    }
+}
+
+fn decode_pending(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("pending_count");
+    common(&mut words);
+    words.done()?;
+    let [to, state] = i.operands.as_slice() else { return Err("it takes a count and a state".into()) };
+    let (to, a) = (d.dst(to)?, d.src_d(state, Type::B64)?);
+    d.push(Row { d: to, a, ..Row::new(pending_count) });
+    Ok(())
+}
+
+fn pending_count(m: &mut Machine<'_>, row: &Row) -> Flow {
+    for lane in lanes(m.mask) {
+        m.r.w[row.d as usize][lane] = (m.r.d[row.a as usize][lane] & ((1 << STATE_BITS) - 1)) as u32;
+    }
+    Flow::Next
+}

@@ -1,0 +1,428 @@
+//! Loads and stores (PTX ISA 9.7.9): `ld`, `st`, `ldu`, `prefetch` and cache hints, which say nothing here.
+
+use super::moves::space;
+use super::{FormRow, Words};
+use crate::decode::{Bank, Decoder, Refusal, Symbol};
+use crate::machine::{Flow, LANES, Machine, Space, lanes};
+use crate::order::{Order, Strong, Touch};
+use crate::program::{Exec, Row};
+use ptx::{Instruction, Operand, Type};
+
+const CHAPTER: &str = "Data Movement: memory";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(
+        CHAPTER,
+        "ld",
+        "ld{.weak,.relaxed,.acquire,.volatile}{.scope}{.space}{.cache}{.vec}.type",
+        decode_load,
+    ),
+    FormRow::new(CHAPTER, "ldu", "ldu{.space}{.vec}.type", decode_load),
+    FormRow::new(
+        CHAPTER,
+        "st",
+        "st{.weak,.relaxed,.release,.volatile}{.scope}{.space}{.cache}{.vec}.type",
+        decode_store,
+    ),
+    FormRow::new(CHAPTER, "prefetch", "prefetch{.space}.level, prefetch.tensormap", decode_nothing),
+    FormRow::new(CHAPTER, "prefetchu", "prefetchu.L1", decode_nothing),
+    FormRow::new(CHAPTER, "applypriority", "applypriority{.global}.level", decode_nothing),
+    FormRow::new(CHAPTER, "discard", "discard{.global}.level", decode_nothing),
+    FormRow::new(
+        CHAPTER,
+        "createpolicy",
+        "createpolicy… (the policy itself means nothing here)",
+        decode_policy,
+    ),
+];
+
+fn decode_nothing(d: &mut Decoder<'_>, _: &Instruction) -> Result<(), Refusal> {
+    d.push(Row::new(|_, _| Flow::Next));
+    Ok(())
+}
+
+fn decode_policy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let to = i.operands.first().ok_or("createpolicy wants a destination")?;
+    let (to, a) = (d.dst_d(to)?, d.bits_d(0));
+    d.push(Row { d: to, a, ..Row::new(super::moves::move_d) });
+    Ok(())
+}
+
+/// What an access looks like, in the fields of a row.
+struct Access {
+    space: Space,
+    ty: Type,
+    count: usize,
+    /// `.volatile`, `.relaxed`, `.acquire`, `.release`, `.mmio`.
+    order: Option<Order>,
+    /// `.nc`: what the grid itself writes may not be seen.
+    non_coherent: bool,
+}
+
+fn access(i: &Instruction) -> Result<Access, Refusal> {
+    let mut words = Words::of(i);
+    let order = Order::take_access(&mut words);
+    let space = space(&mut words).unwrap_or(Space::Generic);
+    let non_coherent = words.take("nc");
+    for word in ["ca", "cg", "cs", "lu", "cv", "wb", "wt", "unified", "L2::cache_hint"] {
+        words.take(word);
+    }
+    while words.prefixed("L1::").is_some() || words.prefixed("L2::").is_some() {}
+    let count = match words.one_of(&["v2", "v4", "v8"]) {
+        Some("v2") => 2,
+        Some("v4") => 4,
+        Some(_) => 8,
+        None => 1,
+    };
+    let ty = words.ty()?;
+    words.done()?;
+    Ok(Access { space, ty, count, order, non_coherent })
+}
+
+pub(super) fn space_number(space: Space) -> u32 {
+    match space {
+        Space::Generic => 0,
+        Space::Global => 1,
+        Space::Shared => 2,
+        Space::Local => 3,
+        Space::Const => 4,
+        Space::Param => 5,
+    }
+}
+
+pub(super) fn numbered(number: u32) -> Space {
+    [Space::Generic, Space::Global, Space::Shared, Space::Local, Space::Const, Space::Param]
+        [number as usize % 6]
+}
+
+/// A parameter of a call lies in the thread's frame; one of the entry does not.
+pub(super) fn resolve(d: &Decoder<'_>, operand: &Operand, space: Space) -> Space {
+    match (space, d.address_symbol(operand)) {
+        (Space::Param, Some(Symbol::Local(_))) => Space::Local,
+        (Space::Generic, Some(Symbol::Local(_))) => Space::Local,
+        (Space::Generic, Some(Symbol::Shared(_) | Symbol::DynamicShared(_))) => Space::Shared,
+        (Space::Generic, Some(Symbol::Const(_))) => Space::Const,
+        (Space::Generic, Some(Symbol::Param(_))) => Space::Param,
+        _ => space,
+    }
+}
+
+fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let access = access(i)?;
+    let (to, from) = match i.operands.as_slice() {
+        [to, from] | [to, from, _] => (to, from),
+        _ => return Err("ld takes a destination and an address".to_owned()),
+    };
+    let space = resolve(d, from, access.space);
+    let (a, offset) = d.address(from)?;
+    let elements = Decoder::elements(to).to_vec();
+    if elements.len() != access.count {
+        return Err(format!("{} destinations for {} elements", elements.len(), access.count));
+    }
+    let mut list = Vec::new();
+    let mut wide = false;
+    for element in &elements {
+        let bank = match element {
+            Operand::Name(name) => d.register(name).map(|r| r.bank),
+            _ => None,
+        };
+        match bank.unwrap_or(if access.ty.bytes() > 4 { Bank::D } else { Bank::W }) {
+            Bank::D | Bank::Q => {
+                wide = true;
+                list.push(d.dst_d(element)?);
+            }
+            Bank::W => list.push(d.dst(element)?),
+            Bank::P => return Err("a predicate cannot be loaded".to_owned()),
+        }
+    }
+    let exec: Exec = match (access.ty.bytes(), wide, access.count) {
+        (1, false, 1) => load_w::<1, 1>,
+        (1, false, 2) => load_w::<1, 2>,
+        (1, false, 4) => load_w::<1, 4>,
+        (2, false, 1) => load_w::<2, 2>,
+        (2, false, 2) => load_w::<2, 4>,
+        (2, false, 4) => load_w::<2, 8>,
+        (4, false, 1) => load_w::<4, 4>,
+        (4, false, 2) => load_w::<4, 8>,
+        (4, false, 4) => load_w::<4, 16>,
+        (4, false, 8) => load_w::<4, 32>,
+        (1, true, 1) => load_d::<1, 1>,
+        (2, true, 1) => load_d::<2, 2>,
+        (4, true, 1) => load_d::<4, 4>,
+        (8, true, 1) => load_d::<8, 8>,
+        (8, true, 2) => load_d::<8, 16>,
+        (8, true, 4) => load_d::<8, 32>,
+        (16, true, 1) => {
+            let low = list[0];
+            list.push(low + 1);
+            load_d::<8, 16>
+        }
+        (bytes, _, count) => return Err(format!("a load of {count} times {bytes} bytes")),
+    };
+    let signed = matches!(access.ty, Type::S8 | Type::S16 | Type::S32);
+    let row = Row {
+        a,
+        b: space_number(space),
+        c: u32::from(signed),
+        imm: offset as u64,
+        list: list.into(),
+        ..ordered(exec, access.order, Touch::Load)
+    };
+    d.push(if access.non_coherent {
+        let reads = NonCoherent { exec, len: access.ty.bytes() * access.count };
+        Row { exec: load_nc, extra: Some(Box::new(reads)), ..row }
+    } else {
+        row
+    });
+    Ok(())
+}
+
+/// How a `.nc` load reads, and how many bytes for a lane.
+struct NonCoherent {
+    exec: Exec,
+    len: usize,
+}
+
+/// Memory that is read by `.nc` must be read-only while the kernel runs (PTX ISA, `ld.global.nc`).
+fn load_nc(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let Some(NonCoherent { exec, len }) = row.extra::<NonCoherent>() else { return Flow::Next };
+    if let Some(races) = &m.cta.races {
+        let address = m.r.d[row.a as usize];
+        for lane in lanes(m.mask) {
+            let at = address[lane].wrapping_add(row.imm);
+            if let Err(fault) = races.read_only(at, *len, &mut m.world.races) {
+                return m.fail(fault.at(lane));
+            }
+        }
+    }
+    exec(m, row)
+}
+
+/// Element `n` of `N` bytes among `bytes`, as a register of 32 bits.
+#[inline(always)]
+fn element_w<const N: usize>(bytes: &[u8], n: usize, signed: bool) -> u32 {
+    let mut word = [0; 4];
+    word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
+    let value = u32::from_le_bytes(word);
+    if signed && N < 4 {
+        let shift = 32 - 8 * N as u32;
+        return ((value << shift).cast_signed() >> shift).cast_unsigned();
+    }
+    value
+}
+
+/// Loads `T / N` elements of `N` bytes into 32-bit registers.
+fn load_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let space = numbered(row.b);
+    let signed = row.c == 1;
+    let together = m.read_together::<T>(space, row.a, row.imm, |lanes, w, _| {
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let to = &mut w[*slot as usize];
+            for i in 0..LANES {
+                to[i] = element_w::<N>(&lanes[i], n, signed);
+            }
+        }
+    });
+    if together.is_some() {
+        return Flow::Next;
+    }
+    let address = m.r.d[row.a as usize];
+    for i in lanes(m.mask) {
+        let bytes = match m.read::<T>(space, address[i].wrapping_add(row.imm), i) {
+            Ok(bytes) => bytes,
+            Err(fault) => return m.fail(fault.at(i)),
+        };
+        for (n, slot) in row.list.iter().enumerate() {
+            m.r.w[*slot as usize][i] = element_w::<N>(&bytes, n, signed);
+        }
+    }
+    Flow::Next
+}
+
+/// Element `n` of `N` bytes among `bytes`, as a register of 64 bits.
+#[inline(always)]
+fn element_d<const N: usize>(bytes: &[u8], n: usize, signed: bool) -> u64 {
+    let mut word = [0; 8];
+    word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
+    let value = u64::from_le_bytes(word);
+    if signed && N < 8 {
+        let shift = 64 - 8 * N as u32;
+        return ((value << shift).cast_signed() >> shift).cast_unsigned();
+    }
+    value
+}
+
+/// Loads `T / N` elements of `N` bytes into 64-bit registers.
+fn load_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let space = numbered(row.b);
+    let signed = row.c == 1;
+    let together = m.read_together::<T>(space, row.a, row.imm, |lanes, _, d| {
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let to = &mut d[*slot as usize];
+            for i in 0..LANES {
+                to[i] = element_d::<N>(&lanes[i], n, signed);
+            }
+        }
+    });
+    if together.is_some() {
+        return Flow::Next;
+    }
+    let address = m.r.d[row.a as usize];
+    for i in lanes(m.mask) {
+        let bytes = match m.read::<T>(space, address[i].wrapping_add(row.imm), i) {
+            Ok(bytes) => bytes,
+            Err(fault) => return m.fail(fault.at(i)),
+        };
+        for (n, slot) in row.list.iter().enumerate() {
+            m.r.d[*slot as usize][i] = element_d::<N>(&bytes, n, signed);
+        }
+    }
+    Flow::Next
+}
+
+fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let access = access(i)?;
+    let (to, from) = match i.operands.as_slice() {
+        [to, from] | [to, from, _] => (to, from),
+        _ => return Err("st takes an address and a source".to_owned()),
+    };
+    let space = resolve(d, to, access.space);
+    let (a, offset) = d.address(to)?;
+    let elements = Decoder::elements(from).to_vec();
+    if elements.len() != access.count {
+        return Err(format!("{} sources for {} elements", elements.len(), access.count));
+    }
+    let mut list = Vec::new();
+    let mut wide = false;
+    for element in &elements {
+        let bank = match element {
+            Operand::Name(name) => d.register(name).map(|r| r.bank),
+            _ => None,
+        };
+        match bank.unwrap_or(if access.ty.bytes() > 4 { Bank::D } else { Bank::W }) {
+            Bank::D | Bank::Q => {
+                wide = true;
+                list.push(d.src_d(element, access.ty)?);
+            }
+            Bank::W => list.push(d.src(element, access.ty)?),
+            Bank::P => return Err("a predicate cannot be stored".to_owned()),
+        }
+    }
+    let exec: Exec = match (access.ty.bytes(), wide, access.count) {
+        (1, false, 1) => store_w::<1, 1>,
+        (1, false, 2) => store_w::<1, 2>,
+        (1, false, 4) => store_w::<1, 4>,
+        (2, false, 1) => store_w::<2, 2>,
+        (2, false, 2) => store_w::<2, 4>,
+        (2, false, 4) => store_w::<2, 8>,
+        (4, false, 1) => store_w::<4, 4>,
+        (4, false, 2) => store_w::<4, 8>,
+        (4, false, 4) => store_w::<4, 16>,
+        (4, false, 8) => store_w::<4, 32>,
+        (1, true, 1) => store_d::<1, 1>,
+        (2, true, 1) => store_d::<2, 2>,
+        (4, true, 1) => store_d::<4, 4>,
+        (8, true, 1) => store_d::<8, 8>,
+        (8, true, 2) => store_d::<8, 16>,
+        (8, true, 4) => store_d::<8, 32>,
+        (16, true, 1) => {
+            let low = list[0];
+            list.push(low + 1);
+            store_d::<8, 16>
+        }
+        (bytes, _, count) => return Err(format!("a store of {count} times {bytes} bytes")),
+    };
+    let (b, imm, list) = (space_number(space), offset as u64, list.into());
+    d.push(Row { a, b, imm, list, ..ordered(exec, access.order, Touch::Store) });
+    Ok(())
+}
+
+/// A row whose accesses are strong, or weak where there is no order.
+fn ordered(exec: Exec, order: Option<Order>, touch: Touch) -> Row {
+    match order {
+        Some(order) => {
+            Row { extra: Some(Box::new((exec, Strong { order, touch }))), ..Row::new(strong_access) }
+        }
+        None => Row::new(exec),
+    }
+}
+
+fn strong_access(m: &mut Machine<'_>, row: &Row) -> Flow {
+    match row.extra::<(Exec, Strong)>() {
+        Some((exec, strong)) => m.strongly(*strong, |m| exec(m, row)),
+        None => Flow::Next,
+    }
+}
+
+fn store_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let space = numbered(row.b);
+    let together = m.write_together::<T>(space, row.a, row.imm, |lanes, w, _| {
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let from = &w[*slot as usize];
+            for i in 0..LANES {
+                lanes[i][n * N..(n + 1) * N].copy_from_slice(&from[i].to_le_bytes()[..N]);
+            }
+        }
+    });
+    if together.is_some() {
+        return stored(m, space);
+    }
+    let mut bytes = [[0; T]; LANES];
+    for i in lanes(m.mask) {
+        for (n, slot) in row.list.iter().enumerate() {
+            bytes[i][n * N..(n + 1) * N].copy_from_slice(&m.r.w[*slot as usize][i].to_le_bytes()[..N]);
+        }
+    }
+    store_apart(m, row, space, &bytes)
+}
+
+fn store_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let space = numbered(row.b);
+    let together = m.write_together::<T>(space, row.a, row.imm, |lanes, _, d| {
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let from = &d[*slot as usize];
+            for i in 0..LANES {
+                lanes[i][n * N..(n + 1) * N].copy_from_slice(&from[i].to_le_bytes()[..N]);
+            }
+        }
+    });
+    if together.is_some() {
+        return stored(m, space);
+    }
+    let mut bytes = [[0; T]; LANES];
+    for i in lanes(m.mask) {
+        for (n, slot) in row.list.iter().enumerate() {
+            bytes[i][n * N..(n + 1) * N].copy_from_slice(&m.r.d[*slot as usize][i].to_le_bytes()[..N]);
+        }
+    }
+    store_apart(m, row, space, &bytes)
+}
+
+/// Stores lane by lane.
+fn store_apart<const T: usize>(
+    m: &mut Machine<'_>,
+    row: &Row,
+    space: Space,
+    bytes: &[[u8; T]; LANES],
+) -> Flow {
+    let address = m.r.d[row.a as usize];
+    for i in lanes(m.mask) {
+        if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes[i]) {
+            return m.fail(fault.at(i));
+        }
+    }
+    if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes) {
+        return m.fail(fault.at(lane));
+    }
+    stored(m, space)
+}
+
+/// A store may be what a waiting warp polls for.
+pub(super) fn stored(m: &mut Machine<'_>, space: Space) -> Flow {
+    match space {
+        Space::Shared => m.cta.events += 1,
+        Space::Global | Space::Generic => m.world.events += 1,
+        _ => {}
+    }
+    Flow::Next
+}

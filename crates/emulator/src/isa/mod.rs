@@ -1,0 +1,223 @@
+//! What instructions mean: one table row per opcode, one file per chapter of the PTX manual.
+//!
+//! A row's decoder reads the modifiers and operands once and pushes rows that run.
+
+mod arithmetic;
+mod async_copy;
+mod async_store;
+mod atomics;
+pub(super) mod barrier;
+mod bits;
+mod bulk;
+mod carry;
+mod compare;
+pub(super) mod control;
+mod convert;
+mod convert_fixed;
+mod convert_float;
+mod convert_packed;
+mod float;
+mod half;
+mod integer;
+mod lanewise;
+pub(super) mod launch_control;
+mod logic;
+pub(super) mod matrix;
+mod mbarrier;
+mod memory;
+mod minmax;
+mod misc;
+pub(super) mod moves;
+mod packed;
+mod quotient;
+pub(super) mod reduce;
+mod select;
+mod tensor;
+mod tensormap;
+mod video;
+mod video_mad;
+mod warp;
+mod words;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::decode::{Decoder, Refusal};
+use super::program::Special;
+use ptx::Instruction;
+pub(super) use words::Words;
+
+/// How far a form is emulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Coverage {
+    /// Runs.
+    Implemented,
+    /// Does not run yet.
+    Planned,
+    /// Will not run; the row says why.
+    OutOfScope,
+}
+
+/// Reads an instruction into rows.
+pub(super) type DecodeFn = fn(&mut Decoder<'_>, &Instruction) -> Result<(), Refusal>;
+
+/// One row of the instruction table.
+pub struct FormRow {
+    /// The opcode, with the modifiers that choose among rows: `cp.async.bulk.tensor`.
+    pub opcode: &'static str,
+    /// What is taken, in the manual's notation.
+    pub forms: &'static str,
+    /// The chapter of the manual.
+    pub chapter: &'static str,
+    decode: Option<DecodeFn>,
+    out_of_scope: bool,
+}
+
+impl FormRow {
+    /// A row that runs.
+    pub(super) const fn new(
+        chapter: &'static str,
+        opcode: &'static str,
+        forms: &'static str,
+        decode: DecodeFn,
+    ) -> Self {
+        Self { opcode, forms, chapter, decode: Some(decode), out_of_scope: false }
+    }
+
+    /// A row that does not run yet.
+    pub(super) const fn planned(chapter: &'static str, opcode: &'static str, forms: &'static str) -> Self {
+        Self { opcode, forms, chapter, decode: None, out_of_scope: false }
+    }
+
+    /// A row that never will.
+    pub(super) const fn out_of_scope(
+        chapter: &'static str,
+        opcode: &'static str,
+        forms: &'static str,
+    ) -> Self {
+        Self { opcode, forms, chapter, decode: None, out_of_scope: true }
+    }
+
+    /// How far it is emulated.
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        match (self.decode, self.out_of_scope) {
+            (Some(_), _) => Coverage::Implemented,
+            (None, false) => Coverage::Planned,
+            (None, true) => Coverage::OutOfScope,
+        }
+    }
+}
+
+/// The chapters, in the manual's order.
+const CHAPTERS: &[&[FormRow]] = &[
+    arithmetic::ROWS,
+    integer::ROWS,
+    video::ROWS,
+    convert::ROWS,
+    quotient::ROWS,
+    minmax::ROWS,
+    bits::ROWS,
+    carry::ROWS,
+    compare::ROWS,
+    select::ROWS,
+    logic::ROWS,
+    moves::ROWS,
+    memory::ROWS,
+    control::ROWS,
+    barrier::ROWS,
+    async_copy::ROWS,
+    mbarrier::ROWS,
+    bulk::ROWS,
+    tensor::ROWS,
+    tensormap::ROWS,
+    warp::ROWS,
+    atomics::ROWS,
+    async_store::ROWS,
+    launch_control::ROWS,
+    matrix::tiles::ROWS,
+    matrix::decode::ROWS,
+    matrix::wmma::ROWS,
+    matrix::ROWS,
+    misc::ROWS,
+];
+
+/// Every row of the instruction table.
+pub fn coverage() -> impl Iterator<Item = &'static FormRow> {
+    CHAPTERS.iter().flat_map(|rows| rows.iter())
+}
+
+static BY_OPCODE: LazyLock<HashMap<&'static str, &'static FormRow>> =
+    LazyLock::new(|| coverage().map(|row| (row.opcode, row)).collect());
+
+/// Decodes an instruction by the row with the longest opcode that it begins with.
+pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut name = i.opcode.clone();
+    let mut found = BY_OPCODE.get(name.as_str());
+    for modifier in &i.modifiers {
+        name.push('.');
+        name.push_str(modifier);
+        if let Some(row) = BY_OPCODE.get(name.as_str()) {
+            found = Some(row);
+        }
+    }
+    match found {
+        Some(FormRow { decode: Some(decode), .. }) => decode(decoder, i),
+        Some(row) => Err(format!("`{}` ({}) is known but not emulated", row.opcode, row.forms)),
+        None => Err(nearest(&i.opcode)),
+    }
+}
+
+/// The opcode most like an unknown one.
+fn nearest(opcode: &str) -> Refusal {
+    let likeness = |known: &str| known.bytes().zip(opcode.bytes()).take_while(|(a, b)| a == b).count();
+    let best = coverage().max_by_key(|row| likeness(row.opcode)).map_or("", |row| row.opcode);
+    format!("no such instruction is known; the nearest is `{best}`")
+}
+
+/// The special register of a name; clocks and the like are read by `mov` itself.
+pub(super) fn special(name: &str) -> Option<Special> {
+    let axis = |rest: &str| match rest {
+        ".x" => Some(0u8),
+        ".y" => Some(1),
+        ".z" => Some(2),
+        _ => None,
+    };
+    for (prefix, make) in [
+        ("%tid", Special::Tid as fn(u8) -> Special),
+        ("%ntid", Special::Ntid),
+        ("%ctaid", Special::Ctaid),
+        ("%nctaid", Special::Nctaid),
+        // A cluster is one CTA: its coordinates in the grid are those of the CTA.
+        ("%clusterid", Special::Ctaid),
+        ("%nclusterid", Special::Nctaid),
+    ] {
+        if let Some(axis) = name.strip_prefix(prefix).and_then(axis) {
+            return Some(make(axis));
+        }
+    }
+    Some(match name {
+        "%laneid" => Special::Laneid,
+        "%warpid" => Special::Warpid,
+        "%nwarpid" => Special::Nwarpid,
+        "%smid" => Special::Smid,
+        "%nsmid" => Special::Nsmid,
+        "%gridid" => Special::Gridid,
+        "%lanemask_eq" => Special::LanemaskEq,
+        "%lanemask_le" => Special::LanemaskLe,
+        "%lanemask_lt" => Special::LanemaskLt,
+        "%lanemask_ge" => Special::LanemaskGe,
+        "%lanemask_gt" => Special::LanemaskGt,
+        "%dynamic_smem_size" => Special::DynamicSmemSize,
+        "%total_smem_size" => Special::TotalSmemSize,
+        "%aggr_smem_size" => Special::AggrSmemSize,
+        "%cluster_ctarank"
+        | "%cluster_ctaid.x"
+        | "%cluster_ctaid.y"
+        | "%cluster_ctaid.z"
+        | "%is_explicit_cluster"
+        | "%reserved_smem_offset_begin" => Special::Zero,
+        "%cluster_nctarank" | "%cluster_nctaid.x" | "%cluster_nctaid.y" | "%cluster_nctaid.z" => Special::One,
+        _ => return None,
+    })
+}

@@ -1,0 +1,407 @@
+//! Moving registers (PTX ISA 9.7.9): `mov`, packing and unpacking, addresses and their spaces.
+
+use super::{FormRow, Words};
+use crate::decode::{Bank, Decoder, Refusal, Register, Symbol};
+use crate::machine::{Flow, LANES, Machine, Space, lanes};
+use crate::memory::{LOCAL_WINDOW, SHARED_WINDOW, Window, window_of};
+use crate::program::Row;
+use crate::trap::{Fault, Law};
+use ptx::{Instruction, Operand, Type};
+
+const CHAPTER: &str = "Data Movement: registers and addresses";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(CHAPTER, "mov", "mov.type d, a; packing and unpacking of vectors", decode_mov),
+    FormRow::new(CHAPTER, "cvta", "cvta{.to}.space.size d, a", decode_cvta),
+    FormRow::new(CHAPTER, "isspacep", "isspacep.space p, a", decode_isspacep),
+    FormRow::new(CHAPTER, "mapa", "mapa{.shared::cluster}.type d, a, rank (clusters of one)", decode_mapa),
+    FormRow::new(
+        CHAPTER,
+        "getctarank",
+        "getctarank{.shared::cluster}.type d, a (clusters of one)",
+        decode_getctarank,
+    ),
+];
+
+/// `d = a` widened from 32 to 64 bits.
+pub(crate) fn widen(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let a = m.r.w[row.a as usize];
+    for i in lanes(m.mask) {
+        m.r.d[row.d as usize][i] = u64::from(a[i]);
+    }
+    Flow::Next
+}
+
+/// `d = a` in the 32-bit bank.
+pub(crate) fn move_w(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.map1(row, |a| a)
+}
+
+/// `d = a` in the 64-bit bank.
+pub(crate) fn move_d(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.wide1(row, |a| a)
+}
+
+fn move_p(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let bits = m.r.p[row.a as usize] ^ row.imm as u32;
+    m.set_predicate(row.d, bits);
+    Flow::Next
+}
+
+/// The low or high half (`imm` is the shift) of a 64-bit register.
+fn half(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let a = m.r.d[row.a as usize];
+    for i in lanes(m.mask) {
+        m.r.w[row.d as usize][i] = (a[i] >> row.imm) as u32;
+    }
+    Flow::Next
+}
+
+/// Bits of a 32-bit register from `imm & 0xFF`, as many as `imm >> 8`.
+fn part(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let (shift, width) = (row.imm & 0xFF, row.imm >> 8);
+    m.map1(row, |a| (a >> shift) & ((1u64 << width) - 1) as u32)
+}
+
+/// Packs the registers of `list`, each `imm` bits wide, into a 32-bit one.
+fn pack_w(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let width = row.imm;
+    let mut out = [0u32; LANES];
+    for (n, slot) in row.list.iter().enumerate() {
+        let a = &m.r.w[*slot as usize];
+        for i in 0..LANES {
+            out[i] |= (a[i] & ((1u64 << width) - 1) as u32) << (n as u64 * width);
+        }
+    }
+    for i in lanes(m.mask) {
+        m.r.w[row.d as usize][i] = out[i];
+    }
+    Flow::Next
+}
+
+/// Packs the registers of `list`, each `imm` bits wide, into a 64-bit one.
+fn pack_d(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let width = row.imm;
+    let mut out = [0u64; LANES];
+    for (n, slot) in row.list.iter().enumerate() {
+        let a = &m.r.w[*slot as usize];
+        for i in 0..LANES {
+            out[i] |= (u64::from(a[i]) & ((1u64 << width) - 1)) << (n as u64 * width);
+        }
+    }
+    for i in lanes(m.mask) {
+        m.r.d[row.d as usize][i] = out[i];
+    }
+    Flow::Next
+}
+
+fn decode_mov(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    let ty = words.ty()?;
+    words.done()?;
+    let [to, from] = i.operands.as_slice() else { return Err("mov takes two operands".to_owned()) };
+    match (to, from) {
+        (Operand::Vector(parts), _) => unpack(d, parts, from, ty),
+        (_, Operand::Vector(parts)) => pack(d, to, parts, ty),
+        (Operand::Name(name), Operand::Name(source))
+            if source.starts_with('%') && clock(source).is_some() =>
+        {
+            let shift = clock(source).unwrap_or(0);
+            match d.register(name) {
+                Some(Register { bank: Bank::D, .. }) => {
+                    let row = Row { d: d.dst_d(to)?, ..Row::new(read_clock_d) };
+                    d.push(row);
+                    Ok(())
+                }
+                Some(Register { bank: Bank::W, .. }) => {
+                    let row = Row { d: d.dst(to)?, imm: shift, ..Row::new(read_clock_w) };
+                    d.push(row);
+                    Ok(())
+                }
+                _ => Err(format!("`{name}` cannot hold a clock")),
+            }
+        }
+        _ if ty == Type::Pred => {
+            let (a, negated) = d.src_p(from)?;
+            let to = d.dst_p(to)?;
+            d.push(Row { d: to, a, imm: if negated { u64::from(u32::MAX) } else { 0 }, ..Row::new(move_p) });
+            Ok(())
+        }
+        _ if ty == Type::B128 => {
+            let (a, to) = (d.src_d(from, ty)?, d.dst_d(to)?);
+            for half in 0..2 {
+                d.push(Row { d: to + half, a: a + half, ..Row::new(move_d) });
+            }
+            Ok(())
+        }
+        _ if ty.bytes() == 8 => {
+            let (a, to) = (d.src_d(from, ty)?, d.dst_d(to)?);
+            d.push(Row { d: to, a, ..Row::new(move_d) });
+            Ok(())
+        }
+        _ => {
+            let (a, to) = (d.src(from, ty)?, d.dst(to)?);
+            d.push(Row { d: to, a, ..Row::new(move_w) });
+            Ok(())
+        }
+    }
+}
+
+/// Clocks count executed instructions; the shift of the wanted half.
+fn clock(name: &str) -> Option<u64> {
+    match name {
+        "%clock" | "%clock64" | "%globaltimer" | "%globaltimer_lo" => Some(0),
+        "%clock_hi" | "%globaltimer_hi" => Some(32),
+        _ => None,
+    }
+}
+
+fn read_clock_w(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.world.clock += 1;
+    let value = (m.world.clock >> row.imm) as u32;
+    for i in lanes(m.mask) {
+        m.r.w[row.d as usize][i] = value;
+    }
+    Flow::Next
+}
+
+fn read_clock_d(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.world.clock += 1;
+    let value = m.world.clock;
+    for i in lanes(m.mask) {
+        m.r.d[row.d as usize][i] = value;
+    }
+    Flow::Next
+}
+
+fn unpack(d: &mut Decoder<'_>, parts: &[Operand], from: &Operand, ty: Type) -> Result<(), Refusal> {
+    let width = ty.bytes() * 8 / parts.len().max(1);
+    // The source may be among the destinations, so it is read in full first where that matters.
+    match ty.bytes() {
+        16 if width == 64 => {
+            let a = d.src_d(from, ty)?;
+            for (n, part) in parts.iter().enumerate() {
+                if *part != Operand::Sink {
+                    let to = d.dst_d(part)?;
+                    d.push(Row { d: to, a: a + n as u32, ..Row::new(move_d) });
+                }
+            }
+            Ok(())
+        }
+        8 | 16 => {
+            let a = d.src_d(from, ty)?;
+            for (n, part_of) in parts.iter().enumerate() {
+                if *part_of == Operand::Sink {
+                    continue;
+                }
+                let to = d.dst(part_of)?;
+                let bit = n * width;
+                let slot = a + (bit / 64) as u32;
+                d.push(Row { d: to, a: slot, imm: (bit % 64) as u64, ..Row::new(half) });
+                if width < 32 {
+                    d.push(Row { d: to, a: to, imm: (width as u64) << 8, ..Row::new(part) });
+                }
+            }
+            Ok(())
+        }
+        4 | 2 => {
+            let mut a = d.src(from, ty)?;
+            if parts.iter().any(|p| p == from) {
+                let copy = d.fresh(Type::B32).slot;
+                d.push(Row { d: copy, a, ..Row::new(move_w) });
+                a = copy;
+            }
+            for (n, part_of) in parts.iter().enumerate() {
+                if *part_of != Operand::Sink {
+                    let to = d.dst(part_of)?;
+                    let imm = (n * width) as u64 | (width as u64) << 8;
+                    d.push(Row { d: to, a, imm, ..Row::new(part) });
+                }
+            }
+            Ok(())
+        }
+        _ => Err(format!("a vector of {} parts of {ty:?}", parts.len())),
+    }
+}
+
+fn pack(d: &mut Decoder<'_>, to: &Operand, parts: &[Operand], ty: Type) -> Result<(), Refusal> {
+    let width = ty.bytes() * 8 / parts.len().max(1);
+    let part_type = match width {
+        64 => Type::B64,
+        32 => Type::B32,
+        16 => Type::B16,
+        8 => Type::B8,
+        _ => return Err(format!("a vector of {} parts of {ty:?}", parts.len())),
+    };
+    if ty == Type::B128 && width == 64 {
+        let to = d.dst_d(to)?;
+        let parts: Vec<u32> = parts.iter().map(|p| d.src_d(p, part_type)).collect::<Result<_, _>>()?;
+        for (n, a) in parts.into_iter().enumerate() {
+            d.push(Row { d: to + n as u32, a, ..Row::new(move_d) });
+        }
+        return Ok(());
+    }
+    let list: Vec<u32> = parts.iter().map(|p| d.src(p, part_type)).collect::<Result<_, _>>()?;
+    let imm = width as u64;
+    match ty.bytes() {
+        16 => {
+            let to = d.dst_d(to)?;
+            let (low, high) = list.split_at(list.len() / 2);
+            d.push(Row { d: to, list: low.into(), imm, ..Row::new(pack_d) });
+            d.push(Row { d: to + 1, list: high.into(), imm, ..Row::new(pack_d) });
+        }
+        8 => {
+            let to = d.dst_d(to)?;
+            d.push(Row { d: to, list: list.into(), imm, ..Row::new(pack_d) });
+        }
+        _ => {
+            let to = d.dst(to)?;
+            d.push(Row { d: to, list: list.into(), imm, ..Row::new(pack_w) });
+        }
+    }
+    Ok(())
+}
+
+/// The space that a modifier names.
+pub(crate) fn space(words: &mut Words<'_>) -> Option<Space> {
+    let named = [
+        ("global", Space::Global),
+        ("shared", Space::Shared),
+        ("shared::cta", Space::Shared),
+        ("shared::cluster", Space::Shared),
+        ("local", Space::Local),
+        ("const", Space::Const),
+        ("param", Space::Param),
+        ("param::entry", Space::Param),
+        ("param::func", Space::Param),
+    ];
+    named.into_iter().find_map(|(word, space)| words.take(word).then_some(space))
+}
+
+fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    let to_space = words.take("to");
+    let space = space(&mut words).ok_or("cvta names a state space")?;
+    let ty = words.ty()?;
+    words.done()?;
+    let [to, from] = i.operands.as_slice() else { return Err("cvta takes two operands".to_owned()) };
+    if ty.bytes() != 8 {
+        return Err("32-bit generic addresses".to_owned());
+    }
+    let out = d.dst_d(to)?;
+    // `cvta.shared.u64 d, variable` takes the variable's address in its space.
+    let a = match from {
+        Operand::Name(name) if d.register(name).is_none() => {
+            let constant = d.address_of(name, 0, false)?;
+            match (constant, d.symbol(name)) {
+                (
+                    _,
+                    Some(
+                        Symbol::Param(_)
+                        | Symbol::Local(_)
+                        | Symbol::Shared(_)
+                        | Symbol::Const(_)
+                        | Symbol::Global(_)
+                        | Symbol::DynamicShared(_),
+                    ),
+                ) => d.src_d(from, ty)?,
+                _ => return Err(format!("`{name}` has no address")),
+            }
+        }
+        Operand::Name(name) => match d.register(name) {
+            // A shared address in a 32-bit register.
+            Some(Register { bank: Bank::W, .. }) => {
+                let (wide, a) = (d.fresh(Type::B64).slot, d.src(from, Type::B32)?);
+                d.push(Row { d: wide, a, ..Row::new(widen) });
+                wide
+            }
+            _ => d.src_d(from, ty)?,
+        },
+        _ => d.src_d(from, ty)?,
+    };
+    let exec = match (to_space, space) {
+        (_, Space::Global | Space::Generic) => move_d,
+        (false, Space::Shared) => |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| SHARED_WINDOW + a),
+        (false, Space::Local) => |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| LOCAL_WINDOW + a),
+        (false, Space::Const) => {
+            |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| Machine::generic(Space::Const, a))
+        }
+        (false, Space::Param) => {
+            |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| Machine::generic(Space::Param, a))
+        }
+        (true, Space::Shared) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Shared),
+        (true, Space::Local) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Local),
+        (true, Space::Const) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Const),
+        (true, Space::Param) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Param),
+    };
+    d.push(Row { d: out, a, ..Row::new(exec) });
+    Ok(())
+}
+
+/// Addresses of another space have no meaning here; using one is the fault, as the conversion may stand in front of a
+/// branch that tests the space.
+fn to_window(m: &mut Machine<'_>, row: &Row, window: Window) -> Flow {
+    m.wide1(row, |a| {
+        let (w, at) = window_of(a);
+        if w == window { at } else { a }
+    })
+}
+
+fn decode_isspacep(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    let space = space(&mut words).ok_or("isspacep names a state space")?;
+    words.done()?;
+    let [to, from] = i.operands.as_slice() else { return Err("isspacep takes two operands".to_owned()) };
+    let (to, a) = (d.dst_p(to)?, d.src_d(from, Type::B64)?);
+    let imm = match space {
+        Space::Global | Space::Generic => 0,
+        Space::Shared => 1,
+        Space::Local => 2,
+        Space::Const => 3,
+        Space::Param => 4,
+    };
+    d.push(Row { d: to, a, imm, ..Row::new(is_space) });
+    Ok(())
+}
+
+fn is_space(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let wanted =
+        [Window::Global, Window::Shared, Window::Local, Window::Const, Window::Param][row.imm as usize % 5];
+    let a = m.r.d[row.a as usize];
+    let bits = (0..LANES).filter(|i| window_of(a[*i]).0 == wanted).fold(0u32, |t, i| t | 1 << i);
+    m.set_predicate(row.d, bits);
+    Flow::Next
+}
+
+fn decode_mapa(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    words.take("shared::cluster");
+    let ty = words.ty()?;
+    words.done()?;
+    let [to, from, rank] = i.operands.as_slice() else { return Err("mapa takes three operands".to_owned()) };
+    let b = d.src(rank, Type::U32)?;
+    if ty.bytes() == 8 {
+        let (to, a) = (d.dst_d(to)?, d.src_d(from, ty)?);
+        d.push(Row { d: to, a, b, imm: 1, ..Row::new(map_rank) });
+    } else {
+        let (to, a) = (d.dst(to)?, d.src(from, ty)?);
+        d.push(Row { d: to, a, b, ..Row::new(map_rank) });
+    }
+    Ok(())
+}
+
+fn map_rank(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let rank = m.r.w[row.b as usize];
+    if let Some(lane) = lanes(m.mask).find(|i| rank[*i] != 0) {
+        let what = format!("CTA rank {} in a cluster of one", rank[lane]);
+        return m.fail(Fault::new(Law::Operand, what).at(lane));
+    }
+    if row.imm == 1 { move_d(m, row) } else { move_w(m, row) }
+}
+
+fn decode_getctarank(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let [to, _] = i.operands.as_slice() else { return Err("getctarank takes two operands".to_owned()) };
+    let (to, a) = (d.dst(to)?, d.bits_w(0));
+    d.push(Row { d: to, a, ..Row::new(move_w) });
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Quotients, roots and approximated functions (PTX ISA 9.7.3 and 9.7.4): `div`, `rcp`, `sqrt`, `rsqrt`, `sin`, `cos`, `lg2`,
+//! `ex2`, `tanh`.
+
+use super::float::Mode;
+use super::lanewise::{d, push, w};
+use super::{FormRow, Words};
+use crate::decode::{Decoder, Refusal};
+use crate::machine::{Flow, Machine};
+use crate::program::{Exec, Row};
+use numerics::Rounding;
+use numerics::float;
+use ptx::{Instruction, Type};
+
+const CHAPTER: &str = "Floating Point: quotients, roots, approximated functions";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(CHAPTER, "rcp", "rcp.{approx,rn,rz,rm,rp}{.ftz}.{f32,f64}", rcp),
+    FormRow::new(CHAPTER, "sqrt", "sqrt.{approx,rn,rz,rm,rp}{.ftz}.{f32,f64}", sqrt),
+    FormRow::new(CHAPTER, "rsqrt", "rsqrt.approx{.ftz}.{f32,f64}", function),
+    FormRow::new(CHAPTER, "sin", "sin.approx{.ftz}.f32", function),
+    FormRow::new(CHAPTER, "cos", "cos.approx{.ftz}.f32", function),
+    FormRow::new(CHAPTER, "lg2", "lg2.approx{.ftz}.f32", function),
+    FormRow::new(CHAPTER, "ex2", "ex2.approx{.ftz}.{f32,f16,f16x2,bf16,bf16x2}", function),
+    FormRow::new(CHAPTER, "tanh", "tanh.approx.{f32,f16,f16x2,bf16,bf16x2}", function),
+];
+
+type Decoded = Result<(), Refusal>;
+
+fn refuse(i: &Instruction) -> Decoded {
+    Err(format!("{} with these modifiers on this type", i.opcode))
+}
+
+/// How a quotient or root is rounded: a missing word is an error, as ptxas has it.
+fn method<'a>(words: &mut Words<'a>) -> Result<(Option<&'a str>, Mode), Refusal> {
+    let approximate = words.one_of(&["approx", "full"]);
+    let rounded = words.left().iter().any(|w| matches!(*w, "rn" | "rz" | "rm" | "rp"));
+    if approximate.is_none() && !rounded {
+        return Err("no rounding, .approx or .full".to_owned());
+    }
+    Ok((approximate, Mode::of(words)))
+}
+
+pub(super) fn div(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
+    let mut words = Words::of(i);
+    let (approximate, mode) = method(&mut words)?;
+    let ty = words.ty()?;
+    words.done()?;
+    let exec: Exec = match (approximate, ty, mode.ftz) {
+        _ if mode.sat => return refuse(i),
+        (Some("approx"), Type::F32, false) => w!(|a, b| float::div_approx_f32(a, b, false)),
+        (Some("approx"), Type::F32, true) => w!(|a, b| float::div_approx_f32(a, b, true)),
+        (Some(_), Type::F32, false) => w!(|a, b| float::div_full_f32(a, b, false)),
+        (Some(_), Type::F32, true) => w!(|a, b| float::div_full_f32(a, b, true)),
+        (None, Type::F32, _) => div_f32,
+        (None, Type::F64, false) => div_f64,
+        _ => return refuse(i),
+    };
+    push(d, i, ty, &[ty; 2], exec, mode.imm())
+}
+
+fn div_f32(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let mode = Mode::from(row.imm);
+    m.map2(row, |a, b| float::div_f32(a, b, mode.rounding, mode.ftz))
+}
+
+fn div_f64(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let mode = Mode::from(row.imm);
+    m.wide2(row, |a, b| float::div_f64(a, b, mode.rounding))
+}
+
+fn rcp(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
+    let mut words = Words::of(i);
+    let (approximate, mode) = method(&mut words)?;
+    let ty = words.ty()?;
+    words.done()?;
+    let exec: Exec = match (approximate, ty, mode.ftz) {
+        _ if mode.sat => return refuse(i),
+        (Some("approx"), Type::F32, false) => w!(|a| float::rcp_approx_f32(a, false)),
+        (Some("approx"), Type::F32, true) => w!(|a| float::rcp_approx_f32(a, true)),
+        (Some("approx"), Type::F64, true) => d!(|a| float::rcp_approx_ftz_f64(a)),
+        (None, Type::F32, _) => {
+            |m, row| rounded(m, row, |a, mode| float::rcp_f32(a, mode.rounding, mode.ftz))
+        }
+        (None, Type::F64, false) => |m, row| rounded_wide(m, row, float::rcp_f64),
+        _ => return refuse(i),
+    };
+    push(d, i, ty, &[ty], exec, mode.imm())
+}
+
+fn sqrt(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
+    let mut words = Words::of(i);
+    let (approximate, mode) = method(&mut words)?;
+    let ty = words.ty()?;
+    words.done()?;
+    let exec: Exec = match (approximate, ty, mode.ftz) {
+        _ if mode.sat => return refuse(i),
+        (Some("approx"), Type::F32, false) => w!(|a| float::sqrt_approx_f32(a, false)),
+        (Some("approx"), Type::F32, true) => w!(|a| float::sqrt_approx_f32(a, true)),
+        (None, Type::F32, _) => {
+            |m, row| rounded(m, row, |a, mode| float::sqrt_f32(a, mode.rounding, mode.ftz))
+        }
+        (None, Type::F64, false) => |m, row| rounded_wide(m, row, float::sqrt_f64),
+        _ => return refuse(i),
+    };
+    push(d, i, ty, &[ty], exec, mode.imm())
+}
+
+#[inline(always)]
+fn rounded(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, Mode) -> u32) -> Flow {
+    let mode = Mode::from(row.imm);
+    m.map1(row, |a| f(a, mode))
+}
+
+#[inline(always)]
+fn rounded_wide(m: &mut Machine<'_>, row: &Row, f: impl Fn(u64, Rounding) -> u64) -> Flow {
+    let mode = Mode::from(row.imm);
+    m.wide1(row, |a| f(a, mode.rounding))
+}
+
+/// `f` on both halves.
+#[inline(always)]
+pub(super) fn halves(a: u32, f: impl Fn(u16) -> u16) -> u32 {
+    u32::from(f(a as u16)) | u32::from(f((a >> 16) as u16)) << 16
+}
+
+fn function(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
+    let mut words = Words::of(i);
+    if !words.take("approx") {
+        return Err(format!("{} without .approx", i.opcode));
+    }
+    let ftz = words.take("ftz");
+    let ty = words.ty()?;
+    words.done()?;
+    let exec: Exec = match (i.opcode.as_str(), ty, ftz) {
+        ("rsqrt", Type::F32, false) => w!(|a| float::rsqrt_approx_f32(a, false)),
+        ("rsqrt", Type::F32, true) => w!(|a| float::rsqrt_approx_f32(a, true)),
+        ("rsqrt", Type::F64, false) => d!(|a| float::rsqrt_approx_f64(a)),
+        ("rsqrt", Type::F64, true) => d!(|a| float::rsqrt_approx_ftz_f64(a)),
+        ("sin", Type::F32, false) => w!(|a| float::sin_approx_f32(a, false)),
+        ("sin", Type::F32, true) => w!(|a| float::sin_approx_f32(a, true)),
+        ("cos", Type::F32, false) => w!(|a| float::cos_approx_f32(a, false)),
+        ("cos", Type::F32, true) => w!(|a| float::cos_approx_f32(a, true)),
+        ("lg2", Type::F32, false) => w!(|a| float::lg2_approx_f32(a, false)),
+        ("lg2", Type::F32, true) => w!(|a| float::lg2_approx_f32(a, true)),
+        ("ex2", Type::F32, false) => w!(|a| float::ex2_approx_f32(a, false)),
+        ("ex2", Type::F32, true) => w!(|a| float::ex2_approx_f32(a, true)),
+        ("ex2", Type::F16, false) => w!(|a| u32::from(float::ex2_approx_f16(a as u16))),
+        ("ex2", Type::F16x2, false) => w!(|a| halves(a, float::ex2_approx_f16)),
+        ("ex2", Type::Bf16, true) => w!(|a| u32::from(float::ex2_approx_bf16(a as u16))),
+        ("ex2", Type::Bf16x2, true) => w!(|a| halves(a, float::ex2_approx_bf16)),
+        ("tanh", Type::F32, false) => w!(|a| float::tanh_approx_f32(a)),
+        ("tanh", Type::F16, false) => w!(|a| u32::from(float::tanh_approx_f16(a as u16))),
+        ("tanh", Type::F16x2, false) => w!(|a| halves(a, float::tanh_approx_f16)),
+        ("tanh", Type::Bf16, false) => w!(|a| u32::from(float::tanh_approx_bf16(a as u16))),
+        ("tanh", Type::Bf16x2, false) => w!(|a| halves(a, float::tanh_approx_bf16)),
+        _ => return refuse(i),
+    };
+    push(d, i, ty, &[ty], exec, 0)
+}

@@ -1,0 +1,256 @@
+//! Tensor copies (PTX ISA 9.7.9.27.5): `cp.async.bulk.tensor`, `cp.reduce.async.bulk.tensor`, in tile mode.
+
+use super::bulk::{BarrierOperand, completion, only_this_cta, sides};
+use super::reduce::Reduce;
+use super::{FormRow, Words};
+use crate::boxes::{self, Mode, Use};
+use crate::decode::{Decoder, Refusal};
+use crate::machine::{Flow, Machine, Space, lanes};
+use crate::pending::{Pending, PendingKind, Store, Work};
+use crate::program::Row;
+use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use crate::tensor_type::TensorType;
+use crate::trap::{Fault, Law};
+use ptx::{Instruction, Operand, Type};
+
+const CHAPTER: &str = "Data Movement: tensor copies";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(
+        CHAPTER,
+        "cp.async.bulk.tensor",
+        "cp.async.bulk.tensor.{1d…5d}.d.s{.tile,.tile::gather4,.tile::scatter4}.{mbarrier::complete_tx::bytes,bulk_group}… (clusters of one)",
+        decode_copy,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "cp.reduce.async.bulk.tensor",
+        "cp.reduce.async.bulk.tensor.{1d…5d}.global.shared::cta.op{.tile}.bulk_group",
+        decode_copy,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "cp.async.bulk.prefetch.tensor",
+        "cp.async.bulk.prefetch.tensor.{1d…5d}.L2.global{.tile} (its map and coordinates are checked)",
+        decode_copy,
+    ),
+    FormRow::planned(CHAPTER, "cp.async.bulk.tensor.im2col", "the im2col modes of tensor copies"),
+];
+
+/// A tensor copy.
+struct Tensor {
+    rank: usize,
+    mode: Mode,
+    map: (u32, i64),
+    coordinates: Vec<u32>,
+    /// The address in shared memory; none for a prefetch.
+    shared: Option<(u32, i64)>,
+    barrier: Option<BarrierOperand>,
+    ctas: Option<u32>,
+    reduce: Option<&'static str>,
+    line: u32,
+}
+
+fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    for word in ["async", "bulk", "tensor"] {
+        words.take(word);
+    }
+    let rank = match words.one_of(&["1d", "2d", "3d", "4d", "5d"]) {
+        Some(word) => usize::from(word.as_bytes()[0] - b'0'),
+        None => return Err("a tensor copy names its dimensions".to_owned()),
+    };
+    let prefetch = words.take("prefetch");
+    let gather = words.take("tile::gather4");
+    let scatter = words.take("tile::scatter4");
+    let mode = if gather || scatter { Mode::Rows { gather } } else { Mode::Tile };
+    words.take("tile");
+    if let Some(word) = words.left().iter().find(|w| w.starts_with("im2col") || w.starts_with("tile::")) {
+        return Err(format!("the mode `.{word}` is known but not emulated"));
+    }
+    if mode != Mode::Tile && rank != 2 {
+        return Err("`.tile::gather4` and `.tile::scatter4` are for tensors of two dimensions".to_owned());
+    }
+    words.take("L2");
+    words.take("L2::cache_hint");
+    let multicast = words.take("multicast::cluster");
+    words.take("cta_group::1");
+    let mut reduce = None;
+    let (load, told);
+    if prefetch {
+        words.take("global");
+        if scatter {
+            return Err("`.tile::scatter4` is for stores".to_owned());
+        }
+        (load, told) = (true, false);
+    } else {
+        let (to, from) = sides(i, &mut words)?;
+        told = completion(&mut words)?;
+        if words.take("reduce") {
+            const OPERATIONS: [&str; 8] = ["add", "min", "max", "inc", "dec", "and", "or", "xor"];
+            let op = words.one_of(&OPERATIONS).ok_or("a reduction wants an operation")?;
+            reduce = OPERATIONS.into_iter().find(|o| *o == op);
+        }
+        load = match (to, from, told) {
+            ("shared::cta" | "shared::cluster", "global", true) if reduce.is_none() && !scatter => true,
+            ("global", "shared::cta", false) if !(gather || multicast || scatter && reduce.is_some()) => {
+                false
+            }
+            _ => return Err(format!("there is no such tensor copy from {from} to {to}")),
+        };
+    }
+    words.done()?;
+    let mut operands = i.operands.iter();
+    let mut next = |what: &str| operands.next().ok_or_else(|| format!("a tensor copy wants {what}"));
+    // Loads name shared memory first, stores the tensor; prefetches have no shared memory.
+    let (tensor, shared) = match (prefetch, load) {
+        (true, _) => (next("a tensor map")?, None),
+        (false, true) => {
+            let shared = next("a destination")?;
+            (next("a tensor map")?, Some(shared))
+        }
+        (false, false) => {
+            let tensor = next("a tensor map")?;
+            (tensor, Some(next("a source")?))
+        }
+    };
+    let Operand::Composite(_, parts) = tensor else {
+        return Err("a tensor operand is [map, {coordinates}]".to_owned());
+    };
+    let [Operand::Vector(list)] = parts.as_slice() else {
+        return Err("a tensor operand is [map, {coordinates}]".to_owned());
+    };
+    if list.len() != if mode == Mode::Tile { rank } else { 5 } {
+        return Err(format!("{} coordinates for {rank} dimensions", list.len()));
+    }
+    let coordinates = list.iter().map(|c| d.src(c, Type::S32)).collect::<Result<_, _>>()?;
+    let map = d.address(tensor)?;
+    let shared = match shared {
+        Some(operand) => Some(d.address(operand)?),
+        None => None,
+    };
+    let barrier = if told { Some(BarrierOperand::of(d, next("a barrier")?)?) } else { None };
+    let ctas = if multicast { Some(d.src(next("a CTA mask")?, Type::U16)?) } else { None };
+    d.async_reads |= !load;
+    let tensor = Tensor { rank, mode, map, coordinates, shared, barrier, ctas, reduce, line: d.line() };
+    d.push(Row { extra: Some(Box::new(tensor)), ..Row::new(copy) });
+    Ok(())
+}
+
+fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let Some(tensor) = row.extra::<Tensor>() else { return Flow::Next };
+    for lane in lanes(m.mask) {
+        if let Err(fault) = issue(m, tensor, lane) {
+            return m.fail(fault.at(lane));
+        }
+    }
+    Flow::Next
+}
+
+/// The 128 bytes of a tensor map in memory.
+pub(crate) fn read_map(
+    m: &mut Machine<'_>,
+    space: Space,
+    address: u64,
+    lane: usize,
+) -> Result<TensorMap, Fault> {
+    let mut bytes = [0; TENSOR_MAP_BYTES];
+    for (i, part) in bytes.chunks_exact_mut(16).enumerate() {
+        part.copy_from_slice(&m.read::<16>(space, address + 16 * i as u64, lane)?);
+    }
+    TensorMap::decode(&bytes).map_err(|e| Fault::new(Law::TensorMap, format!("{e}, at {address:#x}")))
+}
+
+fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault> {
+    let law = |what: String| Fault::new(Law::TensorMap, what);
+    let address = m.r.d[tensor.map.0 as usize][lane].wrapping_add_signed(tensor.map.1);
+    Machine::aligned(address, 64)?;
+    let map = read_map(m, Space::Generic, address, lane)?;
+    map.check().map_err(|e| law(e.to_string()))?;
+    if m.cta.races.is_some()
+        && m.world.races.written(address, TENSOR_MAP_BYTES)
+        && let Some(lacks) = m.cta.map_lacks(address, m.warp, &map)
+    {
+        let what =
+            format!("no proxy fence: the tensor map at {address:#x} was written in this launch, and {lacks}");
+        return Err(Fault::new(Law::Race, what));
+    }
+    if map.rank != tensor.rank {
+        let what = format!("a copy of {} dimensions by a map of {}", tensor.rank, map.rank);
+        return Err(law(what));
+    }
+    let mut coordinates = [0i64; 5];
+    for (to, slot) in coordinates.iter_mut().zip(&tensor.coordinates) {
+        *to = i64::from(m.r.w[*slot as usize][lane] as i32);
+    }
+    only_this_cta(m, tensor.ctas, lane)?;
+    let load = tensor.barrier.is_some() || tensor.shared.is_none();
+    let usage = match (load, tensor.reduce) {
+        (true, _) => Use::Load,
+        (false, None) => Use::Store,
+        (false, Some(_)) => Use::Reduce,
+    };
+    boxes::check(&map, &coordinates, tensor.mode, usage).map_err(law)?;
+    let Some((slot, offset)) = tensor.shared else { return Ok(()) };
+    let address = m.r.d[slot as usize][lane].wrapping_add_signed(offset);
+    let at = super::async_copy::shared_window(m, Space::Shared, address)?;
+    if !at.is_multiple_of(boxes::SHARED_ALIGNMENT) {
+        let what = format!("shared address {at:#x} is no multiple of {}", boxes::SHARED_ALIGNMENT);
+        return Err(Fault::new(Law::Misaligned, what));
+    }
+    let pieces = boxes::pieces(&map, &coordinates, tensor.mode, usage, at, lane);
+    // Runs of a box lie where the swizzle puts them: each is looked up for itself.
+    let mut placed = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        let at = m.shared_at(piece.at as u64, piece.len)?;
+        if piece.taken > 0 {
+            m.world.global.reach(piece.address, piece.taken)?;
+        }
+        placed.push(crate::pending::Piece { at, ..piece });
+    }
+    let reduce = match tensor.reduce {
+        Some(op) => Some(reduction(op, map.data_type).map_err(law)?),
+        None => None,
+    };
+    let work = if load {
+        Work::Load { fill: Some(boxes::fill(&map)), round: boxes::rounds(map.data_type) }
+    } else {
+        Work::Store(Store { reduce, pack6: map.data_type == TensorType::U6Align16, ..Store::default() })
+    };
+    let bytes = map.transaction_bytes() * if tensor.mode == Mode::Tile { 1 } else { 4 };
+    let barrier = match tensor.barrier {
+        Some(operand) => Some((operand.place_for_proxy(m, lane)?, bytes as u32)),
+        None => None,
+    };
+    let pending = Pending {
+        warp: m.warp,
+        lanes: 1 << lane,
+        kind: if barrier.is_some() { PendingKind::Barrier } else { PendingKind::Bulk },
+        group: None,
+        line: tensor.line,
+        pieces: placed,
+        work,
+        barrier,
+    };
+    m.cta.issue(pending, m.world)
+}
+
+/// The reduction of a tensor's type.
+fn reduction(op: &str, ty: TensorType) -> Result<Reduce, String> {
+    let bits = matches!(op, "and" | "or" | "xor");
+    let ty = match ty {
+        TensorType::F32Ftz | TensorType::Tf32Ftz if op == "add" => return Ok(Reduce::flushed_sum()),
+        TensorType::U32 | TensorType::S32 if bits => Type::B32,
+        TensorType::U64 if bits => Type::B64,
+        TensorType::U32 => Type::U32,
+        TensorType::S32 => Type::S32,
+        TensorType::U64 => Type::U64,
+        TensorType::S64 if op != "add" => Type::S64,
+        TensorType::F16 => Type::F16,
+        TensorType::Bf16 => Type::Bf16,
+        TensorType::F32 | TensorType::Tf32 => Type::F32,
+        TensorType::F64 => Type::F64,
+        other => return Err(format!("there is no reduction `{op}` of {other:?}")),
+    };
+    Reduce::of(op, ty)
+}

@@ -1,0 +1,283 @@
+//! Changing tensor maps in memory (PTX ISA 9.7.9.28, 9.7.13.16): `tensormap.replace`, `tensormap.cp_fenceproxy`.
+
+use super::async_copy::constant;
+use super::moves::{space, widen};
+use super::tensor::read_map;
+use super::{FormRow, Words};
+use crate::decode::{Decoder, Refusal};
+use crate::drafts::Watch;
+use crate::machine::{Flow, Machine, Space, lanes};
+use crate::order::Scope;
+use crate::program::Row;
+use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use crate::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
+use crate::trap::{Fault, Law};
+use ptx::{Instruction, Type};
+
+const CHAPTER: &str = "Data Movement: tensor maps";
+
+pub(crate) const ROWS: &[FormRow] = &[
+    FormRow::new(
+        CHAPTER,
+        "tensormap.replace",
+        "tensormap.replace.tile.field{.global,.shared::cta}.b1024.{b32,b64} [map]{, ord}, value",
+        decode_replace,
+    ),
+    FormRow::new(
+        CHAPTER,
+        "tensormap.cp_fenceproxy",
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned [d], [s], 128",
+        decode_copy,
+    ),
+];
+
+/// A field, and which of several.
+#[derive(Clone, Copy)]
+enum Field {
+    Address,
+    Rank,
+    Box(usize),
+    Dim(usize),
+    Stride(usize),
+    ElementStride(usize),
+    Type,
+    Interleave,
+    Swizzle,
+    Atomicity,
+    Fill,
+}
+
+/// What a replacement is about.
+struct Replace {
+    field: Field,
+    space: Space,
+}
+
+fn decode_replace(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    for word in ["replace", "tile", "b1024"] {
+        words.take(word);
+    }
+    let space = space(&mut words).unwrap_or(Space::Generic);
+    let ty = words.ty()?;
+    let names = [
+        "global_address",
+        "rank",
+        "box_dim",
+        "global_dim",
+        "global_stride",
+        "element_stride",
+        "elemtype",
+        "interleave_layout",
+        "swizzle_mode",
+        "swizzle_atomicity",
+        "fill_mode",
+    ];
+    let name = words.one_of(&names).ok_or("tensormap.replace names a field")?;
+    words.done()?;
+    let (map, ordinal, value) = match i.operands.as_slice() {
+        [map, value] => (map, None, value),
+        [map, ordinal, value] => (map, Some(constant(ordinal).ok_or("the ordinal is a constant")?), value),
+        _ => return Err("tensormap.replace takes a map, perhaps an ordinal, and a value".to_owned()),
+    };
+    let most = if name == "global_stride" { 4 } else { 5 };
+    let nth = || match ordinal {
+        Some(n) if n < most => Ok(n as usize),
+        _ => Err(format!("`.{name}` takes an ordinal below {most}")),
+    };
+    let field = match name {
+        "box_dim" => Field::Box(nth()?),
+        "global_dim" => Field::Dim(nth()?),
+        "global_stride" => Field::Stride(nth()?),
+        "element_stride" => Field::ElementStride(nth()?),
+        _ if ordinal.is_some() => return Err(format!("`.{name}` takes no ordinal")),
+        "global_address" => Field::Address,
+        "rank" => Field::Rank,
+        "elemtype" => Field::Type,
+        "interleave_layout" => Field::Interleave,
+        "swizzle_mode" => Field::Swizzle,
+        "swizzle_atomicity" => Field::Atomicity,
+        _ => Field::Fill,
+    };
+    let wide = matches!(field, Field::Address | Field::Stride(_));
+    if wide != (ty.bytes() == 8) {
+        return Err(format!("`.{name}` of {ty:?}"));
+    }
+    let b = if wide {
+        d.src_d(value, Type::B64)?
+    } else {
+        let narrow = d.src(value, Type::B32)?;
+        let slot = d.fresh(Type::B64).slot;
+        d.push(Row { d: slot, a: narrow, ..Row::new(widen) });
+        slot
+    };
+    let (a, offset) = d.address(map)?;
+    d.map_edits = d.map_edits.max(if space == Space::Shared { Watch::Shared } else { Watch::Everywhere });
+    let extra = Some(Box::new(Replace { field, space }) as Box<_>);
+    d.push(Row { a, b, imm: offset as u64, extra, ..Row::new(replace) });
+    Ok(())
+}
+
+fn replace(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let Some(Replace { field, space }) = row.extra::<Replace>() else { return Flow::Next };
+    for lane in lanes(m.mask) {
+        let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+        let value = m.r.d[row.b as usize][lane];
+        let result = Machine::aligned(address, 64).and_then(|()| {
+            met(m, *space, address, Some(lane))?;
+            let mut map = read_map(m, *space, address, lane)?;
+            change(&mut map, *field, value).map_err(|what| Fault::new(Law::TensorMap, what))?;
+            write_map(m, *space, address, lane, &map.to_bytes())
+        });
+        if let Err(fault) = result {
+            return m.fail(fault.at(lane));
+        }
+    }
+    if matches!(space, Space::Shared) {
+        m.cta.events += 1
+    } else {
+        m.world.events += 1
+    }
+    Flow::Next
+}
+
+/// Whether a lane, or the whole warp, meets bytes of a map that other lanes stored: they must have met in between.
+fn met(m: &Machine<'_>, space: Space, address: u64, reader: Option<usize>) -> Result<(), Fault> {
+    let Some(drafts) = &m.cta.drafts else { return Ok(()) };
+    let (_, address) = m.split(space, address)?;
+    match drafts.apart(address, TENSOR_MAP_BYTES, m.warp, reader) {
+        None => Ok(()),
+        Some((byte, other)) => {
+            let who = reader.map_or("the warp".to_owned(), |lane| format!("lane {lane}"));
+            let what = format!(
+                "{who} reads the tensor map at {address:#x}, whose byte at {byte:#x} lane {other} of the same warp \
+                 wrote with no `bar.warp.sync` in between"
+            );
+            Err(Fault::new(Law::Race, what))
+        }
+    }
+}
+
+fn write_map(
+    m: &mut Machine<'_>,
+    space: Space,
+    address: u64,
+    lane: usize,
+    bytes: &[u8; TENSOR_MAP_BYTES],
+) -> Result<(), Fault> {
+    for (i, part) in bytes.chunks_exact(16).enumerate() {
+        let mut word = [0; 16];
+        word.copy_from_slice(part);
+        m.write::<16>(space, address + 16 * i as u64, lane, word)?;
+    }
+    Ok(())
+}
+
+/// Puts a value into a field. Values are as the driver takes them, but the rank is one less.
+fn change(map: &mut TensorMap, field: Field, value: u64) -> Result<(), String> {
+    let among = |low: u64, high: u64, what: &str| {
+        if (low..=high).contains(&value) {
+            Ok(value)
+        } else {
+            Err(format!("a new {what} of {value}; {low} to {high} is legal"))
+        }
+    };
+    let missing = |what: &str| format!("a new {what} of {value}, which there is none of");
+    match field {
+        Field::Address => map.address = value,
+        Field::Rank => map.rank = among(0, 4, "rank (less one)")? as usize + 1,
+        Field::Box(n) => map.box_dims[n] = among(1, 256, "box dimension")? as u32,
+        Field::Dim(n) => map.dims[n] = among(1, u64::from(u32::MAX), "dimension")?,
+        Field::Stride(n) => map.strides[n] = among(0, (1 << 40) - 1, "stride")?,
+        Field::ElementStride(n) => map.element_strides[n] = among(1, 8, "element stride")? as u32,
+        Field::Type => {
+            use TensorType::{
+                Bf16, F16, F32, F32Ftz, F64, S32, S64, Tf32, Tf32Ftz, U4Align8, U4Align16, U6Align16, U8,
+                U16, U32, U64,
+            };
+            // The order of the PTX manual, which is not the driver's.
+            const TYPES: [TensorType; 16] = [
+                U8, U16, U32, S32, U64, S64, F16, F32, F32Ftz, F64, Bf16, Tf32, Tf32Ftz, U4Align8, U4Align16,
+                U6Align16,
+            ];
+            map.data_type = *TYPES.get(value as usize).ok_or_else(|| missing("element type"))?;
+        }
+        Field::Interleave => map.interleave = Interleave::of(value).ok_or_else(|| missing("interleaving"))?,
+        Field::Swizzle => {
+            let mode = Swizzle::of(value).filter(|_| value < 4).ok_or_else(|| missing("swizzle mode"))?;
+            // The atomicity stays, where the mode has one.
+            if mode != Swizzle::B128 || map.swizzle.span() != 128 {
+                map.swizzle = mode;
+            }
+        }
+        Field::Atomicity => {
+            const ATOMS: [Swizzle; 4] =
+                [Swizzle::B128, Swizzle::B128Atom32, Swizzle::B128Atom32Flip8, Swizzle::B128Atom64];
+            let atom = *ATOMS.get(value as usize).ok_or_else(|| missing("swizzle atomicity"))?;
+            if map.swizzle.span() == 128 {
+                map.swizzle = atom;
+            } else if value != 0 {
+                return Err(format!("a swizzle atomicity of {value} without 128-byte swizzling"));
+            }
+        }
+        Field::Fill => map.oob_fill = OobFill::of(value).ok_or_else(|| missing("fill mode"))?,
+    }
+    Ok(())
+}
+
+fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::of(i);
+    for word in ["cp_fenceproxy", "global", "shared::cta", "tensormap::generic", "release", "sync", "aligned"]
+    {
+        if !words.take(word) {
+            return Err(format!("tensormap.cp_fenceproxy without `.{word}`"));
+        }
+    }
+    let scope = Scope::of(i).ok_or("tensormap.cp_fenceproxy names a scope")?;
+    words.one_of(&["cta", "cluster", "gpu", "sys"]);
+    words.done()?;
+    let [to, from, size] = i.operands.as_slice() else {
+        return Err("it takes two addresses and 128".to_owned());
+    };
+    if constant(size) != Some(TENSOR_MAP_BYTES as u64) {
+        return Err("the size is 128".to_owned());
+    }
+    let (a, to) = d.address(to)?;
+    let (b, from) = d.address(from)?;
+    d.map_edits = d.map_edits.max(Watch::Shared);
+    d.push(Row { a, b, imm: to as u64, extra: Some(Box::new((from, scope))), ..Row::new(copy) });
+    Ok(())
+}
+
+/// The warp copies one map.
+fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
+    if let Err(flow) = m.all_together() {
+        return flow;
+    }
+    let Some((offset, scope)) = row.extra::<(i64, Scope)>().copied() else { return Flow::Next };
+    let lane = m.mask.trailing_zeros() as usize % 32;
+    let to = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+    let from = m.r.d[row.b as usize][lane].wrapping_add_signed(offset);
+    let same = |slot: u32| {
+        let values = &m.r.d[slot as usize];
+        lanes(m.mask).all(|l| values[l] == values[lane])
+    };
+    if !same(row.a) || !same(row.b) {
+        return m.fail(Fault::new(Law::Operand, "lanes that name different tensor maps"));
+    }
+    let result = Machine::aligned(to | from, TENSOR_MAP_BYTES).and_then(|()| {
+        // Any lane may do the copying.
+        met(m, Space::Shared, from, None)?;
+        let map = read_map(m, Space::Shared, from, lane)?;
+        write_map(m, Space::Global, to, lane, &map.to_bytes())?;
+        if let Some(races) = &mut m.cta.races {
+            races.release_map(m.warp, scope, Some(to), &mut m.world.races);
+        }
+        Ok(())
+    });
+    m.world.events += 1;
+    match result {
+        Ok(()) => Flow::Next,
+        Err(fault) => m.fail(fault.at(lane)),
+    }
+}

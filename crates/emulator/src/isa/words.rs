@@ -1,0 +1,89 @@
+//! The modifiers of an instruction while they are read: what is left over is refused.
+
+use crate::decode::Refusal;
+use ptx::{Instruction, Type};
+
+/// Modifiers not read yet.
+pub(crate) struct Words<'a> {
+    left: Vec<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn of(i: &'a Instruction) -> Self {
+        Self { left: i.modifiers.iter().map(String::as_str).collect() }
+    }
+
+    /// Takes a word, wherever it stands.
+    pub(crate) fn take(&mut self, word: &str) -> bool {
+        match self.left.iter().position(|w| *w == word) {
+            Some(at) => {
+                self.left.remove(at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes the first of these words that is there.
+    pub(crate) fn one_of(&mut self, words: &[&str]) -> Option<&'a str> {
+        let at = self.left.iter().position(|w| words.contains(w))?;
+        Some(self.left.remove(at))
+    }
+
+    /// Takes the first word with this prefix, and gives what follows the prefix.
+    pub(crate) fn prefixed(&mut self, prefix: &str) -> Option<&'a str> {
+        let at = self.left.iter().position(|w| w.starts_with(prefix))?;
+        self.left.remove(at).strip_prefix(prefix)
+    }
+
+    /// Takes the first type.
+    pub(crate) fn ty(&mut self) -> Result<Type, Refusal> {
+        self.maybe_ty().ok_or_else(|| "no type modifier".to_owned())
+    }
+
+    /// Takes the first type, if there is one.
+    pub(crate) fn maybe_ty(&mut self) -> Option<Type> {
+        let at = self.left.iter().position(|w| scalar(w).is_some())?;
+        scalar(self.left.remove(at))
+    }
+
+    /// The words not taken yet.
+    pub(crate) fn left(&self) -> &[&'a str] {
+        &self.left
+    }
+
+    /// Everything must have been read.
+    pub(crate) fn done(self) -> Result<(), Refusal> {
+        match self.left.first() {
+            None => Ok(()),
+            Some(word) => Err(format!("the modifier `.{word}` is not emulated here")),
+        }
+    }
+}
+
+/// The type a word names.
+pub(crate) fn scalar(word: &str) -> Option<Type> {
+    Some(match word {
+        "b8" => Type::B8,
+        "b16" => Type::B16,
+        "b32" => Type::B32,
+        "b64" => Type::B64,
+        "b128" => Type::B128,
+        "u8" => Type::U8,
+        "u16" => Type::U16,
+        "u32" => Type::U32,
+        "u64" => Type::U64,
+        "s8" => Type::S8,
+        "s16" => Type::S16,
+        "s32" => Type::S32,
+        "s64" => Type::S64,
+        "f16" => Type::F16,
+        "f16x2" => Type::F16x2,
+        "bf16" => Type::Bf16,
+        "bf16x2" => Type::Bf16x2,
+        "f32" => Type::F32,
+        "f64" => Type::F64,
+        "pred" => Type::Pred,
+        _ => return None,
+    })
+}

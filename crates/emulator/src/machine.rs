@@ -1,0 +1,533 @@
+//! What a row sees when it runs: the registers of its warp, its CTA, the grid's memory.
+
+use super::cta::Cta;
+use super::memory::{
+    GlobalMemory, LOCAL_WINDOW, PARAM_WINDOW, SHARED_START, SHARED_WINDOW, Window, window_of,
+};
+use super::order::Strong;
+use super::program::{Kernel, Row};
+use super::races::{At, GlobalAccess};
+use super::trap::{Fault, Law};
+
+pub(super) const LANES: usize = 32;
+
+/// Where a fragment goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// Behind this row.
+    Next,
+    /// At that row.
+    Jump(u32),
+    /// `taken` lanes at that row, the others behind this one.
+    Split { taken: u32, target: u32 },
+    /// The masked lanes end.
+    Exit,
+    /// The fragment runs this row again when something happened in its CTA or in memory.
+    Retry,
+    /// The masked lanes go on behind this row when the barrier completes.
+    Barrier(u32),
+    /// Behind this row, after others had their turn.
+    Yield,
+    /// Lanes that parted meet here.
+    Join,
+    /// The row runs again once these lanes of the warp have all come here.
+    Converge(u32),
+    /// `m.fault` says why.
+    Fault,
+}
+
+/// The register banks of one warp.
+pub(super) struct Registers {
+    pub(super) w: Vec<[u32; LANES]>,
+    pub(super) d: Vec<[u64; LANES]>,
+    pub(super) p: Vec<u32>,
+    /// The carry of extended-precision arithmetic, one bit per lane.
+    pub(super) carry: u32,
+    /// Lanes that wrote a watched register.
+    pub(super) written: Vec<u32>,
+    /// Local memory, lane after lane.
+    pub(super) local: super::memory::Region,
+}
+
+/// What all CTAs of a launch share.
+pub(super) struct World {
+    pub(super) global: GlobalMemory,
+    pub(super) params: Vec<u8>,
+    pub(super) constants: super::memory::Region,
+    /// Counts what may let a waiting warp of any CTA go on.
+    pub(super) events: u64,
+    /// What had happened when waits were last ended early.
+    pub(super) hurried: Option<u64>,
+    pub(super) races: super::races::GlobalRaces,
+    /// Instructions so far: what clocks read.
+    pub(super) clock: u64,
+    pub(super) check_init: bool,
+    pub(super) random: super::schedule::Random,
+    /// Whether `mbarrier.try_wait` may give up before the phase is complete, as its time limit lets it: under random schedules.
+    pub(super) gives_up: bool,
+    /// The grids that run, and who waits for whom.
+    pub(super) stream: super::stream::Stream,
+    /// The accumulation model of tensor-core instructions.
+    pub(super) model: numerics::tensor_core::Model,
+    /// Buffers of matrix instructions.
+    pub(super) scratch: super::isa::matrix::Scratch,
+}
+
+impl World {
+    /// Whether a warp runs beside a grid that it has to wait for and has not.
+    pub(super) fn in_front(&self, cta: &Cta, warp: u32) -> bool {
+        !self.stream.alone(cta.grid) && cta.races.as_ref().is_some_and(|races| !races.has_waited(warp))
+    }
+}
+
+/// The running warp and all it may touch.
+pub(super) struct Machine<'a> {
+    /// Lanes that run the row.
+    pub(super) mask: u32,
+    /// Lanes of the fragment, guard not applied.
+    pub(super) fragment: u32,
+    /// Lanes of the warp that have not ended.
+    pub(super) live: u32,
+    pub(super) warp: u32,
+    pub(super) r: &'a mut Registers,
+    pub(super) cta: &'a mut Cta,
+    pub(super) world: &'a mut World,
+    pub(super) kernel: &'a Kernel,
+    /// Whether a wait that may end early is to end now, as nothing else can go on.
+    pub(super) impatient: bool,
+    /// Whether and how the accesses being made are strong; only kept for the race observer.
+    pub(super) strong: Option<Strong>,
+    pub(super) fault: Option<Fault>,
+}
+
+/// A state space as an instruction names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Space {
+    Generic,
+    Global,
+    Shared,
+    Local,
+    Const,
+    Param,
+}
+
+/// The active lanes of a mask.
+pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        (left != 0).then(|| {
+            let lane = left.trailing_zeros() as usize;
+            left &= left - 1;
+            lane
+        })
+    })
+}
+
+/// The sets of lanes that name the same member mask.
+#[derive(Clone)]
+pub(super) struct Parties {
+    masks: [u32; LANES],
+    left: u32,
+}
+
+impl Iterator for Parties {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        if self.left == 0 {
+            return None;
+        }
+        let mask = self.masks[self.left.trailing_zeros() as usize % LANES];
+        let same = self.masks.iter().enumerate().fold(0u32, |set, (i, m)| set | u32::from(*m == mask) << i);
+        let party = same & self.left;
+        self.left &= !party;
+        Some(party)
+    }
+}
+
+impl Machine<'_> {
+    pub(super) fn fail(&mut self, fault: Fault) -> Flow {
+        self.fault = Some(fault);
+        Flow::Fault
+    }
+
+    /// `d = f(a)` in the 32-bit bank.
+    #[inline(always)]
+    pub(super) fn map1(&mut self, row: &Row, f: impl Fn(u32) -> u32) -> Flow {
+        let a = self.r.w[row.a as usize];
+        let mask = self.mask;
+        let d = &mut self.r.w[row.d as usize];
+        if mask == !0 {
+            for i in 0..LANES {
+                d[i] = f(a[i]);
+            }
+        } else {
+            for i in lanes(mask) {
+                d[i] = f(a[i]);
+            }
+        }
+        Flow::Next
+    }
+
+    /// `d = f(a, b)` in the 32-bit bank.
+    #[inline(always)]
+    pub(super) fn map2(&mut self, row: &Row, f: impl Fn(u32, u32) -> u32) -> Flow {
+        let (a, b) = (self.r.w[row.a as usize], self.r.w[row.b as usize]);
+        let mask = self.mask;
+        let d = &mut self.r.w[row.d as usize];
+        if mask == !0 {
+            for i in 0..LANES {
+                d[i] = f(a[i], b[i]);
+            }
+        } else {
+            for i in lanes(mask) {
+                d[i] = f(a[i], b[i]);
+            }
+        }
+        Flow::Next
+    }
+
+    /// `d = f(a, b, c)` in the 32-bit bank.
+    #[inline(always)]
+    pub(super) fn map3(&mut self, row: &Row, f: impl Fn(u32, u32, u32) -> u32) -> Flow {
+        let (a, b, c) = (self.r.w[row.a as usize], self.r.w[row.b as usize], self.r.w[row.c as usize]);
+        let mask = self.mask;
+        let d = &mut self.r.w[row.d as usize];
+        if mask == !0 {
+            for i in 0..LANES {
+                d[i] = f(a[i], b[i], c[i]);
+            }
+        } else {
+            for i in lanes(mask) {
+                d[i] = f(a[i], b[i], c[i]);
+            }
+        }
+        Flow::Next
+    }
+
+    /// `d = f(a)` in the 64-bit bank.
+    #[inline(always)]
+    pub(super) fn wide1(&mut self, row: &Row, f: impl Fn(u64) -> u64) -> Flow {
+        let a = self.r.d[row.a as usize];
+        let mask = self.mask;
+        let d = &mut self.r.d[row.d as usize];
+        if mask == !0 {
+            for i in 0..LANES {
+                d[i] = f(a[i]);
+            }
+        } else {
+            for i in lanes(mask) {
+                d[i] = f(a[i]);
+            }
+        }
+        Flow::Next
+    }
+
+    /// `d = f(a, b)` in the 64-bit bank.
+    #[inline(always)]
+    pub(super) fn wide2(&mut self, row: &Row, f: impl Fn(u64, u64) -> u64) -> Flow {
+        let (a, b) = (self.r.d[row.a as usize], self.r.d[row.b as usize]);
+        let mask = self.mask;
+        let d = &mut self.r.d[row.d as usize];
+        if mask == !0 {
+            for i in 0..LANES {
+                d[i] = f(a[i], b[i]);
+            }
+        } else {
+            for i in lanes(mask) {
+                d[i] = f(a[i], b[i]);
+            }
+        }
+        Flow::Next
+    }
+
+    /// `d = f(a, b, c)` in the 64-bit bank.
+    #[inline(always)]
+    pub(super) fn wide3(&mut self, row: &Row, f: impl Fn(u64, u64, u64) -> u64) -> Flow {
+        let (a, b, c) = (self.r.d[row.a as usize], self.r.d[row.b as usize], self.r.d[row.c as usize]);
+        let mask = self.mask;
+        let d = &mut self.r.d[row.d as usize];
+        if mask == !0 {
+            for i in 0..LANES {
+                d[i] = f(a[i], b[i], c[i]);
+            }
+        } else {
+            for i in lanes(mask) {
+                d[i] = f(a[i], b[i], c[i]);
+            }
+        }
+        Flow::Next
+    }
+
+    /// For an instruction whose lanes are named by the masks of a slot: the sets of lanes that take part together, or what
+    /// to do instead. Lanes that name the same mask are one party, and it runs complete or not at all; lanes that ended are
+    /// not waited for.
+    pub(super) fn parties(&mut self, slot: u32) -> Result<Parties, Flow> {
+        let masks = self.r.w[slot as usize];
+        let all = Parties { masks, left: self.mask };
+        for party in all.clone() {
+            let lane = party.trailing_zeros() as usize % LANES;
+            let wanted = masks[lane];
+            if let Some(lane) = lanes(party & !wanted).next() {
+                let what = format!("a lane that its own member mask {wanted:#010x} does not name");
+                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
+            }
+            let missing = wanted & self.live & !party;
+            if missing == 0 {
+                continue;
+            }
+            if missing & self.mask != 0 {
+                let what =
+                    format!("lanes {party:#010x} and {:#010x} name different masks", missing & self.mask);
+                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
+            }
+            if missing & self.fragment != 0 {
+                let what =
+                    format!("the member mask names lanes {missing:#010x}, whose guard keeps them away");
+                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
+            }
+            return Err(Flow::Converge(wanted & self.live));
+        }
+        Ok(all)
+    }
+
+    /// Whether all lanes of the warp that have not ended run this row, as `.aligned` demands.
+    pub(super) fn all_together(&mut self) -> Result<(), Flow> {
+        if self.mask == self.live {
+            return Ok(());
+        }
+        let what = format!("lanes {:#010x} of {:#010x} run an aligned instruction", self.mask, self.live);
+        Err(self.fail(Fault::new(Law::Divergent, what)))
+    }
+
+    /// Sets the masked lanes of predicate `slot` from `bits`.
+    #[inline(always)]
+    pub(super) fn set_predicate(&mut self, slot: u32, bits: u32) {
+        let p = &mut self.r.p[slot as usize];
+        *p = (*p & !self.mask) | (bits & self.mask);
+    }
+
+    /// The generic address of an address in `space`.
+    #[inline]
+    pub(super) fn split(&self, space: Space, address: u64) -> Result<(Window, u64), Fault> {
+        Ok(match space {
+            Space::Generic => window_of(address),
+            Space::Global => {
+                let (window, at) = window_of(address);
+                if window != Window::Global {
+                    return Err(Fault::new(
+                        Law::WrongSpace,
+                        format!("{address:#x} is a {window:?} address, used as a global one"),
+                    ));
+                }
+                (window, at)
+            }
+            Space::Shared => {
+                if address >= 1 << 32 {
+                    let what = format!("{address:#x} is a generic address, used as a shared one");
+                    return Err(Fault::new(Law::WrongSpace, what));
+                }
+                (Window::Shared, address)
+            }
+            Space::Local => (Window::Local, address & 0xFFFF_FFFF),
+            Space::Const => (Window::Const, address),
+            Space::Param => (Window::Param, address),
+        })
+    }
+
+    /// Checks that `address` is a multiple of `len`.
+    #[inline(always)]
+    pub(super) fn aligned(address: u64, len: usize) -> Result<(), Fault> {
+        if address.is_multiple_of(len as u64) {
+            return Ok(());
+        }
+        Err(Fault::new(Law::Misaligned, format!("address {address:#x} is no multiple of {len}")))
+    }
+
+    /// The place in shared memory of `len` bytes at a shared address.
+    #[inline]
+    pub(super) fn shared_at(&self, address: u64, len: usize) -> Result<usize, Fault> {
+        // Clusters have one CTA: its rank 0 is in the upper byte of a shared::cluster address.
+        let at = address.wrapping_sub(u64::from(SHARED_START));
+        let (size, end, gap) = (self.cta.shared.len() as u64, at.saturating_add(len as u64), &self.cta.gap);
+        if at < size && end <= size {
+            if at >= gap.end as u64 || end <= gap.start as u64 || gap.is_empty() {
+                return Ok(at as usize);
+            }
+            let what = format!(
+                "{len} bytes at shared address {address:#x}, between the static variables and dynamic shared memory, \
+                 which begins at {:#x}",
+                self.cta.dynamic_at
+            );
+            return Err(Fault::new(Law::OutOfBounds, what));
+        }
+        Err(Fault::new(
+            Law::OutOfBounds,
+            format!(
+                "{len} bytes at shared address {address:#x}; the CTA has {} bytes from {SHARED_START:#x}",
+                self.cta.shared.len()
+            ),
+        ))
+    }
+
+    /// Runs `f` with strong accesses: atomics, `.volatile`, `.relaxed` and the like.
+    pub(super) fn strongly<T>(&mut self, strong: Strong, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.set_strong(Some(strong));
+        let result = f(self);
+        self.set_strong(None);
+        result
+    }
+
+    fn set_strong(&mut self, strong: Option<Strong>) {
+        if let Some(races) = &mut self.cta.races {
+            self.strong = strong;
+            races.set_strong(strong);
+        }
+    }
+
+    /// Tells the race observer of an access to shared memory, which is a location of its own if it is strong.
+    #[inline]
+    fn note_shared(&mut self, at: usize, len: usize, write: bool) -> Result<(), Fault> {
+        let Some(strong) = self.strong else { return self.cta.note(at, len, write, self.warp) };
+        let (address, warp) = (super::pending::shared_address(at), self.warp);
+        if !write && let Some(races) = &mut self.cta.races {
+            races.observe(address, len, warp, strong, At::Shared);
+            if strong.order.acquires {
+                self.cta.meet(warp, !0);
+            }
+        }
+        self.cta.note(at, len, write, warp)?;
+        if write && let Some(races) = &mut self.cta.races {
+            races.publish(address, len, warp, strong, At::Shared);
+        }
+        Ok(())
+    }
+
+    /// Tells the race observer of an access to global memory.
+    #[inline]
+    fn note_global(&mut self, address: u64, len: usize, write: bool) -> Result<(), Fault> {
+        let Some(races) = &mut self.cta.races else { return Ok(()) };
+        let World { races: world, stream, .. } = &mut *self.world;
+        if let Some(strong) = self.strong.filter(|_| !write) {
+            races.observe(address, len, self.warp, strong, At::Global(world));
+        }
+        world.access(races, GlobalAccess { address, len, write }, self.warp, stream)?;
+        if !write && self.strong.is_some_and(|strong| strong.order.acquires) {
+            self.cta.meet(self.warp, !0);
+        } else if let Some(strong) = self.strong.filter(|_| write) {
+            races.publish(address, len, self.warp, strong, At::Global(world));
+        }
+        Ok(())
+    }
+
+    /// Reads `N` bytes for a lane.
+    #[inline]
+    pub(super) fn read<const N: usize>(
+        &mut self,
+        space: Space,
+        address: u64,
+        lane: usize,
+    ) -> Result<[u8; N], Fault> {
+        Self::aligned(address, N)?;
+        let (window, at) = self.split(space, address)?;
+        let check = self.world.check_init;
+        let (region, at) = match window {
+            Window::Global => {
+                let (index, place) = self.world.global.locate(at, N)?;
+                self.note_global(at, N, false)?;
+                (self.world.global.region(index), place)
+            }
+            Window::Shared => {
+                let at = self.shared_at(at, N)?;
+                self.note_shared(at, N, false)?;
+                (&self.cta.shared, at)
+            }
+            Window::Local => {
+                let size = self.kernel.local_bytes;
+                if at + N as u64 > size as u64 {
+                    let what = format!("{N} bytes at local address {at:#x}; a thread has {size} bytes");
+                    return Err(Fault::new(Law::OutOfBounds, what));
+                }
+                (&self.r.local, lane * size + at as usize)
+            }
+            Window::Const => (&self.world.constants, at as usize),
+            Window::Param => {
+                let bytes = self.world.params.get(at as usize..).and_then(|b| b.first_chunk::<N>());
+                return bytes.copied().ok_or_else(|| {
+                    Fault::new(Law::OutOfBounds, format!("{N} bytes at parameter address {at:#x}"))
+                });
+            }
+        };
+        let Some(bytes) = region.get::<N>(at) else {
+            return Err(Fault::new(
+                Law::OutOfBounds,
+                format!("{N} bytes at {window:?} address {address:#x}"),
+            ));
+        };
+        if check && !region.is_written(at, N) {
+            let what = format!("{N} bytes at {window:?} address {address:#x} that nobody wrote");
+            return Err(Fault::new(Law::Uninitialised, what));
+        }
+        Ok(bytes)
+    }
+
+    /// Writes bytes for a lane.
+    #[inline]
+    pub(super) fn write<const N: usize>(
+        &mut self,
+        space: Space,
+        address: u64,
+        lane: usize,
+        bytes: [u8; N],
+    ) -> Result<(), Fault> {
+        Self::aligned(address, N)?;
+        let (window, at) = self.split(space, address)?;
+        match window {
+            Window::Global => {
+                let (index, place) = self.world.global.locate(at, N)?;
+                self.note_global(at, N, true)?;
+                if let Some(drafts) = &mut self.cta.drafts
+                    && drafts.watches_global()
+                {
+                    drafts.stored(at, N, self.warp, lane);
+                }
+                self.world.global.region_mut(index).put(place, &bytes);
+            }
+            Window::Shared => {
+                let at = self.shared_at(at, N)?;
+                self.note_shared(at, N, true)?;
+                self.cta.wrote(at, N, self.warp * 32 + lane as u32);
+                if let Some(drafts) = &mut self.cta.drafts {
+                    drafts.stored(super::pending::shared_address(at), N, self.warp, lane);
+                }
+                self.cta.shared.put(at, &bytes);
+            }
+            Window::Local => {
+                let size = self.kernel.local_bytes;
+                if at + N as u64 > size as u64 {
+                    let what = format!("{N} bytes at local address {at:#x}; a thread has {size} bytes");
+                    return Err(Fault::new(Law::OutOfBounds, what));
+                }
+                self.r.local.put(lane * size + at as usize, &bytes);
+            }
+            Window::Const | Window::Param => {
+                let what =
+                    format!("{N} bytes written to {window:?} address {address:#x}, which is read-only");
+                return Err(Fault::new(Law::WrongSpace, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A generic address of this window.
+    pub(super) fn generic(space: Space, address: u64) -> u64 {
+        match space {
+            Space::Generic | Space::Global => address,
+            Space::Shared => SHARED_WINDOW + (address & 0xFFFF_FFFF),
+            Space::Local => LOCAL_WINDOW + address,
+            Space::Param => PARAM_WINDOW + address,
+            Space::Const => super::memory::CONST_WINDOW + address,
+        }
+    }
+}

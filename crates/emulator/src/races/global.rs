@@ -1,0 +1,326 @@
+//! The race observer of global memory: threads are warps within a CTA, CTAs within a grid, grids within a stream.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::Races;
+use super::pages::Pages;
+use super::publish::Releases;
+use super::sync::Place;
+use crate::memory::GLOBAL_BASE;
+use crate::shadow::{Memory, Shadows};
+use crate::stream::Stream;
+use crate::trap::{Fault, Law};
+
+/// A warp of a CTA at a time: the CTA from 1 (0 is nobody), the warp's clock, and the warp with flags.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Who(pub(super) [u32; 3]);
+
+/// The access was strong.
+pub(super) const STRONG: u32 = 32;
+/// Its scope includes other CTAs.
+pub(super) const WIDE: u32 = 128;
+/// An asynchronous copy did it: who waits for copies within a grid is not seen here.
+const COPIED: u32 = 64;
+
+impl Who {
+    fn copy(self) -> Self {
+        let [cta, clock, warp] = self.0;
+        Self([cta, clock, warp | COPIED])
+    }
+
+    pub(super) fn cta(self) -> u32 {
+        self.0[0]
+    }
+
+    pub(super) fn clock(self) -> u32 {
+        self.0[1]
+    }
+
+    pub(super) fn warp(self) -> u32 {
+        self.0[2] & 31
+    }
+
+    fn strong(self) -> bool {
+        self.0[2] & STRONG != 0
+    }
+
+    /// Whether both accesses are strong, with scopes that include each other's thread.
+    fn morally_strong(self, other: Self) -> bool {
+        let both = self.0[2] & other.0[2];
+        both & WIDE != 0 || both & STRONG != 0 && self.cta() == other.cta()
+    }
+
+    fn wrote(self) -> bool {
+        self.0[2] & WROTE != 0
+    }
+
+    /// The same as an earlier write.
+    fn as_earlier(self) -> Self {
+        let [cta, clock, warp] = self.0;
+        Self([cta, clock, warp | WROTE])
+    }
+
+    fn copied(self) -> bool {
+        self.0[2] & COPIED != 0
+    }
+}
+
+/// In the place of a read: it was a strong write that nothing orders before the last one.
+const WROTE: u32 = 256;
+
+/// What bytes of global memory remember: the last write, and the last read since. Strong writes need no order among each
+/// other, so in the place of the read the last write before may be, until somebody knows of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct GlobalShadow {
+    write: Who,
+    read: Who,
+}
+
+impl Memory for GlobalShadow {
+    const MIXED: Self = Self { write: Who([0, 0, u32::MAX]), read: Who([0; 3]) };
+
+    #[inline]
+    fn alike(self, cells: &[Self]) -> bool {
+        let (mut write, mut read) = ([0; 3], [0; 3]);
+        for cell in cells {
+            for i in 0..3 {
+                write[i] |= cell.write.0[i] ^ self.write.0[i];
+            }
+            for i in 0..3 {
+                read[i] |= cell.read.0[i] ^ self.read.0[i];
+            }
+        }
+        write == [0; 3] && read == [0; 3]
+    }
+}
+
+const PAGE: usize = 1024;
+
+/// By CTA, the warps that have waited for the grid in front: when, and for which CTAs.
+pub(super) type Waited = HashMap<u32, Vec<(u32, u32, Range<u32>)>>;
+
+/// The shadow of global memory: pages that the launch has written.
+#[derive(Default)]
+pub(crate) struct GlobalRaces {
+    /// From the first global address on.
+    pages: Pages<Shadows<GlobalShadow>>,
+    /// What CTAs released to others, by word of memory.
+    pub(super) places: HashMap<u64, Place>,
+    /// Tensor maps that were released to the tensormap proxy.
+    pub(super) releases: Releases,
+    /// Who has waited for the grid in front.
+    pub(super) waited: Waited,
+    /// Whether grids overlap: then reads are remembered wherever they are.
+    overlap: bool,
+}
+
+impl GlobalRaces {
+    pub(crate) fn of(stream: &Stream) -> Self {
+        Self { overlap: stream.overlaps(), ..Self::default() }
+    }
+
+    /// All that was done is known to all from now on.
+    pub(crate) fn forget(&mut self) {
+        self.pages.clear();
+    }
+
+    /// Whether a byte of these was written in this launch.
+    pub(crate) fn written(&mut self, address: u64, len: usize) -> bool {
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return false };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let seen = |shadow: &mut GlobalShadow| if shadow.write.cta() == 0 { Ok(()) } else { Err(()) };
+            if let Some(page) = self.pages.get_mut(at / PAGE)
+                && page.update(at % PAGE, next - at, seen).is_err()
+            {
+                return true;
+            }
+            at = next;
+        }
+        false
+    }
+
+    /// Who of these CTAs wrote one of these bytes in this launch, and its place behind `address`.
+    pub(crate) fn writer_among(
+        &mut self,
+        ctas: &Range<u32>,
+        address: u64,
+        len: usize,
+    ) -> Option<(usize, Who)> {
+        let start = address.checked_sub(GLOBAL_BASE)? as usize;
+        let (mut at, end) = (start, start + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let by = |shadow: &mut GlobalShadow| {
+                if ctas.contains(&shadow.write.cta()) { Err(shadow.write) } else { Ok(()) }
+            };
+            if let Some(page) = self.pages.get_mut(at / PAGE)
+                && let Err((n, who)) = page.update(at % PAGE, next - at, by)
+            {
+                return Some((at + n - start, who));
+            }
+            at = next;
+        }
+        None
+    }
+
+    /// Who wrote these bytes in this launch.
+    pub(super) fn writers(&mut self, address: u64, len: usize) -> Vec<Who> {
+        let found = RefCell::new(Vec::new());
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Vec::new() };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let note = |shadow: &mut GlobalShadow| {
+                let mut found = found.borrow_mut();
+                if shadow.write.cta() != 0 && !found.contains(&shadow.write) {
+                    found.push(shadow.write);
+                }
+                Ok::<(), std::convert::Infallible>(())
+            };
+            if let Some(page) = self.pages.get_mut(at / PAGE) {
+                // A step that cannot fail.
+                let _ = page.update(at % PAGE, next - at, note);
+            }
+            at = next;
+        }
+        found.into_inner()
+    }
+
+    /// A copy reads or writes bytes that a warp asks for. Only other grids are held against it.
+    pub(crate) fn copy(
+        &mut self,
+        cta: &Races,
+        access: GlobalAccess,
+        warp: u32,
+        stream: &Stream,
+    ) -> Result<(), Fault> {
+        if !self.overlap {
+            return Ok(());
+        }
+        self.note(cta, cta.who(warp).copy(), access, stream)
+    }
+
+    /// An access of a warp.
+    pub(crate) fn access(
+        &mut self,
+        cta: &Races,
+        access: GlobalAccess,
+        warp: u32,
+        stream: &Stream,
+    ) -> Result<(), Fault> {
+        self.note(cta, cta.who(warp), access, stream)
+    }
+
+    fn note(&mut self, cta: &Races, who: Who, access: GlobalAccess, stream: &Stream) -> Result<(), Fault> {
+        let GlobalAccess { address, len, write } = access;
+        let (waited, remembers) = (&self.waited, write || self.overlap);
+        let step = |shadow: &mut GlobalShadow| {
+            for (other, wrote) in [(shadow.write, true), (shadow.read, shadow.read.wrote())] {
+                if other.cta() != 0
+                    && (write || wrote)
+                    && !who.morally_strong(other)
+                    && !cta.knows(other, who.warp())
+                {
+                    let ordered = if cta.grid.contains(&other.cta()) {
+                        who.copied() || other.copied()
+                    } else {
+                        cta.knows_end(other.cta(), who.warp(), waited)
+                    };
+                    if !ordered {
+                        return Err((other, wrote));
+                    }
+                }
+            }
+            // Only strong accesses come past unordered ones.
+            let unknown = |other: Who| who.strong() && other.cta() != 0 && !cta.knows(other, who.warp());
+            let kept = shadow.read.wrote() && unknown(shadow.read);
+            if !write {
+                if !kept {
+                    shadow.read = who;
+                }
+            } else {
+                if unknown(shadow.write) {
+                    shadow.read = shadow.write.as_earlier();
+                } else if !kept {
+                    shadow.read = Who::default();
+                }
+                shadow.write = who;
+            }
+            Ok(())
+        };
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Ok(()) };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let page = match self.pages.get_mut(at / PAGE) {
+                Some(page) => Some(page),
+                // Reads of what nobody has written need no memory.
+                None if remembers => Some(new_page(&mut self.pages, at / PAGE)),
+                None => None,
+            };
+            if let Some(page) = page {
+                page.update(at % PAGE, next - at, step).map_err(|(n, (other, wrote))| {
+                    clash(GLOBAL_BASE + (at + n) as u64, who, write, other, wrote, &cta.grid, stream)
+                })?;
+            }
+            at = next;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn new_page(pages: &mut Pages<Shadows<GlobalShadow>>, page: usize) -> &mut Shadows<GlobalShadow> {
+    pages.get_or_insert_with(page, || Shadows::new(PAGE))
+}
+
+/// An access to global memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GlobalAccess {
+    pub(crate) address: u64,
+    pub(crate) len: usize,
+    pub(crate) write: bool,
+}
+
+/// Two accesses to global memory that nothing orders; between grids the wait is missing.
+#[cold]
+fn clash(
+    address: u64,
+    who: Who,
+    write: bool,
+    other: Who,
+    wrote: bool,
+    grid: &Range<u32>,
+    stream: &Stream,
+) -> Fault {
+    let mine = if write { "a write" } else { "a read" };
+    let did = if wrote { "wrote" } else { "read" };
+    if grid.contains(&other.cta()) {
+        let them = if other.cta() == who.cta() {
+            format!("warp {}", other.warp())
+        } else {
+            format!("warp {} of CTA number {}", other.warp(), other.cta() - grid.start)
+        };
+        let what = format!(
+            "{mine} of global address {address:#x}, which {them} {did} with nothing in between that orders them"
+        );
+        let what = if who.strong() && other.strong() {
+            format!("{what}; both are strong, but not with scopes that include each other's thread")
+        } else {
+            what
+        };
+        return Fault::new(Law::Race, what);
+    }
+    let (name, first) = stream.grid_of(other.cta());
+    let them = format!("warp {} of CTA number {} of kernel `{name}`", other.warp(), other.cta() - first);
+    let what = if other.cta() < grid.start {
+        format!("{mine} of global address {address:#x} before `griddepcontrol.wait`, which {them} {did}")
+    } else {
+        format!("{mine} of global address {address:#x}, which {them} {did} before its `griddepcontrol.wait`")
+    };
+    Fault::new(Law::Dependency, what)
+}

@@ -1,0 +1,285 @@
+//! What orders warps: barriers, release and acquire at a location, fences (PTX ISA 8.7 to 8.10).
+//!
+//! A release at a location is seen by an acquire there when each one's scope includes the other's thread. A relaxed access
+//! takes part through a fence: one before a relaxed write releases what came before the fence, one behind a relaxed read
+//! acquires what was read; the narrower scope counts. A read-modify-write continues a release sequence and a store begins
+//! another. Weak accesses neither release nor acquire, nor do they end a sequence here: that costs reports, never adds one.
+//!
+//! A barrier of the CTA also carries what its threads fenced, and what they read without a fence so far: where every
+//! thread writes and fences, and one thread behind `bar.sync` makes the relaxed access, the manual's patterns want another
+//! fence of that thread, and kernels rely on the order without it.
+
+use std::collections::HashMap;
+
+use super::clock::{Clock, Known, Others, join, join_some};
+use super::{GlobalRaces, Races};
+use crate::order::{Fence, Strong, Touch};
+
+/// What a warp knows beside the clocks of its CTA.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Beside {
+    pub(super) others: Others,
+    fenced: Fenced,
+    read: Read,
+}
+
+/// What a warp knew at its last fence: of any scope, and of one that leaves the CTA.
+#[derive(Debug, Clone, Default)]
+struct Fenced {
+    within: Option<Box<Known>>,
+    beyond: Option<Box<Known>>,
+}
+
+/// What relaxed reads found released and no fence has acquired yet: by this CTA, and by any.
+#[derive(Debug, Clone, Default)]
+struct Read {
+    within: Option<Box<Known>>,
+    beyond: Option<Box<Known>>,
+}
+
+/// What has been brought to a barrier.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Meeting {
+    known: Known,
+    fenced: Fenced,
+    read: Read,
+}
+
+/// What a CTA released at a location, in which release sequence.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Released {
+    known: Known,
+    sequence: u32,
+}
+
+/// What was released at a location to all CTAs, and the number of the release sequence.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Place {
+    known: Others,
+    sequence: u32,
+}
+
+/// The location of all `fence.sc`: no address is that low.
+const SEQUENTIAL: u64 = 0;
+
+/// Locations are words; what a word holds apart counts as one.
+const WORD: u64 = 4;
+
+fn words(address: u64, len: usize) -> impl Iterator<Item = u64> {
+    address / WORD..=(address + len.max(1) as u64 - 1) / WORD
+}
+
+/// Where a location is: in shared memory, or in global memory with what all CTAs know of it.
+pub(crate) enum At<'a> {
+    Shared,
+    Global(&'a mut GlobalRaces),
+}
+
+impl At<'_> {
+    /// What is known to all CTAs of a word, made where there is none yet if `make` says so.
+    fn place(&mut self, word: u64, make: bool) -> Option<&mut Place> {
+        let Self::Global(world) = self else { return None };
+        if make {
+            return Some(world.places.entry(word).or_default());
+        }
+        world.places.get_mut(&word)
+    }
+}
+
+impl Races {
+    /// All that a warp knows.
+    pub(super) fn known(&self, warp: u32) -> Known {
+        let warp = warp as usize;
+        Known { own: self.clocks[warp], others: self.beside[warp].others.clone() }
+    }
+
+    fn learn(&mut self, warp: u32, from: &Known) {
+        join(&mut self.clocks[warp as usize], &from.own);
+        self.beside[warp as usize].others.join(&from.others);
+    }
+
+    pub(super) fn tick(&mut self, warp: u32) {
+        self.clocks[warp as usize][warp as usize] += 1;
+    }
+
+    /// A strong read, or the reading half of a read-modify-write.
+    pub(crate) fn observe(&mut self, address: u64, len: usize, warp: u32, strong: Strong, at: At<'_>) {
+        for word in words(address, len) {
+            self.observe_word(word, warp, strong, &at);
+        }
+    }
+
+    fn observe_word(&mut self, word: u64, warp: u32, strong: Strong, at: &At<'_>) {
+        let place = match at {
+            At::Shared => None,
+            At::Global(world) => world.places.get(&word),
+        };
+        let sequence = place.map_or(0, |p| p.sequence);
+        let mut within = self.places.get(&word).filter(|own| own.sequence == sequence).map(|own| &own.known);
+        let beyond = place.filter(|_| strong.order.scope.leaves_the_cta()).map(|place| &place.known);
+        if within.is_none() && beyond.is_none() {
+            return;
+        }
+        let id = self.id;
+        let mut told = Known::default();
+        if strong.order.acquires {
+            if let Some(known) = within.take() {
+                told.join(known);
+            }
+            if let Some(others) = beyond {
+                told.learn(others, id);
+            }
+            self.learn(warp, &told);
+            return;
+        }
+        let read = &mut self.beside[warp as usize].read;
+        join_some(&mut read.within, within);
+        if let Some(others) = beyond {
+            told.learn(others, id);
+            join_some(&mut read.beyond, Some(&told));
+        }
+    }
+
+    /// A strong write, or the writing half of a read-modify-write. The access itself has been noted: who acquires from here
+    /// is behind it.
+    pub(crate) fn publish(&mut self, address: u64, len: usize, warp: u32, strong: Strong, mut at: At<'_>) {
+        let (order, fenced) = (strong.order, &self.beside[warp as usize].fenced);
+        let (within, beyond) = if order.releases {
+            let known = self.known(warp);
+            (Some(known.clone()), Some(known))
+        } else {
+            (fenced.within.as_deref().cloned(), fenced.beyond.as_deref().cloned())
+        };
+        let beyond = match &at {
+            At::Global(_) if order.scope.leaves_the_cta() => beyond.map(|known| known.outside(self.id)),
+            _ => None,
+        };
+        // A store of less than a word leaves what was released at the rest of it.
+        let begins = strong.touch == Touch::Store && len >= WORD as usize;
+        for word in words(address, len) {
+            let mut sequence = 0;
+            if let Some(place) = at.place(word, beyond.is_some()) {
+                if begins {
+                    place.sequence = place.sequence.wrapping_add(1);
+                    place.known = Others::default();
+                }
+                if let Some(others) = &beyond {
+                    place.known.join(others);
+                }
+                sequence = place.sequence;
+            }
+            match (self.places.get_mut(&word), &within) {
+                (None, None) => {}
+                (Some(own), known) => {
+                    if begins || own.sequence != sequence {
+                        *own = Released { known: Known::default(), sequence };
+                    }
+                    if let Some(known) = known {
+                        own.known.join(known);
+                    }
+                }
+                (None, Some(known)) => {
+                    self.places.insert(word, Released { known: known.clone(), sequence });
+                }
+            }
+        }
+        if order.releases {
+            self.tick(warp);
+        }
+    }
+
+    /// An arrival that waited for copies of its warp is made: who waits for it may read what they wrote just now.
+    pub(crate) fn copies_arrived(&mut self, address: u64, warp: u32) {
+        let clock = self.clocks[warp as usize][warp as usize];
+        for word in words(address, 1) {
+            let seen = &mut self.places.entry(word).or_default().known.own[warp as usize];
+            *seen = clock.max(*seen);
+        }
+        self.tick(warp);
+    }
+
+    /// A fence of some lanes of a warp.
+    pub(crate) fn fence(&mut self, warp: u32, fence: Fence, world: &mut GlobalRaces) {
+        let beyond = fence.order.scope.leaves_the_cta();
+        let strong = Strong { order: fence.order, touch: Touch::Modify };
+        if fence.order.acquires {
+            let read = &mut self.beside[warp as usize].read;
+            let told = [read.within.take(), if beyond { read.beyond.take() } else { None }];
+            for known in told.into_iter().flatten() {
+                self.learn(warp, &known);
+            }
+            if fence.sequential {
+                self.observe_word(SEQUENTIAL, warp, strong, &At::Global(world));
+            }
+        }
+        if fence.order.releases {
+            let known = Box::new(self.known(warp));
+            let fenced = &mut self.beside[warp as usize].fenced;
+            if beyond {
+                fenced.beyond = Some(known.clone());
+            }
+            fenced.within = Some(known);
+            if fence.sequential {
+                self.publish(SEQUENTIAL, 1, warp, strong, At::Global(world));
+            } else {
+                self.tick(warp);
+            }
+        }
+    }
+
+    /// A warp arrives at a barrier, and waits for it or not.
+    pub(crate) fn arrive(&mut self, barrier: usize, warp: u32, waits: bool) {
+        let (own, beside) = (&self.clocks[warp as usize], &self.beside[warp as usize]);
+        self.barriers[barrier & 15].bring(own, beside);
+        if waits {
+            self.waiting[barrier & 15] |= 1 << warp;
+        }
+        self.tick(warp);
+    }
+
+    /// A barrier completes: whoever waits knows what all that arrived did.
+    pub(crate) fn complete(&mut self, barrier: usize) {
+        let meeting = std::mem::take(&mut self.barriers[barrier & 15]);
+        let waiting = std::mem::take(&mut self.waiting[barrier & 15]);
+        for (w, (own, beside)) in self.clocks.iter_mut().zip(&mut self.beside).enumerate() {
+            if waiting >> w & 1 == 1 {
+                meeting.tell(own, beside);
+            }
+        }
+    }
+
+    /// A warp arrives at the cluster barrier; unless it says `.relaxed`, it releases.
+    pub(crate) fn cluster_arrive(&mut self, warp: u32, releases: bool) {
+        if releases {
+            self.cluster.bring(&self.clocks[warp as usize], &self.beside[warp as usize]);
+            self.tick(warp);
+        }
+    }
+
+    pub(crate) fn cluster_wait(&mut self, warp: u32) {
+        self.cluster.tell(&mut self.clocks[warp as usize], &mut self.beside[warp as usize]);
+    }
+}
+
+impl Meeting {
+    fn bring(&mut self, own: &Clock, beside: &Beside) {
+        join(&mut self.known.own, own);
+        self.known.others.join(&beside.others);
+        join_some(&mut self.fenced.within, beside.fenced.within.as_deref());
+        join_some(&mut self.fenced.beyond, beside.fenced.beyond.as_deref());
+        join_some(&mut self.read.within, beside.read.within.as_deref());
+        join_some(&mut self.read.beyond, beside.read.beyond.as_deref());
+    }
+
+    fn tell(&self, own: &mut Clock, beside: &mut Beside) {
+        join(own, &self.known.own);
+        beside.others.join(&self.known.others);
+        join_some(&mut beside.fenced.within, self.fenced.within.as_deref());
+        join_some(&mut beside.fenced.beyond, self.fenced.beyond.as_deref());
+        join_some(&mut beside.read.within, self.read.within.as_deref());
+        join_some(&mut beside.read.beyond, self.read.beyond.as_deref());
+    }
+}
+
+/// By word of memory.
+pub(super) type Places = HashMap<u64, Released>;

@@ -1,0 +1,66 @@
+//! The bytes of an asynchronous copy on their way (PTX ISA 9.7.9.27): masked, reduced, packed, rounded.
+
+use super::machine::World;
+use super::pending::{Piece, Store};
+use super::trap::{Fault, Law};
+use numerics::convert::f32_to;
+use numerics::format::Format;
+use numerics::round::Rounding;
+
+pub(super) fn store_piece(
+    store: &Store,
+    piece: &Piece,
+    bytes: &[u8],
+    world: &mut World,
+) -> Result<(), Fault> {
+    if piece.taken == 0 {
+        return Ok(());
+    }
+    let packed: Vec<u8>;
+    let bytes = if store.pack6 {
+        packed = pack6(bytes);
+        &packed[..]
+    } else {
+        &bytes[piece.skip..piece.skip + piece.taken]
+    };
+    let (index, at) = world.global.locate(piece.address, bytes.len())?;
+    if let Some(reduce) = store.reduce {
+        let region = world.global.region(index);
+        if world.check_init && !region.is_written(at, bytes.len()) {
+            let what = format!("{} bytes at {:#x} that nobody wrote are reduced", bytes.len(), piece.address);
+            return Err(Fault::new(Law::Uninitialised, what));
+        }
+        let mut bytes = bytes.to_vec();
+        reduce.apply(&mut bytes, &region.data[at..at + piece.taken]);
+        world.global.region_mut(index).put(at, &bytes);
+    } else if let Some(mask) = store.mask {
+        for (i, byte) in bytes.iter().enumerate().filter(|(i, _)| mask >> (i % 16) & 1 == 1) {
+            world.global.region_mut(index).put(at + i, &[*byte]);
+        }
+    } else {
+        world.global.region_mut(index).put(at, bytes);
+    }
+    Ok(())
+}
+
+/// Sixteen 6-bit values, a byte each, into twelve bytes.
+fn pack6(bytes: &[u8]) -> Vec<u8> {
+    bytes
+        .chunks(4)
+        .flat_map(|four| {
+            let bits = four.iter().enumerate().fold(0u32, |t, (i, b)| t | u32::from(b & 63) << (6 * i));
+            bits.to_le_bytes().into_iter().take(3)
+        })
+        .collect()
+}
+
+/// Rounds elements to TF32. Measured on an H100: to nearest even, subnormals kept, NaNs canonical.
+pub(super) fn to_tf32(bytes: &mut [u8]) {
+    for element in bytes.chunks_exact_mut(4) {
+        let mut word = [0; 4];
+        word.copy_from_slice(element);
+        let value = f32::from_bits(u32::from_le_bytes(word));
+        let bits = f32_to(Format::Tf32, value, Rounding::NearestEven, false, false);
+        element.copy_from_slice(&bits.to_le_bytes());
+    }
+}

@@ -1,0 +1,13 @@
+//! The emulator's rules and instructions, from PTX text.
+
+mod arithmetic;
+mod r#async;
+mod flow;
+mod kernels;
+mod launch_control;
+mod map_chain;
+mod matrix;
+mod memory_model;
+mod registers;
+mod stream;
+mod tensor;

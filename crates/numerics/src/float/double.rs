@@ -1,0 +1,103 @@
+//! Double precision: add, sub, mul, fma, div, rcp, sqrt.
+//!
+//! A NaN operand passes through, made quiet: of several the second in sums and products, the first in quotients; an invalid operation gives [`NAN_F64`].
+//! So an H100 answered.
+
+use super::NAN_F64;
+use super::value::{self, Value, unpack};
+use crate::format::F64;
+use crate::round::Rounding;
+
+const fn is_nan(bits: u64) -> bool {
+    bits & 0x7FFF_FFFF_FFFF_FFFF > 0x7FF0_0000_0000_0000
+}
+
+/// A NaN with its quiet bit set.
+#[must_use]
+pub const fn quiet_f64(bits: u64) -> u64 {
+    bits | 0x0008_0000_0000_0000
+}
+
+/// The first NaN among the operands, quiet, or else what `compute` gives. They come in the order of their precedence.
+fn arithmetic<const N: usize>(operands: [u64; N], compute: impl FnOnce() -> u64) -> u64 {
+    match operands.into_iter().find(|x| is_nan(*x)) {
+        Some(nan) => quiet_f64(nan),
+        None => {
+            let bits = compute();
+            if is_nan(bits) { NAN_F64 } else { bits }
+        }
+    }
+}
+
+fn pack(value: Value, rounding: Rounding) -> u64 {
+    value.pack(F64, rounding, NAN_F64)
+}
+
+/// `add.f64`.
+#[must_use]
+pub fn add_f64(a: u64, b: u64, r: Rounding) -> u64 {
+    arithmetic([b, a], || match r {
+        Rounding::NearestEven => (f64::from_bits(a) + f64::from_bits(b)).to_bits(),
+        _ => pack(value::add(unpack(F64, a), unpack(F64, b), r), r),
+    })
+}
+
+/// `sub.f64`.
+#[must_use]
+pub fn sub_f64(a: u64, b: u64, r: Rounding) -> u64 {
+    arithmetic([b, a], || add_f64(a, b ^ (1 << 63), r))
+}
+
+/// `mul.f64`.
+#[must_use]
+pub fn mul_f64(a: u64, b: u64, r: Rounding) -> u64 {
+    arithmetic([b, a], || match r {
+        Rounding::NearestEven => (f64::from_bits(a) * f64::from_bits(b)).to_bits(),
+        _ => pack(value::mul(unpack(F64, a), unpack(F64, b)), r),
+    })
+}
+
+/// `fma.f64`.
+#[must_use]
+pub fn fma_f64(a: u64, b: u64, c: u64, r: Rounding) -> u64 {
+    arithmetic([b, c, a], || match r {
+        Rounding::NearestEven => f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)).to_bits(),
+        _ => pack(value::fma(unpack(F64, a), unpack(F64, b), unpack(F64, c), r), r),
+    })
+}
+
+/// `div.f64`.
+#[must_use]
+pub fn div_f64(a: u64, b: u64, r: Rounding) -> u64 {
+    arithmetic([a, b], || match r {
+        Rounding::NearestEven => (f64::from_bits(a) / f64::from_bits(b)).to_bits(),
+        _ => pack(value::div(unpack(F64, a), unpack(F64, b)), r),
+    })
+}
+
+/// `rcp.f64`.
+#[must_use]
+pub fn rcp_f64(a: u64, r: Rounding) -> u64 {
+    div_f64(1.0f64.to_bits(), a, r)
+}
+
+/// `sqrt.f64`.
+#[must_use]
+pub fn sqrt_f64(a: u64, r: Rounding) -> u64 {
+    arithmetic([a], || match r {
+        Rounding::NearestEven => f64::from_bits(a).sqrt().to_bits(),
+        _ => pack(value::sqrt(unpack(F64, a)), r),
+    })
+}
+
+/// `abs.f64`: the sign bit cleared; a NaN keeps it and becomes quiet (measured).
+#[must_use]
+pub const fn abs_f64(a: u64) -> u64 {
+    if is_nan(a) { quiet_f64(a) } else { a & !(1 << 63) }
+}
+
+/// `neg.f64`: the sign bit flipped; a NaN keeps it and becomes quiet (measured).
+#[must_use]
+pub const fn neg_f64(a: u64) -> u64 {
+    if is_nan(a) { quiet_f64(a) } else { a ^ (1 << 63) }
+}

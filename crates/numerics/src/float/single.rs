@@ -1,0 +1,145 @@
+//! Single precision: add, sub, mul, fma, div, rcp, sqrt.
+
+use super::value::{self, Value, unpack};
+use crate::format::{F32, NAN_F32};
+use crate::round::Rounding;
+
+/// `bits` with a subnormal turned into a zero of its sign when `ftz`.
+#[must_use]
+pub const fn flush_f32(bits: u32, ftz: bool) -> u32 {
+    if ftz && bits & 0x7F80_0000 == 0 { bits & 0x8000_0000 } else { bits }
+}
+
+/// `bits` with any NaN replaced by the canonical one.
+#[must_use]
+pub const fn canonical_f32(bits: u32) -> u32 {
+    if bits & 0x7FFF_FFFF > 0x7F80_0000 { NAN_F32 } else { bits }
+}
+
+/// `.sat`: the range from `+0` to 1; NaN gives `+0`.
+#[must_use]
+pub fn saturate_f32(bits: u32) -> u32 {
+    let x = f32::from_bits(bits);
+    // The comparison is false for NaN and for -0.
+    if x > 0.0 { x.min(1.0).to_bits() } else { 0 }
+}
+
+fn finish(bits: u32, ftz: bool, sat: bool) -> u32 {
+    let bits = flush_f32(canonical_f32(bits), ftz);
+    if sat { saturate_f32(bits) } else { bits }
+}
+
+fn take(bits: u32) -> Value {
+    unpack(F32, u64::from(bits))
+}
+
+fn pack(value: Value, rounding: Rounding) -> u32 {
+    value.pack(F32, rounding, u64::from(NAN_F32)) as u32
+}
+
+/// `add.f32`.
+#[must_use]
+pub fn add_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
+    let (a, b) = (flush_f32(a, ftz), flush_f32(b, ftz));
+    let bits = match r {
+        Rounding::NearestEven => (f32::from_bits(a) + f32::from_bits(b)).to_bits(),
+        _ => pack(value::add(take(a), take(b), r), r),
+    };
+    finish(bits, ftz, sat)
+}
+
+/// `sub.f32`.
+#[must_use]
+pub fn sub_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
+    add_f32(a, b ^ 0x8000_0000, r, ftz, sat)
+}
+
+/// `mul.f32`.
+#[must_use]
+pub fn mul_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
+    let (a, b) = (flush_f32(a, ftz), flush_f32(b, ftz));
+    let bits = match r {
+        Rounding::NearestEven => (f32::from_bits(a) * f32::from_bits(b)).to_bits(),
+        _ => pack(value::mul(take(a), take(b)), r),
+    };
+    finish(bits, ftz, sat)
+}
+
+/// `fma.f32`.
+#[must_use]
+pub fn fma_f32(a: u32, b: u32, c: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
+    let (a, b, c) = (flush_f32(a, ftz), flush_f32(b, ftz), flush_f32(c, ftz));
+    let bits = match r {
+        Rounding::NearestEven => {
+            let [x, y, z] = [a, b, c].map(|v| f64::from(f32::from_bits(v)));
+            (fma_to_odd(x, y, z) as f32).to_bits()
+        }
+        _ => pack(value::fma(take(a), take(b), take(c), r), r),
+    };
+    finish(bits, ftz, sat)
+}
+
+/// `x · y + z` of floats, where `x · y` is exact in a double, rounded to odd: a later rounding to at most 51 bits
+/// gives what one rounding of the exact sum would (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums").
+///
+/// Plain arithmetic beats a call of `fma` where the processor has no such instruction by default.
+#[inline]
+pub(super) fn fma_to_odd(x: f64, y: f64, z: f64) -> f64 {
+    let product = x * y;
+    let sum = product + z;
+    // Knuth's two-sum: `sum + error` is exactly `product + z`.
+    let virtual_z = sum - product;
+    let error = (product - (sum - virtual_z)) + (z - virtual_z);
+    let bits = sum.to_bits();
+    if error == 0.0 || bits & 1 == 1 || !error.is_finite() {
+        return sum;
+    }
+    // `sum` is even and off by `error`: the odd neighbour on that side stands for everything between.
+    f64::from_bits(if (error > 0.0) == (sum > 0.0) { bits + 1 } else { bits - 1 })
+}
+
+/// `div.rn.f32` and its other roundings.
+#[must_use]
+pub fn div_f32(a: u32, b: u32, r: Rounding, ftz: bool) -> u32 {
+    let (a, b) = (flush_f32(a, ftz), flush_f32(b, ftz));
+    let bits = match r {
+        Rounding::NearestEven => (f32::from_bits(a) / f32::from_bits(b)).to_bits(),
+        _ => pack(value::div(take(a), take(b)), r),
+    };
+    finish(bits, ftz, false)
+}
+
+/// `rcp.rn.f32` and its other roundings.
+#[must_use]
+pub fn rcp_f32(a: u32, r: Rounding, ftz: bool) -> u32 {
+    div_f32(1.0f32.to_bits(), a, r, ftz)
+}
+
+/// `sqrt.rn.f32` and its other roundings.
+#[must_use]
+pub fn sqrt_f32(a: u32, r: Rounding, ftz: bool) -> u32 {
+    let a = flush_f32(a, ftz);
+    let bits = match r {
+        Rounding::NearestEven => f32::from_bits(a).sqrt().to_bits(),
+        _ => pack(value::sqrt(take(a)), r),
+    };
+    finish(bits, ftz, false)
+}
+
+/// `abs.f32`.
+#[must_use]
+pub const fn abs_f32(a: u32, ftz: bool) -> u32 {
+    canonical_f32(flush_f32(a, ftz) & 0x7FFF_FFFF)
+}
+
+/// `neg.f32`.
+#[must_use]
+pub const fn neg_f32(a: u32, ftz: bool) -> u32 {
+    canonical_f32(flush_f32(a, ftz) ^ 0x8000_0000)
+}
+
+/// `copysign.f32 d, a, b`: the sign of `a` and the magnitude of `b`.
+#[must_use]
+pub const fn copysign_f32(a: u32, b: u32) -> u32 {
+    (a & 0x8000_0000) | (b & 0x7FFF_FFFF)
+}

@@ -1,0 +1,25 @@
+//! Pure numerics: narrow formats, conversions, IEEE arithmetic as PTX defines it, tensor-core accumulation and layouts.
+//!
+//! Everything works on bit patterns, so that one input has one answer on every host: NaNs are canonical, no result
+//! depends on the host's NaN payloads, and transcendentals come from the `libm` crate.
+//!
+#![doc = include_str!("../README.md")]
+
+pub mod convert;
+pub mod fixed;
+pub mod float;
+pub mod format;
+pub mod fragment;
+mod operands;
+mod path;
+pub mod random;
+pub mod round;
+pub mod scale_layout;
+pub mod stochastic;
+pub mod tensor_core;
+
+pub use format::Format;
+pub use operands::{OperandKind, Regime, UnknownKind};
+pub use path::{Path, dispatch};
+
+pub use round::Rounding;

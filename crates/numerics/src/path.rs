@@ -1,0 +1,58 @@
+//! Which vector instructions the hot loops use: the best that the processor has, or one that a test names.
+//!
+//! The loops are compiled once for each set; they differ in how many numbers they take at a time and must not differ in
+//! a bit of any result.
+
+use std::cell::Cell;
+
+use pulp::{Arch, WithSimd};
+
+/// A set of vector instructions.
+#[derive(Debug, Clone, Copy)]
+pub struct Path(Arch);
+
+thread_local! {
+    static FORCED: Cell<Option<Arch>> = const { Cell::new(None) };
+}
+
+impl Path {
+    /// Every path that this processor can take, the plain one first.
+    #[must_use]
+    pub fn available() -> Vec<Self> {
+        #[cfg(target_arch = "x86_64")]
+        let found = [
+            Some(Arch::Scalar),
+            pulp::x86::V3::try_new().map(Arch::V3),
+            pulp::x86::V4::try_new().map(Arch::V4),
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let found = [Some(Arch::Scalar), Some(Arch::new())];
+        found.into_iter().flatten().map(Self).collect()
+    }
+
+    /// Its name: `Scalar`, `V3` (AVX2 and FMA), `V4` (AVX-512).
+    #[must_use]
+    pub fn name(self) -> String {
+        let name = format!("{:?}", self.0);
+        name.split(['(', ' ']).next().unwrap_or_default().to_owned()
+    }
+
+    /// Runs `f` with this path for all hot loops of the thread.
+    pub fn force<T>(self, f: impl FnOnce() -> T) -> T {
+        /// Puts back what was forced before, when `f` panics too.
+        struct Back(Option<Arch>);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                FORCED.set(self.0);
+            }
+        }
+        let _back = Back(FORCED.replace(Some(self.0)));
+        f()
+    }
+}
+
+/// Runs a hot loop on the path of the moment.
+#[inline]
+pub fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
+    FORCED.get().unwrap_or_default().dispatch(op)
+}

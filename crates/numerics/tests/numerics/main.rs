@@ -1,0 +1,10 @@
+//! Numerics against independent formulas and recorded answers.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod arithmetic;
+mod fast;
+mod fixed;
+mod formats;
+mod layouts;
+mod tensor_core;

@@ -1,0 +1,19 @@
+//! PTX text to a syntax tree with spans, and back. Knows syntax, no meaning.
+//!
+#![doc = include_str!("../README.md")]
+
+pub mod arch;
+mod ast;
+mod error;
+mod lexer;
+mod meaning;
+mod parser;
+mod printer;
+
+pub use ast::{
+    Address, AddressBase, Directive, Function, Guard, Immediate, Init, Instruction, Item, Linkage, Module,
+    Operand, Space, Span, Statement, Type, Variable,
+};
+pub use error::{LineColumn, SyntaxError, line_column, source_line};
+pub use meaning::{same_meaning, without_spans};
+pub use parser::parse;

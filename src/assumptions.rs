@@ -1,0 +1,251 @@
+//! The assumption ledger: what the emulator takes on trust, each fact with a snippet that shows it.
+//!
+//! A snippet has one entry `probe(out)`, or `probe(map, out)` where its header says so, runs with one warp and leaves its answer as 32-bit words in `out`. On an SM12x GPU
+//! the same file gives the GPU's own answer.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use serde::Deserialize;
+
+use crate::header;
+use emulator::device::{Argument, Device, Failure, Launch, MapElement, MapSwizzle, TensorMapSpec};
+use emulator::{EmulatorDevice, Options, Programs};
+use ptx::arch::{PtxIsa, Target};
+
+/// The snippets; a test compares the list with the folder.
+const FILES: &[(&str, &str)] = &[
+    ("container_bits", include_str!("assumptions/container_bits.ptx")),
+    ("container_bits_6", include_str!("assumptions/container_bits_6.ptx")),
+    ("cvt_e2m1_nan_and_zero", include_str!("assumptions/cvt_e2m1_nan_and_zero.ptx")),
+    ("cvt_e4m3_nan_sign", include_str!("assumptions/cvt_e4m3_nan_sign.ptx")),
+    ("cvt_s2f6_nan", include_str!("assumptions/cvt_s2f6_nan.ptx")),
+    ("cvt_s2f6_scale", include_str!("assumptions/cvt_s2f6_scale.ptx")),
+    ("cvt_ue8m0_negative", include_str!("assumptions/cvt_ue8m0_negative.ptx")),
+    ("ex2_nearest", include_str!("assumptions/ex2_nearest.ptx")),
+    ("gather4_order", include_str!("assumptions/gather4_order.ptx")),
+    ("ignore_oob_bytes", include_str!("assumptions/ignore_oob_bytes.ptx")),
+    ("m16n16_trans_order", include_str!("assumptions/m16n16_trans_order.ptx")),
+    ("no_contraction", include_str!("assumptions/no_contraction.ptx")),
+    ("p32_bit_order", include_str!("assumptions/p32_bit_order.ptx")),
+    ("p64_gap_bytes", include_str!("assumptions/p64_gap_bytes.ptx")),
+    ("p64_nibble_order", include_str!("assumptions/p64_nibble_order.ptx")),
+    ("rcp_448", include_str!("assumptions/rcp_448.ptx")),
+    ("scale_nan_times_zero", include_str!("assumptions/scale_nan_times_zero.ptx")),
+    ("scale_zero_is_small", include_str!("assumptions/scale_zero_is_small.ptx")),
+    ("sm_121_is_sm_120", include_str!("assumptions/sm_121_is_sm_120.ptx")),
+    ("tx_packed_bytes", include_str!("assumptions/tx_packed_bytes.ptx")),
+    ("u4_outside", include_str!("assumptions/u4_outside.ptx")),
+    ("u4_swizzle_atoms", include_str!("assumptions/u4_swizzle_atoms.ptx")),
+    ("ue4m3_sign", include_str!("assumptions/ue4m3_sign.ptx")),
+];
+
+/// Words of `out`.
+const WORDS: usize = 32;
+
+/// Whether hardware has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Not yet.
+    Open,
+    /// Hardware or the manual's own words say so.
+    Settled,
+}
+
+impl Status {
+    /// The status in one word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Settled => "settled",
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    assume: String,
+    why: String,
+    source: String,
+    status: Status,
+    expect: Vec<String>,
+    /// Whether the entry's first parameter is a map of 8 rows of 128 elements of `b4x16_p64`.
+    #[serde(default)]
+    tensor_map: bool,
+    /// Rows of a box of that map; all when left out.
+    #[serde(default)]
+    rows: Option<u32>,
+    /// Its swizzle: `128B` or `128B_ATOM_32B`; none when left out.
+    #[serde(default)]
+    swizzle: Option<String>,
+}
+
+/// A fact taken on trust.
+#[derive(Debug, Clone)]
+pub struct Assumption {
+    /// Its name, the file's stem.
+    pub name: &'static str,
+    /// What is assumed, in a sentence.
+    pub assume: String,
+    /// Why it matters.
+    pub why: String,
+    /// Where it comes from.
+    pub source: String,
+    /// Whether hardware has answered.
+    pub status: Status,
+    /// The words that the snippet leaves if the assumption holds.
+    pub expect: Vec<u32>,
+    /// The snippet, header and all.
+    pub text: &'static str,
+    /// The map that the entry's first parameter is: of 8 rows of 128 elements, without its buffer.
+    map: Option<Map>,
+}
+
+/// A map of an assumption: rows of its box, and its swizzle.
+#[derive(Debug, Clone, Copy)]
+struct Map {
+    rows: u32,
+    swizzle: MapSwizzle,
+}
+
+/// Every assumption, by name.
+#[must_use]
+pub fn assumptions() -> &'static [Assumption] {
+    static ALL: LazyLock<Vec<Assumption>> = LazyLock::new(|| {
+        // A file that cannot be read is left out; a test counts them.
+        FILES.iter().filter_map(|(name, text)| Assumption::read(name, text).ok()).collect()
+    });
+    &ALL
+}
+
+impl Assumption {
+    fn read(name: &'static str, text: &'static str) -> Result<Self, String> {
+        let split = header::split(text);
+        let yaml = split.yaml.ok_or("it has no header")?;
+        let header: Header =
+            header::parse_block(Path::new(name), &yaml).map_err(|error| error.to_string())?;
+        let word = |text: &String| {
+            let digits = text.strip_prefix("0x").ok_or_else(|| format!("`{text}` is no hexadecimal word"))?;
+            u32::from_str_radix(digits, 16).map_err(|_| format!("`{text}` is no hexadecimal word"))
+        };
+        let expect = header.expect.iter().map(word).collect::<Result<Vec<_>, _>>()?;
+        if expect.is_empty() || expect.len() > WORDS {
+            return Err(format!("it expects {} words, not 1 to {WORDS}", expect.len()));
+        }
+        let Header { assume, why, source, status, tensor_map, rows, swizzle, .. } = header;
+        let swizzle = match swizzle.as_deref() {
+            None => MapSwizzle::None,
+            Some("128B") => MapSwizzle::B128,
+            Some("128B_ATOM_32B") => MapSwizzle::B128Atom32,
+            Some(other) => return Err(format!("`{other}` is no swizzle of the map")),
+        };
+        let map = tensor_map.then_some(Map { rows: rows.unwrap_or(8), swizzle });
+        Ok(Self { name, assume, why, source, status, expect, text, map })
+    }
+
+    /// Runs the snippet in the emulator.
+    ///
+    /// # Errors
+    /// What it leaves instead, or why it does not run.
+    pub fn check(&self) -> Result<(), String> {
+        let got = self.answer()?;
+        let expect = &self.expect;
+        if got[..expect.len()] == expect[..] {
+            return Ok(());
+        }
+        Err(format!("{:08x?} instead of {expect:08x?}", &got[..expect.len()]))
+    }
+
+    /// What the snippet leaves in the emulator; words that it does not write are 0.
+    ///
+    /// # Errors
+    /// Why it does not run.
+    pub fn answer(&self) -> Result<Vec<u32>, String> {
+        let mut emulator = EmulatorDevice::new(Arc::new(Programs::default()), Options::default());
+        self.run(&mut emulator, self.text).map_err(|failure| failure.to_string())
+    }
+
+    /// What the snippet leaves on a device that code for `target` is made for, by an assembler that knows `isa`.
+    ///
+    /// # Errors
+    /// [`Failure`]; [`Failure::Unsupported`] where the device has no such instruction.
+    pub fn answer_on(
+        &self,
+        device: &mut dyn Device,
+        target: Target,
+        isa: PtxIsa,
+    ) -> Result<Vec<u32>, Failure> {
+        let written = |line: &str| match line.split_whitespace().next() {
+            Some(".version") => format!(".version {isa}\n"),
+            Some(".target") => format!(".target {target}\n"),
+            _ => format!("{line}\n"),
+        };
+        device.reset()?;
+        self.run(device, &self.text.lines().map(written).collect::<String>())
+    }
+
+    fn run(&self, device: &mut dyn Device, text: &str) -> Result<Vec<u32>, Failure> {
+        let module = device.load(text)?;
+        let out = device.allocate(vec![0; 4 * WORDS])?;
+        let mut arguments = Vec::new();
+        if let Some(map) = self.map {
+            // Byte `i` of the rows is `i`, and 256 begins again.
+            let rows = device.allocate((0..512).map(|i| i as u8).collect())?;
+            arguments.push(Argument::Map(TensorMapSpec {
+                buffer: rows,
+                element: MapElement::U4Unpacked,
+                dims: vec![128, 8],
+                strides: vec![64],
+                box_dims: vec![128, map.rows],
+                swizzle: map.swizzle,
+            }));
+        }
+        arguments.push(Argument::Address(out));
+        let launch = Launch {
+            module,
+            entry: "probe".to_owned(),
+            grid: [1; 3],
+            block: 32,
+            shared_bytes: 0,
+            arguments,
+            programmatic: false,
+            cluster: [1; 3],
+            cooperative: false,
+        };
+        device.run(&[launch]).map_err(|(_, failure)| failure)?;
+        let bytes = device.read(out)?;
+        let (words, _) = bytes.as_chunks::<4>();
+        Ok(words.iter().map(|b| u32::from_le_bytes(*b)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_the_folder_and_every_file_is_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/emulator/assumptions");
+        let mut names: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        assert_eq!(names, FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        for (name, text) in FILES {
+            assert!(Assumption::read(name, text).is_ok(), "{name}: {:?}", Assumption::read(name, text));
+        }
+    }
+
+    #[test]
+    fn the_emulator_does_what_is_assumed() {
+        let wrong: Vec<String> = assumptions()
+            .iter()
+            .filter_map(|a| a.check().err().map(|why| format!("{}: {why}", a.name)))
+            .collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}
