@@ -113,7 +113,7 @@ struct Naming {
     parts: [&'static str; 8],
 }
 
-/// Hugging Face's form, and the original one (numerics 5.1).
+/// Hugging Face's form, and the original one (docs/numerics.md, 10.1).
 const NAMINGS: [Naming; 2] = [
     Naming {
         layer: ("model.layers.", ".mlp."),

@@ -29,7 +29,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// gpt-oss as its checkpoint has it, biases in the epilogue (numerics 5.1).
+    /// gpt-oss as its checkpoint has it, biases in the epilogue (docs/numerics.md, 10.1).
     pub const GPT_OSS: Self = Self {
         gate_up: GateUp::Interleaved,
         alpha: 1.702,
@@ -97,8 +97,8 @@ impl KOrder {
     }
 }
 
-/// How a GEMM sums (numerics: one step adds `chunk` products to the accumulator, every term cut `fraction` bits below the
-/// largest exponent).
+/// How a GEMM sums (docs/numerics.md, 4.1: one step adds `chunk` products to the accumulator, every term cut `fraction` bits
+/// below the largest exponent).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Accumulation {
     /// Products L of one step: a divisor of 32.
@@ -149,7 +149,7 @@ pub struct ExpBound {
 impl ExpBound {
     /// A polynomial by FMA after an exact reduction: 4 units in the last place.
     pub const FMA: Self = Self { relative: 4.0 / (1 << 23) as f64, per_argument: 0.0 };
-    /// `ex2.approx(x·log2 e)`: 2^-22 by PTX, and two roundings of the argument (docs/bounds.md, 5.1).
+    /// `ex2.approx(x·log2 e)`: 2^-22 by PTX, and two roundings of the argument (docs/numerics.md, 5.1).
     pub const EX2_APPROX: Self =
         Self { relative: 1.0 / (1 << 22) as f64, per_argument: 1.0 / (1 << 23) as f64 };
 }

@@ -1,5 +1,5 @@
 //! Witness coverage of a run: for every kernel of the grouped GEMM that it ran, which bytes the data that the kernel got right
-//! would have shown changed (docs/bounds.md, 7).
+//! would have shown changed (docs/numerics.md, 7).
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ type Way = (String, bool, String, String, String, String);
 type Passed<'a> = BTreeMap<Group, Vec<(&'a Case, Key)>>;
 
 /// A case as large as a configuration needs it. How sums are accumulated makes no difference to exact and impulse data, whose sums
-/// are exact in any order and width (docs/bounds.md, 7).
+/// are exact in any order and width (docs/numerics.md, 7).
 type Key = (String, Group);
 
 /// One row for each kernel that was judged, from the exact and impulse cases that it passed. Where cases of several

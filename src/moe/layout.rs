@@ -15,7 +15,7 @@ pub const fn padded(k: usize) -> usize {
 }
 
 /// The row of the scale matrix at which an expert begins whose first permuted row is `first`: always a multiple of 128
-/// (FlashInfer `compute_sm120_cutlass_group_gemm_args`; DESIGN 7).
+/// (FlashInfer `compute_sm120_cutlass_group_gemm_args`; docs/numerics.md, 10.2).
 #[must_use]
 pub const fn scale_row_of_expert(first: usize, expert: usize) -> usize {
     (first + expert * 127) / 128 * 128

@@ -9,11 +9,11 @@
 //!   `injected_a2_scales` with what it put in place), row-major, unswizzled, unpadded;
 //! * [`judge()`]`(&Contract, &Tensors)` says of every stage how it stands, each judged on what the device stored before it. A
 //!   stage whose tensors are missing is skipped, with the reason;
-//! * [`tensors::read`] and [`tensors::write`] are the dump format (DESIGN 7), [`Contract::metadata`] and
+//! * [`tensors::read`] and [`tensors::write`] are the dump format (docs/dump.md), [`Contract::metadata`] and
 //!   [`Contract::of_dump`] its metadata;
 //! * [`witness::witness`] says how much of a GEMM's inputs a case would see changed.
 //!
-//! `docs/bounds.md` derives every bound. Nothing here shares arithmetic with the emulator.
+//! `docs/numerics.md` derives every bound. Nothing here shares arithmetic with the emulator.
 
 pub mod admission;
 pub mod checkpoint;

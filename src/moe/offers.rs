@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn stages_of_cutlass_are_those_that_were_computed_by_hand() {
         let builder = stacks()[0].builder.clone().unwrap();
-        // research/numerics.md 7.2: bytes of a stage, and stages before the epilogue's share.
+        // docs/numerics.md, 11: bytes of a stage, and stages before the epilogue's share.
         for (tile, bytes, stages) in [
             ("128x32x128", 21632, 4),
             ("128x64x128", 25728, 3),

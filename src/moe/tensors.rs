@@ -1,4 +1,4 @@
-//! The tensors of the pipeline: names, types and shapes of the dump format (DESIGN 7).
+//! The tensors of the pipeline: names, types and shapes of the dump format (docs/dump.md).
 //!
 //! Everything is logical: row-major, unswizzled, unpadded. Experts that no token chose may be left out of the weights; then
 //! `expert_ids` names the experts that are there, by rows.

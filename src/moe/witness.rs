@@ -1,4 +1,4 @@
-//! Witness coverage: which bytes of a GEMM's inputs could not change by one unnoticed (docs/bounds.md, 7).
+//! Witness coverage: which bytes of a GEMM's inputs could not change by one unnoticed (docs/numerics.md, 7).
 //!
 //! From the reference's sums, without running anything: a change of a scale byte or a code by ±1 moves every sum it is in
 //! by a known amount, and is noticed where that moves a stored bf16 out of what its bound allows.

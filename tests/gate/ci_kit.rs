@@ -46,13 +46,13 @@ fn every_file_fits_its_schema_and_the_schemas_notice() {
 }
 
 #[test]
-fn the_readme_shows_the_workflow_as_it_is() {
+fn the_gate_document_shows_the_workflow_as_it_is() {
     let text = fs::read_to_string(root().join(".github/examples/kernels.yml")).unwrap();
     let shown: String = text.split_inclusive('\n').skip_while(|l| l.starts_with('#')).collect();
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let document = fs::read_to_string(root().join("docs/gate.md")).unwrap();
     assert!(
-        readme.contains(&format!("```yaml\n{shown}```\n")),
-        "README.md shows another .github/examples/kernels.yml"
+        document.contains(&format!("```yaml\n{shown}```\n")),
+        "docs/gate.md shows another .github/examples/kernels.yml"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Judges the output from end to end where tensors between are missing: an interval goes from stage to stage (docs/bounds.md, 8).
+//! Judges the output from end to end where tensors between are missing: an interval goes from stage to stage (docs/numerics.md, 8).
 //!
 //! What is there is taken as it is stored; what is missing is all that the stages before it may have stored. That is rigorous
 //! and loose: garbage is found, a single byte mostly not, and no stage is named.

@@ -1,4 +1,4 @@
-//! The clamped SwiGLU as an interval, and which scales and codes of MXFP8 it allows (docs/bounds.md, 5).
+//! The clamped SwiGLU as an interval, and which scales and codes of MXFP8 it allows (docs/numerics.md, 5).
 
 use super::formats::{e4m3, exp2};
 use super::interval::Interval;

@@ -1,4 +1,4 @@
-//! A value, how far a stored one may be from it, and which bf16 that allows (docs/bounds.md, 2).
+//! A value, how far a stored one may be from it, and which bf16 that allows (docs/numerics.md, 2).
 
 use super::formats::{bf16, bf16_order, exponent, to_bf16};
 

@@ -1,4 +1,4 @@
-//! The weighted sum of a token's rows, and softmax over its logits (docs/bounds.md, 3 and 6).
+//! The weighted sum of a token's rows, and softmax over its logits (docs/numerics.md, 3 and 6).
 
 use super::activation::Value;
 use super::expected::Expected;

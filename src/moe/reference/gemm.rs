@@ -72,7 +72,7 @@ impl Line {
         self.extents.extend(codes.chunks(chunk).map(|codes| {
             let mut of = Extent { high: i32::MIN / 4, low: i32::MAX / 4, count: 0 };
             for code in codes.iter().filter(|c| *c & 0x7F != 0) {
-                // Subnormals keep the exponent of the smallest normal number (numerics 4.1, step 1).
+                // Subnormals keep the exponent of the smallest normal number (docs/numerics.md, 4.1).
                 of.high = of.high.max(exponent(e4m3(*code).abs()).max(-6));
                 let (field, mantissa) = (i32::from(code >> 3 & 0xF), i32::from(code & 7));
                 let significand = if field == 0 { mantissa } else { 8 + mantissa };

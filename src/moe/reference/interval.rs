@@ -1,4 +1,4 @@
-//! Intervals that hold what a kernel may compute in f32 (docs/bounds.md, 1).
+//! Intervals that hold what a kernel may compute in f32 (docs/numerics.md, 1).
 
 /// One rounding to nearest of binary32.
 pub const UNIT: f64 = 1.0 / (1_u64 << 24) as f64;

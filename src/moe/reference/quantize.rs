@@ -14,7 +14,7 @@ const ONE: u8 = 0x7F;
 
 /// The scale code for a block whose largest magnitude is `amax`: a number, infinity or NaN.
 ///
-/// With amax = 1.m·2^e the exponent X is that of numerics 1.3; the code is X + 127, clamped to 0..=254.
+/// With amax = 1.m·2^e the exponent X is that of docs/numerics.md, 9.2; the code is X + 127, clamped to 0..=254.
 #[must_use]
 pub fn scale_code(rule: ScaleRule, amax: f64) -> u8 {
     if amax.is_nan() {

@@ -1,12 +1,12 @@
 //! The sum of a row and a column, block by block, with the bound of the accumulation that a kernel declares
-//! (docs/bounds.md, 4).
+//! (docs/numerics.md, 4).
 
 use super::expected::Expected;
 use super::formats::{exp2, exponent};
 use super::interval::UNIT;
 use crate::moe::contract::{Accumulation, KOrder, MOST_PARTIALS};
 
-/// The exponent that a term of zero counts with: −133, or −132 before Hopper (numerics 4.2).
+/// The exponent that a term of zero counts with: −133, or −132 before Hopper (docs/numerics.md, 4.1).
 const ZERO_EXPONENT: i32 = -132;
 /// The exponent that subnormal accumulators count with.
 const SUBNORMAL_EXPONENT: i32 = -126;

@@ -134,7 +134,7 @@ fn rank(form: &Form, shape: &[usize]) -> Result<(), MoeError> {
         return Ok(());
     }
     let wanted = format!("{} dimensions {:?}", form.axes.len(), form.axes);
-    let why = "DESIGN 7, dump".to_owned();
+    let why = "docs/dump.md".to_owned();
     Err(MoeError::Shape { name: form.name.to_owned(), found: shape.to_vec(), wanted, why })
 }
 

@@ -1,7 +1,7 @@
 //! Random faults of one byte in a grouped GEMM of gpt-oss dimensions, and how many each kind of data shows.
 //!
 //! A fault makes a scale byte or a code, of the weights or of the activations, one more or one less. It is shown when it moves
-//! a sum so far that no bf16 which the bound allows can be stored, whatever the moved sum's own error (docs/bounds.md, 7): what
+//! a sum so far that no bf16 which the bound allows can be stored, whatever the moved sum's own error (docs/numerics.md, 7): what
 //! is counted here is surely noticed, whatever the kernel's order.
 
 use std::path::Path;
