@@ -6,12 +6,12 @@
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use serde::Deserialize;
-
-use crate::header;
 use emulator::device::{Argument, Device, Failure, Launch, MapElement, MapSwizzle, TensorMapSpec};
 use emulator::{EmulatorDevice, Options, Programs};
 use ptx::arch::{PtxIsa, Target};
+use serde::Deserialize;
+
+use crate::header;
 
 /// The snippets; a test compares the list with the folder.
 const FILES: &[(&str, &str)] = &[

@@ -1,6 +1,6 @@
 //! sm121probe: what an SM12x GPU's toolchain really does, with evidence.
 //!
-//! The crates below it: `ptx`, `numerics`, `emulator`, `vectors`. Modules, in order; a module uses earlier ones only (`tests/tidy.rs`
+//! The crates below it: `ptx`, `numerics`, `emulator`, `vectors`, `devcode`. Modules, in order; a module uses earlier ones only (`tests/tidy.rs`
 //! enforces it):
 //!
 //! | module | duty |
@@ -26,7 +26,7 @@
 //! | [`moe`] | the MXFP4 fused-MoE pipeline: problems, reference with bounds, verdicts |
 //! | [`mutants`] | faults of one line planted into kernels, and what the cases say of each |
 //! | [`mod@bench`] | where the time goes: profiles, what they decide, and times on a GPU |
-//! | [`audit`] | device code in files: fatbins, cubins, PTX, wheels |
+//! | [`audit`] | what becomes of device code in files on a device |
 //! | [`report`] | renderers, each a pure function of the record |
 //! | [`gate`] | records compared, baselines, expectations, fleets |
 //! | [`cli`] | verbs, error printing, exit codes |

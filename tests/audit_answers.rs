@@ -5,11 +5,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use devcode::{CodeKind, Compression, Entry, Format, Found, Holder, Kernel, Place, Problem, ToldBy, Trouble};
 use ptx::arch::{PtxIsa, Suffix};
-use sm121probe::audit::answer::{self, Collector, Device};
-use sm121probe::audit::{
-    CodeKind, Compression, Entry, Format, Found, Holder, Kernel, Place, Problem, ToldBy, Trouble,
-};
+use sm121probe::audit::{self, Collector, Device};
 use sm121probe::record::{AuditTable, AuditVerdict, Matrix, Record};
 use sm121probe::report::{self, Styles};
 
@@ -43,7 +41,7 @@ fn entry(file: &str, index: u32, kind: CodeKind, target: &str, kernels: &[&str])
 }
 
 fn letter(entry: &Entry, device: &Device) -> char {
-    match answer::answer(entry, device).0 {
+    match audit::answer(entry, device).0 {
         AuditVerdict::Native => 'N',
         AuditVerdict::Family => 'F',
         AuditVerdict::Jit => 'J',
@@ -99,7 +97,7 @@ fn a_driver_compiles_ptx_up_to_its_own_version() {
     let device = |cuda: &str| Device { number: 121, cuda: Some(cuda.to_owned()), isa: PtxIsa::of_cuda(cuda) };
     let ptx = entry("x", 0, CodeKind::Ptx, "sm_80", &[]);
     assert_eq!(letter(&ptx, &device("12.9")), 'J');
-    let (verdict, reason) = answer::answer(&ptx, &device("12.8"));
+    let (verdict, reason) = audit::answer(&ptx, &device("12.8"));
     assert_eq!(verdict, AuditVerdict::NoCode);
     assert!(reason.contains("needs a driver of CUDA 12.9 or later"), "{reason}");
 }

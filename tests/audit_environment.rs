@@ -206,7 +206,7 @@ fn every_form_holds_the_answers_and_the_record_can_be_read() {
 #[test]
 fn real_files_have_their_answers() {
     let desk = Desk::new();
-    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/audit/data");
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/devcode/tests/data");
     let csv = stdout(&desk.run(&[data, "--format", "csv"]));
     let verdicts = |file: &str, device: &str| -> Vec<String> {
         let rows = csv.lines().filter(|l| l.starts_with(&format!("{data}/{file},")));

@@ -1,22 +1,16 @@
-//! Device code in files: which there is, for which targets, with which kernels. The scan reads formats and judges nothing;
-//! [`answer`] judges what it found.
+//! What becomes of device code on a device: the rules of architectures, PTX versions and drivers, and what machine code shows.
+//!
+//! [`answer`] is the rule for one piece of code. [`Collector`] takes what [`devcode::scan`] finds and makes the record's table of it: a
+//! kernel is answered by the best of its entries in its file, and where its opcodes are known they may say less than its target.
 
-pub mod answer;
-mod ar;
-mod cubin;
-mod embedded;
-mod entry;
-mod fatbin;
-mod folder;
-mod host;
-mod piece;
-mod ptx_text;
-mod scan;
-mod source;
-mod unpack;
-mod zip_file;
+mod backends;
+mod collect;
+mod disassemble;
+mod installed;
+mod opcodes;
+mod rule;
 
-pub use entry::{
-    CodeKind, Compression, Entry, Format, Found, Holder, Kernel, Limits, Place, Problem, ToldBy, Trouble,
-};
-pub use scan::{scan, scan_bytes};
+pub use backends::{describe, describe_caches};
+pub use collect::{Collector, Naming, Which};
+pub use installed::{Distribution, Installed, SitesError, sites_of};
+pub use rule::{Device, answer};

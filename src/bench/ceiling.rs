@@ -1,8 +1,9 @@
 //! What a GPU can do at most, measured: bytes per second from memory, operations per second of its tensor cores.
 
-use crate::kernel::MmaPath;
 use emulator::device::{Argument, Failure, Launch, Timer};
 use ptx::arch::{PtxIsa, Target};
+
+use crate::kernel::MmaPath;
 
 const READ: &str = include_str!("read_all.ptx");
 const BF16: &str = include_str!("multiply_bf16.ptx");

@@ -1,9 +1,10 @@
 //! What a stage must move and multiply, counted: each input read once, each output written once, padding as stored.
 
+use numerics::scale_layout::ScaleLayout;
+
 use crate::moe::Dims;
 use crate::moe::layout::padded;
 use crate::record::Stage;
-use numerics::scale_layout::ScaleLayout;
 
 /// Bytes and operations of a stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use emulator::device::{Failure, Launch, Timer};
+use ptx::arch::{PtxIsa, Target};
 use rayon::prelude::*;
 
 use super::ceiling::{self, Effort};
@@ -13,8 +15,6 @@ use crate::moe::pipeline::{self, Compiled, PipelineError, Session, Setup};
 use crate::moe::plan::{self, Trial};
 use crate::moe::{MoeError, Problem, Settings, problem};
 use crate::record::{BenchRow, RateRow, Stage};
-use emulator::device::{Failure, Launch, Timer};
-use ptx::arch::{PtxIsa, Target};
 
 /// Why nothing was timed.
 #[derive(Debug, thiserror::Error)]

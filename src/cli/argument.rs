@@ -11,8 +11,9 @@
 
 use std::path::PathBuf;
 
-use super::tensor_argument::{self, MapOf};
 use numerics::{Format, Rounding, convert};
+
+use super::tensor_argument::{self, MapOf};
 
 /// An element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,13 +5,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use devcode::{Found, Limits};
+use ptx::arch::{PtxIsa, Target};
 
 use super::args::OutputArgs;
 use super::error::CliError;
 use super::output;
 use super::progress::Progress;
-use crate::audit::answer::{self, Collector, Device, Installed, Naming, Which};
-use crate::audit::{self, Found, Limits};
+use crate::audit::{self, Collector, Device, Installed, Naming, Which};
 use crate::doctor;
 use crate::event::{Event, Sink};
 use crate::gate::Glob;
@@ -20,7 +21,6 @@ use crate::record::{AuditTable, AuditVerdict, Matrix, Record};
 use crate::report;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, NvrtcError, Places};
-use ptx::arch::{PtxIsa, Target};
 
 /// Asked about where nothing is said.
 const DEFAULT: [u16; 2] = [120, 121];
@@ -115,7 +115,7 @@ pub(super) fn audit(args: &AuditArgs) -> Result<(), CliError> {
     let environment = Environment::of_process();
     let mut paths = args.paths.clone();
     if let Some(python) = interpreter(args, &environment) {
-        paths.extend(answer::sites_of(&python)?);
+        paths.extend(audit::sites_of(&python)?);
     }
     let caches = if args.jit_caches { doctor::caches(&environment) } else { Vec::new() };
     let caches: Vec<(String, PathBuf)> =
@@ -128,8 +128,8 @@ pub(super) fn audit(args: &AuditArgs) -> Result<(), CliError> {
     let (devices, gpus) = devices(args, &here.gpus);
     let mut table = collect(args, &paths, devices, &gpus, &sink)?;
     table.no_gpu = here.others.join("; ");
-    answer::describe(&mut table, &Installed::below(&paths));
-    answer::describe_caches(&mut table, &caches);
+    audit::describe(&mut table, &Installed::below(&paths));
+    audit::describe_caches(&mut table, &caches);
     let mut record =
         Record::of_matrix(concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(), Matrix::default());
     record.audit = table;
@@ -243,7 +243,7 @@ fn collect(
         }
     }
     let mut collector = Collector::new(devices, gpus, naming);
-    audit::scan(paths, &Limits::default(), &mut |found| match found {
+    devcode::scan(paths, &Limits::default(), &mut |found| match found {
         Found::Entry { mut entry, code } => {
             if !args.kernels.is_empty() {
                 entry.kernels.retain(|k| args.kernels.iter().any(|glob| glob.matches(&k.name)));

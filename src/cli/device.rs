@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use ptx::arch::{PtxIsa, Target};
 
 use super::error::CliError;
 use crate::gpu::{Chain, Description, GpuDevice, Launcher};
@@ -12,7 +13,6 @@ use crate::moe::admission::Limits;
 use crate::record::DeviceRow;
 use crate::store::Store;
 use crate::toolkit::Toolkit;
-use ptx::arch::{PtxIsa, Target};
 
 /// What runs kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -7,6 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use emulator::{
+    self, GlobalMemory, Kernel, Launch, Nobody, Options, Parameter, Profile, Program, Stop, TENSOR_MAP_BYTES,
+    TensorMap,
+};
+use ptx::Type;
+use ptx::arch::Target;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use super::argument::{self, Argument, Content, Element, Shape};
@@ -18,12 +24,6 @@ use super::watch::{Trace, Watcher, show_profile};
 use crate::record::write_atomic;
 use crate::store::{self, Store};
 use crate::toolkit::{self, Environment};
-use emulator::{
-    self, GlobalMemory, Kernel, Launch, Nobody, Options, Parameter, Profile, Program, Stop, TENSOR_MAP_BYTES,
-    TensorMap,
-};
-use ptx::Type;
-use ptx::arch::Target;
 
 /// What a CUDA C++ file is compiled for when nothing is said.
 const TARGET: &str = "sm_121a";

@@ -1,5 +1,6 @@
 //! Errors as people see them: the sentence, the help, the exit code.
 
+use emulator::device::Failure;
 use miette::Diagnostic;
 
 use super::emulate::EmulateError;
@@ -12,7 +13,6 @@ use crate::report::{ExplainError, ReportError};
 use crate::snippet::{FilterError, NewSnippetError, SnippetError};
 use crate::store::StoreError;
 use crate::toolkit::{CubinError, InstallError, NvrtcError, PinError, RemoveError, SelectError};
-use emulator::device::Failure;
 
 /// Anything that ends a verb.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -192,7 +192,7 @@ pub(super) enum CliError {
     #[diagnostic(help("name the files that matter, or leave out those that cannot be read"))]
     AuditUnread(String),
     #[error(transparent)]
-    Sites(#[from] crate::audit::answer::SitesError),
+    Sites(#[from] crate::audit::SitesError),
     #[error("no assumption is named `{0}`; there is: {1}")]
     NoAssumption(String, String),
     #[error("{0} assumptions are not what the emulator does")]

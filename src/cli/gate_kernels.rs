@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ptx::arch::Target;
+
 use super::error::CliError;
 use super::gate::{GateReports, deliver};
 use super::gate_mutants::{self, MutantArgs};
@@ -20,7 +22,6 @@ use crate::moe::trial::TrialError;
 use crate::record::{Matrix, Record};
 use crate::store::Store;
 use crate::toolkit::{self, Environment, NvrtcError};
-use ptx::arch::Target;
 
 /// What kernels are compiled for: PTX that differs in its `.target` alone is the same to the emulator.
 const TARGET: &str = "sm_121a";

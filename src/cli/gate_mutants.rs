@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Args;
+use ptx::arch::Target;
 
 use super::error::CliError;
 use super::gate::{GateForm, GateReports};
@@ -21,7 +22,6 @@ use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Survey};
 use crate::record::Record;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, NvrtcError};
-use ptx::arch::Target;
 
 /// Progress is told after so many mutants.
 const TOLD_EVERY: usize = 25;

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use ptx::arch::Target;
+
 use super::args::JobArgs;
 use super::error::CliError;
 use super::on_gpu::GpuArgs;
@@ -13,7 +15,6 @@ use crate::record::{PIPELINE, Record, SkippedRow};
 use crate::snippet::{Filter, Library};
 use crate::store::{ENTRY_BYTES_KEPT, Store};
 use crate::toolkit::{self, Discovery, Environment, InstallOptions, Nvrtc, Pins, Places, Toolkit};
-use ptx::arch::Target;
 
 /// What is fetched when a machine has no toolkit: the newest, and the first that knows sm_121.
 const FIRST_TOOLKITS: [&str; 2] = ["latest", "12.9"];

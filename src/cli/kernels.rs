@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use ptx::arch::Target;
 use rayon::prelude::*;
 
 use super::error::CliError;
@@ -18,7 +19,6 @@ use crate::moe::plan::{self, Trial};
 use crate::moe::sources::{self, KernelSource};
 use crate::store::Store;
 use crate::toolkit::{self, Environment};
-use ptx::arch::Target;
 
 /// How long ptxas may take for one kernel.
 const LIMIT: Duration = Duration::from_secs(300);

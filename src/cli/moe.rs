@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use clap::{Args, ValueEnum};
+use ptx::arch::Target;
 
 use super::args::OutputArgs;
 use super::device::{self, DeviceArgs};
@@ -24,7 +25,6 @@ use crate::record::TrialRow;
 use crate::report;
 use crate::store::Store;
 use crate::toolkit::{self, Environment};
-use ptx::arch::Target;
 
 /// Arguments of `moe`.
 #[derive(Debug, Args)]

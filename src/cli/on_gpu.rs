@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use emulator::device::Device as _;
+use numerics::random;
 
 use super::device::{self, DeviceArgs, DeviceName};
 use super::error::CliError;
@@ -20,8 +22,6 @@ use crate::record::{PIPELINE, Record, SkippedRow, TrialRow};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, Nvrtc};
-use emulator::device::Device as _;
-use numerics::random;
 
 /// Decides the inputs of snippets.
 const SEED: u64 = 1;

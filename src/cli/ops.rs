@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
+use emulator::{self, Coverage, FormRow};
 
 use super::args::OutputArgs;
 use super::error::CliError;
 use super::output;
 use crate::snippet::Library;
-use emulator::{self, Coverage, FormRow};
 
 /// The target and PTX version that the snippets are decoded for.
 const TARGET: &str = "sm_121a";

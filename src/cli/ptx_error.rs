@@ -1,9 +1,9 @@
 //! How a launch ended badly, with the line of the PTX underlined.
 
+use emulator::Stop;
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
 use super::exit;
-use emulator::Stop;
 
 /// A [`Stop`] and the PTX it speaks of.
 #[derive(Debug, thiserror::Error, Diagnostic)]

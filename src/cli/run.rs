@@ -1,6 +1,7 @@
 //! `run`: snippets on a device, rung by rung.
 
 use clap::{Args, ValueEnum};
+use ptx::arch::PtxIsa;
 use rayon::prelude::*;
 
 use super::args::OutputArgs;
@@ -14,7 +15,6 @@ use crate::report;
 use crate::snippet::{self, Filter};
 use crate::store::Store;
 use crate::toolkit;
-use ptx::arch::PtxIsa;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]

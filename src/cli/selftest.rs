@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use vectors::Recording;
 
 use super::args::OutputArgs;
 use super::error::CliError;
 use super::output;
 use super::vectors::FreshArgs;
 use crate::selftest;
-use vectors::Recording;
 
 /// Arguments of `selftest`.
 #[derive(Debug, Args)]

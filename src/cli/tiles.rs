@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
+use ptx::arch::Target;
 use rayon::prelude::*;
 
 use super::args::OutputArgs;
@@ -24,7 +25,6 @@ use crate::record::{OfferRow, PolicyRow, TileRow, TileTable};
 use crate::report;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Nvrtc};
-use ptx::arch::Target;
 
 /// What tiles are compiled for when nothing is said.
 const TARGET: &str = "sm_121a";

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
+use emulator::device::Device as _;
 
 use super::device::{self, DeviceArgs, DeviceName};
 use super::error::CliError;
@@ -18,7 +19,6 @@ use crate::moe::tile::{TILE_M, Tile};
 use crate::record::BenchTable;
 use crate::store::Store;
 use crate::toolkit::{self, Environment};
-use emulator::device::Device as _;
 
 /// Tokens of the batches where nothing is said: 1, 2, 4 … 2048.
 const MOST_TOKENS: u32 = 11;

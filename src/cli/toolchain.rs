@@ -1,5 +1,7 @@
 //! The assembler behind a verb that compiles kernels, and the capabilities that its matrix grants.
 
+use ptx::arch::Target;
+
 use super::error::CliError;
 use super::progress::Progress;
 use crate::event::{Event, Sink};
@@ -8,7 +10,6 @@ use crate::moe::admission;
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, Places, Toolkit};
-use ptx::arch::Target;
 
 /// A ptxas, and what the matrix says of it.
 pub(super) struct Toolchain {

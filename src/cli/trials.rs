@@ -4,6 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
+use ptx::arch::Target;
+
 use super::args::JobArgs;
 use super::error::CliError;
 use super::toolchain::Toolchain;
@@ -20,7 +22,6 @@ use crate::moe::{Settings, coverage, exercise};
 use crate::record::{ExerciseRow, PIPELINE, Record, SkippedRow, TrialRow, WitnessRow};
 use crate::store::Store;
 use crate::toolkit::{self, Nvrtc};
-use ptx::arch::Target;
 
 /// Faults of one byte that the whole job draws.
 const REPORTED_FAULTS: u64 = 1000;

@@ -4,19 +4,18 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use vectors::{Recording, WarpOp};
 
 use super::device::{self, DeviceArgs, DeviceName};
 use super::error::CliError;
 use super::output;
+use super::progress::Progress;
 use super::toolchain;
 use crate::event::{Event, Sink};
 use crate::gpu::GpuDevice;
 use crate::selftest::{self, Answerer, Ask, Fresh};
 use crate::store::Store;
 use crate::toolkit;
-use vectors::{Recording, WarpOp};
-
-use super::progress::Progress;
 
 /// Verbs of `vectors`.
 #[derive(Debug, Subcommand)]

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use ptx::arch::Target;
+
 use super::args::{
     Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, ReportForm, Table, ToolkitVerb,
 };
@@ -17,7 +19,6 @@ use crate::report::{audit_csv, runs_csv, trials_csv};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, InstallOptions, Pins, Places};
-use ptx::arch::Target;
 
 /// Differing cells that `--verify` prints.
 const DIFFERENCES_SHOWN: usize = 20;

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ptx::arch::Target;
 
 use super::error::CliError;
 use crate::case::Case;
 use crate::kernel::{Library, Load, MmaPath};
 use crate::moe::plan::{self, LOADS, PATHS, Trial};
 use crate::moe::tile::Tile;
-use ptx::arch::Target;
 
 /// What kernels are compiled for when nothing is said.
 pub(super) const TARGETS: [&str; 2] = ["sm_121a", "sm_121f"];

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use emulator::device::Failure;
+use ptx::arch::{Suffix, Target, ToolkitVersion};
 use serde::Serialize;
 
 use super::caches::{CacheFolder, caches};
@@ -12,8 +14,6 @@ use super::python::{Packages, packages};
 use crate::gpu::{Chain, Description, GpuDevice, Launcher};
 use crate::store::Store;
 use crate::toolkit::{Environment, Nvrtc, Toolkit};
-use emulator::device::Failure;
-use ptx::arch::{Suffix, Target, ToolkitVersion};
 
 /// How long one question to a GPU may take.
 const LIMIT: Duration = Duration::from_secs(60);

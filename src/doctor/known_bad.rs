@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use ptx::arch::{Requirement, ToolkitVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::header::{self, HeaderError};
-use ptx::arch::{Requirement, ToolkitVersion};
 
 const TABLE: &str = include_str!("known_bad.yaml");
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use emulator::device::{Argument, Device as _, Failure, Launch};
+use ptx::arch::{PtxIsa, Suffix, Target};
 use serde::Serialize;
 
 use crate::gpu::GpuDevice;
 use crate::store::Store;
 use crate::toolkit::{self, Toolkit};
-use emulator::device::{Argument, Device as _, Failure, Launch};
-use ptx::arch::{PtxIsa, Suffix, Target};
 
 /// What the probe's kernel stores.
 const ANSWER: u32 = 0x1CED_C0DE;

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::data::{BYTES, POISON, WARPS, inputs};
-use crate::record::{Rung, RungResult, VariantRun, Verdict};
-use crate::snippet::{LANE_BYTES, Variant};
 use emulator::device::{Argument, Buffer, Device, Failure, Launch, Module};
 use emulator::{EmulatorDevice, Options, Programs};
 use numerics::OperandKind;
 use ptx::arch::{PtxIsa, Target};
 use vectors::LANES;
+
+use super::data::{BYTES, POISON, WARPS, inputs};
+use crate::record::{Rung, RungResult, VariantRun, Verdict};
+use crate::snippet::{LANE_BYTES, Variant};
 
 /// Replays that have to store the same bits.
 const REPLAYS: usize = 100;

@@ -1,9 +1,10 @@
 //! The inputs of a variant.
 
-use crate::snippet::LANE_BYTES;
 use numerics::random::{GOLDEN, at, mix};
 use numerics::{OperandKind, Regime};
 use vectors::LANES;
+
+use crate::snippet::LANE_BYTES;
 
 /// Warps, one for each regime.
 pub(super) const WARPS: usize = Regime::ALL.len();

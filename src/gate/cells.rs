@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use ptx::arch::{Target, ToolkitVersion};
+
 use super::direction::Direction;
 use crate::record::{Matrix, Native, Outcome, Pair, VariantRow};
-use ptx::arch::{Target, ToolkitVersion};
 
 /// What is known of a cell: the outcome, and what the code shows where it was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

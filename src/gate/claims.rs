@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::record::{ClaimRow, Expect, Matrix, Outcome, Standing, VariantRow};
 use ptx::arch::Requirement;
+
+use crate::record::{ClaimRow, Expect, Matrix, Outcome, Standing, VariantRow};
 
 /// Judges every claim of a matrix anew, as a run does: only acceptances and rejections answer one.
 pub fn rejudge(matrix: &mut Matrix) {

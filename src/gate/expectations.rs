@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ptx::arch::{Target, ToolkitVersion};
 use serde::{Deserialize, Deserializer, de::Error};
 
 use super::cells::CellAnswer;
@@ -10,7 +11,6 @@ use super::facts::{Fact, Kind, Scope};
 use super::glob::Glob;
 use crate::header::{self, HeaderError};
 use crate::record::{Native, Outcome, Verdict};
-use ptx::arch::{Target, ToolkitVersion};
 
 /// The largest file of expectations that is read, bytes.
 const LARGEST: u64 = 1 << 20;

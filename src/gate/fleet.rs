@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::record::{DeviceRow, Record, Verdict};
 use ptx::arch::ToolkitVersion;
+
+use crate::record::{DeviceRow, Record, Verdict};
 
 /// Conflicts that the terminal shows; Markdown and the merged record hold all.
 const SHOWN: usize = 40;

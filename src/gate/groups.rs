@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ptx::arch::{Target, ToolkitVersion};
+
 use super::cells::{CellAnswer, CellChange};
 use super::diff::Diff;
 use super::direction::Direction;
-use ptx::arch::{Target, ToolkitVersion};
 
 /// Cells that changed alike.
 #[derive(Debug, Clone, PartialEq, Eq)]

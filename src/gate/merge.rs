@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use indexmap::IndexSet;
+use ptx::arch::ToolkitVersion;
 
 use super::cells::CellAnswer;
 use super::claims;
@@ -13,7 +14,6 @@ use crate::record::{
     Pair, PairSet, Record, SkippedRow, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow, VariantRow,
     VariantRun,
 };
-use ptx::arch::ToolkitVersion;
 
 /// Who wins where two records answer the same question differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! A toolkit that the baseline does not know: what it says otherwise than the one before it, and how that becomes the baseline.
 
+use ptx::arch::ToolkitVersion;
+
 use super::diff::diff;
 use super::text::terminal;
 use crate::record::Record;
-use ptx::arch::ToolkitVersion;
 
 /// What a toolkit says that the baseline does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! What a worker needs of CUDA, so that its protocol can be tested where there is none.
 
+use emulator::device::TensorMapSpec;
+
 use super::describe::Description;
 use super::status::CudaError;
 use super::wire::Entry;
-use emulator::device::TensorMapSpec;
 
 /// An argument as the driver takes it.
 pub(super) enum Value {

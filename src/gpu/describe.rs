@@ -1,9 +1,8 @@
 //! What a GPU is: the facts that reports and admission need.
 
+use ptx::arch::{Suffix, Target};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use ptx::arch::{Suffix, Target};
 
 /// A GPU and its driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,13 +3,14 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use emulator::device::{Buffer, Device, Failure, Graph, Launch, Module, Timer};
+use ptx::arch::Target;
+
 use super::describe::Description;
 use super::link::{Launcher, Link, Refused};
 use super::wire::{Entry, Reply, Request};
 use crate::store::Store;
 use crate::toolkit::{self, Toolkit};
-use emulator::device::{Buffer, Device, Failure, Graph, Launch, Module, Timer};
-use ptx::arch::Target;
 
 /// How long ptxas may take for one module.
 const ASSEMBLY_LIMIT: Duration = Duration::from_secs(300);

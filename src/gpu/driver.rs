@@ -16,12 +16,12 @@ use cudarc::driver::sys::{
     CUstreamCaptureMode, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
     CUtensorMapL2promotion, CUtensorMapSwizzle,
 };
+use emulator::device::{MapElement, MapSwizzle, TensorMapSpec};
 
 use super::backend::{Backend, Prepared, Value};
 use super::describe::Description;
 use super::status::CudaError;
 use super::wire::Entry;
-use emulator::device::{MapElement, MapSwizzle, TensorMapSpec};
 
 /// cuModuleEnumerateFunctions, cuFuncGetName and cuFuncGetParamInfo came with CUDA 12.4.
 const OLDEST: c_int = 12_040;

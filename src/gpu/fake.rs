@@ -5,11 +5,12 @@ use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use emulator::device::TensorMapSpec;
+
 use super::backend::{Backend, Prepared, Value};
 use super::describe::Description;
 use super::status::CudaError;
 use super::wire::Entry;
-use emulator::device::TensorMapSpec;
 
 /// Where its memory begins.
 const BASE: u64 = 0x7000_0000_0000;

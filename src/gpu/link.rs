@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use emulator::device::Failure;
+
 use super::wire::{self, Refusal, Reply, Request};
 use crate::worker::{self, Session};
-use emulator::device::Failure;
 
 /// The word after the worker verb.
 pub const GPU_WORKER: &str = "gpu";

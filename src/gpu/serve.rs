@@ -5,13 +5,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use emulator::device::{Argument, Launch, first_difference};
+use numerics::random;
+
 use super::backend::{Backend, Prepared, Value};
 use super::driver::Driver;
 use super::gather::Gather;
 use super::status::CudaError;
 use super::wire::{self, Entry, Kind, Refusal, Reply, Request};
-use emulator::device::{Argument, Launch, first_difference};
-use numerics::random;
 
 /// Bytes before and after every buffer that no kernel may write.
 const GUARD: usize = 4096;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::device::{Chain, GpuDevice};
 use emulator::device::{Buffer, Device, Failure, Graph, Launch, Module};
+
+use super::device::{Chain, GpuDevice};
 
 /// A GPU that others want too.
 pub struct Turn<'a> {

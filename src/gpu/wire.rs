@@ -2,10 +2,10 @@
 
 use std::io::{self, Read, Write};
 
+use emulator::device::{Failure, Launch};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::describe::Description;
-use emulator::device::{Failure, Launch};
 
 /// A header longer than this is no header.
 const HEADER_LIMIT: u32 = 16 << 20;

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use ptx::arch::{PtxIsa, Target};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,6 @@ use crate::matrix::{self, FileAnswer};
 use crate::record::Outcome;
 use crate::store::{self, Store};
 use crate::toolkit::Toolkit;
-use ptx::arch::{PtxIsa, Target};
 
 /// Kind of the entries in the store; the number changes with the format or with how ptxas is run.
 const KIND: &str = "lint-1";

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use ptx::arch::{Suffix, Target};
 use regex::Regex;
 use serde::Deserialize;
 
@@ -17,7 +18,6 @@ use crate::record::Outcome;
 use crate::snippet::{Code, Filter, Library, Variant};
 use crate::store;
 use crate::toolkit::Toolkit;
-use ptx::arch::{Suffix, Target};
 
 const TABLE: &str = include_str!("instead.yaml");
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::LazyLock;
 
+use ptx::arch::{PtxIsa, Suffix, Target};
 use regex::Regex;
 
 use super::ask::{Answer, Assemblers, Desk, Question, Said, of_file};
@@ -17,7 +18,6 @@ use super::statement::offence;
 use crate::matrix::{self, MatrixError};
 use crate::record::Outcome;
 use crate::snippet::Library;
-use ptx::arch::{PtxIsa, Suffix, Target};
 
 /// Version of the JSON.
 const SCHEMA: u32 = 1;

@@ -1,9 +1,9 @@
 //! What lint found, as it is written to JSON.
 
+use ptx::arch::{Target, ToolkitVersion};
 use serde::Serialize;
 
 use crate::record::Outcome;
-use ptx::arch::{Target, ToolkitVersion};
 
 /// When a file is good enough.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -8,10 +8,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::{fs, str};
 
+use ptx::arch::{PtxIsa, Target};
+
 use super::scan::Scanner;
 use crate::snippet::outline;
 use crate::store;
-use ptx::arch::{PtxIsa, Target};
 
 /// Bytes of the largest file that is read.
 pub const SIZE_LIMIT: u64 = 32 << 20;

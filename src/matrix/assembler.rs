@@ -4,12 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
+use ptx::arch::Target;
+
 use super::diagnostics::{self, Diagnostic, Severity};
 use super::kinds;
 use crate::record::Outcome;
 use crate::toolkit::{self, Toolkit};
 use crate::worker::Ended;
-use ptx::arch::Target;
 
 /// What ptxas did with one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]

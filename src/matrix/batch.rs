@@ -11,14 +11,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use devcode::machine_code;
+use ptx::arch::{PtxIsa, Target};
+
 use super::assembler::{Answer, Limits, Run, assemble};
-use super::code;
 use super::diagnostics::{Diagnostic, Severity};
 use super::entries::{Entry, EntryFile, NOTHING, name};
 use super::kinds;
 use crate::record::Outcome;
 use crate::toolkit::Toolkit;
-use ptx::arch::{PtxIsa, Target};
 
 /// What is wanted of ptxas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,13 +77,12 @@ impl Site<'_> {
             let limit = self.limits.of_batch(group.len());
             match assemble(self.toolkit, self.arch, &file.text, only, self.scratch, limit)? {
                 Run::Made(cubin) => {
-                    let names: Vec<String> = (0..group.len()).map(name).collect();
-                    let mut codes = match self.pass {
+                    let mut codes: BTreeMap<String, &[u8]> = match self.pass {
                         Pass::Check => BTreeMap::new(),
-                        Pass::Generate => code::of_entries(&cubin, &names),
+                        Pass::Generate => machine_code::of_kernels(&cubin).into_iter().collect(),
                     };
                     for (n, i) in group.iter().enumerate() {
-                        let code = codes.remove(&names[n]).unwrap_or_default();
+                        let code = codes.remove(&name(n)).unwrap_or_default().to_vec();
                         answers[*i] =
                             Some(Answer { outcome: Outcome::Accepted, message: String::new(), code });
                     }

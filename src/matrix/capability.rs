@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use ptx::arch::{Target, ToolkitVersion};
+
 use super::job::{self, MatrixError, Options};
 use super::plan::{Plan, Selection};
 use crate::event::Sink;
@@ -12,7 +14,6 @@ use crate::record::{Matrix, Outcome};
 use crate::snippet::{Filter, Library};
 use crate::store::Store;
 use crate::toolkit::Toolkit;
-use ptx::arch::{Target, ToolkitVersion};
 
 /// Why a capability is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! One PTX file that holds many variants as entries, and which entry a diagnostic speaks of.
 
-use crate::snippet::preamble;
 use ptx::arch::{PtxIsa, Target};
+
+use crate::snippet::preamble;
 
 /// An entry to be assembled: what stands before and after its name.
 #[derive(Debug, Clone, Copy)]

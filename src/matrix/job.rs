@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
+use devcode::machine_code;
+use ptx::arch::PtxIsa;
 use rayon::prelude::*;
 
 use super::assembler::{Answer, Limits, Run, assemble};
@@ -12,7 +14,7 @@ use super::entries::Entry;
 use super::pack::{CellAnswer, Interner, Pack, cell_key};
 use super::plan::{Plan, PlannedPair};
 use super::sass::{self, Dictionary};
-use super::{claims, code, kinds};
+use super::{claims, kinds};
 use crate::event::{Event, Sink};
 use crate::record::{
     Matrix, MessageRow, Outcome, Pair, PairSet, Record, SnippetRow, Spread, ToolkitRow, VariantRow,
@@ -21,7 +23,6 @@ use crate::snippet::{Code, Library};
 use crate::store::Store;
 use crate::toolkit::{Disassembler, Toolkit};
 use crate::worker;
-use ptx::arch::PtxIsa;
 
 /// How a run is made.
 #[derive(Debug, Clone)]
@@ -395,10 +396,16 @@ impl Context<'_> {
             Ok(Run::Made(cubin)) => {
                 let code = match code {
                     _ if !self.want_code => Vec::new(),
-                    Some(Code::Entry { .. }) => {
-                        code::of_entries(&cubin, &["v0".to_owned()]).remove("v0").unwrap_or_default()
-                    }
-                    _ => code::of_cubin(&cubin),
+                    // Its entry alone: a snippet's entry is `v0` in a file of its own.
+                    Some(Code::Entry { .. }) => machine_code::of_kernels(&cubin)
+                        .into_iter()
+                        .find_map(|(name, code)| (name == "v0").then(|| code.to_vec()))
+                        .unwrap_or_default(),
+                    _ => machine_code::of_kernels(&cubin)
+                        .into_iter()
+                        .flat_map(|(_, code)| code)
+                        .copied()
+                        .collect(),
                 };
                 Answer { outcome: Outcome::Accepted, message: String::new(), code }
             }

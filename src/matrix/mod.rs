@@ -8,7 +8,6 @@ mod assembler;
 mod batch;
 mod capability;
 mod claims;
-mod code;
 mod diagnostics;
 mod entries;
 mod job;

@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use ptx::arch::{PtxIsa, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::record::Outcome;
 use crate::store::{self, Store, StoreError};
 use crate::toolkit::Toolkit;
-use ptx::arch::{PtxIsa, Target};
 
 /// Kind of the entries in the store; the number changes with the format or with how ptxas is run.
 const KIND: &str = "matrix-1";

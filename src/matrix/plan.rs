@@ -1,8 +1,9 @@
 //! Which cells are asked: variants × (toolkit, target, arch).
 
+use ptx::arch::{Suffix, Target};
+
 use crate::snippet::{Filter, Library};
 use crate::toolkit::Toolkit;
-use ptx::arch::{Suffix, Target};
 
 /// What the user wants asked.
 #[derive(Debug, Clone, Default)]

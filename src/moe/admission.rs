@@ -4,12 +4,13 @@
 //! ptxas made of it. K is padded to 128 in memory, which satisfies TMA's rules for strides (multiples of 32 bytes of packed
 //! codes) and bases whatever the model's width.
 
+use emulator::device::{MapElement, MapSwizzle};
+use ptx::arch::{Target, ToolkitVersion};
+
 use super::tile::{Blocked, Config, SHARED_LIMIT, SLAB, Tile};
 use crate::kernel::{self, Kernel, MmaPath, Names};
 use crate::matrix::Capabilities;
 use crate::toolkit::Resources;
-use emulator::device::{MapElement, MapSwizzle};
-use ptx::arch::{Target, ToolkitVersion};
 
 /// What a device has for one CTA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ptx::arch::Target;
+
 use crate::kernel::{Kernel, Library};
 use crate::store::Store;
 use crate::toolkit::{self, Include, Nvrtc, NvrtcError, Source};
-use ptx::arch::Target;
 
 /// How long NVRTC may take for one kernel.
 const LIMIT: Duration = Duration::from_secs(300);

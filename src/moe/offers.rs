@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use ptx::arch::Target;
 use serde::Deserialize;
 
 use super::tile::Tile;
 use crate::header::{self, HeaderError};
-use ptx::arch::Target;
 
 const TABLE: &str = include_str!("data/offers.yaml");
 

@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use numerics::scale_layout::ScaleLayout;
+use ptx::arch::Target;
+
 use super::admission::{self, Limits, Question, Toolchain};
 use super::fit::fit;
 use super::layout::KPad;
@@ -12,8 +15,6 @@ use super::sources;
 use super::tile::{Blocked, Config, TILE_K, TILE_M, TILE_N, Tile};
 use crate::case::{self, Case, Configurations, KTail, ScaleTiles};
 use crate::kernel::{Atomics, ExpKind, KernelError, Library, Load, MmaPath, Variant};
-use numerics::scale_layout::ScaleLayout;
-use ptx::arch::Target;
 
 /// A tile and how it would be compiled, or why it cannot be.
 #[derive(Debug, Clone)]

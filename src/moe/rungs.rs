@@ -1,12 +1,13 @@
 //! One trial on a device, rung by rung: its code loads, runs, is correct, does as the emulator, repeats itself, overlaps, and
 //! is right as a graph replayed with other routings than it was captured with.
 
+use emulator::device::{Device, Failure};
+
 use super::contract::{Contract, ExpBound};
 use super::pipeline::{self, Compiled, PipelineError, Ran, Session, Setup};
 use super::trial::{self, Outcome, TrialError};
 use super::{MoeError, Problem, Tensors};
 use crate::record::{Rung, RungResult, Stage, Verdict};
-use emulator::device::{Device, Failure};
 
 /// Replays that have to store the same bits on a GPU.
 pub const REPLAYS: usize = 100;

@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use emulator::device::Device as _;
+use emulator::{EmulatorDevice, Options, Programs};
+use ptx::arch::Target;
+
 use super::checkpoint::Layer;
 use super::compile::Compiler;
 use super::pipeline::{self, Compiled, PipelineError};
@@ -17,9 +21,6 @@ use crate::kernel::Library;
 use crate::record::{Rung, Stage, StageResult, TrialRow, Verdict};
 use crate::store::{self, Store};
 use crate::toolkit::Nvrtc;
-use emulator::device::Device as _;
-use emulator::{EmulatorDevice, Options, Programs};
-use ptx::arch::Target;
 
 /// The kind of cache entry; a change of [`StageResult`], or of what a verdict rests on, changes it.
 const KIND: &str = "trial-2";

@@ -1,10 +1,11 @@
 //! How a problem is run: the tile, the padding, the layout of scales, and which of several kernels of a stage.
 
+use numerics::scale_layout::ScaleLayout;
+
 use super::layout::KPad;
 use super::tile::Config;
 use crate::case::Slots;
 use crate::kernel::Variant;
-use numerics::scale_layout::ScaleLayout;
 
 /// How a problem is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! The sources of a run: which kernels it launches, and with which macros each is compiled.
 
+use numerics::scale_layout::ScaleLayout;
+
 use super::contract::Settings;
 use super::pipeline::Setup;
 use crate::case::{BiasPlace, GateUp, ScaleRule};
 use crate::kernel::{Kernel, KernelError, KernelStage, Library, Variant};
-use numerics::scale_layout::ScaleLayout;
 
 /// A kernel and its macros.
 #[derive(Debug, Clone, PartialEq, Eq)]

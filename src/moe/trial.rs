@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use emulator::device::{Device as _, Failure};
+use emulator::{EmulatorDevice, Options, Programs};
+
 use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
 use super::pipeline::{Compiled, Overwritten, PipelineError, Ran, Session, Setup};
 use super::sources;
 use super::{Dims, MoeError, Problem, Settings, Tensors, judge};
 use crate::kernel::{self, Atomics, ExpKind, Kernel, Library, MmaPath};
 use crate::record::{Stage, StageResult, Verdict};
-use emulator::device::{Device as _, Failure};
-use emulator::{EmulatorDevice, Options, Programs};
 
 /// Launches of a trial on the emulator at least, on the same memory: the second finds what the first left.
 pub const LAUNCHES: u64 = 2;

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use emulator::{Options, Programs};
+use ptx::arch::Target;
 use rayon::prelude::*;
 
 use super::model::Mutant;
@@ -16,8 +18,6 @@ use crate::moe::{Contract, Dims, Problem, Settings, problem};
 use crate::record::{Stage, Verdict};
 use crate::store::Store;
 use crate::toolkit::{Nvrtc, NvrtcError};
-use emulator::{Options, Programs};
-use ptx::arch::Target;
 
 /// How many times the instructions of the unchanged kernels a mutant may execute: what needs more does not end.
 const FUEL: u64 = 4;

@@ -1,12 +1,12 @@
 //! Device code of files in the record: what was found, and what becomes of it on each device.
 
+use ptx::arch::{PtxIsa, ToolkitVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::document::{Matrix, Record};
 use super::tiles::TileTable;
 use super::words::words;
-use ptx::arch::{PtxIsa, ToolkitVersion};
 
 words! {
     /// What becomes of code on a device, the best first.

@@ -1,5 +1,6 @@
 //! The document's types, and how a cell is looked up.
 
+use ptx::arch::{PtxIsa, Target, ToolkitVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,6 @@ use super::pairs::PairSet;
 use super::runs::{DeviceRow, VariantRun};
 use super::tiles::TileTable;
 use super::trials::TrialRow;
-use ptx::arch::{PtxIsa, Target, ToolkitVersion};
 
 /// The schema this build writes and reads.
 pub const SCHEMA: u32 = 1;

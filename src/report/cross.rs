@@ -1,8 +1,9 @@
 //! Which PTX `.target` may be assembled for which `-arch`, by the variants that were asked with several.
 
+use ptx::arch::Target;
+
 use super::view::{Answer, View};
 use crate::record::{Outcome, Pair, VariantRow};
-use ptx::arch::Target;
 
 /// A variant that was asked with several `-arch` per `.target`.
 pub(super) struct Crossing<'a> {

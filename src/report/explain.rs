@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use ptx::arch::Target;
+
 use super::claims::{measured, says};
 use super::phrase::{clean, names, wrapped};
 use super::style::{Styles, Tone};
 use super::view::{View, speaks_of};
 use super::{notes, places};
 use crate::record::{Cell, ClaimRow, MessageRow, Native, Outcome, Record, Standing, VariantRow};
-use ptx::arch::Target;
 
 /// Why a variant cannot be explained.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

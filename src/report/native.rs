@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ptx::arch::Target;
+
 use super::view::View;
 use crate::record::Native;
-use ptx::arch::Target;
 
 /// The counts and the exceptions.
 pub(super) struct Shown {

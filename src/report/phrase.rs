@@ -1,8 +1,9 @@
 //! Words and columns: counts, lists and tables as plain text.
 
+use ptx::arch::Target;
+
 use super::style::{Styles, Tone};
 use crate::record::readable_kernel;
-use ptx::arch::Target;
 
 /// The width a terminal report keeps to.
 pub(super) const WIDTH: usize = 100;

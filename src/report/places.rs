@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ptx::arch::{Target, ToolkitVersion};
+
 use super::phrase::names;
 use super::view::View;
-use ptx::arch::{Target, ToolkitVersion};
 
 /// Lines such as `sm_120 sm_121: 12.9.41–13.5.37` for pairs of the record; places with the same toolkits share a line.
 pub(super) fn lines(view: &View<'_>, pairs: impl Iterator<Item = usize>) -> Vec<String> {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use ptx::arch::Target;
+
 use super::phrase::grouped;
 use super::style::Tone;
 use super::view::{Answer, View, speaks_of};
 use crate::record::{Expect, Outcome, VariantRow};
-use ptx::arch::Target;
 
 /// A family on all targets.
 pub(super) struct Family<'a> {

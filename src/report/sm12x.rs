@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ptx::arch::{Suffix, Target};
+
 use super::phrase::all_of;
 use super::view::{Answer, View};
-use ptx::arch::{Suffix, Target};
 
 /// Variants that the SM12x targets answer alike with the newest toolkit.
 pub(super) struct Group {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use ptx::arch::{Requirement, Target, ToolkitVersion};
+
 use super::history::History;
 use crate::record::{
     Cell, ClaimRow, Expect, Matrix, MessageRow, Native, Outcome, Pair, Standing, VariantRow,
 };
-use ptx::arch::{Requirement, Target, ToolkitVersion};
 
 /// What is known of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

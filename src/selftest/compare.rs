@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::Verdict;
-use super::bounds::{self, BoundRow, Limit};
 use numerics::Format;
 use vectors::{LANES, WarpOp};
+
+use super::Verdict;
+use super::bounds::{self, BoundRow, Limit};
 
 /// What an output register holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! Fresh answers: a device executes the recorded instructions on new inputs.
 
-use super::{kernel, matrices};
 use emulator::device::{Argument, Device, Failure, Launch};
 use numerics::random::{GOLDEN, at, mix};
 use numerics::{OperandKind, Regime, UnknownKind};
 use ptx::arch::{PtxIsa, Target};
 use vectors::{LANES, Op, Recording, Source, WarpOp};
+
+use super::{kernel, matrices};
 
 /// How the words of a fresh recording lie.
 const LAYOUT: &str = "per op at offset: inputs u32[cases][n_in][32 lanes], then outputs u32[cases][n_out][32 lanes], little-endian";

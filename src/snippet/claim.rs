@@ -1,10 +1,10 @@
 //! What a document or a project says about cells.
 
+use ptx::arch::{Requirement, Target, ToolkitVersion};
 use serde::Deserialize;
 
 use super::axes::Condition;
 use crate::record::{Expect, Standing};
-use ptx::arch::{Requirement, Target, ToolkitVersion};
 
 /// A statement about cells with its source.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -5,14 +5,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use numerics::{OperandKind, UnknownKind};
+use ptx::arch::{Target, UnknownTarget};
+
 use super::axes::{Assignment, holds};
 use super::embedded;
 use super::model::{AsWritten, Code, Execute, Header, Snippet, Variant};
 use super::module::outline;
 use super::template::{Fault, Scope};
 use crate::header::{self, HeaderError};
-use numerics::{OperandKind, UnknownKind};
-use ptx::arch::{Target, UnknownTarget};
 
 /// Files larger than this are refused: a kernel of this size is no snippet.
 const SIZE_LIMIT: u64 = 16 << 20;

@@ -4,14 +4,14 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
+use numerics::OperandKind;
+use ptx::arch::{PtxIsa, Target};
 use serde::Deserialize;
 
 use super::axes::{Assignment, Condition, Value, holds};
 use super::claim::Claim;
 use super::module::Outline;
 use super::template::Tables;
-use numerics::OperandKind;
-use ptx::arch::{PtxIsa, Target};
 
 /// The `//@` header of a snippet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

@@ -8,11 +8,12 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ptx::arch::{Target, ToolkitVersion};
+
 use super::discover::Toolkit;
 use super::process;
 use crate::store::{self, Store};
 use crate::worker::Ended;
-use ptx::arch::{Target, ToolkitVersion};
 
 /// The kind of cache entry: what ptxas said as one line of JSON, then the code. A change of that changes it.
 const KIND: &str = "cubin-1";

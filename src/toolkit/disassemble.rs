@@ -5,9 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ptx::arch::ToolkitVersion;
+
 use super::process;
 use crate::worker::Ended;
-use ptx::arch::ToolkitVersion;
 
 /// Bytes of one machine instruction (Volta and later).
 const SLOT: usize = 16;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
+use ptx::arch::{PtxIsa, Target, ToolkitVersion};
 use rayon::prelude::*;
 
 use super::disassemble::Disassembler;
 use super::identify::{Expected, Identity, identify};
 use super::places::{Origin, Place, Places};
 use crate::store::Store;
-use ptx::arch::{PtxIsa, Target, ToolkitVersion};
 
 /// One place at which a toolkit's ptxas was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

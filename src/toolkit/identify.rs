@@ -6,12 +6,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use ptx::arch::{PtxIsa, ToolkitVersion};
 use serde::{Deserialize, Serialize};
 
 use super::process;
 use crate::store::{self, Store};
 use crate::worker::{Ended, Output};
-use ptx::arch::{PtxIsa, ToolkitVersion};
 
 /// The kind of cache entry; a change of [`Identity`] changes it.
 const KIND: &str = "toolkit-1";

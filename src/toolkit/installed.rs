@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ptx::arch::ToolkitVersion;
 use serde::{Deserialize, Serialize};
 
 use super::environment::children;
 use super::pins::{Arch, Tool};
 use crate::store::{self, Store, StoreError};
-use ptx::arch::ToolkitVersion;
 
 /// Name of the file without which a folder does not count.
 pub(super) const MANIFEST: &str = "manifest.json";

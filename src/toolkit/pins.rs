@@ -3,10 +3,10 @@
 use std::fmt;
 use std::path::Path;
 
+use ptx::arch::ToolkitVersion;
 use serde::{Deserialize, Serialize};
 
 use crate::header::{self, HeaderError};
-use ptx::arch::ToolkitVersion;
 
 /// The pins that the tool was built with.
 const BUILT_IN: &str = include_str!("pins.yaml");

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use ptx::arch::Target;
 use serde::{Deserialize, Serialize};
 
 use super::cubin::{CubinError, cubin};
 use super::discover::Toolkit;
 use crate::store::{self, Store};
-use ptx::arch::Target;
 
 /// The kind of cache entry; a change of [`Resources`] changes it.
 const KIND: &str = "resources-1";

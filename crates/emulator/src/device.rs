@@ -1,8 +1,7 @@
 //! What runs kernels: memory, arguments, launches and how they end. The emulator is one, a GPU is another.
 
-use serde::{Deserialize, Serialize};
-
 use numerics::random;
+use serde::{Deserialize, Serialize};
 
 /// A piece of a device's global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

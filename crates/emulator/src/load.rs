@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
+
 use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
 use super::program::{Program, Static};
 use super::trap::{Stop, Unsupported};
-use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
 
 /// Decodes the module of `text`.
 ///

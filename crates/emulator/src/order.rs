@@ -1,7 +1,8 @@
 //! What an access or a fence says of memory order (PTX ISA 8.5, 8.6): its semantics and its scope.
 
-use super::isa::Words;
 use ptx::Instruction;
+
+use super::isa::Words;
 
 /// The threads that a strong operation reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

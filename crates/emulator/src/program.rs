@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::machine::{Flow, Machine};
 use ptx::Type;
+
+use super::machine::{Flow, Machine};
 
 /// Runs one row for the lanes of the machine's mask.
 pub(super) type Exec = fn(&mut Machine<'_>, &Row) -> Flow;

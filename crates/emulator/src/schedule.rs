@@ -2,6 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use numerics::tensor_core::Model;
+
 use super::cta::Cta;
 use super::isa::launch_control;
 use super::machine::World;
@@ -13,7 +15,6 @@ use super::resident::{Resident, Spares, resident};
 use super::stream::{InStream, Stream};
 use super::trap::{Fault, Law, Place, Stop, StreamStop, Trap};
 use super::warp::{Stopped, Turn, Wait};
-use numerics::tensor_core::Model;
 
 /// How a kernel is launched.
 #[derive(Debug, Clone)]

@@ -1,11 +1,12 @@
 //! The bytes of an asynchronous copy on their way (PTX ISA 9.7.9.27): masked, reduced, packed, rounded.
 
-use super::machine::World;
-use super::pending::{Piece, Store};
-use super::trap::{Fault, Law};
 use numerics::convert::f32_to;
 use numerics::format::Format;
 use numerics::round::Rounding;
+
+use super::machine::World;
+use super::pending::{Piece, Store};
+use super::trap::{Fault, Law};
 
 pub(super) fn store_piece(
     store: &Store,

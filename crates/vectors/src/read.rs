@@ -4,14 +4,14 @@ use std::fs;
 use std::io::{self, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 
+use numerics::Format;
+use numerics::tensor_core::{MmaForm, MmaShape};
 use serde::de::DeserializeOwned;
 use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::document::{DEVICE, DeviceDocument, MODEL, MatrixRow, ModelDocument, Names, WarpRow};
 use super::{LANES, MatrixCase, MatrixOp, Op, Recording, Source, VectorsError, WarpOp};
-use numerics::Format;
-use numerics::tensor_core::{MmaForm, MmaShape};
 
 /// More than any instruction has; keeps a damaged count from asking for memory.
 const MOST_REGISTERS: usize = 256;

@@ -1,10 +1,11 @@
 //! What a launch is given: sizes from the kernel's header, buffers and tensor maps by name.
 
+use emulator::device::{Argument, Launch, MapElement, TensorMapSpec};
+
 use super::{Fc, PipelineError, Ready, Run};
 use crate::kernel::{self, Names};
 use crate::moe::layout::{KPad, padded};
 use crate::moe::{admission, slots};
-use emulator::device::{Argument, Launch, MapElement, TensorMapSpec};
 
 impl Run<'_> {
     pub(super) fn prepare(&self, ready: &Ready<'_>, fc: Option<Fc>) -> Result<Launch, PipelineError> {

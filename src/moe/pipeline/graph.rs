@@ -1,10 +1,11 @@
 //! The pipeline as one graph: captured once, replayed with other tokens and another routing in the same buffers.
 
+use emulator::device::{Device, Failure, Graph, Launch};
+
 use super::inputs::bytes_of;
 use super::{Before, Compiled, PipelineError, Ran, Ready, Run, STEPS, Setup, Step, load};
 use crate::moe::Problem;
 use crate::record::Stage;
-use emulator::device::{Device, Failure, Graph, Launch};
 
 /// A problem on a device, with its kernels: what is run, and what a graph is captured from and replayed with.
 pub struct Session<'a> {

@@ -1,10 +1,11 @@
 //! What the host gives: the inputs in the kernels' layouts, experts by slot, and whether the device still holds them.
 
+use emulator::device::Failure;
+
 use super::{PipelineError, Run, need};
 use crate::case::{BiasPlace, Slots};
 use crate::moe::layout::{self, padded};
 use crate::moe::slots;
-use emulator::device::Failure;
 
 /// Bytes of an input buffer.
 enum Content {

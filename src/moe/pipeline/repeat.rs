@@ -1,8 +1,9 @@
 //! The stream again and again on the same memory, and who wrote to an input.
 
+use emulator::device::Failure;
+
 use super::{Before, PipelineError, Ran, STEPS, Session};
 use crate::record::Stage;
-use emulator::device::Failure;
 
 /// A stage that changed an input.
 #[derive(Debug, Clone, PartialEq, Eq)]

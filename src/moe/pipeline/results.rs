@@ -1,10 +1,11 @@
 //! What the stages stored, as logical tensors; the contract of the padding is checked on the way.
 
+use emulator::device::Failure;
+
 use super::Run;
 use crate::moe::layout::{self, padded};
 use crate::moe::tensors::Array;
 use crate::record::Stage;
-use emulator::device::Failure;
 
 impl Run<'_> {
     fn read(&self, name: &str) -> Result<Vec<u8>, Failure> {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use ptx::arch;
+
 use super::exceptions::file_name;
 use super::rollup::{Group, Tally, whole};
 use crate::record::{AuditTable, AuditVerdict, Support};
-use ptx::arch;
 
 /// Names of one sentence.
 const NAMED: usize = 5;

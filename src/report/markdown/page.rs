@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use ptx::arch::Target;
+
 use super::super::audit::audit_markdown;
 use super::super::markup::{code, head, plain, row};
 use super::super::phrase::{counted, grouped, names, short};
 use super::super::view::{Answer, View};
 use super::super::{catalogue, claims, cross, pipeline, rollup, runs, survey, verdict};
 use crate::record::{AuditTable, Outcome, Record};
-use ptx::arch::Target;
 
 /// The report as Markdown.
 #[must_use]

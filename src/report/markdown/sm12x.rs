@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use ptx::arch::{Suffix, Target};
+
 use super::super::markup::{code, head, plain, row};
 use super::super::phrase::{all_of, counted, grouped, names, short};
 use super::super::sm12x::{self, Contrast, Difference, Group};
 use super::super::{ids, native};
 use super::page::{Page, mark};
 use crate::record::Native;
-use ptx::arch::{Suffix, Target};
 
 /// Groups with at most this many variants name them.
 const NAMED: usize = 60;

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ptx::arch::{Suffix, Target};
+
 use super::super::phrase::{Columns, all_of, clean, counted, grouped, names, short, wrapped};
 use super::super::sm12x::{self, Contrast, Difference, Group};
 use super::super::style::Tone;
@@ -9,7 +11,6 @@ use super::super::{ids, native};
 use super::page::{LISTED, Page};
 use super::tables::word;
 use crate::record::Native;
-use ptx::arch::{Suffix, Target};
 
 /// Messages listed of each difference between the numbers, which are expected to be none.
 const SIBLINGS: usize = 3;

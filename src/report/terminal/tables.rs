@@ -1,11 +1,12 @@
 //! Tables: the families, a handful of variants, and which `.target` goes to which `-arch`.
 
+use ptx::arch::Target;
+
 use super::super::phrase::{Columns, WIDTH, clean, counted, grouped, short, wrapped};
 use super::super::style::Tone;
 use super::super::view::Answer;
 use super::super::{cross, notes, rollup, sm12x};
 use super::page::{LISTED, Page};
-use ptx::arch::Target;
 
 /// A column of the table of families.
 struct Column {

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ptx::arch::ToolkitVersion;
+
 use crate::store::{self, Store};
 use crate::toolkit::environment::{Environment, children};
 use crate::toolkit::installed;
 use crate::toolkit::pins::{Arch, Tool};
 use crate::toolkit::places::Origin;
-use ptx::arch::ToolkitVersion;
 
 /// An NVRTC.
 #[derive(Debug, Clone, PartialEq, Eq)]

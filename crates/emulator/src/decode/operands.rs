@@ -1,11 +1,12 @@
 //! Operands into slots: registers, immediates, special registers, the addresses of variables.
 
+use ptx::{AddressBase, Immediate, Operand, Type};
+
 use super::{Bank, Decoder, Refusal, Register, Symbol};
 use crate::isa;
 use crate::liveness::Life;
 use crate::machine::{Machine, Space};
 use crate::program::{Constant, Row, Special};
-use ptx::{AddressBase, Immediate, Operand, Type};
 
 impl Decoder<'_> {
     /// A register of the instruction's own for a type: its rows may use it, nobody else.

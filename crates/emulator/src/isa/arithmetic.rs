@@ -1,8 +1,9 @@
 //! Opcodes that integers and floating-point numbers share: the type decides whose they are (PTX ISA 9.7.1 to 9.7.7).
 
+use ptx::{Instruction, Type};
+
 use super::{FormRow, float, half, integer, minmax, packed, quotient};
 use crate::decode::{Decoder, Refusal};
-use ptx::{Instruction, Type};
 
 const CHAPTER: &str = "Arithmetic: integer, floating point, half precision, mixed precision";
 

@@ -1,5 +1,7 @@
 //! Asynchronous copies of single threads (PTX ISA 9.7.9.27.3): `cp.async`, its groups, its arrivals at barrier objects.
 
+use ptx::{Immediate, Instruction, Operand, Type};
+
 use super::mbarrier::object;
 use super::{FormRow, Words};
 use crate::decode::{Bank, Decoder, Refusal};
@@ -8,7 +10,6 @@ use crate::memory::Window;
 use crate::pending::{Pending, PendingKind, Piece, Work};
 use crate::program::Row;
 use crate::trap::{Fault, Law};
-use ptx::{Immediate, Instruction, Operand, Type};
 
 const CHAPTER: &str = "Data Movement: asynchronous copies";
 

@@ -1,5 +1,7 @@
 //! Asynchronous stores and reductions of registers (PTX ISA 9.7.9 `st.async`, 9.7.15 `red.async`): they tell an mbarrier.
 
+use ptx::Instruction;
+
 use super::atomics::{CHAPTER, OPS, read, vector, write};
 use super::bulk::BarrierOperand;
 use super::memory::stored;
@@ -12,7 +14,6 @@ use crate::order::{Order, Scope, Strong, Touch};
 use crate::pending::{Pending, PendingKind, Piece, Work};
 use crate::program::Row;
 use crate::trap::Fault;
-use ptx::Instruction;
 
 pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(

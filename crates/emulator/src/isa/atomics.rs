@@ -3,6 +3,10 @@
 //! Lanes go one after the other, lowest first. Orders and scopes do not change what is read, as memory is sequentially
 //! consistent here; the race observer is told of them.
 
+use numerics::Rounding;
+use numerics::float::add_f32;
+use ptx::{Instruction, Operand, Type};
+
 use super::memory::{numbered, resolve, space_number, stored};
 use super::moves::space;
 use super::reduce::{Combine, Reduce};
@@ -13,9 +17,6 @@ use crate::memory::{Window, window_of};
 use crate::order::{Order, Scope, Strong, Touch};
 use crate::program::Row;
 use crate::trap::{Fault, Law};
-use numerics::Rounding;
-use numerics::float::add_f32;
-use ptx::{Instruction, Operand, Type};
 
 pub(super) const CHAPTER: &str = "Parallel Synchronization: atomic operations";
 

@@ -1,5 +1,7 @@
 //! Barriers and fences (PTX ISA 9.7.13): `bar`, `barrier`, `bar.warp.sync`, `membar`, `fence`, `barrier.cluster`.
 
+use ptx::{Instruction, Operand, Type};
+
 use super::{FormRow, Words};
 use crate::cta::Acquired;
 use crate::decode::{Decoder, Refusal};
@@ -9,7 +11,6 @@ use crate::order::{Fence, Scope};
 use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::trap::{Fault, Law};
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Parallel Synchronization: barriers and fences";
 

@@ -1,12 +1,13 @@
 //! Bits, bit fields and small dot products (PTX ISA 9.7.1).
 
+use ptx::{Instruction, Type};
+
 use super::lanewise::{d, destination, narrow1, operands, push, same, source, w};
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, lanes};
 use crate::program::{Exec, Row};
 use crate::trap::{Fault, Law};
-use ptx::{Instruction, Type};
 
 const CHAPTER: &str = "Integer Arithmetic: bits";
 

@@ -1,5 +1,7 @@
 //! Bulk copies (PTX ISA 9.7.9.27.4): `cp.async.bulk`, `cp.reduce.async.bulk`, their groups, and `st.bulk`.
 
+use ptx::{Instruction, Operand, Type};
+
 use super::async_copy::{cache_words, constant, shared_window};
 use super::mbarrier::object;
 use super::reduce::Reduce;
@@ -9,7 +11,6 @@ use crate::machine::{Flow, Machine, Space, lanes};
 use crate::pending::{Pending, PendingKind, Piece, Store, Work};
 use crate::program::Row;
 use crate::trap::{Fault, Law};
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Data Movement: bulk copies";
 

@@ -1,12 +1,13 @@
 //! Extended-precision integer arithmetic (PTX ISA 9.7.2): the carry is one bit per lane.
 
+use ptx::{Instruction, Type};
+
 use super::integer::{high_s32, high_s64, high_u32, high_u64};
 use super::lanewise::push;
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, lanes};
 use crate::program::{Exec, Row};
-use ptx::{Instruction, Type};
 
 const CHAPTER: &str = "Extended-Precision Integer Arithmetic";
 

@@ -2,14 +2,15 @@
 //!
 //! Sixteen operators are four questions per kind of number, with operands swapped and answers inverted.
 
+use numerics::convert::f16_to_f32;
+use numerics::float::flush_f32;
+use ptx::{Instruction, Operand, Type};
+
 use super::lanewise::{destination, source};
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, LANES, Machine};
 use crate::program::{Exec, Row};
-use numerics::convert::f16_to_f32;
-use numerics::float::flush_f32;
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Comparison and Selection";
 

@@ -1,11 +1,12 @@
 //! Control flow instructions (PTX ISA 9.7.12): `bra`, `brx.idx`, `exit`, `trap`. `call` and `ret` belong to the decoder.
 
+use ptx::{Instruction, Operand, Type};
+
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine};
 use crate::program::Row;
 use crate::trap::{Fault, Law};
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Control Flow";
 

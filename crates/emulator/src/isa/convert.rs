@@ -3,14 +3,15 @@
 //! A source register may be wider than the source type, a destination register wider than the destination type: a signed
 //! result is then extended by its sign, any other by zeros.
 
+use numerics::Rounding;
+use ptx::{Instruction, Operand, Type};
+
 use super::lanewise::{narrow1, operands, widen1};
 use super::words::scalar;
 use super::{FormRow, Words, convert_fixed, convert_float, convert_packed};
 use crate::decode::{Bank, Decoder, Refusal};
 use crate::machine::{Flow, Machine, lanes};
 use crate::program::{Exec, Row};
-use numerics::Rounding;
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Data Movement and Conversion: cvt";
 

@@ -1,12 +1,13 @@
 //! `cvt` to and from pairs of fixed-point numbers (PTX ISA 9.7.10): `s2f6x2`.
 
+use numerics::{Format, Rounding, convert, fixed};
+use ptx::{Instruction, Type};
+
 use super::Words;
 use super::lanewise::operands;
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine};
 use crate::program::{Exec, Row};
-use numerics::{Format, Rounding, convert, fixed};
-use ptx::{Instruction, Type};
 
 /// What `row.imm` says.
 const RELU: u64 = 1;

@@ -1,5 +1,10 @@
 //! `cvt` with a floating-point number on either side (PTX ISA 9.7.10).
 
+use numerics::convert::{self as num, nan};
+use numerics::float::{canonical_f32, flush_f32, saturate_bf16, saturate_f16, saturate_f32, saturate_f64};
+use numerics::{Format, Rounding};
+use ptx::{Instruction, Type};
+
 use super::Words;
 use super::convert::{Integer, by_bank, is_float, origin, target, whole_rounding};
 use super::float::rounding;
@@ -7,10 +12,6 @@ use super::lanewise::{narrow1, operands, w, widen1};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::Flow;
 use crate::program::{Exec, Row};
-use numerics::convert::{self as num, nan};
-use numerics::float::{canonical_f32, flush_f32, saturate_bf16, saturate_f16, saturate_f32, saturate_f64};
-use numerics::{Format, Rounding};
-use ptx::{Instruction, Type};
 
 /// What a row does. Only the fields that its kind of conversion has are looked at.
 struct Conversion {

@@ -1,5 +1,8 @@
 //! `cvt` of packed and narrow formats (PTX ISA 9.7.10): pairs, quadruples with random bits, `tf32`, `ue8m0`, and `cvt.pack`.
 
+use numerics::{Format, Rounding, convert as num, stochastic};
+use ptx::{Instruction, Operand, Type};
+
 use super::Words;
 use super::convert::target;
 use super::float::rounding;
@@ -8,8 +11,6 @@ use super::words::scalar;
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, lanes};
 use crate::program::{Exec, Row};
-use numerics::{Format, Rounding, convert as num, stochastic};
-use ptx::{Instruction, Operand, Type};
 
 /// What a row does.
 struct Packed {

@@ -1,15 +1,16 @@
 //! Floating-point sums and products (PTX ISA 9.7.3, 9.7.4 and 9.7.7): `add`, `sub`, `mul`, `fma`, `mad` on `f32`,
 //! `f32x2`, `f64`, and on `f32` with operands of 16 bits.
 
+use numerics::Rounding;
+use numerics::convert::f16_to_f32;
+use numerics::float::{self, canonical_f32};
+use ptx::{Instruction, Type};
+
 use super::Words;
 use super::lanewise::{d, push, same, w};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine};
 use crate::program::{Exec, Row};
-use numerics::Rounding;
-use numerics::convert::f16_to_f32;
-use numerics::float::{self, canonical_f32};
-use ptx::{Instruction, Type};
 
 type Decoded = Result<(), Refusal>;
 

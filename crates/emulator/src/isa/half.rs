@@ -1,12 +1,13 @@
 //! Half precision (PTX ISA 9.7.4): `add`, `sub`, `mul`, `fma` on `f16`, `f16x2`, `bf16`, `bf16x2`.
 
+use numerics::float;
+use ptx::{Instruction, Type};
+
 use super::Words;
 use super::lanewise::push;
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine};
 use crate::program::{Exec, Row};
-use numerics::float;
-use ptx::{Instruction, Type};
 
 type Decoded = Result<(), Refusal>;
 

@@ -1,12 +1,13 @@
 //! Integer arithmetic (PTX ISA 9.7.1).
 
+use ptx::{Instruction, Type};
+
 use super::lanewise::{d, destination, operands, push, same, source, w, widen2, widen3};
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, lanes};
 use crate::program::{Exec, Row};
 use crate::trap::{Fault, Law};
-use ptx::{Instruction, Type};
 
 const CHAPTER: &str = "Integer Arithmetic";
 

@@ -1,9 +1,10 @@
 //! Rows that work on each lane alone: closures over registers as `Exec`, and the operands they need.
 
+use ptx::{Instruction, Operand, Type};
+
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, LANES, Machine, lanes};
 use crate::program::{Exec, Row};
-use ptx::{Instruction, Operand, Type};
 
 /// `w!(|a, b| …)`: an `Exec` from 32-bit registers to one.
 macro_rules! w {

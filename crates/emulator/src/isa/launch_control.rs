@@ -1,5 +1,7 @@
 //! Cluster launch control (PTX ISA 9.7.13.17): `clusterlaunchcontrol`, for clusters of one CTA.
 
+use ptx::{Instruction, Operand, Type};
+
 use super::async_copy::shared_window;
 use super::mbarrier::object;
 use super::{FormRow, Words};
@@ -8,7 +10,6 @@ use crate::machine::{Flow, Machine, Space, lanes};
 use crate::pending::{Pending, PendingKind, Piece, Work};
 use crate::program::{Exec, Kernel, Row};
 use crate::trap::{Fault, Law};
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Parallel Synchronization: cluster launch control";
 

@@ -1,11 +1,12 @@
 //! Logic and shift instructions (PTX ISA 9.7.8).
 
+use ptx::{Immediate, Instruction, Operand, Type};
+
 use super::lanewise::{d, operands, push, same, w, wide_by};
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine};
 use crate::program::{Exec, Row};
-use ptx::{Immediate, Instruction, Operand, Type};
 
 const CHAPTER: &str = "Logic and Shift";
 

@@ -1,5 +1,7 @@
 //! Barrier objects in shared memory (PTX ISA 9.7.13.15): `mbarrier`.
 
+use ptx::{Instruction, Type};
+
 use super::async_copy::shared_window;
 use super::{FormRow, Words};
 use crate::cta::OBJECT_BYTES;
@@ -10,7 +12,6 @@ use crate::pending::shared_address;
 use crate::program::{Extra, Row};
 use crate::races::At;
 use crate::trap::{Fault, Law};
-use ptx::{Instruction, Type};
 
 const CHAPTER: &str = "Parallel Synchronization: mbarrier";
 

@@ -1,12 +1,13 @@
 //! Loads and stores (PTX ISA 9.7.9): `ld`, `st`, `ldu`, `prefetch` and cache hints, which say nothing here.
 
+use ptx::{Instruction, Operand, Type};
+
 use super::moves::space;
 use super::{FormRow, Words};
 use crate::decode::{Bank, Decoder, Refusal, Symbol};
 use crate::machine::{Flow, LANES, Machine, Space, lanes};
 use crate::order::{Order, Strong, Touch};
 use crate::program::{Exec, Row};
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Data Movement: memory";
 

@@ -1,13 +1,14 @@
 //! Signs, minima and maxima of floating-point numbers (PTX ISA 9.7.3 and 9.7.4): `abs`, `neg`, `copysign`, `min`, `max`.
 
+use numerics::float;
+use ptx::{Instruction, Type};
+
 use super::lanewise::{d, push, w};
 use super::quotient::halves;
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine};
 use crate::program::{Exec, Row};
-use numerics::float;
-use ptx::{Instruction, Type};
 
 const CHAPTER: &str = "Floating Point: signs";
 

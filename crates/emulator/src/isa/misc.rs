@@ -1,10 +1,11 @@
 //! Miscellaneous instructions (PTX ISA 9.7.21 and neighbours): `nanosleep`, `setmaxnreg`, `griddepcontrol`, `pmevent`.
 
+use ptx::{Immediate, Instruction, Operand, Type};
+
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, lanes};
 use crate::program::Row;
-use ptx::{Immediate, Instruction, Operand, Type};
 
 const CHAPTER: &str = "Miscellaneous";
 

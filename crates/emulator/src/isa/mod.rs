@@ -42,9 +42,10 @@ mod words;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use ptx::Instruction;
+
 use super::decode::{Decoder, Refusal};
 use super::program::Special;
-use ptx::Instruction;
 pub(super) use words::Words;
 
 /// How far a form is emulated.

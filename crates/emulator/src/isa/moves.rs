@@ -1,12 +1,13 @@
 //! Moving registers (PTX ISA 9.7.9): `mov`, packing and unpacking, addresses and their spaces.
 
+use ptx::{Instruction, Operand, Type};
+
 use super::{FormRow, Words};
 use crate::decode::{Bank, Decoder, Refusal, Register, Symbol};
 use crate::machine::{Flow, LANES, Machine, Space, lanes};
 use crate::memory::{LOCAL_WINDOW, SHARED_WINDOW, Window, window_of};
 use crate::program::Row;
 use crate::trap::{Fault, Law};
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Data Movement: registers and addresses";
 

@@ -1,10 +1,11 @@
 //! Integers side by side in one register: `u16x2`, `s16x2`, `u8x4`, `s8x4` (PTX ISA 9.7.1).
 
+use ptx::{Instruction, Type};
+
 use super::Words;
 use super::lanewise::{same, w};
 use crate::decode::{Decoder, Refusal};
 use crate::program::Exec;
-use ptx::{Instruction, Type};
 
 const TYPES: [&str; 4] = ["u16x2", "s16x2", "u8x4", "s8x4"];
 

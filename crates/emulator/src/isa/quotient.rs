@@ -1,15 +1,16 @@
 //! Quotients, roots and approximated functions (PTX ISA 9.7.3 and 9.7.4): `div`, `rcp`, `sqrt`, `rsqrt`, `sin`, `cos`, `lg2`,
 //! `ex2`, `tanh`.
 
+use numerics::Rounding;
+use numerics::float;
+use ptx::{Instruction, Type};
+
 use super::float::Mode;
 use super::lanewise::{d, push, w};
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine};
 use crate::program::{Exec, Row};
-use numerics::Rounding;
-use numerics::float;
-use ptx::{Instruction, Type};
 
 const CHAPTER: &str = "Floating Point: quotients, roots, approximated functions";
 

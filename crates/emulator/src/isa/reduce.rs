@@ -1,9 +1,10 @@
 //! Reductions of asynchronous copies (PTX ISA 9.7.9.27.4.2): an operation on a type, over the elements of a run of bytes.
 
-use crate::decode::Refusal;
 use numerics::float::{add_bf16, add_f16, add_f32, add_f64, max_bf16, max_f16, min_bf16, min_f16};
 use numerics::round::Rounding;
 use ptx::Type;
+
+use crate::decode::Refusal;
 
 /// The new element from that in memory and that of the copy.
 pub(crate) type Combine = fn(u64, u64) -> u64;

@@ -1,12 +1,13 @@
 //! Selection and classification (PTX ISA 9.7.3 and 9.7.5): `selp`, `slct`, `testp`.
 
+use numerics::float::flush_f32;
+use ptx::{Instruction, Type};
+
 use super::lanewise::{destination, operands, source};
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, LANES, Machine, lanes};
 use crate::program::{Exec, Row};
-use numerics::float::flush_f32;
-use ptx::{Instruction, Type};
 
 const CHAPTER: &str = "Comparison and Selection";
 

@@ -1,5 +1,7 @@
 //! Tensor copies (PTX ISA 9.7.9.27.5): `cp.async.bulk.tensor`, `cp.reduce.async.bulk.tensor`, in tile mode.
 
+use ptx::{Instruction, Operand, Type};
+
 use super::bulk::{BarrierOperand, completion, only_this_cta, sides};
 use super::reduce::Reduce;
 use super::{FormRow, Words};
@@ -11,7 +13,6 @@ use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::tensor_type::TensorType;
 use crate::trap::{Fault, Law};
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Data Movement: tensor copies";
 

@@ -1,5 +1,7 @@
 //! Changing tensor maps in memory (PTX ISA 9.7.9.28, 9.7.13.16): `tensormap.replace`, `tensormap.cp_fenceproxy`.
 
+use ptx::{Instruction, Type};
+
 use super::async_copy::constant;
 use super::moves::{space, widen};
 use super::tensor::read_map;
@@ -12,7 +14,6 @@ use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
 use crate::trap::{Fault, Law};
-use ptx::{Instruction, Type};
 
 const CHAPTER: &str = "Data Movement: tensor maps";
 

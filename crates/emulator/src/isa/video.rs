@@ -3,12 +3,13 @@
 //!
 //! Today's chips run most of them as sequences; what they compute is the manual's formula all the same.
 
+use ptx::{Instruction, Operand, Type};
+
 use super::lanewise::operands;
 use super::{FormRow, Words, video_mad};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine};
 use crate::program::Row;
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Video";
 const SIMD: &str = "v….dtype.atype.btype{.sat,.add} d{.mask}, a{.asel}, b{.bsel}, c";

@@ -1,12 +1,13 @@
 //! The video multiply and add (PTX ISA 9.7.18): `vmad`.
 
+use ptx::{Instruction, Operand, Type};
+
 use super::Words;
 use super::lanewise::operands;
 use super::video::{Op, Part, one, split, types};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine};
 use crate::program::Row;
-use ptx::{Instruction, Operand, Type};
 
 struct Mad {
     a: Part,

@@ -2,13 +2,14 @@
 //!
 //! Lanes that name the same member mask take part together; a row can serve several such parties at once.
 
+use numerics::float::{abs_f32, canonical_f32, max_f32, min_f32};
+use ptx::{Instruction, Operand, Type};
+
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, LANES, Machine, lanes};
 use crate::program::{Exec, Row};
 use crate::trap::{Fault, Law};
-use numerics::float::{abs_f32, canonical_f32, max_f32, min_f32};
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Warp-wide instructions";
 

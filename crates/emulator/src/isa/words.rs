@@ -1,7 +1,8 @@
 //! The modifiers of an instruction while they are read: what is left over is refused.
 
-use crate::decode::Refusal;
 use ptx::{Instruction, Type};
+
+use crate::decode::Refusal;
 
 /// Modifiers not read yet.
 pub(crate) struct Words<'a> {

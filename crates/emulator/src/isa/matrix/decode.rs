@@ -1,5 +1,9 @@
 //! `mma` (PTX ISA 9.7.16.5): operands into tables.
 
+use numerics::fragment::{Operand as Place, registers, selectors};
+use numerics::tensor_core::MmaShape;
+use ptx::{Immediate, Instruction, Operand, Type};
+
 use super::super::{FormRow, Words};
 use super::aligned;
 use super::form::{Form, Numbers};
@@ -7,9 +11,6 @@ use super::fragments::Fragment;
 use super::run::{self, Metadata, Mma, Scale, Selector};
 use crate::decode::{Decoder, Refusal};
 use crate::program::Row;
-use numerics::fragment::{Operand as Place, registers, selectors};
-use numerics::tensor_core::MmaShape;
-use ptx::{Immediate, Instruction, Operand, Type};
 
 const CHAPTER: &str = "Warp-level matrix: mma";
 

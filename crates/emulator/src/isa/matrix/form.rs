@@ -1,9 +1,10 @@
 //! What an `mma` multiplies: the table of legal shapes, types, kinds and scales.
 
-use crate::decode::Refusal;
-use crate::isa::Words;
 use numerics::tensor_core::{BitOp, Integer, MmaForm, MmaShape, Sparsity};
 use numerics::{Format, Rounding};
+
+use crate::decode::Refusal;
+use crate::isa::Words;
 
 /// The arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

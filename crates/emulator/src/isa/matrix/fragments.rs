@@ -1,11 +1,11 @@
 //! Fragments: how registers of a warp become a matrix of codes and back, by tables made at decode time.
 
-use pulp::NullaryFnOnce;
-
-use crate::machine::{LANES, Registers};
 use numerics::dispatch;
 use numerics::fragment::{self, Operand};
 use numerics::tensor_core::MmaShape;
+use pulp::NullaryFnOnce;
+
+use crate::machine::{LANES, Registers};
 
 /// Buffers of matrix instructions, kept from one to the next.
 #[derive(Debug, Default)]

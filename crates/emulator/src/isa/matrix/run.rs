@@ -1,14 +1,15 @@
 //! Running an `mma`: registers into matrices of codes, the numbers by [`numerics::tensor_core`], and back.
 
+use numerics::Format;
+use numerics::fragment::{Operand, gather_metadata, quad_pair, scale_a_source, scale_b_source};
+use numerics::tensor_core::{self, MmaForm, MmaShape, Sparsity, mma_b1, mma_f64, mma_integer, mma_quad};
+
 use super::form::{Form, Numbers};
 use super::fragments::{Fragment, Scratch};
 use super::whole_warp;
 use crate::machine::{Flow, LANES, Machine};
 use crate::program::Row;
 use crate::trap::{Fault, Law};
-use numerics::Format;
-use numerics::fragment::{Operand, gather_metadata, quad_pair, scale_a_source, scale_b_source};
-use numerics::tensor_core::{self, MmaForm, MmaShape, Sparsity, mma_b1, mma_f64, mma_integer, mma_quad};
 
 /// The extra of an `mma` row.
 #[derive(Debug)]

@@ -4,6 +4,8 @@
 //! (`cute/atom/copy_traits_sm100.hpp`); the transposed 16×16 load from the same and from a map that was measured on an
 //! RTX 50 (comment at `fa_ldmatrix_x2_trans_b8` in the plow project), which agree.
 
+use ptx::{Instruction, Operand, Type};
+
 use super::super::memory::{numbered, resolve, space_number};
 use super::super::moves::space;
 use super::super::{FormRow, Words};
@@ -13,7 +15,6 @@ use crate::machine::{Flow, LANES, Machine, Space};
 use crate::memory::{Window, window_of};
 use crate::program::{Exec, Row};
 use crate::trap::{Fault, Law};
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Warp-level matrix: tiles";
 

@@ -3,6 +3,10 @@
 //! Which lane holds which element is left to the implementation, and programs may rely on nothing. Here a lane holds
 //! neighbours of the row-major matrix (of B's transpose); where a fragment is larger than its matrix, elements repeat.
 
+use numerics::Format;
+use numerics::tensor_core::{self, Integer, MmaForm, MmaShape, mma_integer};
+use ptx::{Instruction, Operand, Type};
+
 use super::super::memory::{numbered, resolve, space_number, stored};
 use super::super::moves::space;
 use super::super::{FormRow, Words};
@@ -12,9 +16,6 @@ use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, LANES, Machine, Space};
 use crate::program::Row;
 use crate::trap::{Fault, Law};
-use numerics::Format;
-use numerics::tensor_core::{self, Integer, MmaForm, MmaShape, mma_integer};
-use ptx::{Instruction, Operand, Type};
 
 const CHAPTER: &str = "Warp-level matrix: wmma";
 

@@ -3,8 +3,9 @@
 
 use std::collections::HashSet;
 
-use super::entry::{KERNELS_LIMIT, Kernel, Trouble};
 use ptx::arch::{PtxIsa, Suffix};
+
+use super::entry::{KERNELS_LIMIT, Kernel, Trouble};
 
 /// What PTX says.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What is read out of files that are whole.
 
+use devcode::{CodeKind, Compression, Format, Limits};
 use ptx::arch::{PtxIsa, Suffix};
-use sm121probe::audit::{CodeKind, Compression, Format, Limits};
 
 use crate::build::{Answer, ar, data, host, of_bytes, of_paths, zip};
 

@@ -1,6 +1,6 @@
 //! An ELF image of machine code to its architecture, suffix, toolkit and kernels.
 //!
-//! NVIDIA documents none of it; measured on what ptxas 12.8 to 13.5 writes, held against `cuobjdump` (`tests/audit`):
+//! NVIDIA documents none of it; measured on what ptxas 12.8 to 13.5 writes, held against `cuobjdump` (`tests/devcode`):
 //! - `EI_OSABI` 0x33: the architecture is the low byte of `e_flags`, and bit 11 marks `a`. 0x41: bits 8 to 15, and bit 3
 //!   marks `a` up to 12.9. From 13.0 on the first record of `.nv.compat` does instead (`02 09 01 00`).
 //! - `f` stands nowhere but in ptxas's options, which `.note.nv.tkinfo` quotes.
@@ -10,10 +10,10 @@
 use object::elf::{self, FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
 use object::{LittleEndian, SectionIndex};
+use ptx::arch::{Suffix, ToolkitVersion};
 
 use super::entry::{KERNELS_LIMIT, Kernel, ToldBy, Trouble};
 use super::source::{text_at, u16_at, u32_at};
-use ptx::arch::{Suffix, ToolkitVersion};
 
 const LE: LittleEndian = LittleEndian;
 

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use devcode::{CodeKind, Entry, Found, Holder, Kernel, machine_code};
 use indexmap::IndexSet;
 
-use super::disassemble::{Namer, code_of_kernels};
+use super::disassemble::Namer;
 use super::opcodes::classes;
 use super::rule::{self, Device};
-use crate::audit::{CodeKind, Entry, Found, Holder, Kernel};
 use crate::event::Sink;
 use crate::record::{
     AuditDevice, AuditEntry, AuditFile, AuditImage, AuditKernel, AuditProblem, AuditTable, AuditVerdict,
@@ -171,7 +171,7 @@ impl<'a> Collector<'a> {
             reasons: answers.iter().map(|(_, r)| *r).collect(),
         });
         let machine = matches!(entry.kind, CodeKind::Cubin | CodeKind::Relocatable);
-        let codes = if machine { code_of_kernels(code) } else { Vec::new() };
+        let codes = if machine { machine_code::of_kernels(code) } else { Vec::new() };
         let codes: HashMap<&str, &[u8]> = codes.iter().map(|(name, code)| (name.as_str(), *code)).collect();
         for kernel in &entry.kernels {
             let code = codes.get(kernel.name.as_str()).copied();

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use devcode::CodeKind;
 use regex::{Regex, RegexBuilder};
 
-use crate::audit::CodeKind;
 use crate::header::{self, HeaderError};
 use crate::record::{AuditVerdict, Shown, readable_kernel};
 

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use ptx::arch::{Requirement, ToolkitVersion};
 use regex::{Regex, RegexBuilder};
 
 use super::installed::{Installed, of_wheel};
@@ -14,7 +15,6 @@ use crate::header::{self, HeaderError};
 use crate::record::{
     AuditBackend, AuditKernel, AuditPackage, AuditProblem, AuditTable, Shown, Support, readable_kernel,
 };
-use ptx::arch::{Requirement, ToolkitVersion};
 
 const TABLE: &str = include_str!("backends.yaml");
 

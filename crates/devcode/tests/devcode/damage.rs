@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use sm121probe::audit::{Format, Limits, Trouble};
+use devcode::{Format, Limits, Trouble};
 
 use crate::build::{Answer, ar, data, host, of_bytes, of_paths, zip};
 

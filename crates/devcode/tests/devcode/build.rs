@@ -3,13 +3,13 @@
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 
-use sm121probe::audit::{Entry, Found, Holder, Limits, Problem, scan, scan_bytes};
+use devcode::{Entry, Found, Holder, Limits, Problem, scan, scan_bytes};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-/// A file of `tests/audit/data`.
+/// A file of `tests/data`.
 pub(crate) fn data(name: &str) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/audit/data").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
     std::fs::read(&path).unwrap()
 }
 

@@ -2,9 +2,6 @@
 
 use std::path::Path;
 
-use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSection};
-
 use crate::event::Sink;
 use crate::matrix::Dictionary;
 use crate::store::{self, Store};
@@ -15,17 +12,6 @@ const KIND: &str = "audit-opcodes-1";
 
 /// Bytes of machine code that are named together: every distinct instruction of them is held with its name.
 const BATCH: usize = 32 << 20;
-
-/// Machine code of each kernel of a cubin: its section `.text.<kernel>`. Empty for what is no ELF.
-pub(super) fn code_of_kernels(cubin: &[u8]) -> Vec<(String, &[u8])> {
-    let Ok(file) = ElfFile64::<Endianness>::parse(cubin) else { return Vec::new() };
-    file.sections()
-        .filter_map(|section| {
-            let name = section.name().ok()?.strip_prefix(".text.")?.to_owned();
-            Some((name, section.data().ok()?))
-        })
-        .collect()
-}
 
 /// Opcodes with their counts.
 pub(super) type Counts = Vec<(String, u32)>;

@@ -3,9 +3,10 @@
 //! Machine code: `Target::cubin_runs_on`. PTX: `Target::ptx_runs_on`, and a driver that knows its `.version` (CUDA
 //! Programming Guide, binary and PTX compatibility; PTX ISA, `.target` and `.version`).
 
-use crate::audit::{CodeKind, Entry};
-use crate::record::AuditVerdict;
+use devcode::{CodeKind, Entry};
 use ptx::arch::{PtxIsa, Suffix, Target};
+
+use crate::record::AuditVerdict;
 
 /// A device that is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]

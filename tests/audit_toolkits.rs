@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
+use devcode::{Entry, Found, Limits, ToldBy, scan_bytes};
 use ptx::arch::{Suffix, Target, ToolkitVersion};
-use sm121probe::audit::ToldBy;
 use sm121probe::store::Store;
 use sm121probe::toolkit::{CubinError, Places, cubin, discover};
-
-use crate::build::{data, of_bytes};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -38,7 +36,7 @@ fn every_toolkit_s_cubins_are_told_apart() {
         println!("skipped: no ptxas on this machine");
         return;
     }
-    let template = String::from_utf8(data("two.ptx")).unwrap();
+    let template = include_str!("../crates/devcode/tests/data/two.ptx");
     let mut told = 0;
     for toolkit in &toolkits {
         for name in TARGETS.split(' ') {
@@ -60,10 +58,8 @@ fn every_toolkit_s_cubins_are_told_apart() {
                 Err(CubinError::Refused { .. }) if !knows(toolkit.version, target) => continue,
                 Err(error) => panic!("{error}"),
             };
-            let answer = of_bytes("k.cubin", code.clone());
-            assert_eq!(answer.troubles(), [""; 0], "{target} by {}", toolkit.version);
-            let entry = &answer.entries[0];
             let context = format!("{target} by {}", toolkit.version);
+            let entry = entry_of(code.clone());
             assert_eq!(entry.target(), Some(target), "{context}");
             assert_eq!(entry.told_by, expected(target, toolkit.version), "{context}");
             let mut names: Vec<_> = entry.kernels.iter().map(|k| (k.name.as_str(), k.max_threads)).collect();
@@ -77,6 +73,18 @@ fn every_toolkit_s_cubins_are_told_apart() {
     }
     println!("{told} cubins of {} toolkits", toolkits.len());
     assert!(told >= 4 * toolkits.len());
+}
+
+/// The one entry of a cubin.
+fn entry_of(code: Vec<u8>) -> Entry {
+    let (mut entries, mut troubles) = (Vec::new(), Vec::new());
+    scan_bytes("k.cubin", code, &Limits::default(), &mut |found| match found {
+        Found::Entry { entry, .. } => entries.push(entry),
+        Found::Problem(problem) => troubles.push(problem.trouble.to_string()),
+        Found::Holder(_) => {}
+    });
+    assert_eq!((entries.len(), troubles.as_slice()), (1, [].as_slice()));
+    entries.remove(0)
 }
 
 /// Whether a ptxas knows a target: 12.8 is the first with Blackwell, 12.9 with families, 13.0 has sm_110 for sm_101.
@@ -94,7 +102,7 @@ fn knows(toolkit: ToolkitVersion, target: Target) -> bool {
 fn without_the_note(target: Target, toolkit: ToolkitVersion, mut code: Vec<u8>) {
     let Some(at) = code.windows(6).position(|w| w == b"-arch ") else { return };
     code[at..at + 6].copy_from_slice(b"-xxxx ");
-    let entry = of_bytes("k.cubin", code).entries.remove(0);
+    let entry = entry_of(code);
     let by_note = expected(target, toolkit) == ToldBy::Tkinfo;
     assert_eq!(entry.suffix, (!by_note).then_some(target.suffix), "{target} by {toolkit} without the note");
     assert_eq!(entry.number, target.number);

@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use ptx::arch::{PtxIsa, Suffix};
+
 use super::entry::{CodeKind, Compression, Entry, Format, Place, Problem, ToldBy, Trouble};
 use super::fatbin::{Block, Header, Marked, Piece};
 use super::scan::Done;
 use super::{cubin, ptx_text, unpack};
-use ptx::arch::{PtxIsa, Suffix};
 
 /// Unpacked code, shared by the pieces of a block.
 pub(super) struct Code {

@@ -1,0 +1,23 @@
+//! Device code in files: which there is, for which targets, with which kernels. It reads formats and judges nothing.
+//!
+#![doc = include_str!("../README.md")]
+
+mod ar;
+mod cubin;
+mod embedded;
+mod entry;
+mod fatbin;
+mod folder;
+mod host;
+pub mod machine_code;
+mod piece;
+mod ptx_text;
+mod scan;
+mod source;
+mod unpack;
+mod zip_file;
+
+pub use entry::{
+    CodeKind, Compression, Entry, Format, Found, Holder, Kernel, Limits, Place, Problem, ToldBy, Trouble,
+};
+pub use scan::{scan, scan_bytes};
