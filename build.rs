@@ -13,10 +13,6 @@ const FOLDERS: [(&str, &[&str]); 3] =
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
-    // Half a megabyte of the file would be relocations of tables of functions, which each start has to apply.
-    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        println!("cargo::rustc-link-arg-bins=-no-pie");
-    }
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or(io::ErrorKind::NotFound)?);
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
     for (folder, extensions) in FOLDERS {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A module of the product may use modules before it; Cargo orders the crates.
-const MODULES: [&str; 25] = [
+const MODULES: [&str; 26] = [
     "event",
     "near",
     "record",

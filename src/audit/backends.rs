@@ -60,7 +60,7 @@ fn rules() -> Option<&'static Rules> {
 }
 
 fn parse() -> Result<Vec<Lists>, HeaderError> {
-    header::parse_file(Path::new("src/audit/answer/backends.yaml"), TABLE)
+    header::parse_file(Path::new("src/audit/backends.yaml"), TABLE)
 }
 
 impl Rules {

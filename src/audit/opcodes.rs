@@ -62,7 +62,7 @@ pub(super) fn classes() -> Option<&'static Classes> {
 }
 
 fn parse() -> Result<Vec<Lists>, HeaderError> {
-    header::parse_file(Path::new("src/audit/answer/opcodes.yaml"), TABLE)
+    header::parse_file(Path::new("src/audit/opcodes.yaml"), TABLE)
 }
 
 impl Classes {

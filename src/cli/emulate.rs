@@ -16,14 +16,16 @@ use ptx::arch::Target;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use super::argument::{self, Argument, Content, Element, Shape};
+use super::compiler;
 use super::error::CliError;
 use super::output;
+use super::progress::Progress;
 use super::ptx_error::PtxError;
 use super::tensor_argument::MapOf;
 use super::watch::{Trace, Watcher, show_profile};
 use crate::record::write_atomic;
 use crate::store::{self, Store};
-use crate::toolkit::{self, Environment};
+use crate::toolkit;
 
 /// What a CUDA C++ file is compiled for when nothing is said.
 const TARGET: &str = "sm_121a";
@@ -201,8 +203,7 @@ fn ptx_of(args: &EmulateArgs) -> Result<(String, String), CliError> {
         Some("cu") => {
             let target: Target = args.target.as_deref().unwrap_or(TARGET).parse()?;
             let store = Store::open(None).ok();
-            let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
-            let nvrtc = toolkit::select_nvrtc(&found, args.toolkit.as_deref())?;
+            let nvrtc = compiler::nvrtc(args.toolkit.as_deref(), store.as_ref(), &Progress::new())?;
             let source = toolkit::Source {
                 text: &text,
                 name: &name,
@@ -210,7 +211,7 @@ fn ptx_of(args: &EmulateArgs) -> Result<(String, String), CliError> {
                 headers: Vec::new(),
             };
             let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-            let compiled = toolkit::compile(nvrtc, &source, store.as_ref(), &program, COMPILE_LIMIT)?;
+            let compiled = toolkit::compile(&nvrtc, &source, store.as_ref(), &program, COMPILE_LIMIT)?;
             if !compiled.log.trim().is_empty() {
                 eprintln!("{}", compiled.log.trim());
             }

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use ptx::arch::Target;
 
+use super::compiler;
 use super::error::CliError;
 use super::gate::{GateReports, deliver};
 use super::gate_mutants::{self, MutantArgs};
 use super::output;
+use super::progress::Progress;
 use super::toolchain::Toolchain;
 use super::trials;
 use crate::case::{self, Case};
@@ -21,7 +23,7 @@ use crate::moe::tile::Tile;
 use crate::moe::trial::TrialError;
 use crate::record::{Matrix, Record};
 use crate::store::Store;
-use crate::toolkit::{self, Environment, NvrtcError};
+use crate::toolkit::NvrtcError;
 
 /// What kernels are compiled for: PTX that differs in its `.target` alone is the same to the emulator.
 const TARGET: &str = "sm_121a";
@@ -91,11 +93,10 @@ pub(super) fn gate(asked: &Folder<'_>, to: &GateReports) -> Result<(), CliError>
     eprintln!("{} trials run what is affected", trials.len());
     let trials = vec![(target, trials)];
     let store = Store::open(None).ok();
-    let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
-    let nvrtc = toolkit::select_nvrtc(&found, None)?;
+    let nvrtc = compiler::nvrtc(None, store.as_ref(), &Progress::new())?;
     let toolchain = Toolchain::find(None, &[target], store.as_ref())?;
     let program = std::env::current_exe().map_err(NvrtcError::Worker)?;
-    let runner = Runner::new(&kernels, nvrtc, store.as_ref(), program);
+    let runner = Runner::new(&kernels, &nvrtc, store.as_ref(), program);
     let mut run =
         Record::of_matrix(concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(), Matrix::default());
     let ran = trials::run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, |_| false, None);

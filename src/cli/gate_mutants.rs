@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::Args;
 use ptx::arch::Target;
 
+use super::compiler;
 use super::error::CliError;
 use super::gate::{GateForm, GateReports};
 use super::output;
+use super::progress::Progress;
 use super::toolchain::Toolchain;
 use super::trials;
 use crate::case::Case;
@@ -21,7 +23,7 @@ use crate::moe::tile::Tile;
 use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Survey};
 use crate::record::Record;
 use crate::store::Store;
-use crate::toolkit::{self, Environment, NvrtcError};
+use crate::toolkit::NvrtcError;
 
 /// Progress is told after so many mutants.
 const TOLD_EVERY: usize = 25;
@@ -79,11 +81,11 @@ pub(super) fn survey(question: &Question<'_>, args: &MutantArgs, to: &GateReport
         return Err(CliError::NothingRan);
     }
     let store = Store::open(None).ok();
-    let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
-    let nvrtc = toolkit::select_nvrtc(&found, None)?;
+    let nvrtc = compiler::nvrtc(None, store.as_ref(), &Progress::new())?;
     let toolchain = Toolchain::find(None, &[question.target], store.as_ref())?;
     let program = std::env::current_exe().map_err(NvrtcError::Worker)?;
-    let bench = Bench { library: kernels, nvrtc, store: store.as_ref(), program, target: question.target };
+    let bench =
+        Bench { library: kernels, nvrtc: &nvrtc, store: store.as_ref(), program, target: question.target };
     let mut prepared: BTreeMap<&str, Vec<Prepared<'_>>> = BTreeMap::new();
     let (mut unfit, mut idle) = (Vec::new(), Vec::new());
     for name in files.keys().filter(|name| chosen.iter().any(|m| m.file == **name)) {

@@ -20,7 +20,6 @@ use crate::toolkit::{self, Discovery, Environment, InstallOptions, Nvrtc, Pins, 
 const FIRST_TOOLKITS: [&str; 2] = ["latest", "12.9"];
 
 /// What compiles the pipeline's kernels, when a machine has no NVRTC.
-const FIRST_NVRTC: &str = "nvrtc";
 
 /// Everything a run stands on.
 pub(super) struct Job {
@@ -122,23 +121,11 @@ impl Job {
     /// The NVRTC that compiles the pipeline's kernels, fetched where there is none; what needs it is skipped in `record`, with the
     /// reason, where none can be had.
     fn nvrtc(&self, args: &JobArgs, record: &mut Record) -> Result<Option<Nvrtc>, CliError> {
-        let (store, environment) = (self.store.as_ref(), Environment::of_process());
-        let mut found = toolkit::nvrtcs(store, &environment);
-        if found.is_empty()
-            && !args.offline
-            && let Some(store) = store
-        {
-            let pins = Pins::built_in()?;
-            let names = [FIRST_NVRTC.to_owned()];
-            let what: Vec<String> = pins.resolve(&names)?.iter().map(|pin| pin.what()).collect();
-            let text = format!(
-                "No NVRTC on this machine. Fetching {} through pip, pinned by SHA-256.",
-                what.join(", ")
-            );
-            self.sink.emit(Event::Notice { text });
-            toolkit::install(store, &pins, &names, &InstallOptions::for_host()?, &self.sink)?;
-            found = toolkit::nvrtcs(Some(store), &environment);
+        let store = self.store.as_ref();
+        if !args.offline && store.is_some() {
+            return super::compiler::nvrtc(None, store, &self.sink).map(Some);
         }
+        let found = toolkit::nvrtcs(store, &Environment::of_process());
         let Ok(nvrtc) = toolkit::select_nvrtc(&found, None) else {
             let reason =
                 "no NVRTC on this machine; `sm121probe toolkit install nvrtc` fetches one".to_owned();

@@ -7,8 +7,10 @@ use clap::{Args, Subcommand};
 use ptx::arch::Target;
 use rayon::prelude::*;
 
+use super::compiler;
 use super::error::CliError;
 use super::output;
+use super::progress::Progress;
 use super::toolchain::Toolchain;
 use super::ways::TrialArgs;
 use crate::case;
@@ -18,7 +20,7 @@ use crate::moe::contract::Settings;
 use crate::moe::plan::{self, Trial};
 use crate::moe::sources::{self, KernelSource};
 use crate::store::Store;
-use crate::toolkit::{self, Environment};
+use crate::toolkit;
 
 /// How long ptxas may take for one kernel.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -56,14 +58,13 @@ pub(super) fn kernels(verb: &KernelsVerb) -> Result<(), CliError> {
     let trials = args.trials.trials(&args.trials.cases(&library)?, &targets, &kernels);
     let name = args.trials.toolkit.as_deref();
     let store = Store::open(None)?;
-    let found = toolkit::nvrtcs(Some(&store), &Environment::of_process());
-    let nvrtc = toolkit::select_nvrtc(&found, name)?;
+    let nvrtc = compiler::nvrtc(name, Some(&store), &Progress::new())?;
     let toolchain = Toolchain::find(name, &targets, Some(&store))?;
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let mut wanted = 0;
     for (target, trials) in trials {
         let (sources, blocked) = of_trials(&trials, &kernels, toolchain.as_ref(), target)?;
-        let compiler = Compiler { nvrtc, store: Some(&store), program: program.clone(), target };
+        let compiler = Compiler { nvrtc: &nvrtc, store: Some(&store), program: program.clone(), target };
         let arch = args.cubin.as_deref().map(|arch| if arch == OWN { Ok(target) } else { arch.parse() });
         let code = match (arch.transpose()?, &toolchain) {
             (None, _) => None,

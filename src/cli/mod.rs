@@ -5,6 +5,7 @@ mod argument;
 mod assumptions;
 mod audit;
 mod bench;
+mod compiler;
 mod device;
 mod diff;
 mod doctor;

@@ -8,9 +8,11 @@ use clap::{Args, ValueEnum};
 use ptx::arch::Target;
 
 use super::args::OutputArgs;
+use super::compiler;
 use super::device::{self, DeviceArgs};
 use super::error::CliError;
 use super::output;
+use super::progress::Progress;
 use super::toolchain::Toolchain;
 use super::trials::{self, Ran};
 use super::ways::TrialArgs;
@@ -24,7 +26,7 @@ use crate::moe::{shrink, tensors};
 use crate::record::TrialRow;
 use crate::report;
 use crate::store::Store;
-use crate::toolkit::{self, Environment};
+use crate::toolkit;
 
 /// Arguments of `moe`.
 #[derive(Debug, Args)]
@@ -112,10 +114,9 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
         }
     }
     let limits = gpu.as_ref().map_or(Limits::SM12X, |gpu| device::limits(gpu.about()));
-    let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
-    let nvrtc = toolkit::select_nvrtc(&found, args.trials.toolkit.as_deref())?;
+    let nvrtc = compiler::nvrtc(args.trials.toolkit.as_deref(), store.as_ref(), &Progress::new())?;
     let toolchain = Toolchain::find(args.trials.toolkit.as_deref(), &targets, store.as_ref())?;
-    let mut runner = Runner::new(&kernels, nvrtc, store.as_ref(), program);
+    let mut runner = Runner::new(&kernels, &nvrtc, store.as_ref(), program);
     let code = device::chain(toolchain.as_ref().map(|t| &t.toolkit), store.as_ref());
     if let Some(gpu) = gpu {
         runner = runner.on(Arc::new(Mutex::new(gpu.with_chain(code))));

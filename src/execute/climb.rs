@@ -38,7 +38,7 @@ type Fell = (Verdict, String);
 /// What it lacks, or which law the body breaks.
 pub fn emulated(variant: &Variant, asked: Asked) -> Result<[Vec<u8>; 2], Failure> {
     let (Some(kinds), Some(text)) = (&variant.execute, variant.code.per_lane(asked.isa, asked.target)) else {
-        return Err(Failure::Launch(format!("{} is only assembled", variant.id)));
+        return Err(Failure::Broken(format!("{} is only assembled", variant.id)));
     };
     let mut device = EmulatorDevice::new(Arc::new(Programs::default()), Options::default());
     let mut on = On::new(&mut device, &text)?;
@@ -149,15 +149,7 @@ impl Climber<'_> {
 
 /// The verdict of a failure.
 fn fell(failure: Failure) -> Fell {
-    let verdict = match &failure {
-        Failure::Trap { .. } => Verdict::Fail,
-        Failure::Unsupported(_) => Verdict::Unsupported,
-        Failure::Launch(_) | Failure::Broken(_) => Verdict::Broken,
-        Failure::TimedOut(_) => Verdict::TimedOut,
-        Failure::Crashed(_) => Verdict::Crashed,
-        Failure::DeviceLost(_) => Verdict::DeviceLost,
-    };
-    (verdict, failure.to_string())
+    (crate::failure::verdict(&failure), failure.to_string())
 }
 
 /// A body on a device, with its buffers.

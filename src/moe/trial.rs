@@ -9,6 +9,7 @@ use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
 use super::pipeline::{Compiled, Overwritten, PipelineError, Ran, Session, Setup};
 use super::sources;
 use super::{Dims, MoeError, Problem, Settings, Tensors, judge};
+use crate::failure::verdict;
 use crate::kernel::{self, Atomics, ExpKind, Kernel, Library, MmaPath};
 use crate::record::{Stage, StageResult, Verdict};
 
@@ -256,15 +257,17 @@ pub(super) fn first_difference(a: &Tensors, b: &Tensors) -> Option<Stage> {
 
 /// What a launch that did not finish is called.
 pub(super) fn verdict_of(failure: Failure, device: &str) -> (Verdict, String) {
-    match failure {
-        Failure::Trap { what, .. } => (Verdict::Fail, what),
-        Failure::Unsupported(text) => (Verdict::Unsupported, format!("{device}: {text}")),
-        Failure::Launch(text) => (Verdict::Fail, text),
-        Failure::Broken(text) => (Verdict::Broken, text),
-        Failure::TimedOut(text) => (Verdict::TimedOut, text),
-        Failure::Crashed(text) => (Verdict::Crashed, text),
-        Failure::DeviceLost(text) => (Verdict::DeviceLost, text),
-    }
+    let verdict = verdict(&failure);
+    let text = match failure {
+        Failure::Trap { what, .. } => what,
+        Failure::Unsupported(text) => format!("{device}: {text}"),
+        Failure::Launch(text)
+        | Failure::Broken(text)
+        | Failure::TimedOut(text)
+        | Failure::Crashed(text)
+        | Failure::DeviceLost(text) => text,
+    };
+    (verdict, text)
 }
 
 /// The verdicts of a run: of what was stored, of the padding, and of the launch that failed.

@@ -3,7 +3,7 @@
 //! A suite is a family of variants, assembled or run on a device, or a case of the pipeline; a test is a variant or a trial. What did not run is skipped, with
 //! the reason; a record holds no times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use super::claims::{measured, says};
@@ -51,7 +51,7 @@ pub fn junit(record: &Record) -> String {
     suites.extend(
         families.into_iter().map(|(family, tests)| (format!("matrix.{family}"), asked.clone(), tests)),
     );
-    suites.extend(runs(record));
+    suites.extend(runs(record, &view));
     let mut cases: BTreeMap<&str, Vec<&TrialRow>> = BTreeMap::new();
     for trial in &record.pipeline {
         cases.entry(&trial.case).or_default().push(trial);
@@ -111,11 +111,17 @@ fn of_variant(view: &View<'_>, variant: &VariantRow) -> Test {
 }
 
 /// A suite of each family and device.
-fn runs(record: &Record) -> impl Iterator<Item = Suite> {
+fn runs<'a>(record: &'a Record, view: &View<'a>) -> impl Iterator<Item = Suite> + use<'a> {
+    let of_variant: HashMap<&str, &str> =
+        record.matrix.variants.iter().map(|v| (v.id.as_str(), view.family(v))).collect();
+    // A record without the matrix: the id begins with the name of its family, or nearly.
+    let family = |run: &'a VariantRun| {
+        let first = || run.variant.split('.').next().unwrap_or_default();
+        of_variant.get(run.variant.as_str()).copied().unwrap_or_else(first)
+    };
     let mut suites: BTreeMap<(&str, &str), Vec<&VariantRun>> = BTreeMap::new();
     for run in &record.runs {
-        let family = run.variant.split('/').next().unwrap_or_default();
-        suites.entry((family, &run.device)).or_default().push(run);
+        suites.entry((family(run), &run.device)).or_default().push(run);
     }
     suites.into_iter().map(|((family, device), runs)| {
         let mut properties =
@@ -124,11 +130,15 @@ fn runs(record: &Record) -> impl Iterator<Item = Suite> {
             properties.push(("gpu".to_owned(), format!("{}, {}", row.name, row.architecture)));
             properties.push(("driver".to_owned(), row.driver.clone()));
         }
-        (format!("run.{family} on {device}"), properties, runs.into_iter().map(of_run).collect())
+        (
+            format!("run.{family} on {device}"),
+            properties,
+            runs.into_iter().map(|run| of_run(run, family)).collect(),
+        )
     })
 }
 
-fn of_run(run: &VariantRun) -> Test {
+fn of_run(run: &VariantRun, family: &str) -> Test {
     let sentence = |r: &RungResult| format!("{}: {}: {}", r.rung.word(), r.verdict.word(), r.note);
     let status = match run.first_wrong() {
         Some(wrong) if wrong.verdict == Verdict::Fail => {
@@ -139,7 +149,6 @@ fn of_run(run: &VariantRun) -> Test {
         None => Status::Skipped(run.rungs.first().map_or_else(String::new, sentence)),
     };
     let out = run.rungs.iter().map(|r| sentence(r) + "\n").collect();
-    let family = run.variant.split('/').next().unwrap_or_default();
     let code = if run.code.is_empty() { String::new() } else { format!(", {}", run.code) };
     Test {
         name: format!("{} [{}, {}{code}]", run.variant, run.target, run.device),

@@ -178,6 +178,10 @@ fn junit_tells_each_run_of_a_variant_on_a_gpu() {
     let words: Vec<_> = failures.filter_map(|n| n.attribute("message")).collect();
     assert!(words.len() == 1 && words[0].ends_with("fail: lane 3"), "{words:?}");
     assert!(suites.iter().all(|s| s.descendants().any(|n| n.attribute("name") == Some("driver"))));
+    // A suite is a family, not a variant.
+    let names: Vec<_> = suites.iter().filter_map(|s| s.attribute("name")).collect();
+    assert_eq!(names.len(), 9, "{names:?}");
+    assert!(names.contains(&"run.mma on gpu:0") && names.contains(&"run.cp_async on gpu:0"), "{names:?}");
 }
 
 pub(super) fn schema(name: &str) -> jsonschema::Validator {

@@ -202,7 +202,7 @@ impl Kernel {
 #[derive(Debug, Clone)]
 pub(super) struct Static {
     pub(super) bytes: Vec<u8>,
-    /// Addresses to be filled in: offset in `bytes`, variable, addend, whether generic.
+    /// Addresses to be filled in: offset in `bytes`, variable, addend.
     pub(super) relocations: Vec<(usize, usize, i64)>,
 }
 
