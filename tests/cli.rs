@@ -555,6 +555,18 @@ fn pip_that_is_missing_or_fails_is_said_with_the_remedy() {
 }
 
 #[test]
+fn the_list_of_cases_has_every_form() {
+    let desk = Desk::new();
+    let list =
+        |format: &str| stdout(&desk.run(&["moe", "--list", "--case", "tiny-exact", "--format", format]));
+    assert!(list("text").starts_with("tiny-exact  "), "{}", list("text"));
+    assert!(list("csv").starts_with("case,about\ntiny-exact,"), "{}", list("csv"));
+    assert!(list("md").contains("|`tiny-exact`|"), "{}", list("md"));
+    let json: serde_json::Value = serde_json::from_str(&list("json")).unwrap();
+    assert_eq!(json[0]["case"], "tiny-exact");
+}
+
+#[test]
 fn new_snippet_writes_a_stub_that_must_be_filled_in() {
     let desk = Desk::new();
     let folder = desk.path("snippets");

@@ -20,6 +20,7 @@ const MODULES: [&str; 26] = [
     "kernel",
     "toolkit",
     "assumptions",
+    "failure",
     "gpu",
     "doctor",
     "selftest",

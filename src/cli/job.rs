@@ -19,8 +19,6 @@ use crate::toolkit::{self, Discovery, Environment, InstallOptions, Nvrtc, Pins, 
 /// What is fetched when a machine has no toolkit: the newest, and the first that knows sm_121.
 const FIRST_TOOLKITS: [&str; 2] = ["latest", "12.9"];
 
-/// What compiles the pipeline's kernels, when a machine has no NVRTC.
-
 /// Everything a run stands on.
 pub(super) struct Job {
     pub(super) library: Library,

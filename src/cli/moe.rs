@@ -82,6 +82,22 @@ enum Form {
     Md,
 }
 
+/// The cases that `--list` shows.
+fn listed(cases: &[&Case], format: Form) -> Result<String, CliError> {
+    const HEAD: [&str; 2] = ["case", "about"];
+    let rows: Vec<report::Named<'_>> = cases.iter().map(|c| (c.name.as_str(), c.about.as_str())).collect();
+    let object = |(case, about): &report::Named<'_>| serde_json::json!({ "case": case, "about": about });
+    Ok(match format {
+        Form::Text => report::listing_text(&rows),
+        Form::Csv => report::listing_csv(HEAD, &rows),
+        Form::Md => report::listing_markdown(HEAD, &rows),
+        Form::Json => {
+            let objects: Vec<_> = rows.iter().map(object).collect();
+            serde_json::to_string_pretty(&objects).map_err(|e| CliError::Output(e.into()))? + "\n"
+        }
+    })
+}
+
 /// `moe`.
 pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let library = match &args.folder {
@@ -96,9 +112,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
         return output::write(&report::evidence_text(&[], &[], &[single_byte::faults(count)?]), &args.output);
     }
     if args.list {
-        let width = cases.iter().map(|c| c.name.len()).max().unwrap_or(0);
-        let lines: String = cases.iter().map(|c| format!("{:width$}  {}\n", c.name, c.about)).collect();
-        return output::print(&lines);
+        return output::write(&listed(&cases, args.format)?, &args.output);
     }
     let kernels = args.trials.kernels()?;
     let mut targets = args.trials.targets()?;

@@ -1,0 +1,28 @@
+//! Names with a sentence on each, in the forms of a table.
+
+use super::{csv, markup};
+
+/// A name and what it is.
+pub type Named<'a> = (&'a str, &'a str);
+
+/// A line each, the sentences below each other.
+#[must_use]
+pub fn listing_text(rows: &[Named<'_>]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    rows.iter().map(|(name, about)| format!("{name:width$}  {about}\n")).collect()
+}
+
+/// As CSV, with these two words as its head.
+#[must_use]
+pub fn listing_csv(head: [&str; 2], rows: &[Named<'_>]) -> String {
+    let rows = rows.iter().map(|(name, about)| [*name, *about]);
+    csv::table(std::iter::once(head).chain(rows).map(|row| row.map(str::to_owned).to_vec()))
+}
+
+/// As a table of Markdown, with these two words as its head.
+#[must_use]
+pub fn listing_markdown(head: [&str; 2], rows: &[Named<'_>]) -> String {
+    let body = rows.iter().map(|(name, about)| markup::row(&[markup::code(name), markup::plain(about)]));
+    let head = markup::head(&head.map(str::to_owned));
+    head + &body.collect::<String>()
+}
