@@ -67,6 +67,9 @@ fn features_of_gemm(trial: &Trial<'_>) -> BTreeSet<String> {
         // Where a loop ends within a warp, a tile or a block.
         format!("ragged K {path}: {}", !c.hidden.is_multiple_of(128)),
         format!("ragged N {path}: {}", !c.hidden.is_multiple_of(tile.n as usize)),
+        format!("blocks of K {path} K {}: {}", tile.k, (c.hidden / 32).next_power_of_two()),
+        format!("slots {} {path} {load}", c.slots.word()),
+        format!("{} {path} {}", c.regime.word(), trial.swap_ab),
         format!("several tiles of M: {}", rows > tile.m as usize),
         format!("several tiles of K {path}: {}", (c.hidden / tile.k as usize).min(6)),
     ]);

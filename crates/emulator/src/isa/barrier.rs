@@ -1,6 +1,6 @@
 //! Barriers and fences (PTX ISA 9.7.13): `bar`, `barrier`, `bar.warp.sync`, `membar`, `fence`, `barrier.cluster`.
 
-use ptx::{Instruction, Operand, Type};
+use ptx::{Immediate, Instruction, Operand, Type};
 
 use super::{FormRow, Words};
 use crate::cta::Acquired;
@@ -224,6 +224,9 @@ fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         && i.has("acquire")
         && let Some(map) = i.operands.first()
     {
+        let Some(Operand::Immediate(Immediate::Integer { bits: 128, .. })) = i.operands.get(1) else {
+            return Err("a fence that acquires a tensor map names its 128 bytes".to_owned());
+        };
         let (a, offset) = d.address(map)?;
         let scope = Scope::of(i).unwrap_or(Scope::Gpu);
         d.push(Row { a, imm: offset as u64, extra: Some(Box::new(scope)), ..Row::new(acquire_map) });
@@ -235,6 +238,9 @@ fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         return Ok(());
     }
     if i.has("mbarrier_init") {
+        if i.modifiers != ["mbarrier_init", "release", "cluster"] {
+            return Err("`fence.mbarrier_init` is `.release.cluster` and nothing else".to_owned());
+        }
         d.push(Row::new(|m, _| {
             m.cta.fence_init(m.warp, m.mask);
             Flow::Next

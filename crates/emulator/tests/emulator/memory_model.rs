@@ -265,3 +265,28 @@ fn dynamic_shared_memory_begins_on_sixteen_bytes() {
     let outside = body.replace("MASK", "15").replace("+252", "+256");
     assert_eq!(breaks_in(&outside, 1, 1, 256).unwrap().0, Law::OutOfBounds);
 }
+
+#[test]
+fn fences_that_ptxas_refuses_are_refused() {
+    let refused = |fence: &str| {
+        let head = ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k(.param .u64 p_out)\n";
+        let text = format!("{head}{{\n.reg .b64 out; ld.param.u64 out, [p_out];\n{fence}\nret;\n}}\n");
+        let mut memory = GlobalMemory::default();
+        let params = memory.allocate(64).to_le_bytes().to_vec();
+        let how = Launch { grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, params };
+        let ran = load(&text).and_then(|program| {
+            launch(&program, program.kernel("k").unwrap(), &how, &mut memory, &Options::default())
+        });
+        match ran {
+            Err(Stop::Unsupported(unsupported)) => unsupported.to_string(),
+            other => panic!("{fence}: {other:?}"),
+        }
+    };
+    for fence in ["fence.mbarrier_init.release.cta;", "fence.mbarrier_init.acquire.cluster;"] {
+        assert!(refused(fence).contains("`.release.cluster` and nothing else"), "{}", refused(fence));
+    }
+    for size in ["64", "129"] {
+        let fence = format!("fence.proxy.tensormap::generic.acquire.gpu [out], {size};");
+        assert!(refused(&fence).contains("128 bytes"), "{}", refused(&fence));
+    }
+}
