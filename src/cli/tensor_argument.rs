@@ -69,13 +69,12 @@ pub(super) fn parse(text: &str) -> Result<MapOf, String> {
     for field in text.split(',') {
         let (name, value) = field.split_once(':').ok_or_else(|| {
             format!(
-                "`{field}` is no field of a tensor map, as in `of:BUFFER,type:bf16,dims:320x64,box:64x64`"
+                "`{field}` is not a field of a tensor map, as in `of:BUFFER,type:bf16,dims:320x64,box:64x64`"
             )
         })?;
-        let place = FIELDS
-            .iter()
-            .position(|f| *f == name)
-            .ok_or_else(|| format!("a tensor map has no field `{name}`; it has {}", FIELDS.join(", ")))?;
+        let place = FIELDS.iter().position(|f| *f == name).ok_or_else(|| {
+            format!("a tensor map has no field `{name}`; its fields are {}", FIELDS.join(", "))
+        })?;
         if given[place].replace(value).is_some() {
             return Err(format!("the field `{name}` is given twice"));
         }
@@ -87,7 +86,7 @@ pub(super) fn parse(text: &str) -> Result<MapOf, String> {
     let dims: Vec<u64> = numbers("dims", needed("dims")?)?;
     let boxes: Vec<u32> = numbers("box", needed("box")?)?;
     if dims.len() > 5 {
-        return Err(format!("`dims` has {} dimensions; 1 to 5 is legal", dims.len()));
+        return Err(format!("`dims` has {} dimensions; a tensor map has 1 to 5", dims.len()));
     }
     same_length("box", boxes.len(), dims.len())?;
     let mut map = TensorMap::dense(data_type, 0, &dims, &boxes);
@@ -116,7 +115,7 @@ pub(super) fn parse(text: &str) -> Result<MapOf, String> {
         map.l2_promotion = word("l2", choice, PROMOTIONS)?;
     }
     // Buffers begin at multiples of every alignment that a map asks for.
-    map.check().map_err(|error| format!("no such tensor map can be encoded: {error}"))?;
+    map.check().map_err(|error| format!("this tensor map cannot be encoded: {error}"))?;
     Ok(MapOf { of, map })
 }
 
@@ -141,13 +140,14 @@ fn word<T: Copy>(field: &str, text: &str, known: &[(&str, T)]) -> Result<T, Stri
     let found = known.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        format!("`{text}` is no {field} of a tensor map; there is {}", names.join(", "))
+        format!("`{text}` is not a {field} of a tensor map; use one of {}", names.join(", "))
     })
 }
 
 fn numbers<T: std::str::FromStr>(field: &str, text: &str) -> Result<Vec<T>, String> {
-    let number =
-        |n: &str| n.parse().map_err(|_| format!("`{n}` in `{field}` is no number, as in `{field}:64x8`"));
+    let number = |n: &str| {
+        n.parse().map_err(|_| format!("`{n}` in `{field}` is not a number; write it as in `{field}:64x8`"))
+    };
     text.split('x').map(number).collect()
 }
 

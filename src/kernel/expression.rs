@@ -123,7 +123,7 @@ impl Parser<'_> {
             return Err(self.error("a number, a name or `(` is expected here"));
         }
         if word.starts_with(|c: char| c.is_ascii_digit()) {
-            let value = word.parse().map_err(|_| self.error(format!("`{word}` is no number of 64 bits")))?;
+            let value = word.parse().map_err(|_| self.error(format!("`{word}` is not a 64-bit number")))?;
             self.at += word.len();
             return Ok(value);
         }

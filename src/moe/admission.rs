@@ -76,7 +76,7 @@ pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
     if let Some(sentence) = toolchain.and_then(|t| lacking([kernel], path, t)) {
         return Err(Blocked(sentence));
     }
-    let load = kernel.load.ok_or_else(|| Blocked(format!("{} is no GEMM", kernel.file)))?;
+    let load = kernel.load.ok_or_else(|| Blocked(format!("{} is not a GEMM", kernel.file)))?;
     let config = Config::within(tile, swap_ab, load, path, limits.shared)?;
     if load.by_tma() {
         for map in [token_box(&config), weight_box(&config)] {
@@ -90,7 +90,10 @@ pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
     };
     let (threads, dynamic_shared) = (value(&kernel.block)?, value(&kernel.smem)?);
     if threads > limits.threads {
-        return Err(Blocked(format!("a CTA has {threads} threads, and the device takes {}", limits.threads)));
+        return Err(Blocked(format!(
+            "a CTA has {threads} threads, but the device allows {}",
+            limits.threads
+        )));
     }
     if dynamic_shared > limits.shared {
         return Err(too_much_shared(dynamic_shared, limits));
@@ -125,7 +128,7 @@ pub fn admit_code(admitted: &Admitted, code: &Resources, limits: Limits) -> Resu
     if threads * each > limits.registers {
         let (all, limit) = (threads * each, limits.registers);
         return Err(Blocked(format!(
-            "{threads} threads of {each} registers need {all}, and the device has {limit}"
+            "{threads} threads of {each} registers need {all}, but the device has {limit}"
         )));
     }
     let (stores, loads, registers) = (code.spill_stores, code.spill_loads, code.registers);
@@ -138,7 +141,7 @@ pub fn admit_code(admitted: &Admitted, code: &Resources, limits: Limits) -> Resu
 }
 
 fn too_much_shared(needed: u32, limits: Limits) -> Blocked {
-    Blocked(format!("a CTA needs {needed} bytes of shared memory, and the device has {}", limits.shared))
+    Blocked(format!("a CTA needs {needed} bytes of shared memory, but the device has {}", limits.shared))
 }
 
 /// The first capability that one of these kernels needs on `path` and the toolchain has not, as a sentence.
@@ -205,17 +208,17 @@ impl MapBox {
     pub fn check(&self) -> Result<(), Blocked> {
         let inner = self.dims.first().copied().unwrap_or(0);
         if let Some(wrong) = self.dims.iter().find(|d| **d == 0 || **d > 256) {
-            return Err(Blocked(format!("a TMA box has extents from 1 to 256, and this one has {wrong}")));
+            return Err(Blocked(format!("the extents of a TMA box are 1 to 256, but this one has {wrong}")));
         }
         if self.element == MapElement::U4Unpacked && inner != SLAB {
             return Err(Blocked(format!(
-                "a TMA box of 16U4_ALIGN16B is {SLAB} elements wide, and this one {inner}"
+                "a TMA box of 16U4_ALIGN16B is {SLAB} elements wide, but this one {inner}"
             )));
         }
         // Unpacked, 16 elements take 16 bytes.
         if !inner.is_multiple_of(16) {
             return Err(Blocked(format!(
-                "the inner extent of a TMA box is a multiple of 16 bytes, and this one {inner}"
+                "the inner extent of a TMA box is a multiple of 16 bytes, but this one is {inner}"
             )));
         }
         let span = match self.swizzle {
@@ -226,7 +229,7 @@ impl MapBox {
         };
         if inner > span {
             return Err(Blocked(format!(
-                "a TMA box is at most as wide as its swizzle, {span} bytes, and this one is {inner}"
+                "a TMA box is at most as wide as its swizzle, {span} bytes, but this one is {inner}"
             )));
         }
         Ok(())

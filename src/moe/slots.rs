@@ -50,7 +50,7 @@ pub fn too_large(setup: &Setup, dims: Dims, free: u64) -> Option<Blocked> {
     let needed = slots as u64 * (codes + scales + biases) as u64;
     let says = || {
         Blocked(format!(
-            "weights in {slots} slots take {} MiB, and the GPU has {} MiB free",
+            "weights in {slots} slots need {} MiB, but the GPU has only {} MiB free",
             needed >> 20,
             free >> 20
         ))

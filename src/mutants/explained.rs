@@ -26,7 +26,7 @@ pub enum ExplainedError {
         source: std::io::Error,
     },
     /// It is too large.
-    #[error("{}: {bytes} bytes are more than a file of explained mutants may have ({LARGEST})", path.display())]
+    #[error("{}: {bytes} bytes exceed the limit of a file of explained mutants ({LARGEST})", path.display())]
     Large {
         /// The file.
         path: PathBuf,
@@ -129,10 +129,10 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Entry>, ExplainedError> {
             Err(ExplainedError::Meaning { path: path.to_owned(), line: at, message })
         };
         if entry.becomes.is_none() && entry.operator.is_none() {
-            return wrong("says neither `becomes` nor `operator`: it would explain every mutant of the line");
+            return wrong("has neither `becomes` nor `operator`: it would explain every mutant of the line");
         }
         if entry.reason.trim().is_empty() {
-            return wrong("`reason` is empty: say in a sentence why nothing can notice the mutant");
+            return wrong("`reason` is empty: say in a sentence why nothing can detect the mutant");
         }
         out.push(Entry {
             file: entry.file,

@@ -132,7 +132,7 @@ fn wrong_case_files_are_told_with_line_and_remedy() {
         ("inter: 64", "", 1, "`inter` is missing"),
         ("regime: exact", "regime: exakt", 7, "unknown variant"),
         ("regime: exact", "regime: exact\nregimes: x", 8, "unknown field"),
-        ("about: x", "about: ''", 1, "still to be written"),
+        ("about: x", "about: ''", 1, "is empty"),
         ("top_k: 2", "top_k: 2\nexpert_rows: [1, 2, 3, 2]", 7, "`routing: rows`"),
         ("top_k: 2", "top_k: 2\nrouting: rows\nexpert_rows: [1, 2, 3]", 8, "3 entries"),
         ("top_k: 2", "top_k: 2\nrouting: rows\nexpert_rows: [1, 2, 3, 3]", 8, "add up to 9"),
@@ -140,7 +140,7 @@ fn wrong_case_files_are_told_with_line_and_remedy() {
         ("top_k: 2", "top_k: 2\nlimit: 0", 7, "above 0"),
         ("top_k: 2", "top_k: 2\nalpha: .nan", 7, "finite"),
         ("top_k: 2", "top_k: 2\ntiles: [128x64]", 7, "MxNxK"),
-        ("top_k: 2", "top_k: 2\nknown_failures: [{url: nowhere, stage: fc1}]", 7, "no URL"),
+        ("top_k: 2", "top_k: 2\nknown_failures: [{url: nowhere, stage: fc1}]", 7, "not a URL"),
     ] {
         let text = GOOD.replace(from, to);
         let mut library = Library::default();

@@ -72,7 +72,7 @@ fn words_that_are_cut_short_are_named() {
         let at = folder.path().join(words);
         let whole = fs::read(&at).unwrap();
         fs::write(&at, &whole[..whole.len() - 1]).unwrap();
-        assert!(error(folder.path(), words).contains("cut short"));
+        assert!(error(folder.path(), words).contains("truncated"));
         fs::write(&at, []).unwrap();
         error(folder.path(), words);
         fs::write(&at, [whole, vec![0]].concat()).unwrap();

@@ -128,7 +128,7 @@ pub fn select_nvrtc<'a>(found: &'a [Nvrtc], name: Option<&str>) -> Result<&'a Nv
         there: if versions.is_empty() {
             String::new()
         } else {
-            format!(" (there is {})", versions.join(" "))
+            format!(" (available: {})", versions.join(" "))
         },
         install: name.map_or_else(|| "nvrtc".to_owned(), |name| format!("nvrtc:{name}")),
     })
