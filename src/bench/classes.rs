@@ -169,6 +169,6 @@ mod tests {
         assert!(of(&format!("classes: [{entry}, {entry}]")).contains("twice"));
         assert!(of("classes: [{class: a, about: x, source: y, patterns: ['(']}]").contains("class `a`"));
         assert!(of("classes: [{class: a, about: x, source: y, patterns: ['a']}]").contains("tiles_matter"));
-        assert!(of("classes: [{class: other, about: x, source: y, patterns: ['a']}]").contains("rest"));
+        assert!(of("classes: [{class: other, about: x, source: y, patterns: ['a']}]").contains("remainder"));
     }
 }

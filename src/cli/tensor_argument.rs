@@ -175,21 +175,21 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_map_is_said() {
         for (text, says) in [
-            ("bf16", "`bf16` is no field"),
-            ("of:x,kind:3", "no field `kind`; it has of, type"),
+            ("bf16", "`bf16` is not a field"),
+            ("of:x,kind:3", "no field `kind`; its fields are of, type"),
             ("of:x,of:y", "`of` is given twice"),
             ("type:u8,dims:4,box:4", "needs the field `of`"),
             ("of:x,type:u8,dims:4", "needs the field `box`"),
-            ("of:x,type:u9,dims:16,box:16", "`u9` is no type of a tensor map; there is u8, u16"),
-            ("of:x,type:u8,dims:16xa,box:16x1", "`a` in `dims` is no number"),
+            ("of:x,type:u9,dims:16,box:16", "`u9` is not a type of a tensor map; use one of u8, u16"),
+            ("of:x,type:u8,dims:16xa,box:16x1", "`a` in `dims` is not a number"),
             ("of:x,type:u8,dims:16x2,box:16", "`box` has 1 numbers, not 2"),
             ("of:x,type:u8,dims:16x2,box:16x1,strides:16x32", "`strides` has 2 numbers, not 1"),
             ("of:x,type:u8,dims:1x1x1x1x1x1,box:1x1x1x1x1x1", "6 dimensions"),
             (
                 "of:x,type:u8,dims:16x2,box:16x1,strides:17",
-                "no such tensor map can be encoded: stride 0 of 17",
+                "this tensor map cannot be encoded: stride 0 of 17",
             ),
-            ("of:x,type:u8,dims:16x2,box:8x1", "no multiple of 16"),
+            ("of:x,type:u8,dims:16x2,box:8x1", "not a multiple of 16"),
             ("of:x,type:u16,dims:4x2x3,box:8x1x1,interleave:16B", "needs the field `strides`"),
         ] {
             let why = parse(text).unwrap_err();

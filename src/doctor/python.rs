@@ -173,6 +173,6 @@ mod tests {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(packages(&script).unwrap_err().to_string().ends_with("broken"));
         fs::write(&script, "#!/bin/sh\necho hello\n").unwrap();
-        assert!(packages(&script).unwrap_err().to_string().contains("no JSON"));
+        assert!(packages(&script).unwrap_err().to_string().contains("not JSON"));
     }
 }

@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(at(101_376).unwrap().config.stages, 4);
         assert_eq!(at(65_536).unwrap().config.stages, 2);
         let error = at(49_151).unwrap_err();
-        assert_eq!(error.0, "two stages need 49152 bytes of shared memory, and a CTA has 49151");
+        assert_eq!(error.0, "two stages need 49152 bytes of shared memory, but a CTA has 49151");
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(token_box(&config).check().and(weight_box(&config).check()), Ok(()));
         let good = weight_box(&config);
         for (map, words) in [
-            (MapBox { dims: vec![64, 8, 1], ..good.clone() }, "128 elements wide, and this one 64"),
+            (MapBox { dims: vec![64, 8, 1], ..good.clone() }, "128 elements wide, but this one 64"),
             (MapBox { dims: vec![128, 512, 1], ..good.clone() }, "this one has 512"),
             (MapBox { element: MapElement::U8, dims: vec![40, 8], ..good.clone() }, "multiple of 16 bytes"),
             (MapBox { element: MapElement::U8, swizzle: MapSwizzle::B64, ..good }, "its swizzle, 64 bytes"),

@@ -170,10 +170,10 @@ mod tests {
     fn mistakes_name_file_and_line() {
         let good = "- {file: k, line: l, becomes: m, reason: r}\n";
         for (bad, words) in [
-            ("- {file: k, line: l, reason: r}\n", "mutants.yaml:2: says neither"),
+            ("- {file: k, line: l, reason: r}\n", "mutants.yaml:2: has neither"),
             ("- {file: k, line: l, becomes: m, reason: ' '}\n", "mutants.yaml:2: `reason` is empty"),
             ("- {file: k, line: l, becomes: m, reason: r, why: x}\n", "mutants.yaml:2:"),
-            ("- {file: k, line: l, operator: shuffle, reason: r}\n", "`shuffle` is no operator"),
+            ("- {file: k, line: l, operator: shuffle, reason: r}\n", "`shuffle` is not a mutation operator"),
             ("- {file: k\n", "mutants.yaml:"),
         ] {
             let error = parse(Path::new("mutants.yaml"), &format!("{good}{bad}")).unwrap_err().to_string();

@@ -122,9 +122,9 @@ fn wrong_case_files_are_told_with_line_and_remedy() {
     const GOOD: &str = "about: x\ntokens: 4\nhidden: 64\ninter: 64\nexperts: 4\ntop_k: 2\nregime: exact\n";
     let mut seen = BTreeSet::new();
     for (from, to, line, words) in [
-        ("hidden: 64", "hidden: 65", 3, "take 96"),
+        ("hidden: 64", "hidden: 65", 3, "use 96"),
         ("inter: 64", "inter: 0", 4, "no output"),
-        ("top_k: 2", "top_k: 5", 6, "there are 4 experts"),
+        ("top_k: 2", "top_k: 5", 6, "there are only 4 experts"),
         ("tokens: 4", "tokens: 400000000", 2, "i32"),
         ("tokens: 4", "tokens: 18446744073709551615", 2, "i32"),
         ("tokens: 4", "tokens: -1", 2, "invalid type"),
