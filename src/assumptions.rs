@@ -128,8 +128,9 @@ impl Assumption {
         let header: Header =
             header::parse_block(Path::new(name), &yaml).map_err(|error| error.to_string())?;
         let word = |text: &String| {
-            let digits = text.strip_prefix("0x").ok_or_else(|| format!("`{text}` is no hexadecimal word"))?;
-            u32::from_str_radix(digits, 16).map_err(|_| format!("`{text}` is no hexadecimal word"))
+            let digits =
+                text.strip_prefix("0x").ok_or_else(|| format!("`{text}` is not a hexadecimal word"))?;
+            u32::from_str_radix(digits, 16).map_err(|_| format!("`{text}` is not a hexadecimal word"))
         };
         let expect = header.expect.iter().map(word).collect::<Result<Vec<_>, _>>()?;
         if expect.is_empty() || expect.len() > WORDS {
@@ -140,7 +141,7 @@ impl Assumption {
             None => MapSwizzle::None,
             Some("128B") => MapSwizzle::B128,
             Some("128B_ATOM_32B") => MapSwizzle::B128Atom32,
-            Some(other) => return Err(format!("`{other}` is no swizzle of the map")),
+            Some(other) => return Err(format!("`{other}` is not a swizzle of the map")),
         };
         let map = tensor_map.then_some(Map { rows: rows.unwrap_or(8), swizzle });
         Ok(Self { name, assume, why, source, status, expect, text, map })

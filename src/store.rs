@@ -25,11 +25,11 @@ const MAGIC: &str = "sm121probe-entry-1";
 pub enum StoreError {
     /// No folder is known.
     #[error(
-        "no cache folder: neither SM121PROBE_CACHE nor XDG_CACHE_HOME nor HOME is set; set SM121PROBE_CACHE to a folder that can be written"
+        "no cache folder: neither SM121PROBE_CACHE nor XDG_CACHE_HOME nor HOME is set; set SM121PROBE_CACHE to a writable folder"
     )]
     NoFolder,
     /// A file or folder cannot be made or written.
-    #[error("the cache cannot be written at {}: {source}; set SM121PROBE_CACHE to a folder that can be written", path.display())]
+    #[error("the cache cannot be written at {}: {source}; set SM121PROBE_CACHE to a writable folder", path.display())]
     Write {
         /// What could not be written.
         path: PathBuf,

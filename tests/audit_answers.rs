@@ -169,7 +169,10 @@ fn the_reports_say_it() {
     golden("results.sarif", &report::audit_sarif(&table).unwrap());
     let table = AuditTable { no_gpu: "gpu:0: held by another".to_owned(), ..table };
     let text = report::audit_markdown(&table, 1);
-    assert!(text.contains("is on this machine (gpu:0: held by another): answers follow"), "{text}");
+    assert!(
+        text.contains("This machine has none of these GPUs (gpu:0: held by another): the answers follow"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn an_owner_learns_which_packages_run_how_and_what_to_do() {
     for words in [
         "flashinfer-cubin: none of the kernels runs on sm_121.",
         "nvcc -gencode arch=compute_120f,code=sm_120f; CMAKE_CUDA_ARCHITECTURES=\"120f-real\"; TORCH_CUDA_ARCH_LIST=\"12.1a\"",
-        "a driver of CUDA 12.9 or later (as nvidia-smi shows it) takes their PTX, 8.8",
+        "a driver of CUDA 12.9 or later (as nvidia-smi shows it) accepts their PTX, 8.8",
     ] {
         assert!(text.contains(words), "{words}\n{text}");
     }

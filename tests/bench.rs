@@ -51,7 +51,7 @@ moe_around       3.8 %       220.000 ms     12600 launches  Activation (FP8)
 The file lists 95.5 % of the time; shares are its own percentages.
 MoE GEMMs take 40.5 % of the time of 6 kernels, the whole MoE layer 44.3 %.
 go: work on the tiles is worthwhile.
-GEMMs twice as fast would make the kernels' time 1.25 times shorter; GEMMs that cost nothing, 1.68 times.
+GEMMs twice as fast would make the kernels' time 1.25 times shorter; GEMMs that took no time, 1.68 times.
 
 "#]]
     );
@@ -98,16 +98,16 @@ fn a_torch_trace_counts_kernels_alone_compressed_or_not() {
 fn damaged_files_name_place_and_remedy() {
     let head = "Time (%),Total Time (ns),Instances,Name\n";
     for (name, bytes, says) in [
-        ("a.csv", "hello\n".to_owned(), "no table of `nsys stats"),
-        ("a.csv", String::new(), "no table of `nsys stats"),
-        ("a.csv", format!("{head}50.0,12,1,a\n50.0,x,1,b\n"), "a.csv:3: `x` is no number"),
+        ("a.csv", "hello\n".to_owned(), "neither a table of `nsys stats"),
+        ("a.csv", String::new(), "neither a table of `nsys stats"),
+        ("a.csv", format!("{head}50.0,12,1,a\n50.0,x,1,b\n"), "a.csv:3: `x` is not a number"),
         ("a.csv", format!("{head}50.0,12,1\n"), "a.csv:2: the line ends before `Name`"),
         ("a.csv", format!("{head}50.0,-12,1,a\n"), "a.csv:2: time is -12"),
-        ("a.csv", format!("{head}50.0,12,many,a\n"), "a.csv:2: `many` is no count"),
-        ("a.csv", format!("{head}90.0,12,1,a\n90.0,12,1,b\n"), "180.0 together"),
+        ("a.csv", format!("{head}50.0,12,many,a\n"), "a.csv:2: `many` is not a count"),
+        ("a.csv", format!("{head}90.0,12,1,a\n90.0,12,1,b\n"), "add up to 180.0"),
         ("a.csv", format!("{head}0.0,0,1,a\n"), "no kernel took any time"),
         ("a.json", "{}".to_owned(), "without `traceEvents`"),
-        ("a.json", "[{\"ph\": \"X\",".to_owned(), "no Chrome trace: EOF"),
+        ("a.json", "[{\"ph\": \"X\",".to_owned(), "not a Chrome trace: EOF"),
         ("a.json", "[]".to_owned(), "no kernel took any time"),
         ("a.json", "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"dur\":-1}]".to_owned(), "lasts -1 us"),
     ] {
@@ -148,12 +148,12 @@ fn times_need_a_gpu_and_say_so() {
     };
     fails(&[], 2, "--device <GPU>");
     fails(&["--device", "gpu:0"], 121, "gpu:0 cannot be used");
-    fails(&["--device", "emulator"], 2, "times come from a GPU");
+    fails(&["--device", "emulator"], 2, "times are measured on a GPU");
     fails(&["--device", "gpu:0", "--model", "gpt-9"], 2, "unknown model `gpt-9`; known are");
     fails(&["--device", "gpu:0", "--tokens", "0"], 2, "0 is not in 1..=65536");
-    fails(&["--device", "gpu:0", "--tile", "7x7x7"], 2, "`7x7x7` is no tile");
-    fails(&["--from", "/no/such.json"], 2, "is no file of `bench --format json`");
-    fails(&["--from", "Cargo.toml"], 2, "is no file of `bench --format json`");
+    fails(&["--device", "gpu:0", "--tile", "7x7x7"], 2, "`7x7x7` is not a tile");
+    fails(&["--from", "/no/such.json"], 2, "was not written by `bench --format json`");
+    fails(&["--from", "Cargo.toml"], 2, "was not written by `bench --format json`");
     let profile = example();
     fails(&["--profile", profile.to_str().unwrap(), "--format", "svg"], 2, "a profile has no plot");
 }

@@ -137,11 +137,11 @@ fn a_bad_file_is_named_with_its_line_and_the_rest_is_judged() {
         ("unused_axis", format!("{HEADER}//@ axes:\n//@   ty: [u32]\nret;\n").into(), vec!["unused_axis.ptx:5", "`ty` is not used", "${ty}"]),
         ("yaml", "//@ about: [\n//@ spec: B\nret;\n".into(), vec!["yaml.ptx:"]),
         ("unknown_key", format!("{HEADER}//@ colour: red\nret;\n").into(), vec!["unknown_key.ptx:4", "colour"]),
-        ("todo", "//@ about: TODO\n//@ spec: B\n//@ grants: [c]\nret;\n".into(), vec!["todo.ptx:1", "still to be written"]),
+        ("todo", "//@ about: TODO\n//@ spec: B\n//@ grants: [c]\nret;\n".into(), vec!["todo.ptx:1", "not filled in"]),
         ("bad_target", format!("{HEADER}//@ claims:\n//@   - {{source: s, expect: accepted, targets: [sm_999z]}}\nret;\n").into(), vec!["bad_target.ptx:5", "sm_999z"]),
         ("not_utf8", b"ret;\n\xff\xfe\n".to_vec(), vec!["not_utf8.ptx:2", "UTF-8"]),
         ("huge", huge.into_bytes(), vec!["huge.ptx", "50 MB", "cut the kernel down"]),
-        ("isa_in_body", format!("{HEADER}.version 9.5\n.target sm_121a\n.entry k() {{ // ${{target}}\n}}\n").into(), vec!["isa_in_body.ptx:4", ".target only"]),
+        ("isa_in_body", format!("{HEADER}.version 9.5\n.target sm_121a\n.entry k() {{ // ${{target}}\n}}\n").into(), vec!["isa_in_body.ptx:4", "only in .version"]),
         ("values", format!("{HEADER}//@ axes:\n//@   ty: [a.b]\n${{ty}}\n").into(), vec!["values.ptx:5", "`a.b`"]),
         ("when", format!("{HEADER}//@ axes:\n//@   ty: [u32]\n//@ claims:\n//@   - {{source: s, expect: accepted, targets: [sm_121a], when: {{ty: s8}}}}\n${{ty}}\n").into(), vec!["when.ptx:6", "`s8`"]),
     ];
@@ -348,7 +348,7 @@ fn without_a_gpu_the_whole_job_says_why() {
     }
     // Asked for by name, it must be there.
     assert_fails(&run(&["--device", "gpu:0"]), 121, &["gpu:0 cannot be used"]);
-    assert_fails(&run(&["--device", "tpu"]), 2, &["`tpu` is no GPU; write auto, none, or gpu:0"]);
+    assert_fails(&run(&["--device", "tpu"]), 2, &["`tpu` is not a GPU; write auto, none, or gpu:0"]);
     // A question about variants is one about nothing else.
     let some = stdout(&run(&["--filter", "target.*"]));
     assert!(some.contains("target.") && !some.contains("## GPU"), "{some:.3000}");
@@ -572,9 +572,9 @@ fn new_snippet_writes_a_stub_that_must_be_filled_in() {
     let folder = desk.path("snippets");
     let new = |name: &str| desk.run(&["new", "snippet", name, "--snippets", folder.to_str().unwrap()]);
     assert!(new("mma/mma.mine").status.success());
-    assert_fails(&new("mma/mma.mine"), 2, &["there already"]);
+    assert_fails(&new("mma/mma.mine"), 2, &["already exists"]);
     assert_fails(&new("../../etc/x"), 2, &["snippet name"]);
-    assert_fails(&desk.matrix(&[]), 4, &["mma.mine.ptx:1", "still to be written"]);
+    assert_fails(&desk.matrix(&[]), 4, &["mma.mine.ptx:1", "not filled in"]);
     let file = folder.join("mma/mma.mine.ptx");
     let filled = fs::read_to_string(&file).unwrap().replace("TODO ", "").replace("todo_", "");
     fs::write(&file, filled).unwrap();

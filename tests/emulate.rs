@@ -59,7 +59,7 @@ fn a_kernel_runs_and_its_outputs_are_printed_and_dumped() {
     assert_eq!(first.lines().find(|l| l.contains("sha256")), again.lines().find(|l| l.contains("sha256")));
     let missing = format!("buf:x=@{dump}#z");
     let text = run(2, &words(line, &["--arg", &missing, "--arg", "out:y=f32[4]", "--arg", "u32:5000"]));
-    assert!(text.contains("no tensor is named `z`; there is: x, y"), "{text}");
+    assert!(text.contains("there is no tensor `z`; the tensors are: x, y"), "{text}");
 }
 
 #[test]
@@ -96,10 +96,10 @@ fn a_kernel_gets_tensor_maps() {
     assert!(text.contains("4 schedules, equal outputs\nc f32[64,128]\n"), "{text}");
     assert!(!text.contains("never written") && !text.contains("a bf16"), "{text}");
     for (map, says) in [
-        (MAP_A.replace("of:a", "of:z"), "a tensor map is of buffer `z`, which no --arg and no --buf makes"),
-        (MAP_A.replace("320x64", "320x65"), "spans 41600 bytes of buffer `a`, which has 40960"),
-        (MAP_A.replace("swizzle:128B", "swizzle:96B"), "`96B` is no swizzle of a tensor map"),
-        (MAP_A.replace("640", "641"), "no such tensor map can be encoded: stride 0 of 641 bytes"),
+        (MAP_A.replace("of:a", "of:z"), "a tensor map refers to buffer `z`, which no --arg or --buf defines"),
+        (MAP_A.replace("320x64", "320x65"), "spans 41600 bytes of buffer `a`, which has only 40960"),
+        (MAP_A.replace("swizzle:128B", "swizzle:96B"), "`96B` is not a swizzle of a tensor map"),
+        (MAP_A.replace("640", "641"), "this tensor map cannot be encoded: stride 0 of 641 bytes"),
         (MAP_A.replace("box", "boxes"), "a tensor map has no field `boxes`"),
         ("u64:1".to_owned(), "is 8 bytes of u64, but parameter `gemm_tma_param_0` is 128 bytes of .b8"),
     ] {
@@ -125,11 +125,11 @@ fn a_bad_call_is_told_what_is_wrong() {
     for (line, says) in [
         (
             "emulate crates/emulator/tests/kernels/pdl.ptx",
-            "has no entry chosen by --entry; it has: primary, secondary",
+            "has no entry chosen by --entry; its entries: primary, secondary",
         ),
         (
             "emulate crates/emulator/tests/kernels/pdl.ptx --entry third",
-            "has no entry `third`; it has: primary, secondary",
+            "has no entry `third`; its entries: primary, secondary",
         ),
         ("emulate crates/emulator/tests/kernels/absent.ptx", "cannot be read"),
         ("emulate README.md", "is neither .ptx nor .cu"),
@@ -162,7 +162,7 @@ fn a_bad_call_is_told_what_is_wrong() {
         ),
         (
             "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u32:x",
-            "`u32:x` is no argument",
+            "`u32:x` is not an argument",
         ),
         (
             "emulate crates/emulator/tests/kernels/reduction.ptx --block 2048 --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u32:4",
@@ -197,7 +197,7 @@ fn what_is_not_emulated_is_said() {
     assert!(text.contains("`mul.frob.u32` is not emulated") && text.contains("╰── not emulated"), "{text}");
     let file = kernel(&dir, "", "mull.u32 %r1, %r2, %r3;\n");
     let text = run(2, &["emulate", &file]);
-    assert!(text.contains("the nearest is `mul"), "{text}");
+    assert!(text.contains("the nearest known one is `mul"), "{text}");
     let file = kernel(&dir, "", "add.u32 %r1 %r2, %r3;\n");
     let text = run(2, &["emulate", &file]);
     assert!(text.contains("line 9, column 13"), "{text}");
@@ -262,7 +262,7 @@ fn every_assumption_is_listed_with_the_emulators_answer() {
     assert!(run(0, &["assumptions", "ue4m3_sign"]).contains(".visible .entry probe("));
     assert!(
         run(2, &["assumptions", "nothing"])
-            .contains("no assumption is named `nothing`; there is: container_bits")
+            .contains("there is no assumption `nothing`; the assumptions are: container_bits")
     );
 }
 

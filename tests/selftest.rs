@@ -109,10 +109,10 @@ fn damaged_recordings_are_said_to_be() {
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(said().contains("no recording"));
+    assert!(said().contains("not a recording"));
     recording(folder.path(), "add.u32 o0,i0,2;", 7);
     fs::write(folder.path().join("vectors.bin"), [0; 100]).unwrap();
-    assert!(said().contains("cut short"));
+    assert!(said().contains("truncated"));
     fs::write(folder.path().join("vectors.json"), "{").unwrap();
     assert!(said().contains("vectors.json:1"));
 }

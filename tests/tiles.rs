@@ -108,10 +108,10 @@ fn without_a_suffix_native_is_blocked_and_portable_runs() {
     assert!(native.len() == 6 && portable.len() == 6, "{text}");
     for line in native {
         assert!(
-            line.contains(",blocked,\"capability mma_mxf8f6f4 is missing: ptxas 13.9.1 refuses mma.mxf8f6f4"),
+            line.contains(",blocked,\"capability mma_mxf8f6f4 is missing: ptxas 13.9.1 rejects mma.mxf8f6f4"),
             "{line}"
         );
-        assert!(line.contains("which ptxas 13.9.1 takes for sm_120a sm_120f sm_121a sm_121f"), "{line}");
+        assert!(line.contains("which ptxas 13.9.1 accepts for sm_120a sm_120f sm_121a sm_121f"), "{line}");
     }
     assert!(portable.iter().all(|line| line.contains(",runs,")), "{portable:#?}");
     // A target that the assembler does not know at all.
@@ -129,7 +129,7 @@ fn policies_side_by_side() {
     assert!(least.len() == 39 && least.iter().all(|l| l.split(',').nth(5) == Some("8")), "{least:#?}");
     let output = desk.run(&["tiles", "--policies", "--model", "gpt-oss"]);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(2) && said.contains("no model is named `gpt-oss`"), "{said}");
+    assert!(output.status.code() == Some(2) && said.contains("there is no model `gpt-oss`"), "{said}");
 }
 
 #[test]

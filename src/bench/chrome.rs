@@ -86,7 +86,7 @@ impl<'de> Deserialize<'de> for Trace {
 /// The kernels of a trace.
 pub(super) fn read(path: &Path, text: &str) -> Result<Kernels, BenchError> {
     let wrong = |message: String| BenchError::Form { path: path.to_owned(), message };
-    let damaged = |e: serde_json::Error| wrong(format!("no Chrome trace: {e}"));
+    let damaged = |e: serde_json::Error| wrong(format!("not a Chrome trace: {e}"));
     if text.trim_start().starts_with('[') {
         return Ok(serde_json::from_str::<Events>(text).map_err(damaged)?.0);
     }
@@ -94,5 +94,5 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Kernels, BenchError> {
     trace
         .0
         .map(|events| events.0)
-        .ok_or_else(|| wrong("JSON without `traceEvents` is no Chrome trace".to_owned()))
+        .ok_or_else(|| wrong("JSON without `traceEvents` is not a Chrome trace".to_owned()))
 }

@@ -82,7 +82,7 @@ impl Classes {
         for entry in file.classes {
             if !seen.insert(entry.class.clone()) {
                 return Err(wrong(format!(
-                    "class `{}` is there twice, or is the name of the rest",
+                    "class `{}` is defined twice, or has the name of the remainder class",
                     entry.class
                 )));
             }
@@ -104,7 +104,7 @@ impl Classes {
             });
         }
         if !classes.iter().any(|c| c.tiles_matter) {
-            return Err(wrong("no class says `tiles_matter: true`, so nothing could be decided".to_owned()));
+            return Err(wrong("no class has `tiles_matter: true`, so no decision is possible".to_owned()));
         }
         Ok(Self(classes))
     }
@@ -169,6 +169,6 @@ mod tests {
         assert!(of(&format!("classes: [{entry}, {entry}]")).contains("twice"));
         assert!(of("classes: [{class: a, about: x, source: y, patterns: ['(']}]").contains("class `a`"));
         assert!(of("classes: [{class: a, about: x, source: y, patterns: ['a']}]").contains("tiles_matter"));
-        assert!(of("classes: [{class: other, about: x, source: y, patterns: ['a']}]").contains("rest"));
+        assert!(of("classes: [{class: other, about: x, source: y, patterns: ['a']}]").contains("remainder"));
     }
 }

@@ -72,11 +72,11 @@ fn rows(path: &Path, text: &str, header_line: usize, columns: &Columns) -> Resul
         let cell = |n: usize, what: &str| {
             row.get(n)
                 .map(str::trim)
-                .ok_or_else(|| wrong(format!("the line ends before `{what}`: is the file cut?")))
+                .ok_or_else(|| wrong(format!("the line ends before `{what}`: is the file truncated?")))
         };
         let number = |n: usize, what: &str| -> Result<f64, BenchError> {
             let text = cell(n, what)?;
-            let value: f64 = text.parse().map_err(|_| wrong(format!("`{text}` is no number ({what})")))?;
+            let value: f64 = text.parse().map_err(|_| wrong(format!("`{text}` is not a number ({what})")))?;
             if value.is_finite() && value >= 0.0 {
                 Ok(value)
             } else {
@@ -88,7 +88,7 @@ fn rows(path: &Path, text: &str, header_line: usize, columns: &Columns) -> Resul
         let launches = match columns.launches {
             Some(n) => {
                 let text = cell(n, "Instances")?;
-                text.parse().map_err(|_| wrong(format!("`{text}` is no count (Instances)")))?
+                text.parse().map_err(|_| wrong(format!("`{text}` is not a count (Instances)")))?
             }
             None => 1,
         };

@@ -78,7 +78,7 @@ pub fn read(path: &Path) -> Result<Kernels, BenchError> {
             .read_to_end(&mut plain)
             .map_err(failed)?;
         if plain.len() as u64 > MOST {
-            return Err(wrong("unpacks to more than 8 GiB"));
+            return Err(wrong("decompresses to more than 8 GiB"));
         }
         bytes = plain;
     }
@@ -89,7 +89,8 @@ pub fn read(path: &Path) -> Result<Kernels, BenchError> {
         chrome::read(path, &text)?
     } else {
         nsys::read(path, &text).ok_or_else(|| {
-            wrong("no table of `nsys stats --report cuda_gpu_kern_sum --format csv` (columns `Time (%)`, `Total Time (ns)`, `Instances`, `Name`), and no Chrome trace")
+            wrong("neither a table of `nsys stats --report cuda_gpu_kern_sum --format csv` (columns `Time (%)`, \
+                `Total Time (ns)`, `Instances`, `Name`) nor a Chrome trace")
         })??
     };
     if kernels.by_name.values().all(|timed| timed.nanoseconds == 0.0) {
@@ -112,7 +113,7 @@ pub fn summary(path: &Path, kernels: &Kernels, classes: &Classes) -> Result<Prof
     let percents: Option<f64> = kernels.by_name.values().map(|t| t.percent).sum();
     let slack = ROUNDING * kernels.lines as f64;
     if let Some(sum) = percents.filter(|sum| *sum > 100.0 + slack) {
-        let message = format!("its percentages are {sum:.1} together: more than one table?");
+        let message = format!("its percentages add up to {sum:.1}: more than one table?");
         return Err(BenchError::Form { path: path.to_owned(), message });
     }
     let cut = percents.filter(|sum| sum + slack < 100.0);

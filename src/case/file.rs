@@ -146,10 +146,10 @@ fn resolve(path: &Path, file: CaseFile) -> Result<Case, Fault> {
 fn check(case: &Case) -> Result<(), Fault> {
     let fault = |key, message: String| Err((key, message));
     if case.about.trim().is_empty() {
-        return fault("about", "`about` is still to be written: what does the case ask?".to_owned());
+        return fault("about", "`about` is empty: say in a sentence what the case tests".to_owned());
     }
     if case.schedules == 0 {
-        return fault("schedules", "`schedules` is 0; a case that is never run proves nothing".to_owned());
+        return fault("schedules", "`schedules` is 0; use at least 1".to_owned());
     }
     for (key, value) in [
         ("tokens", case.tokens),
@@ -167,7 +167,7 @@ fn check(case: &Case) -> Result<(), Fault> {
             let next = value.next_multiple_of(BLOCK);
             return fault(
                 key,
-                format!("`{key}` is {value}, and a scale covers {BLOCK} elements; take {next}"),
+                format!("`{key}` is {value}, but a scale covers {BLOCK} elements; use {next}"),
             );
         }
     }
@@ -175,7 +175,7 @@ fn check(case: &Case) -> Result<(), Fault> {
         let (k, e) = (case.top_k, case.experts);
         return fault(
             "top_k",
-            format!("`top_k` is {k}, and there are {e} experts; a token chooses each once at most"),
+            format!("`top_k` is {k}, but there are only {e} experts; a token chooses each at most once"),
         );
     }
     // Indices are i32 in the dump format and on the device.
@@ -202,7 +202,7 @@ fn check(case: &Case) -> Result<(), Fault> {
         if !wanted {
             return fault(
                 key,
-                format!("`{key}` is {value}; alpha and beta are finite, limit is above 0 (.inf for none)"),
+                format!("`{key}` is {value}; alpha and beta must be finite, limit above 0 (.inf for none)"),
             );
         }
     }
@@ -212,13 +212,13 @@ fn check(case: &Case) -> Result<(), Fault> {
     for tile in case.tiles.iter().chain(case.known_failures.iter().filter_map(|k| k.tile.as_ref())) {
         let parts: Vec<&str> = tile.split('x').collect();
         if parts.len() != 3 || parts.iter().any(|p| p.parse::<u32>().map_or(true, |n| n == 0)) {
-            return fault("tiles", format!("`{tile}` is no tile; write MxNxK, as in 128x64x128"));
+            return fault("tiles", format!("`{tile}` is not a tile; write MxNxK, as in 128x64x128"));
         }
     }
     if let Some(bad) = case.known_failures.iter().find(|k| !k.url.starts_with("https://")) {
         return fault(
             "known_failures",
-            format!("`{}` is no URL; a known failure says where it is reported", bad.url),
+            format!("`{}` is not a URL; a known failure needs the address of its report", bad.url),
         );
     }
     Ok(())
@@ -232,18 +232,18 @@ fn check_minimum(case: &Case) -> Result<(), Fault> {
         return fault("`minimum` counts n_tiles and m_tiles from 1, and rounds from 0".to_owned());
     }
     if rounds.max(n_tiles).max(m_tiles) > MOST_TILES {
-        return fault(format!("`minimum` asks for more than {MOST_TILES} tiles, hours on the emulator"));
+        return fault(format!(
+            "`minimum` requires more than {MOST_TILES} tiles, which take hours on the emulator"
+        ));
     }
     if case.model.is_some() {
-        return fault(
-            "`minimum` is for cases whose dimensions the planner may choose; drop `model`".to_owned(),
-        );
+        return fault("`minimum` needs dimensions that the planner may choose; remove `model`".to_owned());
     }
     if case.routing == Routing::Rows {
-        return fault("`minimum` chooses the rows of every expert; drop `routing: rows`".to_owned());
+        return fault("`minimum` chooses the rows of every expert; remove `routing: rows`".to_owned());
     }
     if case.experts < 3 {
-        return fault("`minimum` gives rows to two of at least three experts; take `experts: 3`".to_owned());
+        return fault("`minimum` gives rows to two of at least three experts; use `experts: 3`".to_owned());
     }
     Ok(())
 }
@@ -255,7 +255,7 @@ fn check_slots(case: &Case) -> Result<(), Fault> {
         let experts = case.experts;
         return Err((
             "slots",
-            format!("`slots: spread` spreads three of at least {SPREAD} experts, and there are {experts}"),
+            format!("`slots: spread` spreads three of at least {SPREAD} experts, but there are {experts}"),
         ));
     }
     Ok(())
@@ -269,20 +269,20 @@ fn check_routing(case: &Case) -> Result<(), Fault> {
             return Ok(());
         }
         return fault(format!(
-            "`expert_rows` is for `routing: rows`, and routing is `{}`",
+            "`expert_rows` requires `routing: rows`, but routing is `{}`",
             case.routing.word()
         ));
     }
     if case.expert_rows.len() != case.experts {
         let n = case.expert_rows.len();
-        return fault(format!("`expert_rows` has {n} entries, and there are {} experts", case.experts));
+        return fault(format!("`expert_rows` has {n} entries, but there are {} experts", case.experts));
     }
     if let Some(most) = case.expert_rows.iter().find(|n| **n > case.tokens) {
         return fault(format!("an expert cannot have {most} rows of {} tokens", case.tokens));
     }
     let sum: usize = case.expert_rows.iter().sum();
     if sum != rows {
-        return fault(format!("`expert_rows` add up to {sum}, and tokens x top_k is {rows}"));
+        return fault(format!("`expert_rows` add up to {sum}, but tokens x top_k is {rows}"));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::model::{
 };
 
 const STUB: &str = "\
-# One sentence on what the case asks; a case without one is refused.
+# One sentence on what the case tests; a case without one is rejected.
 about: \"\"
 # Tokens, and the model's sizes; `model: gpt-oss-120b` stands for the other four.
 tokens: 8
@@ -20,14 +20,14 @@ hidden: 256
 inter: 256
 experts: 8
 top_k: 2
-# exact: every sum is exact and compared bit for bit. impulse: one block per row. real: as a model has them. special: NaN and
+# exact: every sum is exact and compared bit for bit. impulse: one block per row. real: values as in a model. special: NaN and
 # extreme scales.
 regime: exact
 # random, balanced, same, ties, or rows with `expert_rows: [3, 0, 13, ...]` that add up to tokens * top_k.
 routing: random
 ";
 
-/// Writes `<folder>/<name>.yaml` and returns its path. It is refused by the loader until it says what it asks.
+/// Writes `<folder>/<name>.yaml` and returns its path. It is rejected by the loader until it says what it asks.
 ///
 /// # Errors
 /// [`CaseError::Name`] and [`CaseError::Write`]; an existing file is never touched.

@@ -1,5 +1,6 @@
 //! What may be typed.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,12 +9,9 @@ use super::doctor::DoctorArgs;
 use super::emulate::EmulateArgs;
 use super::ops::OpsArgs;
 use crate::gate::Shard;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-/// What SM12x GPUs and their toolchains really do, with evidence.
-///
-/// Without a verb: judge all snippets with the newest toolkit and 12.9 for the six SM12x targets, run the pipeline on the
-/// emulator and, where there is a GPU, snippets and pipeline on it, and print the report.
+/// Show, with evidence, what SM12x GPUs and their toolchains do, and whether kernels are right.
 #[derive(Debug, Parser)]
 #[command(name = "sm121probe", version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
 pub(super) struct Cli {
@@ -23,104 +21,119 @@ pub(super) struct Cli {
     pub(super) job: JobArgs,
     #[command(flatten)]
     pub(super) gpu: super::on_gpu::GpuArgs,
-    /// The report's form; for the terminal when left out.
-    #[arg(long, value_name = "FORM")]
+    /// Format of the report: text, md, json, csv or junit [default: text]
+    #[arg(long, value_name = "FORM", hide_possible_values = true)]
     pub(super) report: Option<ReportForm>,
-    /// Write a part of the record for other tools, instead of a report.
-    #[arg(long, value_name = "PART", conflicts_with = "report")]
+    /// Write a part of the record for other tools instead of a report: tactics
+    #[arg(long, value_name = "PART", conflicts_with = "report", hide_possible_values = true)]
     pub(super) export: Option<Export>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 conforms, 1 internal error, 2 usage or unusable input file, 4 nothing selected, \
-    100 does not conform (a trial, a batch verdict, an emulated kernel), 110 a claim stands otherwise than recorded, 111 not as in the baseline, 120 a toolkit is missing, 121 a device is missing.\n\
-    The cache is SM121PROBE_CACHE, or sm121probe in the XDG cache folder.";
+const BARE: &str = "\
+Without a command, sm121probe assembles all snippets with the newest toolkit and 12.9 for the six SM12x
+targets, runs the pipeline on the emulator, runs both on the GPU if there is one, and prints the report.";
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 conforms, 1 internal error, 2 usage or unusable input file, 4 nothing selected,
+100 does not conform, 110 a claim differs from its recorded status, 111 differs from the baseline,
+120 a toolkit is missing, 121 a device is missing.
+The cache is SM121PROBE_CACHE, or sm121probe in the XDG cache folder.";
+
+/// The verbs by purpose, as `--help` lists them.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Machine and toolkits", &["doctor", "toolkit"]),
+    ("Kernels and binaries", &["lint", "audit", "emulate", "ops", "assumptions"]),
+    ("Capability matrix", &["matrix", "explain", "run", "new"]),
+    ("MoE pipeline", &["moe", "judge", "tiles", "bench", "kernels"]),
+    ("Records and CI", &["report", "gate", "diff", "merge", "selftest", "vectors"]),
+];
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Judge snippets and write the cells.
-    Matrix(MatrixArgs),
-    /// Show all that is known of one variant.
-    Explain(ExplainArgs),
-    /// List, install and remove toolkits.
+    /// Show what this machine can run: every GPU, driver and toolkit, tested
+    Doctor(DoctorArgs),
+    /// List, install and remove toolkits
     #[command(subcommand)]
     Toolkit(ToolkitVerb),
-    /// Render a recorded run again.
-    Report(ReportArgs),
-    /// Put any PTX to toolkits and targets: what is refused, where, why, and what is accepted instead.
+    /// Check PTX against toolkits and targets: what is rejected, where, why, and what to write instead
     Lint(super::lint::LintArgs),
-    /// What changed between two records; ends with 111 where something is worse.
-    Diff(super::diff::DiffArgs),
-    /// Hold a run to its baseline and to what is expected of it.
-    Gate(super::gate::GateArgs),
-    /// Merge the records of many machines, or of the shards of one job; ends with 100 where they disagree.
-    Merge(super::merge::MergeArgs),
-    /// Run every recorded instruction in the emulator and compare the answers.
-    Selftest(super::selftest::SelftestArgs),
-    /// Start a file.
+    /// List GPU code in files, wheels and Python environments, and whether it runs on SM12x
+    Audit(super::audit::AuditArgs),
+    /// Run a PTX or CUDA C++ kernel on the CPU, by the documented meaning of PTX
+    Emulate(EmulateArgs),
+    /// List the emulated instructions
+    Ops(OpsArgs),
+    /// List what the emulator takes on trust, and run a snippet for each
+    Assumptions(AssumptionsArgs),
+    /// Assemble snippets with every toolkit for every target, and write the cells
+    Matrix(MatrixArgs),
+    /// Show everything known about one variant
+    Explain(ExplainArgs),
+    /// Run snippets on a device with every check: loads, runs, correct, deterministic, in a graph
+    Run(super::run::RunArgs),
+    /// Create a snippet or case from a template
     #[command(subcommand)]
     New(NewVerb),
-    /// Run a kernel of a PTX or CUDA C++ file on the CPU, by the documented meaning of PTX.
-    Emulate(EmulateArgs),
-    /// Run the MXFP4 fused-MoE pipeline, tile by tile, against its reference.
+    /// Run the MXFP4 fused-MoE pipeline, tile by tile, against its reference
     Moe(super::moe::MoeArgs),
-    /// Apply the pipeline's reference to tensors that any stack produced.
+    /// Judge tensors of any stack by the pipeline's reference
     Judge(super::judge::JudgeArgs),
-    /// Show what every tile of the grouped GEMM needs, whether it may run, and what other projects offer for it.
+    /// Show what each tile of the grouped GEMM needs, whether it may run, and what peers support
     Tiles(super::tiles::TilesArgs),
-    /// Compile kernels ahead.
+    /// Show where the time of a decode step goes (--profile), or time the pipeline on a GPU (--device)
+    Bench(super::bench::BenchArgs),
+    /// Compile the pipeline's kernels ahead of time
     #[command(subcommand)]
     Kernels(super::kernels::KernelsVerb),
-    /// Say where the time of a decode step goes (--profile), or time the pipeline on a GPU, tile by tile (--device).
-    Bench(super::bench::BenchArgs),
-    /// Run snippets on a device, rung by rung: loads, runs, correct, deterministic, in a graph.
-    Run(super::run::RunArgs),
-    /// What a GPU answers.
+    /// Render a record as a report
+    Report(ReportArgs),
+    /// Compare a run with its baseline, or check changed kernels
+    Gate(super::gate::GateArgs),
+    /// Compare two records; exits with 111 if something is worse
+    Diff(super::diff::DiffArgs),
+    /// Merge records of machines or shards; exits with 100 if they disagree
+    Merge(super::merge::MergeArgs),
+    /// Compare the emulator or a GPU with recorded answers of hardware
+    Selftest(super::selftest::SelftestArgs),
+    /// Record GPU results as test vectors
     #[command(subcommand)]
     Vectors(super::vectors::VectorsVerb),
-    /// Show which instructions are emulated.
-    Ops(OpsArgs),
-    /// What this machine can run: every GPU, driver and toolkit, tried.
-    Doctor(DoctorArgs),
-    /// Which device code files, wheels and Python environments hold, and whether it runs on SM12x.
-    Audit(super::audit::AuditArgs),
-    /// Show what the emulator takes on trust, and run a snippet for each.
-    Assumptions(AssumptionsArgs),
 }
 
 /// What is asked of whom.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct JobArgs {
-    /// Judge the .ptx files below this folder instead of the built-in snippets.
+    /// Use the .ptx files below DIR instead of the built-in snippets
     #[arg(long, value_name = "DIR")]
     pub(super) snippets: Option<PathBuf>,
-    /// Toolkit: 13.5, 13.5.37, `all`, or the path of a ptxas. May be repeated.
+    /// Toolkit: 13.5, 13.5.37, `all`, or the path of a ptxas (repeatable)
     #[arg(long = "toolkit", short = 'k', value_name = "V")]
     pub(super) toolkits: Vec<String>,
-    /// Target: sm_121a, 121a, or `all`. May be repeated.
+    /// Target: sm_121a, 121a, or `all` (repeatable)
     #[arg(long = "target", short = 't', value_name = "T")]
     pub(super) targets: Vec<String>,
-    /// Variants, by glob over ids and <family>/<id> (`*`, `?`). May be repeated.
+    /// Variants whose id or <family>/<id> matches this glob with `*` and `?` (repeatable)
     #[arg(long = "filter", short = 'f', value_name = "GLOB")]
     pub(super) filters: Vec<String>,
     /// Never fetch anything.
     #[arg(long)]
     pub(super) offline: bool,
-    /// Seconds that ptxas gets for one variant.
+    /// Time limit of ptxas for one variant, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     pub(super) time_limit: Duration,
-    /// Parallel jobs; the number of cores when left out.
+    /// Parallel jobs [default: number of cores]
     #[arg(long, short = 'j', value_name = "N")]
     pub(super) jobs: Option<usize>,
-    /// Print what the run cost, on standard error.
+    /// Print the cost of the run on standard error
     #[arg(long)]
     pub(super) figures: bool,
-    /// Do the Ith of N parts of the work, such as 2/8; `merge` makes one record of all parts.
+    /// Run only shard I of N, such as 2/8; `merge` combines the records
     #[arg(long, value_name = "I/N")]
     pub(super) shard: Option<Shard>,
-    /// Do not name opcodes: verdicts only.
+    /// Skip the disassembly: verdicts only
     #[arg(long)]
     pub(super) no_sass: bool,
 }
@@ -136,7 +149,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 /// Where the result goes.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct OutputArgs {
-    /// Write to this file instead of standard output.
+    /// Write to FILE instead of standard output
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
 }
@@ -150,16 +163,16 @@ pub(super) enum ReportForm {
     Md,
     /// The record itself.
     Json,
-    /// One line per cell.
+    /// One row per cell
     Csv,
-    /// JUnit XML: a suite for each family and each case.
+    /// JUnit XML: a suite for each family and each case
     Junit,
 }
 
 /// Parts of a record for other tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Export {
-    /// A JSON list of tiles that pass or fail on each device, for an autotuner.
+    /// JSON list of the tiles that pass or fail on each device, for an autotuner
     Tactics,
 }
 
@@ -168,21 +181,21 @@ pub(super) enum Export {
 pub(super) struct MatrixArgs {
     #[command(flatten)]
     pub(super) job: JobArgs,
-    /// The form of the cells.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub(super) format: ReportForm,
     #[command(flatten)]
     pub(super) output: OutputArgs,
-    /// One process per cell and no cache: the slow way that checks the fast one.
+    /// Run one ptxas process per cell, without cache (slow; a check of the default)
     #[arg(long)]
     pub(super) isolated: bool,
-    /// Ask every cell both ways, compare, and print both costs.
+    /// Judge every cell in batches and in isolation, compare, and print both costs
     #[arg(long, conflicts_with = "isolated")]
     pub(super) verify: bool,
-    /// With --verify: only every Nth variant.
+    /// With --verify: check only every Nth variant
     #[arg(long, value_name = "N", requires = "verify", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) sample: u32,
-    /// Print the ids of the selected variants and ask nothing.
+    /// Print the ids of the selected variants and stop
     #[arg(long)]
     pub(super) list: bool,
 }
@@ -190,9 +203,9 @@ pub(super) struct MatrixArgs {
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
-    /// The variant's id, as `matrix --list` prints it.
+    /// Id of the variant, as `matrix --list` prints it
     pub(super) variant: String,
-    /// Read this record instead of asking the toolkits.
+    /// Read RECORD instead of querying the toolkits
     #[arg(long, value_name = "RECORD")]
     pub(super) from: Option<PathBuf>,
     #[command(flatten)]
@@ -202,17 +215,17 @@ pub(super) struct ExplainArgs {
 /// Verbs of `toolkit`.
 #[derive(Debug, Subcommand)]
 pub(super) enum ToolkitVerb {
-    /// Every ptxas this machine has, and who would use it.
+    /// List every ptxas of this machine and what uses it
     List,
-    /// Fetch pinned releases through pip: 13.5, 12.9.41, nvrtc-13.0, cuobjdump, `latest`, `all`.
+    /// Fetch pinned releases with pip: 13.5, 12.9.41, nvrtc:13.0, cuobjdump, `latest`, `all`
     Install {
-        /// What to install.
+        /// What to install
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Remove what `install` fetched.
+    /// Remove installed releases
     Remove {
-        /// What to remove.
+        /// What to remove
         #[arg(required = true)]
         names: Vec<String>,
     },
@@ -221,19 +234,19 @@ pub(super) enum ToolkitVerb {
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub(super) struct ReportArgs {
-    /// The record: what `--report json` wrote.
+    /// Record, as written by `--report json`
     #[arg(long, value_name = "RECORD")]
     pub(super) from: PathBuf,
-    /// The report's form; for the terminal when left out, the record with --private.
+    /// Format of the report [default: text, with --private: json]
     #[arg(long, value_name = "FORM")]
     pub(super) report: Option<ReportForm>,
-    /// Leave out what names a machine or a person: folders, host, home and user, serials and UUIDs of GPUs.
+    /// Remove what identifies a machine or a person: folders, host, home and user, serial numbers and UUIDs of GPUs
     #[arg(long)]
     pub(super) private: bool,
-    /// Write a part of the record for other tools, instead.
+    /// Write a part of the record for other tools instead
     #[arg(long, value_name = "PART", conflicts_with = "report")]
     pub(super) export: Option<Export>,
-    /// With --report csv: which table; the cells when left out.
+    /// With --report csv: which table [default: cells]
     #[arg(long, value_name = "TABLE", conflicts_with = "export")]
     pub(super) table: Option<Table>,
     #[command(flatten)]
@@ -243,39 +256,80 @@ pub(super) struct ReportArgs {
 /// Tables of a record that are written as CSV.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Table {
-    /// One line per cell of the matrix.
+    /// One row per cell of the matrix
     Cells,
-    /// One line per variant that a GPU ran, and rung.
+    /// One row per check of each variant that ran on a GPU
     Runs,
-    /// One line per trial of the pipeline, and stage.
+    /// One row per stage of each trial of the pipeline
     Trials,
-    /// One line per kernel of each audited piece of device code, and device.
+    /// One row per device and kernel of each audited piece of GPU code
     Audit,
 }
 
 /// Verbs of `new`.
 #[derive(Debug, Subcommand)]
 pub(super) enum NewVerb {
-    /// A snippet stub, which the loader refuses until it is filled in.
+    /// Create a snippet stub; the loader rejects it until it is filled in
     Snippet {
-        /// <family>/<stem>, such as mma/mma.mxf4.
+        /// <family>/<stem>, such as mma/mma.mxf4
         name: String,
-        /// The folder of snippets.
+        /// Folder of the snippets
         #[arg(long, value_name = "DIR", default_value = "ptx_snippets")]
         snippets: PathBuf,
     },
-    /// A case, which the loader refuses until it says what it asks.
+    /// Create a case stub; the loader rejects it until `about` is filled in
     Case {
-        /// Its name.
+        /// Name of the case
         name: String,
-        /// The folder of cases.
+        /// Folder of the cases
         #[arg(long, value_name = "DIR", default_value = "cases")]
         cases: PathBuf,
     },
 }
 
-/// The whole command, for documentation and tests.
+/// The whole command, its verbs in groups.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command()
+    let command = Cli::command();
+    let mut verbs = String::new();
+    for (title, names) in GROUPS {
+        _ = writeln!(verbs, "{title}:");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            _ = writeln!(verbs, "  {name:<12} {}", about.map(ToString::to_string).unwrap_or_default());
+        }
+        verbs.push('\n');
+    }
+    let template = format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{BARE}\n\n{verbs}Options:\n{{options}}{{after-help}}"
+    );
+    command.help_template(template)
+}
+
+/// What was typed, or the help or the mistake to print.
+pub(super) fn parse() -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_verb_once_and_fits_a_screen() {
+        let mut command = command();
+        let listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let mut sorted = listed.clone();
+        sorted.sort_unstable();
+        let mut verbs: Vec<&str> =
+            command.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "help").collect();
+        assert_eq!(listed, verbs, "groups and verbs have the same order");
+        verbs.sort_unstable();
+        assert_eq!(sorted, verbs);
+        let help = command.render_help().to_string();
+        assert!(!help.contains("see more"), "{help}");
+        assert!(help.lines().count() <= 70, "{help}");
+    }
 }

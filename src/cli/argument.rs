@@ -148,7 +148,7 @@ pub(super) enum Argument {
 
 /// Why a text is no argument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no argument: {why}")]
+#[error("`{text}` is not an argument: {why}")]
 pub(super) struct BadArgument {
     text: String,
     why: String,
@@ -173,17 +173,17 @@ pub(super) fn parse_buffer(text: &str) -> Result<(String, Content), BadArgument>
 }
 
 fn named(text: &str) -> Result<(String, String), String> {
-    let (name, what) = text.split_once('=').ok_or("a buffer has a name, as in `out:y=f32[64]`")?;
+    let (name, what) = text.split_once('=').ok_or("a buffer needs a name, as in `out:y=f32[64]`")?;
     let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
     if !plain {
-        return Err(format!("`{name}` is no name of letters, digits, `_`, `.` and `-`"));
+        return Err(format!("`{name}` is not a name of letters, digits, `_`, `.` and `-`"));
     }
     Ok((name.to_owned(), what.to_owned()))
 }
 
 fn argument(text: &str) -> Result<Argument, String> {
     let (kind, rest) =
-        text.split_once(':').ok_or("it begins with a type, `buf:`, `out:` or `tmap:`, as in `u32:7`")?;
+        text.split_once(':').ok_or("it must begin with a type, `buf:`, `out:` or `tmap:`, as in `u32:7`")?;
     match kind {
         "out" => {
             let (name, what) = named(rest)?;
@@ -197,7 +197,7 @@ fn argument(text: &str) -> Result<Argument, String> {
         _ => {
             let element = Element::named(kind).ok_or_else(|| {
                 let names: Vec<&str> = Element::ALL.iter().map(|e| e.name()).collect();
-                format!("`{kind}` is none of {}, buf, out, tmap", names.join(", "))
+                format!("`{kind}` is not one of {}, buf, out, tmap", names.join(", "))
             })?;
             Ok(Argument::Value { element, bytes: value(element, rest)? })
         }
@@ -207,17 +207,17 @@ fn argument(text: &str) -> Result<Argument, String> {
 fn content(text: &str) -> Result<Content, String> {
     if let Some(file) = text.strip_prefix('@') {
         let (path, tensor) =
-            file.rsplit_once('#').ok_or("a file's tensor is named behind `#`, as in `@in.safetensors#x`")?;
+            file.rsplit_once('#').ok_or("name the file's tensor after `#`, as in `@in.safetensors#x`")?;
         if path.is_empty() || tensor.is_empty() {
-            return Err("a file and its tensor have names, as in `@in.safetensors#x`".to_owned());
+            return Err("name both the file and its tensor, as in `@in.safetensors#x`".to_owned());
         }
         return Ok(Content::File { path: path.into(), tensor: tensor.to_owned() });
     }
     match text.split_once(':') {
         Some(("zeros", rest)) => Ok(Content::Zeros(shape(rest)?)),
         Some(("random", rest)) => {
-            let (seed, rest) = rest.split_once(':').ok_or("random has a seed, as in `random:7:f32[64]`")?;
-            let seed = seed.parse().map_err(|_| format!("`{seed}` is no seed"))?;
+            let (seed, rest) = rest.split_once(':').ok_or("random needs a seed, as in `random:7:f32[64]`")?;
+            let seed = seed.parse().map_err(|_| format!("`{seed}` is not a seed"))?;
             Ok(Content::Random(seed, shape(rest)?))
         }
         _ => Err("a buffer is `zeros:TYPE[N]`, `random:SEED:TYPE[N]` or `@FILE#TENSOR`".to_owned()),
@@ -227,25 +227,25 @@ fn content(text: &str) -> Result<Content, String> {
 fn shape(text: &str) -> Result<Shape, String> {
     let inside = text.strip_suffix(']').and_then(|text| text.split_once('['));
     let (name, dims) =
-        inside.ok_or_else(|| format!("`{text}` is no type with dimensions, as in `f32[64,64]`"))?;
+        inside.ok_or_else(|| format!("`{text}` is not a type with dimensions, as in `f32[64,64]`"))?;
     let element = Element::named(name).ok_or_else(|| {
         let names: Vec<&str> = Element::ALL.iter().map(|e| e.name()).collect();
-        format!("`{name}` is none of {}", names.join(", "))
+        format!("`{name}` is not one of {}", names.join(", "))
     })?;
     let dims = dims
         .split(',')
-        .map(|n| n.trim().parse::<usize>().map_err(|_| format!("`{n}` is no number of elements")))
+        .map(|n| n.trim().parse::<usize>().map_err(|_| format!("`{n}` is not a number of elements")))
         .collect::<Result<Vec<_>, _>>()?;
     let bytes = dims.iter().try_fold(element.bytes(), |all, n| all.checked_mul(*n));
     let bytes = bytes.filter(|n| *n <= isize::MAX as usize).ok_or("it is larger than any memory")?;
     if bytes == 0 {
-        return Err("a buffer has at least one element".to_owned());
+        return Err("a buffer needs at least one element".to_owned());
     }
     Ok(Shape { element, dims, bytes })
 }
 
 fn value(element: Element, text: &str) -> Result<Vec<u8>, String> {
-    let bad = || format!("`{text}` is no {}", element.name());
+    let bad = || format!("`{text}` is not of type {}", element.name());
     let bits: u64 = match element {
         Element::F64 => text.parse::<f64>().map_err(|_| bad())?.to_bits(),
         Element::F32 => u64::from(text.parse::<f32>().map_err(|_| bad())?.to_bits()),
@@ -344,10 +344,10 @@ mod tests {
         assert!(why("7").contains("as in `u32:7`"));
         assert!(why("u32:-1").contains("does not fit u32"));
         assert!(why("s8:128").contains("does not fit s8"));
-        assert!(why("f32:one").contains("`one` is no f32"));
-        assert!(why("i32:1").contains("`i32` is none of u8, s8"));
-        assert!(why("out:y").contains("has a name"));
-        assert!(why("out:=f32[1]").contains("is no name"));
+        assert!(why("f32:one").contains("`one` is not of type f32"));
+        assert!(why("i32:1").contains("`i32` is not one of u8, s8"));
+        assert!(why("out:y").contains("needs a name"));
+        assert!(why("out:=f32[1]").contains("is not a name"));
         assert!(why("out:y=f32").contains("as in `f32[64,64]`"));
         assert!(why("out:y=f32[0]").contains("at least one"));
         assert!(why("out:y=f32[99999999999,99999999999]").contains("larger than any memory"));

@@ -11,7 +11,7 @@ use crate::assumptions::{self, Status};
 /// Arguments of `assumptions`.
 #[derive(Debug, Args)]
 pub(super) struct AssumptionsArgs {
-    /// Only the assumption of this name, with its PTX.
+    /// Show only this assumption, with its PTX
     name: Option<String>,
 }
 
@@ -26,10 +26,10 @@ pub(super) fn assumptions(args: &AssumptionsArgs) -> Result<(), CliError> {
         shown += 1;
         open += usize::from(assumption.status == Status::Open);
         let answer = match assumption.check() {
-            Ok(()) => "the emulator does so".to_owned(),
+            Ok(()) => "the emulator agrees".to_owned(),
             Err(why) => {
                 wrong += 1;
-                format!("THE EMULATOR DOES OTHERWISE: {why}")
+                format!("THE EMULATOR DISAGREES: {why}")
             }
         };
         let _ = writeln!(text, "{} ({})", assumption.name, assumption.status.word());
@@ -50,7 +50,7 @@ pub(super) fn assumptions(args: &AssumptionsArgs) -> Result<(), CliError> {
         let name = args.name.clone().unwrap_or_default();
         return Err(CliError::NoAssumption(name, names.join(", ")));
     }
-    let _ = writeln!(text, "{shown} assumptions, {open} open: no SM12x GPU has answered them yet");
+    let _ = writeln!(text, "{shown} assumptions, {open} open: not yet settled on an SM12x GPU");
     output::print(&text)?;
     if wrong > 0 { Err(CliError::Assumptions(wrong)) } else { Ok(()) }
 }

@@ -31,31 +31,31 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {
-    /// Libraries, executables, objects, archives, cubins, fatbins, PTX, wheels, folders, Python environments.
+    /// Libraries, executables, objects, archives, cubins, fatbins, PTX, wheels, folders, Python environments
     #[arg(value_name = "PATH", required_unless_present_any = ["python", "env", "jit_caches"])]
     paths: Vec<PathBuf>,
-    /// A device: sm_121. May be repeated; sm_120, sm_121 and this machine's GPU when left out.
+    /// Device, such as sm_121 (repeatable) [default: sm_120, sm_121 and the GPUs of this machine]
     #[arg(long = "for", value_name = "SM")]
     devices: Vec<Asked>,
-    /// End with 100 unless every kernel meets this on every device.
+    /// Exit with 100 unless every kernel meets this on every device
     #[arg(long, value_name = "WHAT")]
     require: Option<Require>,
-    /// Only kernels whose linked name this matches (`*`, `?`). May be repeated.
+    /// Only kernels whose linked name matches this glob with `*` and `?` (repeatable)
     #[arg(long = "kernel", value_name = "GLOB", value_parser = Glob::new)]
     kernels: Vec<Glob>,
-    /// The form of the answers.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: AuditForm,
-    /// Whose opcodes nvdisasm names: of kernels whose name promises FP4 or block scales, of all, or of none.
+    /// Kernels whose opcodes nvdisasm names
     #[arg(long, value_name = "WHOSE", default_value = "fp4")]
     opcodes: Opcodes,
-    /// Audit what this Python imports from.
+    /// Audit the packages that this Python imports
     #[arg(long, value_name = "EXE")]
     python: Option<PathBuf>,
-    /// Audit what SM121PROBE_PYTHON or python3 imports from.
+    /// Audit the packages that SM121PROBE_PYTHON or python3 imports
     #[arg(long, conflicts_with = "python")]
     env: bool,
-    /// Audit what FlashInfer, Triton, PyTorch, vLLM and the driver have compiled and kept.
+    /// Audit the JIT caches of FlashInfer, Triton, PyTorch, vLLM and the driver
     #[arg(long)]
     jit_caches: bool,
     #[command(flatten)]
@@ -77,35 +77,35 @@ impl FromStr for Asked {
 /// What `--require` may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Require {
-    /// Machine code in the file, for the device or its family, that does what its name says.
+    /// Machine code for the device or its family that does what its name says
     Native,
-    /// Machine code or PTX, fall-backs included.
+    /// Machine code or PTX, fall-backs included
     Runs,
 }
 
 /// Forms of an audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum AuditForm {
-    /// For the terminal: what an owner needs, on a few screens.
+    /// For the terminal: the essentials, on a few screens
     Text,
-    /// Markdown, whole.
+    /// Markdown, complete
     Md,
-    /// The record.
+    /// The record as JSON
     Json,
-    /// A line for each kernel of each piece of code and device.
+    /// One row per device and kernel of each piece of code
     Csv,
-    /// SARIF 2.1.0: what does not simply run.
+    /// SARIF 2.1.0: everything that does not run natively
     Sarif,
 }
 
 /// Whose opcodes are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Opcodes {
-    /// Of kernels whose name promises FP4 or block scales.
+    /// Kernels whose name promises FP4 or block scales
     Fp4,
-    /// Of every kernel that runs as machine code.
+    /// All kernels that run as machine code
     All,
-    /// Of none.
+    /// No kernels
     None,
 }
 
@@ -237,7 +237,7 @@ fn collect(
                 naming = Some(Naming { disassembler, store, scratch, which, sink });
             }
             None => {
-                "No nvdisasm is on this machine: fall-backs cannot be told. `sm121probe toolkit install latest` brings one."
+                "This machine has no nvdisasm: fall-backs cannot be recognised. `sm121probe toolkit install latest` fetches one."
                     .clone_into(&mut no_opcodes);
             }
         }
@@ -279,10 +279,10 @@ fn required(table: &AuditTable, require: Require) -> Result<(), CliError> {
     let unmet: Vec<_> = table.kernels.iter().filter(|k| !k.verdicts.iter().all(meets)).collect();
     let Some(first) = unmet.first() else {
         return match table.problems.as_slice() {
-            [] if table.kernels.is_empty() => Err(CliError::AuditUnread("no kernel is there".to_owned())),
+            [] if table.kernels.is_empty() => Err(CliError::AuditUnread("no kernel was found".to_owned())),
             [] => Ok(()),
             [first, ..] => Err(CliError::AuditUnread(format!(
-                "{} pieces were not read, such as {}: {}",
+                "{} pieces of code were not read, such as {}: {}",
                 table.problems.len(),
                 first.place,
                 first.problem

@@ -15,18 +15,18 @@ use crate::report;
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
-    /// A profile of decode steps: CSV of `nsys stats --report cuda_gpu_kern_sum`, or a Chrome trace of torch.profiler.
+    /// Profile of decode steps: CSV of `nsys stats --report cuda_gpu_kern_sum`, or a Chrome trace of torch.profiler
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     profile: Option<PathBuf>,
     #[command(flatten)]
     timing: TimingArgs,
-    /// Render times again that `--device … --format json` wrote.
+    /// Render the times in this file, as written by `--device … --format json`
     #[arg(long, value_name = "FILE.json", conflicts_with = "device")]
     from: Option<PathBuf>,
-    /// Classes of kernels by name, instead of the built-in ones.
+    /// Use these classes of kernel names instead of the built-in ones
     #[arg(long, value_name = "FILE.yaml", requires = "profile")]
     classes: Option<PathBuf>,
-    /// The form of the result.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Form,
     #[command(flatten)]
@@ -36,15 +36,15 @@ pub(super) struct BenchArgs {
 /// Forms of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// For people: of a profile a line per class and the decision; of times the tables.
+    /// For the terminal: the classes and the decision, or the tables of times
     Text,
-    /// The same as Markdown.
+    /// The same as Markdown
     Md,
-    /// One line per class, or per kernel, batch and stage.
+    /// One row per class, or per kernel, batch and stage
     Csv,
-    /// Everything.
+    /// Everything as JSON
     Json,
-    /// Of times: a plot over the tokens of a batch.
+    /// For times: a plot over the tokens of a batch
     Svg,
 }
 

@@ -22,8 +22,10 @@ pub(super) fn nvrtc(name: Option<&str>, store: Option<&Store>, sink: &dyn Sink) 
     // A version that is not pinned cannot be fetched: the error says what is missing.
     if let Ok(pinned) = pins.resolve(&names) {
         let what: Vec<String> = pinned.iter().map(|pin| pin.what()).collect();
-        let text =
-            format!("No NVRTC on this machine. Fetching {} through pip, pinned by SHA-256.", what.join(", "));
+        let text = format!(
+            "This machine has no NVRTC. Fetching {} with pip, checked against pinned SHA-256 sums.",
+            what.join(", ")
+        );
         sink.emit(Event::Notice { text });
         toolkit::install(store, &pins, &names, &InstallOptions::for_host()?, sink)?;
     }

@@ -32,7 +32,7 @@ impl FromStr for DeviceName {
             return Ok(Self::Emulator);
         }
         let number = text.strip_prefix("gpu:").and_then(|n| n.parse().ok());
-        number.map(Self::Gpu).ok_or_else(|| format!("`{text}` is no device; write emulator, or gpu:0"))
+        number.map(Self::Gpu).ok_or_else(|| format!("`{text}` is not a device; write emulator, or gpu:0"))
     }
 }
 
@@ -42,10 +42,10 @@ const LAUNCH_LIMIT: u64 = 60;
 /// Which device, and how long it may take.
 #[derive(Debug, Clone, Args)]
 pub(super) struct DeviceArgs {
-    /// What runs the kernels: emulator, or gpu:0.
+    /// Device that runs the kernels: emulator, or gpu:0
     #[arg(long, value_name = "D", default_value = "emulator")]
     pub(super) device: DeviceName,
-    /// Seconds that one launch on a GPU may take before its process is killed.
+    /// Time limit of one launch on a GPU, in seconds; then its process is killed
     #[arg(long, value_name = "S", default_value_t = LAUNCH_LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
     launch_limit: u64,
 }

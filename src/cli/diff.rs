@@ -12,11 +12,11 @@ use crate::gate;
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
 pub(super) struct DiffArgs {
-    /// The record of before: what `--report json` wrote.
+    /// Old record, as written by `--report json`
     old: PathBuf,
-    /// The record of now.
+    /// New record
     new: PathBuf,
-    /// The form of the difference.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: DiffForm,
     #[command(flatten)]
@@ -26,11 +26,11 @@ pub(super) struct DiffArgs {
 /// Forms of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DiffForm {
-    /// For the terminal; long lists are cut.
+    /// For the terminal; long lists are truncated
     Text,
     /// Markdown.
     Md,
-    /// Groups of cells, and every other answer that changed.
+    /// Groups of cells and every other changed answer as JSON
     Json,
 }
 

@@ -15,7 +15,7 @@ use crate::toolkit::{self, Environment, Places};
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
-    /// Everything as JSON.
+    /// Print everything as JSON
     #[arg(long)]
     json: bool,
 }
@@ -62,7 +62,7 @@ fn text(findings: &Findings) -> String {
     let _ = writeln!(out, "NVRTC: {nvrtcs}");
     imports(findings, &mut out);
     for bad in &findings.known_bad {
-        let _ = writeln!(out, "known to go wrong: {}\n  {} ({})", bad.effect, bad.remedy, bad.source);
+        let _ = writeln!(out, "known problem: {}\n  {} ({})", bad.effect, bad.remedy, bad.source);
     }
     out
 }
@@ -75,12 +75,15 @@ fn imports(findings: &Findings, out: &mut String) {
             let version = package.version.as_deref().unwrap_or("of unknown version");
             let place = match &package.location {
                 Some(place) => place.display().to_string(),
-                None => "its metadata is there and its module is not: install it anew".to_owned(),
+                None => "its metadata exists but its module does not: reinstall it".to_owned(),
             };
             let _ = writeln!(out, "  {} {version}: {place}", package.module);
         }
         if python.packages.is_empty() {
-            out.push_str("  none of the packages that bring or compile kernels; SM121PROBE_PYTHON names another Python\n");
+            out.push_str(
+                "  none of the packages that ship or compile kernels; set SM121PROBE_PYTHON to examine \
+                another Python\n",
+            );
         }
     }
     if let Some(reason) = &findings.no_python {
@@ -140,8 +143,11 @@ fn answers(gpu: &GpuFindings, out: &mut String) {
     }
     for odd in gpu.against_the_rules() {
         let rule = if odd.rule == Some(true) { "should run" } else { "should not run" };
-        let _ =
-            writeln!(out, "  AGAINST THE RULE: {:?} for {} {rule}: {:?}", odd.form, odd.target, odd.answer);
+        let _ = writeln!(
+            out,
+            "  CONTRADICTS THE RULE: {:?} for {} {rule}: {:?}",
+            odd.form, odd.target, odd.answer
+        );
     }
 }
 
@@ -152,5 +158,5 @@ fn list(what: &str, asked: &[Asked], out: &mut String) {
         asked.iter().filter(wanted).map(|a| a.target.as_str()).collect()
     };
     let _ = writeln!(out, "  {what} that run: {}", of(true).join(" "));
-    let _ = writeln!(out, "  {what} that do not: {}", of(false).join(" "));
+    let _ = writeln!(out, "  {what} that do not run: {}", of(false).join(" "));
 }

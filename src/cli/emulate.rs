@@ -39,15 +39,15 @@ const SHOWN: usize = 8;
 /// Arguments of `emulate`.
 #[derive(Debug, Args)]
 pub(super) struct EmulateArgs {
-    /// A .ptx file, or a .cu file, which NVRTC compiles first.
+    /// A .ptx file, or a .cu file, which NVRTC compiles first
     file: PathBuf,
-    /// The kernel; may be left out where the file has one.
+    /// Name of the kernel; optional if the file has only one
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
-    /// CTAs of the grid: X, X,Y or X,Y,Z.
+    /// CTAs of the grid: X, X,Y or X,Y,Z
     #[arg(long, value_name = "X,Y,Z", default_value = "1", value_parser = three)]
     grid: [u32; 3],
-    /// Threads of a CTA: X, X,Y or X,Y,Z.
+    /// Threads of a CTA: X, X,Y or X,Y,Z
     #[arg(long, value_name = "X,Y,Z", default_value = "32", value_parser = three)]
     block: [u32; 3],
     /// Dynamic shared memory in bytes.
@@ -57,31 +57,31 @@ pub(super) struct EmulateArgs {
     /// `buf:x=@in.safetensors#x`, `out:y=f32[64]`, `tmap:m=of:x,type:bf16,dims:64x8,strides:128,box:64x8,swizzle:128B`.
     #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
     args: Vec<String>,
-    /// A buffer that is no argument itself, for tensor maps: `x=random:7:bf16[8,64]`, `x=out:f32[64]`.
+    /// A buffer that is not itself an argument, for tensor maps: `x=random:7:bf16[8,64]`, `x=out:f32[64]`.
     #[arg(long = "buf", value_name = "NAME=CONTENT")]
     bufs: Vec<String>,
-    /// The schedule: 0 runs warps in turn, any other number interleaves them by chance.
+    /// Schedule: 0 runs warps in turn, any other number interleaves them at random
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
-    /// Try the schedules 0 to N-1 and demand that their outputs are equal.
+    /// Run the schedules 0 to N-1 and require equal outputs
     #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: Option<u64>,
-    /// Instructions of warps that a launch may execute.
+    /// Maximum number of warp instructions per launch
     #[arg(long, value_name = "N", default_value_t = Options::default().fuel)]
     fuel: u64,
-    /// What a .cu file is compiled for; sm_121a when left out.
+    /// Target of a .cu file [default: sm_121a]
     #[arg(long, value_name = "T")]
     target: Option<String>,
-    /// The NVRTC that compiles a .cu file: 13.5 or 13.5.37; the newest when left out.
+    /// NVRTC for a .cu file: 13.5 or 13.5.37 [default: the newest]
     #[arg(long, value_name = "V")]
     toolkit: Option<String>,
-    /// Print every instruction that is executed, with the CTA, the warp and the lanes.
+    /// Print every executed instruction with its CTA, warp and lanes
     #[arg(long)]
     trace: bool,
-    /// Print instructions by opcode, sectors of global memory and bank conflicts of shared memory.
+    /// Print instruction counts, sectors of global memory and bank conflicts of shared memory
     #[arg(long)]
     profile: bool,
-    /// Write all buffers, as they are after the launch, to this file.
+    /// Write all buffers to FILE after the launch
     #[arg(long, value_name = "FILE.safetensors")]
     dump: Option<PathBuf>,
 }
@@ -93,7 +93,7 @@ fn three(text: &str) -> Result<[u32; 3], String> {
         return Err("one to three numbers, as in 4,2,1".to_owned());
     }
     for (slot, part) in out.iter_mut().zip(parts) {
-        *slot = part.trim().parse().map_err(|_| format!("`{part}` is no number"))?;
+        *slot = part.trim().parse().map_err(|_| format!("`{part}` is not a number"))?;
     }
     Ok(out)
 }
@@ -105,9 +105,9 @@ pub(super) enum EmulateError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("{} is neither .ptx nor .cu", .0.display())]
     Kind(PathBuf),
-    #[error("{what} is for .cu files; a .ptx file says by itself what it is for", what = .0)]
+    #[error("{what} is for .cu files; a .ptx file names its own target", what = .0)]
     OnlyCuda(&'static str),
-    #[error("{file} has no entry{wanted}; it has: {there}")]
+    #[error("{file} has no entry{wanted}; its entries: {there}")]
     Entry { file: String, wanted: String, there: String },
     #[error(transparent)]
     Argument(#[from] argument::BadArgument),
@@ -118,14 +118,15 @@ pub(super) enum EmulateError {
     Fit(String),
     #[error("two buffers are named `{0}`")]
     Twice(String),
-    #[error("the buffers are {wanted} bytes together; this machine has {there} to spare")]
+    #[error("the buffers need {wanted} bytes in total; this machine has {there} free")]
     Memory { wanted: usize, there: usize },
-    #[error("{} holds no tensor that can be used: {why}", path.display())]
+    #[error("{} has no usable tensor: {why}", path.display())]
     Tensor { path: PathBuf, why: String },
     #[error("{} cannot be written: {why}", path.display())]
     Dump { path: PathBuf, why: String },
     #[error(
-        "schedules disagree: buffer `{buffer}` differs between seed 0 and seed {seed}, first at byte {byte}; a result that depends on the order of warps is wrong on a GPU too"
+        "schedules disagree: buffer `{buffer}` differs between seed 0 and seed {seed}, first at byte {byte}; the \
+        result depends on the order of warps, on a GPU too"
     )]
     Schedules { buffer: String, seed: u64, byte: usize },
 }
@@ -303,13 +304,13 @@ impl Call {
             let Given::Map(map) = given else { continue };
             let buffer = call.buffers.iter().find(|b| b.name == map.of).ok_or_else(|| {
                 EmulateError::Fit(format!(
-                    "a tensor map is of buffer `{}`, which no --arg and no --buf makes",
+                    "a tensor map refers to buffer `{}`, which no --arg or --buf defines",
                     map.of
                 ))
             })?;
             if map.span() > buffer.shape.bytes as u64 {
                 return Err(EmulateError::Fit(format!(
-                    "a tensor map spans {} bytes of buffer `{}`, which has {}",
+                    "a tensor map spans {} bytes of buffer `{}`, which has only {}",
                     map.span(),
                     map.of,
                     buffer.shape.bytes
@@ -491,7 +492,7 @@ fn buffer(
             let view = file.tensor(&tensor).map_err(|_| {
                 let mut names = file.names();
                 names.sort_unstable();
-                failed(format!("no tensor is named `{tensor}`; there is: {}", names.join(", ")))
+                failed(format!("there is no tensor `{tensor}`; the tensors are: {}", names.join(", ")))
             })?;
             let element = element(view.dtype())
                 .ok_or_else(|| failed(format!("`{tensor}` has elements of {:?}", view.dtype())))?;

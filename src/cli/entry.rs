@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 
-use super::args::{Cli, Verb};
+use super::args::{self, Cli, Verb};
 use super::error::CliError;
 use super::{assumptions, emulate, exit, ops, verbs};
 use crate::{gpu, toolkit, worker};
@@ -16,7 +15,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = worker_job() {
         return ExitCode::from(code);
     }
-    let cli = match Cli::try_parse() {
+    let cli = match args::parse() {
         Ok(cli) => cli,
         Err(error) => {
             // `--help` and `--version` are no mistakes.

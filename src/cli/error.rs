@@ -45,36 +45,36 @@ pub(super) enum CliError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Vectors(#[from] vectors::VectorsError),
-    #[error("{0} recorded instructions do not pass")]
+    #[error("{0} recorded instructions fail")]
     Selftest(usize),
     #[error("no toolkit on this machine, and --offline forbids fetching one")]
     #[diagnostic(help(
-        "run `sm121probe toolkit install latest 12.9` where there is a network, or set CUDA_HOME to an installed CUDA toolkit"
+        "run `sm121probe toolkit install latest 12.9` on a machine with a network, or set CUDA_HOME to an installed CUDA toolkit"
     ))]
     Offline,
-    #[error("{0} of the snippet files cannot be used; everything else was judged")]
+    #[error("{0} snippet files cannot be used; the others were judged")]
     UnusableFiles(usize),
-    #[error("nothing to lint: name PTX files, folders that hold .ptx files, or --stdin")]
+    #[error("nothing to lint: name PTX files, folders with .ptx files, or --stdin")]
     NothingToLint,
     #[error("{0} files cannot be used")]
-    #[diagnostic(help("the lines above name each; the other files were linted"))]
+    #[diagnostic(help("the lines above name them; the other files were linted"))]
     UnusableSources(usize),
-    #[error("{0} modules are not accepted as demanded")]
+    #[error("{0} modules do not meet --require")]
     #[diagnostic(help(
-        "`--require newest`, `any` or `rewritten` demands less; --toolkit and --target ask less"
+        "`--require newest`, `any` or `rewritten` is less strict; --toolkit and --target narrow the check"
     ))]
     Lint(usize),
     #[error("batch and isolated verdicts differ on {0} cells")]
     #[diagnostic(help("this is a defect of sm121probe: please report it with the cells above"))]
     VerdictsDiffer(usize),
-    #[error("{0} claims stand otherwise than recorded")]
+    #[error("{0} claims differ from their recorded status")]
     #[diagnostic(help(
-        "the report names them; a claim that is known to be wrong says `stands: refuted` in its snippet"
+        "the report names them; mark a claim that is known to be wrong with `stands: refuted` in its snippet"
     ))]
     Claims(usize),
     #[error("the result cannot be written: {0}")]
     Output(std::io::Error),
-    #[error("the thread pool cannot be made: {0}")]
+    #[error("the thread pool cannot be created: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     #[error(transparent)]
     Report(#[from] ReportError),
@@ -87,9 +87,9 @@ pub(super) enum CliError {
     #[error(transparent)]
     Checkpoint(#[from] crate::moe::checkpoint::CheckpointError),
     #[error("no ptxas on this machine, and --cubin needs one")]
-    #[diagnostic(help("run `sm121probe toolkit install latest` where there is a network"))]
+    #[diagnostic(help("run `sm121probe toolkit install latest` on a machine with a network"))]
     NoPtxas,
-    #[error("no model is named `{0}`; there is: {1}")]
+    #[error("there is no model `{0}`; the models are: {1}")]
     NoModel(String, String),
     #[error(transparent)]
     Bench(#[from] crate::bench::BenchError),
@@ -108,33 +108,33 @@ pub(super) enum CliError {
     Moe(#[from] crate::moe::MoeError),
     #[error("{0} trials do not conform")]
     Trials(usize),
-    #[error("{0} of the case files cannot be used; everything else was run")]
+    #[error("{0} case files cannot be used; the other cases were run")]
     UnusableCases(usize),
-    #[error("nothing was judged: the file has no stage with its inputs and its output")]
+    #[error("nothing was judged: no stage has both its inputs and its output in the file")]
     NothingJudged,
     #[error("{0} cannot be used: {1}")]
     #[diagnostic(help(
-        "`sm121probe doctor` says what this machine has; without --device the emulator runs it"
+        "`sm121probe doctor` shows what this machine has; without --device the emulator is used"
     ))]
     Device(String, Failure),
-    #[error("{0} answers are not what the rules of architectures say")]
-    #[diagnostic(help("please report them: they are what this tool is for"))]
+    #[error("{0} results contradict the architecture rules")]
+    #[diagnostic(help("please report them: finding such results is the purpose of this tool"))]
     Doctor(usize),
-    #[error("nothing was run: no variant that says how it is run is selected")]
+    #[error("nothing was run: no selected variant says how to run it")]
     NothingToRun,
     #[error("{0} variants do not conform")]
     Runs(usize),
-    #[error("--table is for --report csv: the other forms hold every table")]
+    #[error("--table is for --report csv: the other formats contain every table")]
     TableForm,
-    #[error("times come from a GPU: name it with --device gpu:0")]
+    #[error("times are measured on a GPU: name it with --device gpu:0")]
     NoClock,
     #[error("a profile has no plot: --format svg is for times, with --device")]
     NoPlot,
-    #[error("{0} is no file of `bench --format json`: {1}")]
+    #[error("{0} was not written by `bench --format json`: {1}")]
     BenchTable(String, String),
     #[error(transparent)]
     Timing(#[from] crate::bench::TimingError),
-    #[error("recorded answers come from a GPU: name it with --device gpu:0")]
+    #[error("answers are recorded on a GPU: name it with --device gpu:0")]
     NoGpuNamed,
     #[error(
         "no PTX version is known for CUDA {0}; install a toolkit with `sm121probe toolkit install latest`"
@@ -144,25 +144,27 @@ pub(super) enum CliError {
     Answer(String, Failure),
     #[error(transparent)]
     OperandKind(#[from] numerics::UnknownKind),
-    #[error("code for {0} does not run on this GPU, which is {1}")]
+    #[error("code for {0} does not run on this GPU ({1})")]
     DeviceTarget(String, String),
     #[error("nothing was run: no case is selected, or every trial is blocked")]
     NothingRan,
     #[error("--dump writes one case: name it with --case")]
     Dump,
-    #[error("not as it was: {0}")]
-    #[diagnostic(help("the lines above name what is worse or gone"))]
+    #[error("worse than before: {0}")]
+    #[diagnostic(help("the lines above name what is worse or missing"))]
     Worse(String),
     #[error(transparent)]
     Expectation(#[from] crate::gate::ExpectationError),
     #[error("{1}")]
     #[diagnostic(help(
-        "the lines above name each; `gate --bless` takes answers that are right into the baseline, expectations excuse the others"
+        "the lines above name each finding; use `gate --bless` to accept correct answers into the baseline, and \
+        expectations for known failures"
     ))]
     Gate(crate::gate::Ground, String),
     #[error("{0}")]
     #[diagnostic(help(
-        "the lines above name each; a case that notices the fault, or an entry with the reason in mutants.yaml beside the kernels, ends it"
+        "the lines above name each mutant; add a case that detects the fault, or an entry with the reason to \
+        mutants.yaml beside the kernels"
     ))]
     Mutants(String),
     #[error("--base {0}: {1}")]
@@ -172,30 +174,30 @@ pub(super) enum CliError {
     #[error(transparent)]
     Mutant(#[from] crate::mutants::MutantError),
     #[error("the records disagree about {0} answers")]
-    #[diagnostic(help("they are listed, and the merged record holds none of them; find out who is right"))]
+    #[diagnostic(help("they are listed, and the merged record omits them; find out which record is right"))]
     Conflicts(usize),
-    #[error("{0}: no record is there: a folder is read for its .json files")]
+    #[error("{0}: no record found; in a folder, the .json files are read")]
     NoRecords(String),
-    #[error("nothing was judged: the run and the baseline have no question in common")]
+    #[error("nothing was judged: the run and the baseline have nothing in common")]
     NothingJudgedByGate,
-    #[error("nothing was audited: no device code is in what was named")]
+    #[error("nothing was audited: no GPU code found in the given paths")]
     #[diagnostic(help(
-        "a package without device code calls that of others, or compiles it when it is used: audit the environment"
+        "a package without GPU code uses that of other packages, or compiles it at run time: audit the environment"
     ))]
     NothingAudited,
     #[error("no such file or folder: {0}")]
     AuditPaths(String),
-    #[error("{0} of {1} kernels do not meet what is required, such as {2}")]
-    #[diagnostic(help("--kernel GLOB narrows the question to the kernels that this device needs"))]
+    #[error("{0} of {1} kernels do not meet the requirement, such as {2}")]
+    #[diagnostic(help("use --kernel GLOB to check only the kernels that this device needs"))]
     AuditRequire(usize, usize, String),
-    #[error("what is required cannot be vouched for: {0}")]
-    #[diagnostic(help("name the files that matter, or leave out those that cannot be read"))]
+    #[error("the requirement cannot be verified: {0}")]
+    #[diagnostic(help("name only the files that matter, or leave out those that cannot be read"))]
     AuditUnread(String),
     #[error(transparent)]
     Sites(#[from] crate::audit::SitesError),
-    #[error("no assumption is named `{0}`; there is: {1}")]
+    #[error("there is no assumption `{0}`; the assumptions are: {1}")]
     NoAssumption(String, String),
-    #[error("{0} assumptions are not what the emulator does")]
+    #[error("{0} assumptions differ from what the emulator does")]
     #[diagnostic(help("this is a defect of sm121probe: please report it with the lines above"))]
     Assumptions(usize),
 }

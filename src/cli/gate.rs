@@ -16,34 +16,34 @@ use crate::record::Record;
 /// Arguments of `gate`.
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {
-    /// The record that the run is held to: what `--report json` or `gate --bless` wrote.
+    /// Baseline: a record written by `--report json` or `gate --bless`
     #[arg(long, value_name = "FILE", required_unless_present = "kernels")]
     baseline: Option<PathBuf>,
-    /// Run the kernels of this folder in the place of ours, against the pipeline's reference, on the emulator.
+    /// Check the kernels in DIR, in place of the built-in ones, against the pipeline's reference on the emulator
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "bless"])]
     kernels: Option<PathBuf>,
-    /// With --kernels: a file that changed; only what it can affect is run. May be repeated or be given a list.
+    /// With --kernels: a changed file; only what it can affect is run (repeatable, takes a list)
     #[arg(long, value_name = "FILE", requires = "kernels", num_args = 1..)]
     changed: Vec<PathBuf>,
-    /// With --changed: the revision of git that the files changed from. Without it they are held to ours of the same name.
+    /// With --changed: the git revision to compare the files with [default: the built-in kernels of the same name]
     #[arg(long, value_name = "REV", requires = "changed")]
     base: Option<String>,
-    /// With --kernels: this case only. May be repeated.
+    /// With --kernels: only this case (repeatable)
     #[arg(long = "case", value_name = "C", requires = "kernels")]
     cases: Vec<String>,
-    /// With --kernels: this tile only. May be repeated.
+    /// With --kernels: only this tile (repeatable)
     #[arg(long = "tile", value_name = "MxNxK", requires = "kernels")]
     tiles: Vec<Tile>,
-    /// What is expected although it is wrong: YAML with scope, verdict, reason, url and day of expiry of each.
+    /// Known failures (YAML): scope, verdict, reason, url and expiry date of each
     #[arg(long, value_name = "FILE")]
     expectations: Option<PathBuf>,
-    /// Judge this record instead of running what the baseline holds.
+    /// Judge RECORD instead of rerunning the baseline
     #[arg(long, value_name = "RECORD")]
     from: Option<PathBuf>,
-    /// Take what the run says into the baseline, print what that changes, and end with 0.
+    /// Accept the run's answers into the baseline, print the changes, and exit with 0
     #[arg(long)]
     bless: bool,
-    /// The day by which expectations expire; today when left out.
+    /// Date for the expiry of expectations [default: today]
     #[arg(long, value_name = "YYYY-MM-DD")]
     today: Option<Date>,
     #[command(flatten)]
@@ -57,16 +57,16 @@ pub(super) struct GateArgs {
 /// Where the gate's verdict goes.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct GateReports {
-    /// The form of the verdict.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub(super) format: GateForm,
-    /// Write the findings as SARIF 2.1.0, too.
+    /// Write the findings as SARIF 2.1.0, too
     #[arg(long, value_name = "FILE")]
     pub(super) sarif: Option<PathBuf>,
-    /// Write the run as JUnit XML, too.
+    /// Write the run as JUnit XML, too
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Write the record of the run, too.
+    /// Write the record of the run, too
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     #[command(flatten)]
@@ -76,10 +76,10 @@ pub(super) struct GateReports {
 /// Forms of the verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum GateForm {
-    /// A line per finding.
+    /// One line per finding
     #[default]
     Text,
-    /// A table, as for the summary of a step.
+    /// A Markdown table, as for the summary of a CI step
     Md,
     /// SARIF 2.1.0.
     Sarif,
@@ -199,7 +199,7 @@ fn bless(path: &Path, baseline: Option<Record>, run: Record, to: &OutputArgs) ->
             merger.add("run", run);
             (merger.finish(), text)
         }
-        None => (run, "blessed: a first baseline\n".to_owned()),
+        None => (run, "blessed: this is the first baseline\n".to_owned()),
     };
     let json = blessed.to_json().map_err(|e| CliError::Output(e.into()))?;
     Record::write_report(path, &json)?;

@@ -64,7 +64,7 @@ pub(super) fn gate(asked: &Folder<'_>, to: &GateReports) -> Result<(), CliError>
         eprintln!("{reason}");
     }
     if affected.is_empty() {
-        return output::write("nothing that changed can affect a kernel: nothing was run\n", &to.output);
+        return output::write("no change can affect a kernel: nothing was run\n", &to.output);
     }
     if asked.mutants.mutants {
         let question = gate_mutants::Question {
@@ -84,13 +84,13 @@ pub(super) fn gate(asked: &Folder<'_>, to: &GateReports) -> Result<(), CliError>
     }
     let mut trials = selection.trials;
     if trials.is_empty() {
-        return output::write("what changed is compiled for no configuration: nothing was run\n", &to.output);
+        return output::write("no configuration compiles the changed code: nothing was run\n", &to.output);
     }
     trials.retain(|t| asked.tiles.is_empty() || asked.tiles.contains(&t.tile));
     if trials.is_empty() {
         return Err(CliError::NothingRan);
     }
-    eprintln!("{} trials run what is affected", trials.len());
+    eprintln!("{} trials run the affected code", trials.len());
     let trials = vec![(target, trials)];
     let store = Store::open(None).ok();
     let nvrtc = compiler::nvrtc(None, store.as_ref(), &Progress::new())?;
@@ -132,7 +132,7 @@ fn texts_at(revision: &str, files: &[PathBuf]) -> Result<Base, CliError> {
         let known = git(&["rev-parse", "--verify", "--quiet", &format!("{revision}^{{commit}}")]);
         let known = known.map_err(|e| fails(format!("git cannot be run: {e}")))?;
         if !known.status.success() {
-            return Err(fails(format!("the repository around {} has no such revision", folder.display())));
+            return Err(fails(format!("the repository of {} has no such revision", folder.display())));
         }
         let shown = git(&["show", &format!("{revision}:./{name}")]).map_err(|e| fails(e.to_string()))?;
         // A file that the revision lacks is new.

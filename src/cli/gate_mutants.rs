@@ -31,19 +31,19 @@ const TOLD_EVERY: usize = 25;
 /// Which mutants are made, and on how many trials each is run.
 #[derive(Debug, Clone, Args)]
 pub(super) struct MutantArgs {
-    /// With --kernels: plant faults of one line, one at a time, and list those that no trial notices.
+    /// With --kernels: plant one-line faults, one at a time, and list those that no trial detects
     #[arg(long, requires = "kernels", conflicts_with_all = ["baseline", "expectations", "junit", "record"])]
     pub(super) mutants: bool,
-    /// With --mutants: faults of this operator only. May be repeated.
+    /// With --mutants: only faults of this operator (repeatable)
     #[arg(long = "mutant-operator", value_name = "WORD", requires = "mutants")]
     operators: Vec<Operator>,
-    /// With --mutants: run each on up to so many trials.
+    /// With --mutants: maximum number of trials per mutant
     #[arg(long = "mutant-trials", value_name = "N", requires = "mutants", default_value = "24", value_parser = clap::value_parser!(u16).range(1..))]
     most_trials: u16,
-    /// With --mutants: run N of them, chosen by --seed.
+    /// With --mutants: run N random mutants, chosen by --seed
     #[arg(long, value_name = "N", requires = "mutants")]
     sample: Option<usize>,
-    /// With --sample: another sample.
+    /// With --sample: seed of the sample
     #[arg(long, value_name = "S", requires = "sample", default_value = "0")]
     seed: u64,
 }

@@ -41,7 +41,7 @@ impl Job {
         let store = match Store::open(None) {
             Ok(store) => Some(store),
             Err(error) => {
-                sink.emit(Event::Warning { text: format!("{error}; nothing is kept of this run") });
+                sink.emit(Event::Warning { text: format!("{error}; this run is not cached") });
                 None
             }
         };
@@ -74,7 +74,7 @@ impl Job {
         let names = FIRST_TOOLKITS.map(str::to_owned);
         let what: Vec<String> = pins.resolve(&names)?.iter().map(|pin| pin.what()).collect();
         let text = format!(
-            "No toolkit on this machine. Fetching {} through pip, pinned by SHA-256.",
+            "This machine has no toolkit. Fetching {} with pip, checked against pinned SHA-256 sums.",
             what.join(", ")
         );
         self.sink.emit(Event::Notice { text });
@@ -166,7 +166,7 @@ impl Job {
         let options = Options { isolated, time_limit: args.time_limit };
         let disassembler = self.discovery.disassembler.as_ref().filter(|_| !args.no_sass);
         if disassembler.is_none() && !args.no_sass {
-            let text = "no nvdisasm found: what the machine code shows stays unknown; `sm121probe toolkit install nvdisasm` fetches it";
+            let text = "no nvdisasm found: machine code is not examined; `sm121probe toolkit install nvdisasm` fetches it";
             self.sink.emit(Event::Warning { text: text.to_owned() });
         }
         let store = self.store.as_ref();

@@ -14,9 +14,9 @@ use crate::report;
 /// Arguments of `judge`.
 #[derive(Debug, Args)]
 pub(super) struct JudgeArgs {
-    /// Tensors of a run, any subset of the names of the dump format (docs/dump.md).
+    /// Tensors of a run, with any subset of the names of the dump format (docs/dump.md)
     file: PathBuf,
-    /// The form of the result.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Form,
     #[command(flatten)]
@@ -26,11 +26,11 @@ pub(super) struct JudgeArgs {
 /// Forms of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// Every stage, in words.
+    /// Every stage, in words
     Text,
-    /// The rows of `moe --format csv`.
+    /// The rows of `moe --format csv`
     Csv,
-    /// The trial as JSON.
+    /// The trial as JSON
     Json,
 }
 

@@ -31,7 +31,7 @@ const OWN: &str = "TARGET";
 /// Verbs of `kernels`.
 #[derive(Debug, Subcommand)]
 pub(super) enum KernelsVerb {
-    /// Compile the kernels that `moe` needs into the cache.
+    /// Compile the kernels that `moe` needs into the cache
     Build(BuildArgs),
 }
 
@@ -40,8 +40,8 @@ pub(super) enum KernelsVerb {
 pub(super) struct BuildArgs {
     #[command(flatten)]
     trials: TrialArgs,
-    /// On to machine code by ptxas for this architecture, the target's own when none is named, so that a machine to which the
-    /// cache is carried assembles nothing.
+    /// Also assemble with ptxas for ARCH [default: each kernel's target], so that a machine with a copy of the cache
+    /// needs no ptxas
     #[arg(long, value_name = "ARCH", num_args = 0..=1, default_missing_value = OWN)]
     cubin: Option<String>,
 }

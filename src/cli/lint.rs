@@ -29,28 +29,28 @@ const LINE: usize = 1000;
 /// Arguments of `lint`.
 #[derive(Debug, Args)]
 pub(super) struct LintArgs {
-    /// PTX files, dumps that hold PTX, or folders of .ptx files; `-` is standard input.
+    /// PTX files, dumps that contain PTX, or folders of .ptx files; `-` is standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Read standard input, too.
+    /// Read standard input, too
     #[arg(long)]
     stdin: bool,
-    /// Toolkit: 13.5, 13.5.37, `all`, or the path of a ptxas; every one of the machine when left out. May be repeated.
+    /// Toolkit: 13.5, 13.5.37, `all`, or the path of a ptxas (repeatable) [default: all]
     #[arg(long = "toolkit", short = 'k', value_name = "V")]
     toolkits: Vec<String>,
-    /// Target (`-arch`): sm_121a, 121a, or `all`; the six SM12x targets when left out. May be repeated.
+    /// Target (`-arch`): sm_121a, 121a, or `all` (repeatable) [default: the six SM12x targets]
     #[arg(long = "target", short = 't', value_name = "T")]
     targets: Vec<String>,
-    /// What a file must be for exit code 0.
+    /// What exit code 0 requires
     #[arg(long, value_name = "WHAT", default_value = "all")]
     require: Demand,
-    /// List every refused line, not the first of each answer.
+    /// List every rejected line, not only the first of each answer
     #[arg(long)]
     all_errors: bool,
-    /// The form of the result.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: LintForm,
-    /// Write the findings as SARIF 2.1.0, too.
+    /// Write the findings as SARIF 2.1.0, too
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
     #[command(flatten)]
@@ -58,10 +58,10 @@ pub(super) struct LintArgs {
     /// Never fetch anything.
     #[arg(long)]
     offline: bool,
-    /// Seconds that one run of ptxas gets.
+    /// Time limit of one run of ptxas, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     time_limit: Duration,
-    /// Parallel jobs; the number of cores when left out.
+    /// Parallel jobs [default: number of cores]
     #[arg(long, short = 'j', value_name = "N")]
     jobs: Option<usize>,
 }
@@ -69,11 +69,11 @@ pub(super) struct LintArgs {
 /// What `--require` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Demand {
-    /// Every toolkit that knows a target accepts the file for it as written.
+    /// Every toolkit accepts the file as written for every target that it knows
     All,
     /// The newest toolkit accepts the file as written for every target.
     Newest,
-    /// For every target some toolkit accepts the file as written.
+    /// For every target, some toolkit accepts the file as written
     Any,
     /// The newest toolkit accepts the file for every target with `.version` and `.target` rewritten.
     Rewritten,
@@ -86,9 +86,9 @@ enum LintForm {
     Text,
     /// Markdown.
     Md,
-    /// Everything.
+    /// Everything as JSON
     Json,
-    /// One line per answer.
+    /// One row per answer
     Csv,
     /// SARIF 2.1.0.
     Sarif,
@@ -287,7 +287,7 @@ fn of_module(
         out.push_str(&shown(result, problem, source, to_file));
     }
     if module.further_lines > 0 {
-        _ = writeln!(out, "  {} further lines are refused; --all-errors lists them", module.further_lines);
+        _ = writeln!(out, "  {} further lines are rejected; --all-errors lists them", module.further_lines);
     }
 }
 

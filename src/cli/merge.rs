@@ -18,10 +18,10 @@ const AT_ONCE: usize = 8;
 /// Arguments of `merge`.
 #[derive(Debug, Args)]
 pub(super) struct MergeArgs {
-    /// Records, and folders whose .json files are records.
+    /// Records, and folders whose .json files are records
     #[arg(required = true, value_name = "RECORD|DIR")]
     records: Vec<PathBuf>,
-    /// The form: the fleet and its conflicts, or the merged record.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: MergeForm,
     #[command(flatten)]

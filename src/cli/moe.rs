@@ -31,38 +31,39 @@ use crate::toolkit;
 /// Arguments of `moe`.
 #[derive(Debug, Args)]
 pub(super) struct MoeArgs {
-    /// List the cases.
+    /// List the cases
     #[arg(long)]
     list: bool,
     #[command(flatten)]
     trials: TrialArgs,
-    /// Read cases from this folder instead of the built-in ones.
+    /// Read cases from DIR instead of the built-in ones
     #[arg(long = "cases", value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// The seed of the data; the case's own when left out.
+    /// Seed of the data [default: the case's]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Weights and router of a gpt-oss checkpoint instead of made ones: a .safetensors file, or the index of a sharded one.
+    /// Use weights and router of a gpt-oss checkpoint: a .safetensors file, or the index of a sharded checkpoint
     #[arg(long, value_name = "FILE", requires_all = ["layer", "cases"])]
     weights: Option<PathBuf>,
-    /// The layer of --weights.
+    /// Layer of --weights
     #[arg(long, value_name = "L", requires = "weights")]
     layer: Option<usize>,
-    /// Schedules of warps and CTAs to try on the emulator; their results must be equal.
+    /// Number of schedules of warps and CTAs to run on the emulator; their results must be equal
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: u64,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Write all tensors of the one trial that this asks for.
+    /// Write all tensors of the selected case to FILE
     #[arg(long, value_name = "FILE.safetensors")]
     dump: Option<PathBuf>,
-    /// Reduce the first trial that fails to the smallest case that fails at the same stage, and print that case's file.
+    /// Reduce the first failing trial to the smallest case that fails at the same stage, and print its file
     #[arg(long)]
     shrink: bool,
-    /// Run nothing; plant N random faults of one byte in a GEMM of gpt-oss dimensions and say how many each kind of data shows.
+    /// Run no trial; plant N random single-byte faults in a GEMM of gpt-oss dimensions and report how many each data set
+    /// detects
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     faults: Option<u64>,
-    /// The form of the result.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Form,
     #[command(flatten)]
@@ -72,13 +73,13 @@ pub(super) struct MoeArgs {
 /// Forms of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// What does not conform, and the counts.
+    /// What does not conform, and the counts
     Text,
-    /// One line per trial and stage.
+    /// One row per trial and stage
     Csv,
-    /// The trials as JSON.
+    /// The trials as JSON
     Json,
-    /// One line per trial.
+    /// One row per trial, as Markdown
     Md,
 }
 
@@ -193,7 +194,7 @@ fn shrink(runner: &Runner<'_>, ran: &Ran<'_>, output: &OutputArgs) -> Result<(),
         .zip(&ran.trials)
         .find_map(|(row, t)| Some((row.first_wrong()?.stage, row.target.parse::<Target>().ok()?, t)));
     let Some((stage, target, trial)) = failed else {
-        eprintln!("every trial conforms: there is nothing to reduce");
+        eprintln!("every trial conforms: nothing to reduce");
         return Ok(());
     };
     let mut fails = |case: &Case| {

@@ -46,7 +46,7 @@ impl FromStr for Wanted {
             "none" => Ok(Self::No),
             other => match other.parse() {
                 Ok(DeviceName::Gpu(number)) => Ok(Self::Gpu(number)),
-                _ => Err(format!("`{other}` is no GPU; write auto, none, or gpu:0")),
+                _ => Err(format!("`{other}` is not a GPU; write auto, none, or gpu:0")),
             },
         }
     }
@@ -55,10 +55,10 @@ impl FromStr for Wanted {
 /// The GPU of the whole job.
 #[derive(Debug, Clone, Args)]
 pub(super) struct GpuArgs {
-    /// The GPU that runs snippets and pipeline beside the emulator: auto (the first, if there is one), none, or gpu:0.
+    /// GPU that runs snippets and pipeline, too: auto (the first, if any), none, or gpu:0
     #[arg(long, value_name = "GPU", default_value = "auto")]
     device: Wanted,
-    /// Seconds after which no further trial of the pipeline begins on the GPU.
+    /// Time limit for starting trials on the GPU, in seconds
     #[arg(long, value_name = "S", default_value = "180")]
     gpu_time: u64,
 }
@@ -140,7 +140,8 @@ impl GpuArgs {
         record.pipeline.extend(ask(blocked, None)?);
         if begun < wanted {
             let reason = format!(
-                "{} of {wanted} trials did not begin within {} s; --gpu-time gives more, `sm121probe moe --device {name}` runs all",
+                "{} of {wanted} trials did not start within {} s; raise --gpu-time, or run `sm121probe moe --device \
+                {name}` for all",
                 wanted - begun,
                 self.gpu_time
             );

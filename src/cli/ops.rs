@@ -18,10 +18,10 @@ const ISA: &str = "9.5";
 /// Arguments of `ops`.
 #[derive(Debug, Args)]
 pub(super) struct OpsArgs {
-    /// The table's form.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: OpsForm,
-    /// Name every snippet variant that does not decode, with the reason.
+    /// List every snippet variant that does not decode, with the reason
     #[arg(long)]
     missing: bool,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(super) struct OpsArgs {
 enum OpsForm {
     /// For the terminal.
     Text,
-    /// One line per row of the table.
+    /// One row per row of the table
     Csv,
     /// Markdown.
     Md,

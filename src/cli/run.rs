@@ -19,24 +19,24 @@ use crate::toolkit;
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// Variants, by glob over ids and <family>/<id> (`*`, `?`). May be repeated.
+    /// Variants whose id or <family>/<id> matches this glob with `*` and `?` (repeatable)
     #[arg(long = "filter", short = 'f', value_name = "GLOB")]
     filters: Vec<String>,
-    /// Run the .ptx files below this folder instead of the built-in snippets.
+    /// Run the .ptx files below DIR instead of the built-in snippets
     #[arg(long, value_name = "DIR")]
     snippets: Option<std::path::PathBuf>,
     #[command(flatten)]
     device: DeviceArgs,
-    /// The target of the code; the device's own when left out, sm_121a on the emulator.
+    /// Target of the code [default: the device's own, sm_121a on the emulator]
     #[arg(long, short = 't', value_name = "T")]
     target: Option<String>,
-    /// The ptxas that makes a GPU's code: 13.5, 13.5.37 or a path; the newest when left out.
+    /// ptxas for the GPU's code: 13.5, 13.5.37 or a path [default: the newest]
     #[arg(long, short = 'k', value_name = "V")]
     toolkit: Option<String>,
-    /// Decides the inputs.
+    /// Seed of the inputs
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// The form of the result.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Form,
     #[command(flatten)]
@@ -46,11 +46,11 @@ pub(super) struct RunArgs {
 /// Forms of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// What is not right, and how many stand on each rung.
+    /// What is wrong, and the counts of each check
     Text,
-    /// One line per variant and rung.
+    /// One row per variant and check
     Csv,
-    /// Everything.
+    /// Everything as JSON
     Json,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Question<'a> {
     pub(super) target: Option<&'a str>,
     /// The ptxas; the newest when left out.
     pub(super) toolkit: Option<&'a str>,
-    /// Decides the inputs.
+    /// Seed of the inputs
     pub(super) seed: u64,
 }
 

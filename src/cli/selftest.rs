@@ -14,12 +14,12 @@ use crate::selftest;
 /// Arguments of `selftest`.
 #[derive(Debug, Args)]
 pub(super) struct SelftestArgs {
-    /// Use the recording in this folder or zip archive instead of the built-in ones. May be repeated.
+    /// Use the recording in this folder or zip archive instead of the built-in ones (repeatable)
     #[arg(long, value_name = "DIR")]
     vectors: Vec<PathBuf>,
     #[command(flatten)]
     fresh: FreshArgs,
-    /// The form of the result.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Form,
     #[command(flatten)]
@@ -29,9 +29,9 @@ pub(super) struct SelftestArgs {
 /// Forms of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// What is not bit-exact, and a summary.
+    /// What is not bit-exact, and a summary
     Text,
-    /// One line per instruction.
+    /// One row per instruction
     Csv,
 }
 

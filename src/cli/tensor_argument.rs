@@ -69,13 +69,12 @@ pub(super) fn parse(text: &str) -> Result<MapOf, String> {
     for field in text.split(',') {
         let (name, value) = field.split_once(':').ok_or_else(|| {
             format!(
-                "`{field}` is no field of a tensor map, as in `of:BUFFER,type:bf16,dims:320x64,box:64x64`"
+                "`{field}` is not a field of a tensor map, as in `of:BUFFER,type:bf16,dims:320x64,box:64x64`"
             )
         })?;
-        let place = FIELDS
-            .iter()
-            .position(|f| *f == name)
-            .ok_or_else(|| format!("a tensor map has no field `{name}`; it has {}", FIELDS.join(", ")))?;
+        let place = FIELDS.iter().position(|f| *f == name).ok_or_else(|| {
+            format!("a tensor map has no field `{name}`; its fields are {}", FIELDS.join(", "))
+        })?;
         if given[place].replace(value).is_some() {
             return Err(format!("the field `{name}` is given twice"));
         }
@@ -87,7 +86,7 @@ pub(super) fn parse(text: &str) -> Result<MapOf, String> {
     let dims: Vec<u64> = numbers("dims", needed("dims")?)?;
     let boxes: Vec<u32> = numbers("box", needed("box")?)?;
     if dims.len() > 5 {
-        return Err(format!("`dims` has {} dimensions; 1 to 5 is legal", dims.len()));
+        return Err(format!("`dims` has {} dimensions; a tensor map has 1 to 5", dims.len()));
     }
     same_length("box", boxes.len(), dims.len())?;
     let mut map = TensorMap::dense(data_type, 0, &dims, &boxes);
@@ -116,7 +115,7 @@ pub(super) fn parse(text: &str) -> Result<MapOf, String> {
         map.l2_promotion = word("l2", choice, PROMOTIONS)?;
     }
     // Buffers begin at multiples of every alignment that a map asks for.
-    map.check().map_err(|error| format!("no such tensor map can be encoded: {error}"))?;
+    map.check().map_err(|error| format!("this tensor map cannot be encoded: {error}"))?;
     Ok(MapOf { of, map })
 }
 
@@ -141,13 +140,14 @@ fn word<T: Copy>(field: &str, text: &str, known: &[(&str, T)]) -> Result<T, Stri
     let found = known.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        format!("`{text}` is no {field} of a tensor map; there is {}", names.join(", "))
+        format!("`{text}` is not a {field} of a tensor map; use one of {}", names.join(", "))
     })
 }
 
 fn numbers<T: std::str::FromStr>(field: &str, text: &str) -> Result<Vec<T>, String> {
-    let number =
-        |n: &str| n.parse().map_err(|_| format!("`{n}` in `{field}` is no number, as in `{field}:64x8`"));
+    let number = |n: &str| {
+        n.parse().map_err(|_| format!("`{n}` in `{field}` is not a number; write it as in `{field}:64x8`"))
+    };
     text.split('x').map(number).collect()
 }
 
@@ -175,21 +175,21 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_map_is_said() {
         for (text, says) in [
-            ("bf16", "`bf16` is no field"),
-            ("of:x,kind:3", "no field `kind`; it has of, type"),
+            ("bf16", "`bf16` is not a field"),
+            ("of:x,kind:3", "no field `kind`; its fields are of, type"),
             ("of:x,of:y", "`of` is given twice"),
             ("type:u8,dims:4,box:4", "needs the field `of`"),
             ("of:x,type:u8,dims:4", "needs the field `box`"),
-            ("of:x,type:u9,dims:16,box:16", "`u9` is no type of a tensor map; there is u8, u16"),
-            ("of:x,type:u8,dims:16xa,box:16x1", "`a` in `dims` is no number"),
+            ("of:x,type:u9,dims:16,box:16", "`u9` is not a type of a tensor map; use one of u8, u16"),
+            ("of:x,type:u8,dims:16xa,box:16x1", "`a` in `dims` is not a number"),
             ("of:x,type:u8,dims:16x2,box:16", "`box` has 1 numbers, not 2"),
             ("of:x,type:u8,dims:16x2,box:16x1,strides:16x32", "`strides` has 2 numbers, not 1"),
             ("of:x,type:u8,dims:1x1x1x1x1x1,box:1x1x1x1x1x1", "6 dimensions"),
             (
                 "of:x,type:u8,dims:16x2,box:16x1,strides:17",
-                "no such tensor map can be encoded: stride 0 of 17",
+                "this tensor map cannot be encoded: stride 0 of 17",
             ),
-            ("of:x,type:u8,dims:16x2,box:8x1", "no multiple of 16"),
+            ("of:x,type:u8,dims:16x2,box:8x1", "not a multiple of 16"),
             ("of:x,type:u16,dims:4x2x3,box:8x1x1,interleave:16B", "needs the field `strides`"),
         ] {
             let why = parse(text).unwrap_err();

@@ -40,22 +40,22 @@ const TOKENS: [u32; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 40
 pub(super) struct TilesArgs {
     #[command(flatten)]
     ways: WayArgs,
-    /// What the kernels are compiled for.
+    /// Target of the kernels
     #[arg(long, short = 't', value_name = "T", default_value = TARGET)]
     target: String,
-    /// The toolkit, NVRTC and ptxas: 13.5 or 13.5.37, or the path of a ptxas; the newest when left out.
+    /// Toolkit of NVRTC and ptxas: 13.5 or 13.5.37, or the path of a ptxas [default: the newest]
     #[arg(long, short = 'k', value_name = "V")]
     toolkit: Option<String>,
-    /// Compile nothing: registers and spills are left out.
+    /// Compile nothing: omit registers and spills
     #[arg(long)]
     no_compile: bool,
-    /// Compare the policies that choose tiles, instead.
+    /// Compare the policies that choose tiles instead
     #[arg(long)]
     policies: bool,
-    /// With --policies: the model whose experts are routed to.
+    /// With --policies: model that gives the number of experts
     #[arg(long, value_name = "NAME", default_value = MODEL, requires = "policies")]
     model: String,
-    /// The form of the table.
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Form,
     #[command(flatten)]
@@ -65,11 +65,11 @@ pub(super) struct TilesArgs {
 /// Forms of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// A block per tile.
+    /// A block per tile
     Text,
     /// A table.
     Md,
-    /// One line per tile, path and load.
+    /// One row per tile, path and load
     Csv,
 }
 

@@ -34,41 +34,41 @@ const CTAS: u32 = 8;
 /// How the tokens of a batch choose experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Choice {
-    /// By random logits.
+    /// Random logits
     Random,
-    /// In turn, so that as few tokens as can be reach every expert.
+    /// In turn, so that every expert gets as few tokens as possible
     Balanced,
 }
 
 /// What is timed.
 #[derive(Debug, Args)]
 pub(super) struct TimingArgs {
-    /// The GPU, as gpu:0.
+    /// GPU, as gpu:0
     #[arg(long, value_name = "GPU", required_unless_present_any = ["profile", "from"], conflicts_with = "profile")]
     device: Option<DeviceName>,
-    /// Dimensions of this model.
+    /// Use the dimensions of this model
     #[arg(long, value_name = "M", default_value = "gpt-oss-120b", conflicts_with = "case")]
     model: String,
-    /// Dimensions and settings of this case instead.
+    /// Use the dimensions and settings of this case instead
     #[arg(long, value_name = "C")]
     case: Option<String>,
     #[command(flatten)]
     ways: WayArgs,
     #[command(flatten)]
     kernels: KernelArgs,
-    /// Tokens of the batches, as 1,16,256; powers of two up to 2048 when left out.
+    /// Tokens of the batches, as 1,16,256 [default: powers of two up to 2048]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65536))]
     tokens: Vec<u32>,
-    /// How tokens choose experts.
+    /// How tokens choose experts
     #[arg(long, value_name = "ROUTING", default_value = "random")]
     routing: Choice,
-    /// Timed rounds of which the median is taken.
+    /// Number of timed rounds; the median is reported
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=10000))]
     samples: u32,
-    /// Rounds before them.
+    /// Number of warm-up rounds
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(..=10000))]
     warm_up: u32,
-    /// The NVRTC and the ptxas: 13.5 or 13.5.37; the newest when left out.
+    /// Toolkit of NVRTC and ptxas: 13.5 or 13.5.37 [default: the newest]
     #[arg(long, short = 'k', value_name = "V")]
     toolkit: Option<String>,
 }

@@ -43,7 +43,7 @@ impl Toolchain {
         };
         if let Some(name) = name.filter(|n| !n.contains('/') && !chosen.version.is_named(n)) {
             let text = format!(
-                "no ptxas {name} on this machine: capabilities are those of ptxas {}",
+                "no ptxas {name} on this machine: capabilities are checked with ptxas {}",
                 chosen.version
             );
             sink.emit(Event::Warning { text });

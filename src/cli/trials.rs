@@ -38,7 +38,7 @@ pub(super) fn default_set(
     let asked = super::job::selection(args)?.targets;
     targets.retain(|t| asked.contains(t));
     if targets.is_empty() {
-        let reason = format!("it runs for {}, and neither target is asked", TARGETS.join(" and "));
+        let reason = format!("it runs for {}, but neither target is selected", TARGETS.join(" and "));
         record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason });
         return Ok(());
     }

@@ -20,11 +20,11 @@ use crate::toolkit;
 /// Verbs of `vectors`.
 #[derive(Debug, Subcommand)]
 pub(super) enum VectorsVerb {
-    /// Write what a GPU answers, in the form that `selftest --vectors` reads; and what it says to the emulator's assumptions.
+    /// Record the answers of a GPU for `selftest --vectors`, and check the emulator's assumptions on it
     Record {
-        /// The folder to write into, or a file that ends in .zip.
+        /// Output folder, or output file that ends in .zip
         path: PathBuf,
-        /// Ask the instructions of this recording instead of the built-in ones. May be repeated.
+        /// Run the instructions of this recording instead of the built-in ones (repeatable)
         #[arg(long, value_name = "DIR")]
         like: Vec<PathBuf>,
         #[command(flatten)]
@@ -37,13 +37,13 @@ pub(super) enum VectorsVerb {
 pub(super) struct FreshArgs {
     #[command(flatten)]
     device: DeviceArgs,
-    /// With --device gpu:N: warps that execute each instruction.
+    /// With --device gpu:N: warps that execute each instruction
     #[arg(long, value_name = "N", default_value = "40", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     cases: u32,
-    /// With --device gpu:N: decides the inputs.
+    /// With --device gpu:N: seed of the inputs
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// With --device gpu:N: the ptxas that makes the GPU's code: 13.5, 13.5.37 or a path; the newest when left out.
+    /// With --device gpu:N: ptxas for the GPU's code: 13.5, 13.5.37 or a path [default: the newest]
     #[arg(long, short = 'k', value_name = "V")]
     toolkit: Option<String>,
 }
@@ -91,13 +91,13 @@ pub(super) fn tell(fresh: &Fresh) {
     let sink = Progress::new();
     if let Some((op, words)) = fresh.lacking.first() {
         let text = format!(
-            "{} instructions are not for this GPU, the first of them {op}: {words}",
+            "this GPU does not have {} of the instructions; the first is {op}: {words}",
             fresh.lacking.len()
         );
         sink.emit(Event::Warning { text });
     }
     for (op, failure) in &fresh.failed {
-        sink.emit(Event::Warning { text: format!("{op} did not end well: {failure}") });
+        sink.emit(Event::Warning { text: format!("{op} failed: {failure}") });
     }
 }
 
@@ -113,7 +113,7 @@ pub(super) fn vectors(verb: &VectorsVerb) -> Result<(), CliError> {
     tell(&answers);
     answers.recording.write(path, crate::record::write_atomic)?;
     let mut text = format!(
-        "{} instructions, {} warps each, by {}: {}\n{} are not for this GPU, {} did not end well\n",
+        "{} instructions, {} warps each, by {}: {}\nnot on this GPU: {}; failed: {}\n",
         answers.recording.ops.len(),
         asked.ask.cases,
         answers.recording.device,
@@ -138,9 +138,9 @@ fn settled(asked: &mut Asked) -> String {
             Ok(words) => {
                 let got = words.get(..assumption.expect.len()).unwrap_or_default();
                 if got == assumption.expect {
-                    "holds on this GPU".to_owned()
+                    "true on this GPU".to_owned()
                 } else {
-                    format!("DOES NOT HOLD on this GPU: {got:08x?} instead of {:08x?}", assumption.expect)
+                    format!("FALSE on this GPU: {got:08x?} instead of {:08x?}", assumption.expect)
                 }
             }
             Err(emulator::device::Failure::Unsupported(_)) => "this GPU has no such instruction".to_owned(),

@@ -114,7 +114,7 @@ fn verify(job: &mut Job, args: &MatrixArgs) -> Result<(), CliError> {
     }
     let _ = writeln!(
         text,
-        "{} cells asked both ways, {} differ\nbatch:    {}\nisolated: {}\nbatch verdicts are {:.1} times faster",
+        "{} cells checked both ways, {} differ\nbatch:    {}\nisolated: {}\nbatch verdicts are {:.1} times faster",
         result.cells,
         result.differences.len(),
         job::figures(&result.batch),

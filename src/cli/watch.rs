@@ -53,7 +53,7 @@ pub(super) fn show_profile(profile: &Profile) -> String {
         if t.accesses > 0 {
             let _ = writeln!(
                 text,
-                "{what}: {} accesses, {} bytes, {} {unit}, {} more than needed",
+                "{what}: {} accesses, {} bytes, {} {unit}, {} more than necessary",
                 t.accesses, t.bytes, t.transactions, t.excess
             );
         }
@@ -64,11 +64,10 @@ pub(super) fn show_profile(profile: &Profile) -> String {
     traffic("shared stores", "passes over the banks", &profile.shared_stores);
     let conflicts = profile.conflicts();
     for (row, passes) in conflicts.iter().take(CONFLICTS_SHOWN) {
-        let _ =
-            writeln!(text, "bank conflicts: {passes} passes too many at line {} `{}`", row.line, row.text);
+        let _ = writeln!(text, "bank conflicts: {passes} extra passes at line {} `{}`", row.line, row.text);
     }
     if conflicts.len() > CONFLICTS_SHOWN {
-        let _ = writeln!(text, "bank conflicts: {} lines more", conflicts.len() - CONFLICTS_SHOWN);
+        let _ = writeln!(text, "bank conflicts: {} more lines", conflicts.len() - CONFLICTS_SHOWN);
     }
     text
 }

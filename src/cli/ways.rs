@@ -17,13 +17,13 @@ pub(super) const TARGETS: [&str; 2] = ["sm_121a", "sm_121f"];
 /// Tiles, and how they are compiled.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct WayArgs {
-    /// This tile only: 128x32x128, or 128x32x128B as FlashInfer writes it. May be repeated.
+    /// Only this tile: 128x32x128, or 128x32x128B as FlashInfer writes it (repeatable)
     #[arg(long = "tile", value_name = "MxNxK")]
     pub(super) tiles: Vec<Tile>,
-    /// How matrices are multiplied; every way when left out.
+    /// How matrices are multiplied [default: every path]
     #[arg(long, value_name = "PATH")]
     kernel_path: Option<MmaPath>,
-    /// How tiles reach shared memory; every way when left out.
+    /// How tiles reach shared memory [default: every way]
     #[arg(long, value_name = "LOAD")]
     load: Option<Load>,
 }
@@ -48,19 +48,20 @@ impl WayArgs {
 /// Which trials, compiled by whom and for what.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct TrialArgs {
-    /// This case only. May be repeated.
+    /// Only this case (repeatable)
     #[arg(long = "case", value_name = "C")]
     pub(super) cases: Vec<String>,
     #[command(flatten)]
     pub(super) ways: WayArgs,
-    /// Every tile instead of the policy's: 665 trials of a case, minutes for a small case, hours for all cases. Of a model's layer
-    /// every N and K, with the M that holds its tokens. Where no target is named, the second one runs a choice of them.
+    /// Every tile instead of the policy's: 665 trials of a case, minutes for a small case, hours for all cases. For a
+    /// model's layer: every N and K, with the M that fits its tokens. Without --target, the second target runs a
+    /// selection
     #[arg(long, conflicts_with = "tiles")]
     all: bool,
-    /// What kernels are compiled for; sm_121a and sm_121f when left out. May be repeated.
+    /// Target of the kernels (repeatable) [default: sm_121a and sm_121f]
     #[arg(long = "target", short = 't', value_name = "T")]
     targets: Vec<String>,
-    /// The NVRTC: 13.5 or 13.5.37; the newest when left out.
+    /// NVRTC: 13.5 or 13.5.37 [default: the newest]
     #[arg(long, short = 'k', value_name = "V")]
     pub(super) toolkit: Option<String>,
     #[command(flatten)]
@@ -70,7 +71,8 @@ pub(super) struct TrialArgs {
 /// Whose kernels.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct KernelArgs {
-    /// Kernels of this folder take the place of ours for their stage, and its .cuh files that of ours of the same name.
+    /// Use kernels from DIR instead of the built-in ones of the same stage, and its .cuh files instead of those of the
+    /// same name
     #[arg(long, value_name = "DIR")]
     kernels: Option<PathBuf>,
 }

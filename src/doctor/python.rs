@@ -87,7 +87,7 @@ pub enum PythonError {
         source: std::io::Error,
     },
     /// It failed, or answered something else.
-    #[error("{} did not say what it would import: {said}", python.display())]
+    #[error("{} did not report what it would import: {said}", python.display())]
     Failed {
         /// The interpreter.
         python: PathBuf,
@@ -109,9 +109,9 @@ pub fn packages(python: &Path) -> Result<Packages, PythonError> {
         .map_err(|source| PythonError::Start { python: python.to_owned(), source })?;
     match output.ended {
         Ended::Exited(0) => serde_json::from_slice(&output.stdout)
-            .map_err(|error| failed(format!("its answer is no JSON ({error})"))),
+            .map_err(|error| failed(format!("its answer is not JSON ({error})"))),
         Ended::TimedOut => Err(failed(format!("no answer within {} s", LIMIT.as_secs()))),
-        Ended::Signalled(signal) => Err(failed(format!("ended by signal {signal}"))),
+        Ended::Signalled(signal) => Err(failed(format!("killed by signal {signal}"))),
         Ended::Exited(code) => {
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
             Err(failed(text.lines().last().map_or_else(|| format!("exit code {code}"), str::to_owned)))
@@ -173,6 +173,6 @@ mod tests {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(packages(&script).unwrap_err().to_string().ends_with("broken"));
         fs::write(&script, "#!/bin/sh\necho hello\n").unwrap();
-        assert!(packages(&script).unwrap_err().to_string().contains("no JSON"));
+        assert!(packages(&script).unwrap_err().to_string().contains("not JSON"));
     }
 }

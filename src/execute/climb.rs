@@ -76,7 +76,7 @@ pub fn run(
     let mut fallen: Option<Rung> = None;
     for rung in RUNGS {
         let (verdict, note) = match fallen {
-            Some(lower) => (Verdict::Skipped, format!("`{}` does not stand", lower.word())),
+            Some(lower) => (Verdict::Skipped, format!("`{}` did not pass", lower.word())),
             None => match climber.rung(rung, device) {
                 Ok(note) => (Verdict::Pass, note),
                 Err((verdict, note)) => {
@@ -103,7 +103,7 @@ impl Climber<'_> {
         let kinds: &[OperandKind] = self.variant.execute.as_deref().unwrap_or_default();
         let text = self.variant.code.per_lane(asked.isa, asked.target);
         let (false, Some(text)) = (kinds.is_empty(), text) else {
-            return Err((Verdict::Skipped, "its snippet does not say how it is run".to_owned()));
+            return Err((Verdict::Skipped, "its snippet does not say how to run it".to_owned()));
         };
         let data = |seed| inputs(&self.variant.id, kinds, seed);
         device.reset().map_err(fell)?;
@@ -122,12 +122,12 @@ impl Climber<'_> {
         let [want, want_other] = self.want.as_ref().map_err(|failure| {
             let lacks = matches!(failure, Failure::Unsupported(_));
             let verdict = if lacks { Verdict::Unsupported } else { Verdict::Broken };
-            (verdict, format!("the emulator gives no answer: {failure}"))
+            (verdict, format!("the emulator has no answer: {failure}"))
         })?;
         if rung == Rung::Correct {
             on.eager().map_err(fell)?;
             on.compare(want)?;
-            return Ok(format!("{} lanes as the emulator", WARPS * LANES));
+            return Ok(format!("{} lanes agree with the emulator", WARPS * LANES));
         }
         let graph = on.device.capture(&[on.launch()]).map_err(|(_, failure)| fell(failure))?;
         let replay = |on: &mut On<'_>, want: &[u8]| -> Result<(), Fell> {
@@ -143,7 +143,7 @@ impl Climber<'_> {
             return Ok(format!("{REPLAYS} replays"));
         }
         on.fill(&data(other(asked.seed))).map_err(fell)?;
-        replay(&mut on, want_other).map(|()| "other data than at its capture".to_owned())
+        replay(&mut on, want_other).map(|()| "data that differ from those at its capture".to_owned())
     }
 }
 

@@ -78,9 +78,9 @@ pub struct CellChange<'a> {
     pub target: Target,
     /// The `-arch`.
     pub arch: Target,
-    /// The old answer; none where it was not asked.
+    /// The old answer; none where it was not queried.
     pub old: Option<CellAnswer>,
-    /// The new answer; none where it was not asked.
+    /// The new answer; none where it was not queried.
     pub new: Option<CellAnswer>,
     /// How they stand to each other.
     pub direction: Direction,

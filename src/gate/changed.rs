@@ -84,7 +84,7 @@ impl Affected {
                 // A file that is gone had its place in some stage: ours may stand there now.
                 let gone = !folder.join(&name).is_file();
                 let why = if gone {
-                    "is gone: every kernel is run"
+                    "was removed: every kernel is run"
                 } else {
                     "is included by no kernel, affects nothing"
                 };

@@ -23,7 +23,7 @@ pub(super) fn edited(matrix: &Matrix) -> Option<String> {
         let same = counts && claim.standing == standing(claim.cells, claim.disagree);
         (!same).then(|| {
             format!(
-                "the claim of {} says {} of {} cells disagree, and of its cells {} of {} do: somebody edited the record; make it anew",
+                "the claim of {} records that {} of {} cells disagree, but {} of {} do: the record was edited; regenerate it",
                 claim.source, claim.disagree, claim.cells, new.disagree, new.cells
             )
         })

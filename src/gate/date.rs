@@ -60,7 +60,7 @@ impl FromStr for Date {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no day; write it as 2026-11-30");
+        let bad = || format!("`{text}` is not a date; write it as 2026-11-30");
         let parts: Vec<&str> = text.split('-').collect();
         let [year, month, day] = parts.as_slice() else { return Err(bad()) };
         let digits = text.bytes().all(|b| b.is_ascii_digit() || b == b'-');

@@ -16,9 +16,9 @@ pub struct FactChange {
     pub scope: Scope,
     /// The toolkit before, where that gave the old answer.
     pub before: Option<String>,
-    /// The old answer; none where it was not asked.
+    /// The old answer; none where it was not queried.
     pub old: Option<Fact>,
-    /// The new answer; none where it was not asked.
+    /// The new answer; none where it was not queried.
     pub new: Option<Fact>,
     /// How they stand to each other.
     pub direction: Direction,
@@ -28,7 +28,7 @@ impl FactChange {
     /// `pass → fail at fc1: expert=2 row=7 col=11: …`.
     #[must_use]
     pub fn words(&self) -> String {
-        let of = |fact: &Option<Fact>| fact.as_ref().map_or_else(|| "not asked".to_owned(), Fact::words);
+        let of = |fact: &Option<Fact>| fact.as_ref().map_or_else(|| "no answer".to_owned(), Fact::words);
         let detail = self.new.as_ref().map_or("", |f| f.detail.as_str());
         let cost =
             matches!((&self.old, &self.new), (Some(a), Some(b)) if a.answer == b.answer && a.at == b.at);

@@ -27,7 +27,7 @@ pub enum ExpectationError {
         source: std::io::Error,
     },
     /// It is too large.
-    #[error("{}: {bytes} bytes are more than a file of expectations may have ({LARGEST})", path.display())]
+    #[error("{}: {bytes} bytes exceed the limit of an expectations file ({LARGEST})", path.display())]
     Large {
         /// The file.
         path: PathBuf,
@@ -89,7 +89,7 @@ impl<'de> Deserialize<'de> for Word {
         if known.contains(&word.as_str()) {
             return Ok(Self(word));
         }
-        Err(D::Error::custom(format!("`{word}` is no verdict; there is {}", known.join(" "))))
+        Err(D::Error::custom(format!("`{word}` is not a verdict; use one of {}", known.join(" "))))
     }
 }
 
@@ -232,15 +232,14 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Expectation>, ExpectationErr
         }
         if s.variant.is_some() && (s.case.is_some() || s.tile.is_some()) {
             return Err(wrong(
-                "a `variant` belongs to cells, a `case` or `tile` to trials: write two expectations"
-                    .to_owned(),
+                "`variant` is for cells, `case` and `tile` are for trials: write two expectations".to_owned(),
             ));
         }
         if entry.reason.trim().is_empty() {
-            return Err(wrong("`reason` is empty: say why, in a sentence".to_owned()));
+            return Err(wrong("`reason` is empty: state the reason in a sentence".to_owned()));
         }
         if !entry.url.starts_with("https://") && !entry.url.starts_with("http://") {
-            return Err(wrong(format!("`{}` is no address: say where it is reported", entry.url)));
+            return Err(wrong(format!("`{}` is not a URL: give the address of the report", entry.url)));
         }
         out.push(Expectation {
             scope: entry.scope,

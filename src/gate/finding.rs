@@ -5,17 +5,17 @@ use super::facts::{Kind, Scope};
 /// Why a run does not conform, the weightiest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ground {
-    /// A verdict is wrong, an expectation does not hold, or records disagree.
+    /// A verdict is wrong, an expectation is not met, or records disagree.
     Wrong,
     /// A planted fault of one line passes every trial, and nobody says why.
     Survivor,
     /// A claim stands otherwise than recorded.
     Claim,
-    /// An answer is not as in the baseline.
+    /// An answer differs from the baseline.
     Baseline,
-    /// A toolkit that the baseline holds was not asked.
+    /// A toolkit of the baseline was not queried.
     Toolkit,
-    /// A device that the baseline holds was not asked.
+    /// A device of the baseline was not used.
     Device,
 }
 
@@ -37,14 +37,14 @@ impl Ground {
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
-            Self::Wrong => "A verdict is wrong, an expectation does not hold, or records disagree.",
+            Self::Wrong => "A verdict is wrong, an expectation is not met, or records disagree.",
             Self::Survivor => {
-                "A planted fault of one line passes every trial, and no entry of mutants.yaml says why."
+                "A planted one-line fault passes every trial, and no entry of mutants.yaml explains it."
             }
-            Self::Claim => "A claim about cells stands otherwise than recorded.",
-            Self::Baseline => "An answer is not as in the baseline.",
-            Self::Toolkit => "A toolkit that the baseline holds was not asked.",
-            Self::Device => "A device that the baseline holds was not asked.",
+            Self::Claim => "A claim about cells differs from its recorded status.",
+            Self::Baseline => "An answer differs from the baseline.",
+            Self::Toolkit => "A toolkit of the baseline was not queried.",
+            Self::Device => "A device of the baseline was not used.",
         }
     }
 

@@ -87,7 +87,7 @@ pub fn fleet_text(fleet: &Fleet, merged: &Record) -> String {
         _ = writeln!(out, "  {}", row.join("; "));
     }
     for (toolkit, n) in &fleet.toolkits {
-        _ = writeln!(out, "  ptxas {toolkit} asked by {n} records");
+        _ = writeln!(out, "  ptxas {toolkit} queried by {n} records");
     }
     _ = writeln!(out, "{} conflicts", merged.conflicts.len());
     for conflict in merged.conflicts.iter().take(SHOWN) {

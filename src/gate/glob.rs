@@ -13,15 +13,15 @@ impl Glob {
     /// A sentence, for an empty one and for signs that mean something in other globs.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.is_empty() {
-            return Err("an empty glob matches nothing; leave the key out to match all".to_owned());
+            return Err("an empty glob matches nothing; omit the key to match everything".to_owned());
         }
         if let Some(sign) = text.chars().find(|c| "[]{}!\\".contains(*c)) {
             return Err(format!(
-                "`{sign}` has no meaning in the glob `{text}`: `*` is any run of characters, `?` is one"
+                "`{sign}` is not supported in the glob `{text}`: `*` matches any characters, `?` matches one"
             ));
         }
         if text.contains("**") {
-            return Err(format!("`**` is no more than `*` in the glob `{text}`: write `*`"));
+            return Err(format!("`**` means the same as `*` in the glob `{text}`: write `*`"));
         }
         Ok(Self(text.to_owned()))
     }

@@ -88,7 +88,7 @@ pub fn groups(diff: &Diff<'_>) -> Vec<Group> {
     for snippet in diff.snippets.values() {
         *sizes.entry(snippet).or_default() += 1;
     }
-    let words = |a: Option<CellAnswer>| a.map_or_else(|| "not asked".to_owned(), CellAnswer::words);
+    let words = |a: Option<CellAnswer>| a.map_or_else(|| "not queried".to_owned(), CellAnswer::words);
     out.into_iter()
         .map(|(key, places)| Group {
             direction: key.direction,

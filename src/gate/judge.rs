@@ -70,7 +70,7 @@ impl Judgement {
             counts.push(format!("{trials} trials ({})", each.join(", ")));
         }
         counts.push(format!("{} other answers", self.facts.saturating_sub(trials)));
-        counts.push(format!("{} expectations hold", self.expected));
+        counts.push(format!("{} expectations met", self.expected));
         let word = match self.findings.len() {
             0 if self.is_empty() => "nothing was judged".to_owned(),
             0 => "conforms".to_owned(),
@@ -94,14 +94,16 @@ fn drivers<'a>(baseline: &'a Record, run: &'a Record) -> impl Iterator<Item = St
         let about = if known.is_empty() {
             let others: BTreeSet<&str> = baseline.devices.iter().map(|d| d.name.as_str()).collect();
             let others = if others.is_empty() { "no GPU".to_owned() } else { listed(&others) };
-            format!("{} is not in the baseline, which holds {others}", row.name)
+            format!("{} is not in the baseline, which has {others}", row.name)
         } else if known.contains(row.driver.as_str()) {
             return None;
         } else {
             let known = listed(&known);
-            format!("driver {} of {} is not in the baseline, which holds {known}", row.driver, row.name)
+            format!("driver {} of {} is not in the baseline, which has {known}", row.driver, row.name)
         };
-        Some(format!("{about}: the lines here are the difference; `gate --bless` takes its answers in"))
+        Some(format!(
+            "{about}: these lines are the difference; `gate --bless` adds its answers to the baseline"
+        ))
     })
 }
 
@@ -174,7 +176,7 @@ fn not_conforming(kind: Kind, scope: &Scope, fact: &Fact) -> Finding {
         Kind::Claim => Finding::new(
             Ground::Claim,
             format!("claim {scope}"),
-            format!("stands {}, recorded otherwise{colon}{}", fact.answer, fact.detail),
+            format!("is {}, which differs from its recorded status{colon}{}", fact.answer, fact.detail),
         ),
         _ => Finding::new(
             Ground::Wrong,
@@ -200,7 +202,7 @@ fn expectations(question: &Question<'_>, now: &super::Facts, out: &mut Judgement
         let expired = e.expires < question.today;
         if expired {
             out.findings.push(broken(format!(
-                "expired on {}: look at {} again, then take the expectation out or give it a later day",
+                "expired on {}: check {} again, then remove the expectation or give it a later date",
                 e.expires, e.url
             )));
         }
@@ -243,18 +245,18 @@ fn expectations(question: &Question<'_>, now: &super::Facts, out: &mut Judgement
         for other in &overlaps {
             let line = question.expectations[*other].line;
             out.findings.push(broken(format!(
-                "overlaps expectation {} (line {line}): both speak of the same answer; narrow one of them",
+                "overlaps expectation {} (line {line}): both match the same answer; narrow one of them",
                 other + 1
             )));
         }
         if matched == 0 {
             out.findings.push(broken(
-                "matches nothing that was asked: its scope is mistyped, or what it speaks of is gone; correct it or take it out"
+                "matches nothing in this run: its scope is mistyped, or its subject no longer exists; correct or remove it"
                     .to_owned(),
             ));
         } else if let Some(first) = otherwise.first() {
             out.findings.push(broken(format!(
-                "no longer holds of {} of {matched} answers: {first}; take the expectation out or narrow it",
+                "is no longer true for {} of {matched} answers: {first}; remove or narrow the expectation",
                 otherwise.len()
             )));
         } else if overlaps.is_empty() && !expired {
@@ -278,7 +280,7 @@ fn lanes(question: &Question<'_>, found: &Diff<'_>, out: &mut Judgement) {
     if question.narrowed {
         if !missing.is_empty() {
             let names: Vec<&str> = missing.iter().map(|n| n.as_str()).collect();
-            out.notes.push(format!("not asked, as the call says: {}", names.join(", ")));
+            out.notes.push(format!("excluded by the command line: {}", names.join(", ")));
         }
         return;
     }
@@ -292,23 +294,24 @@ fn lanes(question: &Question<'_>, found: &Diff<'_>, out: &mut Judgement) {
                 (
                     Ground::Toolkit,
                     format!(
-                        "`sm121probe toolkit install {version}` fetches it, or name with --toolkit what is to be asked"
+                        "fetch it with `sm121probe toolkit install {version}`, or name the toolkits to query with --toolkit"
                     ),
                 )
             }
-            Some("device") if name != "device emulator" => {
-                (Ground::Device, "run it where the device is, or bless a baseline without it".to_owned())
-            }
-            Some("target") => (Ground::Baseline, "ask for it with --target".to_owned()),
+            Some("device") if name != "device emulator" => (
+                Ground::Device,
+                "run on a machine with this device, or bless a baseline without it".to_owned(),
+            ),
+            Some("target") => (Ground::Baseline, "select it with --target".to_owned()),
             _ => (
                 Ground::Toolkit,
-                "`sm121probe toolkit install nvrtc` fetches what compiles the kernels".to_owned(),
+                "`sm121probe toolkit install nvrtc` fetches the compiler of the kernels".to_owned(),
             ),
         };
         out.findings.push(Finding::new(
             ground,
             name.clone(),
-            format!("the baseline holds it, and this run did not run it{reasons}; {remedy}"),
+            format!("in the baseline, but not in this run{reasons}; {remedy}"),
         ));
     }
 }
@@ -350,7 +353,7 @@ fn against_baseline(
         let mut finding = Finding::new(
             Ground::Baseline,
             format!("{} on {}", r.variant, r.target),
-            format!("REGRESSION within a toolkit line: {} accepts it, {} refuses it", r.accepted, r.refused),
+            format!("REGRESSION within a toolkit line: {} accepts it, {} rejects it", r.accepted, r.refused),
         );
         let at = Pair { toolkit: r.refused, target: r.target, arch: r.arch };
         finding.place = place(&[r.variant.to_owned()], &|p| *p == at);

@@ -132,7 +132,7 @@ impl Merger {
         let rest = &mut self.rest;
         if !rest.audit.append(record.audit) {
             let reason =
-                format!("{source} holds an audit for other devices, which has no place beside the first");
+                format!("{source} has an audit for other devices, which cannot be merged with the first");
             add_new(&mut rest.skipped, vec![SkippedRow { part: "audit".to_owned(), reason }]);
         }
         add_new(&mut rest.devices, record.devices);

@@ -29,14 +29,15 @@ pub fn newcomer(baseline: &Record, file: &str, run: &Record, toolkit: ToolkitVer
         .map(|r| {
             let place = if r.target == r.arch { String::new() } else { format!(" for -arch {}", r.arch) };
             let text = format!(
-                "REGRESSION within a toolkit line: {} on {}{place}: {} accepts it, {} refuses it",
+                "REGRESSION within a toolkit line: {} on {}{place}: {} accepts it, {} rejects it",
                 r.variant, r.target, r.accepted, r.refused
             );
             (r.variant.to_owned(), text)
         })
         .collect();
     let answer = format!(
-        "toolkit {toolkit} is not in {file}; held to the toolkit before it:\n\n{}To take its answers in:\n  sm121probe gate --baseline {file} --toolkit {toolkit} --bless\n",
+        "toolkit {toolkit} is not in {file}; compared with the toolkit before it:\n\n{}To accept its answers:\n  \
+        sm121probe gate --baseline {file} --toolkit {toolkit} --bless\n",
         terminal(&found)
     );
     Some(Newcomer { regressions, answer })

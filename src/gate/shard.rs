@@ -64,7 +64,7 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no part: write 2/8 for the second of eight");
+        let bad = || format!("`{text}` is not a shard: write 2/8 for the second of eight");
         let (index, of) = text.split_once('/').ok_or_else(bad)?;
         let (index, of): (usize, usize) = (index.parse().map_err(|_| bad())?, of.parse().map_err(|_| bad())?);
         if index == 0 || index > of || of > 100_000 { Err(bad()) } else { Ok(Self { index: index - 1, of }) }

@@ -25,14 +25,14 @@ pub fn survivors(survey: &Survey, folder: &Path) -> Vec<Finding> {
         let mut finding = Finding::new(
             Ground::Wrong,
             file.clone(),
-            "no trial that was chosen runs it: its mutants were not judged".to_owned(),
+            "no selected trial runs it: its mutants were not judged".to_owned(),
         );
         finding.place = place(file, 1);
         out.push(finding);
     }
     for entry in survey.stray.iter().map(|n| &survey.entries[*n]) {
         let message = format!(
-            "explains no mutant of {}: the line is not there, or becomes nothing like it; correct it or take it out",
+            "explains no mutant of {}: the line does not exist, or no mutant of it matches; correct or remove it",
             entry.file
         );
         let mut finding = Finding::new(Ground::Wrong, format!("`{}`", entry.line), message);
@@ -42,7 +42,7 @@ pub fn survivors(survey: &Survey, folder: &Path) -> Vec<Finding> {
     for (entry, judged) in survey.refuted() {
         let Fate::Killed { trial, .. } = &judged.fate else { continue };
         let message = format!(
-            "says that nothing notices `{}`, and {trial} does; take it out or narrow it",
+            "says that nothing detects `{}`, but {trial} does; remove or narrow it",
             judged.mutant.after
         );
         let mut finding = Finding::new(Ground::Wrong, format!("`{}`", entry.line), message);
@@ -60,8 +60,17 @@ pub fn survivors(survey: &Survey, folder: &Path) -> Vec<Finding> {
     out
 }
 
-const HEADINGS: [&str; 9] =
-    ["file", "operator", "run", "killed", "unbuilt", "same PTX", "explained", "survive", "mostly noticed at"];
+const HEADINGS: [&str; 9] = [
+    "file",
+    "operator",
+    "run",
+    "killed",
+    "unbuilt",
+    "same PTX",
+    "explained",
+    "survive",
+    "mostly detected at",
+];
 
 /// The counts in rows: by file and operator, then all.
 fn table(survey: &Survey) -> Vec<[String; 9]> {

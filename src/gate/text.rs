@@ -15,10 +15,10 @@ const SHOWN: usize = 40;
 /// The order in which changes are told, and their headings.
 const HEADINGS: [(Direction, &str); 5] = [
     (Direction::Worse, "Worse"),
-    (Direction::Gone, "Asked before, not answered now"),
+    (Direction::Gone, "Answered before, not answered now"),
     (Direction::Better, "Better"),
-    (Direction::Other, "Otherwise, neither better nor worse"),
-    (Direction::New, "Not asked before"),
+    (Direction::Other, "Different, neither better nor worse"),
+    (Direction::New, "Not queried before"),
 ];
 
 /// The verdict in one line: `3 worse, 12 better, 1 other`.
@@ -101,7 +101,7 @@ fn lines(diff: &Diff<'_>, style: &Style) -> String {
     let mut out = format!("{}{}\n\n", style.head, summary(diff));
     let mut refused: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
     for r in &diff.regressions {
-        let span = format!("{} accepts it, {} refuses it", r.accepted, r.refused);
+        let span = format!("{} accepts it, {} rejects it", r.accepted, r.refused);
         let place = if r.target == r.arch {
             r.target.to_string()
         } else {
@@ -113,7 +113,7 @@ fn lines(diff: &Diff<'_>, style: &Style) -> String {
         .into_iter()
         .map(|((variant, span), places)| format!("{}: {span}: {}", style.code(variant), places.join(", ")))
         .collect();
-    style.list(&mut out, "REGRESSION within a toolkit line: accepted earlier, refused later", &refused);
+    style.list(&mut out, "REGRESSION within a toolkit line: accepted earlier, rejected later", &refused);
     let groups = groups(diff);
     for (direction, heading) in HEADINGS {
         let of_cells = groups.iter().filter(|g| g.direction == direction).map(|g| group_line(g, style));
@@ -124,10 +124,10 @@ fn lines(diff: &Diff<'_>, style: &Style) -> String {
         lanes.names.iter().map(|n| style.plain(n)).collect::<Vec<_>>().join(", ")
     };
     if !diff.not_asked_again.names.is_empty() {
-        _ = writeln!(out, "Asked by the old record alone: {}\n", names(&diff.not_asked_again));
+        _ = writeln!(out, "Only in the old record: {}\n", names(&diff.not_asked_again));
     }
     if !diff.asked_anew.names.is_empty() {
-        _ = writeln!(out, "Asked by the new record alone: {}\n", names(&diff.asked_anew));
+        _ = writeln!(out, "Only in the new record: {}\n", names(&diff.asked_anew));
     }
     out
 }

@@ -36,8 +36,8 @@ impl Chain {
     /// What the driver is given of this PTX: a cubin, or the text itself where the driver compiles.
     pub(super) fn image(&self, ptx: &str) -> Result<Vec<u8>, Failure> {
         let Some(toolkit) = &self.toolkit else { return Ok(ptx.as_bytes().to_vec()) };
-        let target = target_of(ptx)
-            .ok_or_else(|| Failure::Unsupported("the PTX names no target that is known".to_owned()))?;
+        let target =
+            target_of(ptx).ok_or_else(|| Failure::Unsupported("the PTX names no known target".to_owned()))?;
         toolkit::cubin(toolkit, target, ptx, self.store.as_ref(), ASSEMBLY_LIMIT)
             .map(|code| code.image)
             .map_err(|error| Failure::Unsupported(error.to_string()))
@@ -138,7 +138,7 @@ impl GpuDevice {
 }
 
 fn unexpected(reply: &Reply) -> Failure {
-    Failure::Broken(format!("the GPU's worker process answered another question: {reply:?}"))
+    Failure::Broken(format!("the GPU's worker process sent an unexpected reply: {reply:?}"))
 }
 
 /// The `.target` of a module of PTX, without its options.

@@ -84,7 +84,7 @@ impl Driver {
             check("cuDriverGetVersion", sys::cuDriverGetVersion(&raw mut version))?;
             if version < OLDEST {
                 return Err(absent(format!(
-                    "is of CUDA {}.{}; 12.4 is the oldest that can be used",
+                    "supports CUDA {}.{}; at least 12.4 is required",
                     version / 1000,
                     version % 1000 / 10
                 )));
@@ -93,7 +93,7 @@ impl Driver {
             check("cuDeviceGetCount", sys::cuDeviceGetCount(&raw mut count))?;
             let number = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
             if number >= count {
-                return Err(absent(format!("sees {count} GPUs: there is no gpu:{ordinal}")));
+                return Err(absent(format!("finds {count} GPUs: there is no gpu:{ordinal}")));
             }
             check("cuDeviceGet", sys::cuDeviceGet(&raw mut device, number))?;
             check("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&raw mut context, device))?;
@@ -115,7 +115,7 @@ impl Driver {
     /// An attribute of the device; -1 where the driver does not know it.
     fn attribute(&self, attribute: Attribute) -> i32 {
         let mut value = -1;
-        // SAFETY: the device is valid and the pointer is to a live integer; an unknown attribute is refused by the driver.
+        // SAFETY: the device is valid and the pointer is to a live integer; an unknown attribute is rejected by the driver.
         let result = unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, self.device) };
         if result == CUresult::CUDA_SUCCESS { value } else { -1 }
     }
@@ -487,7 +487,7 @@ fn lacking(element: MapElement, major: c_int, error: CudaError) -> CudaError {
     CudaError {
         code: NOT_SUPPORTED,
         detail: format!(
-            "this GPU, of compute capability {major}.x, has no tensor maps of 16U4_ALIGN16B, which came with {EXPANDS}.0"
+            "this GPU, of compute capability {major}.x, has no tensor maps of 16U4_ALIGN16B, which need {EXPANDS}.0"
         ),
         ..error
     }

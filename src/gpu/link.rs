@@ -92,7 +92,7 @@ impl Link {
             return Failure::TimedOut(format!("it did not end within {limit} s, and its process was killed"));
         }
         if error.kind() == io::ErrorKind::InvalidData {
-            return Failure::Broken(format!("the GPU's worker process sent nonsense: {error}"));
+            return Failure::Broken(format!("the GPU's worker process sent an invalid reply: {error}"));
         }
         // It closed its end: it is dead or about to be.
         Failure::Crashed(format!("the GPU's worker process {}", live.last_words()))

@@ -89,8 +89,8 @@ fn finished(served: io::Result<()>) -> u8 {
 /// Why there is no such device, with what helps.
 fn absent(error: &CudaError) -> Refusal {
     let hint = match error.code {
-        2 => "; the GPU has no memory left for a context: end what else runs there",
-        46 => "; another process holds the GPU in exclusive mode, or it may not be used",
+        2 => "; the GPU has no memory left for a context: end other processes on it",
+        46 => "; another process uses the GPU in exclusive mode, or its use is prohibited",
         100 | 101 => "",
         803 => "; the driver's library and its kernel module are of different versions: restart the machine",
         804 => "; the driver's compatibility package does not fit this GPU",
@@ -324,7 +324,7 @@ impl<B: Backend> Session<B> {
         let (address, held) = self.place(buffer)?;
         if at.checked_add(len).is_none_or(|end| end > held) {
             let from = if at == 0 { String::new() } else { format!(" from byte {at} on") };
-            return Err(wrong(format!("buffer {buffer} holds {held} bytes, not {len}{from}")));
+            return Err(wrong(format!("buffer {buffer} has {held} bytes, not {len}{from}")));
         }
         Ok(address + at as u64)
     }
@@ -333,7 +333,7 @@ impl<B: Backend> Session<B> {
         let len = usize::try_from(len).map_err(|_| wrong(format!("a buffer of {len} bytes")))?;
         let base = self.memory(len + 2 * GUARD).map_err(|error| {
             let mut refusal = refused(0)(error);
-            refusal.what.push_str(&format!("; a buffer of {len} bytes was wanted"));
+            refusal.what.push_str(&format!("; a buffer of {len} bytes was requested"));
             refusal
         })?;
         let held = Held { base, len };

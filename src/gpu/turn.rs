@@ -49,7 +49,7 @@ impl<'a> Turn<'a> {
 
 /// What was made before a rest is gone.
 fn not_held() -> Failure {
-    Failure::Broken("the GPU was given to others and not reset since".to_owned())
+    Failure::Broken("the GPU was released and has not been reset since".to_owned())
 }
 
 impl Device for Turn<'_> {

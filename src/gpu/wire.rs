@@ -161,7 +161,7 @@ pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<(
     let [e, f, g, h, length @ ..] = rest;
     let (header, payload) = (u32::from_le_bytes([e, f, g, h]), u64::from_le_bytes(length));
     if [a, b, c, d] != MAGIC || header > HEADER_LIMIT || payload > PAYLOAD_LIMIT {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "what came is no frame"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a frame"));
     }
     let header = exactly(from, u64::from(header))?;
     let value = serde_json::from_slice(&header)

@@ -123,7 +123,7 @@ impl Parser<'_> {
             return Err(self.error("a number, a name or `(` is expected here"));
         }
         if word.starts_with(|c: char| c.is_ascii_digit()) {
-            let value = word.parse().map_err(|_| self.error(format!("`{word}` is no number of 64 bits")))?;
+            let value = word.parse().map_err(|_| self.error(format!("`{word}` is not a 64-bit number")))?;
             self.at += word.len();
             return Ok(value);
         }
@@ -171,7 +171,7 @@ mod tests {
             ("n / (tile_n - 4)", 17, "division by zero"),
             ("1 - n", 6, "the difference is below zero"),
             ("n * 18446744073709551615", 25, "the product overflows"),
-            ("99999999999999999999", 1, "`99999999999999999999` is no number of 64 bits"),
+            ("99999999999999999999", 1, "`99999999999999999999` is not a 64-bit number"),
             ("n n", 3, "an operator is expected here"),
             ("ceil_div(n)", 11, "`,` is expected here"),
         ] {

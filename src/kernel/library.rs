@@ -32,7 +32,7 @@ pub enum KernelError {
         message: String,
     },
     /// There is no kernel for a stage.
-    #[error("no kernel for {what}{there}; write one, its header names the stage (CONTRIBUTING)")]
+    #[error("no kernel for {what}{there}; write one whose header names the stage (CONTRIBUTING)")]
     Missing {
         /// The stage and variant.
         what: String,
@@ -112,7 +112,7 @@ impl Library {
             }
         }
         if own.kernels.is_empty() && own.includes.is_empty() {
-            let message = "the folder holds no .cu file with a `//@` header and no .cuh file".to_owned();
+            let message = "the folder has neither a .cu file with a `//@` header nor a .cuh file".to_owned();
             return Err(KernelError::Meaning { path: folder.to_owned(), message });
         }
         let mut library = Self::embedded()?;
@@ -130,13 +130,14 @@ impl Library {
         }
         let wrong =
             |message: &str| KernelError::Meaning { path: path.to_owned(), message: message.to_owned() };
-        let yaml = header::split(text).yaml.ok_or_else(|| wrong("a kernel opens with a `//@` header"))?;
+        let yaml =
+            header::split(text).yaml.ok_or_else(|| wrong("a kernel must begin with a `//@` header"))?;
         let h: Header = header::parse_block(path, &yaml)?;
         if (h.stage == KernelStage::Gemm) != (h.load.is_some() && !h.paths.is_empty()) {
-            return Err(wrong("a GEMM, and only a GEMM, has `paths` and `load`"));
+            return Err(wrong("`paths` and `load` are required for a GEMM and not allowed for other stages"));
         }
         if h.grid.is_empty() || h.grid.len() > 3 {
-            return Err(wrong("`grid` has one to three expressions"));
+            return Err(wrong("`grid` needs one to three expressions"));
         }
         let axis = |n: usize| h.grid.get(n).cloned().unwrap_or_else(|| "1".to_owned());
         self.kernels.push(Kernel {
@@ -192,7 +193,8 @@ impl Library {
     fn missing(&self, what: String, stage: KernelStage) -> KernelError {
         let there: Vec<&str> =
             self.kernels.iter().filter(|k| k.stage == stage).map(|k| k.file.as_str()).collect();
-        let there = if there.is_empty() { String::new() } else { format!(" (there is {})", there.join(" ")) };
+        let there =
+            if there.is_empty() { String::new() } else { format!(" (available: {})", there.join(" ")) };
         KernelError::Missing { what, there }
     }
 }
@@ -231,10 +233,10 @@ mod tests {
     fn mistakes_name_the_file_and_the_line() {
         let mut library = Library::default();
         let mut said = |text: &str| library.add(Path::new("k.cu"), text, true).unwrap_err().to_string();
-        assert_eq!(said("int x;"), "k.cu:1: a kernel opens with a `//@` header");
+        assert_eq!(said("int x;"), "k.cu:1: a kernel must begin with a `//@` header");
         let unknown = "//@ about: x\n//@ stage: gem\n";
         assert!(said(unknown).starts_with("k.cu:2:"), "{}", said(unknown));
         let gemm = "//@ about: x\n//@ stage: gemm\n//@ entry: e\n//@ grid: [\"1\"]\n//@ block: \"32\"\n//@ args: []\n//@ contract: {deterministic: true}\n";
-        assert!(said(gemm).contains("a GEMM, and only a GEMM"));
+        assert!(said(gemm).contains("required for a GEMM"));
     }
 }

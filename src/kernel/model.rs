@@ -28,11 +28,11 @@ pub enum KernelStage {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum MmaPath {
-    /// Block-scaled mma.
+    /// Block-scaled mma
     Native,
-    /// bf16 mma, scales folded into the operands.
+    /// bf16 mma, scales folded into the operands
     Portable,
-    /// Dot products of integers, no mma: for at most eight rows of an expert at once.
+    /// Integer dot products without mma, for at most eight rows of an expert at once
     Gemv,
 }
 
@@ -43,13 +43,13 @@ pub enum MmaPath {
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub enum Load {
-    /// Every thread copies.
+    /// Every thread copies
     CpAsync,
-    /// A producer warp and tensor maps.
+    /// A producer warp with tensor maps
     Tma,
-    /// The same, with tensor maps that the kernel makes for each expert.
+    /// The same, with tensor maps that the kernel creates for each expert
     TmaReplace,
-    /// Weights go to registers.
+    /// Weights are loaded to registers
     Direct,
 }
 

@@ -60,7 +60,7 @@ pub enum InsteadError {
     #[error(transparent)]
     Header(#[from] HeaderError),
     /// A pattern is no regular expression.
-    #[error("`{pattern}` is no pattern: {source}")]
+    #[error("`{pattern}` is not a pattern: {source}")]
     Pattern {
         /// The pattern.
         pattern: String,

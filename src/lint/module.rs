@@ -252,7 +252,7 @@ impl Bench<'_> {
                 counted.iter().copied().filter(|c| c.outcome != Outcome::Accepted).collect();
             demanded |= !counted.is_empty();
             if counted.is_empty() && self.asked.named {
-                out.push(format!("{target}: none of the toolkits knows it"));
+                out.push(format!("{target}: no toolkit knows it"));
             }
             let failed = match self.asked.require {
                 Require::Any => !counted.is_empty() && refused.len() == counted.len(),
@@ -271,9 +271,9 @@ impl Bench<'_> {
             let targets: Vec<String> = self.asked.targets.iter().map(ToString::to_string).collect();
             let fits = self.asked.targets.iter().any(|t| self.is_meant_for(*t));
             out.push(if fits {
-                "no toolkit knows the targets that its `.target` can go to".to_owned()
+                "no toolkit knows a target that its `.target` can run on".to_owned()
             } else {
-                format!("its `.target {own}` can go to none of {}", targets.join(", "))
+                format!("its `.target {own}` runs on none of {}", targets.join(", "))
             });
         }
         out

@@ -32,7 +32,7 @@ pub enum SourceError {
         source: io::Error,
     },
     /// The file is too large.
-    #[error("{file}:1: {} MB; PTX is read up to {} MB: lint each module of it alone", bytes >> 20, SIZE_LIMIT >> 20)]
+    #[error("{file}:1: {} MB; the limit is {} MB: lint each module separately", bytes >> 20, SIZE_LIMIT >> 20)]
     TooLarge {
         /// The file.
         file: String,
@@ -40,7 +40,7 @@ pub enum SourceError {
         bytes: u64,
     },
     /// The file is empty.
-    #[error("{file}:1: empty; did the compiler that should have written it fail?")]
+    #[error("{file}:1: empty; did the compiler fail to write it?")]
     Empty {
         /// The file.
         file: String,
@@ -57,7 +57,8 @@ pub enum SourceError {
     },
     /// There is no PTX in it.
     #[error(
-        "{file}:1: no PTX in it: no line begins with `.version`, `.target` or an entry; name the .ptx file, or the dump that holds it"
+        "{file}:1: no PTX found: no line begins with `.version`, `.target` or an entry; name the .ptx file, or the \
+        dump that contains it"
     )]
     NoPtx {
         /// The file.
@@ -192,12 +193,12 @@ impl Source {
         let mut notes = Vec::new();
         let mut rest = bytes;
         if let Some(tail) = rest.strip_prefix(b"\xef\xbb\xbf") {
-            notes.push("a byte order mark in front was left out; ptxas does not take it".to_owned());
+            notes.push("the leading byte order mark was removed; ptxas does not accept it".to_owned());
             rest = tail;
         }
         let nuls = rest.iter().rev().take_while(|b| **b == 0).count();
         if nuls > 0 {
-            notes.push(format!("{nuls} NUL bytes at the end were left out; ptxas does not take them"));
+            notes.push(format!("{nuls} NUL bytes at the end were removed; ptxas does not accept them"));
             rest = &rest[..rest.len() - nuls];
         }
         if rest.iter().all(u8::is_ascii_whitespace) {
@@ -227,10 +228,10 @@ impl Source {
 fn not_text(bytes: &[u8]) -> Option<&'static str> {
     let is = |magic: &[u8]| bytes.starts_with(magic);
     if is(b"\x7fELF") {
-        return Some("an ELF file (a cubin or a library); `cuobjdump -ptx` takes the PTX out of it");
+        return Some("an ELF file (a cubin or a library); extract its PTX with `cuobjdump -ptx`");
     }
     if is(b"\x50\xed\x55\xba") {
-        return Some("a fatbin; `cuobjdump -ptx` takes the PTX out of it");
+        return Some("a fatbin; extract its PTX with `cuobjdump -ptx`");
     }
     if is(b"PK\x03\x04") || is(b"\x1f\x8b") || is(b"\x28\xb5\x2f\xfd") {
         return Some("an archive or compressed; unpack it first");
@@ -270,7 +271,7 @@ fn divide(text: &str) -> Option<(Vec<Module>, Option<String>)> {
     outside.extend(said(&lines, free, lines.len()));
     let places: Vec<String> =
         outside.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a} to {b}") }).collect();
-    let note = (!places.is_empty()).then(|| format!("no PTX and not judged: lines {}", places.join(", ")));
+    let note = (!places.is_empty()).then(|| format!("not PTX and not judged: lines {}", places.join(", ")));
     Some((modules, note))
 }
 

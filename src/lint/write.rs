@@ -78,7 +78,7 @@ pub fn markdown(lint: &Lint) -> String {
             if module.further_lines > 0 {
                 _ = writeln!(
                     out,
-                    "\n{} further lines are refused; `--all-errors` lists them.",
+                    "\n{} further lines are rejected; `--all-errors` lists them.",
                     module.further_lines
                 );
             }
@@ -119,7 +119,7 @@ pub fn explained(lint: &Lint, problem: &ProblemRow) -> Vec<String> {
             out.push(format!("cause: {cause}"));
             out.push(format!("remedy: {remedy}"));
         }
-        _ => out.push("no cause is known for these words".to_owned()),
+        _ => out.push("no known cause for this message".to_owned()),
     }
     let mut how = "";
     let mut forms: Vec<(String, Vec<String>)> = Vec::new();
@@ -249,10 +249,10 @@ fn answers(cells: &[&CellRow], all: &[String]) -> String {
         let word = match (cell.outcome, cell.kind) {
             (Outcome::Accepted, _) => "accepted by",
             (Outcome::UnknownTarget, Some("unknown_arch")) => "target not known to",
-            (_, Some("target_does_not_fit_arch")) => "`.target` does not go there:",
+            (_, Some("target_does_not_fit_arch")) => "`.target` does not run there:",
             (Outcome::UnsupportedIsa, _) => "`.version` too new for",
             (Outcome::UnknownTarget, _) => "`.target` not known to",
-            (Outcome::Rejected, _) => "refused by",
+            (Outcome::Rejected, _) => "rejected by",
             (Outcome::Crashed, _) => "crashed:",
             (Outcome::TimedOut, _) => "timed out:",
         };

@@ -134,7 +134,7 @@ fn assemble_and_listen(
         Ended::TimedOut => {
             broke(Outcome::TimedOut, format!("ptxas did not end within {} s", limit.as_secs_f64()))
         }
-        Ended::Signalled(signal) => broke(Outcome::Crashed, format!("ptxas was ended by signal {signal}")),
+        Ended::Signalled(signal) => broke(Outcome::Crashed, format!("ptxas was killed by signal {signal}")),
         Ended::Exited(0) if assembly.produced => Run::Made(fs::read(&cubin)?),
         Ended::Exited(status) => {
             let diagnostics = diagnostics::parse(&assembly.text);

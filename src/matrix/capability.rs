@@ -113,14 +113,12 @@ impl Capabilities {
     #[must_use]
     pub fn missing(&self, capability: &str, toolkit: ToolkitVersion, target: Target) -> Option<String> {
         let Some(granting) = self.granting.get(capability) else {
-            return Some(format!(
-                "capability {capability} is granted by no snippet; one must say `grants_when`"
-            ));
+            return Some(format!("no snippet grants capability {capability}; add `grants_when` to one"));
         };
         let key = (capability.to_owned(), toolkit, target);
         let because = match self.answers.get(&key) {
             Some(None) => return None,
-            None => format!("ptxas {toolkit} was not asked about {target}"),
+            None => format!("ptxas {toolkit} was not queried for {target}"),
             Some(Some(lack)) => lack.because(toolkit, target),
         };
         let (by, there) = (granting.snippets.join(" and "), self.there(capability, toolkit));
@@ -143,8 +141,8 @@ impl Capabilities {
         }
         // The toolkit in use, else the newest that has it.
         match by_toolkit.get_key_value(&toolkit).or_else(|| by_toolkit.last_key_value()) {
-            Some((version, targets)) => format!(", which ptxas {version} takes for {}", targets.join(" ")),
-            None => ", and by no toolkit and target that was asked".to_owned(),
+            Some((version, targets)) => format!(", which ptxas {version} accepts for {}", targets.join(" ")),
+            None => ", which no queried toolkit accepts for any queried target".to_owned(),
         }
     }
 }
@@ -158,7 +156,7 @@ impl Lack {
             _ if words.is_empty() => {
                 format!("ptxas {toolkit} {} {variant} for {target}", self.outcome.word())
             }
-            _ => format!("ptxas {toolkit} refuses {variant} for {target} ({words})"),
+            _ => format!("ptxas {toolkit} rejects {variant} for {target} ({words})"),
         }
     }
 }
@@ -213,14 +211,14 @@ mod tests {
         assert_eq!(missing("copy", "13.5.37", "sm_120"), None);
         assert_eq!(
             missing("mma", "13.5.37", "sm_120").unwrap(),
-            "capability mma is missing: ptxas 13.5.37 refuses mma.x.1 for sm_120 (Feature 'x' not supported); granted by \
-             mma.x, which ptxas 13.5.37 takes for sm_121a"
+            "capability mma is missing: ptxas 13.5.37 rejects mma.x.1 for sm_120 (Feature 'x' not supported); granted by \
+             mma.x, which ptxas 13.5.37 accepts for sm_121a"
         );
         // The old toolkit has it nowhere; the newest that has it is named.
         assert!(
-            missing("mma", "12.8.93", "sm_120").unwrap().ends_with("which ptxas 13.5.37 takes for sm_121a")
+            missing("mma", "12.8.93", "sm_120").unwrap().ends_with("which ptxas 13.5.37 accepts for sm_121a")
         );
-        assert!(missing("mma", "13.5.37", "sm_90").unwrap().contains("was not asked about sm_90"));
-        assert!(missing("dp4a", "13.5.37", "sm_120").unwrap().contains("granted by no snippet"));
+        assert!(missing("mma", "13.5.37", "sm_90").unwrap().contains("was not queried for sm_90"));
+        assert!(missing("dp4a", "13.5.37", "sm_120").unwrap().contains("no snippet grants"));
     }
 }

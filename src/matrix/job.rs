@@ -60,7 +60,7 @@ pub struct Figures {
 #[derive(Debug, thiserror::Error)]
 pub enum MatrixError {
     /// No temporary folder.
-    #[error("no temporary folder can be made: {0}; set TMPDIR to a folder that can be written")]
+    #[error("no temporary folder can be created: {0}; set TMPDIR to a writable folder")]
     Scratch(io::Error),
 }
 
@@ -194,7 +194,7 @@ impl Context<'_> {
             lock = match store.lock(&format!("ptxas-{}", &toolkit.sha256[..16.min(toolkit.sha256.len())])) {
                 Ok(lock) => Some(lock),
                 Err(error) => {
-                    self.sink.emit(Event::Warning { text: format!("{error}; nothing is kept of this run") });
+                    self.sink.emit(Event::Warning { text: format!("{error}; this run is not cached") });
                     None
                 }
             };
@@ -326,7 +326,7 @@ impl Context<'_> {
             if answer.outcome != Outcome::Accepted {
                 let (id, outcome) = (&self.plan.rows[asked.row(position)].id, answer.outcome.word());
                 let text = format!(
-                    "{id} is {outcome} only when its code is generated; its header wants `judged_late: true`"
+                    "{id} is {outcome} only during code generation; its header needs `judged_late: true`"
                 );
                 self.sink.emit(Event::Warning { text });
             }

@@ -53,8 +53,9 @@ const KINDS: &[Kind] = &[
     kind(
         "target_does_not_fit_arch",
         r"cannot be compiled (for architecture|to (future|different))|^SM version specified by \.target is higher",
-        "PTX for an `a` target runs on that architecture alone, for an `f` target in its family from there on, and no PTX runs on an older architecture.",
-        "Write the PTX for a target that may go to this `-arch`: plain sm_120 and sm_120f go to every SM12x, sm_120a only to sm_120a.",
+        "PTX for an `a` target runs only on that architecture, for an `f` target on later architectures of its \
+        family, and no PTX runs on an older architecture.",
+        "Write the PTX for a target that this `-arch` accepts: sm_120 and sm_120f suit every SM12x, sm_120a only sm_120a.",
     ),
     kind(
         "absent_tensor_memory",
@@ -89,8 +90,9 @@ const KINDS: &[Kind] = &[
     kind(
         "syntax",
         r"^Parsing error",
-        "The text does not follow the grammar this ptxas knows: a directive or operand form newer than the toolkit, or a slip.",
-        "Use a newer toolkit if the form is new to PTX; else look at the place that the message names.",
+        "The text does not follow the grammar this ptxas knows: a directive or operand form is newer than the \
+        toolkit, or a typing error.",
+        "Use a newer toolkit if the form is new to PTX; else check the place that the message names.",
     ),
     kind(
         "modifier_missing",
@@ -101,8 +103,8 @@ const KINDS: &[Kind] = &[
     kind(
         "modifier_illegal",
         r"^(Illegal|Unsupported|Unexpected|Duplicate|Conflicting) modifier|^Modifier .*(does not apply|cannot be (combined|applied|used|specified)|not allowed)|modifiers? (is|are) not allowed|^Only .* modifier supported|^Illegal (rounding|saturation|cache)|cannot be specified (with|together)",
-        "The modifiers do not go together, by the manual or in this toolkit.",
-        "Drop or change the modifier, or use a newer toolkit if one takes the form.",
+        "The modifiers cannot be combined, by the manual or in this toolkit.",
+        "Drop or change the modifier, or use a newer toolkit if one accepts the form.",
     ),
     kind(
         "type_illegal",
@@ -113,31 +115,31 @@ const KINDS: &[Kind] = &[
     kind(
         "shape_illegal",
         r"^Illegal (matrix shape|[ab]layout|reduction operation|shape|vector size|operation|atomic|dimension)|^Incorrect (shape|vector|operations)|[Ii]llegal vector",
-        "The shape, layout or operation is none that the instruction has.",
+        "The instruction does not have this shape, layout or operation.",
         "Use a shape, layout or operation from the manual's table for the instruction.",
     ),
     kind(
         "state_space_illegal",
         r"[Ss]tate space (incorrect|expected|mismatch)|Incorrect state space",
-        "The instruction does not work on this state space.",
+        "The instruction does not support this state space.",
         "Use the state space that the manual gives for the form.",
     ),
     kind(
         "immediate_illegal",
         r"^Argument \d+ of instruction .*(value|range|constant)|out of range|^Integer constant expression expected|must be a constant|value must be|immediate (value|operand)",
-        "An immediate operand has a value that the instruction does not have.",
+        "The instruction does not allow the value of an immediate operand.",
         "Use a value from the range that the message gives.",
     ),
     kind(
         "operands_illegal",
         r"^Arguments? mismatch|^Sink '|vector size mismatch|^Unexpected (number of )?(arguments|operands)|requires a non-zero|^Operand|number of (arguments|operands)|^Argument \d+ of instruction",
-        "The operands do not have the number or the form that the instruction wants.",
+        "The operands do not have the number or the form that the instruction requires.",
         "Compare the operand list with the manual's syntax for exactly these modifiers.",
     ),
     kind(
         "directives_conflict",
         r"^Conflicting directives|directive\(s\) required|^Duplicate .*directive|[Dd]irective .*(not allowed|cannot|conflict|without)",
-        "The entry's directives contradict or lack each other.",
+        "The entry's directives contradict each other, or one is missing.",
         "Give the directives that the message names, once each.",
     ),
     kind(
@@ -149,33 +151,34 @@ const KINDS: &[Kind] = &[
     kind(
         "resource_exceeded",
         r"uses too much|[Tt]oo many|exceeds|too large|out of memory",
-        "The kernel wants more shared memory, registers or parameters than the target has.",
+        "The kernel needs more shared memory, registers or parameters than the target has.",
         "Make the tile or the stage count smaller; SM12x has 99 KB of shared memory per block (101376 bytes, opt-in).",
     ),
     kind(
         "symbol_wrong",
         r"^(Unknown symbol|Undefined|Unresolved|Duplicate definition|Label expected|Call target|Multiple|Redefinition|Identifier|Symbol)|[Uu]nresolved extern|not (declared|defined|an entry)|[Dd]uplicate definition",
-        "A name is missing or stands for two things.",
+        "A name is undefined or defined twice.",
         "Declare it once, before its use.",
     ),
     kind(
         "version_missing",
         r"^Missing \.version|\.version directive|\.target directive|^No \.target",
-        "A PTX file opens with `.version`, then `.target`.",
+        "A PTX file begins with `.version`, then `.target`.",
         "Add both lines at the top.",
     ),
     Kind {
         name: "assembler_crashed",
         pattern: r"^ptxas (was ended by signal|ended with status)|[Ii]nternal (compiler )?error",
         outcome: Outcome::Crashed,
-        cause: "ptxas itself failed: it, or the machine, is at fault.",
-        remedy: "Run it again alone with `--isolated`; if it fails again, report it to NVIDIA with this PTX, else look at memory limits.",
+        cause: "ptxas itself failed: ptxas or the machine is at fault.",
+        remedy: "Run it again alone with `--isolated`; if it fails again, report it to NVIDIA with this PTX, else \
+            check the memory limits.",
     },
     Kind {
         name: "assembler_timed_out",
         pattern: r"^ptxas did not end within",
         outcome: Outcome::TimedOut,
-        cause: "ptxas did not end in time.",
+        cause: "ptxas timed out.",
         remedy: "Raise `--time-limit`, or cut the kernel down.",
     },
     Kind {
@@ -183,7 +186,8 @@ const KINDS: &[Kind] = &[
         pattern: r"^ptxas cannot be run",
         outcome: Outcome::Crashed,
         cause: "The file cannot be started as a program.",
-        remedy: "Check that it is there, executable and for this machine; `sm121probe toolkit list` says why files are not usable.",
+        remedy: "Check that it exists, is executable and is built for this machine; `sm121probe toolkit list` says \
+            why files are not usable.",
     },
 ];
 

@@ -18,7 +18,7 @@ pub struct Selection {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// No variant was chosen.
-    #[error("no variant matches the filter; `sm121probe matrix --list` lists the {available} there are")]
+    #[error("no variant matches the filter; `sm121probe matrix --list` lists all {available}")]
     NothingSelected {
         /// How many variants there are.
         available: usize,

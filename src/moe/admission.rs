@@ -77,7 +77,7 @@ pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
     if let Some(sentence) = toolchain.and_then(|t| lacking([kernel], path, t)) {
         return Err(Blocked(sentence));
     }
-    let load = kernel.load.ok_or_else(|| Blocked(format!("{} is no GEMM", kernel.file)))?;
+    let load = kernel.load.ok_or_else(|| Blocked(format!("{} is not a GEMM", kernel.file)))?;
     let config = Config::within(tile, swap_ab, load, path, limits.shared)?;
     if load.by_tma() {
         for map in [token_box(&config), weight_box(&config)] {
@@ -91,7 +91,10 @@ pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
     };
     let (threads, dynamic_shared) = (value(&kernel.block)?, value(&kernel.smem)?);
     if threads > limits.threads {
-        return Err(Blocked(format!("a CTA has {threads} threads, and the device takes {}", limits.threads)));
+        return Err(Blocked(format!(
+            "a CTA has {threads} threads, but the device allows {}",
+            limits.threads
+        )));
     }
     if dynamic_shared > limits.shared {
         return Err(too_much_shared(dynamic_shared, limits));
@@ -126,7 +129,7 @@ pub fn admit_code(admitted: &Admitted, code: &Resources, limits: Limits) -> Resu
     if threads * each > limits.registers {
         let (all, limit) = (threads * each, limits.registers);
         return Err(Blocked(format!(
-            "{threads} threads of {each} registers need {all}, and the device has {limit}"
+            "{threads} threads of {each} registers need {all}, but the device has {limit}"
         )));
     }
     let (stores, loads, registers) = (code.spill_stores, code.spill_loads, code.registers);
@@ -139,7 +142,7 @@ pub fn admit_code(admitted: &Admitted, code: &Resources, limits: Limits) -> Resu
 }
 
 fn too_much_shared(needed: u32, limits: Limits) -> Blocked {
-    Blocked(format!("a CTA needs {needed} bytes of shared memory, and the device has {}", limits.shared))
+    Blocked(format!("a CTA needs {needed} bytes of shared memory, but the device has {}", limits.shared))
 }
 
 /// The first capability that one of these kernels needs on `path` and the toolchain has not, as a sentence.
@@ -206,17 +209,17 @@ impl MapBox {
     pub fn check(&self) -> Result<(), Blocked> {
         let inner = self.dims.first().copied().unwrap_or(0);
         if let Some(wrong) = self.dims.iter().find(|d| **d == 0 || **d > 256) {
-            return Err(Blocked(format!("a TMA box has extents from 1 to 256, and this one has {wrong}")));
+            return Err(Blocked(format!("the extents of a TMA box are 1 to 256, but this one has {wrong}")));
         }
         if self.element == MapElement::U4Unpacked && inner != SLAB {
             return Err(Blocked(format!(
-                "a TMA box of 16U4_ALIGN16B is {SLAB} elements wide, and this one {inner}"
+                "a TMA box of 16U4_ALIGN16B is {SLAB} elements wide, but this one {inner}"
             )));
         }
         // Unpacked, 16 elements take 16 bytes.
         if !inner.is_multiple_of(16) {
             return Err(Blocked(format!(
-                "the inner extent of a TMA box is a multiple of 16 bytes, and this one {inner}"
+                "the inner extent of a TMA box is a multiple of 16 bytes, but this one is {inner}"
             )));
         }
         let span = match self.swizzle {
@@ -227,7 +230,7 @@ impl MapBox {
         };
         if inner > span {
             return Err(Blocked(format!(
-                "a TMA box is at most as wide as its swizzle, {span} bytes, and this one is {inner}"
+                "a TMA box is at most as wide as its swizzle, {span} bytes, but this one is {inner}"
             )));
         }
         Ok(())
@@ -284,7 +287,7 @@ mod tests {
         assert_eq!(at(101_376).unwrap().config.stages, 4);
         assert_eq!(at(65_536).unwrap().config.stages, 2);
         let error = at(49_151).unwrap_err();
-        assert_eq!(error.0, "two stages need 49152 bytes of shared memory, and a CTA has 49151");
+        assert_eq!(error.0, "two stages need 49152 bytes of shared memory, but a CTA has 49151");
     }
 
     #[test]
@@ -293,7 +296,7 @@ mod tests {
         assert_eq!(token_box(&config).check().and(weight_box(&config).check()), Ok(()));
         let good = weight_box(&config);
         for (map, words) in [
-            (MapBox { dims: vec![64, 8, 1], ..good.clone() }, "128 elements wide, and this one 64"),
+            (MapBox { dims: vec![64, 8, 1], ..good.clone() }, "128 elements wide, but this one 64"),
             (MapBox { dims: vec![128, 512, 1], ..good.clone() }, "this one has 512"),
             (MapBox { element: MapElement::U8, dims: vec![40, 8], ..good.clone() }, "multiple of 16 bytes"),
             (MapBox { element: MapElement::U8, swizzle: MapSwizzle::B64, ..good }, "its swizzle, 64 bytes"),

@@ -59,7 +59,7 @@ pub enum CheckpointError {
         nearest: String,
     },
     /// A tensor holds elements of another type.
-    #[error("{}: `{name}` is {found}, and a gpt-oss checkpoint has {wanted}", path.display())]
+    #[error("{}: `{name}` is {found}, but a gpt-oss checkpoint has {wanted}", path.display())]
     Type {
         /// The file.
         path: PathBuf,
@@ -239,17 +239,17 @@ impl Layer {
             ("experts", case.experts, self.experts),
         ] {
             if of_case != of_layer {
-                return fault(format!("its `{name}` is {of_case}, and layer {} has {of_layer}", self.number));
+                return fault(format!("its `{name}` is {of_case}, but layer {} has {of_layer}", self.number));
             }
         }
         if case.regime != Regime::Real {
             return fault(format!(
-                "its regime is `{}`, which is made of weights of its own; take a case of the regime `real`",
+                "its regime is `{}`, which generates its own weights; use a case of the regime `real`",
                 case.regime.word()
             ));
         }
         if !case.bias {
-            return fault("it has no biases, and the layer has".to_owned());
+            return fault("it has no biases, but the layer does".to_owned());
         }
         Ok(())
     }
@@ -364,6 +364,6 @@ fn layers(files: &Files) -> String {
             format!("it has layers {first} to {last}")
         }
         (Some(_), _) => format!("it has layers {found:?}"),
-        _ => "it has no tensor of any layer's experts; is it a gpt-oss checkpoint in MXFP4?".to_owned(),
+        _ => "it has no expert tensors; is it a gpt-oss checkpoint in MXFP4?".to_owned(),
     }
 }

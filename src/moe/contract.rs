@@ -273,7 +273,7 @@ impl Contract {
             if ![1, 2, 4, 8, 16, 32].contains(&a.chunk) {
                 let chunk = a.chunk;
                 return Err(MoeError::Invalid(format!(
-                    "{name}: {chunk} products at once do not divide a block of 32"
+                    "{name}: chunks of {chunk} products do not divide a block of 32"
                 )));
             }
             let partials = match a.order {
@@ -283,14 +283,15 @@ impl Contract {
             if !partials.is_power_of_two() || partials > MOST_PARTIALS || (partials > 1 && a.chunk != 32) {
                 let chunk = a.chunk;
                 return Err(MoeError::Invalid(format!(
-                    "{name}: {partials} accumulators for sums of {chunk}; powers of two up to {MOST_PARTIALS} for sums of 32"
+                    "{name}: {partials} accumulators for sums of {chunk}; only powers of two up to {MOST_PARTIALS} \
+                    are supported, for sums of 32"
                 )));
             }
             // Below 23 bits the accumulator itself would be cut, which no derivation here covers.
             if !(23..=64).contains(&a.fraction) {
                 let f = a.fraction;
                 return Err(MoeError::Invalid(format!(
-                    "{name}: {f} bits below the largest exponent; 23 to 64 are covered"
+                    "{name}: {f} bits below the largest exponent; 23 to 64 are supported"
                 )));
             }
         }
@@ -305,7 +306,7 @@ impl Contract {
         }
         if exp.iter().any(|e| !(0.0..0.1).contains(e)) {
             return Err(MoeError::Invalid(format!(
-                "an exp with relative errors {exp:?} cannot be judged; both are below 0.1"
+                "an exp with relative errors {exp:?} cannot be judged; both must be below 0.1"
             )));
         }
         Ok(())

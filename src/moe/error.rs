@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum MoeError {
     /// A problem larger than memory is worth.
-    #[error("{what} takes {} MB, and the limit is {} MB; take fewer tokens, experts or columns", bytes >> 20, limit >> 20)]
+    #[error("{what} takes {} MB, but the limit is {} MB; use fewer tokens, experts or columns", bytes >> 20, limit >> 20)]
     TooLarge {
         /// What takes it.
         what: String,
@@ -28,7 +28,7 @@ pub enum MoeError {
         source: io::Error,
     },
     /// A file is no safetensors file, or a damaged one.
-    #[error("{}: not a safetensors file, or cut short: {message}; write it again", path.display())]
+    #[error("{}: not a safetensors file, or truncated: {message}; write it again", path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum MoeError {
         message: String,
     },
     /// A tensor holds elements of another type.
-    #[error("{}: `{name}` is {found}, and the dump format says {wanted}; convert it when exporting", path.display())]
+    #[error("{}: `{name}` is {found}, but the dump format requires {wanted}; convert it when exporting", path.display())]
     Type {
         /// The file.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum MoeError {
         wanted: &'static str,
     },
     /// A tensor's name is not in the format.
-    #[error("{}: there is no tensor `{name}` in the dump format; rename it, or leave it out ({hint})", path.display())]
+    #[error("{}: the dump format has no tensor `{name}`; rename it, or leave it out ({hint})", path.display())]
     Name {
         /// The file.
         path: PathBuf,

@@ -146,7 +146,7 @@ impl Exercise {
             (self.scales_8x4, "scales in 128x4", "scales in 8x4"),
             (self.bias_here, "a GEMM without bias", "a GEMM with bias"),
             (self.k_padded, "K without its padding", "K with its padding"),
-            (self.pdl, "launches in turn", "programmatic launches"),
+            (self.pdl, "sequential launches", "programmatic launches"),
         ] {
             out.extend((!switch.off).then(|| off.to_owned()));
             out.extend((!switch.on).then(|| on.to_owned()));
@@ -194,7 +194,7 @@ fn row(way: Way, target: &str, device: &str, config: &Config, all: Option<Exerci
         ragged_m: exercise.full_m_before_ragged > 0,
         missing: match all {
             Some(exercise) => exercise.missing(config),
-            None => vec!["a trial that passes".to_owned()],
+            None => vec!["a passing trial".to_owned()],
         },
     }
 }

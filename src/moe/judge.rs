@@ -49,7 +49,7 @@ fn index(contract: &Contract, tensors: &Tensors) -> Result<HashMap<usize, usize>
     for (at, id) in ids.data.iter().enumerate() {
         let expert = usize::try_from(*id).ok().filter(|e| *e < experts);
         let expert = expert.ok_or_else(|| {
-            MoeError::Invalid(format!("expert_ids[{at}] is {id}, and there are {experts} experts"))
+            MoeError::Invalid(format!("expert_ids[{at}] is {id}, but there are {experts} experts"))
         })?;
         if out.insert(expert, at).is_some() {
             return Err(MoeError::Invalid(format!("expert_ids names expert {expert} twice")));
@@ -70,7 +70,7 @@ struct Inputs<'a> {
 
 /// The tensor, or that it is missing.
 fn needed<'a, T>(tensor: &'a Option<Array<T>>, name: &str) -> Result<&'a Array<T>, Skip> {
-    tensor.as_ref().ok_or_else(|| format!("`{name}` is not there"))
+    tensor.as_ref().ok_or_else(|| format!("`{name}` is missing"))
 }
 
 /// Names a field of the tensors once.

@@ -20,7 +20,7 @@ pub fn assert_known(case: &Case, tile: Tile, device: &str, results: &mut [StageR
             Verdict::Pass => {
                 result.verdict = Verdict::UnexpectedPass;
                 result.note =
-                    format!("it passes, and {url} says that it is wrong: take it out of `known_failures`");
+                    format!("it passes, but {url} reports a failure: remove it from `known_failures`");
             }
             // Another entry has spoken of it, or nothing was judged.
             _ => {}

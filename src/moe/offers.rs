@@ -165,20 +165,23 @@ impl Builder {
         if !tile.m.is_multiple_of(m_multiple) {
             let below =
                 if narrow { format!(" where TileN is below {}", self.narrow_below) } else { String::new() };
-            return Err(format!("TileM is {}, and its warps cover {m_multiple} rows{below}", tile.m));
+            return Err(format!("TileM is {}, but its warps cover {m_multiple} rows{below}", tile.m));
         }
         if tile.n < self.n_least {
-            return Err(format!("TileN is {}, and the builder wants at least {}", tile.n, self.n_least));
+            return Err(format!("TileN is {}, but the builder requires at least {}", tile.n, self.n_least));
         }
         if !tile.k.is_multiple_of(self.k_multiple) {
             let k = self.k_multiple;
-            return Err(format!("TileK is {}, and 8-bit containers of FP4 want a multiple of {k}", tile.k));
+            return Err(format!(
+                "TileK is {}, but 8-bit containers of FP4 require a multiple of {k}",
+                tile.k
+            ));
         }
         let (bytes, room) = (self.stage_bytes(tile), self.smem_bytes - self.grouped_reserve);
         let stages = room / bytes;
         if stages < self.stages_least {
             let (least, needed) = (self.stages_least, self.stages_least * bytes);
-            return Err(format!("{least} stages need {needed} bytes of {room}, before the epilogue"));
+            return Err(format!("{least} stages need {needed} of {room} bytes, before the epilogue"));
         }
         Ok(format!("{stages} stages of {bytes} bytes, {} left for the epilogue", room - stages * bytes))
     }

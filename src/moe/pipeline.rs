@@ -56,7 +56,7 @@ pub enum PipelineError {
         failure: Failure,
     },
     /// The device cannot hold the problem.
-    #[error("the device cannot take the problem: {0}")]
+    #[error("the problem does not fit on the device: {0}")]
     Memory(#[from] Failure),
     /// The problem lacks an input.
     #[error("the problem has no `{0}`")]

@@ -65,7 +65,7 @@ impl Climb<'_> {
         let mut fallen: Option<Rung> = None;
         for rung in Rung::ALL {
             let (verdict, note) = match fallen {
-                Some(lower) => (Verdict::Skipped, format!("`{}` does not stand", lower.word())),
+                Some(lower) => (Verdict::Skipped, format!("`{}` did not pass", lower.word())),
                 None => match self.rung(*rung, device, &mut climbed.outcome) {
                     Ok(note) => (Verdict::Pass, note),
                     Err(Fell::To(verdict, note)) => {
@@ -148,22 +148,22 @@ impl Climb<'_> {
 
     fn as_emulator(&self, outcome: Option<&Outcome>) -> Result<String, Fell> {
         let (Some(outcome), Some(emulated)) = (outcome, self.emulated) else {
-            return Err(Fell::To(Verdict::Skipped, "the emulator did not run it to its end".to_owned()));
+            return Err(Fell::To(Verdict::Skipped, "the emulator did not complete it".to_owned()));
         };
         match trial::first_difference(emulated, &outcome.tensors) {
             None => Ok("every stored bit".to_owned()),
             Some(stage) => {
                 let sums = self.sums_open && matches!(stage, Stage::Fc1 | Stage::Fc2);
                 let (verdict, why) = if self.contract.exp != ExpBound::FMA {
-                    (Verdict::Undetermined, ": PTX bounds ex2.approx and leaves its bits open")
+                    (Verdict::Undetermined, ": PTX bounds ex2.approx but does not specify its bits")
                 } else if !self.contract.repeats() {
                     (Verdict::Undetermined, ": the kernel declares `deterministic: false`")
                 } else if sums {
-                    (Verdict::Undetermined, ": PTX leaves open how tensor cores add")
+                    (Verdict::Undetermined, ": PTX does not specify how tensor cores add")
                 } else {
                     (Verdict::Fail, "")
                 };
-                Err(Fell::To(verdict, format!("{} stores other bits{why}", stage.word())))
+                Err(Fell::To(verdict, format!("{} stores different bits{why}", stage.word())))
             }
         }
     }
@@ -189,9 +189,9 @@ impl Climb<'_> {
         let graph = session.capture(programmatic).map_err(|e| fallen(e, &name))?;
         session.set(problem).map_err(|e| fallen(e, &name))?;
         // Every replay stores what the first does, and the last what the eager run did: all are as it.
-        let ran = session
-            .replay_often(graph, times)
-            .map_err(|n| Fell::To(Verdict::Fail, format!("replay {n} stores other bytes than the first")))?;
+        let ran = session.replay_often(graph, times).map_err(|n| {
+            Fell::To(Verdict::Fail, format!("replay {n} stores different bytes from the first"))
+        })?;
         same(&eager, &finished(ran, &name)?, || "the replays".to_owned())
     }
 
@@ -202,15 +202,15 @@ impl Climb<'_> {
 
     fn deterministic(&self, device: &mut dyn Device) -> Result<String, Fell> {
         if !self.contract.repeats() {
-            return Err(Fell::To(Verdict::Skipped, "the kernels promise no order".to_owned()));
+            return Err(Fell::To(Verdict::Skipped, "the kernels do not fix the order of sums".to_owned()));
         }
         self.replayed(device, false, self.replays)?;
-        Ok(format!("{} replays as the eager run, bit for bit", self.replays))
+        Ok(format!("{} replays equal the eager run bit for bit", self.replays))
     }
 
     fn overlapping(&self, device: &mut dyn Device, outcome: Option<&Outcome>) -> Result<String, Fell> {
         if !self.contract.repeats() {
-            return Err(Fell::To(Verdict::Skipped, "the kernels promise no order".to_owned()));
+            return Err(Fell::To(Verdict::Skipped, "the kernels do not fix the order of sums".to_owned()));
         }
         let name = device.name();
         let other = Setup { pdl: !self.setup.pdl, ..*self.setup };
@@ -314,7 +314,7 @@ fn same(one: &Tensors, other: &Tensors, what: impl Fn() -> String) -> Result<(),
     match trial::first_difference(one, other) {
         None => Ok(()),
         Some(stage) => {
-            Err(Fell::To(Verdict::Fail, format!("{}: {} stores other bits", what(), stage.word())))
+            Err(Fell::To(Verdict::Fail, format!("{}: {} stores different bits", what(), stage.word())))
         }
     }
 }

@@ -50,7 +50,7 @@ pub fn too_large(setup: &Setup, dims: Dims, free: u64) -> Option<Blocked> {
     let needed = slots as u64 * (codes + scales + biases) as u64;
     let says = || {
         Blocked(format!(
-            "weights in {slots} slots take {} MiB, and the GPU has {} MiB free",
+            "weights in {slots} slots need {} MiB, but the GPU has {} MiB free",
             needed >> 20,
             free >> 20
         ))
@@ -91,6 +91,6 @@ mod tests {
         assert_eq!(too_large(&packed, dims, 0), None);
         assert_eq!(too_large(&spread, dims, needed + (1 << 20)), None);
         let blocked = too_large(&spread, dims, needed).unwrap();
-        assert_eq!(blocked.0, "weights in 524290 slots take 14592 MiB, and the GPU has 14592 MiB free");
+        assert_eq!(blocked.0, "weights in 524290 slots need 14592 MiB, but the GPU has 14592 MiB free");
     }
 }

@@ -26,7 +26,8 @@ pub const TILE_K: [u32; 4] = [64, 128, 256, 512];
 /// A name that is no tile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no tile: MxNxK, as 128x32x128, or with K in bytes of the e4m3 activation, as 128x32x128B; M and N are powers of two from 8 to 256, K from 64 to 512"
+    "`{0}` is not a tile: write MxNxK, as 128x32x128, or with K in bytes of the e4m3 activation, as 128x32x128B; M \
+    and N are powers of two from 8 to 256, K from 64 to 512"
 )]
 pub struct TileError(pub String);
 
@@ -148,16 +149,16 @@ impl Config {
         let (x, y) = if swap_ab { (tile.n, tile.m) } else { (tile.m, tile.n) };
         if x < 16 {
             let side = if swap_ab { "N under swap_ab" } else { "M" };
-            return Err(Blocked(format!("{side} is {x}, and an mma has 16 rows")));
+            return Err(Blocked(format!("{side} is {x}, but an mma has 16 rows")));
         }
         if load.by_tma() && tile.k < SLAB {
             let k = tile.k;
             return Err(Blocked(if path == MmaPath::Native {
                 format!(
-                    "K is {k}, and a TMA box of 16U4_ALIGN16B is {SLAB} elements wide (cuTensorMapEncodeTiled)"
+                    "K is {k}, but a TMA box of 16U4_ALIGN16B is {SLAB} elements wide (cuTensorMapEncodeTiled)"
                 )
             } else {
-                format!("K is {k}, and the kernel fetches slabs of {SLAB} elements")
+                format!("K is {k}, but the kernel fetches slabs of {SLAB} elements")
             }));
         }
         let [warps_x, warps_y] = warps(x, y, path);
@@ -173,7 +174,7 @@ impl Config {
         config.stages = (shared_limit.saturating_sub(extra) / config.stage_bytes()).min(MOST_STAGES);
         if config.stages < 2 {
             return Err(Blocked(format!(
-                "two stages need {} bytes of shared memory, and a CTA has {shared_limit}",
+                "two stages need {} bytes of shared memory, but a CTA has {shared_limit}",
                 2 * config.stage_bytes() + extra
             )));
         }
@@ -184,14 +185,16 @@ impl Config {
     fn gemv(tile: Tile, swap_ab: bool, load: Load) -> Result<Self, Blocked> {
         if tile.m > GEMV_ROWS {
             let m = tile.m;
-            return Err(Blocked(format!("M is {m}, and the GEMV multiplies up to {GEMV_ROWS} rows at once")));
+            return Err(Blocked(format!(
+                "M is {m}, but the GEMV multiplies at most {GEMV_ROWS} rows at once"
+            )));
         }
         let columns = 32 * 32 / tile.k;
         let warps_x = tile.n.div_ceil(columns).min(4);
         let accumulators = tile.m * tile.n.div_ceil(columns * warps_x);
         if accumulators > GEMV_ACCUMULATORS {
             return Err(Blocked(format!(
-                "{accumulators} f32 accumulators per thread of {warps_x} warps, and the GEMV is unrolled for {GEMV_ACCUMULATORS}"
+                "{accumulators} f32 accumulators per thread of {warps_x} warps, but the GEMV is unrolled for {GEMV_ACCUMULATORS}"
             )));
         }
         let path = MmaPath::Gemv;

@@ -146,7 +146,7 @@ pub fn on_emulator_with(
         }
     }
     let mut outcome =
-        last.ok_or_else(|| MoeError::Invalid("a trial of no schedule runs nothing".to_owned()))?;
+        last.ok_or_else(|| MoeError::Invalid("a trial without schedules runs nothing".to_owned()))?;
     if outcome.first_wrong().is_none()
         && let Some((stage, failure)) = session.meet_the_next(next)?
         && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
@@ -200,7 +200,8 @@ fn repeated(
         fail(
             result,
             format!(
-                "launch {launch} on the same memory, schedule {seed}, stores other bits than launch 1, and the kernels promise the same"
+                "launch {launch} on the same memory, schedule {seed}, stores different bits from launch 1, but the \
+                kernels promise equal ones"
             ),
         );
     }

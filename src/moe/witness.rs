@@ -90,7 +90,7 @@ impl Coverage {
         let lengths = |c: &Self| [c.weight_scales.len(), c.weight_codes.len(), c.scales.len(), c.codes.len()];
         if self.experts != other.experts || lengths(self) != lengths(other) {
             let message =
-                "coverage joins over cases of one set of dimensions and one routing only".to_owned();
+                "coverage can be joined only over cases with equal dimensions and routing".to_owned();
             return Err(MoeError::Invalid(message));
         }
         for (mine, theirs) in [
@@ -159,7 +159,7 @@ pub fn witness(
 fn there<'a, T>(tensor: &'a Option<Array<T>>, name: &'static str) -> Result<&'a Array<T>, MoeError> {
     tensor
         .as_ref()
-        .ok_or_else(|| MoeError::Missing { name, why: "coverage is that of a whole problem".to_owned() })
+        .ok_or_else(|| MoeError::Missing { name, why: "coverage needs the whole problem".to_owned() })
 }
 
 /// Coverage of one GEMM.

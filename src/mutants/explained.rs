@@ -26,7 +26,7 @@ pub enum ExplainedError {
         source: std::io::Error,
     },
     /// It is too large.
-    #[error("{}: {bytes} bytes are more than a file of explained mutants may have ({LARGEST})", path.display())]
+    #[error("{}: {bytes} bytes exceed the limit of a file of explained mutants ({LARGEST})", path.display())]
     Large {
         /// The file.
         path: PathBuf,
@@ -129,10 +129,10 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Entry>, ExplainedError> {
             Err(ExplainedError::Meaning { path: path.to_owned(), line: at, message })
         };
         if entry.becomes.is_none() && entry.operator.is_none() {
-            return wrong("says neither `becomes` nor `operator`: it would explain every mutant of the line");
+            return wrong("has neither `becomes` nor `operator`: it would explain every mutant of the line");
         }
         if entry.reason.trim().is_empty() {
-            return wrong("`reason` is empty: say in a sentence why nothing can notice the mutant");
+            return wrong("`reason` is empty: say in a sentence why nothing can detect the mutant");
         }
         out.push(Entry {
             file: entry.file,
@@ -170,10 +170,10 @@ mod tests {
     fn mistakes_name_file_and_line() {
         let good = "- {file: k, line: l, becomes: m, reason: r}\n";
         for (bad, words) in [
-            ("- {file: k, line: l, reason: r}\n", "mutants.yaml:2: says neither"),
+            ("- {file: k, line: l, reason: r}\n", "mutants.yaml:2: has neither"),
             ("- {file: k, line: l, becomes: m, reason: ' '}\n", "mutants.yaml:2: `reason` is empty"),
             ("- {file: k, line: l, becomes: m, reason: r, why: x}\n", "mutants.yaml:2:"),
-            ("- {file: k, line: l, operator: shuffle, reason: r}\n", "`shuffle` is no operator"),
+            ("- {file: k, line: l, operator: shuffle, reason: r}\n", "`shuffle` is not a mutation operator"),
             ("- {file: k\n", "mutants.yaml:"),
         ] {
             let error = parse(Path::new("mutants.yaml"), &format!("{good}{bad}")).unwrap_err().to_string();

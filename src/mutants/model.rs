@@ -45,7 +45,7 @@ words! {
 
 /// Words that name no operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no operator of mutants; there is {known}", known = Operator::known())]
+#[error("`{0}` is not a mutation operator; use one of {known}", known = Operator::known())]
 pub struct UnknownOperator(String);
 
 impl Operator {

@@ -353,15 +353,15 @@ impl AuditTable {
                 && k.by.iter().all(|b| *b < k.images.len())
         };
         if !self.entries.iter().all(entry) || !self.kernels.iter().all(kernel) {
-            return Err("a piece of device code points at rows that are not there".to_owned());
+            return Err("a piece of device code refers to missing rows".to_owned());
         }
         if self.files.iter().any(|f| f.package.is_some_and(|p| p >= self.packages.len())) {
-            return Err("an audited file points at a package that is not there".to_owned());
+            return Err("an audited file refers to a missing package".to_owned());
         }
         if self.packages.iter().any(|p| !p.knows.is_empty() && p.knows.len() != devices)
             || self.backends.iter().any(|b| b.standing.len() != devices || b.evidence.len() != devices)
         {
-            return Err("an audited part has not one answer for each device".to_owned());
+            return Err("an audited part does not have one answer for each device".to_owned());
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub enum RecordError {
         source: io::Error,
     },
     /// The file is larger than any record.
-    #[error("{}: {bytes} bytes are more than a record may have ({LARGEST})", path.display())]
+    #[error("{}: {bytes} bytes exceed the limit of a record ({LARGEST})", path.display())]
     Large {
         /// The file.
         path: PathBuf,
@@ -52,7 +52,7 @@ pub enum RecordError {
         message: String,
     },
     /// The record is of another schema.
-    #[error("{}: schema {found}, and this build reads schema {SCHEMA}; use the sm121probe that wrote it ({tool})", path.display())]
+    #[error("{}: schema {found}, but this build reads schema {SCHEMA}; use the sm121probe that wrote it ({tool})", path.display())]
     Schema {
         /// The file.
         path: PathBuf,
@@ -226,20 +226,20 @@ fn check(matrix: &Matrix) -> Result<(), String> {
         let outcomes = v.outcomes.chars().all(|c| c == NOT_ASKED || Outcome::from_letter(c).is_some());
         let natives = v.native.chars().all(|c| c == NOT_ASKED || Native::from_letter(c).is_some());
         if !outcomes || !natives || v.outcomes.len() > pairs || v.native.len() > pairs {
-            return Err(format!("variant `{}` has letters that mean nothing", v.id));
+            return Err(format!("variant `{}` has unknown letters", v.id));
         }
         let known = v.snippet < matrix.snippets.len()
             && spreads(&v.messages, matrix.messages.len())
             && spreads(&v.sass, matrix.opcodes.len());
         if !known {
-            return Err(format!("variant `{}` points at rows that are not there", v.id));
+            return Err(format!("variant `{}` refers to missing rows", v.id));
         }
     }
     if matrix.messages.iter().any(|m| m.kind.is_some_and(|k| k >= matrix.kinds.len())) {
-        return Err("a message points at a kind that is not there".to_owned());
+        return Err("a message refers to a missing kind".to_owned());
     }
     if matrix.claims.iter().any(|c| c.snippet >= matrix.snippets.len()) {
-        return Err("a claim points at a snippet that is not there".to_owned());
+        return Err("a claim refers to a missing snippet".to_owned());
     }
     Ok(())
 }

@@ -52,7 +52,7 @@ impl FromStr for PairSet {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no ascending list of ranges such as 0-5,8");
+        let bad = || format!("`{text}` is not an ascending list of ranges such as 0-5,8");
         let mut set = Vec::<(usize, usize)>::new();
         for part in text.split(',').filter(|p| !p.is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -125,8 +125,8 @@ pub fn bench_markdown(bench: &BenchTable) -> String {
     let device = &bench.device;
     let mut out = format!(
         "# Times of the MXFP4 fused-MoE pipeline\n\n{} ({}, driver {}, CUDA {}); code for {} by {}. {}: hidden {hidden}, inter {inter}, \
-        {experts} experts, {top_k} of a token, {} routing. Median of {} rounds after {}, by the GPU's events; {} bytes are read in \
-        front of every launch, so that nothing of its inputs is in a cache.\n\n",
+        {experts} experts, {top_k} of a token, {} routing. Median of {} rounds after {}, by the GPU's events; {} \
+        bytes are read before every launch, so that no input is in a cache.\n\n",
         plain(&device.name),
         plain(&device.architecture),
         plain(&device.driver),
@@ -139,25 +139,25 @@ pub fn bench_markdown(bench: &BenchTable) -> String {
         bench.warm_up,
         grouped(usize::try_from(bench.flushed).unwrap_or(usize::MAX)),
     );
-    let _ = writeln!(out, "- memory is read with {:.0} GB/s at most (measured)", bench.bandwidth / 1e9);
+    let _ = writeln!(out, "- peak read bandwidth: {:.0} GB/s (measured)", bench.bandwidth / 1e9);
     for rate in &bench.rates {
         let teras = rate.operations / 1e12;
         let _ = writeln!(
             out,
-            "- {}: {teras:.0} Tera operations per second at most (measured)",
+            "- {}: peak rate {teras:.0} tera-operations per second (measured)",
             plain(&rate.instruction)
         );
     }
     out.push_str("\n## Both GEMMs, microseconds by tokens\n\n");
     out.push_str(&grid(bench, |way, tokens| gemms(bench, way, tokens).map(short)));
     for (stage, name) in [(Stage::Fc1, "first"), (Stage::Fc2, "second")] {
-        let _ = write!(out, "\n## The {name} GEMM: bytes over time, of the measured bandwidth\n\n");
+        let _ = write!(out, "\n## The {name} GEMM: bytes per time, as a share of the measured bandwidth\n\n");
         out.push_str(&grid(bench, |way, tokens| {
             find(bench, way, tokens, stage).map(|r| percent(r.of_bandwidth))
         }));
     }
     out.push_str(
-        "\n## The first GEMM: operations with the rows that fill tiles up, of the measured rate\n\n",
+        "\n## The first GEMM: operations, padding rows included, as a share of the measured rate\n\n",
     );
     out.push_str(&grid(bench, |way, tokens| {
         find(bench, way, tokens, Stage::Fc1).and_then(|r| r.of_rate).map(percent)
@@ -222,10 +222,9 @@ fn policies(bench: &BenchTable) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut out =
-        "\n## Policies: how much longer both GEMMs take than with the fastest tile that was timed\n\n\
-        In brackets the rows of the tile that the policy chooses; `–` where no such tile was timed.\n\n"
-            .to_owned();
+    let mut out = "\n## Policies: how much longer both GEMMs take than with the fastest timed tile\n\n\
+        In brackets: the rows of the tile that the policy chooses; `–`: no such tile was timed.\n\n"
+        .to_owned();
     let mut names = vec!["path".to_owned(), "policy".to_owned()];
     names.extend(tokens(bench).iter().map(ToString::to_string));
     names.push("mean".to_owned());

@@ -20,17 +20,17 @@ fn legend(view: &View<'_>) -> String {
     let oldest = view.toolkits.first().map_or_else(String::new, ToString::to_string);
     format!(
         "| cell | meaning |\n|---|---|\n\
-        | ✓ | accepted by every toolkit asked, {oldest} to {} |\n\
-        | 13.1+ | accepted from 13.1 to the newest; older toolkits refuse it or do not know the target |\n\
-        | 12.9–13.0 only | accepted then, refused later; without `only`: later toolkits cannot say |\n\
-        | ✗ | refused by every toolkit that knows the target |\n\
-        | ⊘ | refused, and absent by design: a confirmed claim says that the hardware has no such instruction |\n\
-        | ? | unknown: no toolkit asked knows the target or the PTX version |\n\
-        | · | not asked |\n\
-        | crash, timeout | ptxas crashed or did not end |\n\
+        | ✓ | accepted by every queried toolkit, {oldest} to {} |\n\
+        | 13.1+ | accepted from 13.1 to the newest; older toolkits reject it or do not know the target |\n\
+        | 12.9–13.0 only | accepted then, rejected later; without `only`: unknown to later toolkits |\n\
+        | ✗ | rejected by every toolkit that knows the target |\n\
+        | ⊘ | rejected, and absent by design: a confirmed claim says that the hardware has no such instruction |\n\
+        | ? | unknown: no queried toolkit knows the target or the PTX version |\n\
+        | · | not queried |\n\
+        | crash, timeout | ptxas crashed or timed out |\n\
         | N, S, E | accepted, and the newest accepting toolkit's machine code is **N**ative (the hardware instruction), \
-        **S**plit (several of them) or **E**mulated (expanded, or a helper is called); no letter: not known |\n\
-        | ¹ | the words of the newest toolkit that refuses, below the table |\n",
+        **S**plit (several of them) or **E**mulated (expanded, or a call of a helper); no letter: unknown |\n\
+        | ¹ | the message of the newest toolkit that rejects it, below the table |\n",
         view.newest_name()
     )
 }

@@ -40,7 +40,7 @@ pub(super) fn measured(claim: &ClaimRow) -> String {
     match claim.standing {
         Standing::Confirmed if claim.whole => format!("confirmed by all {} cells", claim.cells),
         Standing::Confirmed => {
-            format!("confirmed by all {} cells asked; not all variants were asked", claim.cells)
+            format!("confirmed by all {} queried cells; not all variants were queried", claim.cells)
         }
         Standing::Refuted => {
             format!(
@@ -50,7 +50,7 @@ pub(super) fn measured(claim: &ClaimRow) -> String {
                 example(&claim.example)
             )
         }
-        Standing::Untested => "untested: no cell that it speaks of was answered".to_owned(),
+        Standing::Untested => "untested: no answer for any of its cells".to_owned(),
     }
 }
 

@@ -118,7 +118,7 @@ pub(super) fn left_out(tiles: &TileTable, rows: &[ExerciseRow]) -> Option<String
     let left = tiles.rows.iter().filter(|t| t.blocked.is_none() && !rows.iter().any(|r| same(r, t))).count();
     (ran && left > 0).then(|| {
         format!(
-            "not exercised: {} that may run and no trial of the default set ran; `sm121probe moe --all` runs them",
+            "not exercised: {} that may run but are not in the default set of trials; `sm121probe moe --all` runs them",
             counted(left, "configuration")
         )
     })
@@ -132,7 +132,7 @@ pub(super) fn markdown(rows: &[&ExerciseRow]) -> String {
     let columns =
         ["tile", "configurations", "K tiles", "stage wraps", "N tiles", "M tiles", "ragged", "not exercised"];
     let mut out =
-        format!("\n### What each tile was put through, at least\n\n{}", head(&columns.map(str::to_owned)));
+        format!("\n### What each tile was tested with, at least\n\n{}", head(&columns.map(str::to_owned)));
     for (tile, rows) in by_tile(rows) {
         let (exercised, rest): (Vec<&ExerciseRow>, Vec<_>) = rows.into_iter().partition(|r| r.is_exercised());
         let count = exercised.len();

@@ -15,7 +15,7 @@ use crate::record::{Cell, ClaimRow, MessageRow, Native, Outcome, Record, Standin
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
     /// There is no variant of that name.
-    #[error("no variant is called `{wanted}`{}", hint(near))]
+    #[error("there is no variant `{wanted}`{}", hint(near))]
     Unknown {
         /// The name asked for.
         wanted: String,
@@ -33,7 +33,7 @@ impl ExplainError {
 }
 
 fn hint(near: &[String]) -> String {
-    if near.is_empty() { String::new() } else { format!("; near it are: {}", near.join(" ")) }
+    if near.is_empty() { String::new() } else { format!("; similar variants: {}", near.join(" ")) }
 }
 
 /// All that the record knows of the variant `id`, as text.
@@ -61,10 +61,10 @@ fn painted(text: &str, styles: &Styles) -> String {
         let tone = match said.split([',', ':', ' ']).next().unwrap_or_default() {
             // What somebody says is no result.
             _ if name.trim() == "says" => Tone::Plain,
-            "accepted" if said.contains("native or not") => Tone::Doubt,
+            "accepted" if said.contains("code is native") => Tone::Doubt,
             "accepted" | "confirmed" => Tone::Good,
             "rejected" | "refuted" => Tone::Bad,
-            "cannot" | "crashed" | "timed" | "untested" => Tone::Doubt,
+            "unknown" | "crashed" | "timed" | "untested" => Tone::Doubt,
             _ if matches!(name.trim(), "at" | "file" | "spec" | "where") => Tone::Faint,
             _ => Tone::Plain,
         };
@@ -122,10 +122,10 @@ fn words(cell: &Cell<'_>) -> &'static str {
         (Outcome::Accepted, Some(Native::Native)) => "accepted, native",
         (Outcome::Accepted, Some(Native::Split)) => "accepted, split into several hardware instructions",
         (Outcome::Accepted, Some(Native::Emulated)) => "accepted, emulated",
-        (Outcome::Accepted, Some(Native::Unknown) | None) => "accepted, code not known to be native or not",
+        (Outcome::Accepted, Some(Native::Unknown) | None) => "accepted, not known whether the code is native",
         (Outcome::Rejected, _) => "rejected",
-        (Outcome::UnknownTarget, _) => "cannot say: the toolkit does not know the target",
-        (Outcome::UnsupportedIsa, _) => "cannot say: the toolkit and the PTX version do not fit",
+        (Outcome::UnknownTarget, _) => "unknown: the toolkit does not know the target",
+        (Outcome::UnsupportedIsa, _) => "unknown: the toolkit does not support the PTX version",
         (Outcome::Crashed, _) => "crashed",
         (Outcome::TimedOut, _) => "timed out",
     }
@@ -225,8 +225,7 @@ fn claims(view: &View<'_>, variant: &VariantRow) -> String {
     if about.is_empty() {
         return String::new();
     }
-    let mut out =
-        "\nClaims about it (cells are counted over all variants that a claim speaks of)\n".to_owned();
+    let mut out = "\nClaims about it (cells are counted over all variants of a claim)\n".to_owned();
     for claim in about {
         out.push_str(&wrapped("  ", clean(&claim.source).split(' ')));
         if let Some(url) = &claim.url {

@@ -99,11 +99,11 @@ fn of_variant(view: &View<'_>, variant: &VariantRow) -> Test {
     } else if answers.contains(&Answer::Crashed) {
         Status::Error("crashed", "ptxas crashed".to_owned())
     } else if answers.contains(&Answer::TimedOut) {
-        Status::Error("timed_out", "ptxas did not end in time".to_owned())
+        Status::Error("timed_out", "ptxas timed out".to_owned())
     } else if answers.is_empty() {
-        Status::Skipped("no toolkit asked knows the target or the PTX version".to_owned())
+        Status::Skipped("no queried toolkit knows the target or the PTX version".to_owned())
     } else if answers.iter().all(|a| *a == Answer::Absent) {
-        Status::Skipped("absent by design, and refused".to_owned())
+        Status::Skipped("absent by design, and rejected".to_owned())
     } else {
         Status::Passed
     };

@@ -19,11 +19,11 @@ const LISTED: usize = 12;
 
 /// What a GPU proves.
 const OWN: &str =
-    "Every trial went up its rungs on the GPU, and the emulator's answer is compared, not counted.";
+    "Every trial ran its checks on the GPU. Agreement with the emulator is reported but does not count.";
 
 /// Trials that differ only in what they were compiled for are emulated once.
-const ONCE: &str = "PTX that differs only in its `.target` is emulated once and credited to both. The emulator proves kernels \
-    against the documented meaning of PTX, never hardware.";
+const ONCE: &str = "PTX that differs only in its `.target` is emulated once and counts for both. The emulator \
+    proves kernels against the documented meaning of PTX, never hardware.";
 
 /// Every trial by case, in the order of the trials.
 fn by_case<'a>(trials: &[&'a TrialRow]) -> Vec<(&'a str, Vec<&'a TrialRow>)> {
@@ -55,7 +55,7 @@ fn evidence(witness: &[&WitnessRow], faults: &[FaultRow]) -> Vec<String> {
         let percent = |w: &&WitnessRow| 100.0 * w.witnessed as f64 / w.total.max(1) as f64;
         let least = witness.iter().map(percent).fold(f64::INFINITY, f64::min);
         let mut line = format!(
-            "witness coverage: of {} every byte of the inputs has a witness in exact and impulse data, for {whole}",
+            "fault coverage: exact and impulse data expose a fault in any single input byte for {whole} of {}",
             counted(witness.len(), "kernel")
         );
         let rest: Vec<&&WitnessRow> = witness.iter().filter(|w| !w.is_whole()).collect();
@@ -65,7 +65,7 @@ fn evidence(witness: &[&WitnessRow], faults: &[FaultRow]) -> Vec<String> {
                 if first.cases.is_empty() { "no such case".to_owned() } else { first.cases.join(" + ") };
             let _ = write!(
                 line,
-                "; not for {}, {least:.2} % at least, the first {}{swap} {} {} {} ({cases}): a fault there may go unseen",
+                "; {} cover less, {least:.2} % at least, the first {}{swap} {} {} {} ({cases}): a fault there may go undetected",
                 rest.len(),
                 first.tile,
                 first.kernel_path,
@@ -78,8 +78,8 @@ fn evidence(witness: &[&WitnessRow], faults: &[FaultRow]) -> Vec<String> {
     for f in faults {
         let percent = |n: u64| 100.0 * n as f64 / f.faults.max(1) as f64;
         out.push(format!(
-            "of {} random faults of one byte in {}, exact and impulse data show {:.1} %, real values {:.1} %, and {:.1} % \
-             with one row per expert",
+            "of {} random single-byte faults in {}, exact and impulse data detect {:.1} %, real values {:.1} %, and \
+            {:.1} % with one row per expert",
             grouped(usize::try_from(f.faults).unwrap_or(usize::MAX)),
             f.dimensions,
             percent(f.exact_and_impulse),
@@ -222,14 +222,14 @@ fn section(part: &Part<'_>) -> String {
     out.push_str(&exercise::markdown(&part.exercised));
     let wrong: Vec<_> = trials.iter().filter_map(|t| Some((t, t.first_wrong()?))).collect();
     if !wrong.is_empty() {
-        out.push_str("\n### First stage that is wrong\n\n");
+        out.push_str("\n### First wrong stage\n\n");
         for (trial, result) in wrong {
             let _ = writeln!(out, "- {}: {}", plain(&name(trial)), plain(&sentence(result)));
         }
     }
     let known = known(trials);
     if !known.is_empty() {
-        out.push_str("\n### Wrong as reported\n\n");
+        out.push_str("\n### Known failures\n\n");
         known.iter().for_each(|line| _ = writeln!(out, "- {}", plain(line)));
     }
     out.push_str(&rungs(trials));
@@ -264,7 +264,7 @@ fn shown(part: &Part<'_>, styles: &Styles) -> String {
     }
     let rungs = rung_lines(trials.iter().copied());
     if !rungs.is_empty() {
-        out.push_str(&wrapped("  rungs  ", rungs.join("; ").split(' ')));
+        out.push_str(&wrapped("  checks  ", rungs.join("; ").split(' ')));
     }
     let mut wrong: Vec<String> = Vec::new();
     for trial in trials {

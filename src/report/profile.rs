@@ -36,7 +36,7 @@ fn verdict(row: &ProfileRow) -> String {
     if row.gemm_share > 0.0 && row.gemm_share < 1.0 {
         let _ = writeln!(
             out,
-            "GEMMs twice as fast would make the kernels' time {:.2} times shorter; GEMMs that cost nothing, {:.2} times.",
+            "GEMMs twice as fast would make the kernels' time {:.2} times shorter; GEMMs that took no time, {:.2} times.",
             1.0 / (1.0 - row.gemm_share / 2.0),
             1.0 / (1.0 - row.gemm_share)
         );

@@ -71,7 +71,8 @@ pub fn runs_csv(runs: &[VariantRun]) -> String {
 const LISTED: usize = 12;
 
 /// What a GPU proves and what it does not.
-const OWN: &str = "The GPU's own evidence: each rung was run on it, and the answers compared with the emulator's bit for bit.";
+const OWN: &str = "Evidence of the GPU itself: every check ran on it, and its answers were compared with the \
+    emulator's bit for bit.";
 
 /// `gpu:0`, and what it is where the record says so.
 pub(super) fn device(record: &Record, name: &str) -> String {
@@ -139,7 +140,7 @@ pub(super) fn markdown(record: &Record) -> String {
         let mut rungs: Vec<Rung> = runs.iter().flat_map(|run| &run.rungs).map(|r| r.rung).collect();
         rungs.sort_unstable();
         rungs.dedup();
-        let _ = writeln!(out, "✓ stands, ✗ does not, ⊘ the GPU has no such instruction, · not tried.\n");
+        let _ = writeln!(out, "✓ passes, ✗ fails, ⊘ the GPU has no such instruction, · not tried.\n");
         let mut names = vec!["variant".to_owned()];
         names.extend(rungs.iter().map(|rung| rung.word().to_owned()));
         out.push_str(&head(&names));

@@ -95,10 +95,10 @@ fn title(targets: &[Target], answers: &[Answer]) -> String {
             Answer::Accepted => format!("accepted on {all}"),
             Answer::Rejected => format!("rejected on {all}"),
             Answer::Absent => "absent by design".to_owned(),
-            Answer::Silent => "this toolkit cannot say".to_owned(),
+            Answer::Silent => "unknown to this toolkit".to_owned(),
             Answer::Crashed => "crashes ptxas".to_owned(),
-            Answer::TimedOut => "ptxas does not end".to_owned(),
-            Answer::NotAsked => "not asked".to_owned(),
+            Answer::TimedOut => "ptxas times out".to_owned(),
+            Answer::NotAsked => "not queried".to_owned(),
         };
     }
     let plain = answers.iter().all(|a| *a == Answer::Accepted || a.is_no());

@@ -10,11 +10,10 @@ use super::tiles::{policies_markdown, tile_counts};
 use crate::record::{TileRow, TileTable};
 
 /// How a cell of the grid is read.
-const LEGEND: &str = "Kernels that run of those asked (K, path and load); * where some spill.";
+const LEGEND: &str = "Kernels that run, of those checked (K, path and load); * marks kernels that spill.";
 
 /// What is done about spills.
-const SPILLS: &str =
-    "A kernel that spills runs: what it spills lies in local memory, which costs time and changes no number.";
+const SPILLS: &str = "A kernel that spills still runs: spilled registers are in local memory, which costs time but changes no result.";
 
 /// Bytes that a thread spills, stores and loads.
 fn spilled(row: &TileRow) -> u32 {
@@ -66,7 +65,7 @@ fn grid(table: &TileTable) -> Vec<Vec<String>> {
 fn asked(table: &TileTable) -> String {
     let Some(first) = table.rows.first() else { return String::new() };
     let ptxas = match first.toolkit.as_str() {
-        "" => "no ptxas: capabilities, registers and spills are not known".to_owned(),
+        "" => "no ptxas: capabilities, registers and spills are unknown".to_owned(),
         version => format!("ptxas {version}"),
     };
     format!("{}, {ptxas}", first.target)
@@ -151,7 +150,7 @@ pub(super) fn markdown(table: &TileTable) -> String {
     let offers = offers(table);
     if !offers.is_empty() {
         out.push_str(
-            "\nTiles and sides that other projects offer; `sm121probe tiles` says which, and why not:\n\n",
+            "\nTiles and sides that peers support; `sm121probe tiles` shows which, and why not:\n\n",
         );
         for (stack, offered, all) in offers {
             let _ = writeln!(out, "- {}: {offered} of {all}", plain(stack));
@@ -187,7 +186,7 @@ pub(super) fn terminal(table: &TileTable, styles: &Styles) -> String {
         .map(|(stack, offered, all)| format!("{stack} {offered} of {all}"))
         .collect();
     if !offers.is_empty() {
-        out.push_str(&wrapped("  others offer  ", offers.join(", ").split(' ')));
+        out.push_str(&wrapped("  peers        ", offers.join(", ").split(' ')));
     }
     let policies = policies(table);
     if !policies.is_empty() {

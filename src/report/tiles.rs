@@ -103,7 +103,7 @@ pub(super) fn tile_counts(rows: &[TileRow]) -> String {
     let tiles: BTreeSet<&str> = rows.iter().map(|r| r.tile.as_str()).collect();
     let running: BTreeSet<&str> = runs.iter().map(|r| r.tile.as_str()).collect();
     format!(
-        "{} of {} tiles run in some way; {} of {} kernels run\n",
+        "{} of {} tiles run in some configuration; {} of {} kernels run\n",
         running.len(),
         tiles.len(),
         runs.len(),

@@ -77,7 +77,7 @@ pub fn trial_counts<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<(
 
 /// Where a rung that does not conform stands, in a sentence.
 pub(super) fn rung_sentence(wrong: &RungResult) -> String {
-    format!("rung {}: {}: {}", wrong.rung.word(), wrong.verdict.word(), wrong.note)
+    format!("check {}: {}: {}", wrong.rung.word(), wrong.verdict.word(), wrong.note)
 }
 
 /// How many trials stand on each rung, for those that ran on a device other than the emulator.
@@ -155,7 +155,7 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
     for (rung, counts) in rung_counts(trials) {
         let words: Vec<String> =
             counts.iter().map(|(verdict, n)| format!("{n} {}", verdict.word())).collect();
-        let _ = writeln!(out, "rung {}: {}", rung.word(), words.join(", "));
+        let _ = writeln!(out, "check {}: {}", rung.word(), words.join(", "));
     }
     let _ = writeln!(out, "{} trials: {}", trials.len(), counts.join(", "));
     out

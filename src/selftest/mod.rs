@@ -128,7 +128,8 @@ fn one(recording: &Recording, op: &Op) -> OpResult {
 /// The emulator's outputs, in the layout of the recorded ones.
 fn answers(op: &WarpOp, target: &str) -> Result<Vec<u32>, Stop> {
     let program: Program = load(&kernel::text(op, target, kernel::ISA))?;
-    let kernel = program.kernel(kernel::NAME).ok_or_else(|| Stop::Bug("the kernel is gone".to_owned()))?;
+    let kernel =
+        program.kernel(kernel::NAME).ok_or_else(|| Stop::Bug("the kernel was removed".to_owned()))?;
     let mut memory = GlobalMemory::default();
     let input = memory.allocate_with(op.inputs.iter().flat_map(|w| w.to_le_bytes()).collect());
     let output = memory.allocate(op.outputs.len() * 4);

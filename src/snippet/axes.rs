@@ -34,7 +34,7 @@ impl Visitor<'_> for ScalarVisitor {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a word or a whole number")
+        f.write_str("a word or an integer")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {

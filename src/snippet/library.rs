@@ -33,7 +33,7 @@ pub enum SnippetError {
         source: io::Error,
     },
     /// The folder holds no snippets.
-    #[error("{}: no .ptx file in this folder; put a kernel there, or start one with `sm121probe new snippet`", .0.display())]
+    #[error("{}: no .ptx file in this folder; add a kernel, or create one with `sm121probe new snippet`", .0.display())]
     Empty(PathBuf),
     /// The file cannot be read.
     #[error("{}: {source}", path.display())]
@@ -44,7 +44,7 @@ pub enum SnippetError {
         source: io::Error,
     },
     /// The file is too large.
-    #[error("{}: {} MB, and snippets are limited to {} MB; cut the kernel down to the instruction in question", path.display(), bytes >> 20, SIZE_LIMIT >> 20)]
+    #[error("{}: {} MB, but snippets are limited to {} MB; cut the kernel down to the instruction in question", path.display(), bytes >> 20, SIZE_LIMIT >> 20)]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -73,7 +73,7 @@ pub enum SnippetError {
         message: String,
     },
     /// Two files make the same id.
-    #[error("{}: the id `{id}` is made by {} too; rename one of them", path.display(), first.display())]
+    #[error("{}: {} defines the id `{id}`, too; rename one of them", path.display(), first.display())]
     Duplicate {
         /// The id.
         id: String,
@@ -202,7 +202,8 @@ impl Library {
                 // Were `${isa}` or `${target}` used elsewhere, the code would depend on them.
                 let other = module("8.9", "sm_120f").map_err(in_body)?;
                 if code.standalone(SAMPLE_ISA, SAMPLE_TARGET) != other.standalone(SAMPLE_ISA, SAMPLE_TARGET) {
-                    let message = "`${isa}` and `${target}` belong to .version and .target only".to_owned();
+                    let message =
+                        "`${isa}` and `${target}` are allowed only in .version and .target".to_owned();
                     return Err(invalid(split.body_line, message));
                 }
                 code
@@ -219,7 +220,7 @@ impl Library {
                         scope(&[], &count.0).map_err(|f| invalid(line_of("sass_count:"), f.message))?;
                     let number = text.parse().ok().filter(|n| *n > 0);
                     number.ok_or_else(|| {
-                        invalid(line_of("sass_count:"), format!("`{text}` is no count of opcodes"))
+                        invalid(line_of("sass_count:"), format!("`{text}` is not a count of opcodes"))
                     })?
                 }
             };
@@ -238,7 +239,7 @@ impl Library {
         if variants.is_empty() {
             return Err(invalid(
                 line_of("except:"),
-                "every combination of axis values is excepted".to_owned(),
+                "every combination of axis values is excluded".to_owned(),
             ));
         }
         if let Some(axis) = header.axes.keys().find(|axis| !used.contains(*axis)) {
@@ -270,7 +271,7 @@ impl Library {
                     .map_or(1, |(i, _)| i + 1);
                 return Err(invalid(
                     line,
-                    "this claim speaks of no variant: check the axes and values of its `when`".to_owned(),
+                    "this claim covers no variant: check the axes and values of its `when`".to_owned(),
                 ));
             }
         }
@@ -322,10 +323,10 @@ fn inputs(
     mut render: impl FnMut(&str) -> Result<String, String>,
 ) -> Result<Vec<OperandKind>, String> {
     if code.per_lane(SAMPLE_ISA, SAMPLE_TARGET).is_none() {
-        return Err("only a body is run: a module has its own parameters".to_owned());
+        return Err("only a body can be run: a module has its own parameters".to_owned());
     }
     if execute.inputs.is_empty() {
-        return Err("`inputs` names what the words of `in` hold, such as [f32]".to_owned());
+        return Err("`inputs` names the types of the words of `in`, such as [f32]".to_owned());
     }
     let kind = |text: &String| render(text)?.parse().map_err(|error: UnknownKind| error.to_string());
     execute.inputs.iter().map(kind).collect()
@@ -340,11 +341,11 @@ fn check_header(header: &Header) -> Result<(), (String, String)> {
     let fault = |word: &str, message: String| Err((word.to_owned(), message));
     for (word, text) in [("about:", &header.about), ("spec:", &header.spec)] {
         if text.trim().is_empty() || text.contains("TODO") {
-            return fault(word, format!("`{word}` is still to be written"));
+            return fault(word, format!("`{word}` is not filled in"));
         }
     }
     if header.grants.is_empty() {
-        return fault("grants:", "a snippet grants at least one capability".to_owned());
+        return fault("grants:", "a snippet must grant at least one capability".to_owned());
     }
     let snake = |s: &str| {
         !s.is_empty() && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
@@ -370,7 +371,7 @@ fn check_header(header: &Header) -> Result<(), (String, String)> {
             return fault(
                 &word,
                 format!(
-                    "value `{}` of axis `{axis}` may hold letters, digits and `_` only; put other text into a table",
+                    "value `{}` of axis `{axis}` may contain only letters, digits and `_`; put other text into a table",
                     bad.0
                 ),
             );
@@ -380,7 +381,7 @@ fn check_header(header: &Header) -> Result<(), (String, String)> {
     if product > VARIANT_LIMIT {
         return fault(
             "axes:",
-            format!("{product} combinations, and a snippet is limited to {VARIANT_LIMIT}; split it"),
+            format!("{product} combinations, but a snippet is limited to {VARIANT_LIMIT}; split it"),
         );
     }
     let conditions = header

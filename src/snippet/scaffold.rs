@@ -13,7 +13,7 @@ pub enum NewSnippetError {
     )]
     Name(String),
     /// The file is there already.
-    #[error("{}: there already; choose another name or edit that file", .0.display())]
+    #[error("{}: already exists; choose another name or edit that file", .0.display())]
     Exists(PathBuf),
     /// The file cannot be written.
     #[error("{}: {source}", path.display())]
@@ -26,7 +26,7 @@ pub enum NewSnippetError {
 }
 
 const STUB: &str = "\
-//@ about: TODO one sentence on what this asks.
+//@ about: TODO one sentence on what this tests.
 //@ spec: TODO the section of the PTX ISA
 //@ grants: [todo_capability]
 //@ axes:

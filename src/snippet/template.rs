@@ -124,7 +124,7 @@ fn register_range(expression: &str) -> Result<Option<String>, String> {
         let prefix = text.trim_end_matches(|c: char| c.is_ascii_digit());
         Some((prefix.to_owned(), text[prefix.len()..].parse().ok()?))
     };
-    let bad = || format!("`${{{expression}}}` is no register range; write `${{r0..r3}}`");
+    let bad = || format!("`${{{expression}}}` is not a register range; write `${{r0..r3}}`");
     let ((prefix, first), (prefix_last, last)) = parts(first).zip(parts(last)).ok_or_else(bad)?;
     if prefix != prefix_last || prefix.is_empty() || last < first || last - first >= RANGE_LIMIT {
         return Err(bad());

@@ -94,7 +94,7 @@ pub fn cubin(
     if image.is_empty() {
         let line = said.lines().find(|l| l.contains("error") || l.contains("fatal")).map(str::trim);
         let ended = match output.ended {
-            Ended::Exited(0) => "it ended well and wrote no code".to_owned(),
+            Ended::Exited(0) => "it succeeded but wrote no code".to_owned(),
             ended => process::words(ended, limit),
         };
         let said = line.map_or(ended, str::to_owned);

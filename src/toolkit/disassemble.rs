@@ -37,7 +37,7 @@ pub struct Disassembler {
 #[derive(Debug, thiserror::Error)]
 pub enum DisassembleError {
     /// The bytes are no whole number of instructions.
-    #[error("{bytes} bytes of machine code are no multiple of {SLOT}")]
+    #[error("{bytes} bytes of machine code are not a multiple of {SLOT}")]
     Ragged {
         /// How many there are.
         bytes: usize,

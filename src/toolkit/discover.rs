@@ -78,7 +78,7 @@ pub fn discover(store: Option<&Store>, places: &Places) -> Discovery {
     for (place, real, answer) in ask_all(store, &places.ptxas, Expected::Ptxas, places.limit) {
         let found = Found { origin: place.origin, path: place.path.clone() };
         let usable = answer.and_then(|identity| {
-            let assembler = identity.assembler.ok_or("it is no assembler")?;
+            let assembler = identity.assembler.ok_or("it is not an assembler")?;
             Ok((identity.version, identity.sha256, assembler))
         });
         match usable {
@@ -144,7 +144,7 @@ fn ask_all<'a>(
         Err(error) => (*place, place.path.clone(), Err(format!("it cannot be used: {error}"))),
         Ok(real) => {
             let answer =
-                answers.get(real.as_path()).cloned().unwrap_or_else(|| Err("it was not asked".to_owned()));
+                answers.get(real.as_path()).cloned().unwrap_or_else(|| Err("it was not queried".to_owned()));
             (*place, real.clone(), answer.and_then(|identity| checked(place, identity)))
         }
     };

@@ -118,7 +118,7 @@ impl Asked<'_> {
         let output = output.map_err(|error| format!("it cannot be started: {error}"))?;
         match output.ended {
             Ended::Exited(_) => Ok(output),
-            other => Err(format!("asked for `{}`, it {}", args.join(" "), process::words(other, self.limit))),
+            other => Err(format!("with `{}`, it {}", args.join(" "), process::words(other, self.limit))),
         }
     }
 
@@ -129,11 +129,11 @@ impl Asked<'_> {
             return Ok(text);
         }
         let ended = process::words(output.ended, self.limit);
-        Err(format!("asked for `{option}`, it {ended} and printed `{}`", process::first_line(&text)))
+        Err(format!("with `{option}`, it {ended} and printed `{}`", process::first_line(&text)))
     }
 
     fn highest_isa(&self) -> Result<PtxIsa, String> {
-        let failed = |error: io::Error| format!("it cannot be asked for its PTX version: {error}");
+        let failed = |error: io::Error| format!("its PTX version cannot be queried: {error}");
         let folder = tempfile::tempdir().map_err(failed)?;
         let ptx = folder.path().join("probe.ptx");
         fs::write(&ptx, PROBE).map_err(failed)?;
@@ -144,7 +144,7 @@ impl Asked<'_> {
             .and_then(|(_, rest)| rest.split('\'').next()?.parse().ok());
         isa.ok_or_else(|| {
             format!(
-                "it does not say which PTX version it accepts; it printed `{}`",
+                "it does not report the PTX version that it accepts; it printed `{}`",
                 process::first_line(&text)
             )
         })

@@ -57,7 +57,8 @@ pub enum InstallError {
     },
     /// It may not be fetched.
     #[error(
-        "{what} is not installed and may not be fetched offline; run `sm121probe toolkit install {name}` where there is a network and carry the cache folder over, or name a ptxas of this machine by its path"
+        "{what} is not installed and may not be fetched offline; run `sm121probe toolkit install {name}` on a \
+        machine with a network and copy the cache folder, or name a ptxas of this machine by its path"
     )]
     Offline {
         /// Tool and version.
@@ -82,7 +83,7 @@ pub enum InstallError {
         source: UnpackError,
     },
     /// It cannot be moved into place.
-    #[error("{what} cannot be moved to {}: {source}; free some space, or set SM121PROBE_CACHE to a folder that can be written", path.display())]
+    #[error("{what} cannot be moved to {}: {source}; free some space, or set SM121PROBE_CACHE to a writable folder", path.display())]
     Publish {
         /// Tool and version.
         what: String,

@@ -111,7 +111,7 @@ pub fn installed(store: &Store) -> Vec<Installed> {
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     /// Nothing of that name is installed.
-    #[error("nothing installed is named `{name}`; there is: {there}")]
+    #[error("`{name}` is not installed; installed are: {there}")]
     Unknown {
         /// The name.
         name: String,

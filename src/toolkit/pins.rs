@@ -121,7 +121,7 @@ impl TryFrom<String> for Member {
             .all(|part| !part.is_empty() && *part != "." && *part != ".." && !part.contains('\\'));
         match parts.as_slice() {
             [.., folder, _] if plain && ["bin", "lib"].contains(folder) => Ok(Self(path)),
-            _ => Err(format!("`{path}` is no plain path of a file in a `bin` or `lib` folder")),
+            _ => Err(format!("`{path}` is not a plain path of a file in a `bin` or `lib` folder")),
         }
     }
 }
@@ -168,7 +168,7 @@ pub enum PinError {
     #[error(transparent)]
     Header(#[from] HeaderError),
     /// No pin has this name.
-    #[error("nothing pinned is named `{name}`; there is: latest, all, {pinned}")]
+    #[error("`{name}` is not pinned; pinned are: latest, all, {pinned}")]
     Unknown {
         /// The name.
         name: String,

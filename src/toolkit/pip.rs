@@ -48,7 +48,7 @@ pub enum PipError {
         source: io::Error,
     },
     /// There is no room for the download.
-    #[error("cannot write {}: {source}; free some space, or set SM121PROBE_CACHE to a folder that can be written", path.display())]
+    #[error("cannot write {}: {source}; free some space, or set SM121PROBE_CACHE to a writable folder", path.display())]
     Write {
         /// The folder.
         path: PathBuf,
@@ -82,7 +82,7 @@ pub enum PipError {
         limit: Duration,
     },
     /// pip succeeded with something else.
-    #[error("pip fetched {requirement}, but not the pinned file {wanted}; it brought: {brought}")]
+    #[error("pip fetched {requirement}, but not the pinned file {wanted}; it fetched: {brought}")]
     OtherFile {
         /// Package and version.
         requirement: String,

@@ -43,16 +43,16 @@ impl Origin {
             Self::CudaHome => {
                 "CMake, PyTorch extensions and FlashInfer's JIT build with CUDA_HOME's toolkit."
             }
-            Self::Path => "nvcc and everything that starts ptxas by name run the first one on PATH.",
-            Self::System => "Builds that look for a system-wide CUDA use it when CUDA_HOME is not set.",
+            Self::Path => "nvcc and everything that starts ptxas by name use the first one on PATH.",
+            Self::System => "Builds that look for a system-wide CUDA use it if CUDA_HOME is not set.",
             Self::Conda => "Builds inside this conda environment use it.",
-            Self::Torch => "PyTorch's wheel brings it for torch.compile.",
+            Self::Torch => "PyTorch's wheel includes it for torch.compile.",
             Self::Triton => {
                 "Triton, and so torch.compile and vLLM's Triton kernels, assembles with it for GPUs before Blackwell."
             }
             Self::TritonBlackwell => "Triton assembles with it for Blackwell GPUs, SM12x among them.",
             Self::Python => "JAX, Numba and other packages that depend on NVIDIA's compiler wheels use it.",
-            Self::Cache => "sm121probe alone uses it.",
+            Self::Cache => "Only sm121probe uses it.",
         }
     }
 }

@@ -34,7 +34,7 @@ pub enum ResourcesError {
     #[error(transparent)]
     Cubin(#[from] CubinError),
     /// ptxas says nothing of the entry.
-    #[error("ptxas {version} reports nothing of the entry `{entry}`")]
+    #[error("ptxas {version} reports nothing about the entry `{entry}`")]
     Silent {
         /// Its version.
         version: ptx::arch::ToolkitVersion,

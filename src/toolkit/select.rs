@@ -17,7 +17,7 @@ pub enum SelectError {
     },
     /// No toolkit has that version.
     #[error(
-        "no toolkit `{name}` on this machine; there is: {there}; `sm121probe toolkit install {name}` fetches it if it is pinned"
+        "no toolkit `{name}` on this machine; available: {there}; `sm121probe toolkit install {name}` fetches it if it is pinned"
     )]
     Unknown {
         /// The name.

@@ -17,7 +17,8 @@ use crate::store;
 pub enum UnpackError {
     /// It is not the pinned file.
     #[error(
-        "{file} is not what was pinned ({got_bytes} bytes with sha256 {got}, pinned are {bytes} bytes with {want}); a mirror or proxy changed or cut it: fetch it again, or name another index to pip"
+        "{file} is not the pinned file ({got_bytes} bytes with sha256 {got}, pinned: {bytes} bytes with {want}); a \
+        mirror or proxy changed or truncated it: fetch it again, or configure another index for pip"
     )]
     Changed {
         /// The wheel.
@@ -42,7 +43,7 @@ pub enum UnpackError {
         reason: String,
     },
     /// The disk refuses.
-    #[error("cannot write {}: {source}; free some space, or set SM121PROBE_CACHE to a folder that can be written", path.display())]
+    #[error("cannot write {}: {source}; free some space, or set SM121PROBE_CACHE to a writable folder", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -86,7 +87,7 @@ pub(super) fn unpack(
             other => bad(name, other.to_string()),
         })?;
         if !entry.is_file() {
-            return Err(bad(name, "it is no regular file".to_owned()));
+            return Err(bad(name, "it is not a regular file".to_owned()));
         }
         // Only the pin's own words make the path; a wheel cannot choose where it is written.
         let target = folder.join(member.target());

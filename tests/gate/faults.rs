@@ -39,7 +39,7 @@ fn faults() -> Vec<Fault> {
             "a later toolkit refuses",
             111,
             &[
-                "REGRESSION within a toolkit line: 13.1.115 accepts it, 13.5.37 refuses it",
+                "REGRESSION within a toolkit line: 13.1.115 accepts it, 13.5.37 rejects it",
                 "griddepcontrol on sm_120",
                 "griddepcontrol.ptx:1",
             ],
@@ -78,12 +78,12 @@ fn faults() -> Vec<Fault> {
         fault(
             "a cell was not asked",
             111,
-            &["accepted (native) → not asked", "griddepcontrol"],
+            &["accepted (native) → not queried", "griddepcontrol"],
             |run, _| {
                 set(run, "griddepcontrol", ("13.0.88", "sm_121a"), '.', '.');
             },
         ),
-        fault("a variant is gone", 111, &["-1 form", "→ not asked", "mma.mxf4.4X"], |run, _| {
+        fault("a variant is gone", 111, &["-1 form", "→ not queried", "mma.mxf4.4X"], |run, _| {
             run.matrix.variants.retain(|v| v.id != "mma.mxf4.4X");
         }),
         fault("a variant is new", 0, &["note:", "mma.mxf4.4X", "conforms"], |_, baseline| {
@@ -92,7 +92,7 @@ fn faults() -> Vec<Fault> {
         fault(
             "a claim is contradicted",
             110,
-            &["claim tcgen05.alloc PTX ISA, tcgen05", "stands refuted", "13.5.37 sm_121a"],
+            &["claim tcgen05.alloc PTX ISA, tcgen05", "is refuted", "13.5.37 sm_121a"],
             |run, _| {
                 set(run, "tcgen05.alloc", ("13.5.37", "sm_121a"), 'A', 'N');
             },
@@ -148,7 +148,7 @@ fn faults() -> Vec<Fault> {
             run.pipeline[2].results[0].verdict = Verdict::Skipped;
             run.pipeline[2].results[0].note = "no such case".to_owned();
         }),
-        fault("a trial did not run", 111, &["trial tiny-empty", "pass → not asked"], |run, _| {
+        fault("a trial did not run", 111, &["trial tiny-empty", "pass → no answer"], |run, _| {
             run.pipeline.pop();
         }),
         fault("a tile is blocked", 111, &["tile 128x32x128", "may run → blocked: 2 KiB over"], |run, _| {
@@ -165,7 +165,7 @@ fn faults() -> Vec<Fault> {
         fault(
             "a toolkit lane did not run",
             120,
-            &["toolkit 13.0.88", "did not run it", "toolkit install 13.0.88"],
+            &["toolkit 13.0.88", "not in this run", "toolkit install 13.0.88"],
             |run, _| {
                 let old: Vec<usize> = (0..3).collect();
                 assert!(old.iter().all(|p| run.matrix.pairs[*p].toolkit.minor == 0));
@@ -181,7 +181,7 @@ fn faults() -> Vec<Fault> {
         fault(
             "the pipeline did not run",
             120,
-            &["device emulator", "did not run it", "no NVRTC on this machine", "toolkit install nvrtc"],
+            &["device emulator", "not in this run", "no NVRTC on this machine", "toolkit install nvrtc"],
             |run, _| {
                 run.pipeline.clear();
                 run.skipped.push(sm121probe::record::SkippedRow {
@@ -193,7 +193,7 @@ fn faults() -> Vec<Fault> {
         fault(
             "the GPU lane did not run",
             121,
-            &["device gpu:0", "run it where the device is"],
+            &["device gpu:0", "run on a machine with this device"],
             |_, baseline| {
                 baseline.pipeline.push(on_gpu(baseline.pipeline[0].clone()));
             },
@@ -293,7 +293,7 @@ fn what_a_call_leaves_out_is_no_finding_and_is_said() {
     let output = desk.run(&["gate", "--baseline", &baseline, "--from", &run, "-k", "13.5"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let text = stdout(&output);
-    assert!(gone.iter().all(|t| text.contains(t)) && text.contains("not asked, as the call says"), "{text}");
+    assert!(gone.iter().all(|t| text.contains(t)) && text.contains("excluded by the command line"), "{text}");
     assert!(text.contains("12 cells"), "{text}");
 }
 

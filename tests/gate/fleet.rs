@@ -152,7 +152,7 @@ fn a_part_that_is_missing_is_named_and_a_task_without_number_does_not_run() {
     assert!(!output.status.success() && said(&output).contains("no task number"), "{}", said(&output));
     let output = fleet.desk.run(&["matrix", "--shard", "3/2"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("`3/2` is no part: write 2/8"), "{}", said(&output));
+    assert!(said(&output).contains("`3/2` is not a shard: write 2/8"), "{}", said(&output));
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn survivors_are_listed_explained_ones_are_not_and_entries_are_held_to_what_they
     let all = said(&output);
     assert_eq!(output.status.code(), Some(100), "{all}");
     assert!(
-        all.contains("kernels/mutants.yaml:9: `if (column >= hidden)`: says that nothing notices"),
+        all.contains("kernels/mutants.yaml:9: `if (column >= hidden)`: says that nothing detects"),
         "{all}"
     );
     assert!(all.contains("kernels/mutants.yaml:13: `gone;`: explains no mutant of finalize.cu"), "{all}");
@@ -213,5 +213,8 @@ fn mutants_need_a_folder_and_a_known_operator() {
     };
     assert_eq!(run(&["--mutants"]).0, Some(2));
     let (code, words) = run(&["--kernels", ".", "--mutants", "--mutant-operator", "shuffle"]);
-    assert!(code == Some(2) && words.contains("is no operator of mutants; there is constant_up"), "{words}");
+    assert!(
+        code == Some(2) && words.contains("is not a mutation operator; use one of constant_up"),
+        "{words}"
+    );
 }

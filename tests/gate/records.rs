@@ -45,7 +45,7 @@ fn a_new_toolkit_is_compared_with_the_one_before_it() {
     // Targets that answer alike stand together; 13.1's own gains are in both records and are no change.
     assert!(lines.contains(&"sm_120: +1 form since 13.5: mma.mxf4.4X".to_owned()), "{lines:#?}");
     assert!(diff.asked_anew.names.contains("toolkit 13.5.37") && diff.not_asked_again.names.is_empty());
-    // The other way round nothing is worse: the toolkit was not asked, which is said.
+    // The other way round nothing is worse: the toolkit was not queried, which is said.
     let back = gate::diff(&new, &old);
     assert!(
         back.cells.is_empty() && back.not_asked_again.names.contains("toolkit 13.5.37"),
@@ -65,9 +65,10 @@ fn a_refusal_after_an_acceptance_is_loud() {
     for (form, words) in [
         (
             "text",
-            "REGRESSION within a toolkit line: accepted earlier, refused later mma.mxf4.2X: 13.1.115 accepts it, 13.5.37 refuses it: sm_121a, sm_121f",
+            "REGRESSION within a toolkit line: accepted earlier, rejected later mma.mxf4.2X: 13.1.115 accepts it, \
+            13.5.37 rejects it: sm_121a, sm_121f",
         ),
-        ("md", "- `mma.mxf4.2X`: 13.1.115 accepts it, 13.5.37 refuses it: sm_121a, sm_121f"),
+        ("md", "- `mma.mxf4.2X`: 13.1.115 accepts it, 13.5.37 rejects it: sm_121a, sm_121f"),
         ("json", "\"refused\": \"13.5.37\""),
     ] {
         let output = desk.run(&["diff", &a, &b, "--format", form]);
@@ -97,7 +98,7 @@ fn an_unknown_toolkit_is_answered_with_the_command_that_blesses_it() {
     let found = gate::newcomer(&old, "reports/matrix.json", &new, version).unwrap();
     assert_eq!(found.regressions.len(), 1);
     assert!(
-        found.regressions[0].1.contains("griddepcontrol on sm_121f: 13.1.115 accepts it, 13.5.37 refuses it")
+        found.regressions[0].1.contains("griddepcontrol on sm_121f: 13.1.115 accepts it, 13.5.37 rejects it")
     );
     // One that the baseline holds is none.
     assert_eq!(gate::newcomer(&new, "reports/matrix.json", &new, version), None);
@@ -110,7 +111,7 @@ fn an_unknown_driver_is_named_and_what_it_changes_is_the_answer() {
     let mut run = Record::read(&path).unwrap();
     let baseline = desk.record("baseline.json", &run);
     "999.1".clone_into(&mut run.devices[0].driver);
-    let note = "note: driver 999.1 of NVIDIA H100 80GB HBM3 is not in the baseline, which holds 580.159.04";
+    let note = "note: driver 999.1 of NVIDIA H100 80GB HBM3 is not in the baseline, which has 580.159.04";
     let same = desk.run(&["gate", "--baseline", &baseline, "--from", &desk.record("same.json", &run)]);
     assert_eq!(same.status.code(), Some(0), "{}", said(&same));
     assert!(said(&same).contains(note) && said(&same).contains("gate --bless"), "{}", said(&same));
@@ -123,7 +124,7 @@ fn an_unknown_driver_is_named_and_what_it_changes_is_the_answer() {
     "NVIDIA GB10".clone_into(&mut run.devices[0].name);
     let other = desk.run(&["gate", "--baseline", &baseline, "--from", &desk.record("other.json", &run)]);
     assert!(
-        said(&other).contains("NVIDIA GB10 is not in the baseline, which holds NVIDIA H100"),
+        said(&other).contains("NVIDIA GB10 is not in the baseline, which has NVIDIA H100"),
         "{}",
         said(&other)
     );
@@ -239,7 +240,7 @@ fn a_folder_without_records_is_named() {
     std::fs::create_dir(desk.path("empty")).unwrap();
     let output = desk.run(&["merge", "empty"]);
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
-    assert!(said(&output).contains("empty: no record is there"), "{}", said(&output));
+    assert!(said(&output).contains("empty: no record found"), "{}", said(&output));
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn files_that_cannot_be_used_do_not_stop_the_others() {
     for words in [
         "lib.so:1: not text but an ELF file",
         "huge.ptx:1: 50 MB",
-        "none.ptx:1: no PTX in it",
+        "none.ptx:1: no PTX found",
         "nothing.ptx:1: empty",
         "gone.ptx: cannot be read",
         "5 files cannot be used",
@@ -202,7 +202,7 @@ fn words_that_nobody_knows_are_shown_as_they_are_and_warnings_too() {
     desk.kernel("warn.ptx", "9.0", "sm_121", "WARN;");
     let text = stdout(&desk.lint(&["odd.ptx", "warn.ptx", "-t", "sm_121"]));
     assert!(
-        text.contains("Quux of the frobnicator") && text.contains("no cause is known for these words"),
+        text.contains("Quux of the frobnicator") && text.contains("no known cause for this message"),
         "{text}"
     );
     assert!(text.contains("warning: line 6: Advisory: slow"), "{text}");

@@ -22,7 +22,7 @@ fn a_triton_dump_is_cut_into_its_modules() {
     assert!(
         source.modules[0].text.starts_with(".version 8.7\n") && source.modules[0].text.ends_with("\t}\n")
     );
-    assert_eq!(source.notes, ["no PTX and not judged: lines 2 to 7, 48"]);
+    assert_eq!(source.notes, ["not PTX and not judged: lines 2 to 7, 48"]);
     // As a terminal of another system writes it.
     let dos = read(&TRITON.replace('\n', "\r\n"));
     assert_eq!(lines(&dos), lines(&source));
@@ -71,7 +71,7 @@ fn what_is_no_ptx_is_named_with_line_and_remedy() {
     assert!(error(b"PK\x03\x04x").contains("unpack it"));
     assert!(error(b"\xff\xfe.\0v\0").contains("UTF-16"));
     assert!(error(b".version 9.0\nab\0cd\n").starts_with("f:2: not text but binary"));
-    assert!(error(b"int main() { return 0; }\n").starts_with("f:1: no PTX in it"));
+    assert!(error(b"int main() { return 0; }\n").starts_with("f:1: no PTX found"));
     let large = Source::of("f", &vec![b' '; SIZE_LIMIT as usize + 1]).unwrap_err();
     assert!(matches!(large, SourceError::TooLarge { .. }) && large.to_string().contains("f:1: 32 MB"));
     let missing = Source::read("/nonexistent/k.ptx".as_ref()).unwrap_err().to_string();

@@ -122,9 +122,9 @@ fn wrong_case_files_are_told_with_line_and_remedy() {
     const GOOD: &str = "about: x\ntokens: 4\nhidden: 64\ninter: 64\nexperts: 4\ntop_k: 2\nregime: exact\n";
     let mut seen = BTreeSet::new();
     for (from, to, line, words) in [
-        ("hidden: 64", "hidden: 65", 3, "take 96"),
+        ("hidden: 64", "hidden: 65", 3, "use 96"),
         ("inter: 64", "inter: 0", 4, "no output"),
-        ("top_k: 2", "top_k: 5", 6, "there are 4 experts"),
+        ("top_k: 2", "top_k: 5", 6, "there are only 4 experts"),
         ("tokens: 4", "tokens: 400000000", 2, "i32"),
         ("tokens: 4", "tokens: 18446744073709551615", 2, "i32"),
         ("tokens: 4", "tokens: -1", 2, "invalid type"),
@@ -132,7 +132,7 @@ fn wrong_case_files_are_told_with_line_and_remedy() {
         ("inter: 64", "", 1, "`inter` is missing"),
         ("regime: exact", "regime: exakt", 7, "unknown variant"),
         ("regime: exact", "regime: exact\nregimes: x", 8, "unknown field"),
-        ("about: x", "about: ''", 1, "still to be written"),
+        ("about: x", "about: ''", 1, "is empty"),
         ("top_k: 2", "top_k: 2\nexpert_rows: [1, 2, 3, 2]", 7, "`routing: rows`"),
         ("top_k: 2", "top_k: 2\nrouting: rows\nexpert_rows: [1, 2, 3]", 8, "3 entries"),
         ("top_k: 2", "top_k: 2\nrouting: rows\nexpert_rows: [1, 2, 3, 3]", 8, "add up to 9"),
@@ -140,7 +140,7 @@ fn wrong_case_files_are_told_with_line_and_remedy() {
         ("top_k: 2", "top_k: 2\nlimit: 0", 7, "above 0"),
         ("top_k: 2", "top_k: 2\nalpha: .nan", 7, "finite"),
         ("top_k: 2", "top_k: 2\ntiles: [128x64]", 7, "MxNxK"),
-        ("top_k: 2", "top_k: 2\nknown_failures: [{url: nowhere, stage: fc1}]", 7, "no URL"),
+        ("top_k: 2", "top_k: 2\nknown_failures: [{url: nowhere, stage: fc1}]", 7, "not a URL"),
     ] {
         let text = GOOD.replace(from, to);
         let mut library = Library::default();

@@ -160,7 +160,9 @@ fn shards_and_the_original_names_are_read_alike() {
     fs::write(&index, text(&map)).unwrap();
     assert!(matches!(Layer::open(&index, 1), Err(CheckpointError::Missing { .. })));
     fs::write(&index, "{}").unwrap();
-    assert!(Layer::open(&index, 1).unwrap_err().to_string().contains("no index of a sharded checkpoint"));
+    assert!(
+        Layer::open(&index, 1).unwrap_err().to_string().contains("not the index of a sharded checkpoint")
+    );
 
     let names = [
         ("model.layers.1.", "block.1."),
@@ -203,7 +205,7 @@ fn what_does_not_fit_is_named() {
         &["model.safetensors: tensor", BIAS, "the nearest is `model.layers.1.mlp.experts.down_proj_biases`"],
     );
     let error = wrong(|f| f.get_mut(BLOCKS).unwrap().0 = Dtype::I8);
-    has(error, &[BLOCKS, "is I8, and a gpt-oss checkpoint has U8"]);
+    has(error, &[BLOCKS, "is I8, but a gpt-oss checkpoint has U8"]);
     let error = wrong(|f| {
         let tensor = f.get_mut(BIAS).unwrap();
         (tensor.1, tensor.2) = (vec![EXPERTS, HIDDEN - 1], vec![0; EXPERTS * (HIDDEN - 1) * 2]);
@@ -217,7 +219,7 @@ fn what_does_not_fit_is_named() {
         wrong(|f| f.retain(|name, _| name.contains("layers.0."))),
         &["there is no layer 1; it has layers 0 to 0"],
     );
-    has(wrong(|f| f.retain(|name, _| name.contains("none"))), &["no tensor of any layer's experts"]);
+    has(wrong(|f| f.retain(|name, _| name.contains("none"))), &["it has no expert tensors"]);
 }
 
 #[test]
@@ -229,7 +231,7 @@ fn a_file_that_is_cut_or_no_safetensors_is_told() {
     for cut in [0, 7, 8, 100, all.len() / 2, all.len() - 1] {
         fs::write(&path, &all[..cut]).unwrap();
         let error = Layer::open(&path, 1).unwrap_err().to_string();
-        assert!(error.contains("cut short") && error.contains("fetch it again"), "{cut}: {error}");
+        assert!(error.contains("truncated") && error.contains("fetch it again"), "{cut}: {error}");
     }
     for text in ["not at all a safetensors file", "\u{2}\0\0\0\0\0\0\0{]", "\u{8}\0\0\0\0\0\0\0{\"a\": 1}"] {
         fs::write(&path, text).unwrap();
@@ -253,7 +255,7 @@ fn a_case_that_does_not_fit_is_told() {
     write(&path, &checkpoint());
     let layer = Layer::open(&path, 1).unwrap();
     for (name, words) in [
-        ("wide-real", "its `hidden` is 512, and layer 1 has 128"),
+        ("wide-real", "its `hidden` is 512, but layer 1 has 128"),
         ("large-offsets", "its regime is `exact`"),
     ] {
         let error = of_layer(&case::find(name).unwrap(), 1, &layer).unwrap_err().to_string();

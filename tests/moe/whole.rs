@@ -56,7 +56,7 @@ fn right_outputs_are_never_accused() {
             let all = run(&problem, Core { shuffle, ..NATIVE });
             let result = finalize(&contract(&problem), &black_box(&all));
             assert_eq!(result.verdict, Verdict::Pass, "{name} {seed}: {result:?}");
-            assert!(result.note.starts_with("judged from end to end, since topk_ids, "), "{}", result.note);
+            assert!(result.note.starts_with("judged from end to end, because topk_ids, "), "{}", result.note);
             // Every tensor that is there makes it tighter, and none makes it wrong.
             let mut more = black_box(&all);
             (more.topk_ids, more.topk_weights) = (all.topk_ids.clone(), all.topk_weights.clone());
@@ -128,6 +128,6 @@ fn laws_of_nan_hold_and_what_is_missing_is_named() {
         law.settings.fc1_bias = BiasPlace::Epilogue;
         let result = finalize(&law, &few);
         assert_eq!(result.verdict, Verdict::Skipped, "{name}");
-        assert!(result.note.contains(&format!("`{name}` is not there")), "{}", result.note);
+        assert!(result.note.contains(&format!("`{name}` is missing")), "{}", result.note);
     }
 }

@@ -147,7 +147,7 @@ pub(crate) fn all() -> Vec<Fault> {
             "",
         ),
         fault(
-            "a K that is no multiple of the tile cut",
+            "a K that is not a multiple of the tile cut",
             "gemm_cp_async.cu",
             ("(k_used + TILE_K - 1) / TILE_K", "k_used / TILE_K"),
             ("k2880-exact", "8x64x256", NATIVE, Load::CpAsync),

@@ -180,7 +180,7 @@ fn gemv() -> Vec<Fault> {
             "",
         ),
         of(
-            "a K that is no multiple of the tile cut in a GEMV",
+            "a K that is not a multiple of the tile cut in a GEMV",
             ("first * 32 < k_used; first", "(first + PARTS) * 32 <= k_used; first"),
             ("k2880-exact", "8x64x256", MmaPath::Gemv, Load::Direct),
             "",

@@ -80,8 +80,8 @@ fn tables_say_who_is_fastest_and_what_policies_cost() {
     for words in [
         "made-up: hidden 64, inter 32, 4 experts, 2 of a token",
         "Median of 20 rounds after 5",
-        "- memory is read with 3000 GB/s at most (measured)",
-        "- mma.sync m16n8k16 bf16: 600 Tera operations per second at most (measured)",
+        "- peak read bandwidth: 3000 GB/s (measured)",
+        "- mma.sync m16n8k16 bf16: peak rate 600 tera-operations per second (measured)",
         "|`8x64x128 swap_ab portable tma`|10.0|40.0|",
         "|`16x64x128 swap_ab portable tma`|15.0|20.0|",
         "|`8x64x128 gemv direct`|4.00|100|",

@@ -124,10 +124,10 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
     for text in [report::markdown(&record), report::terminal(&record, &Styles::plain())] {
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for words in [
-            "2 of 3 tiles run in some way",
+            "2 of 3 tiles run in some configuration",
             "1 of those that run spill, 204 bytes per thread at most (64x64x128 portable tma).",
-            "of 1 kernel every byte of the inputs has a witness in exact and impulse data, for 1",
-            "of 1,000 random faults of one byte in d, exact and impulse data show 100.0 %, real values 99.0 %, and 50.0 %",
+            "fault coverage: exact and impulse data expose a fault in any single input byte for 1 of 1 kernel",
+            "of 1,000 random single-byte faults in d, exact and impulse data detect 100.0 %, real values 99.0 %, and 50.0 %",
             "CUTLASS 9",
         ] {
             assert!(flat.contains(words), "{words}\n{text}");
@@ -137,7 +137,7 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
     record.witness.push(witness("64x64x128", 150));
     let text = report::evidence_text(&[], &record.witness, &[]);
     assert!(
-        text.contains("for 1; not for 1, 75.00 % at least, the first 64x64x128 native tma sm_121a (a + b)"),
+        text.contains("for 1 of 2 kernels; 1 cover less, 75.00 % at least, the first 64x64x128 native tma sm_121a (a + b)"),
         "{text}"
     );
     let json = report::json(&record).unwrap();
@@ -191,7 +191,7 @@ fn a_gpu_stands_apart_from_the_emulator() {
         format!("## Snippets on {device}\n\ncode for sm\\_90a by ptxas 13.5.37; 2 variants run: 1 loads"),
         "|`b.absent`|⊘|·|".to_owned(),
         format!("## {PIPELINE}\n\n**conforms.** 1 trial: 1 pass. PTX that differs"),
-        format!("## {PIPELINE} on {device}\n\n**conforms.** 1 trial: 1 pass. Every trial went up"),
+        format!("## {PIPELINE} on {device}\n\n**conforms.** 1 trial: 1 pass. Every trial ran its checks"),
         "- graph: 1 pass\n".to_owned(),
         "**Verdict: conforms.**".to_owned(),
     ] {
@@ -209,7 +209,7 @@ fn a_gpu_stands_apart_from_the_emulator() {
         let (md, text) = (report::markdown(&record), report::terminal(&record, &Styles::plain()));
         assert!(md.contains("**Verdict: does not conform.**"), "{md}");
         let words =
-            if runs { "c.wrong: correct fail: lane 3" } else { "rung graph: fail: the graph with half" };
+            if runs { "c.wrong: correct fail: lane 3" } else { "check graph: fail: the graph with half" };
         assert!(md.contains(words) && text.contains(words) && text.contains("does not conform"), "{text}");
         let json = report::json(&record).unwrap();
         assert_eq!(Record::parse(std::path::Path::new("run.json"), &json).unwrap(), record);

@@ -127,7 +127,7 @@ fn a_bad_candidate_costs_only_itself() {
         ("helpless", format!("[ $1 = --version ] && {version}"), "--help"),
         ("hangs-later", format!("[ $1 = --version ] && {version} && exit 0; sleep 100"), "did not end"),
         ("no-targets", version.to_owned(), "lists no target"),
-        ("no-isa", ptxas("13.5.37").replace("current version", "newest"), "which PTX version"),
+        ("no-isa", ptxas("13.5.37").replace("current version", "newest"), "the PTX version"),
         ("no-interpreter", "#!/nonexistent/interpreter".to_owned(), "cannot be started"),
     ];
     let mut list = vec![];

@@ -43,7 +43,7 @@ fn a_wheel_that_is_not_the_pinned_one_is_refused() {
         .find(|p| p.to_string_lossy().contains(host().name()))
         .unwrap();
     let bytes = fs::read(&file).unwrap();
-    let changed = ["not what was pinned", "sha256", "mirror"];
+    let changed = ["is not the pinned file", "sha256", "mirror"];
     let mut flipped = bytes.clone();
     flipped[40] ^= 1;
     fs::write(&file, &flipped).unwrap();
@@ -62,7 +62,7 @@ fn a_wheel_without_its_member_is_refused() {
     let absent = with_entries(&[("nvidia/cu13/bin/nvcc", 0o744, b"x")]);
     refused(&absent, &absent.pip("", ""), &[MEMBER, "no such file"]);
     let link = with_entries(&[(MEMBER, LINK, b"/bin/sh")]);
-    refused(&link, &link.pip("", ""), &[MEMBER, "no regular file"]);
+    refused(&link, &link.pip("", ""), &[MEMBER, "not a regular file"]);
     let folder = with_entries(&[("nvidia/cu13/bin/ptxas/inner", 0o744, b"x")]);
     refused(&folder, &folder.pip("", ""), &[MEMBER, "no such file"]);
 }
@@ -130,11 +130,11 @@ fn pip_that_fails_hangs_or_brings_something_else() {
     );
     refused(&bench, &bench.pip("exit 7", ""), &["status 7"]);
     refused(&bench, &bench.pip("kill -9 $$", ""), &["signal 9"]);
-    refused(&bench, &bench.pip("exit 0", ""), &["not the pinned file", "it brought: nothing"]);
+    refused(&bench, &bench.pip("exit 0", ""), &["not the pinned file", "it fetched: nothing"]);
     refused(
         &bench,
         &bench.pip("cp \"$wheel\" \"$dest\"/x-1.0.tar.gz; exit 0", ""),
-        &["it brought: x-1.0.tar.gz"],
+        &["it fetched: x-1.0.tar.gz"],
     );
     let no_pip = bench.pip("echo '/usr/bin/python3: No module named pip' >&2; exit 1", "");
     refused(&bench, &no_pip, &["has no pip", "apt install python3-pip", "SM121PROBE_PYTHON"]);

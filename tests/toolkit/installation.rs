@@ -177,7 +177,7 @@ fn removal_takes_what_is_named() {
     let take = |asked: &[&str]| {
         remove(&store, &names(asked)).map(|gone| gone.len()).map_err(|error| error.to_string())
     };
-    assert!(take(&["13.5"]).unwrap_err().contains("there is: nothing"));
+    assert!(take(&["13.5"]).unwrap_err().contains("installed are: nothing"));
     assert_eq!(take(&["all"]), Ok(0));
     refill();
     assert_eq!(take(&["13", "13.5.37"]), Ok(1));

@@ -169,7 +169,7 @@ fn a_refusal_is_told_and_not_kept() {
     let arch: Target = "sm_121a".parse().unwrap();
     for (script, said) in [
         ("echo 'ptxas k.ptx, line 3; error   : Unknown symbol x' >&2; exit 255", "Unknown symbol x"),
-        ("exit 0", "it ended well and wrote no code"),
+        ("exit 0", "it succeeded but wrote no code"),
         ("kill -SEGV $$", "was killed by signal 11"),
     ] {
         let tool = toolkit(dir.path(), script);

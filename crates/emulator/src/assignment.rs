@@ -180,7 +180,7 @@ fn check_written(m: &mut Machine<'_>, row: &Row) -> Flow {
         return Flow::Next;
     }
     let lane = missing.trailing_zeros() as usize;
-    m.fail(Fault::new(Law::Uninitialised, "a register is read that nothing wrote on this path").at(lane))
+    m.fail(Fault::new(Law::Uninitialised, "a register is read that was not written on this path").at(lane))
 }
 
 fn mark_written(m: &mut Machine<'_>, row: &Row) -> Flow {

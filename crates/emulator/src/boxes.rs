@@ -52,7 +52,7 @@ pub(super) fn check(map: &TensorMap, at: &[i64; 5], mode: Mode, usage: Use) -> R
         _ => CHUNK * 8 / ty.bits(),
     };
     if at[0].rem_euclid(unit as i64) != 0 {
-        return Err(format!("coordinate 0 is {}, which is no multiple of {unit} for {ty:?}", at[0]));
+        return Err(format!("coordinate 0 is {}, which is not a multiple of {unit} for {ty:?}", at[0]));
     }
     if mode != Mode::Tile && map.box_dims[1] != 1 {
         return Err(format!("{} by a map whose boxes have {} rows, not one", mode.word(), map.box_dims[1]));

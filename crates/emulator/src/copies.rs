@@ -50,7 +50,7 @@ impl Cta {
                 }
                 if world.check_init && !self.shared.is_written(at + piece.skip, piece.taken.min(piece.len)) {
                     let what = format!(
-                        "a copy of {} bytes from shared address {:#x}, not all of them written",
+                        "a copy of {} bytes from shared address {:#x}, some of which were never written",
                         piece.len,
                         shared_address(at)
                     );
@@ -145,8 +145,7 @@ impl Cta {
             let target = pending.targets().any(overlaps);
             if target || write && pending.sources().any(overlaps) {
                 let what = format!(
-                    "{verb} of {len} bytes at shared address {:#x}, which the copy of line {} {} and \
-                     nobody has waited for",
+                    "{verb} of {len} bytes at shared address {:#x}, which the copy of line {} {} and no thread has waited for",
                     shared_address(at),
                     pending.line,
                     if target { "writes" } else { pending.verb() },
@@ -356,7 +355,7 @@ impl Cta {
                         if world.check_init && !self.shared.is_written(piece.at, piece.len) {
                             let at = shared_address(piece.at);
                             let what =
-                                format!("{} bytes at {at:#x} that nobody wrote are reduced", piece.len);
+                                format!("{} bytes at {at:#x} that were never written are reduced", piece.len);
                             return Err(about(Fault::new(Law::Uninitialised, what)));
                         }
                         reduce.apply(&mut new, &self.shared.data[piece.at..piece.at + piece.len]);

@@ -251,7 +251,7 @@ impl Cta {
             return Err(Fault::new(Law::Barrier, what));
         }
         if count == 0 || count > Mbarrier::MOST {
-            let what = format!("an mbarrier count of {count}; 1 to {} is legal", Mbarrier::MOST);
+            let what = format!("an mbarrier count of {count}; the count must be 1 to {}", Mbarrier::MOST);
             return Err(Fault::new(Law::Barrier, what));
         }
         self.note(at, OBJECT_BYTES, true, thread / 32)?;
@@ -286,8 +286,7 @@ impl Cta {
     pub(super) fn use_barrier(&mut self, at: usize, warp: u32) -> Result<&mut Mbarrier, Fault> {
         if let Some(maker) = self.made_elsewhere(at, warp) {
             let what = format!(
-                "warp {warp} uses the mbarrier at {:#x}, which warp {maker} initialised with nothing in between that \
-                 orders them",
+                "warp {warp} uses the mbarrier at {:#x}, which warp {maker} initialised with no ordering in between",
                 shared_address(at)
             );
             return Err(Fault::new(Law::Race, what));
@@ -347,7 +346,7 @@ impl Cta {
         let before = (barrier.phase, barrier.pending);
         if count == 0 || count > barrier.pending {
             let what = format!(
-                "{count} arrivals at the mbarrier at {:#x}, where {} are missing in phase {}",
+                "{count} arrivals at the mbarrier at {:#x}, which expects only {} more in phase {}",
                 shared_address(at),
                 barrier.pending,
                 barrier.phase
@@ -376,7 +375,7 @@ impl Cta {
         let sum = barrier.tx + bytes;
         if sum.unsigned_abs() > u64::from(Mbarrier::MOST) {
             let what = format!(
-                "the tx-count of the mbarrier at {:#x} becomes {sum}; {} is the most",
+                "the tx-count of the mbarrier at {:#x} becomes {sum}; the maximum is {}",
                 shared_address(at),
                 Mbarrier::MOST
             );

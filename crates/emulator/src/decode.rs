@@ -334,7 +334,7 @@ impl<'a> Decoder<'a> {
             _ => Vec::new(),
         };
         let function = *self.scope.functions.get(name.as_str()).ok_or_else(|| {
-            format!("`{name}` is no function of this module; the emulator has no library to link with")
+            format!("`{name}` is not a function of this module; the emulator links no library")
         })?;
         let Some(body) = &function.body else { return Err(format!("`{name}` is declared but has no body")) };
         if self.calling.iter().any(|f| f == name) {
@@ -344,8 +344,8 @@ impl<'a> Decoder<'a> {
             return Err("a call with a guard".to_owned());
         }
         let place = |this: &Self, operand: &Operand| match operand {
-            Operand::Name(n) => this.symbol(n).ok_or_else(|| format!("`{n}` is no parameter variable")),
-            _ => Err("a call argument that is no variable".to_owned()),
+            Operand::Name(n) => this.symbol(n).ok_or_else(|| format!("`{n}` is not a parameter variable")),
+            _ => Err("a call argument that is not a variable".to_owned()),
         };
         let pairs = function.returns.iter().zip(&results).chain(function.params.iter().zip(&arguments));
         let mut frame = HashMap::new();
@@ -353,9 +353,9 @@ impl<'a> Decoder<'a> {
         for (formal, actual) in pairs {
             if formal.space == AstSpace::Reg {
                 let Operand::Name(n) = actual else {
-                    return Err("a register argument that is no name".into());
+                    return Err("a register argument that is not a name".into());
                 };
-                let register = self.register(n).ok_or_else(|| format!("`{n}` is no register"))?;
+                let register = self.register(n).ok_or_else(|| format!("`{n}` is not a register"))?;
                 registers.insert(formal.name.clone(), register);
             } else {
                 frame.insert(formal.name.clone(), place(self, actual)?);

@@ -149,7 +149,7 @@ pub trait Device {
     /// [`Failure`] when none can be had.
     fn reset(&mut self) -> Result<(), Failure>;
 
-    /// Nothing is wanted of the device until it is reset: others may have it until then.
+    /// Releases the device until `reset`: others may have it until then.
     fn rest(&mut self) {}
 
     /// A buffer that holds `bytes`.

@@ -204,7 +204,7 @@ impl Device for EmulatorDevice {
 
 /// Why bytes cannot be laid on a buffer.
 fn outside(buffer: Buffer, held: usize, at: usize, len: usize) -> Failure {
-    Failure::Launch(format!("buffer {} holds {held} bytes, not {len} from byte {at} on", buffer.0))
+    Failure::Launch(format!("buffer {} has {held} bytes, not {len} from byte {at} on", buffer.0))
 }
 
 impl EmulatorDevice {

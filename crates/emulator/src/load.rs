@@ -25,8 +25,9 @@ pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
     let arch = module.targets.first().and_then(|t| {
         t.strip_prefix("sm_").map(|t| t.trim_end_matches(['a', 'f'])).and_then(|t| t.parse::<u32>().ok())
     });
-    let arch = arch
-        .ok_or_else(|| Stop::Launch(format!("`.target {}` is no sm_ target", module.targets.join(", "))))?;
+    let arch = arch.ok_or_else(|| {
+        Stop::Launch(format!("`.target {}` is not an sm_ target", module.targets.join(", ")))
+    })?;
     if module.address_size == 32 {
         return Err(Stop::Launch("`.address_size 32` is not emulated".to_owned()));
     }

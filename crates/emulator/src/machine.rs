@@ -270,7 +270,7 @@ impl Machine<'_> {
             let lane = party.trailing_zeros() as usize % LANES;
             let wanted = masks[lane];
             if let Some(lane) = lanes(party & !wanted).next() {
-                let what = format!("a lane that its own member mask {wanted:#010x} does not name");
+                let what = format!("a lane that is not in its own member mask {wanted:#010x}");
                 return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
             }
             let missing = wanted & self.live & !party;
@@ -284,7 +284,7 @@ impl Machine<'_> {
             }
             if missing & self.fragment != 0 {
                 let what =
-                    format!("the member mask names lanes {missing:#010x}, whose guard keeps them away");
+                    format!("the member mask names lanes {missing:#010x}, which are disabled by their guard");
                 return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
             }
             return Err(Flow::Converge(wanted & self.live));
@@ -342,7 +342,7 @@ impl Machine<'_> {
         if address.is_multiple_of(len as u64) {
             return Ok(());
         }
-        Err(Fault::new(Law::Misaligned, format!("address {address:#x} is no multiple of {len}")))
+        Err(Fault::new(Law::Misaligned, format!("address {address:#x} is not a multiple of {len}")))
     }
 
     /// The place in shared memory of `len` bytes at a shared address.
@@ -466,7 +466,7 @@ impl Machine<'_> {
             ));
         };
         if check && !region.is_written(at, N) {
-            let what = format!("{N} bytes at {window:?} address {address:#x} that nobody wrote");
+            let what = format!("{N} bytes at {window:?} address {address:#x} that were never written");
             return Err(Fault::new(Law::Uninitialised, what));
         }
         Ok(bytes)

@@ -286,7 +286,7 @@ impl GlobalMemory {
     fn outside(&self, address: u64, len: usize) -> Fault {
         if self.sparse.iter().any(|s| s.start <= address && address.saturating_add(len as u64) <= s.end) {
             let what = format!(
-                "{len} bytes at global address {address:#x} of a sparse buffer, which nobody has written"
+                "{len} bytes at global address {address:#x} of a sparse buffer, which were never written"
             );
             return Fault::new(Law::Uninitialised, what);
         }
@@ -303,7 +303,7 @@ impl GlobalMemory {
         match near {
             Some(a) if a.freed && address < a.base + a.region.len() as u64 => Fault::new(
                 Law::UseAfterFree,
-                format!("{len} bytes at {address:#x} lie in an allocation that was freed"),
+                format!("{len} bytes at {address:#x} lie in a freed allocation"),
             ),
             Some(a) => Fault::new(
                 Law::OutOfBounds,
@@ -315,7 +315,7 @@ impl GlobalMemory {
             ),
             None => Fault::new(
                 Law::OutOfBounds,
-                format!("{len} bytes at global address {address:#x}, where nothing is"),
+                format!("{len} bytes at global address {address:#x}, where nothing is allocated"),
             ),
         }
     }

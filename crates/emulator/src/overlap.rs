@@ -63,7 +63,7 @@ impl Machine<'_> {
 #[cold]
 fn clash(address: u64, other: usize, lane: usize) -> Fault {
     let what = format!(
-        "lanes {other} and {lane} of one store write different values to address {address:#x}; which one stays is undefined"
+        "lanes {other} and {lane} of one store write different values to address {address:#x}; which one remains is undefined"
     );
     Fault::new(Law::Race, what)
 }

@@ -276,8 +276,8 @@ impl Races {
     pub(super) fn read_only(&self, address: u64, len: usize, world: &mut GlobalRaces) -> Result<(), Fault> {
         let Some((n, who)) = world.writer_among(&self.grid, address, len) else { return Ok(()) };
         let what = format!(
-            "a non-coherent read of global address {:#x}, which warp {} of CTA number {} of the same grid wrote: it may \
-             find what was there before",
+            "a non-coherent read of global address {:#x}, which warp {} of CTA number {} of the same grid wrote: it \
+            may return the old value",
             address + n as u64,
             who.warp(),
             who.cta() - self.grid.start
@@ -308,7 +308,7 @@ fn race(at: usize, warp: u32, write: bool, other: usize, wrote: bool) -> Fault {
     Fault::new(
         Law::Race,
         format!(
-            "warp {warp} {mine} shared address {address:#x}, which warp {other} {theirs} with nothing in between that orders them"
+            "warp {warp} {mine} shared address {address:#x}, which warp {other} {theirs} with no ordering in between"
         ),
     )
 }

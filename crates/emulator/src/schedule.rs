@@ -161,7 +161,7 @@ fn run_stream<O: Observer>(
     }
     let stream = Stream::new(launches);
     if stream.grids.last().is_none_or(|g| g.ctas.end == u32::MAX) {
-        let what = "a stream of no launches, or of more CTAs than can be counted".to_owned();
+        let what = "a stream without launches, or with more CTAs than can be counted".to_owned();
         return Err(StreamStop { launch: launches.len().saturating_sub(1), stop: Stop::Launch(what) });
     }
     let mut world = World {
@@ -219,7 +219,7 @@ fn check(kernel: &Kernel, launch: &Launch) -> Result<(), Stop> {
     let fail = |what: String| Err(Stop::Launch(what));
     let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();
     if launch.grid.contains(&0) || threads == 0 {
-        return fail(format!("grid {:?} and block {:?} must not hold zeros", launch.grid, launch.block));
+        return fail(format!("grid {:?} and block {:?} must not contain zeros", launch.grid, launch.block));
     }
     if threads > 1024 || launch.block[2] > 64 {
         return fail(format!(
@@ -232,7 +232,7 @@ fn check(kernel: &Kernel, launch: &Launch) -> Result<(), Stop> {
     }
     if let Some(required) = kernel.required_threads.filter(|r| *r != launch.block) {
         return fail(format!(
-            "{} wants .reqntid {required:?}, not a block of {:?}",
+            "{} requires .reqntid {required:?}, not a block of {:?}",
             kernel.name, launch.block
         ));
     }
@@ -249,7 +249,7 @@ fn check(kernel: &Kernel, launch: &Launch) -> Result<(), Stop> {
     }
     let shared = u64::from(kernel.shared_bytes) + u64::from(launch.shared_bytes);
     if shared > u64::from(SHARED_LIMIT) {
-        return fail(format!("{shared} bytes of shared memory; {SHARED_LIMIT} is the most that any GPU has"));
+        return fail(format!("{shared} bytes of shared memory; no GPU has more than {SHARED_LIMIT}"));
     }
     Ok(())
 }
@@ -530,7 +530,7 @@ fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Stop {
                     }
                     Wait::Company(_) => "the other lanes of its warp".to_owned(),
                     Wait::Converge(wanted) => {
-                        format!("lanes {wanted:#010x} to come to line {} `{}`", at.line, at.instruction)
+                        format!("lanes {wanted:#010x} to reach line {} `{}`", at.line, at.instruction)
                     }
                     Wait::Nothing | Wait::Impatient => "its turn".to_owned(),
                 };
@@ -544,6 +544,6 @@ fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Stop {
             }
         }
     }
-    let what = format!("nothing can go on: {}", who.join("; "));
+    let what = format!("no warp can make progress: {}", who.join("; "));
     Stop::Trap(Box::new(Trap { law: Law::Deadlock, what, place: first.unwrap_or_default() }))
 }

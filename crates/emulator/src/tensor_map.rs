@@ -204,7 +204,7 @@ impl TensorMap {
             u64::from_le_bytes(word)
         };
         let none =
-            || TensorMapError { rule: Rule::Bytes, what: "these 128 bytes are no tensor map".to_owned() };
+            || TensorMapError { rule: Rule::Bytes, what: "these 128 bytes are not a tensor map".to_owned() };
         if bytes[..8] != MAGIC {
             return Err(none());
         }
@@ -232,16 +232,19 @@ impl TensorMap {
         let (ty, rank) = (self.data_type, self.rank);
         let interleaved = self.interleave != Interleave::None;
         if rank == 0 || rank > 5 || interleaved && rank < 3 {
-            return broken(Rule::Rank, format!("rank {rank}; 1 to 5 is legal, 3 to 5 with interleaving"));
+            return broken(
+                Rule::Rank,
+                format!("rank {rank}; the rank must be 1 to 5, with interleaving 3 to 5"),
+            );
         }
         let unit = if ty.unpacks() || self.interleave == Interleave::B32 { 32 } else { 16 };
         if !self.address.is_multiple_of(unit) {
-            let what = format!("address {:#x} is no multiple of {unit}", self.address);
+            let what = format!("address {:#x} is not a multiple of {unit}", self.address);
             return broken(Rule::Address, what);
         }
         for (i, dim) in self.dims[..rank].iter().enumerate() {
             if *dim == 0 || *dim > 1 << 32 {
-                return broken(Rule::Dim, format!("dimension {i} of {dim} elements; 1 to 2^32 is legal"));
+                return broken(Rule::Dim, format!("dimension {i} of {dim} elements; it must have 1 to 2^32"));
             }
         }
         let multiple = match ty {
@@ -251,34 +254,38 @@ impl TensorMap {
         };
         if !self.dims[0].is_multiple_of(multiple) {
             let what =
-                format!("dimension 0 of {} elements of {ty:?}, no multiple of {multiple}", self.dims[0]);
+                format!("dimension 0 of {} elements of {ty:?}, not a multiple of {multiple}", self.dims[0]);
             return broken(Rule::Dim, what);
         }
         for (i, stride) in self.strides[..rank - 1].iter().enumerate() {
             if !stride.is_multiple_of(unit) || *stride >= 1 << 40 {
-                let what = format!("stride {i} of {stride} bytes; multiples of {unit} below 2^40 are legal");
+                let what =
+                    format!("stride {i} of {stride} bytes; it must be a multiple of {unit} below 2^40");
                 return broken(Rule::Stride, what);
             }
         }
         for (i, size) in self.box_dims[..rank].iter().enumerate() {
             if *size == 0 || *size > 256 {
-                return broken(Rule::Box, format!("box dimension {i} of {size} elements; 1 to 256 is legal"));
+                return broken(
+                    Rule::Box,
+                    format!("box dimension {i} of {size} elements; it must have 1 to 256"),
+                );
             }
         }
         let (inner, pitch) = self.row_bytes();
         if ty.unpacks() && self.box_dims[0] != 128 {
             let what =
-                format!("box dimension 0 of {} elements of {ty:?}; only 128 is legal", self.box_dims[0]);
+                format!("box dimension 0 of {} elements of {ty:?}; it must have 128", self.box_dims[0]);
             return broken(Rule::Box, what);
         }
         if !(u64::from(self.box_dims[0]) * ty.shared_bits()).is_multiple_of(128) {
-            return broken(Rule::BoxBytes, format!("box rows of {inner} bytes, no multiple of 16"));
+            return broken(Rule::BoxBytes, format!("box rows of {inner} bytes, not a multiple of 16"));
         }
         for (i, stride) in self.element_strides[..rank].iter().enumerate() {
             if *stride == 0 || *stride > 8 {
                 return broken(
                     Rule::ElementStride,
-                    format!("element stride {i} of {stride}; 1 to 8 is legal"),
+                    format!("element stride {i} of {stride}; it must be 1 to 8"),
                 );
             }
         }
@@ -308,7 +315,7 @@ impl TensorMap {
         }
         let bytes = self.taken().iter().product::<u64>().saturating_mul(ty.shared_bits()) / 8;
         if bytes > MOST_BYTES {
-            return broken(Rule::BoxBytes, format!("a box of {bytes} bytes; {MOST_BYTES} is the most"));
+            return broken(Rule::BoxBytes, format!("a box of {bytes} bytes; the maximum is {MOST_BYTES}"));
         }
         Ok(())
     }

@@ -28,7 +28,8 @@ pub(super) fn store_piece(
     if let Some(reduce) = store.reduce {
         let region = world.global.region(index);
         if world.check_init && !region.is_written(at, bytes.len()) {
-            let what = format!("{} bytes at {:#x} that nobody wrote are reduced", bytes.len(), piece.address);
+            let what =
+                format!("{} bytes at {:#x} that were never written are reduced", bytes.len(), piece.address);
             return Err(Fault::new(Law::Uninitialised, what));
         }
         let mut bytes = bytes.to_vec();

@@ -20,7 +20,7 @@ pub enum OperandKind {
 /// A word that names no kind.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "`{0}` is no kind of operand: u32, f64, f32, tf32, f16, bf16, e4m3, e5m2, e3m2, e2m3, e2m1, ue8m0, ue4m3"
+    "`{0}` is not a kind of operand; use u32, f64, f32, tf32, f16, bf16, e4m3, e5m2, e3m2, e2m3, e2m1, ue8m0, ue4m3"
 )]
 pub struct UnknownKind(pub String);
 

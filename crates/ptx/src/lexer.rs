@@ -116,7 +116,7 @@ impl Lexer<'_> {
                 b'/' if self.byte(1) == b'*' => {
                     let rest = self.bytes.get(self.at + 2..).unwrap_or_default();
                     let end = rest.windows(2).position(|w| w == b"*/");
-                    self.at += 4 + end.ok_or("a comment that `*/` closes")?;
+                    self.at += 4 + end.ok_or("`*/` at the end of the comment")?;
                 }
                 _ => return Ok(()),
             }
@@ -146,7 +146,7 @@ impl Lexer<'_> {
     fn dotted(&self) -> Cut {
         let mut length = self.word(1);
         if length == 1 {
-            return Err("a word behind the dot");
+            return Err("a word after the dot");
         }
         while self.byte(length) == b':' && self.byte(length + 1) == b':' && is_word(self.byte(length + 2)) {
             length = self.word(length + 2);
@@ -182,7 +182,7 @@ impl Lexer<'_> {
                 _ => length += 1,
             }
         }
-        Err("a string that `\"` closes on its line")
+        Err("`\"` at the end of the string, on the same line")
     }
 
     fn mark(&self, first: u8) -> Cut {
@@ -239,10 +239,10 @@ mod tests {
     #[test]
     fn a_fault_ends_the_list() {
         for (text, wanted) in [
-            ("a /* b", "a comment that `*/` closes"),
-            ("a \"b\n", "a string that `\"` closes on its line"),
+            ("a /* b", "`*/` at the end of the comment"),
+            ("a \"b\n", "`\"` at the end of the string, on the same line"),
             ("a é b", "PTX"),
-            ("a . b", "a word behind the dot"),
+            ("a . b", "a word after the dot"),
         ] {
             let found = tokens(text);
             assert_eq!(found.wanted, wanted, "{text}");

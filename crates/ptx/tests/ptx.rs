@@ -249,7 +249,7 @@ fn an_error_names_the_place_what_was_expected_and_what_was_found() {
         (in_body("/* é */ add.u32 r, ;"), "line 4, column 20: expected an operand, found `;`"),
         (
             in_body("ld.global.b32 r, [%rd1+%r2];"),
-            "line 4, column 24: expected a constant offset; PTX adds no register to an address, found `%r2`",
+            "line 4, column 24: expected a constant offset; PTX does not add registers to addresses, found `%r2`",
         ),
         (
             in_body("ld.global.b32 r, [%rd1-8];"),
@@ -275,10 +275,10 @@ fn an_error_names_the_place_what_was_expected_and_what_was_found() {
             "line 4, column 1: expected a state space such as `.reg`, `.loc` or `.pragma`, found `.maxntid`",
         ),
         (in_body("a.b32 \u{1F980};"), "line 4, column 7: expected PTX, found `🦀`"),
-        (in_body("/* \n"), "line 4, column 1: expected a comment that `*/` closes, found `/`"),
+        (in_body("/* \n"), "line 4, column 1: expected `*/` at the end of the comment, found `/`"),
         (
             format!("{head}.file 1 \"x\ny\""),
-            "line 3, column 9: expected a string that `\"` closes on its line, found `\"`",
+            "line 3, column 9: expected `\"` at the end of the string, on the same line, found `\"`",
         ),
         (format!("{head}.file 1 x"), "line 3, column 9: expected a string, found `x`"),
         (

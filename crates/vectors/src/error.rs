@@ -16,7 +16,7 @@ pub enum VectorsError {
     },
     /// Nothing at the path is a recording.
     #[error(
-        "{}: no recording: it holds neither vectors.json (of a device) nor mma.json (of a model)", path.display()
+        "{}: not a recording: it has neither vectors.json (of a device) nor mma.json (of a model)", path.display()
     )]
     Nothing {
         /// The folder or archive.
@@ -64,7 +64,7 @@ pub enum VectorsError {
     },
     /// The words are longer than the document says.
     #[error(
-        "{}: {found} bytes, but its document describes {described}; the two are not of one recording", path.display()
+        "{}: {found} bytes, but its document describes {described}; the two belong to different recordings", path.display()
     )]
     Length {
         /// The file of words.
@@ -75,7 +75,7 @@ pub enum VectorsError {
         described: usize,
     },
     /// The recording holds instructions of both kinds, or none.
-    #[error("a recording holds instructions of one kind, and at least one")]
+    #[error("a recording needs at least one instruction, and all of one kind")]
     Mixed,
     /// A file cannot be written.
     #[error("{}: cannot be written: {source}", path.display())]

@@ -155,12 +155,12 @@ impl Files {
             return Err(self.wrong(op, message));
         }
         if offset != *end {
-            let message = format!("its offset is {offset}, but what stands before it ends at {end}");
+            let message = format!("its offset is {offset}, but the data before it end at {end}");
             return Err(self.op(op, message));
         }
         let words = offset.checked_add(size).and_then(|last| all.get(offset..last)).ok_or_else(|| {
             let message = format!(
-                "cut short: it needs {size} bytes from offset {offset}, and the file ends at {}",
+                "truncated: it needs {size} bytes from offset {offset}, but the file ends at {}",
                 all.len()
             );
             self.wrong(op, message)
@@ -170,7 +170,7 @@ impl Files {
     }
 }
 
-const WARP_COUNTS: &str = "n_in, n_out or cases is zero or beyond reason";
+const WARP_COUNTS: &str = "n_in, n_out or cases is zero or implausibly large";
 
 fn warp_size(row: &WarpRow) -> Option<usize> {
     let registers = row.n_in.checked_add(row.n_out)?;
@@ -202,9 +202,9 @@ fn warp_op(files: &Files, row: WarpRow, words: &[u8]) -> Result<Op, VectorsError
 fn form_of(files: &Files, row: &MatrixRow) -> Result<MmaForm, VectorsError> {
     let failed = |message: String| files.op(&row.name, message);
     let format =
-        |name: &str| Format::parse(name).ok_or_else(|| failed(format!("`{name}` is no format of PTX")));
+        |name: &str| Format::parse(name).ok_or_else(|| failed(format!("`{name}` is not a PTX format")));
     if ![row.m, row.n, row.k].iter().all(|side| (1..=MOST_ROWS).contains(side)) {
-        return Err(failed(format!("the shape {}×{}×{} is beyond reason", row.m, row.n, row.k)));
+        return Err(failed(format!("the shape {}×{}×{} is implausible", row.m, row.n, row.k)));
     }
     if !(1..=MOST_CASES).contains(&row.cases) {
         return Err(failed(format!("{} cases", row.cases)));
@@ -249,8 +249,7 @@ fn matrix_op(files: &Files, name: String, form: MmaForm, words: &[u8]) -> Result
                 mine.chunks_exact(bytes).map(|b| b.iter().rev().fold(0, |w, b| w << 8 | u32::from(*b))),
             );
             if let Some(code) = array.iter().find(|code| bits < 32 && **code >> bits != 0) {
-                let message =
-                    format!("case {case} holds the code {code:#x}, which is longer than {bits} bits");
+                let message = format!("case {case} has the code {code:#x}, which is longer than {bits} bits");
                 return Err(files.wrong(&name, message));
             }
         }

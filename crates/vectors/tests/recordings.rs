@@ -72,11 +72,11 @@ fn words_that_are_cut_short_are_named() {
         let at = folder.path().join(words);
         let whole = fs::read(&at).unwrap();
         fs::write(&at, &whole[..whole.len() - 1]).unwrap();
-        assert!(error(folder.path(), words).contains("cut short"));
+        assert!(error(folder.path(), words).contains("truncated"));
         fs::write(&at, []).unwrap();
         error(folder.path(), words);
         fs::write(&at, [whole, vec![0]].concat()).unwrap();
-        assert!(error(folder.path(), words).contains("not of one recording"));
+        assert!(error(folder.path(), words).contains("different recordings"));
         fs::remove_file(&at).unwrap();
         error(folder.path(), words);
     }
@@ -85,12 +85,12 @@ fn words_that_are_cut_short_are_named() {
 #[test]
 fn documents_that_lie_are_named() {
     let damage = [
-        ("\"offset\": 0", "\"offset\": 4", "what stands before it ends at 0"),
+        ("\"offset\": 0", "\"offset\": 4", "the data before it end at 0"),
         ("\"offset\": 0", "\"offset\": 400000000", "beyond the end of the file"),
         ("\"n_in\": 7", "\"n_in\": 8", "kinds"),
-        ("\"n_in\": 7", "\"n_in\": 99999999999", "beyond reason"),
-        ("\"n_out\": 4", "\"n_out\": 0", "beyond reason"),
-        ("\"cases\": 8", "\"cases\": 0", "beyond reason"),
+        ("\"n_in\": 7", "\"n_in\": 99999999999", "implausibl"),
+        ("\"n_out\": 4", "\"n_out\": 0", "implausibl"),
+        ("\"cases\": 8", "\"cases\": 0", "implausibl"),
         ("\"cases\": 8", "\"cases\": 39", "ends at"),
         ("\"cases\": 8", "\"cases\": 41", "ends at"),
         ("\"cases\": 8", "\"cases\": -1", "invalid value"),
@@ -103,9 +103,9 @@ fn documents_that_lie_are_named() {
         assert!(text.contains(expected), "{from} to {to}: {text}");
     }
     let damage = [
-        ("\"k\": 8", "\"k\": 0", "beyond reason"),
-        ("\"k\": 8", "\"k\": 99999999", "beyond reason"),
-        ("\"a\": \"f16\"", "\"a\": \"f17\"", "`f17` is no format"),
+        ("\"k\": 8", "\"k\": 0", "implausibl"),
+        ("\"k\": 8", "\"k\": 99999999", "implausibl"),
+        ("\"a\": \"f16\"", "\"a\": \"f17\"", "`f17` is not a PTX format"),
         ("\"d\": \"f32\"", "\"d\": \"e4m3\"", "accumulates in e4m3"),
         ("\"chunks\": 0", "\"chunks\": 3", "3 chunks over K = 8"),
         ("\"cases\": 8", "\"cases\": 1048577", "1048577 cases"),
@@ -122,7 +122,7 @@ fn documents_that_lie_are_named() {
 #[test]
 fn what_is_no_recording_is_named() {
     let folder = TempDir::new().unwrap();
-    assert!(error(folder.path(), "").contains("no recording"));
+    assert!(error(folder.path(), "").contains("not a recording"));
     let at = folder.path().join("vectors.json");
     fs::write(&at, "{\n \"device\": 3 }").unwrap();
     fs::write(folder.path().join("vectors.bin"), []).unwrap();

@@ -56,7 +56,7 @@ impl Files {
                 .map_err(|source| CheckpointError::File { path: path.to_owned(), source })?;
             let index: Index = serde_json::from_str(&text).map_err(|error| CheckpointError::Format {
                 path: path.to_owned(),
-                message: format!("no index of a sharded checkpoint: {error}"),
+                message: format!("not the index of a sharded checkpoint: {error}"),
             })?;
             let folder = path.parent().unwrap_or(Path::new("."));
             index.weight_map.into_iter().map(|(name, file)| (name, folder.join(file))).collect()
@@ -112,12 +112,12 @@ fn read(path: &Path) -> Result<BTreeMap<String, Entry>, CheckpointError> {
     file.rewind().map_err(failed)?;
     let mut length = [0; 8];
     let short =
-        |_| damaged(format!("not a safetensors file, or cut short: it has {all} bytes; fetch it again"));
+        |_| damaged(format!("not a safetensors file, or truncated: it has {all} bytes; fetch it again"));
     file.read_exact(&mut length).map_err(short)?;
     let length = u64::from_le_bytes(length);
     if length > HEADER_LIMIT || length > all - 8 {
         return Err(damaged(format!(
-            "not a safetensors file, or cut short: its header would have {length} bytes of {all}; fetch it again"
+            "not a safetensors file, or truncated: its header would have {length} bytes of {all}; fetch it again"
         )));
     }
     let mut text = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
@@ -136,14 +136,14 @@ fn read(path: &Path) -> Result<BTreeMap<String, Entry>, CheckpointError> {
         let bits = shape.iter().try_fold(dtype.bitsize() as u64, |n, size| n.checked_mul(*size as u64));
         if end < first || bits != (end - first).checked_mul(8) {
             return Err(damaged(format!(
-                "`{name}` is {dtype:?} {shape:?}, and its header gives it bytes {first} to {end}; fetch it again"
+                "`{name}` is {dtype:?} {shape:?}, but its header gives it bytes {first} to {end}; fetch it again"
             )));
         }
         let start = 8 + length + first;
         if 8 + length + end > all {
             let needs = 8 + length + end;
             return Err(damaged(format!(
-                "cut short: `{name}` ends at byte {needs}, and the file has {all}; fetch it again"
+                "truncated: `{name}` ends at byte {needs}, but the file has {all}; fetch it again"
             )));
         }
         let entry =

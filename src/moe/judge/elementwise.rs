@@ -29,12 +29,12 @@ impl Inputs<'_> {
                 let (wanted, elements) = quantize::block(rule, values);
                 let first = block * BLOCK;
                 tally.equal(row, first, (wanted, *scale), || {
-                    format!("scale {scale:#04x} where {wanted:#04x} is right")
+                    format!("scale {scale:#04x} instead of {wanted:#04x}")
                 });
                 for (lane, (wanted, found)) in elements.iter().zip(codes).enumerate() {
                     let col = first + lane;
                     tally.equal(row, col, (wanted, found), || {
-                        format!("code {found:#04x} where {wanted:#04x} is right, for {:e}", values[lane])
+                        format!("code {found:#04x} instead of {wanted:#04x}, for {:e}", values[lane])
                     });
                 }
             }
@@ -84,7 +84,7 @@ impl Inputs<'_> {
                 } else {
                     requantize.wrong(row, first, f64::INFINITY, || {
                         let (lo, hi) = verdict.scales;
-                        format!("scale {scale:#04x} where {lo:#04x} to {hi:#04x} are right")
+                        format!("scale {scale:#04x} instead of {lo:#04x} to {hi:#04x}")
                     });
                 }
                 for (lane, code) in codes.iter().enumerate() {
@@ -93,10 +93,7 @@ impl Inputs<'_> {
                         activation.right(if verdict.scale { verdict.worst.min(1.0) } else { 0.0 });
                     } else {
                         activation.wrong(row, first + lane, verdict.worst, || {
-                            format!(
-                                "code {code:#04x} under scale {scale:#04x} where {:?} is right",
-                                values[lane]
-                            )
+                            format!("code {code:#04x} with scale {scale:#04x} instead of {:?}", values[lane])
                         });
                     }
                 }
@@ -115,7 +112,7 @@ impl Inputs<'_> {
     pub(super) fn weights_of(&self, row: usize, expert: usize) -> Result<&usize, Skip> {
         self.index
             .get(&expert)
-            .ok_or_else(|| format!("row {row} is expert {expert}'s, whose weights are not there"))
+            .ok_or_else(|| format!("row {row} belongs to expert {expert}, whose weights are missing"))
     }
 
     /// The sum of each token's rows.
@@ -137,7 +134,7 @@ impl Inputs<'_> {
                 let expert = ids[token * dims.top_k + slot];
                 let row = place
                     .get(&(token, expert))
-                    .ok_or_else(|| format!("no row is token {token}'s of expert {expert}"))?;
+                    .ok_or_else(|| format!("no row belongs to token {token} of expert {expert}"))?;
                 let biases = match bias {
                     Some(bias) => bias.row(*self.weights_of(*row, expert)?),
                     None => &[],

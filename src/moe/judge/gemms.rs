@@ -27,7 +27,7 @@ impl Inputs<'_> {
         let (codes, scales) = match injected {
             (Some(codes), Some(scales)) => (codes, scales),
             (None, None) => (need!(self, a2_codes)?, need!(self, a2_scales)?),
-            _ => return Err("of `injected_a2_codes` and `injected_a2_scales` one is missing".to_owned()),
+            _ => return Err("`injected_a2_codes` and `injected_a2_scales` must be given together".to_owned()),
         };
         let operands = Operands {
             codes,

@@ -17,7 +17,7 @@ impl Inputs<'_> {
             let (logits, ids) = (logits.row(token), ids.row(token));
             for (slot, (wanted, found)) in route::top_k(logits, k).into_iter().zip(ids).enumerate() {
                 let same = (wanted as i64, i64::from(*found));
-                tally.equal(token, slot, same, || format!("expert {found} where {wanted} is the choice"));
+                tally.equal(token, slot, same, || format!("expert {found} instead of {wanted}"));
             }
             let Some(weights) = weights else { continue };
             let chosen: Option<Vec<f32>> =
@@ -40,9 +40,9 @@ impl Inputs<'_> {
                 } else {
                     let over = if over.is_nan() { f64::INFINITY } else { over };
                     tally.wrong(token, slot, over, || match &law {
-                        None => format!("weight {found} where NaN is the law"),
+                        None => format!("weight {found} instead of NaN"),
                         Some(law) => {
-                            format!("weight {found} where {:e} to {:e} are right", law[slot].lo, law[slot].hi)
+                            format!("weight {found} instead of {:e} to {:e}", law[slot].lo, law[slot].hi)
                         }
                     });
                 }
@@ -69,7 +69,7 @@ impl Inputs<'_> {
             let wanted = (row.token as i64, row.expert as i64);
             tally.equal(at, 0, (found, wanted), || {
                 format!(
-                    "token {} of expert {} where token {} of expert {} belongs",
+                    "token {} of expert {} instead of token {} of expert {}",
                     found.0, found.1, wanted.0, wanted.1
                 )
             });

@@ -50,7 +50,7 @@ impl Tally {
         if expected.accepts(found) {
             self.right(over);
         } else {
-            self.wrong(row, col, over, || format!("bf16 {found:#06x} where {expected} is right"));
+            self.wrong(row, col, over, || format!("bf16 {found:#06x} instead of {expected}"));
         }
     }
 
@@ -77,12 +77,14 @@ impl Tally {
         if self.checked == self.open {
             return StageResult::skipped(
                 stage,
-                "every element may be anything: sums or operands out of range",
+                "every element may have any value: sums or operands out of range",
             );
         }
         let open = match self.open {
             0 => String::new(),
-            n => format!("{n} of {} elements may be anything: sums or operands out of range", self.checked),
+            n => {
+                format!("{n} of {} elements may have any value: sums or operands out of range", self.checked)
+            }
         };
         let (place, note) = self
             .first

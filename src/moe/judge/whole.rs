@@ -75,7 +75,7 @@ impl Inputs<'_> {
                     let expert = ids[token * dims.top_k + slot];
                     let row = place
                         .get(&(token, expert))
-                        .ok_or_else(|| format!("no row is token {token}'s of expert {expert}"))?;
+                        .ok_or_else(|| format!("no row belongs to token {token} of expert {expert}"))?;
                     let bias = self.later_bias(rows[*row].weights, col);
                     terms.push((weights[token * dims.top_k + slot], results[*row][col], bias));
                 }
@@ -93,7 +93,7 @@ impl Inputs<'_> {
             let said = std::mem::take(&mut result.note);
             let colon = if said.is_empty() { "" } else { ": " };
             result.note = format!(
-                "judged from end to end, since {} are not there; {loose:.1} bf16 values are allowed on average{colon}{said}",
+                "judged from end to end, because {} are missing; {loose:.1} bf16 values are allowed on average{colon}{said}",
                 self.missing().join(", ")
             );
         }
@@ -124,7 +124,7 @@ impl Inputs<'_> {
             return indices(&ids.data, dims.experts, "topk_ids");
         }
         if dims.top_k == 0 {
-            return Err("nothing tells how many experts a token has: `topk_ids` is not there".to_owned());
+            return Err("the number of experts per token is unknown: `topk_ids` is missing".to_owned());
         }
         let logits = need!(self, router_logits)?;
         Ok((0..dims.tokens).flat_map(|token| route::top_k(logits.row(token), dims.top_k)).collect())

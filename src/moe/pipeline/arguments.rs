@@ -18,7 +18,7 @@ impl Run<'_> {
         let header = |message: String| PipelineError::Header { file: kernel.file.clone(), message };
         let small = |text: &str| {
             let v = value(text)?;
-            u32::try_from(v).map_err(|_| header(format!("`{text}` is {v}, more than 32 bits hold")))
+            u32::try_from(v).map_err(|_| header(format!("`{text}` is {v}, which exceeds 32 bits")))
         };
         let parameters = self
             .device
@@ -26,7 +26,7 @@ impl Run<'_> {
             .ok_or_else(|| header(format!("the source has no entry `{}`", kernel.entry)))?;
         if parameters.len() != kernel.args.len() {
             return Err(header(format!(
-                "`{}` has {} parameters and the header's `args` has {}",
+                "`{}` has {} parameters, but the header's `args` has {}",
                 kernel.entry,
                 parameters.len(),
                 kernel.args.len()
@@ -35,7 +35,7 @@ impl Run<'_> {
         let mut arguments = Vec::new();
         for (name, (parameter, size)) in kernel.args.iter().zip(parameters) {
             let argument = self.argument(name, fc, &names).ok_or_else(|| {
-                header(format!("there is no argument `{name}` for this stage (parameter `{parameter}`)"))
+                header(format!("this stage has no argument `{name}` (parameter `{parameter}`)"))
             })?;
             let given = match &argument {
                 Argument::Value(bytes) => bytes.len(),
@@ -44,7 +44,7 @@ impl Run<'_> {
             };
             if given != size {
                 return Err(header(format!(
-                    "argument `{name}` has {given} bytes and parameter `{parameter}` {size}"
+                    "argument `{name}` has {given} bytes, but parameter `{parameter}` has {size}"
                 )));
             }
             arguments.push(argument);

@@ -89,7 +89,7 @@ impl std::fmt::Display for Expected {
             Self::Nan => write!(f, "NaN"),
             Self::Infinite { negative } => write!(f, "{}infinity", if negative { "-" } else { "" }),
             Self::NotFinite => write!(f, "infinity or NaN"),
-            Self::Open => write!(f, "anything: a partial sum or an operand may be out of range"),
+            Self::Open => write!(f, "any value: a partial sum or an operand may be out of range"),
         }
     }
 }

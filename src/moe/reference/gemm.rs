@@ -280,7 +280,7 @@ impl<'a> Gemm<'a> {
         let mut place: HashMap<usize, usize> = HashMap::new();
         for (row, expert) in experts.iter().enumerate() {
             let Some(weights) = index.get(expert) else {
-                let message = format!("row {row} is expert {expert}'s, whose weights are not there");
+                let message = format!("row {row} belongs to expert {expert}, whose weights are missing");
                 return Err(MoeError::Invalid(message));
             };
             let at = *place.entry(*expert).or_insert_with(|| {

@@ -119,7 +119,7 @@ pub(super) fn deduce(tensors: &Tensors) -> Result<Dims, MoeError> {
     for (name, size) in [("hidden", dims.hidden), ("inter", dims.inter)] {
         if size % BLOCK != 0 {
             return Err(MoeError::Invalid(format!(
-                "{name} is {size}, no multiple of the {BLOCK} elements of a scale"
+                "{name} is {size}, which is not a multiple of the {BLOCK} elements of a scale"
             )));
         }
     }

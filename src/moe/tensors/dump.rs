@@ -72,7 +72,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Dump, MoeError> {
         tensors.set(form.name, view.shape().to_vec(), view.data());
     }
     if tensors == Tensors::default() {
-        let message = "it holds no tensor".to_owned();
+        let message = "it has no tensor".to_owned();
         return Err(MoeError::Format { path: path.to_owned(), message });
     }
     tensors.dims()?;

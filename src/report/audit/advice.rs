@@ -68,35 +68,40 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
     let mut out = Vec::new();
     if !none.names.is_empty() {
         out.push(format!(
-            "{}: none of the kernels runs on {}. Take a release made for it, or build as below. A call fails with \"no kernel image is available for execution on the device\".",
+            "{}: none of the kernels runs on {}. Install a release built for it, or build it as below. A call fails \
+            with \"no kernel image is available for execution on the device\".",
             none.named(),
             none.on(table)
         ));
     }
     if !other.names.is_empty() {
         out.push(format!(
-            "{}: the kernels that it carries are for other GPUs; for {} it compiles when it is used, as said above.",
+            "{}: its kernels are for other GPUs; for {} it compiles at run time, as said above.",
             other.named(),
             other.on(table)
         ));
     }
     if !some.names.is_empty() {
         out.push(format!(
-            "{}: some kernels have no code for {}. That is by design where they are made for tcgen05 or wgmma, which SM12x lacks, or where other instances run; the list above tells. What you need of the rest, build as below.",
+            "{}: some kernels have no code for {}. That is by design for kernels with tcgen05 or wgmma, which SM12x \
+            lacks, and for kernels with other instances that run; the list above shows which. Build the others that \
+            you need as below.",
             some.named(),
             some.on(table)
         ));
     }
     if !empty.names.is_empty() {
         out.push(format!(
-            "{}: kernels with an empty body load and compute nothing on {}: their source does not know the target, or it lost its suffix. Build as below and audit again.",
+            "{}: kernels with an empty body load and compute nothing on {}: their source does not know the target, \
+            or the build dropped its suffix. Build as below and audit again.",
             empty.named(),
             empty.on(table)
         ));
     }
     if !back.names.is_empty() {
         out.push(format!(
-            "{}: fall-backs are right and slower: they do not use the FP4 hardware of {}. Look for a backend that does in the list of backends, or build as below.",
+            "{}: fall-backs are correct but slower: they do not use the FP4 hardware of {}. Choose a backend that \
+            does from the list of backends, or build as below.",
             back.named(),
             back.on(table)
         ));
@@ -106,7 +111,8 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
     out.extend(build(table, &lost));
     if !jit.names.is_empty() {
         out.push(format!(
-            "{}: some kernels run by JIT on {}: {}. The first load is slow; CUDA_CACHE_MAXSIZE=4294967296 makes room to keep what was compiled.",
+            "{}: some kernels run by JIT on {}: {}. The first load is slow; CUDA_CACHE_MAXSIZE=4294967296 makes the \
+            cache large enough to keep the compiled code.",
             jit.named(),
             jit.on(table),
             driver(table)
@@ -145,9 +151,9 @@ fn driver(table: &AuditTable) -> String {
     let newest = serving.filter_map(|e| e.isa).max();
     let words = newest.and_then(|isa| {
         Some(format!(
-            "a driver of CUDA {} or later (as nvidia-smi shows it) takes their PTX, {isa}",
+            "a driver of CUDA {} or later (as nvidia-smi shows it) accepts their PTX, {isa}",
             isa.cuda()?
         ))
     });
-    words.unwrap_or_else(|| "the driver has to know the version of their PTX".to_owned())
+    words.unwrap_or_else(|| "the driver must support the version of their PTX".to_owned())
 }

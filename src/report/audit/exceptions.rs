@@ -160,7 +160,7 @@ fn ptx(table: &AuditTable, list: &[&Exception], device: usize) -> String {
     };
     let needs = versions.iter().max().and_then(|isa| isa.cuda());
     let needs = needs.map_or_else(String::new, |cuda| format!("; needs a driver of CUDA {cuda} or later"));
-    format!("{range}, which the driver compiles when it is first loaded{needs}")
+    format!("{range}, which the driver compiles at the first load{needs}")
 }
 
 fn phrase(verdict: AuditVerdict, kernels: usize) -> String {

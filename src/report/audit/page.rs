@@ -125,7 +125,7 @@ fn lines(table: &AuditTable) -> Vec<String> {
     let why = if table.no_gpu.is_empty() { String::new() } else { format!(" ({})", table.no_gpu) };
     out.push(if here.is_empty() {
         format!(
-            "No GPU of these is on this machine{why}: answers follow from the files and the documented rules."
+            "This machine has none of these GPUs{why}: the answers follow from the files and the documented rules."
         )
     } else {
         format!("{}{why}.", here.join("; "))
@@ -138,7 +138,7 @@ fn lines(table: &AuditTable) -> Vec<String> {
         .count();
     match table.disassembler {
         Some(version) if named > 0 => out.push(format!(
-            "nvdisasm {version} named the opcodes of {} that promise FP4 or block scales, or that were asked for.",
+            "nvdisasm {version} named the opcodes of {} that promise FP4 or block scales, or that were selected.",
             counted(named, "kernel image")
         )),
         _ if !table.no_opcodes.is_empty() => out.push(table.no_opcodes.clone()),
@@ -204,7 +204,7 @@ fn compilers(table: &AuditTable) -> Section {
     rows.sort_unstable();
     let columns = ["package".to_owned()].into_iter();
     let columns = columns.chain(device_columns(table)).chain(["with".to_owned()]).collect();
-    Section::table("Packages that compile kernels when they are used", columns, rows, usize::MAX, "package")
+    Section::table("Packages that compile kernels at run time", columns, rows, usize::MAX, "package")
 }
 
 pub(super) fn support(standing: Support) -> &'static str {

@@ -18,7 +18,7 @@ impl Page<'_> {
         let of = |standing| all.iter().filter(move |c| c.standing == standing && !c.is_finding());
         self.claim_table(
             &mut out,
-            "Findings: the run contradicts how they are recorded",
+            "Findings: claims that differ from their recorded status",
             all.iter().filter(|c| c.is_finding()),
         );
         self.claim_table(&mut out, "Refuted", of(Standing::Refuted));

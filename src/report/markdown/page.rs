@@ -64,7 +64,7 @@ impl Page<'_> {
         let oldest = view.toolkits.first().map_or_else(String::new, ToString::to_string);
         format!(
             "# {title}\n\n**Verdict: {}.** {}.\n\n{}: {} on {} by {} ({oldest} to {}).\n\n\
-            - {}: {}. A toolkit that does not know a target or a PTX version cannot say, which is not a no.\n\
+            - {}: {}. A toolkit that does not know a target or a PTX version answers unknown, not rejected.\n\
             - {}: {} confirmed, {} refuted, {} untested; {}.\n",
             verdict.word,
             plain(&verdict.counts.join("; ")),
@@ -86,12 +86,12 @@ impl Page<'_> {
     fn families(&self) -> String {
         let view = self.view;
         let families = rollup::families(view, &view.targets);
-        let mut names_row = vec!["family".to_owned(), "forms".to_owned(), "must be refused".to_owned()];
+        let mut names_row = vec!["family".to_owned(), "forms".to_owned(), "must be rejected".to_owned()];
         names_row.extend(view.targets.iter().map(|t| short(*t)));
         let mut out = format!(
-            "## Families\n\nForms that each target accepts, by {}. `absent`: refused, and a confirmed claim says by design; \
-            `?`: unknown to this toolkit, or not asked; `!`: ptxas crashed or did not end. Forms that exist to be refused, and \
-            are, stand in a column of their own.\n\n{}",
+            "## Families\n\nForms that each target accepts, by {}. `absent`: rejected, by design according to a \
+            confirmed claim; `?`: unknown to this toolkit, or not queried; `!`: ptxas crashed or timed out. Forms \
+            that must be rejected, and are, have a column of their own.\n\n{}",
             view.newest_name(),
             head(&names_row)
         );
@@ -113,7 +113,7 @@ impl Page<'_> {
             return String::new();
         }
         let base = crossings.remove(0);
-        let mut out = "## Which `.target` goes to which `-arch`\n\n".to_owned();
+        let mut out = "## Which `.target` each `-arch` accepts\n\n".to_owned();
         let id = code(&base.variant.id);
         _ = writeln!(
             out,
@@ -130,17 +130,13 @@ impl Page<'_> {
         }
         let mut rest: Vec<String> = Vec::new();
         for (target, archs, answer) in base.against_rule(view) {
-            rest.push(format!(
-                "against the rule of `ptxas --help`: {target} for {} {}",
-                names(&archs),
-                mark(answer)
-            ));
+            rest.push(format!("contrary to `ptxas --help`: {target} for {} {}", names(&archs), mark(answer)));
         }
         let mut changes: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for crossing in std::iter::once(&base).chain(&crossings) {
             for (toolkit, target, archs, answer) in crossing.changes(view) {
                 let what = format!(
-                    "{} otherwise: {target} for {} {}",
+                    "{} differs: {target} for {} {}",
                     view.toolkits[toolkit],
                     names(&archs),
                     mark(answer)
@@ -150,7 +146,7 @@ impl Page<'_> {
         }
         rest.extend(changes.into_iter().map(|(what, ids)| format!("{what} ({})", ids.join(", "))));
         if rest.is_empty() && view.toolkits.len() > 1 {
-            rest.push("every older toolkit answers the same where it knows both".to_owned());
+            rest.push("every older toolkit that knows both gives the same answer".to_owned());
         }
         let mut alike: Vec<(Vec<Target>, Vec<String>)> = Vec::new();
         for crossing in &crossings {
@@ -168,7 +164,7 @@ impl Page<'_> {
         for (targets, ids) in alike {
             let targets = if targets.is_empty() { "no target".to_owned() } else { names(&targets) };
             rest.push(format!(
-                "{}: accepted for {targets}; with another `-arch` as the table says",
+                "{}: accepted for {targets}; with another `-arch`, see the table",
                 ids.join(", ")
             ));
         }
@@ -184,11 +180,9 @@ impl Page<'_> {
         for t in &self.view.matrix.toolkits {
             out.push_str(&row(&[t.version.to_string(), t.isa.to_string(), code(&t.sha256)]));
         }
-        let opcodes = self.view.matrix.disassembler.map(|d| format!("Opcodes are named by nvdisasm {d}.\n"));
+        let opcodes = self.view.matrix.disassembler.map(|d| format!("nvdisasm {d} names the opcodes.\n"));
         out + "\n"
-            + opcodes
-                .as_deref()
-                .unwrap_or("No disassembler was there: whether code is native is not known.\n")
+            + opcodes.as_deref().unwrap_or("There was no disassembler: whether code is native is unknown.\n")
     }
 }
 

@@ -33,9 +33,12 @@ impl Page<'_> {
         let newest = self.view.newest_name();
         let differ = only_left.len() + only_right.len();
         let mut out = if *compared == 0 {
-            format!("{left} against {right}: {newest} answers no variant on both.\n")
+            format!("{left} against {right}: {newest} has no answer for both.\n")
         } else if differ == 0 {
-            format!("{newest} answers {} alike on {left} and {right}.\n", counted(*compared, "variant"))
+            format!(
+                "{newest} gives the same answers for {} on {left} and {right}.\n",
+                counted(*compared, "variant")
+            )
         } else {
             format!(
                 "{newest} answers {differ} of {} differently on {left} and {right}:\n",
@@ -154,7 +157,7 @@ impl Page<'_> {
         }
         let newest = self.view.newest_name();
         let mut out = format!(
-            "## Is it the hardware's instruction?\n\nAccepted variants by what their machine code shows, by {newest}.\n\n"
+            "## Is it a hardware instruction?\n\nAccepted variants by the kind of their machine code, by {newest}.\n\n"
         );
         let mut names_row = vec!["machine code".to_owned()];
         names_row.extend(targets.iter().map(|t| short(*t)));

@@ -113,7 +113,7 @@ impl Page<'_> {
         if findings.is_empty() {
             return String::new();
         }
-        let mut out = self.heading("Findings: claims that the run contradicts as they are recorded");
+        let mut out = self.heading("Findings: claims that differ from their recorded status");
         for claim in findings.iter().take(LISTED) {
             let subject = clean(&claims::subject(matrix, claim));
             let text = format!("{subject}: {}: {}", clean(&claim.source), claims::says(claim));
@@ -136,10 +136,12 @@ impl Page<'_> {
         });
         let differing = self.main_contrast().and_then(|c| c.only_left.into_iter().chain(c.only_right).next());
         let example = differing.and_then(|d| variants.get(d.variant)).or_else(|| accepted_somewhere.next());
-        let Some(example) = example.or(variants.first()) else { return "No variant was asked.\n".to_owned() };
+        let Some(example) = example.or(variants.first()) else {
+            return "No variant was queried.\n".to_owned();
+        };
         let lines = [
             format!("sm121probe explain {}", clean(&example.id)),
-            "  shows all that is known of one variant; --report md shows every variant.".to_owned(),
+            "  shows everything known about one variant; --report md shows every variant.".to_owned(),
         ];
         lines.map(|line| self.styles.paint(Tone::Faint, &line) + "\n").concat()
     }

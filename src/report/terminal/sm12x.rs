@@ -95,14 +95,14 @@ impl Page<'_> {
         let (mut alike, mut out) = (Vec::new(), String::new());
         for Contrast { left, right, compared, only_left, only_right, .. } in sm12x::siblings(self.view) {
             if compared > 0 && only_left.is_empty() && only_right.is_empty() {
-                alike.push(format!("{left} as {right}"));
+                alike.push(format!("{left} and {right}"));
             } else if compared > 0 {
                 out.push_str(&self.differences(&only_left, left, right, SIBLINGS));
                 out.push_str(&self.differences(&only_right, right, left, SIBLINGS));
             }
         }
         if !alike.is_empty() {
-            let text = format!("The same answers in every variant: {}.", alike.join(", "));
+            let text = format!("The same answers for every variant: {}.", alike.join(", "));
             out.push_str(&wrapped("  ", text.split(' ')));
         }
         out

@@ -50,10 +50,11 @@ impl Page<'_> {
         }
         let refused: usize = families.iter().map(|f| f.refused).sum();
         let mut legend =
-            "absent: by design, says a confirmed claim. ?: unknown to the toolkit, or not asked.".to_owned();
+            "absent: by design, according to a confirmed claim. ?: unknown to the toolkit, or not queried."
+                .to_owned();
         if refused > 0 {
             legend.push_str(&format!(
-                " Not counted: {} that must be refused, and are.",
+                " Not counted: {} that must be rejected, and are.",
                 counted(refused, "form")
             ));
         }
@@ -145,7 +146,7 @@ impl Page<'_> {
             table.row(std::iter::once((target.to_string(), Tone::Plain)).chain(answers));
         }
         let id = clean(&crossing.variant.id);
-        self.heading(&format!("Which .target goes to which -arch, by {} ({id})", view.newest_name()))
+        self.heading(&format!("Which .target each -arch accepts, by {} ({id})", view.newest_name()))
             + &table.render(self.styles)
     }
 }

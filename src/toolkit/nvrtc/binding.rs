@@ -58,7 +58,7 @@ impl Strings {
 }
 
 fn terminated(text: &str) -> Result<CString, String> {
-    CString::new(text).map_err(|_| "the source or an option holds a NUL".to_owned())
+    CString::new(text).map_err(|_| "the source or an option contains a NUL".to_owned())
 }
 
 /// What became of a program.

@@ -128,7 +128,7 @@ pub fn select_nvrtc<'a>(found: &'a [Nvrtc], name: Option<&str>) -> Result<&'a Nv
         there: if versions.is_empty() {
             String::new()
         } else {
-            format!(" (there is {})", versions.join(" "))
+            format!(" (available: {})", versions.join(" "))
         },
         install: name.map_or_else(|| "nvrtc".to_owned(), |name| format!("nvrtc:{name}")),
     })
@@ -260,7 +260,7 @@ mod tests {
         let said = select_nvrtc(&all, Some("12.9")).unwrap_err().to_string();
         assert_eq!(
             said,
-            "no NVRTC 12.9 on this machine (there is 13.5.37); `sm121probe toolkit install nvrtc:12.9` fetches it"
+            "no NVRTC 12.9 on this machine (available: 13.5.37); `sm121probe toolkit install nvrtc:12.9` fetches it"
         );
         assert_eq!(select_nvrtc(&all, Some("13.5")).unwrap().version.patch, 37);
     }

@@ -80,7 +80,7 @@ impl Decoder<'_> {
                     return match register.bank {
                         Bank::W => Ok(register.slot),
                         bank => {
-                            Err(format!("`{name}` is in bank {bank:?}, where a register of {ty:?} is wanted"))
+                            Err(format!("`{name}` is in bank {bank:?}, but a register of {ty:?} is required"))
                         }
                     };
                 }
@@ -100,7 +100,7 @@ impl Decoder<'_> {
                 Ok(self.constant_w(constant))
             }
             Operand::Immediate(immediate) => Ok(self.bits_w(immediate_bits(*immediate, ty) as u32)),
-            other => Err(format!("`{other:?}` is no operand of {ty:?}")),
+            other => Err(format!("`{other:?}` is not an operand of {ty:?}")),
         }
     }
 
@@ -112,7 +112,7 @@ impl Decoder<'_> {
                     return match register.bank {
                         Bank::D | Bank::Q => Ok(register.slot),
                         bank => {
-                            Err(format!("`{name}` is in bank {bank:?}, where a 64-bit register is wanted"))
+                            Err(format!("`{name}` is in bank {bank:?}, but a 64-bit register is required"))
                         }
                     };
                 }
@@ -130,7 +130,7 @@ impl Decoder<'_> {
                 Ok(self.constant_d(constant))
             }
             Operand::Immediate(immediate) => Ok(self.bits_d(immediate_bits(*immediate, ty))),
-            other => Err(format!("`{other:?}` is no operand of {ty:?}")),
+            other => Err(format!("`{other:?}` is not an operand of {ty:?}")),
         }
     }
 
@@ -180,12 +180,12 @@ impl Decoder<'_> {
                 })
                 .slot),
             Operand::Name(name) => {
-                let register = self.register(name).ok_or_else(|| format!("`{name}` is no register"))?;
+                let register = self.register(name).ok_or_else(|| format!("`{name}` is not a register"))?;
                 self.step.writes.push((register.bank, register.slot));
                 let fits = register.bank == bank || (bank == Bank::D && register.bank == Bank::Q);
                 if !fits {
                     return Err(format!(
-                        "`{name}` is in bank {:?}, where {bank:?} is written",
+                        "`{name}` is in bank {:?}, but the instruction writes {bank:?}",
                         register.bank
                     ));
                 }
@@ -199,7 +199,7 @@ impl Decoder<'_> {
     pub(crate) fn predicate(&mut self, name: &str) -> Result<(u32, bool), Refusal> {
         match self.read(name) {
             Some(Register { bank: Bank::P, slot, .. }) => Ok((slot, false)),
-            _ => Err(format!("`{name}` is no predicate")),
+            _ => Err(format!("`{name}` is not a predicate")),
         }
     }
 
@@ -212,7 +212,7 @@ impl Decoder<'_> {
                 // A slot nobody writes is false in every lane.
                 Ok((self.slot(Type::Pred, Life::Always).slot, *bits != 0))
             }
-            other => Err(format!("`{other:?}` is no predicate")),
+            other => Err(format!("`{other:?}` is not a predicate")),
         }
     }
 
@@ -229,7 +229,7 @@ impl Decoder<'_> {
     pub(crate) fn address(&mut self, operand: &Operand) -> Result<(u32, i64), Refusal> {
         let address = match operand {
             Operand::Address(address) | Operand::Composite(address, _) => address,
-            other => return Err(format!("`{other:?}` is no address")),
+            other => return Err(format!("`{other:?}` is not an address")),
         };
         let slot = match &address.base {
             AddressBase::Absolute(at) => self.bits_d(*at),

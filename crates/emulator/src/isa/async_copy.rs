@@ -70,7 +70,7 @@ struct Copy {
 fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     words.take("async");
-    let cached = words.one_of(&["ca", "cg"]).ok_or("cp.async wants .ca or .cg")?;
+    let cached = words.one_of(&["ca", "cg"]).ok_or("cp.async requires .ca or .cg")?;
     if !(words.take("shared") || words.take("shared::cta")) || !words.take("global") {
         return Err("cp.async copies from .global to .shared or .shared::cta".to_owned());
     }
@@ -232,7 +232,7 @@ pub(crate) fn shared_window(m: &Machine<'_>, space: Space, address: u64) -> Resu
     match m.split(space, address)? {
         (Window::Shared, at) => Ok(at),
         (window, _) => {
-            let what = format!("{address:#x} is a {window:?} address, where a shared one is wanted");
+            let what = format!("{address:#x} is a {window:?} address, but a shared address is required");
             Err(Fault::new(Law::WrongSpace, what))
         }
     }

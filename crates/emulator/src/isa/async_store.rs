@@ -55,7 +55,7 @@ fn decode_async(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let reduce = match (i.opcode.as_str(), op) {
         ("st", None) if count <= 4 => None,
         ("red", Some(op)) if count == 1 => Some(Reduce::of(op, ty)?),
-        _ => return Err("red.async wants an operation and no vector, st.async no operation".to_owned()),
+        _ => return Err("red.async requires an operation and no vector, st.async no operation".to_owned()),
     };
     if ty.bytes() < 4 || ty.bytes() > 8 {
         return Err(format!("{ty:?}; elements have 32 or 64 bits"));
@@ -65,7 +65,7 @@ fn decode_async(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         ([at, from], Space::Global, false) => (at, from, None),
         _ => {
             return Err(
-                "wanted are [a], b, [mbarrier] in shared memory or [a], b in global memory".to_owned()
+                "the operands are [a], b, [mbarrier] in shared memory or [a], b in global memory".to_owned()
             );
         }
     };

@@ -72,7 +72,7 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     let order = Order::take(&mut words, Order::relaxed(Scope::Gpu));
     let named = space(&mut words).unwrap_or(Space::Generic);
-    let op = words.one_of(&OPS).ok_or("an atomic wants an operation")?;
+    let op = words.one_of(&OPS).ok_or("an atomic requires an operation")?;
     let noftz = words.take("noftz");
     let hint = words.take("L2::cache_hint");
     let count = vector(&mut words);
@@ -90,11 +90,11 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         _ => count == 1,
     };
     if !known || half != noftz && ty != Type::F32 {
-        return Err(format!("there is no such {op} of {count} {ty:?}; halves want .noftz"));
+        return Err(format!("there is no such {op} of {count} {ty:?}; halves require .noftz"));
     }
     let mut operands = i.operands.iter();
     let to = if returns { operands.next() } else { None };
-    let at = operands.next().ok_or("an atomic wants an address")?;
+    let at = operands.next().ok_or("an atomic requires an address")?;
     let mut rest: Vec<&Operand> = operands.collect();
     if hint {
         rest.pop();

@@ -42,18 +42,18 @@ fn decode_bar(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     words.take("cta");
     // `bar` is `barrier` with `.aligned`.
     let mut imm = if words.take("aligned") || i.opcode == "bar" { ALIGNED } else { 0 };
-    let action = words.one_of(&["sync", "arrive", "red"]).ok_or("bar wants .sync, .arrive or .red")?;
+    let action = words.one_of(&["sync", "arrive", "red"]).ok_or("bar requires .sync, .arrive or .red")?;
     let mut operands = i.operands.iter();
     let mut row = Row::new(arrive);
     if action == "red" {
-        let op = words.one_of(&["popc", "and", "or"]).ok_or("bar.red wants an operation")?;
+        let op = words.one_of(&["popc", "and", "or"]).ok_or("bar.red requires an operation")?;
         words.maybe_ty();
         imm |= match op {
             "popc" => POPC,
             "and" => AND,
             _ => OR,
         };
-        let to = operands.next().ok_or("bar.red wants a destination")?;
+        let to = operands.next().ok_or("bar.red requires a destination")?;
         row.d = if op == "popc" { d.dst(to)? } else { d.dst_p(to)? };
     }
     if action == "arrive" {
@@ -62,14 +62,14 @@ fn decode_bar(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     words.done()?;
     let mut rest: Vec<&Operand> = operands.collect();
     if action == "red" {
-        let source = rest.pop().ok_or("bar.red wants a predicate")?;
+        let source = rest.pop().ok_or("bar.red requires a predicate")?;
         let (slot, negated) = d.src_p(source)?;
         row.list = Box::new([slot]);
         if negated {
             imm |= NEGATED;
         }
     }
-    let barrier = rest.first().ok_or("bar wants a barrier number")?;
+    let barrier = rest.first().ok_or("bar requires a barrier number")?;
     row.a = d.src(barrier, Type::U32)?;
     if let Some(count) = rest.get(1) {
         row.b = d.src(count, Type::U32)?;
@@ -96,12 +96,16 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     let id = m.r.w[row.a as usize][lane];
     if id > 15 || lanes(m.mask).any(|i| m.r.w[row.a as usize][i] != id) {
         return m.fail(
-            Fault::new(Law::Barrier, format!("barrier {id}; there are 0 to 15, one for all lanes")).at(lane),
+            Fault::new(
+                Law::Barrier,
+                format!("barrier {id}; the number must be 0 to 15 and the same in all lanes"),
+            )
+            .at(lane),
         );
     }
     let expected = if row.imm & COUNTED != 0 { m.r.w[row.b as usize][lane] } else { u32::MAX };
     if row.imm & COUNTED != 0 && (expected == 0 || expected % 32 != 0) {
-        let what = format!("barrier {id} waits for {expected} threads, which is no multiple of 32");
+        let what = format!("barrier {id} waits for {expected} threads, which is not a multiple of 32");
         return m.fail(Fault::new(Law::Barrier, what).at(lane));
     }
     // A warp counts in full, whatever lanes have ended: counts are multiples of 32.
@@ -115,8 +119,7 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     };
     let barrier = &mut m.cta.barriers[id as usize];
     if barrier.arrived > 0 && barrier.expected != expected {
-        let what =
-            format!("barrier {id} is waited for with {} and with {expected} threads", barrier.expected);
+        let what = format!("barrier {id} is used with {} and with {expected} threads", barrier.expected);
         return m.fail(Fault::new(Law::Barrier, what).at(lane));
     }
     barrier.expected = expected;

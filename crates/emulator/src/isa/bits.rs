@@ -233,7 +233,7 @@ fn mask(place: u32, length: u32, clamp: bool) -> u32 {
 
 fn bmsk(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::of(i);
-    let mode = words.one_of(&["clamp", "wrap"]).ok_or("bmsk wants .clamp or .wrap")?;
+    let mode = words.one_of(&["clamp", "wrap"]).ok_or("bmsk requires .clamp or .wrap")?;
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match (mode, ty) {
@@ -256,7 +256,7 @@ fn extend(a: u32, n: u32, clamp: bool, signed: bool) -> u32 {
 
 fn szext(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::of(i);
-    let mode = words.one_of(&["clamp", "wrap"]).ok_or("szext wants .clamp or .wrap")?;
+    let mode = words.one_of(&["clamp", "wrap"]).ok_or("szext requires .clamp or .wrap")?;
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match (mode, ty) {
@@ -316,7 +316,7 @@ fn dp4a(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 
 fn dp2a(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::of(i);
-    let high = words.one_of(&["lo", "hi"]).ok_or("dp2a wants .lo or .hi")? == "hi";
+    let high = words.one_of(&["lo", "hi"]).ok_or("dp2a requires .lo or .hi")? == "hi";
     let signed = signs(&mut words)?;
     words.done()?;
     let exec: Exec = match signed {

@@ -142,11 +142,13 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut reduce = None;
     if words.take("reduce") {
         let op = words.one_of(&["add", "min", "max", "inc", "dec", "and", "or", "xor"]);
-        let op = op.ok_or("a reduction wants an operation")?;
+        let op = op.ok_or("a reduction requires an operation")?;
         let exact = words.take("noftz");
         let ty = words.ty()?;
         if exact != (op == "add" && matches!(ty, Type::F16 | Type::Bf16)) {
-            return Err("`.noftz` goes with `.add` of .f16 and .bf16, and they with it".to_owned());
+            return Err(
+                "`.noftz` is required for `.add` of .f16 and .bf16 and allowed nowhere else".to_owned()
+            );
         }
         if to != "global" && !within(op, ty) {
             return Err(format!("there is no reduction `{op}` of {ty:?} in shared memory"));
@@ -166,7 +168,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         return Err(format!("there is no such bulk copy from {from} to {to}"));
     }
     let mut operands = i.operands.iter();
-    let mut next = |what: &str| operands.next().ok_or_else(|| format!("a bulk copy wants {what}"));
+    let mut next = |what: &str| operands.next().ok_or_else(|| format!("a bulk copy requires {what}"));
     let to_address = d.address(next("a destination")?)?;
     let from_address = d.address(next("a source")?)?;
     let size = d.src(next("a size")?, Type::U32)?;
@@ -226,7 +228,7 @@ fn check(address: u64, size: usize) -> Result<(), Fault> {
     if !size.is_multiple_of(16) {
         return Err(Fault::new(
             Law::Misaligned,
-            format!("a bulk size of {size}, which is no multiple of 16"),
+            format!("a bulk size of {size}, which is not a multiple of 16"),
         ));
     }
     Ok(())
@@ -259,7 +261,7 @@ fn part(
 ) -> Result<Piece, Fault> {
     let [left, right] = ends.map(|slot| m.r.w[slot as usize][lane] as usize);
     if left > 15 || right > 15 || left + right > size {
-        let what = format!("{left} and {right} of {size} bytes are ignored; 15 at either end are the most");
+        let what = format!("{left} and {right} of {size} bytes are ignored; the maximum is 15 at either end");
         return Err(Fault::new(Law::Operand, what));
     }
     check(from, size)?;
@@ -398,7 +400,8 @@ fn store_bulk(m: &mut Machine<'_>, row: &Row) -> Flow {
         let result = shared_window(m, space, address).and_then(|at| {
             Machine::aligned(at, 8)?;
             if !size.is_multiple_of(8) || size > MOST_BULK {
-                let what = format!("a size of {size} bytes; multiples of 8 up to {MOST_BULK} are legal");
+                let what =
+                    format!("a size of {size} bytes; the size must be a multiple of 8 up to {MOST_BULK}");
                 return Err(Fault::new(Law::Misaligned, what));
             }
             let size = size as usize;

@@ -116,7 +116,7 @@ fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 
 fn mad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::of(i);
-    let part = words.one_of(&["lo", "hi"]).ok_or("mad with a carry wants .lo or .hi")?;
+    let part = words.one_of(&["lo", "hi"]).ok_or("mad with a carry requires .lo or .hi")?;
     let (imm, ty) = flags(i, &mut words)?;
     words.done()?;
     let exec: Exec = match (part, ty) {

@@ -209,7 +209,7 @@ fn compare(
     let (a, b, third) = match (with, sources) {
         (None, [a, b]) => (a, b, None),
         (Some(_), [a, b, c]) => (a, b, Some(c)),
-        _ => return Err("two sources are wanted, and a predicate after .and, .or or .xor".to_owned()),
+        _ => return Err("two sources are required, and a predicate after .and, .or or .xor".to_owned()),
     };
     let (a, b) = if swap { (b, a) } else { (a, b) };
     let (a, b) = (source(d, a, ty)?, source(d, b, ty)?);

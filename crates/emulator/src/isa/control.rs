@@ -46,7 +46,7 @@ fn decode_brx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         return Err("brx.idx takes an index and a table".to_owned());
     };
     let a = d.src(index, Type::U32)?;
-    let labels = d.targets(table).ok_or_else(|| format!("`{table}` is no .branchtargets table"))?;
+    let labels = d.targets(table).ok_or_else(|| format!("`{table}` is not a .branchtargets table"))?;
     for (k, label) in labels.iter().enumerate() {
         d.branch_full(Row { a, imm: 1 + k as u64, ..Row::new(branch_index) }, label);
     }
@@ -70,7 +70,7 @@ fn branch_index(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn index_outside(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let what = format!("an index outside a table of {} targets", row.imm);
+    let what = format!("an index is outside the table of {} targets", row.imm);
     m.fail(Fault::new(Law::Operand, what))
 }
 
@@ -94,5 +94,5 @@ pub(crate) fn join(_: &mut Machine<'_>, _: &Row) -> Flow {
 
 fn trap(m: &mut Machine<'_>, _: &Row) -> Flow {
     let lane = m.mask.trailing_zeros() as usize;
-    m.fail(Fault::new(Law::Explicit, "the kernel ran into a trap").at(lane))
+    m.fail(Fault::new(Law::Explicit, "the kernel executed `trap`").at(lane))
 }

@@ -55,7 +55,7 @@ fn is_integer(ty: Type) -> bool {
 }
 
 fn cvt(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let [.., to, from] = i.modifiers.as_slice() else { return Err("cvt wants two types".to_owned()) };
+    let [.., to, from] = i.modifiers.as_slice() else { return Err("cvt requires two types".to_owned()) };
     match (scalar(to), scalar(from)) {
         (Some(to), Some(from))
             if (is_integer(to) || is_float(to)) && (is_integer(from) || is_float(from)) =>

@@ -40,7 +40,7 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type)
         && (!is_float(from) || from.bytes() > to.bytes() || (from.bytes() == to.bytes() && from != to));
     match (whole, rounded) {
         (Some(_), Some(_)) => return Err("two roundings".to_owned()),
-        (None, Some(_)) if !lossy => return Err("a rounding where nothing is lost".to_owned()),
+        (None, Some(_)) if !lossy => return Err("a rounding modifier on an exact conversion".to_owned()),
         (Some(_), _) if lossy => return Err("an integer rounding between formats".to_owned()),
         (None, None) if lossy || !is_float(to) => return Err("no rounding".to_owned()),
         _ => {}

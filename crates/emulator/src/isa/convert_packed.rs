@@ -212,7 +212,7 @@ fn random(
         list => list,
     };
     if values.len() != count {
-        return Err(format!("{count} values are wanted"));
+        return Err(format!("{count} values are required"));
     }
     let list: Vec<u32> = values.iter().map(|v| d.src(v, Type::F32)).collect::<Result<_, _>>()?;
     let a = d.src(bits, Type::B32)?;

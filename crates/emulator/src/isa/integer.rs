@@ -107,7 +107,7 @@ fn doubled(ty: Type) -> Type {
 
 pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::of(i);
-    let part = words.one_of(&["lo", "hi", "wide"]).ok_or("mul of integers wants .lo, .hi or .wide")?;
+    let part = words.one_of(&["lo", "hi", "wide"]).ok_or("mul of integers requires .lo, .hi or .wide")?;
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match (part, ty) {
@@ -132,7 +132,7 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 
 pub(super) fn mad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::of(i);
-    let part = words.one_of(&["lo", "hi", "wide"]).ok_or("mad of integers wants .lo, .hi or .wide")?;
+    let part = words.one_of(&["lo", "hi", "wide"]).ok_or("mad of integers requires .lo, .hi or .wide")?;
     let sat = words.take("sat");
     let ty = words.ty()?;
     words.done()?;

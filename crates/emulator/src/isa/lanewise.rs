@@ -79,7 +79,7 @@ pub(super) fn same(
 pub(super) fn operands(i: &Instruction, n: usize) -> Result<(&Operand, &[Operand]), Refusal> {
     match i.operands.split_first() {
         Some((out, sources)) if sources.len() == n => Ok((out, sources)),
-        _ => Err(format!("one result and {n} sources are wanted")),
+        _ => Err(format!("one result and {n} sources are required")),
     }
 }
 

@@ -84,7 +84,7 @@ fn cancel(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 fn ask(m: &mut Machine<'_>, row: &Row, request: &Request, lane: usize) -> Result<(), Fault> {
     if m.cta.refused {
-        let what = "a request to cancel another CTA after one was seen to fail";
+        let what = "another request to cancel a CTA after an earlier one was observed to fail";
         return Err(Fault::new(Law::Operand, what));
     }
     let space = if request.shared { Space::Shared } else { Space::Generic };
@@ -136,7 +136,7 @@ fn decode_query(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let (first, targets): (u64, Vec<&Operand>) = match axis {
         Some(word) => (["x", "y", "z"].iter().position(|x| word.ends_with(*x)).unwrap_or(0) as u64, vec![to]),
         None if all => (0, Decoder::elements(to).iter().collect()),
-        None => return Err("query_cancel wants .is_canceled or .get_first_ctaid".to_owned()),
+        None => return Err("query_cancel requires .is_canceled or .get_first_ctaid".to_owned()),
     };
     for (n, target) in targets.into_iter().take(4).enumerate() {
         let to = d.dst(target)?;

@@ -154,7 +154,7 @@ fn lop3(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         return Ok(());
     };
     let Operand::Pair(value, predicate) = to else {
-        return Err("lop3 with a predicate wants d|p".to_owned());
+        return Err("lop3 with a predicate requires d|p".to_owned());
     };
     let (q, negated) = d.src_p(&sources[4])?;
     let (out, p) = (d.dst(value)?, d.dst_p(predicate)?);
@@ -211,8 +211,8 @@ fn shf(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         u64::from(b) << 32 | u64::from(a)
     }
     let mut words = Words::of(i);
-    let direction = words.one_of(&["l", "r"]).ok_or("shf wants .l or .r")?;
-    let mode = words.one_of(&["clamp", "wrap"]).ok_or("shf wants .clamp or .wrap")?;
+    let direction = words.one_of(&["l", "r"]).ok_or("shf requires .l or .r")?;
+    let mode = words.one_of(&["clamp", "wrap"]).ok_or("shf requires .clamp or .wrap")?;
     let ty = words.ty()?;
     words.done()?;
     if ty != Type::B32 {

@@ -68,7 +68,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
         "mbarrier.check_layout",
-        "mbarrier.check_layout.layout::{v0,v1}{.space}.b64 p, [addr]; objects of v1 cannot be made here",
+        "mbarrier.check_layout.layout::{v0,v1}{.space}.b64 p, [addr]; objects of v1 cannot be created here",
         decode_layout,
     ),
 ];
@@ -246,7 +246,10 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         }
         if row.c & DROP != 0 {
             if barrier.dropped + count > barrier.expected {
-                let what = format!("more drops than the mbarrier at {:#x} expects", shared_address(at));
+                let what = format!(
+                    "more `arrive_drop`s than arrivals that the mbarrier at {:#x} expects",
+                    shared_address(at)
+                );
                 return Err(Fault::new(Law::Barrier, what));
             }
             barrier.dropped += count;
@@ -318,8 +321,7 @@ fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u
     let wanted = m.r.d[row.b as usize][lane] >> STATE_BITS;
     if wanted > phase || wanted + 1 < phase {
         let what = format!(
-            "a state of phase {wanted}, where the mbarrier at {:#x} is in phase {phase}: \
-             only this phase and the one before can be waited for",
+            "a state of phase {wanted}, but the mbarrier at {:#x} is in phase {phase}: only this phase and the previous one can be waited for",
             shared_address(at)
         );
         return Err(Fault::new(Law::Barrier, what));

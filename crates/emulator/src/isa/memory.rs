@@ -29,12 +29,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(CHAPTER, "prefetchu", "prefetchu.L1", decode_nothing),
     FormRow::new(CHAPTER, "applypriority", "applypriority{.global}.level", decode_nothing),
     FormRow::new(CHAPTER, "discard", "discard{.global}.level", decode_nothing),
-    FormRow::new(
-        CHAPTER,
-        "createpolicy",
-        "createpolicy… (the policy itself means nothing here)",
-        decode_policy,
-    ),
+    FormRow::new(CHAPTER, "createpolicy", "createpolicy… (the policy has no effect here)", decode_policy),
 ];
 
 fn decode_nothing(d: &mut Decoder<'_>, _: &Instruction) -> Result<(), Refusal> {
@@ -43,7 +38,7 @@ fn decode_nothing(d: &mut Decoder<'_>, _: &Instruction) -> Result<(), Refusal> {
 }
 
 fn decode_policy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let to = i.operands.first().ok_or("createpolicy wants a destination")?;
+    let to = i.operands.first().ok_or("createpolicy requires a destination")?;
     let (to, a) = (d.dst_d(to)?, d.bits_d(0));
     d.push(Row { d: to, a, ..Row::new(super::moves::move_d) });
     Ok(())

@@ -36,7 +36,7 @@ fn sleep(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 fn decode_setmaxnreg(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
-    words.one_of(&["inc", "dec"]).ok_or("setmaxnreg wants .inc or .dec")?;
+    words.one_of(&["inc", "dec"]).ok_or("setmaxnreg requires .inc or .dec")?;
     if !words.take("sync") || !words.take("aligned") || words.ty()? != Type::U32 {
         return Err("setmaxnreg is .sync.aligned.u32".to_owned());
     }
@@ -59,7 +59,7 @@ fn decode_griddepcontrol(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Ref
     d.push(match action {
         Some("launch_dependents") => Row::new(launch_dependents),
         Some(_) => Row::new(wait_for_primary),
-        None => return Err("griddepcontrol wants .launch_dependents or .wait".to_owned()),
+        None => return Err("griddepcontrol requires .launch_dependents or .wait".to_owned()),
     });
     Ok(())
 }

@@ -173,7 +173,7 @@ pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), R
 fn nearest(opcode: &str) -> Refusal {
     let likeness = |known: &str| known.bytes().zip(opcode.bytes()).take_while(|(a, b)| a == b).count();
     let best = coverage().max_by_key(|row| likeness(row.opcode)).map_or("", |row| row.opcode);
-    format!("no such instruction is known; the nearest is `{best}`")
+    format!("unknown instruction; the nearest known one is `{best}`")
 }
 
 /// The special register of a name; clocks and the like are read by `mov` itself.

@@ -112,7 +112,7 @@ fn ask_wide(m: &mut Machine<'_>, row: &Row, f: impl Fn(f64) -> bool) -> Flow {
 fn testp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     const QUESTIONS: [&str; 6] = ["finite", "infinite", "number", "notanumber", "normal", "subnormal"];
     let mut words = Words::of(i);
-    let question = words.one_of(&QUESTIONS).ok_or("testp asks nothing")?;
+    let question = words.one_of(&QUESTIONS).ok_or("testp has no test")?;
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match (question, ty) {

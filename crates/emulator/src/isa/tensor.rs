@@ -89,7 +89,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         told = completion(&mut words)?;
         if words.take("reduce") {
             const OPERATIONS: [&str; 8] = ["add", "min", "max", "inc", "dec", "and", "or", "xor"];
-            let op = words.one_of(&OPERATIONS).ok_or("a reduction wants an operation")?;
+            let op = words.one_of(&OPERATIONS).ok_or("a reduction requires an operation")?;
             reduce = OPERATIONS.into_iter().find(|o| *o == op);
         }
         load = match (to, from, told) {
@@ -102,7 +102,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     words.done()?;
     let mut operands = i.operands.iter();
-    let mut next = |what: &str| operands.next().ok_or_else(|| format!("a tensor copy wants {what}"));
+    let mut next = |what: &str| operands.next().ok_or_else(|| format!("a tensor copy requires {what}"));
     // Loads name shared memory first, stores the tensor; prefetches have no shared memory.
     let (tensor, shared) = match (prefetch, load) {
         (true, _) => (next("a tensor map")?, None),
@@ -196,7 +196,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     let address = m.r.d[slot as usize][lane].wrapping_add_signed(offset);
     let at = super::async_copy::shared_window(m, Space::Shared, address)?;
     if !at.is_multiple_of(boxes::SHARED_ALIGNMENT) {
-        let what = format!("shared address {at:#x} is no multiple of {}", boxes::SHARED_ALIGNMENT);
+        let what = format!("shared address {at:#x} is not a multiple of {}", boxes::SHARED_ALIGNMENT);
         return Err(Fault::new(Law::Misaligned, what));
     }
     let pieces = boxes::pieces(&map, &coordinates, tensor.mode, usage, at, lane);

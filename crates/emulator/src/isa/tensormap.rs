@@ -152,7 +152,7 @@ fn met(m: &Machine<'_>, space: Space, address: u64, reader: Option<usize>) -> Re
             let who = reader.map_or("the warp".to_owned(), |lane| format!("lane {lane}"));
             let what = format!(
                 "{who} reads the tensor map at {address:#x}, whose byte at {byte:#x} lane {other} of the same warp \
-                 wrote with no `bar.warp.sync` in between"
+                 wrote without a `bar.warp.sync` in between"
             );
             Err(Fault::new(Law::Race, what))
         }
@@ -180,10 +180,10 @@ fn change(map: &mut TensorMap, field: Field, value: u64) -> Result<(), String> {
         if (low..=high).contains(&value) {
             Ok(value)
         } else {
-            Err(format!("a new {what} of {value}; {low} to {high} is legal"))
+            Err(format!("a new {what} of {value}; it must be {low} to {high}"))
         }
     };
-    let missing = |what: &str| format!("a new {what} of {value}, which there is none of");
+    let missing = |what: &str| format!("a new {what} of {value}, which does not exist");
     match field {
         Field::Address => map.address = value,
         Field::Rank => map.rank = among(0, 4, "rank (less one)")? as usize + 1,

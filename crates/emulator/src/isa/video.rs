@@ -185,9 +185,14 @@ pub(super) fn split<'a>(d: &Decoder<'_>, operand: &'a Operand) -> (Operand, Opti
 /// The parts that digits such as `h10` name, the last digit first.
 fn parts(selector: &str, bits: u32) -> Result<Vec<Part>, Refusal> {
     let letter = if bits == 16 { 'h' } else { 'b' };
-    let digits = selector.strip_prefix(letter).ok_or_else(|| format!("`.{selector}` is no selector here"))?;
+    let digits =
+        selector.strip_prefix(letter).ok_or_else(|| format!("`.{selector}` is not a selector here"))?;
     let one = |c: char| c.to_digit(10).filter(|n| n * bits < 64).map(|n| Part { from: n * bits, bits });
-    digits.chars().rev().map(|c| one(c).ok_or_else(|| format!("`.{selector}` is no selector here"))).collect()
+    digits
+        .chars()
+        .rev()
+        .map(|c| one(c).ok_or_else(|| format!("`.{selector}` is not a selector here")))
+        .collect()
 }
 
 fn simd(d: &mut Decoder<'_>, i: &Instruction, op: Op, bits: u32) -> Result<(), Refusal> {
@@ -277,7 +282,9 @@ fn scalar(d: &mut Decoder<'_>, i: &Instruction, op: Op) -> Result<(), Refusal> {
                 return Err("a shift by a signed count".to_owned());
             }
             if left && sat {
-                return Err("`.sat` of a left shift: whether bits beyond 34 count is not written".to_owned());
+                return Err(
+                    "`.sat` of a left shift: the manual does not say whether bits beyond 34 count".to_owned()
+                );
             }
             Op::Shift { left, wrap: mode == "wrap" }
         }

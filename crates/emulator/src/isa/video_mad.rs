@@ -54,7 +54,7 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal
     let [(a, minus_a), (b, minus_b), (c, minus_c)] = [0, 1, 2].map(|n| sign(&sources[n]));
     let minus_product = minus_a != minus_b;
     if minus_product && minus_c || plus_one && (minus_a || minus_b || minus_c) {
-        return Err("the product or the addend may be negated, and neither with .po".to_owned());
+        return Err("only one of product and addend may be negated, and neither with .po".to_owned());
     }
     let ((a, a_selector), (b, b_selector)) = (split(d, &a), split(d, &b));
     let part = |selector| Ok::<_, Refusal>(one(selector)?[0]);

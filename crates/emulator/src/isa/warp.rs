@@ -43,7 +43,7 @@ fn predicate_half(d: &mut Decoder<'_>, p: Option<&Operand>) -> Result<u32, Refus
 fn sync(words: &mut Words<'_>) -> Result<(), Refusal> {
     match words.take("sync") {
         true => Ok(()),
-        false => Err("the form without `.sync` is gone since sm_70".to_owned()),
+        false => Err("the form without `.sync` was removed in sm_70".to_owned()),
     }
 }
 
@@ -52,7 +52,7 @@ const SHUFFLES: [&str; 4] = ["up", "down", "bfly", "idx"];
 fn decode_shfl(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     sync(&mut words)?;
-    let mode = words.one_of(&SHUFFLES).ok_or("shfl wants .up, .down, .bfly or .idx")?;
+    let mode = words.one_of(&SHUFFLES).ok_or("shfl requires .up, .down, .bfly or .idx")?;
     if words.ty()? != Type::B32 {
         return Err("shfl moves .b32".to_owned());
     }
@@ -111,7 +111,8 @@ fn shfl(
             in_range |= 1 << lane;
             // The value of a lane that takes no part is undefined.
             if party >> from & 1 == 0 {
-                let what = format!("shfl reads lane {from}, which takes no part (lanes {party:#010x} do)");
+                let what =
+                    format!("shfl reads lane {from}, which does not participate (lanes {party:#010x} do)");
                 return m.fail(Fault::new(Law::Operand, what).at(lane));
             }
             out[lane] = a[from];
@@ -127,7 +128,7 @@ fn shfl(
 fn decode_vote(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     sync(&mut words)?;
-    let mode = words.one_of(&["all", "any", "uni", "ballot"]).ok_or("vote wants a mode")?;
+    let mode = words.one_of(&["all", "any", "uni", "ballot"]).ok_or("vote requires a mode")?;
     let ty = words.ty()?;
     words.done()?;
     let [to, from, members] = i.operands.as_slice() else {
@@ -179,7 +180,7 @@ fn decode_match(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     sync(&mut words)?;
     let all = match words.one_of(&["any", "all"]) {
         Some(mode) => mode == "all",
-        None => return Err("match wants .any or .all".to_owned()),
+        None => return Err("match requires .any or .all".to_owned()),
     };
     let ty = words.ty()?;
     words.done()?;
@@ -240,7 +241,7 @@ fn match_all<T: PartialEq + Copy>(m: &mut Machine<'_>, row: &Row, a: [T; LANES])
 fn decode_redux(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     sync(&mut words)?;
-    let op = words.one_of(&["add", "min", "max", "and", "or", "xor"]).ok_or("redux wants an operation")?;
+    let op = words.one_of(&["add", "min", "max", "and", "or", "xor"]).ok_or("redux requires an operation")?;
     let (abs, nan) = (words.take("abs"), words.take("NaN"));
     let ty = words.ty()?;
     words.done()?;

@@ -305,9 +305,8 @@ fn clash(
         } else {
             format!("warp {} of CTA number {}", other.warp(), other.cta() - grid.start)
         };
-        let what = format!(
-            "{mine} of global address {address:#x}, which {them} {did} with nothing in between that orders them"
-        );
+        let what =
+            format!("{mine} of global address {address:#x}, which {them} {did} with no ordering in between");
         let what = if who.strong() && other.strong() {
             format!("{what}; both are strong, but not with scopes that include each other's thread")
         } else {

@@ -101,7 +101,7 @@ fn a_flag_between_ctas_needs_release_and_acquire_at_the_scope_of_the_gpu() {
         ),
     ];
     for (raise, wait, after) in faults {
-        races(&ends(raise, wait, after), 2, 32, "with nothing in between that orders them");
+        races(&ends(raise, wait, after), 2, 32, "with no ordering in between");
     }
     let narrow = ends("st.release.cta.global.u32 [out], 1;", "ld.acquire.cta.global.u32 f, [out];", "");
     races(&narrow, 2, 32, "scopes that include each other's thread");
@@ -229,13 +229,16 @@ fn a_barrier_object_is_initialised_before_other_warps_use_it() {
     };
     passes(&body("bar.sync 0;"), 1, 64);
     let (law, what) = breaks(&body("bar.warp.sync -1;"), 1, 64).unwrap();
-    assert!(law == Law::Race && what.contains("initialised with nothing") || law == Law::Barrier, "{what}");
+    assert!(
+        law == Law::Race && what.contains("initialised with no ordering") || law == Law::Barrier,
+        "{what}"
+    );
     // The other warp comes late, and yet nothing says that it must.
     let late = "@one mbarrier.init.shared.b64 [bar], 64; @one st.relaxed.cta.shared.u32 [flag], 1;
 W: ld.relaxed.cta.shared.u32 f, [flag]; setp.ne.u32 p, f, 1; @p bra W; mbarrier.arrive.shared.b64 _, [bar];";
     let late =
         late.replace("@one mbarrier", "@one st.relaxed.cta.shared.u32 [flag], 0; bar.sync 0; @one mbarrier");
-    races(&late, 1, 64, "initialised with nothing in between");
+    races(&late, 1, 64, "initialised with no ordering in between");
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Parser<'_> {
             return Ok(0);
         }
         if self.kind() == Kind::Word && !self.at_warp_size() {
-            return Err(self.wrong("a constant offset; PTX adds no register to an address"));
+            return Err(self.wrong("a constant offset; PTX does not add registers to addresses"));
         }
         Ok(self.integer("an offset in whole bytes")?.cast_signed())
     }
@@ -164,7 +164,7 @@ impl Parser<'_> {
         let at = self.token();
         match self.unary()? {
             Immediate::Integer { bits, .. } => Ok(Immediate::Integer { bits, unsigned }),
-            _ => Err(self.wrong_at(at, "an integer behind the cast")),
+            _ => Err(self.wrong_at(at, "an integer after the cast")),
         }
     }
 

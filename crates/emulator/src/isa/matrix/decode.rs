@@ -107,7 +107,7 @@ fn list(
 ) -> Result<Vec<u32>, Refusal> {
     let elements = Decoder::elements(operand);
     if elements.len() != count {
-        return Err(format!("{} registers where {count} are wanted", elements.len()));
+        return Err(format!("{} registers, but {count} are required", elements.len()));
     }
     elements
         .iter()
@@ -124,7 +124,7 @@ fn list(
 fn one(d: &mut Decoder<'_>, operand: &Operand) -> Result<u32, Refusal> {
     match Decoder::elements(operand) {
         [register] => d.src(register, Type::B32),
-        _ => Err("one register is wanted".to_owned()),
+        _ => Err("one register is required".to_owned()),
     }
 }
 

@@ -56,7 +56,7 @@ impl Form {
     /// Reads the modifiers of `mma`, but for `.sync.aligned`.
     pub(super) fn read(mut words: Words<'_>) -> Result<Self, Refusal> {
         let shape = words.left().iter().copied().find(|w| parse_shape(w).is_some());
-        let shape = shape.ok_or("mma wants a shape")?;
+        let shape = shape.ok_or("mma requires a shape")?;
         words.take(shape);
         let shape = parse_shape(shape).unwrap_or(MmaShape { m: 0, n: 0, k: 0 });
         let ordered = words.take("sp::ordered_metadata");
@@ -187,7 +187,8 @@ impl Unchecked<'_> {
         accumulators: &[&str],
     ) -> Result<Form, Refusal> {
         let [d, a, b, _] = self.types;
-        let format = |name: &str| Format::parse(name).ok_or_else(|| format!("`.{name}` is no float format"));
+        let format =
+            |name: &str| Format::parse(name).ok_or_else(|| format!("`.{name}` is not a float format"));
         if !accumulators.contains(&d) {
             return Err(self.refuse());
         }
@@ -254,7 +255,7 @@ impl Unchecked<'_> {
         let op = match op {
             Some("and") => BitOp::And,
             Some(_) => BitOp::Xor,
-            None => return Err("single bits want .and.popc or .xor.popc".to_owned()),
+            None => return Err("single bits require .and.popc or .xor.popc".to_owned()),
         };
         if self.types[0] != "s32" {
             return Err(self.refuse());
@@ -265,13 +266,13 @@ impl Unchecked<'_> {
     fn of_kind(&self, kind: &str) -> Result<Form, Refusal> {
         let [_, a, b, _] = self.types;
         if self.sparse && !self.ordered {
-            return Err(format!("sparse .kind::{kind} wants .sp::ordered_metadata"));
+            return Err(format!("sparse .kind::{kind} requires .sp::ordered_metadata"));
         }
         let scale = match self.scale {
             None => None,
             Some("ue8m0") => Some(Format::Ue8m0),
             Some("ue4m3") => Some(Format::Ue4m3),
-            Some(other) => return Err(format!("`.{other}` is no scale format")),
+            Some(other) => return Err(format!("`.{other}` is not a scale format")),
         };
         let chunks = match (kind, scale, self.vector) {
             ("f8f6f4", None, None) => 0,

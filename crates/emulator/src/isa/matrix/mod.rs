@@ -20,19 +20,19 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::out_of_scope(
         WGMMA,
         "wgmma",
-        "wgmma.*: sm_90a alone has it; no SM12x GPU does, and ptxas refuses it for sm_120 and sm_121",
+        "wgmma.*: only sm_90a has it; no SM12x GPU does, and ptxas rejects it for sm_120 and sm_121",
     ),
     FormRow::out_of_scope(
         TCGEN05,
         "tcgen05",
-        "tcgen05.*: sm_100 and its kin alone have tensor memory; no SM12x GPU does, and ptxas refuses it for sm_120 and sm_121",
+        "tcgen05.*: only the sm_100 family has tensor memory; no SM12x GPU does, and ptxas rejects it for sm_120 and sm_121",
     ),
 ];
 
 /// Takes the mandatory `.sync.aligned`.
 fn aligned(words: &mut Words<'_>) -> Result<(), Refusal> {
     let both = [words.take("sync"), words.take("aligned")];
-    if both == [true, true] { Ok(()) } else { Err("`.sync.aligned` is wanted".to_owned()) }
+    if both == [true, true] { Ok(()) } else { Err("`.sync.aligned` is required".to_owned()) }
 }
 
 /// Matrix instructions want all 32 lanes: with one that ended they are undefined.
@@ -41,6 +41,6 @@ fn whole_warp(m: &mut Machine<'_>) -> Result<(), Flow> {
     if m.live == !0 {
         return Ok(());
     }
-    let what = format!("a matrix instruction in a warp of which only lanes {:#010x} are there", m.live);
+    let what = format!("a matrix instruction in a warp of which only lanes {:#010x} are active", m.live);
     Err(m.fail(Fault::new(Law::Divergent, what)))
 }

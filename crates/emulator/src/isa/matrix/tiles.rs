@@ -54,7 +54,7 @@ fn count(words: &mut Words<'_>) -> Result<usize, Refusal> {
         Some("x1") => Ok(1),
         Some("x2") => Ok(2),
         Some(_) => Ok(4),
-        None => Err("wanted is .x1, .x2 or .x4".to_owned()),
+        None => Err(".x1, .x2 or .x4 is required".to_owned()),
     }
 }
 
@@ -78,7 +78,7 @@ fn registers(
 ) -> Result<Vec<u32>, Refusal> {
     let elements = Decoder::elements(operand);
     if elements.len() != wanted {
-        return Err(format!("{} registers where {wanted} are wanted", elements.len()));
+        return Err(format!("{} registers, but {wanted} are required", elements.len()));
     }
     elements.iter().map(|e| if written { d.dst(e) } else { d.src(e, Type::B32) }).collect()
 }
@@ -86,7 +86,7 @@ fn registers(
 fn decode_ldmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     aligned(&mut words)?;
-    let shape = words.one_of(&["m8n8", "m8n16", "m16n16"]).ok_or("ldmatrix wants a shape")?;
+    let shape = words.one_of(&["m8n8", "m8n16", "m16n16"]).ok_or("ldmatrix requires a shape")?;
     let count = count(&mut words)?;
     let trans = words.take("trans");
     let named = shared(&mut words)?;
@@ -125,7 +125,7 @@ fn decode_ldmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> 
 fn row_address(m: &Machine<'_>, row: &Row, lane: usize) -> Result<u64, Fault> {
     let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
     if numbered(row.b) == Space::Generic && window_of(address).0 != Window::Shared {
-        let what = format!("a tile's row at {address:#x}, which is not in shared memory");
+        let what = format!("a tile row at {address:#x}, which is not in shared memory");
         return Err(Fault::new(Law::WrongSpace, what));
     }
     Machine::aligned(address, ROW)?;
@@ -214,7 +214,7 @@ fn scatter(m: &mut Machine<'_>, row: &Row, value: impl Fn(usize, usize) -> [u8; 
 fn decode_stmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     aligned(&mut words)?;
-    let shape = words.one_of(&["m8n8", "m16n8"]).ok_or("stmatrix wants a shape")?;
+    let shape = words.one_of(&["m8n8", "m16n8"]).ok_or("stmatrix requires a shape")?;
     let count = count(&mut words)?;
     let trans = words.take("trans");
     let named = shared(&mut words)?;

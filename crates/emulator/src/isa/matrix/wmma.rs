@@ -86,7 +86,7 @@ impl Fragment {
         // Factors of `f16` have sixteen elements in every lane, whatever the shape.
         let wanted = if ty == "f16" && part != Part::C { 8 } else { rows * columns * bits / 32 / LANES };
         if slots.len() != wanted {
-            return Err(format!("{} registers where {wanted} are wanted", slots.len()));
+            return Err(format!("{} registers, but {wanted} are required", slots.len()));
         }
         Ok(Self { slots: slots.into(), bits, rows, columns })
     }
@@ -142,7 +142,7 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         Some("a") => Part::A,
         Some("b") => Part::B,
         Some(_) => Part::C,
-        None => return Err("wmma.load wants .a, .b or .c".to_owned()),
+        None => return Err("wmma.load requires .a, .b or .c".to_owned()),
     };
     match i.operands.as_slice() {
         [to, from] => access(d, words, part, true, [from, to], None),
@@ -155,7 +155,7 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     words.take("store");
     if !words.take("d") {
-        return Err("wmma.store wants .d".to_owned());
+        return Err("wmma.store requires .d".to_owned());
     }
     match i.operands.as_slice() {
         [to, from] => access(d, words, Part::C, false, [to, from], None),
@@ -166,7 +166,7 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 
 fn shape(words: &mut Words<'_>) -> Result<MmaShape, Refusal> {
     let found = words.left().iter().find_map(|word| parse_shape(word).map(|shape| (*word, shape)));
-    let (word, shape) = found.ok_or("wmma wants a shape")?;
+    let (word, shape) = found.ok_or("wmma requires a shape")?;
     words.take(word);
     Ok(shape)
 }
@@ -185,10 +185,10 @@ fn access(
     stride: Option<&Operand>,
 ) -> Result<(), Refusal> {
     aligned(&mut words)?;
-    let row = words.one_of(&["row", "col"]).ok_or("wmma wants .row or .col")? == "row";
+    let row = words.one_of(&["row", "col"]).ok_or("wmma requires .row or .col")? == "row";
     let shape = shape(&mut words)?;
     let named = space(&mut words).unwrap_or(Space::Generic);
-    let [ty] = words.left() else { return Err("wmma wants one type".to_owned()) };
+    let [ty] = words.left() else { return Err("wmma requires one type".to_owned()) };
     let space = resolve(d, address, named);
     let (a, offset) = d.address(address)?;
     let fragment = Fragment::new(part, shape, ty, registers(d, fragment, load)?)?;
@@ -303,7 +303,7 @@ fn decode_mma(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     words.take("mma");
     aligned(&mut words)?;
     for _ in 0..2 {
-        words.one_of(&["row", "col"]).ok_or("wmma.mma wants two layouts")?;
+        words.one_of(&["row", "col"]).ok_or("wmma.mma requires two layouts")?;
     }
     let shape = shape(&mut words)?;
     let satfinite = words.take("satfinite");

@@ -100,7 +100,7 @@ pub(crate) fn refusal(body: &str, inputs: usize) -> String {
     match try_warp(body, &vec![[0; LANES]; inputs], 1) {
         Err(Stop::Unsupported(unsupported)) => {
             let why = unsupported.why;
-            assert!(!why.contains("is no register") && !why.contains("is not declared"), "{body}\n{why}");
+            assert!(!why.contains("is not a register") && !why.contains("is not declared"), "{body}\n{why}");
             why
         }
         other => panic!("{body}\nnot refused: {other:?}"),
