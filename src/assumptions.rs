@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_list_is_the_folder_and_every_file_is_read() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/emulator/assumptions");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/assumptions");
         let mut names: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
