@@ -23,7 +23,7 @@
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |
 //! | [`lint`] | any PTX over toolkits and targets: what is refused, where, and what would be accepted |
 //! | [`doctor`] | what this machine can run, tried |
-//! | [`execute`] | variants of snippets on a device, rung by rung |
+//! | [`execute`] | variants of snippets on a device, check by check |
 //! | [`moe`] | the MXFP4 fused-MoE pipeline: problems, reference with bounds, verdicts |
 //! | [`mutants`] | faults of one line planted into kernels, and what the cases say of each |
 //! | [`mod@bench`] | where the time goes: profiles, what they decide, and times on a GPU |

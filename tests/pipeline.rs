@@ -2,7 +2,7 @@
 //!
 //! `SM121PROBE_ALL=1` runs every case with every tile, and a thousand seeds spread over cases, tiles, loads and paths.
 //! Without NVRTC the trials are shown as ignored with the reason;
-//! `SM121PROBE_REQUIRE=nvrtc` turns that into a failure. The same trials on a GPU, one after the other, rung by rung, are
+//! `SM121PROBE_REQUIRE=nvrtc` turns that into a failure. The same trials on a GPU, one after the other, check by check, are
 //! ignored where there is none; `SM121PROBE_REQUIRE=gpu` fails there.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
