@@ -165,7 +165,7 @@ fn refused(plan: &str, limit: f32) -> Failure {
 
 #[test]
 fn a_worker_that_does_not_serve_is_no_device() {
-    assert!(matches!(refused("fake:garbage", 60.0), Failure::Broken(what) if what.contains("nonsense")));
+    assert!(matches!(refused("fake:garbage", 60.0), Failure::Broken(what) if what.contains("invalid reply")));
     assert!(matches!(refused("fake:mute", 1.0), Failure::TimedOut(_)));
     let gave_up = refused("fake:exit", 60.0);
     assert!(
