@@ -1,8 +1,9 @@
-//! The grammar of `emulate --arg`, in the order of the kernel's parameters:
+//! Arguments of a kernel as words, in the order of its parameters: those of `emulate --arg` and of test headers.
 //!
 //! ```text
 //! u32:7  s32:-1  f32:1.5  u64:0x10          a value
 //! buf:x=zeros:f32[64,64]                    a buffer of zeros
+//! buf:x=iota:u32[64]                        0, 1, 2 and so on
 //! buf:x=random:7:bf16[128]                  seeded: floats in [-1, 1), integers of all bits
 //! buf:x=@in.safetensors#x                   a tensor of a file
 //! out:y=f32[64]                             a buffer that nobody has written
@@ -13,11 +14,13 @@ use std::path::PathBuf;
 
 use numerics::{Format, Rounding, convert};
 
-use super::tensor_argument::{self, MapOf};
+pub use super::tensor_argument::MapOf;
+use super::tensor_argument;
 
-/// An element type.
+/// An element type, by its PTX name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Element {
+#[expect(missing_docs, reason = "each is the PTX type of its name")]
+pub enum Element {
     U8,
     S8,
     U16,
@@ -52,7 +55,9 @@ impl Element {
         Self::E5m2,
     ];
 
-    pub(super) const fn name(self) -> &'static str {
+    /// The PTX name, as in `bf16`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::U8 => "u8",
             Self::S8 => "s8",
@@ -71,7 +76,9 @@ impl Element {
         }
     }
 
-    pub(super) const fn bytes(self) -> usize {
+    /// Bytes of one element.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::S8 | Self::E4m3 | Self::E5m2 => 1,
             Self::U16 | Self::S16 | Self::F16 | Self::Bf16 => 2,
@@ -80,7 +87,9 @@ impl Element {
         }
     }
 
-    pub(super) const fn is_float(self) -> bool {
+    /// Whether its values are floating-point numbers.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64 | Self::E4m3 | Self::E5m2)
     }
 
@@ -98,8 +107,9 @@ impl Element {
         Self::ALL.into_iter().find(|element| element.name() == name)
     }
 
-    /// One element as people read it.
-    pub(super) fn show(self, bytes: &[u8]) -> String {
+    /// One element, little endian, as a decimal number.
+    #[must_use]
+    pub fn show(self, bytes: &[u8]) -> String {
         let mut word = [0; 8];
         let n = bytes.len().min(8);
         word[..n].copy_from_slice(&bytes[..n]);
@@ -122,45 +132,77 @@ impl Element {
 
 /// Element type and dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) element: Element,
-    pub(super) dims: Vec<usize>,
+pub struct Shape {
+    /// Type of an element.
+    pub element: Element,
+    /// Elements of each dimension, the outermost first.
+    pub dims: Vec<usize>,
     /// All elements, in bytes.
-    pub(super) bytes: usize,
+    pub bytes: usize,
 }
 
 /// What a buffer holds at first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Content {
+pub enum Content {
+    /// Zeros.
     Zeros(Shape),
+    /// 0, 1, 2 and so on, see [`iota`].
+    Iota(Shape),
+    /// Seeded random values, see [`random`].
     Random(u64, Shape),
-    File { path: PathBuf, tensor: String },
+    /// A tensor of a safetensors file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The tensor's name in it.
+        tensor: String,
+    },
+    /// Memory that nobody has written.
     Unwritten(Shape),
 }
 
 /// An argument of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Argument {
-    Value { element: Element, bytes: Vec<u8> },
-    Buffer { name: String, content: Content },
+pub enum Argument {
+    /// A value.
+    Value {
+        /// Its type.
+        element: Element,
+        /// Its bytes, little endian.
+        bytes: Vec<u8>,
+    },
+    /// The address of a buffer.
+    Buffer {
+        /// The buffer's name.
+        name: String,
+        /// What it holds at first.
+        content: Content,
+    },
+    /// A tensor map over a buffer.
     Map(MapOf),
 }
 
 /// Why a text is no argument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an argument: {why}")]
-pub(super) struct BadArgument {
+pub struct BadArgument {
     text: String,
     why: String,
 }
 
 /// Reads one argument.
-pub(super) fn parse(text: &str) -> Result<Argument, BadArgument> {
+///
+/// # Errors
+/// [`BadArgument`] with the reason.
+pub fn parse(text: &str) -> Result<Argument, BadArgument> {
     argument(text).map_err(|why| BadArgument { text: text.to_owned(), why })
 }
 
 /// Reads a buffer that is no argument: `NAME=CONTENT`, where `out:TYPE[N]` is memory that nobody has written.
-pub(super) fn parse_buffer(text: &str) -> Result<(String, Content), BadArgument> {
+///
+/// # Errors
+/// [`BadArgument`] with the reason.
+pub fn parse_buffer(text: &str) -> Result<(String, Content), BadArgument> {
     let read = || {
         let (name, what) = named(text)?;
         let content = match what.strip_prefix("out:") {
@@ -215,12 +257,13 @@ fn content(text: &str) -> Result<Content, String> {
     }
     match text.split_once(':') {
         Some(("zeros", rest)) => Ok(Content::Zeros(shape(rest)?)),
+        Some(("iota", rest)) => Ok(Content::Iota(shape(rest)?)),
         Some(("random", rest)) => {
             let (seed, rest) = rest.split_once(':').ok_or("random needs a seed, as in `random:7:f32[64]`")?;
             let seed = seed.parse().map_err(|_| format!("`{seed}` is not a seed"))?;
             Ok(Content::Random(seed, shape(rest)?))
         }
-        _ => Err("a buffer is `zeros:TYPE[N]`, `random:SEED:TYPE[N]` or `@FILE#TENSOR`".to_owned()),
+        _ => Err("a buffer is `zeros:TYPE[N]`, `iota:TYPE[N]`, `random:SEED:TYPE[N]` or `@FILE#TENSOR`".to_owned()),
     }
 }
 
@@ -244,7 +287,11 @@ fn shape(text: &str) -> Result<Shape, String> {
     Ok(Shape { element, dims, bytes })
 }
 
-fn value(element: Element, text: &str) -> Result<Vec<u8>, String> {
+/// Reads a number as the bytes of an element, little endian: decimal, and hexadecimal with `0x` for integers.
+///
+/// # Errors
+/// What is wrong with the number, in words.
+pub fn value(element: Element, text: &str) -> Result<Vec<u8>, String> {
     let bad = || format!("`{text}` is not of type {}", element.name());
     let bits: u64 = match element {
         Element::F64 => text.parse::<f64>().map_err(|_| bad())?.to_bits(),
@@ -270,8 +317,27 @@ fn value(element: Element, text: &str) -> Result<Vec<u8>, String> {
     Ok(bits.to_le_bytes()[..element.bytes()].to_vec())
 }
 
-/// The bytes of a random buffer: SplitMix64 by element.
-pub(super) fn random(seed: u64, shape: &Shape) -> Vec<u8> {
+/// The bytes of a buffer of 0, 1, 2 and so on: integers wrap, floats are rounded to nearest even and saturate.
+#[must_use]
+pub fn iota(shape: &Shape) -> Vec<u8> {
+    let element = shape.element;
+    let mut bytes = Vec::with_capacity(shape.bytes);
+    for n in 0..(shape.bytes / element.bytes()) as u64 {
+        let bits = match element {
+            Element::F64 => (n as f64).to_bits(),
+            Element::F32 => u64::from((n as f32).to_bits()),
+            _ => element.format().map_or(n, |format| {
+                u64::from(convert::f64_to(format, n as f64, Rounding::NearestEven, true, false))
+            }),
+        };
+        bytes.extend_from_slice(&bits.to_le_bytes()[..element.bytes()]);
+    }
+    bytes
+}
+
+/// The bytes of a random buffer: SplitMix64 by element; floats in [-1, 1), integers of all bits.
+#[must_use]
+pub fn random(seed: u64, shape: &Shape) -> Vec<u8> {
     let element = shape.element;
     let mut state = seed;
     let mut bytes = Vec::with_capacity(shape.bytes);
@@ -328,6 +394,7 @@ mod tests {
         let shape = Shape { element: Element::F32, dims: vec![64, 2], bytes: 512 };
         for (text, content) in [
             ("buf:x=zeros:f32[64,2]", Content::Zeros(shape.clone())),
+            ("buf:x=iota:f32[64,2]", Content::Iota(shape.clone())),
             ("buf:x=random:7:f32[64,2]", Content::Random(7, shape.clone())),
             ("out:x=f32[64,2]", Content::Unwritten(shape.clone())),
             (
@@ -354,6 +421,17 @@ mod tests {
         assert!(why("buf:y=f32[4]").contains("zeros:TYPE[N]"));
         assert!(why("buf:y=@file").contains("#"));
         assert!(why("buf:y=random:f32[4]").contains("seed"));
+    }
+
+    #[test]
+    fn iota_counts_in_the_type_of_the_buffer() {
+        let bytes = |text: &str| match parse(text).unwrap() {
+            Argument::Buffer { content: Content::Iota(shape), .. } => iota(&shape),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(bytes("buf:x=iota:u16[3]"), [0, 0, 1, 0, 2, 0]);
+        assert_eq!(bytes("buf:x=iota:u8[258]")[254..], [254, 255, 0, 1]);
+        assert_eq!(bytes("buf:x=iota:bf16[2,2]"), [0, 0, 0x80, 0x3F, 0, 0x40, 0x40, 0x40]);
     }
 
     #[test]

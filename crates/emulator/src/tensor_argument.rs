@@ -1,4 +1,4 @@
-//! The grammar of `emulate --arg tmap:…`: the fields of `cuTensorMapEncodeTiled`, innermost dimension first.
+//! The words of a tensor map among arguments, `tmap:…`: the fields of `cuTensorMapEncodeTiled`, innermost dimension first.
 //!
 //! ```text
 //! tmap:NAME=of:BUFFER,type:bf16,dims:320x64,strides:640,box:64x64,swizzle:128B
@@ -7,15 +7,16 @@
 //! `strides` are bytes, one fewer than dimensions, and rows without gaps when left out; `estrides`, `swizzle`, `interleave`,
 //! `oob` and `l2` may be left out too.
 
-use emulator::{Interleave, L2Promotion, OobFill, Swizzle, TensorMap, TensorType};
+use super::tensor_map::TensorMap;
+use super::tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 
-/// A tensor map over a buffer of the call.
+/// A tensor map over a buffer of the launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MapOf {
+pub struct MapOf {
     /// The buffer's name.
-    pub(super) of: String,
+    pub of: String,
     /// The map, with address 0.
-    pub(super) map: TensorMap,
+    pub map: TensorMap,
 }
 
 const TYPES: &[(&str, TensorType)] = &[
@@ -120,8 +121,9 @@ pub(super) fn parse(text: &str) -> Result<MapOf, String> {
 }
 
 impl MapOf {
-    /// Bytes from the first element to behind the last.
-    pub(super) fn span(&self) -> u64 {
+    /// Bytes from the first element to the end of the last.
+    #[must_use]
+    pub fn span(&self) -> u64 {
         let map = &self.map;
         let row = match map.interleave.bytes() {
             0 => map.dims[0].saturating_mul(map.data_type.bits()).div_ceil(8),
