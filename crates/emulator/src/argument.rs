@@ -14,8 +14,8 @@ use std::path::PathBuf;
 
 use numerics::{Format, Rounding, convert};
 
-pub use super::tensor_argument::MapOf;
 use super::tensor_argument;
+pub use super::tensor_argument::MapOf;
 
 /// An element type, by its PTX name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -263,7 +263,10 @@ fn content(text: &str) -> Result<Content, String> {
             let seed = seed.parse().map_err(|_| format!("`{seed}` is not a seed"))?;
             Ok(Content::Random(seed, shape(rest)?))
         }
-        _ => Err("a buffer is `zeros:TYPE[N]`, `iota:TYPE[N]`, `random:SEED:TYPE[N]` or `@FILE#TENSOR`".to_owned()),
+        _ => {
+            Err("a buffer is `zeros:TYPE[N]`, `iota:TYPE[N]`, `random:SEED:TYPE[N]` or `@FILE#TENSOR`"
+                .to_owned())
+        }
     }
 }
 
