@@ -2,7 +2,8 @@
 
 use emulator::argument::{self, Content};
 use emulator::{
-    GlobalMemory, InStream, Kernel, Launch, Options, Program, Stop, TensorMap, launch_stream, load,
+    GlobalMemory, InStream, Kernel, Launch, Options, Program, Registers, Stop, TensorMap, launch_stream,
+    load_with,
 };
 
 use super::header::Test;
@@ -12,8 +13,8 @@ use super::section::{Given, Run};
 pub(crate) type Buffers = Vec<Vec<u8>>;
 
 /// Runs all launches of a test, in order, on one memory.
-pub(crate) fn run(test: &Test, seed: u64) -> Result<Buffers, Stop> {
-    let program = load(&test.ptx)?;
+pub(crate) fn run(test: &Test, seed: u64, registers: Registers) -> Result<Buffers, Stop> {
+    let program = load_with(&test.ptx, registers)?;
     let mut memory = GlobalMemory::default();
     let mut addresses = Vec::new();
     for (name, content) in &test.buffers {

@@ -159,7 +159,12 @@ const CASES: &[(&str, &str, &str, Option<&str>)] = &[
         "//@ replace: mov.u32 => mov.u33\n//@ unsupported: mov.u33\n//@ message: not emulated",
         None,
     ),
-    ("a_refusal_of_the_test_itself", LAUNCH, "//@ replace: ], t; => ], what;\n//@ unsupported: what", Some("what")),
+    (
+        "a_refusal_of_the_test_itself",
+        LAUNCH,
+        "//@ replace: ], t; => ], what;\n//@ unsupported: what",
+        Some("what"),
+    ),
     ("an_error", LAUNCH, "//@ variant: v\n//@ run: --block 2000\n//@ error: 2000", None),
     (
         "another_error",

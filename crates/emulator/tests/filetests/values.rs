@@ -26,18 +26,15 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Reads a list such as `1, 7 x 32, 0..64, 0x1F`.
+    /// Reads a list such as `1, 7 x 32, 0..64, 100..40 by -20, 0x1F`.
     pub(crate) fn read(raw: &RawValues, shape: &Shape) -> Result<Self, String> {
         let element = shape.element;
         let total = shape.bytes / element.bytes();
         let mut bytes = Vec::new();
         // An empty list is for blessing: all elements.
         for item in raw.list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            if let Some((from, to)) = item.split_once("..") {
-                let bound = |text: &str| {
-                    text.parse::<i64>().map_err(|_| format!("`{item}` is not a range of whole numbers"))
-                };
-                for n in bound(from)?..bound(to)? {
+            if item.contains("..") {
+                for n in range(item)? {
                     bytes.extend(number(element, &n.to_string())?);
                 }
             } else if let Some((one, times)) = item.split_once(" x ") {
@@ -101,16 +98,24 @@ impl Values {
         let mut rest = all.as_slice();
         while let Some(first) = rest.first() {
             let equal = rest.iter().take_while(|other| *other == first).count();
-            let counting = match whole(first).filter(|_| !self.hex) {
-                Some(start) => (start..).zip(rest).take_while(|(n, bytes)| whole(bytes) == Some(*n)).count(),
-                None => 0,
+            let steps = match (whole(first), rest.get(1).and_then(|second| whole(second))) {
+                (Some(first), Some(second)) if !self.hex => {
+                    second.checked_sub(first).map(|step| (first, step))
+                }
+                _ => None,
             };
+            let counting = steps.map_or(0, |(first, step)| {
+                let next = |n: &i64| n.checked_add(step);
+                let counted = std::iter::successors(Some(first), next).zip(rest);
+                counted.take_while(|(n, bytes)| whole(bytes) == Some(*n)).count()
+            });
             let taken = if equal >= RUN {
                 items.push(format!("{} x {equal}", self.show(first)));
                 equal
-            } else if counting >= RUN {
-                let start = whole(first).unwrap_or_default();
-                items.push(format!("{start}..{}", start + counting as i64));
+            } else if let Some((first, step)) = steps.filter(|_| counting >= RUN) {
+                let end = first.saturating_add(step.saturating_mul(counting as i64));
+                let by = if step == 1 { String::new() } else { format!(" by {step}") };
+                items.push(format!("{first}..{end}{by}"));
                 counting
             } else {
                 items.push(self.show(first));
@@ -131,6 +136,20 @@ impl Values {
         let exact = number(self.element, &text).is_ok_and(|same| same == bytes);
         if self.hex || !exact { bits() } else { text }
     }
+}
+
+/// The numbers of `A..B` or `A..B by STEP`, without B.
+fn range(item: &str) -> Result<impl Iterator<Item = i64>, String> {
+    let bad = || format!("`{item}` is not a range of whole numbers, as in `0..64` or `0..64 by 2`");
+    let (bounds, step) = item.split_once(" by ").unwrap_or((item, "1"));
+    let (from, to) = bounds.split_once("..").ok_or_else(bad)?;
+    let whole = |text: &str| text.trim().parse::<i64>().map_err(|_| bad());
+    let (from, to, step) = (whole(from)?, whole(to)?, whole(step)?);
+    if step == 0 || from.abs_diff(to) > 1 << 24 {
+        return Err(bad());
+    }
+    let within = move |n: &i64| if step > 0 { *n < to } else { *n > to };
+    Ok(std::iter::successors(Some(from), move |n| n.checked_add(step)).take_while(within))
 }
 
 /// A number, or the bits of any type with `0x`.

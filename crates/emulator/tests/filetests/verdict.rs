@@ -1,20 +1,22 @@
 //! Whether a test ends as its header says.
 
-use emulator::{Law, Stop, Trap, Unsupported};
+use emulator::{Law, Registers, Stop, Trap, Unsupported};
 
 use super::bless;
 use super::header::{Expected, Test};
 use super::launch::{self, Buffers};
 use super::section::Violation;
 
-/// Runs a test under all its schedules.
+/// Runs a test under all its schedules, and once with a slot of its own for every register.
 pub(crate) fn check(test: &Test) -> Result<(), String> {
     let mut found = 0;
     for seed in 0..test.schedules.count {
-        let end = launch::run(test, seed);
+        let end = launch::run(test, seed, Registers::Shared);
         found += u64::from(end.is_err());
         one(test, end).map_err(|what| format!("schedule {seed}: {what}"))?;
     }
+    one(test, launch::run(test, 0, Registers::Own))
+        .map_err(|what| format!("schedule 0, registers without sharing: {what}"))?;
     let wanted = match test.expected {
         Expected::Values(_) => return Ok(()),
         _ if test.schedules.any => 1,
