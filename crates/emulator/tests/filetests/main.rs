@@ -10,6 +10,7 @@ mod section;
 mod self_test;
 mod values;
 mod verdict;
+mod words;
 
 use std::ffi::OsStr;
 use std::fs;

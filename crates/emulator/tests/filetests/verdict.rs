@@ -72,8 +72,10 @@ fn violation(test: &Test, any: &[Violation], trap: &Trap) -> Result<(), String> 
 
 /// A violation that the header does not have, with the line that would expect it.
 fn unexpected(test: &Test, trap: &Trap) -> String {
+    let instruction = trap.place.instruction.as_str();
     let line = test.ptx.lines().nth(trap.place.line.wrapping_sub(1)).unwrap_or_default().trim();
-    format!("{trap}\nthe header that expects it: `//@ violation: {} @ {line}`", trap.law.word())
+    let at = if line_with(test, instruction).is_ok() { instruction } else { line };
+    format!("{trap}\nthe header that expects it: `//@ violation: {} @ {at}`", trap.law.word())
 }
 
 fn refusal(test: &Test, text: &str, unsupported: &Unsupported) -> Result<(), String> {
@@ -90,8 +92,10 @@ fn refusal(test: &Test, text: &str, unsupported: &Unsupported) -> Result<(), Str
 
 /// The one line of the PTX that contains `text`, from 1.
 fn line_with(test: &Test, text: &str) -> Result<usize, String> {
-    let lines = test.ptx.lines().enumerate().skip(test.header_lines);
-    let found: Vec<usize> = lines.filter(|(_, line)| line.contains(text)).map(|(n, _)| n + 1).collect();
+    // Compilers write tabs.
+    let spaced = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (lines, text) = (test.ptx.lines().enumerate().skip(test.header_lines), spaced(text));
+    let found: Vec<usize> = lines.filter(|(_, line)| spaced(line).contains(&text)).map(|(n, _)| n + 1).collect();
     match found.as_slice() {
         [only] => Ok(*only),
         _ => Err(format!("`{text}` names {} lines of the PTX; it must name one", found.len())),
