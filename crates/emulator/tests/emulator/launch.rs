@@ -1,7 +1,5 @@
 //! Launches through the API: what no command line can ask for, and which launch of a stream failed.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
-
 use std::sync::Arc;
 
 use emulator::device::{self, Argument, Device, Failure};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use emulator::Registers;
 
-use super::header::{Expected, Test};
+use super::header::{self, Expected, Test};
 use super::launch;
 
 /// What a failure says about new values that are right.
@@ -16,12 +16,16 @@ pub(crate) fn wanted() -> bool {
     std::env::var("SNAPSHOTS").is_ok_and(|value| value == "overwrite")
 }
 
-/// Writes the values of the first schedule into the test's file, where it ends without a violation.
-pub(crate) fn rewrite(path: &Path, test: &Test) -> Result<(), String> {
+/// Writes the values of the first schedule into the test's file, where it ends without a violation; the test as it then is.
+pub(crate) fn rewrite(path: &Path, test: Test) -> Result<Test, String> {
     let told = |error: std::io::Error| format!("{}: {error}", path.display());
     let old = std::fs::read_to_string(path).map_err(told)?;
-    let new = blessed(&old, test);
-    if new == old { Ok(()) } else { std::fs::write(path, new).map_err(told) }
+    let new = blessed(&old, &test);
+    if new != old {
+        std::fs::write(path, &new).map_err(told)?;
+    }
+    let tests = header::read(path, &new).map_err(|problem| problem.to_string())?;
+    Ok(tests.into_iter().find(|other| other.name == test.name).unwrap_or(test))
 }
 
 /// The text of the file with the values that the test's buffers have.

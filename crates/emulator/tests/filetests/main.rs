@@ -64,9 +64,7 @@ fn trials_of(root: &Path, path: &Path, bless: bool) -> Vec<Trial> {
                 let name = if test.name.is_empty() { name.clone() } else { format!("{name}/{}", test.name) };
                 let path = path.to_owned();
                 Trial::test(name, move || {
-                    if bless {
-                        bless::rewrite(&path, &test)?;
-                    }
+                    let test = if bless { bless::rewrite(&path, test)? } else { test };
                     Ok(verdict::check(&test).map_err(|what| format!("{}: {what}", path.display()))?)
                 })
             })

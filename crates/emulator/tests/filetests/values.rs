@@ -10,6 +10,9 @@ const RUN: usize = 4;
 /// Wrong elements that are told.
 const TOLD: usize = 4;
 
+/// Characters of a decimal number beyond which its bits are shorter.
+const LONG: usize = 20;
+
 /// Elements of a buffer, from one on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Values {
@@ -134,7 +137,7 @@ impl Values {
         };
         // A NaN has many codes; a decimal number must have this one.
         let exact = number(self.element, &text).is_ok_and(|same| same == bytes);
-        if self.hex || !exact { bits() } else { text }
+        if self.hex || !exact || text.len() > LONG { bits() } else { text }
     }
 }
 
