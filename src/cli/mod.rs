@@ -1,7 +1,6 @@
 //! The command line: verbs, progress, error printing and exit codes. Everything it does, a library room does.
 
 mod args;
-mod argument;
 mod assumptions;
 mod audit;
 mod bench;
@@ -29,7 +28,6 @@ mod progress;
 mod ptx_error;
 mod run;
 mod selftest;
-mod tensor_argument;
 mod tiles;
 mod timing;
 mod toolchain;

@@ -1,13 +1,8 @@
-//! The emulator's rules and instructions, from PTX text.
+//! The emulator through its API: recordings of hardware, plain computations, random programs. What PTX text and an expected
+//! outcome can say is in `tests/filetests`.
 
-mod arithmetic;
-mod r#async;
-mod flow;
 mod kernels;
-mod launch_control;
-mod map_chain;
+mod launch;
 mod matrix;
-mod memory_model;
 mod registers;
-mod stream;
 mod tensor;
