@@ -1,4 +1,4 @@
-//! Launches through the API: what no command line can ask for, and which launch of a stream failed.
+//! Launches through the API: parameters of a wrong size, and which launch of a stream failed.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The emulator through its API: recordings of hardware, plain computations, random programs. What PTX text and an expected
-//! outcome can say is in `tests/filetests`.
+//! The emulator through its API: recordings of hardware, plain computations, random programs. Tests that are PTX and an
+//! expected outcome are in `tests/filetests`.
 
 mod kernels;
 mod launch;

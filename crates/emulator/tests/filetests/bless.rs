@@ -7,7 +7,7 @@ use emulator::Registers;
 use super::header::{self, Expected, Test};
 use super::launch;
 
-/// What a failure says about new values that are right.
+/// How to accept new values, for the message of a failure.
 pub(crate) const HOW: &str =
     "if the new values are right, `SNAPSHOTS=overwrite` in the environment writes them into the file";
 
@@ -16,7 +16,7 @@ pub(crate) fn wanted() -> bool {
     std::env::var("SNAPSHOTS").is_ok_and(|value| value == "overwrite")
 }
 
-/// Writes the values of the first schedule into the test's file, where it ends without a violation; the test as it then is.
+/// Writes the values of the first schedule into the test's file, if that ends without a violation, and returns the test with them.
 pub(crate) fn rewrite(path: &Path, test: Test) -> Result<Test, String> {
     let told = |error: std::io::Error| format!("{}: {error}", path.display());
     let old = std::fs::read_to_string(path).map_err(told)?;

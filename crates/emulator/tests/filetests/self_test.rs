@@ -1,4 +1,4 @@
-//! Tests of the runner itself: what is wrong is found and named, what is right passes.
+//! Tests of the runner itself: mistakes in a test file are errors, wrong expectations fail, right ones pass.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ const LAUNCH: &str = "//@ run: --block 4\n//@ arg: out:y=u32[4]\n";
 /// Five threads on four words.
 const OVERRUN: &str = "//@ run: --block 5\n//@ arg: out:y=u32[4]\n";
 
-/// Lines in front of the kernel, and what is said of the test; `None` where it passes.
+/// Name, launch, further header lines, and the expected error; `None` for a test that passes.
 const CASES: &[(&str, &str, &str, Option<&str>)] = &[
     ("right_values", LAUNCH, "//@ expect: y = 0..4", None),
     ("right_values_by_parts", LAUNCH, "//@ expect: y[1] = 1, 0x2\n//@ expect: y[3] = 3 x 1", None),
@@ -212,7 +212,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     cases.chain([blessing]).collect()
 }
 
-/// What is said of the first test of a file that does not pass.
+/// The error of the file, or of its first test that fails.
 fn outcome(text: &str) -> Result<(), String> {
     let tests = header::read(Path::new("t.ptx"), text).map_err(|problem| problem.to_string())?;
     tests.iter().try_for_each(verdict::check)

@@ -4,16 +4,16 @@ use emulator::argument::{self, Element, Shape};
 
 use super::section::RawValues;
 
-/// Equal or counting elements from which on a list is shortened.
+/// Equal or evenly spaced elements that are written as one item.
 const RUN: usize = 4;
 
-/// Wrong elements that are told.
+/// Wrong elements that a failure lists.
 const TOLD: usize = 4;
 
 /// Characters of a decimal number beyond which its bits are shorter.
 const LONG: usize = 20;
 
-/// Elements of a buffer, from one on.
+/// A range of elements of a buffer, with the values expected there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Values {
     /// Line of the file, from 1.

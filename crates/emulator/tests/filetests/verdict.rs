@@ -27,7 +27,7 @@ pub(crate) fn check(test: &Test) -> Result<(), String> {
     Err(format!("{found} of {ran} runs find what is expected, {wanted} must"))
 }
 
-/// Whether one schedule ends in the right way; that enough of them find a violation is the caller's.
+/// Checks how one schedule ends; the caller counts the schedules that find a violation.
 fn one(test: &Test, end: Result<Buffers, Stop>) -> Result<(), String> {
     match (&test.expected, end) {
         (Expected::Values(all), Ok(buffers)) => {
@@ -69,7 +69,7 @@ fn violation(test: &Test, any: &[Violation], trap: &Trap) -> Result<(), String> 
     says(&text, &test.messages)
 }
 
-/// A violation that the header does not have, with the line that would expect it.
+/// The report of an unexpected violation, with the header line that would expect it.
 fn unexpected(test: &Test, trap: &Trap) -> String {
     let instruction = trap.place.instruction.as_str();
     let line = test.ptx.lines().nth(trap.place.line.wrapping_sub(1)).unwrap_or_default().trim();

@@ -1,4 +1,4 @@
-//! Planted faults that no header of a file test can say: freed memory, bytes that are no tensor map, wrong numbers.
+//! Planted faults that a file test cannot express: freed memory, bytes that are not a tensor map, wrong numbers.
 
 use emulator::{Law, Stop};
 
