@@ -160,7 +160,7 @@ pub(super) enum CliError {
         "the lines above name each finding; use `gate --bless` to accept correct answers into the baseline, and \
         expectations for known failures"
     ))]
-    Gate(crate::gate::Ground, String),
+    Gate(crate::record::Ground, String),
     #[error("{0}")]
     #[diagnostic(help(
         "the lines above name each mutant; add a case that detects the fault, or an entry with the reason to \

@@ -9,9 +9,9 @@ use super::args::{JobArgs, OutputArgs};
 use super::error::CliError;
 use super::job::{self, Job};
 use super::output;
-use crate::gate::{self, Date, Disagreement, Ground, Judgement, Merger, Question};
+use crate::gate::{self, Date, Disagreement, Judgement, Merger, Question};
 use crate::moe::tile::Tile;
-use crate::record::Record;
+use crate::record::{Ground, Record};
 
 /// Arguments of `gate`.
 #[derive(Debug, Args)]

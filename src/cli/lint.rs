@@ -16,9 +16,9 @@ use super::args::{JobArgs, OutputArgs, seconds};
 use super::error::CliError;
 use super::job::{self, Job};
 use super::output;
-use crate::gate::{self, Finding, Ground, Judgement};
+use crate::gate::{self, Judgement};
 use crate::lint::{self, Asked, Assemblers, FileRow, Lint, ModuleRow, ProblemRow, Require, STDIN, Source};
-use crate::record::Record;
+use crate::record::{Finding, Ground, Record};
 
 /// Folders below folders that are looked into.
 const DEPTH: usize = 32;

@@ -11,7 +11,6 @@ mod diff;
 mod direction;
 mod expectations;
 mod facts;
-mod finding;
 mod fleet;
 mod glob;
 mod groups;
@@ -39,7 +38,6 @@ pub use expectations::{
     Expectation, ExpectationError, parse as parse_expectations, read as read_expectations,
 };
 pub use facts::{Fact, Facts, Kind, Scope, facts, of_trial};
-pub use finding::{Finding, Ground};
 pub use fleet::{Fleet, Model, Seen, fleet_markdown, fleet_text};
 pub use glob::Glob;
 pub use groups::{Group, groups};

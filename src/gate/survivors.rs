@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::finding::{Finding, Ground};
 use super::verdict::{one_line, plain};
 use crate::mutants::{FILE, Fate, Survey};
+use crate::record::{Finding, Ground};
 
 /// Survivors that nobody explains, entries that explain nothing or what a trial notices, and trials that the kernels do not pass
 /// even unchanged.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::finding::{Finding, Ground};
 use super::judge::Judgement;
+use crate::record::{Finding, Ground};
 use crate::report::sarif;
 
 /// Annotations that GitHub shows of one step; the others are in the summary.
