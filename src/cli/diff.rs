@@ -8,6 +8,7 @@ use super::args::OutputArgs;
 use super::error::CliError;
 use super::output;
 use crate::gate;
+use crate::report;
 
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
@@ -40,13 +41,13 @@ pub(super) fn diff(args: &DiffArgs) -> Result<(), CliError> {
     let (old, new) = (old?, new?);
     let diff = gate::diff(&old, &new);
     let text = match args.format {
-        DiffForm::Text => gate::terminal(&diff),
-        DiffForm::Md => gate::markdown(&diff),
-        DiffForm::Json => gate::json(&diff).map_err(|e| CliError::Output(e.into()))?,
+        DiffForm::Text => report::diff_text(&diff),
+        DiffForm::Md => report::diff_markdown(&diff),
+        DiffForm::Json => report::diff_json(&diff).map_err(|e| CliError::Output(e.into()))?,
     };
     output::write(&text, &args.output)?;
     match diff.worse() + diff.regressions.len() {
         0 => Ok(()),
-        _ => Err(CliError::Worse(gate::summary(&diff))),
+        _ => Err(CliError::Worse(report::diff_summary(&diff))),
     }
 }

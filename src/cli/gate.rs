@@ -11,7 +11,8 @@ use super::job::{self, Job};
 use super::output;
 use crate::gate::{self, Date, Disagreement, Judgement, Merger, Question};
 use crate::moe::tile::Tile;
-use crate::record::{Ground, Record};
+use crate::record::{Finding, Ground, Record};
+use crate::report;
 
 /// Arguments of `gate`.
 #[derive(Debug, Args)]
@@ -193,7 +194,7 @@ fn bless(path: &Path, baseline: Option<Record>, run: Record, to: &OutputArgs) ->
     let (blessed, text) = match baseline {
         Some(old) => {
             let diff = gate::diff(&old, &run);
-            let text = format!("blessed: {}", gate::terminal(&diff));
+            let text = format!("blessed: {}", report::diff_text(&diff));
             let mut merger = Merger::new(Disagreement::LastWins);
             merger.add("baseline", old.clone());
             merger.add("run", run);
@@ -208,10 +209,10 @@ fn bless(path: &Path, baseline: Option<Record>, run: Record, to: &OutputArgs) ->
 
 /// Writes the verdict in every form that is asked, and says by exit code what weighs most.
 pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> Result<(), CliError> {
-    let sarif = || gate::sarif(judgement).map_err(|e| CliError::Output(e.into()));
+    let sarif = || report::findings_sarif(&judgement.findings).map_err(|e| CliError::Output(e.into()));
     let text = match to.format {
-        GateForm::Text => gate::verdict_text(judgement),
-        GateForm::Md => gate::verdict_markdown(judgement),
+        GateForm::Text => report::verdict_text(judgement),
+        GateForm::Md => report::verdict_markdown(judgement),
         GateForm::Sarif => sarif()?,
     };
     output::write(&text, &to.output)?;
@@ -219,12 +220,12 @@ pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> 
         Record::write_report(path, &sarif()?)?;
     }
     if let Some(path) = &to.junit {
-        Record::write_report(path, &crate::report::junit(run))?;
+        Record::write_report(path, &report::junit(run))?;
     }
     if let Some(path) = &to.record {
         Record::write_report(path, &run.to_json().map_err(|e| CliError::Output(e.into()))?)?;
     }
-    on_github(judgement, &gate::verdict_markdown(judgement))?;
+    on_github(&judgement.findings, &report::verdict_markdown(judgement))?;
     let summary = judgement.summary();
     match judgement.ground() {
         _ if judgement.is_empty() && judgement.findings.is_empty() => Err(CliError::NothingJudgedByGate),
@@ -234,12 +235,12 @@ pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> 
 }
 
 /// Annotations and the summary of the step, where GitHub runs it.
-pub(super) fn on_github(judgement: &Judgement, summary: &str) -> Result<(), CliError> {
+pub(super) fn on_github(findings: &[Finding], summary: &str) -> Result<(), CliError> {
     if std::env::var_os("GITHUB_ACTIONS").is_none_or(|v| v != "true") {
         return Ok(());
     }
     // On standard error too they are read; standard output may be a report that somebody parses.
-    eprint!("{}", gate::annotations(judgement));
+    eprint!("{}", report::annotations(findings));
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|p| !p.is_empty()) else { return Ok(()) };
     append(Path::new(&path), summary).map_err(CliError::Output)
 }

@@ -11,6 +11,7 @@ use super::error::CliError;
 use super::output;
 use crate::gate::{self, Disagreement, Merger};
 use crate::record::{Record, RecordError};
+use crate::report;
 
 /// Records that are read at once, so that a fleet's do not lie in memory together.
 const AT_ONCE: usize = 8;
@@ -53,8 +54,8 @@ pub(super) fn merge(args: &MergeArgs) -> Result<(), CliError> {
     let fleet = merger.fleet();
     let merged = merger.finish();
     let text = match args.format {
-        MergeForm::Text => gate::fleet_text(&fleet, &merged),
-        MergeForm::Md => gate::fleet_markdown(&fleet, &merged),
+        MergeForm::Text => report::fleet_text(&fleet, &merged),
+        MergeForm::Md => report::fleet_markdown(&fleet, &merged),
         MergeForm::Json => merged.to_json().map_err(|e| CliError::Output(e.into()))?,
     };
     output::write(&text, &args.output)?;

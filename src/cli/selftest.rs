@@ -9,6 +9,7 @@ use super::args::OutputArgs;
 use super::error::CliError;
 use super::output;
 use super::vectors::FreshArgs;
+use crate::report;
 use crate::selftest;
 
 /// Arguments of `selftest`.
@@ -51,8 +52,8 @@ pub(super) fn selftest(args: &SelftestArgs) -> Result<(), CliError> {
     }
     let results = selftest::run(&recordings);
     let text = match args.format {
-        Form::Text => selftest::text(&results),
-        Form::Csv => selftest::csv(&results),
+        Form::Text => report::selftest_text(&results),
+        Form::Csv => report::selftest_csv(&results),
     };
     output::write(&text, &args.output)?;
     match results.iter().filter(|r| !r.verdict.passes()).count() {

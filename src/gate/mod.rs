@@ -17,7 +17,6 @@ mod groups;
 mod judge;
 mod lines;
 mod merge;
-mod newcomer;
 mod places;
 mod preprocessor;
 mod private;
@@ -25,8 +24,6 @@ mod reach;
 mod read;
 mod shard;
 mod survivors;
-mod text;
-mod verdict;
 
 pub use cells::{CellAnswer, CellChange, Regression, regressions_of};
 pub use changed::{Affected, Base, Selection};
@@ -38,16 +35,13 @@ pub use expectations::{
     Expectation, ExpectationError, parse as parse_expectations, read as read_expectations,
 };
 pub use facts::{Fact, Facts, Kind, Scope, facts, of_trial};
-pub use fleet::{Fleet, Model, Seen, fleet_markdown, fleet_text};
+pub use fleet::{Fleet, Model, Seen};
 pub use glob::Glob;
 pub use groups::{Group, groups};
 pub use judge::{Judgement, Question, judge};
 pub use merge::{Disagreement, Merger};
-pub use newcomer::{Newcomer, newcomer};
 pub use places::{locate, named};
 pub use private::{Names, private};
 pub use read::read;
 pub use shard::Shard;
-pub use survivors::{survivors, survivors_markdown, survivors_summary, survivors_text};
-pub use text::{json, markdown, summary, terminal};
-pub use verdict::{annotations, sarif, verdict_markdown, verdict_text};
+pub use survivors::survivors;
