@@ -2,38 +2,35 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
 use crate::gate;
-use crate::report;
+use crate::report::{self, Format};
 
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
 pub(super) struct DiffArgs {
-    /// Old record, as written by `--report json`
+    /// Old record, as written by `--format json`
     old: PathBuf,
     /// New record
     new: PathBuf,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: DiffForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DiffForm {
-    /// For the terminal; long lists are truncated
-    Text,
-    /// Markdown.
-    Md,
-    /// Groups of cells and every other changed answer as JSON
-    Json,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "For the terminal; long lists are truncated"),
+    (Format::Md, "Markdown"),
+    (Format::Json, "Groups of cells and every other changed answer as JSON"),
+];
 
 /// `diff`.
 pub(super) fn diff(args: &DiffArgs) -> Result<(), CliError> {
@@ -41,9 +38,10 @@ pub(super) fn diff(args: &DiffArgs) -> Result<(), CliError> {
     let (old, new) = (old?, new?);
     let diff = gate::diff(&old, &new);
     let text = match args.format {
-        DiffForm::Text => report::diff_text(&diff),
-        DiffForm::Md => report::diff_markdown(&diff),
-        DiffForm::Json => report::diff_json(&diff).map_err(|e| CliError::Output(e.into()))?,
+        Format::Text => report::diff_text(&diff),
+        Format::Md => report::diff_markdown(&diff),
+        Format::Json => report::diff_json(&diff).map_err(|e| CliError::Output(e.into()))?,
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     match diff.worse() + diff.regressions.len() {

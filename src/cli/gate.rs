@@ -3,21 +3,22 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::args::{JobArgs, OutputArgs};
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::job::{self, Job};
 use super::output;
 use crate::gate::{self, Date, Disagreement, Judgement, Merger, Question};
 use crate::moe::tile::Tile;
 use crate::record::{Finding, Ground, Record};
-use crate::report;
+use crate::report::{self, Format};
 
 /// Arguments of `gate`.
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {
-    /// Baseline: a record written by `--report json` or `gate --bless`
+    /// Baseline: a record written by `--format json` or `gate --bless`
     #[arg(long, value_name = "FILE", required_unless_present = "kernels")]
     baseline: Option<PathBuf>,
     /// Check the kernels in DIR, in place of the built-in ones, against the pipeline's reference on the emulator
@@ -59,8 +60,8 @@ pub(super) struct GateArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct GateReports {
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    pub(super) format: GateForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    pub(super) format: Format,
     /// Write the findings as SARIF 2.1.0, too
     #[arg(long, value_name = "FILE")]
     pub(super) sarif: Option<PathBuf>,
@@ -74,17 +75,12 @@ pub(super) struct GateReports {
     pub(super) output: OutputArgs,
 }
 
-/// Forms of the verdict.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum GateForm {
-    /// One line per finding
-    #[default]
-    Text,
-    /// A Markdown table, as for the summary of a CI step
-    Md,
-    /// SARIF 2.1.0.
-    Sarif,
-}
+/// The formats.
+pub(super) const FORMATS: &Formats = &[
+    (Format::Text, "One line per finding"),
+    (Format::Md, "A Markdown table, as for the summary of a CI step"),
+    (Format::Sarif, "SARIF 2.1.0"),
+];
 
 /// `gate`.
 pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
@@ -211,9 +207,10 @@ fn bless(path: &Path, baseline: Option<Record>, run: Record, to: &OutputArgs) ->
 pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> Result<(), CliError> {
     let sarif = || report::findings_sarif(&judgement.findings).map_err(|e| CliError::Output(e.into()));
     let text = match to.format {
-        GateForm::Text => report::verdict_text(judgement),
-        GateForm::Md => report::verdict_markdown(judgement),
-        GateForm::Sarif => sarif()?,
+        Format::Text => report::verdict_text(judgement),
+        Format::Md => report::verdict_markdown(judgement),
+        Format::Sarif => sarif()?,
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &to.output)?;
     if let Some(path) = &to.sarif {

@@ -9,7 +9,8 @@ use ptx::arch::Target;
 
 use super::compiler;
 use super::error::CliError;
-use super::gate::{GateForm, GateReports};
+use super::format;
+use super::gate::{FORMATS, GateReports};
 use super::output;
 use super::progress::Progress;
 use super::toolchain::Toolchain;
@@ -22,7 +23,7 @@ use crate::moe::plan::Trial;
 use crate::moe::tile::Tile;
 use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Survey};
 use crate::record::Record;
-use crate::report;
+use crate::report::{self, Format};
 use crate::store::Store;
 use crate::toolkit::NvrtcError;
 
@@ -171,9 +172,10 @@ fn deliver(survey: &Survey, folder: &Path, to: &GateReports) -> Result<(), CliEr
     let judgement = Judgement { findings, ..Judgement::default() };
     let sarif = || report::findings_sarif(&judgement.findings).map_err(|e| CliError::Output(e.into()));
     let text = match to.format {
-        GateForm::Text => text,
-        GateForm::Md => markdown.clone(),
-        GateForm::Sarif => sarif()?,
+        Format::Text => text,
+        Format::Md => markdown.clone(),
+        Format::Sarif => sarif()?,
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &to.output)?;
     if let Some(path) = &to.sarif {

@@ -13,11 +13,12 @@ use miette::{
 
 use super::args::{JobArgs, OutputArgs, seconds};
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::job::{self, Job};
 use super::output;
 use crate::lint::{self, Asked, Assemblers, Lint, ProblemRow, Require, STDIN, Source};
 use crate::record::Record;
-use crate::report;
+use crate::report::{self, Format};
 
 /// Folders below folders that are looked into.
 const DEPTH: usize = 32;
@@ -47,8 +48,8 @@ pub(super) struct LintArgs {
     #[arg(long)]
     all_errors: bool,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: LintForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     /// Write the findings as SARIF 2.1.0, too
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
@@ -78,20 +79,14 @@ enum Demand {
     Rewritten,
 }
 
-/// Forms of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LintForm {
-    /// For the terminal.
-    Text,
-    /// Markdown.
-    Md,
-    /// Everything as JSON
-    Json,
-    /// One row per answer
-    Csv,
-    /// SARIF 2.1.0.
-    Sarif,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "For the terminal"),
+    (Format::Md, "Markdown"),
+    (Format::Json, "Everything as JSON"),
+    (Format::Csv, "One row per answer"),
+    (Format::Sarif, "SARIF 2.1.0"),
+];
 
 /// `lint`.
 pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
@@ -141,16 +136,17 @@ fn deliver(result: &Lint, sources: &[Source], args: &LintArgs) -> Result<(), Cli
     let findings = report::lint_findings(result);
     let sarif = || report::findings_sarif(&findings).map_err(|e| CliError::Output(e.into()));
     let text = match args.format {
-        LintForm::Text => {
+        Format::Text => {
             let to_file = args.output.output.is_some();
             report::lint_text(result, sources, |source, problem, message| {
                 drawn(source, problem, message, to_file)
             })
         }
-        LintForm::Md => report::lint_markdown(result),
-        LintForm::Json => report::lint_json(result).map_err(|e| CliError::Output(e.into()))?,
-        LintForm::Csv => report::lint_csv(result),
-        LintForm::Sarif => sarif()?,
+        Format::Md => report::lint_markdown(result),
+        Format::Json => report::lint_json(result).map_err(|e| CliError::Output(e.into()))?,
+        Format::Csv => report::lint_csv(result),
+        Format::Sarif => sarif()?,
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     if let Some(path) = &args.sarif {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use emulator::{self, Coverage};
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
-use crate::report::{self, InstructionForm, InstructionState, Instructions};
+use crate::report::{self, Format, InstructionForm, InstructionState, Instructions};
 use crate::snippet::Library;
 
 /// The target and PTX version that the snippets are decoded for.
@@ -19,8 +20,8 @@ const ISA: &str = "9.5";
 #[derive(Debug, Args)]
 pub(super) struct OpsArgs {
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: OpsForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     /// List every snippet variant that does not decode, with the reason
     #[arg(long)]
     missing: bool,
@@ -28,22 +29,20 @@ pub(super) struct OpsArgs {
     output: OutputArgs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum OpsForm {
-    /// For the terminal.
-    Text,
-    /// One row per row of the table
-    Csv,
-    /// Markdown.
-    Md,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "For the terminal"),
+    (Format::Csv, "One row per row of the table"),
+    (Format::Md, "Markdown"),
+];
 
 /// `ops`.
 pub(super) fn ops(args: &OpsArgs) -> Result<(), CliError> {
     let text = match args.format {
-        OpsForm::Csv => report::instructions_csv(&forms()),
-        OpsForm::Text => report::instructions_text(&decoded()?, args.missing),
-        OpsForm::Md => report::instructions_markdown(&decoded()?, args.missing),
+        Format::Csv => report::instructions_csv(&forms()),
+        Format::Text => report::instructions_text(&decoded()?, args.missing),
+        Format::Md => report::instructions_markdown(&decoded()?, args.missing),
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)
 }

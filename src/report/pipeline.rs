@@ -274,7 +274,7 @@ fn shown(part: &Part<'_>, styles: &Styles) -> String {
     }
     wrong.iter().take(LISTED).for_each(|lines| out.push_str(lines));
     if wrong.len() > LISTED {
-        let _ = writeln!(out, "  and {} more: --report md lists them", wrong.len() - LISTED);
+        let _ = writeln!(out, "  and {} more: --format md lists them", wrong.len() - LISTED);
     }
     for line in known(trials) {
         let _ = writeln!(out, "  {line}");

@@ -167,7 +167,7 @@ pub(super) fn terminal(record: &Record, styles: &Styles) -> String {
             out.push_str(&wrapped("  ", wrong_sentence(run, wrong).split(' ')));
         }
         if wrong.len() > LISTED {
-            let _ = writeln!(out, "  and {} more: --report md lists them", wrong.len() - LISTED);
+            let _ = writeln!(out, "  and {} more: --format md lists them", wrong.len() - LISTED);
         }
     }
     out
