@@ -1,11 +1,10 @@
-//! The command line: verbs, progress, error printing and exit codes. Everything it does, a library room does.
+//! The command line: arguments, progress, printing and exit codes. What verbs do, [`crate::job`] does.
 
 mod args;
 mod argument;
 mod assumptions;
 mod audit;
 mod bench;
-mod compiler;
 mod device;
 mod diff;
 mod doctor;
@@ -15,9 +14,7 @@ mod error;
 pub mod exit;
 mod format;
 mod gate;
-mod gate_kernels;
 mod gate_mutants;
-mod job;
 mod judge;
 mod kernels;
 mod lint;
@@ -33,8 +30,6 @@ mod selftest;
 mod tensor_argument;
 mod tiles;
 mod timing;
-mod toolchain;
-mod trials;
 mod vectors;
 mod verbs;
 mod watch;

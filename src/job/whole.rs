@@ -1,17 +1,18 @@
-//! The parts that every asking verb shares: snippets, toolkits, plan, run.
+//! The whole job: snippets and toolkits, the matrix, the pipeline, a GPU.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ptx::arch::Target;
 
-use super::args::JobArgs;
-use super::error::CliError;
-use super::on_gpu::GpuArgs;
-use super::progress::Progress;
+use super::context::Context;
+use super::error::JobError;
+use super::{compiler, gpu, trials};
 use crate::event::{Event, Sink};
+use crate::gate::Shard;
 use crate::gpu::GpuDevice;
-use crate::matrix::{self, Figures, Options, Plan, Selection};
-use crate::record::{PIPELINE, Record, SkippedRow};
+use crate::matrix::{self, Figures, Plan, Selection};
+use crate::record::{GPU, PIPELINE, Record, SkippedRow};
 use crate::snippet::{Filter, Library};
 use crate::store::{ENTRY_BYTES_KEPT, Store};
 use crate::toolkit::{self, Discovery, Environment, InstallOptions, Nvrtc, Pins, Places, Toolkit};
@@ -19,56 +20,109 @@ use crate::toolkit::{self, Discovery, Environment, InstallOptions, Nvrtc, Pins, 
 /// What is fetched when a machine has no toolkit: the newest, and the first that knows sm_121.
 const FIRST_TOOLKITS: [&str; 2] = ["latest", "12.9"];
 
-/// Everything a run stands on.
-pub(super) struct Job {
-    pub(super) library: Library,
-    pub(super) discovery: Discovery,
-    store: Option<Store>,
-    pub(super) sink: Progress,
+/// What is queried, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// A folder of snippets instead of the built-in ones.
+    pub snippets: Option<PathBuf>,
+    /// Toolkits by name or path; the newest and 12.9 where there is none.
+    pub toolkits: Vec<String>,
+    /// Targets by name; the six SM12x targets where there is none.
+    pub targets: Vec<String>,
+    /// Globs over ids of variants.
+    pub filters: Vec<String>,
+    /// Whether nothing may be fetched.
+    pub offline: bool,
+    /// How long ptxas may take for one variant.
+    pub time_limit: Duration,
+    /// Threads; as many as there are cores where left out.
+    pub jobs: Option<usize>,
+    /// The part of the job that is done.
+    pub shard: Option<Shard>,
+    /// Whether machine code is not disassembled.
+    pub no_sass: bool,
 }
 
-impl Job {
+impl Options {
+    /// Whether nothing narrows the job to snippets or variants.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.snippets.is_none() && self.filters.is_empty()
+    }
+
+    /// Targets and filters, parsed.
+    ///
+    /// # Errors
+    /// [`JobError::Target`] and [`JobError::Filter`] where a word is none.
+    pub fn selection(&self) -> Result<Selection, JobError> {
+        let mut targets: Vec<Target> = Vec::new();
+        for name in &self.targets {
+            if name == "all" { targets.extend(Target::all_set()) } else { targets.push(name.parse()?) }
+        }
+        if targets.is_empty() {
+            targets = Target::default_set();
+        }
+        targets.sort();
+        targets.dedup();
+        let filters = self.filters.iter().map(|f| Filter::new(f)).collect::<Result<_, _>>()?;
+        Ok(Selection { targets, filters })
+    }
+}
+
+/// Snippets, toolkits and cache of a run.
+pub struct Job<'a> {
+    /// The snippets.
+    pub library: Library,
+    /// The toolkits of this machine.
+    pub discovery: Discovery,
+    store: Option<Store>,
+    context: &'a Context<'a>,
+}
+
+impl<'a> Job<'a> {
     /// Loads snippets, finds toolkits, and fetches the first ones where there is none.
-    pub(super) fn prepare(args: &JobArgs) -> Result<Self, CliError> {
-        let sink = Progress::new();
-        if let Some(jobs) = args.jobs {
+    ///
+    /// # Errors
+    /// Snippets that cannot be read, and what fetching meets.
+    pub fn prepare(options: &Options, context: &'a Context<'a>) -> Result<Self, JobError> {
+        if let Some(jobs) = options.jobs {
             rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global()?;
         }
-        let mut library = snippets(args.snippets.as_deref())?;
-        if let Some(shard) = args.shard {
+        let mut library = snippets(options.snippets.as_deref(), context.sink)?;
+        if let Some(shard) = options.shard {
             shard.of_snippets(&mut library);
         }
         let store = match Store::open(None) {
             Ok(store) => Some(store),
             Err(error) => {
-                sink.emit(Event::Warning { text: format!("{error}; this run is not cached") });
+                context.sink.emit(Event::Warning { text: format!("{error}; this run is not cached") });
                 None
             }
         };
-        let mut job = Self { library, discovery: Discovery::default(), store, sink };
-        job.discover(args);
-        if job.discovery.toolkits.is_empty() && args.toolkits.is_empty() {
-            job.fetch_first(args)?;
+        let mut job = Self { library, discovery: Discovery::default(), store, context };
+        job.discover(options);
+        if job.discovery.toolkits.is_empty() && options.toolkits.is_empty() {
+            job.fetch_first(options)?;
         }
         Ok(job)
     }
 
-    fn discover(&mut self, args: &JobArgs) {
+    fn discover(&mut self, options: &Options) {
         let mut places = Places::from_environment(self.store.as_ref().map(Store::root));
-        places.add_named(&args.toolkits);
+        places.add_named(&options.toolkits);
         self.discovery = toolkit::discover(self.store.as_ref(), &places);
     }
 
-    fn fetch_first(&mut self, args: &JobArgs) -> Result<(), CliError> {
+    fn fetch_first(&mut self, options: &Options) -> Result<(), JobError> {
         for row in &self.discovery.unusable {
             let text = format!("{} is not usable as an assembler: {}", row.path.display(), row.reason);
-            self.sink.emit(Event::Warning { text });
+            self.context.sink.emit(Event::Warning { text });
         }
-        if args.offline {
-            return Err(CliError::Offline);
+        if options.offline {
+            return Err(JobError::Offline);
         }
         let Some(store) = &self.store else {
-            return Err(CliError::Store(crate::store::StoreError::NoFolder));
+            return Err(JobError::Store(crate::store::StoreError::NoFolder));
         };
         let pins = Pins::built_in()?;
         let names = FIRST_TOOLKITS.map(str::to_owned);
@@ -77,51 +131,58 @@ impl Job {
             "This machine has no toolkit. Fetching {} with pip, checked against pinned SHA-256 sums.",
             what.join(", ")
         );
-        self.sink.emit(Event::Notice { text });
-        toolkit::install(store, &pins, &names, &InstallOptions::for_host()?, &self.sink)?;
-        self.discover(args);
+        self.context.sink.emit(Event::Notice { text });
+        toolkit::install(store, &pins, &names, &InstallOptions::for_host()?, self.context.sink)?;
+        self.discover(options);
         Ok(())
     }
 
     /// The cache; none where it cannot be used.
-    pub(super) fn store(&self) -> Option<&Store> {
+    #[must_use]
+    pub fn store(&self) -> Option<&Store> {
         self.store.as_ref()
     }
 
     /// Keeps the cache within its bounds.
-    pub(super) fn trim(&self) {
+    pub fn trim(&self) {
         if let Some(store) = &self.store {
             store.trim(ENTRY_BYTES_KEPT);
         }
     }
 
-    /// The toolkits of `--toolkit`.
-    pub(super) fn toolkits(&self, args: &JobArgs) -> Result<Vec<&Toolkit>, CliError> {
-        let toolkits = self.discovery.select(&args.toolkits)?;
+    /// The toolkits that the options name.
+    ///
+    /// # Errors
+    /// [`JobError::Select`] where one is not here.
+    pub fn toolkits(&self, options: &Options) -> Result<Vec<&Toolkit>, JobError> {
+        let toolkits = self.discovery.select(&options.toolkits)?;
         let target: Target = "sm_121a".parse()?;
         if !toolkits.iter().any(|t| t.knows(target)) {
             let text = "none of these toolkits knows sm_121; `sm121probe toolkit install latest 12.9` fetches two that do";
-            self.sink.emit(Event::Warning { text: text.to_owned() });
+            self.context.sink.emit(Event::Warning { text: text.to_owned() });
         }
         Ok(toolkits)
     }
 
     /// The pipeline's default set on the emulator, and the tiles, into `record`; skipped there, with the reason, where no NVRTC
     /// can be had. The NVRTC.
-    pub(super) fn pipeline(&self, args: &JobArgs, record: &mut Record) -> Result<Option<Nvrtc>, CliError> {
-        let nvrtc = self.nvrtc(args, record)?;
+    ///
+    /// # Errors
+    /// What compiling and running meets that is no verdict.
+    pub fn pipeline(&self, options: &Options, record: &mut Record) -> Result<Option<Nvrtc>, JobError> {
+        let nvrtc = self.nvrtc(options, record)?;
         if let Some(nvrtc) = &nvrtc {
-            super::trials::default_set(nvrtc, self.store.as_ref(), args, record)?;
+            trials::default_set(nvrtc, self.store.as_ref(), (options, self.context), record)?;
         }
         Ok(nvrtc)
     }
 
     /// The NVRTC that compiles the pipeline's kernels, fetched where there is none; what needs it is skipped in `record`, with the
     /// reason, where none can be had.
-    fn nvrtc(&self, args: &JobArgs, record: &mut Record) -> Result<Option<Nvrtc>, CliError> {
+    fn nvrtc(&self, options: &Options, record: &mut Record) -> Result<Option<Nvrtc>, JobError> {
         let store = self.store.as_ref();
-        if !args.offline && store.is_some() {
-            return super::compiler::nvrtc(None, store, &self.sink).map(Some);
+        if !options.offline && store.is_some() {
+            return compiler::nvrtc(None, store, self.context.sink).map(Some);
         }
         let found = toolkit::nvrtcs(store, &Environment::of_process());
         let Ok(nvrtc) = toolkit::select_nvrtc(&found, None) else {
@@ -134,14 +195,14 @@ impl Job {
     }
 
     /// The selected variants that say how they are run, and with an NVRTC the pipeline, on this GPU, into `record`.
-    pub(super) fn on_gpu(
+    fn on_gpu(
         &self,
-        args: &JobArgs,
-        (gpu, device): (&GpuArgs, GpuDevice),
+        options: &Options,
+        (device, time): (GpuDevice, Duration),
         nvrtc: Option<&Nvrtc>,
         record: &mut Record,
-    ) -> Result<(), CliError> {
-        let filters = selection(args)?.filters;
+    ) -> Result<(), JobError> {
+        let filters = options.selection()?.filters;
         let runnable: Vec<_> = self
             .library
             .variants
@@ -152,69 +213,66 @@ impl Job {
                 filters.is_empty() || filters.iter().any(|f| f.matches(family, &v.id))
             })
             .collect();
-        let device = gpu.snippets(device, &runnable, record)?;
+        let device = gpu::snippets(device, &runnable, record)?;
         match nvrtc {
-            Some(nvrtc) => gpu.pipeline(device, nvrtc, self.store.as_ref(), record),
+            Some(nvrtc) => gpu::pipeline((device, time), nvrtc, (self.store.as_ref(), self.context), record),
             None => Ok(()),
         }
     }
 
-    /// Plans and runs.
-    pub(super) fn run(&self, args: &JobArgs, isolated: bool) -> Result<(Record, Figures), CliError> {
-        let toolkits = self.toolkits(args)?;
-        let plan = Plan::new(&self.library, &toolkits, &selection(args)?)?;
-        let options = Options { isolated, time_limit: args.time_limit };
-        let disassembler = self.discovery.disassembler.as_ref().filter(|_| !args.no_sass);
-        if disassembler.is_none() && !args.no_sass {
+    /// The matrix, and where nothing narrows the job the pipeline; both on the GPU, too, which starts trials for `time`. A reason
+    /// in its place becomes a skipped part.
+    ///
+    /// # Errors
+    /// What cannot be fetched, planned or run.
+    pub fn whole(
+        &self,
+        options: &Options,
+        device: Option<Result<GpuDevice, String>>,
+        time: Duration,
+    ) -> Result<(Record, Figures), JobError> {
+        let (mut record, figures) = self.run(options, false)?;
+        let nvrtc = if options.is_whole() { self.pipeline(options, &mut record)? } else { None };
+        match device {
+            Some(Ok(device)) => self.on_gpu(options, (device, time), nvrtc.as_ref(), &mut record)?,
+            Some(Err(reason)) => record.skipped.push(SkippedRow { part: GPU.to_owned(), reason }),
+            None => {}
+        }
+        Ok((record, figures))
+    }
+
+    /// The matrix.
+    ///
+    /// # Errors
+    /// What cannot be planned or run.
+    pub fn run(&self, options: &Options, isolated: bool) -> Result<(Record, Figures), JobError> {
+        let toolkits = self.toolkits(options)?;
+        let plan = Plan::new(&self.library, &toolkits, &options.selection()?)?;
+        let how = matrix::Options { isolated, time_limit: options.time_limit };
+        let disassembler = self.discovery.disassembler.as_ref().filter(|_| !options.no_sass);
+        if disassembler.is_none() && !options.no_sass {
             let text = "no nvdisasm found: machine code is not examined; `sm121probe toolkit install nvdisasm` fetches it";
-            self.sink.emit(Event::Warning { text: text.to_owned() });
+            self.context.sink.emit(Event::Warning { text: text.to_owned() });
         }
         let store = self.store.as_ref();
-        let result = matrix::run(&self.library, &plan, &toolkits, disassembler, store, &options, &self.sink)?;
+        let result =
+            matrix::run(&self.library, &plan, &toolkits, disassembler, store, &how, self.context.sink)?;
         self.trim();
-        if args.figures {
-            eprintln!("{}", figures(&result.1));
-        }
         Ok(result)
     }
 }
 
-/// Targets and filters of the arguments.
-pub(super) fn selection(args: &JobArgs) -> Result<Selection, CliError> {
-    let mut targets: Vec<Target> = Vec::new();
-    for name in &args.targets {
-        if name == "all" { targets.extend(Target::all_set()) } else { targets.push(name.parse()?) }
-    }
-    if targets.is_empty() {
-        targets = Target::default_set();
-    }
-    targets.sort();
-    targets.dedup();
-    let filters = args.filters.iter().map(|f| Filter::new(f)).collect::<Result<_, _>>()?;
-    Ok(Selection { targets, filters })
-}
-
 /// The snippets of a folder, or the built-in ones; problems are told.
-pub(super) fn snippets(folder: Option<&Path>) -> Result<Library, CliError> {
+///
+/// # Errors
+/// [`JobError::Snippet`] where the folder cannot be read.
+pub fn snippets(folder: Option<&Path>, sink: &dyn Sink) -> Result<Library, JobError> {
     let library = match folder {
         Some(folder) => Library::load(folder)?,
         None => Library::embedded(),
     };
     for problem in &library.problems {
-        eprintln!("error: {problem}");
+        sink.emit(Event::Problem { text: problem.to_string() });
     }
     Ok(library)
-}
-
-/// The cost of a run, on one line.
-pub(super) fn figures(f: &Figures) -> String {
-    format!(
-        "{} cells, {} from the cache, {} processes; verdicts {:.2} s, opcodes {:.2} s ({} instructions named)",
-        f.cells,
-        f.cached,
-        f.processes,
-        f.verdicts.as_secs_f64(),
-        f.sass.as_secs_f64(),
-        f.instructions
-    )
 }
