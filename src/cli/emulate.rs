@@ -16,12 +16,11 @@ use ptx::Type;
 use ptx::arch::Target;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use super::compiler;
 use super::error::CliError;
 use super::output;
-use super::progress::Progress;
 use super::ptx_error::PtxError;
 use super::watch::{Trace, Watcher, show_profile};
+use crate::job::{self, Context};
 use crate::record::write_atomic;
 use crate::store::{self, Store};
 use crate::toolkit;
@@ -159,8 +158,8 @@ struct Outcome {
 }
 
 /// `emulate`.
-pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
-    let (name, text) = ptx_of(args)?;
+pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let (name, text) = ptx_of(args, context)?;
     let stopped = |stop: Stop| CliError::from(PtxError::new(&name, &text, stop));
     let program = emulator::load(&text).map_err(stopped)?;
     let kernel = entry(&program, args)?;
@@ -186,7 +185,7 @@ pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
 }
 
 /// The PTX to run and the name that messages give it.
-fn ptx_of(args: &EmulateArgs) -> Result<(String, String), CliError> {
+fn ptx_of(args: &EmulateArgs, context: &Context<'_>) -> Result<(String, String), CliError> {
     let text = fs::read_to_string(&args.file)
         .map_err(|source| EmulateError::Read { path: args.file.clone(), source })?;
     let name = args.file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -203,15 +202,15 @@ fn ptx_of(args: &EmulateArgs) -> Result<(String, String), CliError> {
         Some("cu") => {
             let target: Target = args.target.as_deref().unwrap_or(TARGET).parse()?;
             let store = Store::open(None).ok();
-            let nvrtc = compiler::nvrtc(args.toolkit.as_deref(), store.as_ref(), &Progress::new())?;
+            let nvrtc = job::nvrtc(args.toolkit.as_deref(), store.as_ref(), context.sink)?;
             let source = toolkit::Source {
                 text: &text,
                 name: &name,
                 options: toolkit::options_for(target),
                 headers: Vec::new(),
             };
-            let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-            let compiled = toolkit::compile(&nvrtc, &source, store.as_ref(), &program, COMPILE_LIMIT)?;
+            let compiled =
+                toolkit::compile(&nvrtc, &source, store.as_ref(), &context.program, COMPILE_LIMIT)?;
             if !compiled.log.trim().is_empty() {
                 eprintln!("{}", compiled.log.trim());
             }

@@ -1,6 +1,6 @@
 //! One thing that does not conform: what kind, about what, in words, and where in a file.
 
-use super::facts::{Kind, Scope};
+use super::Stage;
 
 /// Why a run does not conform, the weightiest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,15 +64,15 @@ pub struct Finding {
     pub message: String,
     /// File and line (from 1) to look at.
     pub place: Option<(String, usize)>,
-    /// Of a trial, a rung or a tile: which, and the stage that is wrong.
-    pub scope: Option<(Kind, Scope, String)>,
+    /// Of a trial: its configuration as `swap_ab native cp_async`, and the stage that is wrong.
+    pub trial: Option<(String, Stage)>,
 }
 
 impl Finding {
     /// A finding without a place.
     #[must_use]
     pub const fn new(ground: Ground, about: String, message: String) -> Self {
-        Self { ground, about, message, place: None, scope: None }
+        Self { ground, about, message, place: None, trial: None }
     }
 
     /// `FILE:LINE: about: message`.

@@ -1,6 +1,6 @@
 //! The NVRTC behind a verb that compiles kernels: the one that is named, or the newest; fetched where the machine has none.
 
-use super::error::CliError;
+use super::error::JobError;
 use crate::event::{Event, Sink};
 use crate::store::Store;
 use crate::toolkit::{self, Environment, InstallOptions, Nvrtc, NvrtcError, Pins};
@@ -9,7 +9,10 @@ use crate::toolkit::{self, Environment, InstallOptions, Nvrtc, NvrtcError, Pins}
 const NEWEST: &str = "nvrtc";
 
 /// The NVRTC of the version `name`, the newest when left out. Where the machine has none at all, a pinned one is fetched.
-pub(super) fn nvrtc(name: Option<&str>, store: Option<&Store>, sink: &dyn Sink) -> Result<Nvrtc, CliError> {
+///
+/// # Errors
+/// [`JobError::Nvrtc`] where there is none of this version; what fetching meets.
+pub fn nvrtc(name: Option<&str>, store: Option<&Store>, sink: &dyn Sink) -> Result<Nvrtc, JobError> {
     let environment = Environment::of_process();
     let found = toolkit::nvrtcs(store, &environment);
     let (Err(NvrtcError::Missing { .. }), true, Some(store)) =

@@ -1,14 +1,14 @@
-//! PTX line by line, as far as comments and strings go: enough for text that no parser reads.
+//! PTX line by line, as far as comments and strings go.
 
-/// What is open at the start of a line.
+/// Reads lines, one after the other; a comment may be open between them.
 #[derive(Debug, Default)]
-pub(super) struct Scanner {
+pub struct CodeLines {
     comment: bool,
 }
 
-impl Scanner {
+impl CodeLines {
     /// The code of the next line: comments are blanks, strings are `""`.
-    pub(super) fn code(&mut self, line: &str) -> String {
+    pub fn code(&mut self, line: &str) -> String {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
         while !rest.is_empty() {
@@ -46,9 +46,9 @@ mod tests {
 
     #[test]
     fn comments_and_strings_are_no_code() {
-        let mut scanner = Scanner::default();
+        let mut lines_of_code = CodeLines::default();
         let lines = ["a / b // c", "x /* y", ".version 1.0", "*/ z \"{ // }\" w", "\"open"];
-        let got: Vec<String> = lines.iter().map(|l| scanner.code(l).trim().to_owned()).collect();
+        let got: Vec<String> = lines.iter().map(|l| lines_of_code.code(l).trim().to_owned()).collect();
         assert_eq!(got, ["a / b", "x", "", "z \"\" w", "\"\""]);
     }
 }

@@ -1,9 +1,9 @@
-//! Finds, in a whole PTX module, what a cell rewrites: `.version`, `.target`, and the one entry that may be batched.
-//!
-//! This reads only the top level of a file and judges nothing: text it does not understand is left as it is, for ptxas
-//! to speak about.
+//! The top level of a module: `.version`, `.target`, and the one entry that may stand beside others in a file.
 
 use std::ops::Range;
+
+use super::cursor::Cursor;
+use crate::arch::Target;
 
 /// A token: a word, a string or one character of punctuation.
 struct Token<'a> {
@@ -11,21 +11,22 @@ struct Token<'a> {
     range: Range<usize>,
 }
 
-/// The places of a module that matter here.
+/// What may be rewritten in a module, as ranges of bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Outline {
+pub struct Outline {
     /// The version of `.version`.
-    pub(crate) version: Option<Range<usize>>,
+    pub version: Option<Range<usize>>,
     /// The first word of `.target`.
-    pub(crate) target: Option<Range<usize>>,
+    pub target: Option<Range<usize>>,
     /// The directives `.version`, `.target` and `.address_size`, whole.
-    pub(super) directives: Vec<Range<usize>>,
+    pub directives: Vec<Range<usize>>,
     /// The name of the entry, when one entry is all that the module holds and it may stand beside others in one file.
-    pub(super) lone_entry: Option<Range<usize>>,
+    pub lone_entry: Option<Range<usize>>,
 }
 
 /// Reads the top level of `text`.
-pub(crate) fn outline(text: &str) -> Outline {
+#[must_use]
+pub fn outline(text: &str) -> Outline {
     let tokens = tokens(text);
     let mut outline = Outline::default();
     let mut items = 0;
@@ -96,32 +97,37 @@ fn entry_name(item: &[Token<'_>]) -> Option<Range<usize>> {
 }
 
 fn tokens(text: &str) -> Vec<Token<'_>> {
-    let bytes = text.as_bytes();
-    let is_word = |b: u8| b.is_ascii_alphanumeric() || b"_$%.".contains(&b) || !b.is_ascii();
+    let mut cursor = Cursor::new(text.as_bytes());
     let mut out = Vec::new();
-    let mut i = 0;
-    while i < bytes.len() {
-        let rest = &text[i..];
-        let end = if rest.starts_with("//") {
-            i += rest.find('\n').unwrap_or(rest.len());
-            continue;
-        } else if rest.starts_with("/*") {
-            i += rest.find("*/").map_or(rest.len(), |n| n + 2);
-            continue;
-        } else if bytes[i].is_ascii_whitespace() {
-            i += 1;
-            continue;
-        } else if bytes[i] == b'"' {
-            i + rest[1..].find('"').map_or(rest.len(), |n| n + 2)
-        } else if is_word(bytes[i]) {
-            i + bytes[i..].iter().position(|b| !is_word(*b)).unwrap_or(rest.len())
-        } else {
-            i + 1
-        };
-        out.push(Token { text: &text[i..end], range: i..end });
-        i = end;
+    loop {
+        cursor.blank();
+        let start = cursor.at;
+        let Some(first) = cursor.rest().first() else { return out };
+        if *first == b'"' {
+            cursor.at += 1;
+            cursor.behind(b"\"");
+        } else if cursor
+            .take_while(|b| b.is_ascii_alphanumeric() || b"_$%.".contains(&b) || !b.is_ascii())
+            .is_empty()
+        {
+            cursor.at += 1;
+        }
+        out.push(Token { text: &text[start..cursor.at], range: start..cursor.at });
     }
-    out
+}
+
+/// The first word of `.target`, when it is a known target.
+#[must_use]
+pub fn target(text: &str) -> Option<Target> {
+    let mut cursor = Cursor::new(text.as_bytes());
+    // Only the header comes in front of it.
+    loop {
+        match cursor.word() {
+            ".target" => return cursor.word().parse().ok(),
+            ".version" => _ = cursor.word(),
+            _ => return None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -163,15 +169,23 @@ mod tests {
         assert_eq!(outline(".version 9.0 .target sm_90 .address_size 32 .entry a() { }").lone_entry, None);
     }
 
+    #[test]
+    fn the_target_stands_in_the_header() {
+        let head = "// by hand\n.version 9.0\n.target sm_120a, debug\n.entry k() {}";
+        assert_eq!(target(head), "sm_120a".parse().ok());
+        assert_eq!(target(".version 9.0\n.entry k() {}\n.target sm_90"), None);
+        assert_eq!(target(".version 9.0 .target sm_1"), None);
+    }
+
     proptest::proptest! {
         #[test]
         fn any_text_is_survived(text in "[ -~\n\u{e9}]{0,200}") {
-            outline(&text);
+            let _ = outline(&text);
         }
 
         #[test]
         fn any_run_of_ptx_words_is_survived(words in proptest::collection::vec("\\.version|\\.target|\\.entry|\\.func|[{}();,\"]|/\\*|//|x|9\\.0|\n| ", 0..40)) {
-            outline(&words.concat());
+            let _ = outline(&words.concat());
         }
     }
 }

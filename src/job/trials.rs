@@ -1,4 +1,4 @@
-//! Trials for `moe` and for the whole job: admitted, run, and what they would have noticed.
+//! Trials of the pipeline: admitted, run, and what they would have noticed.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use ptx::arch::Target;
 
-use super::args::JobArgs;
-use super::error::CliError;
+use super::context::Context;
+use super::error::JobError;
 use super::toolchain::Toolchain;
-use super::ways::TARGETS;
+use super::whole::Options;
 use crate::case::{self, Case};
+use crate::event::Event;
 use crate::kernel::Library;
 use crate::moe::admission::{self, Limits, Question};
 use crate::moe::code::{Assembler, CodeError};
@@ -21,7 +22,10 @@ use crate::moe::witness::single_byte;
 use crate::moe::{Settings, coverage, exercise};
 use crate::record::{ExerciseRow, PIPELINE, Record, SkippedRow, TrialRow, WitnessRow};
 use crate::store::Store;
-use crate::toolkit::{self, Nvrtc};
+use crate::toolkit::Nvrtc;
+
+/// What the pipeline's kernels are compiled for where nothing is said.
+pub const TARGETS: [&str; 2] = ["sm_121a", "sm_121f"];
 
 /// Faults of one byte that the whole job draws.
 const REPORTED_FAULTS: u64 = 1000;
@@ -31,11 +35,11 @@ const REPORTED_FAULTS: u64 = 1000;
 pub(super) fn default_set(
     nvrtc: &Nvrtc,
     store: Option<&Store>,
-    args: &JobArgs,
+    (options, context): (&Options, &Context<'_>),
     record: &mut Record,
-) -> Result<(), CliError> {
+) -> Result<(), JobError> {
     let mut targets: Vec<Target> = TARGETS.iter().map(|t| t.parse()).collect::<Result<_, _>>()?;
-    let asked = super::job::selection(args)?.targets;
+    let asked = options.selection()?.targets;
     targets.retain(|t| asked.contains(t));
     if targets.is_empty() {
         let reason = format!("it runs for {}, but neither target is selected", TARGETS.join(" and "));
@@ -44,17 +48,18 @@ pub(super) fn default_set(
     }
     let library = case::library();
     if !library.problems.is_empty() {
-        library.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-        return Err(CliError::UnusableCases(library.problems.len()));
+        for problem in &library.problems {
+            context.sink.emit(Event::Problem { text: problem.to_string() });
+        }
+        return Err(JobError::UnusableCases(library.problems.len()));
     }
     let cases: Vec<&Case> = library.cases.iter().collect();
     let kernels = Library::embedded()?;
-    let toolchain = Toolchain::find(None, &targets, store)?;
-    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-    let runner = Runner::new(&kernels, nvrtc, store, program);
+    let toolchain = Toolchain::find(None, &targets, store, context.sink)?;
+    let runner = Runner::new(&kernels, nvrtc, store, context.program.clone());
     let set = plan::default_set(&cases);
     let mut trials = plan::for_targets(&set, &targets, &kernels);
-    if let Some(shard) = args.shard {
+    if let Some(shard) = options.shard {
         trials.iter_mut().for_each(|(_, of_target)| shard.of_trials(of_target));
     }
     // One ptxas run per kernel is enough to say what it costs: the tiles' target is asked, as the report says.
@@ -66,9 +71,9 @@ pub(super) fn default_set(
     record.witness = first.witness(&runner)?;
     record.exercised = first.exercised(&runner);
     record.pipeline = ran.rows;
-    record.tiles = super::tiles::of_job(&set, &kernels, toolchain.as_ref(), nvrtc, store)?;
-    let first = args.shard.is_none_or(|shard| shard.is_first());
-    if let Some(shard) = args.shard {
+    record.tiles = super::tiles::of_job(&set, &kernels, toolchain.as_ref(), nvrtc, (store, context))?;
+    let first = options.shard.is_none_or(|shard| shard.is_first());
+    if let Some(shard) = options.shard {
         shard.of_rows(&mut record.tiles.rows);
     }
     // What no part of the work stands for is done by the first part.
@@ -79,9 +84,11 @@ pub(super) fn default_set(
 }
 
 /// What trials gave: the trials as they were admitted, target by target, and their rows.
-pub(super) struct Ran<'a> {
-    pub(super) trials: Vec<Trial<'a>>,
-    pub(super) rows: Vec<TrialRow>,
+pub struct Ran<'a> {
+    /// The trials, as they were admitted.
+    pub trials: Vec<Trial<'a>>,
+    /// Their rows, in the same order.
+    pub rows: Vec<TrialRow>,
 }
 
 impl<'a> Ran<'a> {
@@ -95,13 +102,17 @@ impl<'a> Ran<'a> {
     }
 
     /// What the trials put each configuration through.
-    pub(super) fn exercised(&self, runner: &Runner<'_>) -> Vec<ExerciseRow> {
+    #[must_use]
+    pub fn exercised(&self, runner: &Runner<'_>) -> Vec<ExerciseRow> {
         let pairs: Vec<_> = self.trials.iter().zip(&self.rows).collect();
         exercise::of_run(&pairs, runner.seed)
     }
 
     /// What the data would have shown of each kernel.
-    pub(super) fn witness(&self, runner: &Runner<'_>) -> Result<Vec<WitnessRow>, CliError> {
+    ///
+    /// # Errors
+    /// [`JobError::Moe`] where the reference cannot be computed.
+    pub fn witness(&self, runner: &Runner<'_>) -> Result<Vec<WitnessRow>, JobError> {
         let pairs: Vec<_> = self.trials.iter().zip(&self.rows).collect();
         Ok(coverage::of_run(runner.library, &pairs, runner.seed)?)
     }
@@ -109,14 +120,17 @@ impl<'a> Ran<'a> {
 
 /// Every target's trials, in order, where the toolchain admits it and, for targets that `assembled` names, the code
 /// that ptxas makes of it. Trials that have not begun at the `deadline`, the last in order, are left out.
-pub(super) fn run<'a>(
+///
+/// # Errors
+/// What a trial meets that is no verdict: a kernel that does not compile, data that cannot be made.
+pub fn run<'a>(
     runner: &Runner<'_>,
     trials: &[(Target, Vec<Trial<'a>>)],
     toolchain: Option<&Toolchain>,
     limits: Limits,
     assembled: impl Fn(Target) -> bool,
     deadline: Option<Instant>,
-) -> Result<Ran<'a>, CliError> {
+) -> Result<Ran<'a>, JobError> {
     let kernels = runner.library;
     let mut ran = Ran { trials: Vec::new(), rows: Vec::new() };
     for (target, trials) in trials {
@@ -131,7 +145,7 @@ pub(super) fn run<'a>(
             toolkit: &toolchain.toolkit,
             limits,
         });
-        let one = |trial: Trial<'a>| -> Result<(Trial<'a>, TrialRow), CliError> {
+        let one = |trial: Trial<'a>| -> Result<(Trial<'a>, TrialRow), JobError> {
             let (trial, remark) = match &assembler {
                 Some(assembler) => of_code(assembler, kernels, trial)?,
                 None => (trial, String::new()),
@@ -186,7 +200,7 @@ fn of_code<'a>(
     assembler: &Assembler<'_>,
     kernels: &Library,
     trial: Trial<'a>,
-) -> Result<(Trial<'a>, String), CliError> {
+) -> Result<(Trial<'a>, String), JobError> {
     let Ok(config) = trial.config else { return Ok((trial, String::new())) };
     let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
     let question = Question {
@@ -210,13 +224,16 @@ fn of_code<'a>(
 }
 
 /// The trials as the toolchain admits them for a target.
-pub(super) fn admitted<'a>(
+///
+/// # Errors
+/// [`JobError::Trial`] where no kernel has the trial's configuration.
+pub fn admitted<'a>(
     trials: &[Trial<'a>],
     kernels: &Library,
     toolchain: Option<&Toolchain>,
     target: Target,
     limits: Limits,
-) -> Result<Vec<Trial<'a>>, CliError> {
+) -> Result<Vec<Trial<'a>>, JobError> {
     let chain = toolchain.map(|t| t.of(target));
     Ok(trials.iter().map(|t| t.admitted_on(kernels, chain, limits)).collect::<Result<_, _>>()?)
 }

@@ -2,8 +2,7 @@
 
 use ptx::arch::Target;
 
-use super::error::CliError;
-use super::progress::Progress;
+use super::error::JobError;
 use crate::event::{Event, Sink};
 use crate::matrix::{self, Capabilities};
 use crate::moe::admission;
@@ -11,22 +10,25 @@ use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, Places, Toolkit};
 
-/// A ptxas, and what the matrix says of it.
-pub(super) struct Toolchain {
+/// A ptxas, and the capabilities that the matrix grants to its targets.
+pub struct Toolchain {
     /// The ptxas.
-    pub(super) toolkit: Toolkit,
+    pub toolkit: Toolkit,
     capabilities: Capabilities,
 }
 
 impl Toolchain {
     /// Finds the ptxas of the version that `name` names, the newest when left out, and asks what it has for these targets.
-    /// Nothing where the machine has no ptxas: then capabilities are not checked, and that is said.
-    pub(super) fn find(
+    /// Nothing where the machine has no ptxas: then capabilities are not checked, and a warning says so.
+    ///
+    /// # Errors
+    /// [`JobError::Select`] where `name` is a path without a usable ptxas; what querying capabilities meets.
+    pub fn find(
         name: Option<&str>,
         targets: &[Target],
         store: Option<&Store>,
-    ) -> Result<Option<Self>, CliError> {
-        let sink = Progress::new();
+        sink: &dyn Sink,
+    ) -> Result<Option<Self>, JobError> {
         let mut places = Places::from_environment(store.map(Store::root));
         places.add_named(&name.map(str::to_owned).into_iter().collect::<Vec<_>>());
         let discovery = toolkit::discover(store, &places);
@@ -53,7 +55,7 @@ impl Toolchain {
         asked.sort();
         asked.dedup();
         let library = snippet::Library::embedded();
-        let ask = |toolkits: &[&Toolkit]| Capabilities::ask(&library, toolkits, &asked, store, &sink);
+        let ask = |toolkits: &[&Toolkit]| Capabilities::ask(&library, toolkits, &asked, store, sink);
         let mut capabilities = ask(&[chosen])?;
         let lacks = |target: &Target| {
             let mut names = matrix::granting(&library).into_keys();
@@ -71,14 +73,18 @@ impl Toolchain {
         Ok(Some(Self { toolkit: chosen.clone(), capabilities }))
     }
 
-    /// What admission asks.
-    pub(super) fn of(&self, target: Target) -> admission::Toolchain<'_> {
+    /// What admission needs to know for a target.
+    #[must_use]
+    pub fn of(&self, target: Target) -> admission::Toolchain<'_> {
         admission::Toolchain { capabilities: &self.capabilities, toolkit: self.toolkit.version, target }
     }
 }
 
 /// The ptxas of the version that `name` names, the newest when left out; none where the machine has none and none is named.
-pub(super) fn ptxas(name: Option<&str>, store: Option<&Store>) -> Result<Option<Toolkit>, CliError> {
+///
+/// # Errors
+/// [`JobError::Select`] where `name` names none.
+pub fn ptxas(name: Option<&str>, store: Option<&Store>) -> Result<Option<Toolkit>, JobError> {
     let names: Vec<String> = name.map(str::to_owned).into_iter().collect();
     let mut places = Places::from_environment(store.map(Store::root));
     places.add_named(&names);
