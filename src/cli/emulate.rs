@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use emulator::argument::{self, Argument, Content, Element, MapOf, Shape};
 use emulator::{
     self, GlobalMemory, Kernel, Launch, Nobody, Options, Parameter, Profile, Program, Stop, TENSOR_MAP_BYTES,
     TensorMap,
@@ -15,11 +16,9 @@ use ptx::Type;
 use ptx::arch::Target;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use super::argument::{self, Argument, Content, Element, Shape};
 use super::error::CliError;
 use super::output;
 use super::ptx_error::PtxError;
-use super::tensor_argument::MapOf;
 use super::watch::{Trace, Watcher, show_profile};
 use crate::job::{self, Context};
 use crate::record::write_atomic;
@@ -52,7 +51,7 @@ pub(super) struct EmulateArgs {
     /// Dynamic shared memory in bytes.
     #[arg(long, value_name = "BYTES", default_value = "0")]
     smem: u32,
-    /// An argument, in the kernel's order: `u32:7`, `f32:1.5`, `buf:x=zeros:f32[64,64]`, `buf:x=random:7:bf16[128]`,
+    /// An argument, in the kernel's order: `u32:7`, `f32:1.5`, `buf:x=zeros:f32[64,64]`, `buf:x=iota:u32[64]`, `buf:x=random:7:bf16[128]`,
     /// `buf:x=@in.safetensors#x`, `out:y=f32[64]`, `tmap:m=of:x,type:bf16,dims:64x8,strides:128,box:64x8,swizzle:128B`.
     #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
     args: Vec<String>,
@@ -471,13 +470,16 @@ fn buffer(
         Content::Unwritten(shape) => Buffer { name, shape, bytes: None },
         // Filled when all is known to fit.
         Content::Zeros(shape) => Buffer { name, shape, bytes: Some(Vec::new()) },
-        Content::Random(seed, shape) => {
+        Content::Iota(ref shape) | Content::Random(_, ref shape) => {
             let there = available_memory();
             if shape.bytes.saturating_mul(3) > there {
                 return Err(EmulateError::Memory { wanted: shape.bytes.saturating_mul(3), there });
             }
-            let bytes = Some(argument::random(seed, &shape));
-            Buffer { name, shape, bytes }
+            let bytes = match content {
+                Content::Random(seed, _) => argument::random(seed, shape),
+                _ => argument::iota(shape),
+            };
+            Buffer { name, shape: shape.clone(), bytes: Some(bytes) }
         }
         Content::File { path, tensor } => {
             if !files.contains_key(&path) {

@@ -1,7 +1,6 @@
 //! The command line: arguments, progress, printing and exit codes. What verbs do, [`crate::job`] does.
 
 mod args;
-mod argument;
 mod assumptions;
 mod audit;
 mod bench;
@@ -27,7 +26,6 @@ mod progress;
 mod ptx_error;
 mod run;
 mod selftest;
-mod tensor_argument;
 mod tiles;
 mod timing;
 mod vectors;
