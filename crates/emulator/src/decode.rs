@@ -525,5 +525,10 @@ pub(super) fn kernel(
         local_bytes: decoder.local_bytes.next_multiple_of(16) as usize,
         required_threads: directive("reqntid").map(|d| three(&d.values)),
         max_threads: directive("maxntid").map(|d| d.values.iter().product()),
+        cluster: super::cluster::Directives {
+            required: directive("reqnctapercluster").map(|d| three(&d.values)),
+            explicit: directive("explicitcluster").is_some(),
+            most: directive("maxclusterrank").and_then(|d| d.values.first().copied()),
+        },
     })
 }

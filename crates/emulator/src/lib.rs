@@ -4,6 +4,7 @@
 
 mod assignment;
 mod boxes;
+mod cluster;
 mod copies;
 mod cta;
 mod decode;
@@ -24,6 +25,7 @@ mod pending;
 mod profile;
 mod program;
 mod races;
+mod remote;
 mod resident;
 mod schedule;
 mod shadow;
@@ -43,7 +45,7 @@ pub use memory::GlobalMemory;
 pub use observe::{Executed, Listed, Nobody, Observer};
 pub use profile::{Profile, SpaceTraffic};
 pub use program::{Kernel, Parameter, Program};
-pub use schedule::{Counts, Launch, Options, launch, launch_observed, launch_stream};
+pub use schedule::{Counts, Launch, Options, launch, launch_observed, launch_stream, launch_with};
 pub use stream::InStream;
 pub use tensor_map::{Rule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
 pub use tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};

@@ -1,5 +1,6 @@
 //! What a row sees when it runs: the registers of its warp, its CTA, the grid's memory.
 
+use super::cluster::{Peers, RANK_SHIFT};
 use super::cta::Cta;
 use super::memory::{
     GlobalMemory, LOCAL_WINDOW, PARAM_WINDOW, SHARED_START, SHARED_WINDOW, Window, window_of,
@@ -91,6 +92,8 @@ pub(super) struct Machine<'a> {
     pub(super) warp: u32,
     pub(super) r: &'a mut Registers,
     pub(super) cta: &'a mut Cta,
+    /// The other CTAs of the cluster.
+    pub(super) peers: Peers<'a>,
     pub(super) world: &'a mut World,
     pub(super) kernel: &'a Kernel,
     /// Whether a wait that may end early is to end now, as nothing else can go on.
@@ -105,7 +108,10 @@ pub(super) struct Machine<'a> {
 pub(super) enum Space {
     Generic,
     Global,
+    /// Of this CTA.
     Shared,
+    /// Of any CTA of the cluster.
+    Cluster,
     Local,
     Const,
     Param,
@@ -308,11 +314,15 @@ impl Machine<'_> {
         *p = (*p & !self.mask) | (bits & self.mask);
     }
 
-    /// The generic address of an address in `space`.
+    /// The window of an address in `space`, and the address in it. Shared addresses of this CTA are below 2^[`RANK_SHIFT`],
+    /// those of its cluster's other CTAs are not.
     #[inline]
     pub(super) fn split(&self, space: Space, address: u64) -> Result<(Window, u64), Fault> {
         Ok(match space {
-            Space::Generic => window_of(address),
+            Space::Generic => match window_of(address) {
+                (Window::Shared, at) => (Window::Shared, at ^ self.cta.member.base()),
+                other => other,
+            },
             Space::Global => {
                 let (window, at) = window_of(address);
                 if window != Window::Global {
@@ -323,12 +333,12 @@ impl Machine<'_> {
                 }
                 (window, at)
             }
-            Space::Shared => {
+            Space::Shared | Space::Cluster => {
                 if address >= 1 << 32 {
                     let what = format!("{address:#x} is a generic address, used as a shared one");
                     return Err(Fault::new(Law::WrongSpace, what));
                 }
-                (Window::Shared, address)
+                (Window::Shared, address ^ self.cta.member.base())
             }
             Space::Local => (Window::Local, address & 0xFFFF_FFFF),
             Space::Const => (Window::Const, address),
@@ -348,7 +358,6 @@ impl Machine<'_> {
     /// The place in shared memory of `len` bytes at a shared address.
     #[inline]
     pub(super) fn shared_at(&self, address: u64, len: usize) -> Result<usize, Fault> {
-        // Clusters have one CTA: its rank 0 is in the upper byte of a shared::cluster address.
         let at = address.wrapping_sub(u64::from(SHARED_START));
         let (size, end, gap) = (self.cta.shared.len() as u64, at.saturating_add(len as u64), &self.cta.gap);
         if at < size && end <= size {
@@ -361,6 +370,9 @@ impl Machine<'_> {
                 self.cta.dynamic_at
             );
             return Err(Fault::new(Law::OutOfBounds, what));
+        }
+        if address >> RANK_SHIFT != 0 {
+            return Err(self.elsewhere(address, len));
         }
         Err(Fault::new(
             Law::OutOfBounds,
@@ -439,6 +451,9 @@ impl Machine<'_> {
                 (self.world.global.region(index), place)
             }
             Window::Shared => {
+                if at >> RANK_SHIFT != 0 {
+                    return self.read_peer(space, at);
+                }
                 let at = self.shared_at(at, N)?;
                 self.note_shared(at, N, false)?;
                 (&self.cta.shared, at)
@@ -495,6 +510,9 @@ impl Machine<'_> {
                 self.world.global.region_mut(index).put(place, &bytes);
             }
             Window::Shared => {
+                if at >> RANK_SHIFT != 0 {
+                    return self.write_peer(space, at, bytes);
+                }
                 let at = self.shared_at(at, N)?;
                 self.note_shared(at, N, true)?;
                 self.cta.wrote(at, N, self.warp * 32 + lane as u32);
@@ -524,7 +542,7 @@ impl Machine<'_> {
     pub(super) fn generic(space: Space, address: u64) -> u64 {
         match space {
             Space::Generic | Space::Global => address,
-            Space::Shared => SHARED_WINDOW + (address & 0xFFFF_FFFF),
+            Space::Shared | Space::Cluster => SHARED_WINDOW + (address & 0xFFFF_FFFF),
             Space::Local => LOCAL_WINDOW + address,
             Space::Param => PARAM_WINDOW + address,
             Space::Const => super::memory::CONST_WINDOW + address,

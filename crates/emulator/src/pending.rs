@@ -67,6 +67,8 @@ pub(super) struct Pending {
     pub(super) work: Work,
     /// The barrier object that is told, and of how many bytes.
     pub(super) barrier: Option<(usize, u32)>,
+    /// Whether a thread of another CTA of the cluster issued it.
+    pub(super) foreign: bool,
 }
 
 /// Which waits a copy answers to.

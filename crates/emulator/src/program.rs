@@ -104,6 +104,11 @@ pub(super) enum Constant {
         index: usize,
         offset: i64,
     },
+    /// A place in the CTA's static shared memory: a shared address, or a generic one.
+    Shared {
+        generic: bool,
+        at: u32,
+    },
     /// Where dynamic shared memory begins: a shared address, or a generic one.
     DynamicShared {
         generic: bool,
@@ -132,8 +137,14 @@ pub(super) enum Special {
     DynamicSmemSize,
     TotalSmemSize,
     AggrSmemSize,
+    ClusterId(u8),
+    NclusterId(u8),
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
+    ClusterCtarank,
+    ClusterNctarank,
+    IsExplicitCluster,
     Zero,
-    One,
 }
 
 /// A kernel parameter.
@@ -182,6 +193,8 @@ pub struct Kernel {
     pub required_threads: Option<[u32; 3]>,
     /// `.maxntid` as a product, when there.
     pub max_threads: Option<u64>,
+    /// What its directives say of clusters.
+    pub(super) cluster: super::cluster::Directives,
 }
 
 impl Kernel {

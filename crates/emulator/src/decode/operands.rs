@@ -147,7 +147,9 @@ impl Decoder<'_> {
                 self.dynamic_align = self.dynamic_align.max(align);
                 Constant::DynamicShared { generic, offset }
             }
-            Symbol::Shared(at) => in_space(Space::Shared, u64::from(at)),
+            Symbol::Shared(at) => {
+                Constant::Shared { generic, at: u64::from(at).wrapping_add_signed(offset) as u32 }
+            }
             Symbol::Local(at) => in_space(Space::Local, u64::from(at)),
             Symbol::Const(at) => in_space(Space::Const, at),
             Symbol::Param(at) => in_space(Space::Param, at),

@@ -189,9 +189,10 @@ pub(super) fn special(name: &str) -> Option<Special> {
         ("%ntid", Special::Ntid),
         ("%ctaid", Special::Ctaid),
         ("%nctaid", Special::Nctaid),
-        // A cluster is one CTA: its coordinates in the grid are those of the CTA.
-        ("%clusterid", Special::Ctaid),
-        ("%nclusterid", Special::Nctaid),
+        ("%clusterid", Special::ClusterId),
+        ("%nclusterid", Special::NclusterId),
+        ("%cluster_ctaid", Special::ClusterCtaid),
+        ("%cluster_nctaid", Special::ClusterNctaid),
     ] {
         if let Some(axis) = name.strip_prefix(prefix).and_then(axis) {
             return Some(make(axis));
@@ -212,13 +213,9 @@ pub(super) fn special(name: &str) -> Option<Special> {
         "%dynamic_smem_size" => Special::DynamicSmemSize,
         "%total_smem_size" => Special::TotalSmemSize,
         "%aggr_smem_size" => Special::AggrSmemSize,
-        "%cluster_ctarank"
-        | "%cluster_ctaid.x"
-        | "%cluster_ctaid.y"
-        | "%cluster_ctaid.z"
-        | "%is_explicit_cluster"
-        | "%reserved_smem_offset_begin" => Special::Zero,
-        "%cluster_nctarank" | "%cluster_nctaid.x" | "%cluster_nctaid.y" | "%cluster_nctaid.z" => Special::One,
+        "%cluster_ctarank" => Special::ClusterCtarank,
+        "%cluster_nctarank" => Special::ClusterNctarank,
+        "%reserved_smem_offset_begin" => Special::Zero,
         _ => return None,
     })
 }

@@ -2,10 +2,11 @@
 
 use ptx::{Instruction, Operand, Type};
 
-use super::bulk::{BarrierOperand, completion, only_this_cta, sides};
+use super::bulk::{BarrierOperand, completion, named_ctas, sides};
 use super::reduce::Reduce;
 use super::{FormRow, Words};
 use crate::boxes::{self, Mode, Use};
+use crate::cluster::RANK_SHIFT;
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, Space, lanes};
 use crate::pending::{Pending, PendingKind, Store, Work};
@@ -20,7 +21,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
         "cp.async.bulk.tensor",
-        "cp.async.bulk.tensor.{1d…5d}.d.s{.tile,.tile::gather4,.tile::scatter4}.{mbarrier::complete_tx::bytes,bulk_group}… (clusters of one)",
+        "cp.async.bulk.tensor.{1d…5d}.d.s{.tile,.tile::gather4,.tile::scatter4}.{mbarrier::complete_tx::bytes,bulk_group}{.multicast::cluster}…",
         decode_copy,
     ),
     FormRow::new(
@@ -48,6 +49,8 @@ struct Tensor {
     shared: Option<(u32, i64)>,
     barrier: Option<BarrierOperand>,
     ctas: Option<u32>,
+    /// Whether the destination may be another CTA's.
+    to_cluster: bool,
     reduce: Option<&'static str>,
     line: u32,
 }
@@ -133,7 +136,9 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let barrier = if told { Some(BarrierOperand::of(d, next("a barrier")?)?) } else { None };
     let ctas = if multicast { Some(d.src(next("a CTA mask")?, Type::U16)?) } else { None };
     d.async_reads |= !load;
-    let tensor = Tensor { rank, mode, map, coordinates, shared, barrier, ctas, reduce, line: d.line() };
+    let to_cluster = load && i.has("shared::cluster");
+    let line = d.line();
+    let tensor = Tensor { rank, mode, map, coordinates, shared, barrier, ctas, to_cluster, reduce, line };
     d.push(Row { extra: Some(Box::new(tensor)), ..Row::new(copy) });
     Ok(())
 }
@@ -184,7 +189,6 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     for (to, slot) in coordinates.iter_mut().zip(&tensor.coordinates) {
         *to = i64::from(m.r.w[*slot as usize][lane] as i32);
     }
-    only_this_cta(m, tensor.ctas, lane)?;
     let load = tensor.barrier.is_some() || tensor.shared.is_none();
     let usage = match (load, tensor.reduce) {
         (true, _) => Use::Load,
@@ -194,7 +198,10 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     boxes::check(&map, &coordinates, tensor.mode, usage).map_err(law)?;
     let Some((slot, offset)) = tensor.shared else { return Ok(()) };
     let address = m.r.d[slot as usize][lane].wrapping_add_signed(offset);
-    let at = super::async_copy::shared_window(m, Space::Shared, address)?;
+    let space = if tensor.to_cluster { Space::Cluster } else { Space::Shared };
+    let at = super::async_copy::shared_window(m, space, address)?;
+    let rank = if tensor.to_cluster { m.site(at, 0)?.rank } else { None };
+    let at = if rank.is_some() { at & ((1 << RANK_SHIFT) - 1) } else { at };
     if !at.is_multiple_of(boxes::SHARED_ALIGNMENT) {
         let what = format!("shared address {at:#x} is not a multiple of {}", boxes::SHARED_ALIGNMENT);
         return Err(Fault::new(Law::Misaligned, what));
@@ -219,21 +226,30 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         Work::Store(Store { reduce, pack6: map.data_type == TensorType::U6Align16, ..Store::default() })
     };
     let bytes = map.transaction_bytes() * if tensor.mode == Mode::Tile { 1 } else { 4 };
-    let barrier = match tensor.barrier {
-        Some(operand) => Some((operand.place_for_proxy(m, lane)?, bytes as u32)),
-        None => None,
+    let ranks = match tensor.ctas {
+        Some(slot) => named_ctas(m, slot, lane)?,
+        None => vec![rank],
     };
-    let pending = Pending {
-        warp: m.warp,
-        lanes: 1 << lane,
-        kind: if barrier.is_some() { PendingKind::Barrier } else { PendingKind::Bulk },
-        group: None,
-        line: tensor.line,
-        pieces: placed,
-        work,
-        barrier,
-    };
-    m.cta.issue(pending, m.world)
+    for rank in ranks {
+        let barrier = match tensor.barrier {
+            Some(operand) if tensor.ctas.is_some() => Some(operand.place_in(m, lane, rank)?),
+            Some(operand) => Some(operand.place_for_proxy(m, lane, rank)?),
+            None => None,
+        };
+        let pending = Pending {
+            warp: m.warp,
+            lanes: 1 << lane,
+            kind: if barrier.is_some() { PendingKind::Barrier } else { PendingKind::Bulk },
+            group: None,
+            line: tensor.line,
+            pieces: placed.clone(),
+            work: work.clone(),
+            barrier: barrier.map(|at| (at, bytes as u32)),
+            foreign: false,
+        };
+        m.issue_at(rank, pending)?;
+    }
+    Ok(())
 }
 
 /// The reduction of a tensor's type.

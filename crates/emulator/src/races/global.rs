@@ -62,7 +62,7 @@ impl Who {
         Self([cta, clock, warp | WROTE])
     }
 
-    fn copied(self) -> bool {
+    pub(super) fn copied(self) -> bool {
         self.0[2] & COPIED != 0
     }
 }
@@ -121,9 +121,51 @@ impl GlobalRaces {
         Self { overlap: stream.overlaps(), ..Self::default() }
     }
 
+    /// Of the shared memory of a cluster: reads are remembered.
+    pub(super) fn of_cluster() -> Self {
+        Self { overlap: true, ..Self::default() }
+    }
+
     /// All that was done is known to all from now on.
     pub(crate) fn forget(&mut self) {
         self.pages.clear();
+    }
+
+    /// Makes bytes remember this write alone.
+    pub(super) fn set(&mut self, address: u64, len: usize, write: Who) {
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let page = match self.pages.get_mut(at / PAGE) {
+                Some(page) => page,
+                None => new_page(&mut self.pages, at / PAGE),
+            };
+            page.set(at % PAGE, next - at, GlobalShadow { write, read: Who::default() });
+            at = next;
+        }
+    }
+
+    /// Who read or wrote bytes of this range last.
+    pub(super) fn users(&mut self, address: u64, len: usize) -> Vec<Who> {
+        let found = RefCell::new(Vec::new());
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Vec::new() };
+        let note = |shadow: &mut GlobalShadow| {
+            let mut found = found.borrow_mut();
+            for who in [shadow.write, shadow.read] {
+                if who.cta() != 0 && !found.contains(&who) {
+                    found.push(who);
+                }
+            }
+            Ok::<(), std::convert::Infallible>(())
+        };
+        for page in start as usize / PAGE..(start as usize + len) / PAGE {
+            if let Some(page) = self.pages.get_mut(page) {
+                // A step that cannot fail.
+                let _ = page.update(0, PAGE, note);
+            }
+        }
+        found.into_inner()
     }
 
     /// Whether a byte of these was written in this launch.
@@ -216,6 +258,19 @@ impl GlobalRaces {
     }
 
     fn note(&mut self, cta: &Races, who: Who, access: GlobalAccess, stream: &Stream) -> Result<(), Fault> {
+        self.find(cta, who, access).map_err(|(n, other, wrote)| {
+            clash(access.address + n as u64, who, access.write, other, wrote, &cta.grid, stream)
+        })
+    }
+
+    /// Remembers an access; or gives the byte, counted from the first, with who touched it without order, and whether that wrote.
+    #[inline]
+    pub(super) fn find(
+        &mut self,
+        cta: &Races,
+        who: Who,
+        access: GlobalAccess,
+    ) -> Result<(), (usize, Who, bool)> {
         let GlobalAccess { address, len, write } = access;
         let (waited, remembers) = (&self.waited, write || self.overlap);
         let step = |shadow: &mut GlobalShadow| {
@@ -263,9 +318,8 @@ impl GlobalRaces {
                 None => None,
             };
             if let Some(page) = page {
-                page.update(at % PAGE, next - at, step).map_err(|(n, (other, wrote))| {
-                    clash(GLOBAL_BASE + (at + n) as u64, who, write, other, wrote, &cta.grid, stream)
-                })?;
+                let found = page.update(at % PAGE, next - at, step);
+                found.map_err(|(n, (other, wrote))| (at + n - start as usize, other, wrote))?;
             }
             at = next;
         }

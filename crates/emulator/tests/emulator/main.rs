@@ -3,6 +3,8 @@
 mod arithmetic;
 mod r#async;
 mod flow;
+mod foreign;
+mod foreign_clusters;
 mod kernels;
 mod launch_control;
 mod map_chain;

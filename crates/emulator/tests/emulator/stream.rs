@@ -34,17 +34,10 @@ fn pair(ptx: &str, seed: u64, programmatic: bool, written: bool) -> Result<Vec<f
     };
     let (first, second) = (step(input, middle), step(middle, out));
     let launches = [
+        InStream::new(&program, program.kernel("primary").unwrap(), &first),
         InStream {
-            program: &program,
-            kernel: program.kernel("primary").unwrap(),
-            launch: &first,
-            programmatic: false,
-        },
-        InStream {
-            program: &program,
-            kernel: program.kernel("secondary").unwrap(),
-            launch: &second,
             programmatic,
+            ..InStream::new(&program, program.kernel("secondary").unwrap(), &second)
         },
     ];
     launch_stream(&launches, &mut memory, &Options { seed, fuel: 3_000_000, ..Options::default() })?;
@@ -127,10 +120,8 @@ fn run(entries: &[(&str, bool)], grid: u32, seed: u64) -> Result<(Vec<u32>, Coun
         .iter()
         .zip(&names)
         .map(|((_, programmatic), name)| InStream {
-            program: &program,
-            kernel: program.kernel(name).unwrap(),
-            launch: &step,
             programmatic: *programmatic,
+            ..InStream::new(&program, program.kernel(name).unwrap(), &step)
         })
         .collect();
     let options = Options { seed, fuel: 100_000, ..Options::default() };
