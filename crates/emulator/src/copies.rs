@@ -71,6 +71,7 @@ impl Cta {
                 races.publish(shared_address(piece.at), OBJECT_BYTES, pending.warp, strong, At::Shared);
             }
         }
+        world.maps.begin(pending.map, pending.line);
         self.pending.push(pending);
         Ok(())
     }
@@ -234,6 +235,7 @@ impl Cta {
             let mut all = std::mem::take(&mut self.pending);
             for pending in all.iter_mut().filter(|p| due(p) != 0) {
                 self.read_sources(pending);
+                world.maps.end(pending.map.take(), pending.line);
             }
             self.pending = all;
             return Ok(());
@@ -321,6 +323,7 @@ impl Cta {
             Fault { what, ..f }
         };
         self.read_sources(&mut pending);
+        world.maps.end(pending.map.take(), pending.line);
         match &pending.work {
             Work::Load { fill, round } => {
                 for piece in &pending.pieces {

@@ -7,7 +7,7 @@ use super::memory::{
 };
 use super::order::Strong;
 use super::program::{Kernel, Row};
-use super::races::{At, GlobalAccess};
+use super::races::{At, GlobalAccess, Values};
 use super::trap::{Fault, Law};
 
 pub(super) const LANES: usize = 32;
@@ -70,6 +70,14 @@ pub(super) struct World {
     pub(super) stream: super::stream::Stream,
     /// The accumulation model of tensor-core instructions.
     pub(super) model: numerics::tensor_core::Model,
+    /// Tensor maps that copies under way go by.
+    pub(super) maps: super::maps_in_use::MapsInUse,
+    /// What `vprintf` wrote and nobody has been told of.
+    pub(super) printed: Vec<String>,
+    /// What is remarked, by grid and row.
+    pub(super) remarks: std::collections::BTreeMap<(usize, u32), Said>,
+    /// What `malloc` gave and `free` has not taken back: address and bytes.
+    pub(super) heap: std::collections::BTreeMap<u64, u64>,
     /// Buffers of matrix instructions.
     pub(super) scratch: super::isa::matrix::Scratch,
 }
@@ -101,6 +109,24 @@ pub(super) struct Machine<'a> {
     /// Whether and how the accesses being made are strong; only kept for the race observer.
     pub(super) strong: Option<Strong>,
     pub(super) fault: Option<Fault>,
+    /// What is to be remarked of the row that runs, and the lane.
+    pub(super) said: Vec<(usize, String)>,
+}
+
+/// Something that is right and worth a remark: where, what, and how often.
+#[derive(Debug, Clone)]
+pub(super) struct Said {
+    pub(super) cta: [u32; 3],
+    pub(super) warp: u32,
+    pub(super) lane: usize,
+    pub(super) what: String,
+    pub(super) times: u64,
+}
+
+/// Bytes that are stored, and where.
+enum Stored<'a> {
+    Shared { at: usize, new: &'a [u8] },
+    Global { address: u64, new: &'a [u8] },
 }
 
 /// A state space as an instruction names it.
@@ -398,6 +424,68 @@ impl Machine<'_> {
         }
     }
 
+    /// Remarks what was said while a row ran.
+    #[inline]
+    pub(super) fn remark(&mut self, row: &Row) {
+        if !self.said.is_empty() {
+            self.remark_said(row);
+        }
+    }
+
+    #[cold]
+    fn remark_said(&mut self, row: &Row) {
+        let rows = &self.kernel.rows;
+        let bytes = std::ptr::from_ref(row).addr().wrapping_sub(rows.as_ptr().addr());
+        let pc = u32::try_from(bytes / size_of::<Row>()).unwrap_or(u32::MAX);
+        if let Some((lane, what)) = self.said.drain(..).next() {
+            let (cta, warp) = (self.cta.id, self.warp);
+            let said = self.world.remarks.entry((self.cta.grid, pc));
+            said.or_insert(Said { cta, warp, lane, what, times: 0 }).times += 1;
+        }
+    }
+
+    /// A store that is in conflict: it is none where it changes nothing, which is remarked.
+    #[cold]
+    fn stores_same(&mut self, place: Stored<'_>, lane: usize, fault: Fault) -> Result<(), Fault> {
+        let Some(races) = self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.law == Law::Race)
+        else {
+            return Err(fault);
+        };
+        let same = match place {
+            Stored::Shared { at, new } => {
+                let held = self.cta.guarded.hit(at, new.len(), true);
+                let old = self.cta.shared.data.get(at..at + new.len());
+                !held && old.is_some_and(|old| races.stores_same(at, Values { old, new }, self.warp))
+            }
+            Stored::Global { address, new } => {
+                let old = self.world.global.range(address, new.len());
+                let all = &mut self.world.races;
+                old.is_some_and(|old| races.stores_same_global(address, Values { old, new }, self.warp, all))
+            }
+        };
+        if !same {
+            return Err(fault);
+        }
+        self.said.push((lane, format!("{}; the value is the same, and no order changes it", fault.what)));
+        Ok(())
+    }
+
+    /// A read that is in conflict: it is none behind one of several stores of the same value.
+    #[cold]
+    fn reads_same(&mut self, global: bool, at: u64, len: usize, fault: Fault) -> Result<(), Fault> {
+        let Some(races) = self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.law == Law::Race)
+        else {
+            return Err(fault);
+        };
+        let same = match global {
+            true => races.reads_same_global(at, len, self.warp, &mut self.world.races),
+            false => {
+                !self.cta.guarded.hit(at as usize, len, false) && races.reads_same(at as usize, len, self.warp)
+            }
+        };
+        if same { Ok(()) } else { Err(fault) }
+    }
+
     /// Tells the race observer of an access to shared memory, which is a location of its own if it is strong.
     #[inline]
     fn note_shared(&mut self, at: usize, len: usize, write: bool) -> Result<(), Fault> {
@@ -447,7 +535,9 @@ impl Machine<'_> {
         let (region, at) = match window {
             Window::Global => {
                 let (index, place) = self.world.global.locate(at, N)?;
-                self.note_global(at, N, false)?;
+                if let Err(fault) = self.note_global(at, N, false) {
+                    self.reads_same(true, at, N, fault)?;
+                }
                 (self.world.global.region(index), place)
             }
             Window::Shared => {
@@ -455,7 +545,9 @@ impl Machine<'_> {
                     return self.read_peer(space, at);
                 }
                 let at = self.shared_at(at, N)?;
-                self.note_shared(at, N, false)?;
+                if let Err(fault) = self.note_shared(at, N, false) {
+                    self.reads_same(false, at as u64, N, fault)?;
+                }
                 (&self.cta.shared, at)
             }
             Window::Local => {
@@ -501,7 +593,10 @@ impl Machine<'_> {
         match window {
             Window::Global => {
                 let (index, place) = self.world.global.locate(at, N)?;
-                self.note_global(at, N, true)?;
+                self.world.maps.check(at, N)?;
+                if let Err(fault) = self.note_global(at, N, true) {
+                    self.stores_same(Stored::Global { address: at, new: &bytes }, lane, fault)?;
+                }
                 if let Some(drafts) = &mut self.cta.drafts
                     && drafts.watches_global()
                 {
@@ -514,7 +609,9 @@ impl Machine<'_> {
                     return self.write_peer(space, at, bytes);
                 }
                 let at = self.shared_at(at, N)?;
-                self.note_shared(at, N, true)?;
+                if let Err(fault) = self.note_shared(at, N, true) {
+                    self.stores_same(Stored::Shared { at, new: &bytes }, lane, fault)?;
+                }
                 self.cta.wrote(at, N, self.warp * 32 + lane as u32);
                 if let Some(drafts) = &mut self.cta.drafts {
                     drafts.stored(super::pending::shared_address(at), N, self.warp, lane);

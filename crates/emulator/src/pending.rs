@@ -69,6 +69,8 @@ pub(super) struct Pending {
     pub(super) barrier: Option<(usize, u32)>,
     /// Whether a thread of another CTA of the cluster issued it.
     pub(super) foreign: bool,
+    /// The tensor map in global memory that it goes by, while it does.
+    pub(super) map: Option<u64>,
 }
 
 /// Which waits a copy answers to.

@@ -158,6 +158,8 @@ pub struct Parameter {
     pub size: usize,
     /// Its element type.
     pub ty: Type,
+    /// The alignment in bytes that it promises of what it points at (`.ptr .align`); 1 where it promises none.
+    pub align: u64,
 }
 
 /// A decoded kernel.
@@ -224,8 +226,10 @@ pub struct Program {
     /// The text it was made of.
     pub(super) text: Arc<str>,
     pub(super) files: HashMap<u32, String>,
-    /// Its kernels, by name.
+    /// Its kernels, by name: those that were asked for.
     pub kernels: Vec<Kernel>,
+    /// The names of all entries of the text, in its order.
+    pub entries: Vec<String>,
     pub(super) globals: Vec<Static>,
     pub(super) constants: Vec<u8>,
     /// The target's architecture number: 121 for `sm_121a`.

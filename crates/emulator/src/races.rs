@@ -16,6 +16,7 @@ mod cluster;
 mod global;
 mod pages;
 mod publish;
+mod same;
 mod sync;
 
 use std::ops::Range;
@@ -29,6 +30,8 @@ pub(super) use cluster::ClusterRaces;
 pub(super) use global::{GlobalAccess, GlobalRaces};
 use global::{STRONG, WIDE, Who};
 pub(super) use sync::At;
+pub(super) use same::Values;
+use same::Same;
 use sync::{Beside, Meeting, Places};
 
 /// Who touched a byte, and when: clock, warp, whether the access was strong, and, in the place of a read, whether it was a
@@ -172,6 +175,8 @@ pub(super) struct Races {
     meetings: [(u64, Meeting); 2],
     /// The observer of its cluster, where that has several CTAs.
     cluster: Option<Box<cluster::Within>>,
+    /// Stores of one value that nothing orders.
+    same: Same<Epoch>,
     /// What is noted of the access being made: whether it is strong, and whether its scope leaves the CTA.
     flags: u32,
     /// This CTA among all, from 1.
@@ -198,6 +203,7 @@ impl Races {
             barriers: std::array::from_fn(|_| Meeting::default()),
             waiting: [0; 16],
             meetings: Default::default(),
+            same: Same::default(),
             cluster: None,
             flags: 0,
             id,

@@ -9,7 +9,7 @@ use super::cta::Cta;
 use super::isa::launch_control;
 use super::machine::World;
 use super::memory::{GlobalMemory, Region};
-use super::observe::{Nobody, Observer};
+use super::observe::{Nobody, Observer, Remark};
 use super::program::{Kernel, Program};
 use super::races::{GlobalRaces, Races};
 use super::resident::{Resident, Spares, Together, resident};
@@ -197,6 +197,10 @@ fn run_stream<O: Observer>(
         stream,
         model: own[0].model,
         scratch: Default::default(),
+        maps: Default::default(),
+        printed: Vec::new(),
+        remarks: Default::default(),
+        heap: Default::default(),
     };
     // The grid whose CTA runs.
     let mut inside = usize::MAX;
@@ -205,6 +209,10 @@ fn run_stream<O: Observer>(
         run(launches, &mut own, &mut world, &mut inside, options, observer)
     }));
     *memory = std::mem::take(&mut world.global);
+    for ((grid, pc), said) in world.remarks {
+        let place = place(launches, grid, pc, said.cta, said.warp, u32::try_from(said.lane).ok());
+        observer.remark(&Remark { what: said.what, place, times: said.times });
+    }
     let stop = match result {
         Ok(Ok(counts)) => return Ok(counts),
         Ok(Err(stop)) => stop,
@@ -265,6 +273,16 @@ fn check(kernel: &Kernel, launch: &Launch) -> Result<(), Stop> {
             kernel.param_bytes,
             launch.params.len()
         ));
+    }
+    for parameter in kernel.params.iter().filter(|p| p.align > 1) {
+        let bytes = launch.params.get(parameter.offset..).and_then(|b| b.first_chunk::<8>());
+        let address = bytes.map_or(0, |b| u64::from_le_bytes(*b));
+        if parameter.size == 8 && !address.is_multiple_of(parameter.align) {
+            return fail(format!(
+                "{}: parameter `{}` promises a multiple of {} (.ptr .align), and is {address:#x}",
+                kernel.name, parameter.name, parameter.align
+            ));
+        }
     }
     let shared = u64::from(kernel.shared_bytes) + u64::from(launch.shared_bytes);
     if shared > u64::from(SHARED_LIMIT) {
@@ -391,7 +409,11 @@ fn run<O: Observer>(
                     }
                     let before = counts.warp_instructions;
                     let steps = &mut counts.warp_instructions;
-                    match warp.run(kernel, cta, peers.reborrow(), world, quantum, steps, observer) {
+                    let turn = warp.run(kernel, cta, peers.reborrow(), world, quantum, steps, observer);
+                    if !world.printed.is_empty() {
+                        world.printed.drain(..).for_each(|text| observer.printed(&text));
+                    }
+                    match turn {
                         Ok(Turn::Waiting) => {}
                         Ok(Turn::Ready | Turn::Ended) => went_on = true,
                         Err(stopped) => {

@@ -149,6 +149,7 @@ impl Warp {
             impatient,
             strong: None,
             fault: None,
+            said: Vec::new(),
         };
         let wait = loop {
             // Every path ends in `exit`, so a row is there.

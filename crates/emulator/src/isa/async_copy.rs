@@ -128,6 +128,7 @@ fn copy_async(m: &mut Machine<'_>, row: &Row) -> Flow {
         work: Work::Load { fill: Some([0; 16]), round: false },
         barrier: None,
         foreign: false,
+        map: None,
     };
     match m.cta.issue(pending, m.world) {
         Ok(()) => Flow::Next,
@@ -222,6 +223,7 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         work: Work::Arrive,
         barrier: None,
         foreign: false,
+        map: None,
     };
     match m.cta.issue(pending, m.world) {
         Ok(()) => Flow::Next,

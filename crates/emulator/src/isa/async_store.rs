@@ -158,6 +158,7 @@ fn issue(m: &mut Machine<'_>, row: &Row, extra: &Asynchronous, lane: usize) -> R
         work: Work::Put { bytes, reduce: extra.reduce },
         barrier,
         foreign: false,
+        map: None,
     };
     m.issue_at(rank, pending)
 }

@@ -290,6 +290,10 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
         if window_of(address).0 != Window::Global {
             continue;
         }
+        if address == 0 {
+            m.said.push((lane, "an acquire of the tensor map at address 0, which is none".to_owned()));
+            continue;
+        }
         let place = match m.world.global.locate(address, TENSOR_MAP_BYTES) {
             Ok((region, at)) => m.world.global.region(region).get::<TENSOR_MAP_BYTES>(at),
             Err(fault) => return m.fail(fault.at(lane)),
@@ -303,6 +307,7 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
             m.cta.acquired.insert((address, m.warp), Acquired { map, clock, lacks });
         }
     }
+    m.remark(row);
     Flow::Next
 }
 

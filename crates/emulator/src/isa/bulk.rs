@@ -381,6 +381,7 @@ fn issue_to(
         work,
         barrier,
         foreign: false,
+        map: None,
     };
     m.issue_at(rank, pending)
 }

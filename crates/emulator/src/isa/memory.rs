@@ -415,6 +415,7 @@ fn store_apart<const T: usize>(
             return m.fail(fault.at(i));
         }
     }
+    m.remark(row);
     if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes) {
         return m.fail(fault.at(lane));
     }

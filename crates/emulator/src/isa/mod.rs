@@ -32,6 +32,7 @@ mod packed;
 mod quotient;
 pub(super) mod reduce;
 mod select;
+pub(super) mod system_call;
 mod tensor;
 mod tensormap;
 mod video;
@@ -216,6 +217,10 @@ pub(super) fn special(name: &str) -> Option<Special> {
         "%cluster_ctarank" => Special::ClusterCtarank,
         "%cluster_nctarank" => Special::ClusterNctarank,
         "%reserved_smem_offset_begin" => Special::Zero,
+        // The driver's: what they hold without one is not said, and cooperative groups only pass them on.
+        _ if name.strip_prefix("%envreg").and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| n < 32) => {
+            Special::Zero
+        }
         _ => return None,
     })
 }

@@ -10,8 +10,10 @@ use crate::cluster::RANK_SHIFT;
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, Space, lanes};
 use crate::pending::{Pending, PendingKind, Store, Work};
+use crate::memory::{Window, window_of};
 use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use crate::tensor_map_bytes::missing;
 use crate::tensor_type::TensorType;
 use crate::trap::{Fault, Law};
 
@@ -159,20 +161,26 @@ pub(crate) fn read_map(
     space: Space,
     address: u64,
     lane: usize,
-) -> Result<TensorMap, Fault> {
+) -> Result<([u8; TENSOR_MAP_BYTES], TensorMap), Fault> {
     let mut bytes = [0; TENSOR_MAP_BYTES];
     for (i, part) in bytes.chunks_exact_mut(16).enumerate() {
         part.copy_from_slice(&m.read::<16>(space, address + 16 * i as u64, lane)?);
     }
-    TensorMap::decode(&bytes).map_err(|e| Fault::new(Law::TensorMap, format!("{e}, at {address:#x}")))
+    let map = TensorMap::decode(&bytes);
+    let map = map.map_err(|e| Fault::new(Law::TensorMap, format!("{e}, at {address:#x}")))?;
+    Ok((bytes, map))
 }
 
 fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault> {
     let law = |what: String| Fault::new(Law::TensorMap, what);
     let address = m.r.d[tensor.map.0 as usize][lane].wrapping_add_signed(tensor.map.1);
     Machine::aligned(address, 64)?;
-    let map = read_map(m, Space::Generic, address, lane)?;
+    let (bytes, map) = read_map(m, Space::Generic, address, lane)?;
+    if let Some(field) = missing(&bytes, &map) {
+        return Err(law(format!("the tensor map at {address:#x} is built from zeros, and `{field}` was never set")));
+    }
     map.check().map_err(|e| law(e.to_string()))?;
+    let in_global = (window_of(address).0 == Window::Global).then_some(address);
     if m.cta.races.is_some()
         && m.world.races.written(address, TENSOR_MAP_BYTES)
         && let Some(lacks) = m.cta.map_lacks(address, m.warp, &map)
@@ -246,6 +254,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
             work: work.clone(),
             barrier: barrier.map(|at| (at, bytes as u32)),
             foreign: false,
+            map: in_global,
         };
         m.issue_at(rank, pending)?;
     }

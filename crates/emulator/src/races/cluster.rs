@@ -99,6 +99,18 @@ impl Races {
         })
     }
 
+    /// Runs `f` on the observer of the cluster's shared memory, with the addresses that this CTA's places have there; nothing where the
+    /// cluster is one CTA.
+    pub(super) fn in_memory_of_cluster<T>(
+        &self,
+        f: impl FnOnce(&Self, &mut GlobalRaces, &dyn Fn(usize) -> u64, Who) -> T,
+        warp: u32,
+    ) -> Option<T> {
+        let within = self.cluster.as_ref()?;
+        let all = &mut within.all.0.borrow_mut().memory;
+        Some(f(self, all, &|at| address(within.rank, at), self.who(warp)))
+    }
+
     /// Bytes that nobody has touched, or that a write at this time has left; whether this CTA is one of several.
     pub(super) fn cluster_set(&self, at: usize, len: usize, by: Option<Epoch>) -> bool {
         let Some(within) = &self.cluster else { return false };

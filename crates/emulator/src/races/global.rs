@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::Races;
 use super::pages::Pages;
 use super::publish::Releases;
+use super::same::Same;
 use super::sync::Place;
 use crate::memory::GLOBAL_BASE;
 use crate::shadow::{Memory, Shadows};
@@ -57,7 +58,7 @@ impl Who {
     }
 
     /// The same as an earlier write.
-    fn as_earlier(self) -> Self {
+    pub(super) fn as_earlier(self) -> Self {
         let [cta, clock, warp] = self.0;
         Self([cta, clock, warp | WROTE])
     }
@@ -73,9 +74,9 @@ const WROTE: u32 = 256;
 /// What bytes of global memory remember: the last write, and the last read since. Strong writes need no order among each
 /// other, so in the place of the read the last write before may be, until somebody knows of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct GlobalShadow {
-    write: Who,
-    read: Who,
+pub(super) struct GlobalShadow {
+    pub(super) write: Who,
+    pub(super) read: Who,
 }
 
 impl Memory for GlobalShadow {
@@ -112,6 +113,8 @@ pub(crate) struct GlobalRaces {
     pub(super) releases: Releases,
     /// Who has waited for the grid in front.
     pub(super) waited: Waited,
+    /// Stores of one value that nothing orders.
+    pub(super) same: Same<Who>,
     /// Whether grids overlap: then reads are remembered wherever they are.
     overlap: bool,
 }
@@ -133,6 +136,24 @@ impl GlobalRaces {
 
     /// Makes bytes remember this write alone.
     pub(super) fn set(&mut self, address: u64, len: usize, write: Who) {
+        self.put(address, len, GlobalShadow { write, read: Who::default() });
+    }
+
+    /// Looks at what a byte remembers.
+    pub(super) fn look(&mut self, address: u64, with: impl Fn(&GlobalShadow)) {
+        let Some(at) = address.checked_sub(GLOBAL_BASE).map(|at| at as usize) else { return };
+        if let Some(page) = self.pages.get_mut(at / PAGE) {
+            let look = |shadow: &mut GlobalShadow| {
+                with(shadow);
+                Ok::<(), std::convert::Infallible>(())
+            };
+            // A step that cannot fail.
+            let _ = page.update(at % PAGE, 1, look);
+        }
+    }
+
+    /// Makes bytes remember nothing but this.
+    pub(super) fn put(&mut self, address: u64, len: usize, shadow: GlobalShadow) {
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return };
         let (mut at, end) = (start as usize, start as usize + len);
         while at < end {
@@ -141,7 +162,7 @@ impl GlobalRaces {
                 Some(page) => page,
                 None => new_page(&mut self.pages, at / PAGE),
             };
-            page.set(at % PAGE, next - at, GlobalShadow { write, read: Who::default() });
+            page.set(at % PAGE, next - at, shadow);
             at = next;
         }
     }

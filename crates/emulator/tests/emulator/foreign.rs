@@ -2,7 +2,7 @@
 
 #![expect(clippy::panic, reason = "a test that panics has failed")]
 
-use emulator::{GlobalMemory, InStream, Launch, Law, Nobody, Options, Stop, launch_with, load};
+use emulator::{Executed, GlobalMemory, InStream, Launch, Law, Observer, Options, Stop, launch_with, load_only};
 
 /// How a kernel is launched on one buffer of zeros, `out`, of 4096 words.
 #[derive(Debug, Clone)]
@@ -32,6 +32,27 @@ impl How {
     }
 }
 
+/// What a launch said while it ran.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) printed: Vec<String>,
+    pub(crate) remarks: Vec<String>,
+}
+
+impl Observer for Said {
+    const WATCHES: bool = false;
+
+    fn row(&mut self, _: &Executed<'_>) {}
+
+    fn printed(&mut self, text: &str) {
+        self.printed.push(text.to_owned());
+    }
+
+    fn remark(&mut self, remark: &emulator::Remark) {
+        self.remarks.push(format!("{}; {}; {} times", remark.what, remark.place, remark.times));
+    }
+}
+
 /// Words of `out`.
 const WORDS: usize = 4096;
 
@@ -48,18 +69,25 @@ setp.eq.u32 one, t, 0;\n{body}\nret;\n}}\n"
 
 /// What `out` holds after the kernel, the same under all schedules; or why it stopped under the first that stops.
 pub(crate) fn run(text: &str, how: &How) -> Result<Vec<u32>, Stop> {
-    let program = load(text)?;
+    run_and_listen(text, how, &mut Said::default())
+}
+
+/// The same, with what all the launches said.
+pub(crate) fn run_and_listen(text: &str, how: &How, said: &mut Said) -> Result<Vec<u32>, Stop> {
+    let program = load_only(text, &["k"])?;
     let Some(kernel) = program.kernel("k") else { return Err(Stop::Launch("no kernel k".to_owned())) };
     let mut first: Option<Vec<u32>> = None;
     for seed in 0..how.seeds {
         let mut memory = GlobalMemory::default();
+        // So that the address is a multiple of 4096 and of no more.
+        memory.allocate_with(vec![0; 4096]);
         let out = memory.allocate_with(vec![0; 4 * WORDS]);
         let params = if kernel.param_bytes == 0 { Vec::new() } else { out.to_le_bytes().to_vec() };
         let launch =
             Launch { grid: how.grid, block: how.block, shared_bytes: how.shared_bytes, params };
         let step = InStream { cluster: how.cluster, ..InStream::new(&program, kernel, &launch) };
         let options = Options { seed, fuel: how.fuel, ..Options::default() };
-        launch_with(&step, &mut memory, &options, &mut Nobody)?;
+        launch_with(&step, &mut memory, &options, said)?;
         let bytes = memory.bytes(out).unwrap_or_default();
         let words = bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
         let wanted = first.get_or_insert(words);

@@ -479,7 +479,7 @@ fn every_rule_of_packed_maps_is_checked() {
     assert!(largest.encode().is_ok());
     let larger = TensorMap { box_dims: [256, 229, 4, 1, 1], ..largest };
     assert_eq!(larger.encode().unwrap_err().rule, Rule::BoxBytes);
-    assert_eq!(TensorMap::decode(&[0; 128]).unwrap_err().rule, Rule::Bytes);
+    assert_eq!(TensorMap::decode(&[0x55; 128]).unwrap_err().rule, Rule::Bytes);
     assert_eq!(broken(&|m| m.address += 16), Rule::Address);
     assert_eq!(broken(&|m| m.dims[0] = 192), Rule::Dim);
     assert_eq!(broken(&|m| m.strides[0] = 144), Rule::Stride);
