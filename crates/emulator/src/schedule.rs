@@ -7,6 +7,7 @@ use numerics::tensor_core::Model;
 use super::cluster;
 use super::cta::Cta;
 use super::isa::launch_control;
+use super::launch_check::check;
 use super::machine::World;
 use super::memory::{GlobalMemory, Region};
 use super::observe::{Nobody, Observer, Remark};
@@ -57,9 +58,6 @@ pub struct Counts {
     /// Rows executed by warps.
     pub warp_instructions: u64,
 }
-
-/// Shared memory that the emulator lends to a CTA: the opt-in limit of SM90 and SM100, the largest there is.
-const SHARED_LIMIT: u32 = 232_448;
 
 /// CTAs that are resident together.
 const RESIDENT: usize = 64;
@@ -163,8 +161,9 @@ fn run_stream<O: Observer>(
     let mut own: Vec<Own> = Vec::new();
     let mut clusters = Vec::new();
     for (n, each) in launches.iter().enumerate() {
-        let shape = check(each.kernel, each.launch)
-            .and_then(|()| cluster::shape(each.kernel, each.cluster, each.launch.grid, each.program.arch));
+        let arch = each.program.arch;
+        let shape = check(each.kernel, each.launch, arch)
+            .and_then(|()| cluster::shape(each.kernel, each.cluster, each.launch.grid, arch));
         clusters.push(shape.map_err(|stop| StreamStop { launch: n, stop })?);
         // A module has its variables once, and launches find what those before them left there.
         let globals = match memory.variables(&each.program.text) {
@@ -240,55 +239,6 @@ fn model_of(arch: u32) -> Model {
         100..120 => Model::Sm100,
         _ => Model::Sm120,
     }
-}
-
-fn check(kernel: &Kernel, launch: &Launch) -> Result<(), Stop> {
-    let fail = |what: String| Err(Stop::Launch(what));
-    let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();
-    if launch.grid.contains(&0) || threads == 0 {
-        return fail(format!("grid {:?} and block {:?} must not contain zeros", launch.grid, launch.block));
-    }
-    if threads > 1024 || launch.block[2] > 64 {
-        return fail(format!(
-            "a block of {:?} is {threads} threads; 1024, and 64 in z, are the limit",
-            launch.block
-        ));
-    }
-    if launch.grid[1] > 65535 || launch.grid[2] > 65535 || launch.grid[0] > i32::MAX as u32 {
-        return fail(format!("grid {:?} exceeds 2^31-1 x 65535 x 65535", launch.grid));
-    }
-    if let Some(required) = kernel.required_threads.filter(|r| *r != launch.block) {
-        return fail(format!(
-            "{} requires .reqntid {required:?}, not a block of {:?}",
-            kernel.name, launch.block
-        ));
-    }
-    if let Some(most) = kernel.max_threads.filter(|most| threads > *most) {
-        return fail(format!("{} allows .maxntid {most} threads, not {threads}", kernel.name));
-    }
-    if launch.params.len() != kernel.param_bytes {
-        return fail(format!(
-            "{} takes {} bytes of parameters, not {}",
-            kernel.name,
-            kernel.param_bytes,
-            launch.params.len()
-        ));
-    }
-    for parameter in kernel.params.iter().filter(|p| p.align > 1) {
-        let bytes = launch.params.get(parameter.offset..).and_then(|b| b.first_chunk::<8>());
-        let address = bytes.map_or(0, |b| u64::from_le_bytes(*b));
-        if parameter.size == 8 && !address.is_multiple_of(parameter.align) {
-            return fail(format!(
-                "{}: parameter `{}` promises a multiple of {} (.ptr .align), and is {address:#x}",
-                kernel.name, parameter.name, parameter.align
-            ));
-        }
-    }
-    let shared = u64::from(kernel.shared_bytes) + u64::from(launch.shared_bytes);
-    if shared > u64::from(SHARED_LIMIT) {
-        return fail(format!("{shared} bytes of shared memory; no GPU has more than {SHARED_LIMIT}"));
-    }
-    Ok(())
 }
 
 /// Gives module variables their addresses.
