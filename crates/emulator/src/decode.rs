@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use super::directives;
 use super::drafts::Watch;
 use super::isa;
+use super::isa::availability::Arch;
 use super::liveness::{Life, Slots};
 use super::program::{Constant, Kernel, Origin, Parameter, Row, Special};
 use super::trap::Unsupported;
@@ -65,6 +66,8 @@ pub(super) struct Scope<'a> {
     pub(super) functions: HashMap<&'a str, &'a Function>,
     /// Variables that the module declares `.extern` and does not define.
     pub(super) imports: HashSet<&'a str>,
+    /// The target of the module.
+    pub(super) arch: Arch,
 }
 
 /// A jump whose target is a label.
@@ -173,6 +176,11 @@ impl<'a> Decoder<'a> {
             map_edits: Watch::Nothing,
             dynamic_align: 1,
         }
+    }
+
+    /// The target of the module.
+    pub(super) fn arch(&self) -> Arch {
+        self.scope.arch
     }
 
     /// Line of the PTX text that is being decoded.
@@ -491,7 +499,7 @@ fn entry<'a>(
     slots: Slots,
 ) -> Decoded<Entry<'a>> {
     let mut decoder = Decoder::new(scope, text, module_shared, slots);
-    if let Some((directive, why)) = directives::of_function(function) {
+    if let Some((directive, why)) = directives::of_entry(function, scope.arch.number) {
         let line = ptx::line_column(text, function.span.start as usize).line;
         return Err(Unsupported { form: directive, line, why });
     }

@@ -71,6 +71,22 @@ pub(super) fn of_function(function: &Function) -> Option<(String, String)> {
     })
 }
 
+/// The same for an entry: its directives must go together, and with the target.
+pub(super) fn of_entry(function: &Function, arch: u32) -> Option<(String, String)> {
+    let cluster = of_cluster(function);
+    let refused = |name: &str, why: &str| Some((name.to_owned(), why.to_owned()));
+    if cluster != cluster::Directives::default() && arch < 90 {
+        return refused(".reqnctapercluster", "clusters require sm_90 or later");
+    }
+    if find(function, "reqntid").is_some() && find(function, "maxntid").is_some() {
+        return refused(".maxntid", "ptxas refuses it beside .reqntid");
+    }
+    if cluster.required.is_some() && cluster.most.is_some() {
+        return refused(".maxclusterrank", "ptxas refuses it beside .reqnctapercluster");
+    }
+    of_function(function)
+}
+
 /// Why a pragma cannot be ignored.
 pub(super) fn of_pragma(text: &str) -> Option<String> {
     let first = text.split_whitespace().next().unwrap_or_default();

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
 
 use super::directives;
+use super::isa::availability::Arch;
 use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
 use super::program::{Program, Static};
 use super::trap::{Stop, Unsupported};
@@ -36,12 +37,16 @@ pub fn load_only(text: &str, names: &[&str]) -> Result<Program, Stop> {
 
 fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) -> Result<Program, Stop> {
     let module = ptx::parse(text).map_err(|error| Stop::Launch(error.to_string()))?;
-    let arch = module.targets.first().and_then(|t| {
-        t.strip_prefix("sm_").map(|t| t.trim_end_matches(['a', 'f'])).and_then(|t| t.parse::<u32>().ok())
-    });
+    let arch = module.targets.first().and_then(|target| Arch::named(target));
     let arch = arch.ok_or_else(|| {
         Stop::Launch(format!("`.target {}` is not an sm_ target", module.targets.join(", ")))
     })?;
+    if module.version < arch.first_version() {
+        let ((major, minor), (first, then)) = (module.version, arch.first_version());
+        return Err(Stop::Launch(format!(
+            "`.version {major}.{minor}` does not know {arch}; it requires `.version {first}.{then}`"
+        )));
+    }
     if module.address_size == 32 {
         return Err(Stop::Launch("`.address_size 32` is not emulated".to_owned()));
     }
@@ -122,7 +127,7 @@ fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) 
         }
     }
     initialise(&module, &symbols, &mut globals, &mut constants).map_err(Stop::Launch)?;
-    let scope = Scope { symbols, functions, imports };
+    let scope = Scope { symbols, functions, imports, arch };
     let mut kernels = Vec::new();
     let is_entry = |item: &&Item| matches!(item, Item::Function(f) if f.entry && f.body.is_some());
     let entries: Vec<&Item> = module.items.iter().filter(is_entry).collect();
@@ -136,7 +141,7 @@ fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) 
             kernels.push(kernel.map_err(Stop::Unsupported)?);
         }
     }
-    Ok(Program { text: text.into(), files, kernels, entries: names, globals, constants, arch })
+    Ok(Program { text: text.into(), files, kernels, entries: names, globals, constants, arch: arch.number })
 }
 
 /// Whether a variable is of another module. `.extern .shared` is dynamic shared memory.

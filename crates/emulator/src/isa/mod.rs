@@ -5,6 +5,7 @@
 mod arithmetic;
 mod async_copy;
 mod async_store;
+pub(super) mod availability;
 mod atomics;
 pub(super) mod barrier;
 mod bits;
@@ -164,7 +165,10 @@ pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), R
         }
     }
     match found {
-        Some(FormRow { decode: Some(decode), .. }) => decode(decoder, i),
+        Some(FormRow { decode: Some(decode), .. }) => {
+            availability::check(decoder, i)?;
+            decode(decoder, i)
+        }
         Some(row) => Err(format!("`{}` ({}) is known but not emulated", row.opcode, row.forms)),
         None => Err(nearest(&i.opcode)),
     }
