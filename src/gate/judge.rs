@@ -8,10 +8,9 @@ use super::diff::{Diff, diff};
 use super::direction::Direction;
 use super::expectations::Expectation;
 use super::facts::{Fact, Kind, Scope, facts};
-use super::finding::{Finding, Ground};
 use super::groups::groups;
 use super::places::refused_line;
-use crate::record::{Pair, Record, Verdict};
+use crate::record::{Finding, Ground, Pair, Record, Stage, Verdict};
 
 /// What is asked of the gate.
 pub struct Question<'a> {
@@ -184,8 +183,12 @@ fn not_conforming(kind: Kind, scope: &Scope, fact: &Fact) -> Finding {
             format!("{}{colon}{}", fact.words(), fact.detail),
         ),
     };
-    finding.scope = Some((kind, scope.clone(), fact.at.clone()));
+    finding.trial = trial(kind, scope, &fact.at);
     finding
+}
+
+fn trial(kind: Kind, scope: &Scope, at: &str) -> Option<(String, Stage)> {
+    (kind == Kind::Trial).then(|| scope.way.clone()).zip(Stage::from_word(at))
 }
 
 /// Matches expectations with the answers of the run; what is wrong with one is a finding.
@@ -382,8 +385,8 @@ fn against_baseline(
         let about = format!("{} {}", change.kind.word(), change.scope);
         if change.direction.is_bad() {
             let mut finding = Finding::new(Ground::Baseline, about, change.words());
-            let at = change.new.as_ref().map_or_else(String::new, |f| f.at.clone());
-            finding.scope = Some((change.kind, change.scope.clone(), at));
+            let at = change.new.as_ref().map_or("", |f| f.at.as_str());
+            finding.trial = trial(change.kind, &change.scope, at);
             out.findings.push(finding);
         } else {
             out.notes.push(format!("{about}: {}", change.words()));

@@ -2,23 +2,20 @@
 
 use std::path::Path;
 
-use super::facts::Kind;
-use super::finding::Finding;
 use crate::kernel::{Kernel, KernelStage, Library};
-use crate::record::{Matrix, Pair, Stage, VariantRow};
+use crate::record::{Finding, Matrix, Pair, Stage, VariantRow};
 
 /// Gives findings about trials the place in the folder's kernels: the line named in the message, else the entry of the kernel
 /// whose stage is wrong. Kernels of ours have no place in the caller's repository.
 pub fn locate(findings: &mut [Finding], library: &Library, folder: &Path) {
     for finding in findings.iter_mut().filter(|f| f.place.is_none()) {
         let place = named(&finding.message, folder).or_else(|| {
-            let (Kind::Trial, scope, stage) = finding.scope.as_ref()? else { return None };
-            let stage = Stage::from_word(stage)?;
+            let (way, stage) = finding.trial.as_ref()?;
             let of_gemm = |k: &&Kernel| {
-                let load = k.load.is_some_and(|l| scope.way.ends_with(l.word()));
-                load && k.paths.iter().any(|p| scope.way.split(' ').any(|w| w == p.word()))
+                let load = k.load.is_some_and(|l| way.ends_with(l.word()));
+                load && k.paths.iter().any(|p| way.split(' ').any(|w| w == p.word()))
             };
-            let kind = stage_of(stage);
+            let kind = stage_of(*stage);
             let fits = |k: &&Kernel| k.own && k.stage == kind && (kind != KernelStage::Gemm || of_gemm(k));
             let kernel = library.kernels.iter().find(fits)?;
             Some((folder.join(&kernel.file).display().to_string(), entry_line(kernel)))

@@ -8,6 +8,7 @@ mod conflicts;
 mod document;
 mod evidence;
 mod file;
+mod finding;
 mod kernel_name;
 mod outcome;
 mod pairs;
@@ -30,6 +31,7 @@ pub use document::{
 };
 pub use evidence::{ExerciseRow, FaultRow, WitnessRow};
 pub use file::{RecordError, write_atomic};
+pub use finding::{Finding, Ground};
 pub use kernel_name::readable_kernel;
 pub use outcome::{Expect, Native, Outcome, Standing};
 pub use pairs::PairSet;

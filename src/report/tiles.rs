@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::csv::table as csv_of;
+use super::markup::{Align, head, plain, row as markdown_row};
 use crate::record::{OfferRow, PolicyRow, TileRow, TileTable};
 
 const HEADER: [&str; 14] = [
@@ -116,29 +117,35 @@ pub(super) fn tile_counts(rows: &[TileRow]) -> String {
 pub fn tiles_markdown(table: &TileTable) -> String {
     let rows = &table.rows;
     let stacks = stacks(table);
-    let mut out = format!(
-        "| tile | swap_ab | path | load | target | stages | shared / limit | registers | spills | admission | {} |\n|{}\n",
-        stacks.join(" | "),
-        "---|".repeat(10 + stacks.len())
-    );
+    let mut names = vec![
+        "tile",
+        "swap_ab",
+        "path",
+        "load",
+        "target",
+        "stages",
+        "shared / limit",
+        "registers",
+        "spills",
+        "admission",
+    ];
+    names.extend(&stacks);
+    let mut out = head(&names, Align::Left);
     for row in rows {
-        let offers: Vec<String> = table.offers_for(row).map(|o| answered(o).replace('|', "\\|")).collect();
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} / {} | {} | {} | {} | {} |",
-            row.tile,
-            row.swap_ab,
-            row.kernel_path,
-            row.load,
-            row.target,
+        let mut cells = vec![
+            row.tile.to_string(),
+            row.swap_ab.to_string(),
+            row.kernel_path.to_string(),
+            row.load.to_string(),
+            row.target.to_string(),
             number(row.stages),
-            number(row.shared),
-            row.shared_limit,
+            format!("{} / {}", number(row.shared), row.shared_limit),
             number(row.registers),
             spills(row),
-            admitted(row).replace('|', "\\|"),
-            offers.join(" | "),
-        );
+            plain(&admitted(row)),
+        ];
+        cells.extend(table.offers_for(row).map(|o| plain(&answered(o))));
+        out.push_str(&markdown_row(&cells));
     }
     let _ = write!(out, "\n{}", tile_counts(rows));
     out
@@ -188,7 +195,6 @@ pub fn policies_markdown(rows: &[PolicyRow]) -> String {
 fn policies(rows: &[PolicyRow], markdown: bool) -> String {
     let mut out = String::new();
     let names: Vec<&PolicyRow> = first_of_each(rows);
-    let edge = if markdown { "|" } else { "" };
     for of_shape in rows.chunk_by(|a, b| a.shape == b.shape) {
         let Some(first) = of_shape.first() else { continue };
         let heading = if markdown { "### " } else { "" };
@@ -205,20 +211,20 @@ fn policies(rows: &[PolicyRow], markdown: bool) -> String {
         let width = |n: usize| lines.iter().filter_map(|l| l.get(n).map(String::len)).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns).map(width).collect();
         for (n, line) in lines.iter().enumerate() {
+            if markdown {
+                let cells: Vec<String> = line.iter().map(|cell| plain(cell)).collect();
+                out.push_str(&if n == 0 { head(&cells, Align::Right) } else { markdown_row(&cells) });
+                continue;
+            }
             let cells: Vec<String> =
                 line.iter().zip(&widths).map(|(cell, w)| format!("{cell:>w$}")).collect();
-            let between = if markdown { " | " } else { "  " };
-            let pad = if markdown { " " } else { "" };
-            let _ = writeln!(out, "{edge}{pad}{}{pad}{edge}", cells.join(between));
-            if markdown && n == 0 {
-                let _ = writeln!(out, "|{}", "---:|".repeat(columns));
-            }
+            let _ = writeln!(out, "{}", cells.join("  "));
         }
         out.push('\n');
     }
     for row in names {
-        let bullet = if markdown { "* " } else { "" };
-        let _ = writeln!(out, "{bullet}{} needs the {}; {}", row.policy, row.needs, row.source);
+        let line = format!("{} needs the {}; {}", row.policy, row.needs, row.source);
+        let _ = if markdown { writeln!(out, "- {}", plain(&line)) } else { writeln!(out, "{line}") };
     }
     out
 }

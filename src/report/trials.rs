@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::markup::{Align, head, plain, row};
 use crate::record::{Rung, RungResult, StageResult, TrialRow, Verdict};
 
 const HEADER: [&str; 13] = [
@@ -164,28 +165,38 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
 /// A table of the trials with the first stage that is wrong.
 #[must_use]
 pub fn trials_markdown(trials: &[TrialRow]) -> String {
-    let mut out = String::from(
-        "| case | tile | swap_ab | stages | load | path | target | device | verdict | worst / bound | first wrong |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|\n",
-    );
+    const COLUMNS: [&str; 11] = [
+        "case",
+        "tile",
+        "swap_ab",
+        "stages",
+        "load",
+        "path",
+        "target",
+        "device",
+        "verdict",
+        "worst / bound",
+        "first wrong",
+    ];
+    let mut out = head(&COLUMNS, Align::Left);
     for t in trials {
         let worst = t.results.iter().map(|r| r.worst_over_bound).fold(0.0, f64::max);
         let rung = || t.wrong_rung().map(rung_sentence);
-        let wrong = t.first_wrong().map(sentence).or_else(rung).unwrap_or_default().replace('|', "\\|");
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {wrong} |",
-            t.case,
-            t.tile,
-            t.swap_ab,
-            t.stages,
-            t.load,
-            t.kernel_path,
-            t.target,
-            t.device,
-            t.verdict().word(),
+        let wrong = t.first_wrong().map(sentence).or_else(rung).unwrap_or_default();
+        out.push_str(&row(&[
+            t.case.clone(),
+            t.tile.to_string(),
+            t.swap_ab.to_string(),
+            t.stages.to_string(),
+            t.load.to_string(),
+            t.kernel_path.to_string(),
+            t.target.to_string(),
+            t.device.clone(),
+            t.verdict().word().to_owned(),
             ratio(worst),
-        );
+            wrong,
+        ]
+        .map(|cell| plain(&cell))));
     }
     out
 }

@@ -2,6 +2,7 @@
 //!
 #![doc = include_str!("../README.md")]
 
+pub mod argument;
 mod assignment;
 mod boxes;
 mod cluster;
@@ -36,6 +37,7 @@ mod schedule;
 mod shadow;
 mod spans;
 mod stream;
+mod tensor_argument;
 mod tensor_map;
 mod tensor_map_bytes;
 mod tensor_type;

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use ptx::arch::Target;
 use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
 
 use super::directives;
@@ -37,7 +38,7 @@ pub fn load_only(text: &str, names: &[&str]) -> Result<Program, Stop> {
 
 fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) -> Result<Program, Stop> {
     let module = ptx::parse(text).map_err(|error| Stop::Launch(error.to_string()))?;
-    let arch = module.targets.first().and_then(|target| Arch::named(target));
+    let arch = module.targets.first().and_then(|target| Target::written(target)).map(Arch::of);
     let arch = arch.ok_or_else(|| {
         Stop::Launch(format!("`.target {}` is not an sm_ target", module.targets.join(", ")))
     })?;

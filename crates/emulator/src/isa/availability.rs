@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use ptx::arch::{Suffix, Target};
 use ptx::{Immediate, Instruction, Operand};
 
 use crate::decode::{Decoder, Refusal};
@@ -19,12 +20,13 @@ pub(crate) struct Arch {
 }
 
 impl Arch {
-    /// The target of this name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        let rest = name.strip_prefix("sm_")?;
-        let suffix = rest.chars().last().filter(|c| matches!(c, 'a' | 'f'));
-        let number = rest.trim_end_matches(['a', 'f']).parse().ok()?;
-        Some(Self { number, suffix })
+    pub(crate) fn of(target: Target) -> Self {
+        let suffix = match target.suffix {
+            Suffix::Base => None,
+            Suffix::Arch => Some('a'),
+            Suffix::Family => Some('f'),
+        };
+        Self { number: u32::from(target.number), suffix }
     }
 
     /// The first version of PTX that knows the target, as major and minor.

@@ -1,8 +1,6 @@
-//! The emulator's rules and instructions, from PTX text.
+//! The emulator through its API: recordings of hardware, plain computations, random programs. Tests that are PTX and an
+//! expected outcome are in `tests/filetests`.
 
-mod arithmetic;
-mod r#async;
-mod flow;
 mod foreign;
 mod foreign_calls;
 mod foreign_clusters;
@@ -10,10 +8,7 @@ mod foreign_directives;
 mod foreign_races;
 mod foreign_tensormaps;
 mod kernels;
-mod launch_control;
-mod map_chain;
+mod launch;
 mod matrix;
-mod memory_model;
 mod registers;
-mod stream;
 mod tensor;
