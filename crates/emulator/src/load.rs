@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use ptx::arch::Target;
 use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
 
+use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
 use super::directives;
 use super::isa::availability::Arch;
-use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
 use super::program::{Program, Static};
 use super::trap::{Stop, Unsupported};
 

@@ -480,7 +480,8 @@ impl Machine<'_> {
         let same = match global {
             true => races.reads_same_global(at, len, self.warp, &mut self.world.races),
             false => {
-                !self.cta.guarded.hit(at as usize, len, false) && races.reads_same(at as usize, len, self.warp)
+                !self.cta.guarded.hit(at as usize, len, false)
+                    && races.reads_same(at as usize, len, self.warp)
             }
         };
         if same { Ok(()) } else { Err(fault) }

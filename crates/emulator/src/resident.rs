@@ -196,7 +196,9 @@ fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp:
             Special::Laneid => lane as u32,
             Special::Warpid => warp,
             Special::Nwarpid => launch.block.iter().product::<u32>().div_ceil(32),
-            Special::ClusterId(axis) => cta.id[usize::from(axis) % 3] / cta.member.shape[usize::from(axis) % 3],
+            Special::ClusterId(axis) => {
+                cta.id[usize::from(axis) % 3] / cta.member.shape[usize::from(axis) % 3]
+            }
             Special::NclusterId(axis) => {
                 launch.grid[usize::from(axis) % 3] / cta.member.shape[usize::from(axis) % 3]
             }

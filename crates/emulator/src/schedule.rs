@@ -333,7 +333,8 @@ fn run<O: Observer>(
         let count = residents.len();
         for turn in 0..count {
             let at = if options.seed == 0 { turn } else { world.random.below(count) };
-            let Some((Resident { cta, warps, copies_wait, .. }, mut peers)) = cluster::split(&mut residents, at)
+            let Some((Resident { cta, warps, copies_wait, .. }, mut peers)) =
+                cluster::split(&mut residents, at)
             else {
                 continue;
             };
@@ -359,7 +360,8 @@ fn run<O: Observer>(
                     }
                     let before = counts.warp_instructions;
                     let steps = &mut counts.warp_instructions;
-                    let turn = warp.run(kernel, cta, peers.reborrow(), world, quantum, steps, observer);
+                    let turn =
+                        warp.run(kernel, (&mut *cta, peers.reborrow()), world, quantum, steps, observer);
                     if !world.printed.is_empty() {
                         world.printed.drain(..).for_each(|text| observer.printed(&text));
                     }

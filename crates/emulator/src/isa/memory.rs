@@ -89,15 +89,8 @@ pub(super) fn space_number(space: Space) -> u32 {
 }
 
 pub(super) fn numbered(number: u32) -> Space {
-    [
-        Space::Generic,
-        Space::Global,
-        Space::Shared,
-        Space::Local,
-        Space::Const,
-        Space::Param,
-        Space::Cluster,
-    ][number as usize % 7]
+    [Space::Generic, Space::Global, Space::Shared, Space::Local, Space::Const, Space::Param, Space::Cluster]
+        [number as usize % 7]
 }
 
 /// A parameter of a call lies in the thread's frame; one of the entry does not.
