@@ -161,9 +161,9 @@ mod tests {
         // What costs ten times as much as the others is not among the first.
         let dearest = all.iter().map(cost).max().unwrap();
         assert!(few[..8].iter().all(|t| cost(t) * 10 < dearest));
-        assert_eq!(choose(&all, 3, features).len(), 3);
+        assert_eq!(choose(&all, &[], 3, features).len(), 3);
         // Trials that are all alike are one.
         let same = vec![all[0].clone(), all[0].clone()];
-        assert_eq!(choose(&same, 9, features).len(), 1);
+        assert_eq!(choose(&same, &[], 9, features).len(), 1);
     }
 }
