@@ -20,7 +20,7 @@ const MODULES: [&str; 26] = [
     "kernel",
     "toolkit",
     "assumptions",
-    "failure",
+    "checks",
     "gpu",
     "doctor",
     "selftest",

@@ -192,7 +192,7 @@ fn shrink(runner: &Runner<'_>, ran: &Ran<'_>, output: &OutputArgs) -> Result<(),
         .rows
         .iter()
         .zip(&ran.trials)
-        .find_map(|(row, t)| Some((row.first_wrong()?.stage, row.target.parse::<Target>().ok()?, t)));
+        .find_map(|(row, t)| Some((row.first_wrong()?.stage, *row.target.known()?, t)));
     let Some((stage, target, trial)) = failed else {
         eprintln!("every trial conforms: nothing to reduce");
         return Ok(());

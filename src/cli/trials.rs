@@ -87,8 +87,7 @@ pub(super) struct Ran<'a> {
 impl<'a> Ran<'a> {
     /// The trials for one target.
     fn of_target(&self, target: Option<&Target>) -> Self {
-        let target = target.map(Target::to_string);
-        let of = |(_, row): &(&Trial<'a>, &TrialRow)| Some(&row.target) == target.as_ref();
+        let of = |(_, row): &(&Trial<'a>, &TrialRow)| row.target.known() == target;
         let (trials, rows) =
             self.trials.iter().zip(&self.rows).filter(of).map(|(t, r)| (t.clone(), r.clone())).unzip();
         Self { trials, rows }

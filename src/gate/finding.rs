@@ -1,6 +1,7 @@
 //! One thing that does not conform: what kind, about what, in words, and where in a file.
 
-use super::facts::{Kind, Scope};
+use super::subject::Subject;
+use crate::record::Stage;
 
 /// Why a run does not conform, the weightiest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,15 +65,15 @@ pub struct Finding {
     pub message: String,
     /// File and line (from 1) to look at.
     pub place: Option<(String, usize)>,
-    /// Of a trial, a rung or a tile: which, and the stage that is wrong.
-    pub scope: Option<(Kind, Scope, String)>,
+    /// What it is about where that is not a cell, and the stage that is wrong.
+    pub subject: Option<(Subject, Option<Stage>)>,
 }
 
 impl Finding {
     /// A finding without a place.
     #[must_use]
     pub const fn new(ground: Ground, about: String, message: String) -> Self {
-        Self { ground, about, message, place: None, scope: None }
+        Self { ground, about, message, place: None, subject: None }
     }
 
     /// `FILE:LINE: about: message`.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use ptx::arch::ToolkitVersion;
 
-use crate::record::{DeviceRow, Record, Verdict};
+use crate::record::{CodeBy, DeviceRow, EMULATOR, Record, VariantRow, Verdict};
 
 /// Conflicts that the terminal shows; Markdown and the merged record hold all.
 const SHOWN: usize = 40;
@@ -17,8 +17,8 @@ pub struct Model {
     pub name: String,
     /// The driver's version; empty for the emulator and where it is not known.
     pub driver: String,
-    /// Who made the code; empty on the emulator.
-    pub toolkit: String,
+    /// Who made the code.
+    pub code: CodeBy,
 }
 
 /// What a model was seen to do.
@@ -70,13 +70,12 @@ impl Fleet {
 }
 
 /// The model of a device of a record, and what tells this one from others; none for the emulator.
-fn model(record: &Record, device: &str, code: &str) -> (Model, Option<String>) {
-    let toolkit = code.trim_start_matches("ptxas ").to_owned();
+fn model(record: &Record, device: &str, code: &CodeBy) -> (Model, Option<String>) {
     let row = record.devices.iter().find(|d| d.device == device);
     let named = |f: fn(&DeviceRow) -> &String| row.map(f).cloned().unwrap_or_default();
     let name = row.map_or_else(|| device.to_owned(), |d| d.name.clone());
-    let identity = (device != "emulator").then(|| named(|d| &d.id));
-    (Model { name, driver: named(|d| &d.driver), toolkit }, identity)
+    let identity = (device != EMULATOR).then(|| named(|d| &d.id));
+    (Model { name, driver: named(|d| &d.driver), code: code.clone() }, identity)
 }
 
 /// For the terminal.
@@ -112,7 +111,7 @@ pub fn fleet_markdown(fleet: &Fleet, merged: &Record) -> String {
             "| device | driver | toolkit | devices | records | trials |\n|---|---|---|---|---|---|\n",
         );
         for (model, seen) in &fleet.models {
-            let cells = [&model.name, &model.driver, &model.toolkit].map(|c| plain(c));
+            let cells = [&model.name, &model.driver, &*model.code.toolkit()].map(plain);
             _ = writeln!(
                 out,
                 "| {} | {} | {} | {} |",
@@ -141,7 +140,7 @@ fn rows(fleet: &Fleet) -> Vec<Vec<String>> {
     let of = |(model, seen): (&Model, &Seen)| {
         let mut row = vec![model.name.clone()];
         row.extend((!model.driver.is_empty()).then(|| format!("driver {}", model.driver)));
-        row.extend((!model.toolkit.is_empty()).then(|| format!("code by {}", model.toolkit)));
+        row.extend((!model.code.is_nobody()).then(|| format!("code by {}", model.code.toolkit())));
         row.extend((!seen.devices.is_empty()).then(|| format!("{} devices", seen.devices.len())));
         row.push(format!("{} records", seen.records));
         row.push(format!("trials: {}", verdicts(seen)));
@@ -156,7 +155,6 @@ fn verdicts(seen: &Seen) -> String {
 }
 
 fn size(merged: &Record) -> String {
-    let cells: usize =
-        merged.matrix.variants.iter().map(|v| v.outcomes.bytes().filter(|b| *b != b'.').count()).sum();
+    let cells: usize = merged.matrix.variants.iter().map(VariantRow::answered).sum();
     format!("{cells} cells of {} variants, {} trials", merged.matrix.variants.len(), merged.pipeline.len())
 }

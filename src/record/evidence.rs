@@ -1,22 +1,21 @@
 //! How much a run would have noticed: witnesses of each kernel's inputs, and planted faults of single bytes.
 
+use ptx::arch::Target;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::configuration::ConfigurationKey;
+use super::named::Named;
 
 /// Of one kernel of the grouped GEMM, how many places of its inputs (scale bytes and codes of weights and activations, of
 /// both GEMMs) the data that it got right would have shown changed by one, up and down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WitnessRow {
-    /// The tile, `MxNxK`.
-    pub tile: String,
-    /// Whether channels are the 16-row side of the mma.
-    pub swap_ab: bool,
-    /// `native` or `portable`.
-    pub kernel_path: String,
-    /// `cp_async` or `tma`.
-    pub load: String,
+    /// The kernel configuration.
+    #[serde(flatten)]
+    pub configuration: ConfigurationKey,
     /// What it was compiled for.
-    pub target: String,
+    pub target: Named<Target>,
     /// What ran it.
     pub device: String,
     /// The cases whose data these are; none where no exact or impulse case passed.
@@ -38,16 +37,11 @@ impl WitnessRow {
 /// What the trials that a kernel configuration passed put it through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExerciseRow {
-    /// The tile, `MxNxK`.
-    pub tile: String,
-    /// Whether channels are the 16-row side of the mma.
-    pub swap_ab: bool,
-    /// `native`, `portable` or `gemv`.
-    pub kernel_path: String,
-    /// `cp_async`, `tma`, `tma_replace` or `direct`.
-    pub load: String,
+    /// The kernel configuration.
+    #[serde(flatten)]
+    pub configuration: ConfigurationKey,
     /// What it was compiled for.
-    pub target: String,
+    pub target: Named<Target>,
     /// What ran it.
     pub device: String,
     /// Most tiles along K of one GEMM.

@@ -11,7 +11,8 @@ use super::style::{Styles, Tone};
 use super::trials::{name, ratio, rung_counts, rung_sentence, sentence};
 use super::verdict::{EMULATOR, by_device, trials as counts};
 use crate::record::{
-    ExerciseRow, FaultRow, PIPELINE, Record, Rung, SkippedRow, TrialRow, Verdict, WitnessRow,
+    Check, CodeBy, ExerciseRow, FaultRow, Named, PIPELINE, Record, SkippedRow, Tile, TrialRow, Verdict,
+    WitnessRow,
 };
 
 /// Wrong trials listed on a terminal.
@@ -60,16 +61,13 @@ fn evidence(witness: &[&WitnessRow], faults: &[FaultRow]) -> Vec<String> {
         );
         let rest: Vec<&&WitnessRow> = witness.iter().filter(|w| !w.is_whole()).collect();
         if let Some(first) = rest.first() {
-            let swap = if first.swap_ab { " swap_ab" } else { "" };
             let cases =
                 if first.cases.is_empty() { "no such case".to_owned() } else { first.cases.join(" + ") };
             let _ = write!(
                 line,
-                "; {} cover less, {least:.2} % at least, the first {}{swap} {} {} {} ({cases}): a fault there may go undetected",
+                "; {} cover less, {least:.2} % at least, the first {} {} ({cases}): a fault there may go undetected",
                 rest.len(),
-                first.tile,
-                first.kernel_path,
-                first.load,
+                first.configuration,
                 first.target
             );
         }
@@ -121,17 +119,17 @@ fn known(trials: &[&TrialRow]) -> Vec<String> {
 
 /// The rungs of a device's trials by who made the code; empty without any.
 fn rungs(trials: &[&TrialRow]) -> String {
-    let mut makers: Vec<&str> = trials.iter().filter(|t| !t.rungs.is_empty()).map(|t| &*t.code).collect();
+    let mut makers: Vec<&CodeBy> = trials.iter().filter(|t| !t.checks.is_empty()).map(|t| &t.code).collect();
     makers.dedup();
     let mut out = String::new();
     for made in makers {
-        let of = || trials.iter().copied().filter(|t| !t.rungs.is_empty() && t.code == made);
-        let _ = writeln!(out, "\n### Rungs, code by {}\n", plain(made));
+        let of = || trials.iter().copied().filter(|t| !t.checks.is_empty() && t.code == *made);
+        let _ = writeln!(out, "\n### Rungs, code by {}\n", plain(&made.text()));
         for line in rung_lines(of()) {
             let _ = writeln!(out, "- {line}");
         }
         for trial in of() {
-            if let Some(wrong) = trial.wrong_rung() {
+            if let Some(wrong) = trial.wrong_check() {
                 let _ = writeln!(out, "- {}: {}", plain(&name(trial)), plain(&rung_sentence(wrong)));
             }
         }
@@ -144,7 +142,7 @@ fn rung_lines<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<String>
     let words = |counts: Vec<(Verdict, usize)>| -> Vec<String> {
         counts.iter().map(|(v, n)| format!("{n} {}", v.word())).collect()
     };
-    let line = |(rung, counts): (Rung, Vec<_>)| format!("{}: {}", rung.word(), words(counts).join(", "));
+    let line = |(rung, counts): (Check, Vec<_>)| format!("{}: {}", rung.word(), words(counts).join(", "));
     rung_counts(trials).into_iter().map(line).collect()
 }
 
@@ -204,10 +202,10 @@ fn section(part: &Part<'_>) -> String {
     out.push_str(&head(&columns));
     for (case, list) in by_case(trials) {
         let count = |wanted: Verdict| list.iter().filter(|t| t.verdict() == wanted).count();
-        let mut tiles: Vec<&str> = list.iter().map(|t| t.tile.as_str()).collect();
+        let mut tiles: Vec<&Named<Tile>> = list.iter().map(|t| &t.configuration.tile).collect();
         tiles.sort_unstable();
         tiles.dedup();
-        let tiles = if let [one] = tiles.as_slice() { (*one).to_owned() } else { tiles.len().to_string() };
+        let tiles = if let [one] = tiles.as_slice() { one.to_string() } else { tiles.len().to_string() };
         let worst = list.iter().flat_map(|t| &t.results).map(|r| r.worst_over_bound).fold(0.0, f64::max);
         let wrong = list.iter().filter(|t| !t.conforms()).count();
         out.push_str(&row(&[
@@ -269,7 +267,7 @@ fn shown(part: &Part<'_>, styles: &Styles) -> String {
     let mut wrong: Vec<String> = Vec::new();
     for trial in trials {
         let stage = trial.first_wrong().map(sentence);
-        let found = stage.or_else(|| trial.wrong_rung().map(rung_sentence));
+        let found = stage.or_else(|| trial.wrong_check().map(rung_sentence));
         wrong.extend(found.map(|what| format!("  {}\n    {what}\n", name(trial))));
     }
     wrong.iter().take(LISTED).for_each(|lines| out.push_str(lines));
