@@ -165,7 +165,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let rows = &ran.rows;
     let text = match args.format {
         Form::Text => {
-            let evidence = report::evidence_text(&ran.exercised(&runner), &ran.witness(&runner)?, &[]);
+            let evidence = report::evidence_text(&ran.exercised(&runner), &ran.fault_coverage(&runner)?, &[]);
             report::trials_text(rows) + &evidence
         }
         Form::Csv => report::trials_csv(rows),

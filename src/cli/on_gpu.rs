@@ -1,4 +1,4 @@
-//! What the whole job asks of a GPU: snippets and the pipeline's default set, rung by rung, within a bound of time.
+//! What the whole job asks of a GPU: snippets and the pipeline's default set, check by check, within a bound of time.
 
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};

@@ -19,7 +19,7 @@ use crate::moe::plan::{self, Trial};
 use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
 use crate::moe::{Settings, coverage, exercise};
-use crate::record::{ExerciseRow, PIPELINE, Record, SkippedRow, TrialRow, WitnessRow};
+use crate::record::{ExerciseRow, FaultCoverageRow, PIPELINE, Record, SkippedRow, TrialRow};
 use crate::store::Store;
 use crate::toolkit::{self, Nvrtc};
 
@@ -63,7 +63,7 @@ pub(super) fn default_set(
     let ran = run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, assembled, None)?;
     // Further targets run a part: their PTX differs in `.target` alone.
     let first = ran.of_target(targets.first());
-    record.witness = first.witness(&runner)?;
+    record.fault_coverage = first.fault_coverage(&runner)?;
     record.exercised = first.exercised(&runner);
     record.pipeline = ran.rows;
     record.tiles = super::tiles::of_job(&set, &kernels, toolchain.as_ref(), nvrtc, store)?;
@@ -100,7 +100,7 @@ impl<'a> Ran<'a> {
     }
 
     /// What the data would have shown of each kernel.
-    pub(super) fn witness(&self, runner: &Runner<'_>) -> Result<Vec<WitnessRow>, CliError> {
+    pub(super) fn fault_coverage(&self, runner: &Runner<'_>) -> Result<Vec<FaultCoverageRow>, CliError> {
         let pairs: Vec<_> = self.trials.iter().zip(&self.rows).collect();
         Ok(coverage::of_run(runner.library, &pairs, runner.seed)?)
     }

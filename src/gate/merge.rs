@@ -126,7 +126,7 @@ impl Merger {
         add_new(&mut rest.devices, record.devices);
         add_new(&mut rest.tiles.peers, record.tiles.peers);
         add_new(&mut rest.tiles.policies, record.tiles.policies);
-        add_new(&mut rest.witness, record.witness);
+        add_new(&mut rest.fault_coverage, record.fault_coverage);
         add_new(&mut rest.exercised, record.exercised);
         add_new(&mut rest.faults, record.faults);
         add_new(&mut rest.skipped, record.skipped);

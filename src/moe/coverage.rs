@@ -14,7 +14,7 @@ use super::witness::{Coverage, witness};
 use super::{Dims, problem};
 use crate::case::{Case, Regime};
 use crate::kernel::Library;
-use crate::record::{ConfigurationKey, Named, TrialRow, Verdict, WitnessRow};
+use crate::record::{ConfigurationKey, FaultCoverageRow, Named, TrialRow, Verdict};
 
 /// Cases whose coverage can be joined place by place: dimensions and routing.
 type Group = String;
@@ -38,7 +38,7 @@ pub fn of_run(
     library: &Library,
     trials: &[(&Trial<'_>, &TrialRow)],
     seed: Option<u64>,
-) -> Result<Vec<WitnessRow>, TrialError> {
+) -> Result<Vec<FaultCoverageRow>, TrialError> {
     let mut kernels: BTreeMap<Kernel, Passed<'_>> = BTreeMap::new();
     let mut wanted: BTreeMap<Key, (&Case, [Accumulation; 2])> = BTreeMap::new();
     for (trial, row) in trials {
@@ -102,7 +102,7 @@ fn row(
     (configuration, target, device): Kernel,
     cases: &[(&Case, Key)],
     made: &BTreeMap<Key, Vec<Coverage>>,
-) -> Result<WitnessRow, MoeError> {
+) -> Result<FaultCoverageRow, MoeError> {
     let mut union: Vec<Coverage> = Vec::new();
     for coverage in cases.iter().filter_map(|(_, key)| made.get(key)) {
         if union.is_empty() {
@@ -113,12 +113,12 @@ fn row(
     }
     let shares = || union.iter().flat_map(Coverage::shares).map(|(_, share)| share);
     let names = cases.iter().map(|(case, _)| case.name.clone()).collect();
-    Ok(WitnessRow {
+    Ok(FaultCoverageRow {
         configuration,
         target,
         device,
         cases: names,
-        witnessed: shares().map(|s| s.witnessed as u64).sum(),
+        exposed: shares().map(|s| s.witnessed as u64).sum(),
         total: shares().map(|s| s.total as u64).sum(),
     })
 }

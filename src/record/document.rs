@@ -8,7 +8,7 @@ use super::audit::AuditTable;
 use super::cells::CellAnswer;
 use super::claim_example::ClaimExample;
 use super::conflicts::ConflictRow;
-use super::evidence::{ExerciseRow, FaultRow, WitnessRow};
+use super::evidence::{ExerciseRow, FaultCoverageRow, FaultRow};
 use super::named::{Named, or_empty};
 use super::outcome::{Expect, Native, Outcome, Standing};
 use super::pairs::PairSet;
@@ -41,8 +41,8 @@ pub struct Record {
     #[serde(default)]
     pub tiles: TileTable,
     /// What the trials would have noticed, by kernel.
-    #[serde(default)]
-    pub witness: Vec<WitnessRow>,
+    #[serde(rename = "witness", default)]
+    pub fault_coverage: Vec<FaultCoverageRow>,
     /// What the trials put each kernel configuration through.
     #[serde(default)]
     pub exercised: Vec<ExerciseRow>,
@@ -72,7 +72,7 @@ impl Record {
             runs: Vec::new(),
             pipeline: Vec::new(),
             tiles: TileTable::default(),
-            witness: Vec::new(),
+            fault_coverage: Vec::new(),
             exercised: Vec::new(),
             faults: Vec::new(),
             audit: AuditTable::default(),

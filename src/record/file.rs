@@ -145,7 +145,7 @@ impl Record {
             ("devices", serde_json::to_value(&self.devices)?),
             ("runs", serde_json::to_value(&self.runs)?),
             ("pipeline", serde_json::to_value(&self.pipeline)?),
-            ("witness", serde_json::to_value(&self.witness)?),
+            ("witness", serde_json::to_value(&self.fault_coverage)?),
             ("exercised", serde_json::to_value(&self.exercised)?),
             ("faults", serde_json::to_value(&self.faults)?),
             ("skipped", serde_json::to_value(&self.skipped)?),

@@ -38,7 +38,7 @@ pub use document::{
     Cell, ClaimRow, GPU, KindRow, Matrix, MessageRow, PIPELINE, Pair, Record, SCHEMA, SkippedRow, SnippetRow,
     Spread, ToolkitRow, VariantRow,
 };
-pub use evidence::{ExerciseRow, FaultRow, WitnessRow};
+pub use evidence::{ExerciseRow, FaultCoverageRow, FaultRow};
 pub use file::{RecordError, write_atomic};
 pub use kernel_name::readable_kernel;
 pub use named::{Named, Word};

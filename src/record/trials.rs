@@ -115,3 +115,31 @@ impl TrialRow {
         matches!(self.verdict(), Verdict::Pass | Verdict::KnownFail) || !self.conforms()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_with_words_of_another_version_is_kept() {
+        let known = r#"{"case":"c","tile":"8x64x128","swap_ab":true,"stages":4,"load":"tma","kernel_path":"native",
+            "target":"sm_121a","device":"gpu:0","remark":"","results":[],"code":"ptxas 13.5.37",
+            "rungs":[{"rung":"loads","verdict":"pass","note":""}]}"#;
+        let unknown = known
+            .replace("8x64x128", "12x64x128")
+            .replace("\"tma\"", "\"tma_multicast\"")
+            .replace("sm_121a", "sm_999")
+            .replace("ptxas 13.5.37", "nvcc");
+        for text in [known, &unknown] {
+            let row: TrialRow = serde_json::from_str(text).unwrap();
+            let (before, after): (serde_json::Value, serde_json::Value) =
+                (serde_json::from_str(text).unwrap(), serde_json::to_value(&row).unwrap());
+            assert_eq!(before, after);
+            assert_eq!(row.configuration.load.known().is_some(), text == known);
+        }
+        // A check that this build does not know is an error, as before.
+        let error =
+            serde_json::from_str::<TrialRow>(&known.replace("loads", "flies")).unwrap_err().to_string();
+        assert!(error.contains("unknown variant `flies`"), "{error}");
+    }
+}

@@ -11,8 +11,8 @@ use super::style::{Styles, Tone};
 use super::trials::{name, ratio, rung_counts, rung_sentence, sentence};
 use super::verdict::{EMULATOR, by_device, trials as counts};
 use crate::record::{
-    Check, CodeBy, ExerciseRow, FaultRow, Named, PIPELINE, Record, SkippedRow, Tile, TrialRow, Verdict,
-    WitnessRow,
+    Check, CodeBy, ExerciseRow, FaultCoverageRow, FaultRow, Named, PIPELINE, Record, SkippedRow, Tile,
+    TrialRow, Verdict,
 };
 
 /// Wrong trials listed on a terminal.
@@ -48,18 +48,18 @@ fn conforms(trials: &[&TrialRow]) -> &'static str {
     }
 }
 
-/// What the data of the trials would have shown, a line each: coverage by witnesses, and faults of single bytes.
-fn evidence(witness: &[&WitnessRow], faults: &[FaultRow]) -> Vec<String> {
+/// What the data of the trials would have shown, a line each: fault coverage, and faults of single bytes.
+fn evidence(coverage: &[&FaultCoverageRow], faults: &[FaultRow]) -> Vec<String> {
     let mut out = Vec::new();
-    if !witness.is_empty() {
-        let whole = witness.iter().filter(|w| w.is_whole()).count();
-        let percent = |w: &&WitnessRow| 100.0 * w.witnessed as f64 / w.total.max(1) as f64;
-        let least = witness.iter().map(percent).fold(f64::INFINITY, f64::min);
+    if !coverage.is_empty() {
+        let whole = coverage.iter().filter(|w| w.is_whole()).count();
+        let percent = |w: &&FaultCoverageRow| 100.0 * w.exposed as f64 / w.total.max(1) as f64;
+        let least = coverage.iter().map(percent).fold(f64::INFINITY, f64::min);
         let mut line = format!(
             "fault coverage: exact and impulse data expose a fault in any single input byte for {whole} of {}",
-            counted(witness.len(), "kernel")
+            counted(coverage.len(), "kernel")
         );
-        let rest: Vec<&&WitnessRow> = witness.iter().filter(|w| !w.is_whole()).collect();
+        let rest: Vec<&&FaultCoverageRow> = coverage.iter().filter(|w| !w.is_whole()).collect();
         if let Some(first) = rest.first() {
             let cases =
                 if first.cases.is_empty() { "no such case".to_owned() } else { first.cases.join(" + ") };
@@ -88,12 +88,16 @@ fn evidence(witness: &[&WitnessRow], faults: &[FaultRow]) -> Vec<String> {
     out
 }
 
-/// What the data of trials would have shown, a line each: coverage by witnesses, and faults of single bytes.
+/// What the data of trials would have shown, a line each: fault coverage, and faults of single bytes.
 #[must_use]
-pub fn evidence_text(exercised: &[ExerciseRow], witness: &[WitnessRow], faults: &[FaultRow]) -> String {
+pub fn evidence_text(
+    exercised: &[ExerciseRow],
+    coverage: &[FaultCoverageRow],
+    faults: &[FaultRow],
+) -> String {
     let exercised: Vec<&ExerciseRow> = exercised.iter().collect();
-    let witness: Vec<&WitnessRow> = witness.iter().collect();
-    let lines = exercise::lines(&exercised).into_iter().chain(evidence(&witness, faults));
+    let coverage: Vec<&FaultCoverageRow> = coverage.iter().collect();
+    let lines = exercise::lines(&exercised).into_iter().chain(evidence(&coverage, faults));
     lines.map(|line| line + "\n").collect()
 }
 
@@ -157,14 +161,15 @@ struct Part<'a> {
 
 fn parts(record: &Record) -> Vec<Part<'_>> {
     let part = |(name, trials): (&str, Vec<_>)| {
-        let witness: Vec<&WitnessRow> = record.witness.iter().filter(|w| w.device == name).collect();
+        let coverage: Vec<&FaultCoverageRow> =
+            record.fault_coverage.iter().filter(|w| w.device == name).collect();
         let exercised: Vec<&ExerciseRow> = record.exercised.iter().filter(|e| e.device == name).collect();
         let emulated = name == EMULATOR;
         let mut lines = exercise::lines(&exercised);
         if emulated {
             lines.extend(exercise::left_out(&record.tiles, &record.exercised));
         }
-        lines.extend(evidence(&witness, if emulated { &record.faults } else { &[] }));
+        lines.extend(evidence(&coverage, if emulated { &record.faults } else { &[] }));
         Part {
             title: if emulated {
                 PIPELINE.to_owned()

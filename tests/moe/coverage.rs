@@ -47,7 +47,7 @@ fn the_default_set_leaves_no_kernel_without_a_witness() {
     let witness = coverage::of_run(&library, &one.iter().zip(&rows).collect::<Vec<_>>(), None).unwrap();
     assert!(!witness.is_empty());
     for w in &witness {
-        assert!(!w.is_whole() && w.witnessed > 0 && w.cases == ["tiny-impulse"], "{w:?}");
+        assert!(!w.is_whole() && w.exposed > 0 && w.cases == ["tiny-impulse"], "{w:?}");
     }
     let real = cases.iter().find(|c| c.name == "tiny-real").unwrap();
     let of_real: Vec<Trial<'_>> =

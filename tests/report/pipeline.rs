@@ -1,8 +1,9 @@
 //! The sections on the pipeline: trials, tiles, what data show, and what was skipped.
 
 use sm121probe::record::{
-    Check, CheckResult, CodeBy, ConfigurationKey, DeviceRow, FaultRow, GPU, PIPELINE, PeerAnswer, PeerRow,
-    Place, Record, SkippedRow, Stage, StageResult, TileRow, TrialRow, VariantRun, Verdict, WitnessRow,
+    Check, CheckResult, CodeBy, ConfigurationKey, DeviceRow, FaultCoverageRow, FaultRow, GPU, PIPELINE,
+    PeerAnswer, PeerRow, Place, Record, SkippedRow, Stage, StageResult, TileRow, TrialRow, VariantRun,
+    Verdict,
 };
 use sm121probe::report::{self, Styles};
 
@@ -100,15 +101,15 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
         answer: PeerAnswer::Offered.into(),
         sentence: "x".to_owned(),
     }];
-    let witness = |tile: &str, witnessed| WitnessRow {
+    let coverage = |tile: &str, exposed| FaultCoverageRow {
         configuration: configuration(tile, false, "native"),
         target: "sm_121a".into(),
         device: "emulator".to_owned(),
         cases: vec!["a".to_owned(), "b".to_owned()],
-        witnessed,
+        exposed,
         total: 200,
     };
-    record.witness = vec![witness("8x64x128", 200)];
+    record.fault_coverage = vec![coverage("8x64x128", 200)];
     record.faults = vec![FaultRow {
         dimensions: "d".to_owned(),
         faults: 1000,
@@ -129,8 +130,8 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
         }
     }
     // A kernel whose bytes are not all seen is named.
-    record.witness.push(witness("64x64x128", 150));
-    let text = report::evidence_text(&[], &record.witness, &[]);
+    record.fault_coverage.push(coverage("64x64x128", 150));
+    let text = report::evidence_text(&[], &record.fault_coverage, &[]);
     assert!(
         text.contains("for 1 of 2 kernels; 1 cover less, 75.00 % at least, the first 64x64x128 native tma sm_121a (a + b)"),
         "{text}"
