@@ -157,11 +157,13 @@ impl Exercise {
     }
 }
 
+/// A configuration, compiled for a target and run by a device.
+type Kernel<'a> = (Configuration, &'a Named<Target>, &'a str);
+
 /// One row for each configuration that was run, from the trials that it passed.
 #[must_use]
 pub fn of_run(trials: &[(&Trial<'_>, &TrialRow)], seed: Option<u64>) -> Vec<ExerciseRow> {
-    let mut found: BTreeMap<(Configuration, &Named<Target>, &str), (Config, Option<Exercise>)> =
-        BTreeMap::new();
+    let mut found: BTreeMap<Kernel<'_>, (Config, Option<Exercise>)> = BTreeMap::new();
     for (trial, row) in trials {
         let Ok(config) = trial.config else { continue };
         let key = (trial.configuration(), &row.target, row.device.as_str());
