@@ -28,8 +28,8 @@
 //! | [`mutants`] | faults of one line planted into kernels, and what the cases say of each |
 //! | [`mod@bench`] | where the time goes: profiles, what they decide, and times on a GPU |
 //! | [`audit`] | what becomes of device code in files on a device |
-//! | [`report`] | renderers, each a pure function of the record |
 //! | [`gate`] | records compared, baselines, expectations, fleets |
+//! | [`report`] | renderers, each a pure function of a record or of one result |
 //! | [`cli`] | verbs, error printing, exit codes |
 
 pub mod assumptions;

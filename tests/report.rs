@@ -320,8 +320,9 @@ fn reports_are_the_golden_ones() {
 fn every_form_is_rendered_from_the_record_alone() {
     let record = fixture();
     let again = Record::parse("fixture".as_ref(), &report::json(&record).unwrap()).unwrap();
-    for format in [Format::Md, Format::Json, Format::Csv] {
-        assert_eq!(report::render(&again, format).unwrap(), report::render(&record, format).unwrap());
+    for format in [Format::Text, Format::Md, Format::Json, Format::Csv, Format::Junit] {
+        let render = |record| report::render(record, format, &Styles::plain()).unwrap();
+        assert_eq!(render(&again), render(&record));
     }
     assert!(report::markdown(&record).contains(&report::variants(&record)));
 }

@@ -10,6 +10,7 @@ use ptx::arch::{PtxIsa, Target};
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
 use super::progress::Progress;
 use crate::audit::{self, Collector, Device, Installed, Naming, Which};
@@ -18,7 +19,7 @@ use crate::event::{Event, Sink};
 use crate::gate::Glob;
 use crate::gpu::{Chain, Description, GpuDevice, Launcher};
 use crate::record::{AuditTable, AuditVerdict, Matrix, Record};
-use crate::report;
+use crate::report::{self, Format};
 use crate::store::Store;
 use crate::toolkit::{self, Environment, NvrtcError, Places};
 
@@ -44,8 +45,8 @@ pub(super) struct AuditArgs {
     #[arg(long = "kernel", value_name = "GLOB", value_parser = Glob::new)]
     kernels: Vec<Glob>,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: AuditForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     /// Kernels whose opcodes nvdisasm names
     #[arg(long, value_name = "WHOSE", default_value = "fp4")]
     opcodes: Opcodes,
@@ -83,20 +84,14 @@ enum Require {
     Runs,
 }
 
-/// Forms of an audit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum AuditForm {
-    /// For the terminal: the essentials, on a few screens
-    Text,
-    /// Markdown, complete
-    Md,
-    /// The record as JSON
-    Json,
-    /// One row per device and kernel of each piece of code
-    Csv,
-    /// SARIF 2.1.0: everything that does not run natively
-    Sarif,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "For the terminal: the essentials, on a few screens"),
+    (Format::Md, "Markdown, complete"),
+    (Format::Json, "The record as JSON"),
+    (Format::Csv, "One row per device and kernel of each piece of code"),
+    (Format::Sarif, "SARIF 2.1.0: everything that does not run natively"),
+];
 
 /// Whose opcodes are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -262,11 +257,12 @@ fn collect(
 
 fn rendered(args: &AuditArgs, record: &Record) -> Result<String, CliError> {
     Ok(match args.format {
-        AuditForm::Text => report::audit_text(&record.audit, &output::styles(args.output.output.is_some())),
-        AuditForm::Md => report::audit_markdown(&record.audit, 1),
-        AuditForm::Json => record.to_json().map_err(|e| CliError::Output(e.into()))?,
-        AuditForm::Csv => report::audit_csv(&record.audit),
-        AuditForm::Sarif => report::audit_sarif(&record.audit).map_err(|e| CliError::Output(e.into()))?,
+        Format::Text => report::audit_text(&record.audit, &output::styles(args.output.output.is_some())),
+        Format::Md => report::audit_markdown(&record.audit, 1),
+        Format::Json => record.to_json().map_err(|e| CliError::Output(e.into()))?,
+        Format::Csv => report::audit_csv(&record.audit),
+        Format::Sarif => report::audit_sarif(&record.audit).map_err(|e| CliError::Output(e.into()))?,
+        other => return Err(format::lacks(other, FORMATS)),
     })
 }
 

@@ -5,20 +5,28 @@ use std::fmt::Write as _;
 use clap::Args;
 
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
 use super::progress::Progress;
 use crate::doctor::{self, Answer, Asked, Findings, Form, GpuFindings};
 use crate::event::{Event, Sink};
+use crate::report::Format;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Places};
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
-    /// Print everything as JSON
-    #[arg(long)]
+    /// Output format
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
     json: bool,
 }
+
+/// The formats.
+const FORMATS: &Formats = &[(Format::Text, "For the terminal"), (Format::Json, "Everything as JSON")];
 
 /// `doctor`.
 pub(super) fn doctor(args: &DoctorArgs) -> Result<(), CliError> {
@@ -32,10 +40,12 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<(), CliError> {
     let nvrtcs = toolkit::nvrtcs(store.as_ref(), &environment);
     let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
     let findings = doctor::examine(&discovery.toolkits, &nvrtcs, store.as_ref(), &program, &environment);
-    let text = if args.json {
-        serde_json::to_string_pretty(&findings).map_err(|e| CliError::Output(e.into()))? + "\n"
-    } else {
-        text(&findings)
+    let text = match if args.json { Format::Json } else { args.format } {
+        Format::Text => text(&findings),
+        Format::Json => {
+            serde_json::to_string_pretty(&findings).map_err(|e| CliError::Output(e.into()))? + "\n"
+        }
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::print(&text)?;
     let odd = findings.gpus.iter().flat_map(GpuFindings::against_the_rules).count();

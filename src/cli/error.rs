@@ -124,8 +124,10 @@ pub(super) enum CliError {
     NothingToRun,
     #[error("{0} variants do not conform")]
     Runs(usize),
-    #[error("--table is for --report csv: the other formats contain every table")]
+    #[error("--table is for --format csv: the other formats contain every table")]
     TableForm,
+    #[error("this has no format {0}; it has {1}")]
+    NoFormat(&'static str, String),
     #[error("times are measured on a GPU: name it with --device gpu:0")]
     NoClock,
     #[error("a profile has no plot: --format svg is for times, with --device")]
@@ -160,7 +162,7 @@ pub(super) enum CliError {
         "the lines above name each finding; use `gate --bless` to accept correct answers into the baseline, and \
         expectations for known failures"
     ))]
-    Gate(crate::gate::Ground, String),
+    Gate(crate::record::Ground, String),
     #[error("{0}")]
     #[diagnostic(help(
         "the lines above name each mutant; add a case that detects the fault, or an entry with the reason to \
@@ -232,7 +234,9 @@ impl CliError {
             // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })
             | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
-            Self::TableForm | Self::NoClock | Self::NoPlot | Self::BenchTable(..) => exit::USAGE,
+            Self::TableForm | Self::NoFormat(..) | Self::NoClock | Self::NoPlot | Self::BenchTable(..) => {
+                exit::USAGE
+            }
             // What a kernel does wrong on the GPU is a finding; a case that is too large is not.
             Self::Timing(crate::bench::TimingError::Moe(_) | crate::bench::TimingError::Pipeline(_)) => {
                 exit::USAGE

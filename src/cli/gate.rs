@@ -3,20 +3,22 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::args::{JobArgs, OutputArgs};
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::job::{self, Job};
 use super::output;
-use crate::gate::{self, Date, Disagreement, Ground, Judgement, Merger, Question};
+use crate::gate::{self, Date, Disagreement, Judgement, Merger, Question};
 use crate::moe::tile::Tile;
-use crate::record::Record;
+use crate::record::{Finding, Ground, Record};
+use crate::report::{self, Format};
 
 /// Arguments of `gate`.
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {
-    /// Baseline: a record written by `--report json` or `gate --bless`
+    /// Baseline: a record written by `--format json` or `gate --bless`
     #[arg(long, value_name = "FILE", required_unless_present = "kernels")]
     baseline: Option<PathBuf>,
     /// Check the kernels in DIR, in place of the built-in ones, against the pipeline's reference on the emulator
@@ -58,8 +60,8 @@ pub(super) struct GateArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct GateReports {
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    pub(super) format: GateForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    pub(super) format: Format,
     /// Write the findings as SARIF 2.1.0, too
     #[arg(long, value_name = "FILE")]
     pub(super) sarif: Option<PathBuf>,
@@ -73,17 +75,12 @@ pub(super) struct GateReports {
     pub(super) output: OutputArgs,
 }
 
-/// Forms of the verdict.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum GateForm {
-    /// One line per finding
-    #[default]
-    Text,
-    /// A Markdown table, as for the summary of a CI step
-    Md,
-    /// SARIF 2.1.0.
-    Sarif,
-}
+/// The formats.
+pub(super) const FORMATS: &Formats = &[
+    (Format::Text, "One line per finding"),
+    (Format::Md, "A Markdown table, as for the summary of a CI step"),
+    (Format::Sarif, "SARIF 2.1.0"),
+];
 
 /// `gate`.
 pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
@@ -193,7 +190,7 @@ fn bless(path: &Path, baseline: Option<Record>, run: Record, to: &OutputArgs) ->
     let (blessed, text) = match baseline {
         Some(old) => {
             let diff = gate::diff(&old, &run);
-            let text = format!("blessed: {}", gate::terminal(&diff));
+            let text = format!("blessed: {}", report::diff_text(&diff));
             let mut merger = Merger::new(Disagreement::LastWins);
             merger.add("baseline", old.clone());
             merger.add("run", run);
@@ -208,23 +205,24 @@ fn bless(path: &Path, baseline: Option<Record>, run: Record, to: &OutputArgs) ->
 
 /// Writes the verdict in every form that is asked, and says by exit code what weighs most.
 pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> Result<(), CliError> {
-    let sarif = || gate::sarif(judgement).map_err(|e| CliError::Output(e.into()));
+    let sarif = || report::findings_sarif(&judgement.findings).map_err(|e| CliError::Output(e.into()));
     let text = match to.format {
-        GateForm::Text => gate::verdict_text(judgement),
-        GateForm::Md => gate::verdict_markdown(judgement),
-        GateForm::Sarif => sarif()?,
+        Format::Text => report::verdict_text(judgement),
+        Format::Md => report::verdict_markdown(judgement),
+        Format::Sarif => sarif()?,
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &to.output)?;
     if let Some(path) = &to.sarif {
         Record::write_report(path, &sarif()?)?;
     }
     if let Some(path) = &to.junit {
-        Record::write_report(path, &crate::report::junit(run))?;
+        Record::write_report(path, &report::junit(run))?;
     }
     if let Some(path) = &to.record {
         Record::write_report(path, &run.to_json().map_err(|e| CliError::Output(e.into()))?)?;
     }
-    on_github(judgement, &gate::verdict_markdown(judgement))?;
+    on_github(&judgement.findings, &report::verdict_markdown(judgement))?;
     let summary = judgement.summary();
     match judgement.ground() {
         _ if judgement.is_empty() && judgement.findings.is_empty() => Err(CliError::NothingJudgedByGate),
@@ -234,12 +232,12 @@ pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> 
 }
 
 /// Annotations and the summary of the step, where GitHub runs it.
-pub(super) fn on_github(judgement: &Judgement, summary: &str) -> Result<(), CliError> {
+pub(super) fn on_github(findings: &[Finding], summary: &str) -> Result<(), CliError> {
     if std::env::var_os("GITHUB_ACTIONS").is_none_or(|v| v != "true") {
         return Ok(());
     }
     // On standard error too they are read; standard output may be a report that somebody parses.
-    eprint!("{}", gate::annotations(judgement));
+    eprint!("{}", report::annotations(findings));
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|p| !p.is_empty()) else { return Ok(()) };
     append(Path::new(&path), summary).map_err(CliError::Output)
 }

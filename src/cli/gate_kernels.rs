@@ -14,14 +14,14 @@ use super::progress::Progress;
 use super::toolchain::Toolchain;
 use super::trials;
 use crate::case::{self, Case};
-use crate::gate::{self, Affected, Base, Expectation, Finding, Ground, Judgement, Question};
+use crate::gate::{self, Affected, Base, Expectation, Judgement, Question};
 use crate::kernel::Library;
 use crate::moe::admission::Limits;
 use crate::moe::pipeline::PipelineError;
 use crate::moe::runner::Runner;
 use crate::moe::tile::Tile;
 use crate::moe::trial::TrialError;
-use crate::record::{Matrix, Record};
+use crate::record::{Finding, Ground, Matrix, Record};
 use crate::store::Store;
 use crate::toolkit::NvrtcError;
 

@@ -9,7 +9,8 @@ use ptx::arch::Target;
 
 use super::compiler;
 use super::error::CliError;
-use super::gate::{GateForm, GateReports};
+use super::format;
+use super::gate::{FORMATS, GateReports};
 use super::output;
 use super::progress::Progress;
 use super::toolchain::Toolchain;
@@ -22,6 +23,7 @@ use crate::moe::plan::Trial;
 use crate::moe::tile::Tile;
 use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Survey};
 use crate::record::Record;
+use crate::report::{self, Format};
 use crate::store::Store;
 use crate::toolkit::NvrtcError;
 
@@ -165,22 +167,23 @@ fn trials_of<'a>(
 
 fn deliver(survey: &Survey, folder: &Path, to: &GateReports) -> Result<(), CliError> {
     let findings = gate::survivors(survey, folder);
-    let text = gate::survivors_text(survey, &findings);
-    let markdown = gate::survivors_markdown(survey, &findings);
+    let text = report::survivors_text(survey, &findings);
+    let markdown = report::survivors_markdown(survey, &findings);
     let judgement = Judgement { findings, ..Judgement::default() };
-    let sarif = || gate::sarif(&judgement).map_err(|e| CliError::Output(e.into()));
+    let sarif = || report::findings_sarif(&judgement.findings).map_err(|e| CliError::Output(e.into()));
     let text = match to.format {
-        GateForm::Text => text,
-        GateForm::Md => markdown.clone(),
-        GateForm::Sarif => sarif()?,
+        Format::Text => text,
+        Format::Md => markdown.clone(),
+        Format::Sarif => sarif()?,
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &to.output)?;
     if let Some(path) = &to.sarif {
         Record::write_report(path, &sarif()?)?;
     }
-    super::gate::on_github(&judgement, &markdown)?;
+    super::gate::on_github(&judgement.findings, &markdown)?;
     match judgement.ground() {
         None => Ok(()),
-        Some(_) => Err(CliError::Mutants(gate::survivors_summary(survey))),
+        Some(_) => Err(CliError::Mutants(report::survivors_summary(survey))),
     }
 }

@@ -13,6 +13,7 @@ mod emulate;
 mod entry;
 mod error;
 pub mod exit;
+mod format;
 mod gate;
 mod gate_kernels;
 mod gate_mutants;

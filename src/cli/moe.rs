@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ptx::arch::Target;
 
 use super::args::OutputArgs;
 use super::compiler;
 use super::device::{self, DeviceArgs};
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
 use super::progress::Progress;
 use super::toolchain::Toolchain;
@@ -24,7 +25,7 @@ use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
 use crate::moe::{shrink, tensors};
 use crate::record::TrialRow;
-use crate::report;
+use crate::report::{self, Format};
 use crate::store::Store;
 use crate::toolkit;
 
@@ -64,38 +65,34 @@ pub(super) struct MoeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     faults: Option<u64>,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: Form,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// What does not conform, and the counts
-    Text,
-    /// One row per trial and stage
-    Csv,
-    /// The trials as JSON
-    Json,
-    /// One row per trial, as Markdown
-    Md,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "What does not conform, and the counts"),
+    (Format::Csv, "One row per trial and stage"),
+    (Format::Json, "The trials as JSON"),
+    (Format::Md, "One row per trial, as Markdown"),
+];
 
 /// The cases that `--list` shows.
-fn listed(cases: &[&Case], format: Form) -> Result<String, CliError> {
+fn listed(cases: &[&Case], format: Format) -> Result<String, CliError> {
     const HEAD: [&str; 2] = ["case", "about"];
     let rows: Vec<report::Named<'_>> = cases.iter().map(|c| (c.name.as_str(), c.about.as_str())).collect();
     let object = |(case, about): &report::Named<'_>| serde_json::json!({ "case": case, "about": about });
     Ok(match format {
-        Form::Text => report::listing_text(&rows),
-        Form::Csv => report::listing_csv(HEAD, &rows),
-        Form::Md => report::listing_markdown(HEAD, &rows),
-        Form::Json => {
+        Format::Text => report::listing_text(&rows),
+        Format::Csv => report::listing_csv(HEAD, &rows),
+        Format::Md => report::listing_markdown(HEAD, &rows),
+        Format::Json => {
             let objects: Vec<_> = rows.iter().map(object).collect();
             serde_json::to_string_pretty(&objects).map_err(|e| CliError::Output(e.into()))? + "\n"
         }
+        other => return Err(format::lacks(other, FORMATS)),
     })
 }
 
@@ -164,13 +161,14 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     }
     let rows = &ran.rows;
     let text = match args.format {
-        Form::Text => {
+        Format::Text => {
             let evidence = report::evidence_text(&ran.exercised(&runner), &ran.fault_coverage(&runner)?, &[]);
             report::trials_text(rows) + &evidence
         }
-        Form::Csv => report::trials_csv(rows),
-        Form::Md => report::trials_markdown(rows),
-        Form::Json => serde_json::to_string_pretty(rows).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Format::Csv => report::trials_csv(rows),
+        Format::Md => report::trials_markdown(rows),
+        Format::Json => serde_json::to_string_pretty(rows).map_err(|e| CliError::Output(e.into()))? + "\n",
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     if !library.problems.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::args::{Export, OutputArgs, ReportForm};
+use super::args::{Export, OutputArgs};
 use super::error::CliError;
 use crate::record::Record;
 use crate::report::{self, Format, Styles};
@@ -17,18 +17,9 @@ pub(super) fn styles(to_file: bool) -> Styles {
     if !to_file && may_colour(&io::stdout()) { Styles::colored() } else { Styles::plain() }
 }
 
-/// Renders a record in a form.
-pub(super) fn render(record: &Record, form: ReportForm, to_file: bool) -> Result<String, CliError> {
-    let format = match form {
-        ReportForm::Text => {
-            return Ok(report::terminal(record, &styles(to_file)));
-        }
-        ReportForm::Md => Format::Md,
-        ReportForm::Json => Format::Json,
-        ReportForm::Csv => Format::Csv,
-        ReportForm::Junit => Format::Junit,
-    };
-    Ok(report::render(record, format)?)
+/// Renders a record.
+pub(super) fn render(record: &Record, format: Format, to_file: bool) -> Result<String, CliError> {
+    Ok(report::render(record, format, &styles(to_file))?)
 }
 
 /// A part of a record for other tools.

@@ -1,17 +1,18 @@
 //! `run`: snippets on a device, check by check.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ptx::arch::PtxIsa;
 use rayon::prelude::*;
 
 use super::args::OutputArgs;
 use super::device::{self, DeviceArgs, DeviceName};
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::{job, output, toolchain};
 use crate::execute::{self, Asked};
 use crate::gpu::GpuDevice;
 use crate::record::VariantRun;
-use crate::report;
+use crate::report::{self, Format};
 use crate::snippet::{self, Filter};
 use crate::store::Store;
 use crate::toolkit;
@@ -37,22 +38,18 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: Form,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// What is wrong, and the counts of each check
-    Text,
-    /// One row per variant and check
-    Csv,
-    /// Everything as JSON
-    Json,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "What is wrong, and the counts of each check"),
+    (Format::Csv, "One row per variant and check"),
+    (Format::Json, "Everything as JSON"),
+];
 
 /// `run`.
 pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
@@ -74,9 +71,10 @@ pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
         Question { target: args.target.as_deref(), toolkit: args.toolkit.as_deref(), seed: args.seed };
     let runs = runs(&chosen, &args.device, &asked)?;
     let text = match args.format {
-        Form::Text => report::runs_text(&runs),
-        Form::Csv => report::runs_csv(&runs),
-        Form::Json => serde_json::to_string_pretty(&runs).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Format::Text => report::runs_text(&runs),
+        Format::Csv => report::runs_csv(&runs),
+        Format::Json => serde_json::to_string_pretty(&runs).map_err(|e| CliError::Output(e.into()))? + "\n",
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     match runs.iter().filter(|run| run.first_wrong().is_some()).count() {

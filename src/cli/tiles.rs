@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ptx::arch::Target;
 use rayon::prelude::*;
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
 use super::toolchain::Toolchain;
 use super::ways::WayArgs;
@@ -22,7 +23,7 @@ use crate::moe::plan::{self, Configuration, Trial};
 use crate::moe::tile::Tile;
 use crate::moe::{peers, policy};
 use crate::record::{PeerRow, PolicyRow, TileRow, TileTable};
-use crate::report;
+use crate::report::{self, Format};
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Nvrtc};
 
@@ -56,22 +57,18 @@ pub(super) struct TilesArgs {
     #[arg(long, value_name = "NAME", default_value = MODEL, requires = "policies")]
     model: String,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: Form,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// A block per tile
-    Text,
-    /// A table.
-    Md,
-    /// One row per tile, path and load
-    Csv,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "A block per tile"),
+    (Format::Md, "A table"),
+    (Format::Csv, "One row per tile, path and load"),
+];
 
 /// `tiles`.
 pub(super) fn tiles(args: &TilesArgs) -> Result<(), CliError> {
@@ -82,9 +79,10 @@ pub(super) fn tiles(args: &TilesArgs) -> Result<(), CliError> {
 fn compared(args: &TilesArgs) -> Result<String, CliError> {
     let rows = policies(&args.model)?;
     Ok(match args.format {
-        Form::Text => report::policies_text(&rows),
-        Form::Md => report::policies_markdown(&rows),
-        Form::Csv => report::policies_csv(&rows),
+        Format::Text => report::policies_text(&rows),
+        Format::Md => report::policies_markdown(&rows),
+        Format::Csv => report::policies_csv(&rows),
+        other => return Err(format::lacks(other, FORMATS)),
     })
 }
 
@@ -129,9 +127,10 @@ fn listed(args: &TilesArgs) -> Result<String, CliError> {
     let table =
         survey.table(&plan::configurations(&tiles, &args.ways.loads(), &args.ways.paths()), |_| true)?;
     Ok(match args.format {
-        Form::Text => report::tiles_text(&table),
-        Form::Md => report::tiles_markdown(&table),
-        Form::Csv => report::tiles_csv(&table),
+        Format::Text => report::tiles_text(&table),
+        Format::Md => report::tiles_markdown(&table),
+        Format::Csv => report::tiles_csv(&table),
+        other => return Err(format::lacks(other, FORMATS)),
     })
 }
 

@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 
 use ptx::arch::Target;
 
-use super::args::{
-    Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, ReportForm, Table, ToolkitVerb,
-};
+use super::args::{Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, Table, ToolkitVerb};
 use super::error::CliError;
 use super::job::{self, Job};
 use super::output;
@@ -15,7 +13,7 @@ use crate::case;
 use crate::gate;
 use crate::matrix::{self, Options, Plan};
 use crate::record::{AS_WRITTEN, GPU, Record, SkippedRow};
-use crate::report::{audit_csv, runs_csv, trials_csv};
+use crate::report::{Format, audit_csv, runs_csv, trials_csv};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, InstallOptions, Pins, Places};
@@ -39,7 +37,7 @@ pub(super) fn whole_job(cli: &Cli) -> Result<(), CliError> {
     }
     let text = match cli.export {
         Some(part) => output::export(&record, part)?,
-        None => output::render(&record, cli.report.unwrap_or(ReportForm::Text), to.output.is_some())?,
+        None => output::render(&record, cli.format.unwrap_or(Format::Text), to.output.is_some())?,
     };
     deliver(&job, &record, &text, to)
 }
@@ -163,12 +161,12 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
     if let Some(part) = args.export {
         return output::write(&output::export(&record, part)?, &args.output);
     }
-    let form = args.report.unwrap_or(if args.private { ReportForm::Json } else { ReportForm::Text });
+    let form = args.format.unwrap_or(if args.private { Format::Json } else { Format::Text });
     let text = match (form, args.table) {
-        (ReportForm::Csv, Some(Table::Runs)) => runs_csv(&record.runs),
-        (ReportForm::Csv, Some(Table::Trials)) => trials_csv(&record.pipeline),
-        (ReportForm::Csv, Some(Table::Audit)) => audit_csv(&record.audit),
-        (form, None) | (form @ ReportForm::Csv, Some(Table::Cells)) => {
+        (Format::Csv, Some(Table::Runs)) => runs_csv(&record.runs),
+        (Format::Csv, Some(Table::Trials)) => trials_csv(&record.pipeline),
+        (Format::Csv, Some(Table::Audit)) => audit_csv(&record.audit),
+        (form, None) | (form @ Format::Csv, Some(Table::Cells)) => {
             output::render(&record, form, args.output.output.is_some())?
         }
         (_, Some(_)) => return Err(CliError::TableForm),

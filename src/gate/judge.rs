@@ -7,11 +7,10 @@ use super::diff::{Diff, diff};
 use super::direction::Direction;
 use super::expectations::Expectation;
 use super::facts::{Fact, facts};
-use super::finding::{Finding, Ground};
 use super::groups::groups;
 use super::places::refused_line;
 use super::subject::{Kind, Lane, Subject};
-use crate::record::{Pair, Record, Verdict};
+use crate::record::{ConfigurationKey, Finding, Ground, Pair, Record, Stage, Verdict};
 
 /// What is asked of the gate.
 pub struct Question<'a> {
@@ -179,8 +178,14 @@ fn not_conforming(subject: &Subject, fact: &Fact) -> Finding {
     };
     let about = format!("{} {subject}", subject.kind().word());
     let mut finding = Finding::new(ground, about, format!("{what}{colon}{}", fact.detail));
-    finding.subject = Some((subject.clone(), fact.at));
+    finding.trial = wrong_stage(subject, Some(fact));
     finding
+}
+
+/// Of a trial: its configuration, and the stage that is wrong.
+fn wrong_stage(subject: &Subject, fact: Option<&Fact>) -> Option<(ConfigurationKey, Stage)> {
+    let Subject::Trial(key) = subject else { return None };
+    Some((key.configuration.clone(), fact?.at?))
 }
 
 /// Matches expectations with the answers of the run; what is wrong with one is a finding.
@@ -373,7 +378,7 @@ fn against_baseline(
         let about = format!("{} {subject}", subject.kind().word());
         if change.direction.is_bad() {
             let mut finding = Finding::new(Ground::Baseline, about, change.words());
-            finding.subject = Some((subject.clone(), change.new.as_ref().and_then(|f| f.at)));
+            finding.trial = wrong_stage(subject, change.new.as_ref());
             out.findings.push(finding);
         } else {
             out.notes.push(format!("{about}: {}", change.words()));

@@ -2,18 +2,15 @@
 
 use std::path::Path;
 
-use super::finding::Finding;
-use super::subject::Subject;
 use crate::kernel::{Kernel, KernelStage, Library};
-use crate::record::{Matrix, MessageRow, Pair, Stage, VariantRow};
+use crate::record::{Finding, Matrix, MessageRow, Pair, Stage, VariantRow};
 
 /// Gives findings about trials the place in the folder's kernels: the line named in the message, else the entry of the kernel
 /// whose stage is wrong. Kernels of ours have no place in the caller's repository.
 pub fn locate(findings: &mut [Finding], library: &Library, folder: &Path) {
     for finding in findings.iter_mut().filter(|f| f.place.is_none()) {
         let place = named(&finding.message, folder).or_else(|| {
-            let (Subject::Trial(key), Some(stage)) = finding.subject.as_ref()? else { return None };
-            let of = &key.configuration;
+            let (of, stage) = finding.trial.as_ref()?;
             let of_gemm =
                 |k: &&Kernel| k.load.is_some_and(|l| of.load == l) && k.paths.iter().any(|p| of.path == *p);
             let kind = stage_of(*stage);

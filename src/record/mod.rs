@@ -13,6 +13,7 @@ mod conflicts;
 mod document;
 mod evidence;
 mod file;
+mod finding;
 mod kernel_name;
 mod named;
 mod outcome;
@@ -40,6 +41,7 @@ pub use document::{
 };
 pub use evidence::{ExerciseRow, FaultCoverageRow, FaultRow};
 pub use file::{RecordError, write_atomic};
+pub use finding::{Finding, Ground};
 pub use kernel_name::readable_kernel;
 pub use named::{Named, Word};
 pub use outcome::{Expect, Native, Outcome, Standing};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::csv::table;
-use super::markup::{code, head, plain, row};
+use super::markup::{Align, code, head, plain, row};
 use super::phrase::grouped;
 use crate::record::{BenchRow, BenchTable, ConfigurationKey, MmaPath, Named, RegretRow, Stage};
 
@@ -118,7 +118,7 @@ fn percent(share: f64) -> String {
 fn grid(bench: &BenchTable, cell: impl Fn(&ConfigurationKey, usize) -> Option<String>) -> String {
     let mut names = vec!["kernel".to_owned()];
     names.extend(tokens(bench).iter().map(ToString::to_string));
-    let mut out = head(&names);
+    let mut out = head(&names, Align::Centre);
     for kernel in kernels(bench) {
         let mut cells = vec![code(&kernel.to_string())];
         cells.extend(tokens(bench).iter().map(|tokens| cell(kernel, *tokens).unwrap_or_default()));
@@ -186,7 +186,7 @@ fn stages(bench: &BenchTable) -> String {
     let mut names = vec!["tokens".to_owned(), "experts".to_owned(), "kernel".to_owned()];
     names.extend(present.iter().map(|stage| stage.word().to_owned()));
     names.push("sum".to_owned());
-    out.push_str(&head(&names));
+    out.push_str(&head(&names, Align::Centre));
     for tokens in tokens(bench) {
         let Some((kernel, _)) = fastest(bench, tokens, |_| true) else { continue };
         let found: Vec<_> = present.iter().map(|stage| find(bench, kernel, tokens, *stage)).collect();
@@ -219,7 +219,10 @@ fn gemv(bench: &BenchTable) -> String {
         return out;
     }
     let names = ["tokens", "grouped GEMM", "µs", "GEMV", "µs", "GEMV / GEMM"].map(str::to_owned);
-    format!("\n## The GEMV against the fastest grouped GEMM, both GEMMs\n\n{}{out}", head(&names))
+    format!(
+        "\n## The GEMV against the fastest grouped GEMM, both GEMMs\n\n{}{out}",
+        head(&names, Align::Centre)
+    )
 }
 
 /// How much longer each policy's tile takes than the fastest; empty without policies.
@@ -237,7 +240,7 @@ fn policies(bench: &BenchTable) -> String {
     let mut names = vec!["path".to_owned(), "policy".to_owned()];
     names.extend(tokens(bench).iter().map(ToString::to_string));
     names.push("mean".to_owned());
-    out.push_str(&head(&names));
+    out.push_str(&head(&names, Align::Centre));
     for (path, policy) in rows {
         let of: Vec<&RegretRow> =
             bench.regrets.iter().filter(|r| r.path == *path && r.policy == policy).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::markup::{head, plain, row};
+use super::markup::{Align, head, plain, row};
 use super::phrase::counted;
 use crate::record::{ExerciseRow, Named, Tile, TileRow, TileTable};
 
@@ -125,8 +125,10 @@ pub(super) fn markdown(rows: &[&ExerciseRow]) -> String {
     }
     let columns =
         ["tile", "configurations", "K tiles", "stage wraps", "N tiles", "M tiles", "ragged", "not exercised"];
-    let mut out =
-        format!("\n### What each tile was tested with, at least\n\n{}", head(&columns.map(str::to_owned)));
+    let mut out = format!(
+        "\n### What each tile was tested with, at least\n\n{}",
+        head(&columns.map(str::to_owned), Align::Centre)
+    );
     for (tile, rows) in by_tile(rows) {
         let (exercised, rest): (Vec<&ExerciseRow>, Vec<_>) = rows.into_iter().partition(|r| r.is_exercised());
         let count = exercised.len();

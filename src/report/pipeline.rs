@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::exercise;
-use super::markup::{code, head, plain, row};
+use super::markup::{Align, code, head, plain, row};
 use super::phrase::{counted, grouped, wrapped};
 use super::runs::device;
 use super::style::{Styles, Tone};
@@ -204,7 +204,7 @@ fn section(part: &Part<'_>) -> String {
     }
     out.push('\n');
     let columns = ["case", "tiles", "pass", "blocked", "wrong", "worst / bound"].map(str::to_owned);
-    out.push_str(&head(&columns));
+    out.push_str(&head(&columns, Align::Centre));
     for (case, list) in by_case(trials) {
         let count = |wanted: Verdict| list.iter().filter(|t| t.verdict() == wanted).count();
         let mut tiles: Vec<&Named<Tile>> = list.iter().map(|t| &t.configuration.tile).collect();
@@ -277,7 +277,7 @@ fn shown(part: &Part<'_>, styles: &Styles) -> String {
     }
     wrong.iter().take(LISTED).for_each(|lines| out.push_str(lines));
     if wrong.len() > LISTED {
-        let _ = writeln!(out, "  and {} more: --report md lists them", wrong.len() - LISTED);
+        let _ = writeln!(out, "  and {} more: --format md lists them", wrong.len() - LISTED);
     }
     for line in known(trials) {
         let _ = writeln!(out, "  {line}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::csv::table;
-use super::markup::{code, head, plain, row};
+use super::markup::{Align, code, head, plain, row};
 use super::phrase::{clean, wrapped};
 use super::style::{Styles, Tone};
 use crate::record::{Check, CheckResult, DeviceRow, Record, VariantRun, Verdict};
@@ -143,7 +143,7 @@ pub(super) fn markdown(record: &Record) -> String {
         let _ = writeln!(out, "✓ passes, ✗ fails, ⊘ the GPU has no such instruction, · not tried.\n");
         let mut names = vec!["variant".to_owned()];
         names.extend(rungs.iter().map(|rung| rung.word().to_owned()));
-        out.push_str(&head(&names));
+        out.push_str(&head(&names, Align::Centre));
         for run in runs {
             let of =
                 |rung: &Check| run.checks.iter().find(|r| r.check == *rung).map_or("", |r| mark(r.verdict));
@@ -168,7 +168,7 @@ pub(super) fn terminal(record: &Record, styles: &Styles) -> String {
             out.push_str(&wrapped("  ", wrong_sentence(run, wrong).split(' ')));
         }
         if wrong.len() > LISTED {
-            let _ = writeln!(out, "  and {} more: --report md lists them", wrong.len() - LISTED);
+            let _ = writeln!(out, "  and {} more: --format md lists them", wrong.len() - LISTED);
         }
     }
     out

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::markup::{code, head, plain, row};
+use super::markup::{Align, code, head, plain, row};
 use super::phrase::{grouped, wrapped};
 use super::style::{Styles, Tone};
 use super::tiles::{policies_markdown, tile_counts};
@@ -119,7 +119,7 @@ pub(super) fn markdown(table: &TileTable) -> String {
         format!("## Tiles of the grouped GEMM\n\n{}. {}\n", plain(&asked(table)), tile_counts(&table.rows));
     let mut lines = grid(table).into_iter();
     if let Some(names) = lines.next() {
-        out.push_str(&head(&names));
+        out.push_str(&head(&names, Align::Centre));
     }
     lines.for_each(|line| out.push_str(&row(&line)));
     let _ = writeln!(out, "\n{}", LEGEND.replace('*', "\\*"));
@@ -127,7 +127,10 @@ pub(super) fn markdown(table: &TileTable) -> String {
         let _ = writeln!(out, "\n{} {SPILLS}\n", plain(&line));
         let spilling = spilling(table);
         if !spilling.is_empty() {
-            out.push_str(&head(&["kernel", "registers", "spill stores", "spill loads"].map(str::to_owned)));
+            out.push_str(&head(
+                &["kernel", "registers", "spill stores", "spill loads"].map(str::to_owned),
+                Align::Centre,
+            ));
         }
         for tile in spilling {
             let (stores, loads) = tile.spills.unwrap_or_default();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::csv::table as csv_of;
+use super::markup::{Align, head, plain, row as markdown_row};
 use crate::record::{Named, PeerRow, PolicyRow, Tile, TileRow, TileTable};
 
 const HEADER: [&str; 14] = [
@@ -121,29 +122,36 @@ pub(super) fn tile_counts(rows: &[TileRow]) -> String {
 pub fn tiles_markdown(table: &TileTable) -> String {
     let rows = &table.rows;
     let stacks = stacks(table);
-    let mut out = format!(
-        "| tile | swap_ab | path | load | target | stages | shared / limit | registers | spills | admission | {} |\n|{}\n",
-        stacks.join(" | "),
-        "---|".repeat(10 + stacks.len())
-    );
+    let mut names = vec![
+        "tile",
+        "swap_ab",
+        "path",
+        "load",
+        "target",
+        "stages",
+        "shared / limit",
+        "registers",
+        "spills",
+        "admission",
+    ];
+    names.extend(&stacks);
+    let mut out = head(&names, Align::Left);
     for row in rows {
-        let peers: Vec<String> = table.peers_of(row).map(|o| answered(o).replace('|', "\\|")).collect();
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} / {} | {} | {} | {} | {} |",
-            row.configuration.tile,
-            row.configuration.swap_ab,
-            row.configuration.path,
-            row.configuration.load,
-            row.target,
+        let key = &row.configuration;
+        let mut cells = vec![
+            key.tile.to_string(),
+            key.swap_ab.to_string(),
+            key.path.to_string(),
+            key.load.to_string(),
+            row.target.to_string(),
             number(row.stages),
-            number(row.shared),
-            row.shared_limit,
+            format!("{} / {}", number(row.shared), row.shared_limit),
             number(row.registers),
             spills(row),
-            admitted(row).replace('|', "\\|"),
-            peers.join(" | "),
-        );
+            plain(&admitted(row)),
+        ];
+        cells.extend(table.peers_of(row).map(|p| plain(&answered(p))));
+        out.push_str(&markdown_row(&cells));
     }
     let _ = write!(out, "\n{}", tile_counts(rows));
     out
@@ -194,7 +202,6 @@ pub fn policies_markdown(rows: &[PolicyRow]) -> String {
 fn policies(rows: &[PolicyRow], markdown: bool) -> String {
     let mut out = String::new();
     let names: Vec<&PolicyRow> = first_of_each(rows);
-    let edge = if markdown { "|" } else { "" };
     for of_shape in rows.chunk_by(|a, b| a.shape == b.shape) {
         let Some(first) = of_shape.first() else { continue };
         let heading = if markdown { "### " } else { "" };
@@ -211,20 +218,20 @@ fn policies(rows: &[PolicyRow], markdown: bool) -> String {
         let width = |n: usize| lines.iter().filter_map(|l| l.get(n).map(String::len)).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns).map(width).collect();
         for (n, line) in lines.iter().enumerate() {
+            if markdown {
+                let cells: Vec<String> = line.iter().map(|cell| plain(cell)).collect();
+                out.push_str(&if n == 0 { head(&cells, Align::Right) } else { markdown_row(&cells) });
+                continue;
+            }
             let cells: Vec<String> =
                 line.iter().zip(&widths).map(|(cell, w)| format!("{cell:>w$}")).collect();
-            let between = if markdown { " | " } else { "  " };
-            let pad = if markdown { " " } else { "" };
-            let _ = writeln!(out, "{edge}{pad}{}{pad}{edge}", cells.join(between));
-            if markdown && n == 0 {
-                let _ = writeln!(out, "|{}", "---:|".repeat(columns));
-            }
+            let _ = writeln!(out, "{}", cells.join("  "));
         }
         out.push('\n');
     }
     for row in names {
-        let bullet = if markdown { "* " } else { "" };
-        let _ = writeln!(out, "{bullet}{} needs the {}; {}", row.policy, row.needs, row.source);
+        let line = format!("{} needs the {}; {}", row.policy, row.needs, row.source);
+        let _ = if markdown { writeln!(out, "- {}", plain(&line)) } else { writeln!(out, "{line}") };
     }
     out
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::markup::{Align, head, plain, row};
 use crate::record::{Check, CheckResult, StageResult, TrialRow, Verdict};
 
 const HEADER: [&str; 13] = [
@@ -161,28 +162,39 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
 /// A table of the trials with the first stage that is wrong.
 #[must_use]
 pub fn trials_markdown(trials: &[TrialRow]) -> String {
-    let mut out = String::from(
-        "| case | tile | swap_ab | stages | load | path | target | device | verdict | worst / bound | first wrong |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|\n",
-    );
+    const COLUMNS: [&str; 11] = [
+        "case",
+        "tile",
+        "swap_ab",
+        "stages",
+        "load",
+        "path",
+        "target",
+        "device",
+        "verdict",
+        "worst / bound",
+        "first wrong",
+    ];
+    let mut out = head(&COLUMNS, Align::Left);
     for t in trials {
         let worst = t.results.iter().map(|r| r.worst_over_bound).fold(0.0, f64::max);
-        let rung = || t.wrong_check().map(rung_sentence);
-        let wrong = t.first_wrong().map(sentence).or_else(rung).unwrap_or_default().replace('|', "\\|");
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {wrong} |",
-            t.case,
-            t.configuration.tile,
-            t.configuration.swap_ab,
-            t.stages,
-            t.configuration.load,
-            t.configuration.path,
-            t.target,
-            t.device,
-            t.verdict().word(),
+        let check = || t.wrong_check().map(rung_sentence);
+        let wrong = t.first_wrong().map(sentence).or_else(check).unwrap_or_default();
+        let key = &t.configuration;
+        out.push_str(&row(&[
+            t.case.clone(),
+            key.tile.to_string(),
+            key.swap_ab.to_string(),
+            t.stages.to_string(),
+            key.load.to_string(),
+            key.path.to_string(),
+            t.target.to_string(),
+            t.device.clone(),
+            t.verdict().word().to_owned(),
             ratio(worst),
-        );
+            wrong,
+        ]
+        .map(|cell| plain(&cell))));
     }
     out
 }

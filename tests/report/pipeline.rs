@@ -190,9 +190,9 @@ fn a_gpu_stands_apart_from_the_emulator() {
         ),
     ];
     let md = report::markdown(&record);
-    let device = "gpu:0 (NVIDIA Test, sm\\_90, driver 580.1, CUDA 13.0)";
+    let device = "gpu:0 (NVIDIA Test, sm_90, driver 580.1, CUDA 13.0)";
     for words in [
-        format!("## Snippets on {device}\n\ncode for sm\\_90a by ptxas 13.5.37; 2 variants run: 1 loads"),
+        format!("## Snippets on {device}\n\ncode for sm_90a by ptxas 13.5.37; 2 variants run: 1 loads"),
         "|`b.absent`|⊘|·|".to_owned(),
         format!("## {PIPELINE}\n\n**conforms.** 1 trial: 1 pass. PTX that differs"),
         format!("## {PIPELINE} on {device}\n\n**conforms.** 1 trial: 1 pass. Every trial ran its checks"),

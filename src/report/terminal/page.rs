@@ -139,7 +139,7 @@ impl Page<'_> {
         };
         let lines = [
             format!("sm121probe explain {}", clean(&example.id)),
-            "  shows everything known about one variant; --report md shows every variant.".to_owned(),
+            "  shows everything known about one variant; --format md shows every variant.".to_owned(),
         ];
         lines.map(|line| self.styles.paint(Tone::Faint, &line) + "\n").concat()
     }

@@ -1,33 +1,35 @@
-//! The results as people and programs read them.
+//! Results of the self-test, for the terminal and as CSV.
 
 use std::fmt::Write as _;
 
-use super::bounds;
-use super::{OpResult, Verdict};
+use super::csv;
+use crate::selftest::{OpResult, Verdict, bound_of};
 
-/// One line per instruction: `op,cases,outputs,mismatches,max_ulp,verdict`. The distance is empty where it has no meaning.
+const HEADER: [&str; 6] = ["op", "cases", "outputs", "mismatches", "max_ulp", "verdict"];
+
+/// One line per instruction. The distance is empty where it has no meaning.
 #[must_use]
-pub fn csv(results: &[OpResult]) -> String {
-    let mut text = String::from("op,cases,outputs,mismatches,max_ulp,verdict\n");
-    for r in results {
+pub fn selftest_csv(results: &[OpResult]) -> String {
+    let line = |r: &OpResult| {
         let ulp = match r.verdict {
             Verdict::Unsupported(_) => None,
             _ => r.max_ulp(),
         };
-        let ulp = ulp.map(|u| u.to_string()).unwrap_or_default();
-        let op = if r.op.contains([',', '"']) {
-            format!("\"{}\"", r.op.replace('"', "\"\""))
-        } else {
-            r.op.clone()
-        };
-        let _ = writeln!(text, "{op},{},{},{},{ulp},{}", r.cases, r.outputs, r.mismatches, r.verdict.word());
-    }
-    text
+        vec![
+            r.op.clone(),
+            r.cases.to_string(),
+            r.outputs.to_string(),
+            r.mismatches.to_string(),
+            ulp.map(|u| u.to_string()).unwrap_or_default(),
+            r.verdict.word().to_owned(),
+        ]
+    };
+    csv::table(std::iter::once(HEADER.map(str::to_owned).to_vec()).chain(results.iter().map(line)))
 }
 
 /// Every instruction that is not bit-exact, with its distances, and a summary of each recording.
 #[must_use]
-pub fn text(results: &[OpResult]) -> String {
+pub fn selftest_text(results: &[OpResult]) -> String {
     let mut text = String::new();
     for r in results {
         match &r.verdict {
@@ -35,7 +37,7 @@ pub fn text(results: &[OpResult]) -> String {
             Verdict::Bounded => {
                 let distances: Vec<String> =
                     r.distances.iter().map(|(ulp, n)| format!("{n} off by {ulp}")).collect();
-                let promise = bounds::of(&r.op).map_or("", |row| row.words);
+                let promise = bound_of(&r.op).map_or("", |row| row.words);
                 let _ = writeln!(
                     text,
                     "{}: {} of {} outputs differ, within bounds ({promise}); in ulp: {}",

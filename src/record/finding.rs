@@ -1,7 +1,6 @@
 //! One thing that does not conform: what kind, about what, in words, and where in a file.
 
-use super::subject::Subject;
-use crate::record::Stage;
+use super::{ConfigurationKey, Stage};
 
 /// Why a run does not conform, the weightiest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,15 +64,15 @@ pub struct Finding {
     pub message: String,
     /// File and line (from 1) to look at.
     pub place: Option<(String, usize)>,
-    /// What it is about where that is not a cell, and the stage that is wrong.
-    pub subject: Option<(Subject, Option<Stage>)>,
+    /// Of a trial: its configuration, and the stage that is wrong.
+    pub trial: Option<(ConfigurationKey, Stage)>,
 }
 
 impl Finding {
     /// A finding without a place.
     #[must_use]
     pub const fn new(ground: Ground, about: String, message: String) -> Self {
-        Self { ground, about, message, place: None, subject: None }
+        Self { ground, about, message, place: None, trial: None }
     }
 
     /// `FILE:LINE: about: message`.

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::diff::{Diff, FactChange};
-use super::direction::Direction;
-use super::groups::{Group, groups};
+use super::super::markup;
+use super::super::phrase::clean;
+use crate::gate::{Diff, Direction, Fact, FactChange, Group, Lanes, groups};
 
 /// Lines that the terminal shows of one kind of change; Markdown and JSON show all.
 const SHOWN: usize = 40;
@@ -24,7 +24,7 @@ const HEADINGS: [(Direction, &str); 5] = [
 
 /// The verdict in one line: `3 worse, 12 better, 1 other`.
 #[must_use]
-pub fn summary(diff: &Diff<'_>) -> String {
+pub fn diff_summary(diff: &Diff<'_>) -> String {
     let of = |d: Direction, word: &str| {
         let n = diff.count(|x| x == d);
         (n > 0).then(|| format!("{n} {word}"))
@@ -47,40 +47,30 @@ pub fn summary(diff: &Diff<'_>) -> String {
 
 /// For the terminal; long lists are cut, and say so.
 #[must_use]
-pub fn terminal(diff: &Diff<'_>) -> String {
-    lines(diff, &Style { head: "", item: "  ", code: "", shown: SHOWN })
+pub fn diff_text(diff: &Diff<'_>) -> String {
+    lines(diff, &Style { head: "", item: "  ", markdown: false, shown: SHOWN })
 }
 
 /// As Markdown.
 #[must_use]
-pub fn markdown(diff: &Diff<'_>) -> String {
-    lines(diff, &Style { head: "### ", item: "- ", code: "`", shown: usize::MAX })
+pub fn diff_markdown(diff: &Diff<'_>) -> String {
+    lines(diff, &Style { head: "### ", item: "- ", markdown: true, shown: usize::MAX })
 }
 
 struct Style {
     head: &'static str,
     item: &'static str,
-    code: &'static str,
+    markdown: bool,
     shown: usize,
 }
 
 impl Style {
     fn code(&self, text: &str) -> String {
-        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        if self.code.is_empty() { text } else { format!("`{}`", text.replace('`', "'")) }
+        if self.markdown { markup::code(text) } else { clean(text) }
     }
 
-    /// Words of a record, which may hold anything.
     fn plain(&self, text: &str) -> String {
-        let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        if self.code.is_empty() {
-            return line;
-        }
-        line.replace('&', "&amp;")
-            .replace('<', "&lt;")
-            .replace('>', "&gt;")
-            .replace('|', "\\|")
-            .replace('*', "\\*")
+        if self.markdown { markup::plain(text) } else { clean(text) }
     }
 
     fn list(&self, out: &mut String, heading: &str, items: &[String]) {
@@ -99,7 +89,7 @@ impl Style {
 }
 
 fn lines(diff: &Diff<'_>, style: &Style) -> String {
-    let mut out = format!("{}{}\n\n", style.head, summary(diff));
+    let mut out = format!("{}{}\n\n", style.head, diff_summary(diff));
     let mut refused: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
     for r in &diff.regressions {
         let span = format!("{} accepts it, {} rejects it", r.accepted, r.refused);
@@ -121,7 +111,7 @@ fn lines(diff: &Diff<'_>, style: &Style) -> String {
         let of_facts = diff.facts.iter().filter(|f| f.direction == direction).map(|f| fact_line(f, style));
         style.list(&mut out, heading, &of_cells.chain(of_facts).collect::<Vec<_>>());
     }
-    let names = |lanes: &super::diff::Lanes| {
+    let names = |lanes: &Lanes| {
         lanes.iter().map(|lane| style.plain(&lane.to_string())).collect::<Vec<_>>().join(", ")
     };
     if !diff.not_asked_again.is_empty() {
@@ -135,7 +125,14 @@ fn lines(diff: &Diff<'_>, style: &Style) -> String {
 
 fn group_line(g: &Group, style: &Style) -> String {
     let names: Vec<String> = g.names.iter().map(|n| style.code(n)).collect();
-    format!("{}: {} {} ({}): {}", g.places.join(" "), g.count(), g.when(), g.words, names.join(" "))
+    format!(
+        "{}: {} {} ({}): {}",
+        g.places.join(" "),
+        g.count(),
+        g.when(),
+        style.plain(&g.words),
+        names.join(" ")
+    )
 }
 
 fn fact_line(f: &FactChange, style: &Style) -> String {
@@ -197,8 +194,8 @@ struct JsonFact<'a> {
 ///
 /// # Errors
 /// Only when serialisation itself fails.
-pub fn json(diff: &Diff<'_>) -> serde_json::Result<String> {
-    let names = |lanes: &super::diff::Lanes| lanes.iter().map(ToString::to_string).collect();
+pub fn diff_json(diff: &Diff<'_>) -> serde_json::Result<String> {
+    let names = |lanes: &Lanes| lanes.iter().map(ToString::to_string).collect();
     let out = JsonDiff {
         worse: diff.count(|d| d == Direction::Worse),
         gone: diff.count(|d| d == Direction::Gone),
@@ -240,8 +237,8 @@ pub fn json(diff: &Diff<'_>) -> serde_json::Result<String> {
                 target: f.subject.target(),
                 toolkit: f.subject.toolkit(),
                 device: f.subject.device(),
-                old: f.old.as_ref().map(super::Fact::words),
-                new: f.new.as_ref().map(super::Fact::words),
+                old: f.old.as_ref().map(Fact::words),
+                new: f.new.as_ref().map(Fact::words),
                 detail: f.new.as_ref().map_or("", |n| n.detail.as_str()),
             })
             .collect(),

@@ -2,8 +2,8 @@
 
 use ptx::arch::ToolkitVersion;
 
-use super::diff::diff;
-use super::text::terminal;
+use super::diff::diff_text;
+use crate::gate::diff;
 use crate::record::Record;
 
 /// What a toolkit says that the baseline does not hold.
@@ -38,7 +38,7 @@ pub fn newcomer(baseline: &Record, file: &str, run: &Record, toolkit: ToolkitVer
     let answer = format!(
         "toolkit {toolkit} is not in {file}; compared with the toolkit before it:\n\n{}To accept its answers:\n  \
         sm121probe gate --baseline {file} --toolkit {toolkit} --bless\n",
-        terminal(&found)
+        diff_text(&found)
     );
     Some(Newcomer { regressions, answer })
 }

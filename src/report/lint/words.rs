@@ -1,117 +1,17 @@
-//! What lint found as JSON, CSV and Markdown.
+//! What lint found, in words and rows that the terminal and Markdown share.
 
-use std::fmt::Write as _;
-
-use super::phrase::ranges;
-use super::result::{CellRow, CureRow, Form, Lint, ModuleRow, ProblemRow, Require};
+use crate::lint::{CellRow, CureRow, Form, Lint, ModuleRow, ProblemRow, Require, ranges};
 use crate::record::Outcome;
 
-/// As JSON.
-///
-/// # Errors
-/// Only when serialisation itself fails.
-pub fn json(lint: &Lint) -> serde_json::Result<String> {
-    Ok(serde_json::to_string_pretty(lint)? + "\n")
-}
-
-const HEADER: [&str; 11] =
-    ["file", "module", "toolkit", "target", "form", "outcome", "counts", "errors", "line", "kind", "message"];
-
-/// As CSV (RFC 4180, LF): a line for each answer, the module by its first line.
-///
-/// # Errors
-/// Only when writing to memory fails.
-pub fn csv(lint: &Lint) -> Result<String, csv::Error> {
-    let mut writer =
-        csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(Vec::new());
-    writer.write_record(HEADER)?;
-    for file in &lint.files {
-        for module in &file.modules {
-            for cell in &module.cells {
-                writer.write_record([
-                    file.file.as_str(),
-                    &module.first_line.to_string(),
-                    &cell.toolkit.to_string(),
-                    &cell.target.to_string(),
-                    cell.form.word(),
-                    cell.outcome.word(),
-                    if cell.counts { "yes" } else { "no" },
-                    &cell.errors.to_string(),
-                    &cell.line.map_or_else(String::new, |l| l.to_string()),
-                    cell.kind.unwrap_or_default(),
-                    &one_line(&cell.message),
-                ])?;
-            }
-        }
-    }
-    let bytes = writer.into_inner().map_err(|e| csv::Error::from(e.into_error()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// As Markdown, for a comment or the summary of a step.
-#[must_use]
-pub fn markdown(lint: &Lint) -> String {
-    let mut out = format!("### sm121probe lint: {}\n\n{}\n", verdict(lint), asked(lint));
-    for unusable in &lint.unusable {
-        _ = writeln!(out, "\n- {}", plain(unusable));
-    }
-    for file in &lint.files {
-        for module in &file.modules {
-            _ = writeln!(out, "\n#### {}\n", plain(&title(&file.file, module, file.modules.len())));
-            for note in &file.notes {
-                _ = writeln!(out, "{}\n", plain(note));
-            }
-            out.push_str("| targets | as written | rewritten | cure |\n|---|---|---|---|\n");
-            for row in table(lint, module) {
-                _ = writeln!(
-                    out,
-                    "| {} | {} | {} | {} |",
-                    plain(&row.targets.join(" ")),
-                    plain(&row.written),
-                    plain(&row.rewritten),
-                    plain(&row.cure)
-                );
-            }
-            for problem in &module.problems {
-                out.push_str(&problem_markdown(lint, problem));
-            }
-            if module.further_lines > 0 {
-                _ = writeln!(
-                    out,
-                    "\n{} further lines are rejected; `--all-errors` lists them.",
-                    module.further_lines
-                );
-            }
-        }
-    }
-    out
-}
-
-fn problem_markdown(lint: &Lint, problem: &ProblemRow) -> String {
-    let line = problem.line.map_or_else(|| "whole module".to_owned(), |l| format!("line {l}"));
-    let mut out = format!("\n**{line}: {}**\n\n", plain(&problem.message));
-    if !problem.excerpt.is_empty() {
-        // Four blanks make a code block whatever the line holds.
-        let under = underline(problem);
-        _ = writeln!(out, "    {}\n    {under}\n", problem.excerpt.replace('\t', " "));
-    }
-    for text in explained(lint, problem) {
-        _ = writeln!(out, "- {}", plain(&text));
-    }
-    out
-}
-
 /// What stands below an excerpt.
-#[must_use]
-pub fn underline(problem: &ProblemRow) -> String {
+pub(super) fn underline(problem: &ProblemRow) -> String {
     let from = problem.column.saturating_sub(problem.excerpt_from);
     let room = problem.excerpt.chars().count().saturating_sub(from);
     " ".repeat(from) + &"^".repeat(problem.length.min(room).max(1))
 }
 
 /// Everything that is said of a problem below its line.
-#[must_use]
-pub fn explained(lint: &Lint, problem: &ProblemRow) -> Vec<String> {
+pub(super) fn explained(lint: &Lint, problem: &ProblemRow) -> Vec<String> {
     let mut out: Vec<String> = problem.also.iter().map(|also| format!("also: {also}")).collect();
     out.push(format!("refused {}", refusals(lint, problem)));
     match (problem.cause, problem.remedy) {
@@ -160,8 +60,7 @@ fn refusals(lint: &Lint, problem: &ProblemRow) -> String {
 }
 
 /// `conforms: …` or what does not, in one line.
-#[must_use]
-pub fn verdict(lint: &Lint) -> String {
+pub(super) fn verdict(lint: &Lint) -> String {
     let modules: usize = lint.files.iter().map(|f| f.modules.len()).sum();
     let wrong = lint.files.iter().flat_map(|f| &f.modules).filter(|m| !m.misses.is_empty()).count();
     let demand = match lint.require {
@@ -180,14 +79,12 @@ pub fn verdict(lint: &Lint) -> String {
 }
 
 /// Which toolkits and targets were asked.
-#[must_use]
-pub fn asked(lint: &Lint) -> String {
+pub(super) fn asked(lint: &Lint) -> String {
     format!("toolkits: {}; targets: {}", lint.toolkits.join(" "), lint.targets.join(" "))
 }
 
 /// `FILE lines 3 to 90: .version 8.7, .target sm_121a`.
-#[must_use]
-pub fn title(file: &str, module: &ModuleRow, modules: usize) -> String {
+pub(super) fn title(file: &str, module: &ModuleRow, modules: usize) -> String {
     let word = |name: &str, w: &Option<String>| {
         w.as_ref().map_or_else(|| format!("no {name}"), |w| format!("{name} {w}"))
     };
@@ -201,20 +98,19 @@ pub fn title(file: &str, module: &ModuleRow, modules: usize) -> String {
 
 /// A row of the table of a module: targets with the same answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableRow {
+pub(super) struct TableRow {
     /// The targets.
-    pub targets: Vec<String>,
+    pub(super) targets: Vec<String>,
     /// Who accepts it as written.
-    pub written: String,
+    pub(super) written: String,
     /// Who accepts it rewritten.
-    pub rewritten: String,
+    pub(super) rewritten: String,
     /// What would cure it.
-    pub cure: String,
+    pub(super) cure: String,
 }
 
 /// The answers of a module, targets with the same ones together.
-#[must_use]
-pub fn table(lint: &Lint, module: &ModuleRow) -> Vec<TableRow> {
+pub(super) fn table(lint: &Lint, module: &ModuleRow) -> Vec<TableRow> {
     let mut out: Vec<TableRow> = Vec::new();
     for target in &lint.targets {
         let of = |form: Form| {
@@ -285,18 +181,4 @@ fn cured(cure: &CureRow, module: &ModuleRow, all: &[String]) -> String {
         Form::Written => String::new(),
     };
     format!("{what} (tried with {})", ranges(&cure.toolkits, all))
-}
-
-fn one_line(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-fn plain(text: &str) -> String {
-    one_line(text)
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('|', "\\|")
-        .replace('*', "\\*")
 }
