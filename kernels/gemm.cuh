@@ -25,6 +25,13 @@
 #define WEIGHT_ROW (PACKED ? SLAB_K / 2 : SLAB_K)
 #define TOKEN_SLAB (TILE_M * TOKEN_ROW)
 #define WEIGHT_SLAB (TILE_N * WEIGHT_ROW)
+#if SWAP_AB
+#define X_SLAB WEIGHT_SLAB
+#define Y_SLAB TOKEN_SLAB
+#else
+#define X_SLAB TOKEN_SLAB
+#define Y_SLAB WEIGHT_SLAB
+#endif
 #define TOKEN_BYTES (SLABS * TOKEN_SLAB)
 #define WEIGHT_BYTES (SLABS * WEIGHT_SLAB)
 // The swizzle of the weights wants a base on 1024 bytes.
@@ -130,12 +137,12 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
             }
         }
         u32 slab = part * 32 / SLAB_K, chunk = part * 2 % (SLAB_K / 16);
-        u32 x_slab = x_tile + slab * X_ROWS * SLAB_K, y_slab = y_tile + slab * Y_ROWS * SLAB_K;
+        u32 x_slab = x_tile + slab * X_SLAB, y_slab = y_tile + slab * Y_SLAB;
         u32 y[Y_WARP / 8][2];
 #pragma unroll
         for (u32 j = 0; j + 1 < Y_WARP / 8; j += 2)
             load4(y[j], y_slab + place(y_row + j * 8 + (lane & 7) + (lane >> 4) * 8, chunk + (lane >> 3 & 1), SLAB_K), SWAP_AB == 0);
-        if (Y_WARP / 8 % 2)
+        if (Y_WARP == 8)
             load2(y[Y_WARP / 8 - 1], y_slab + place(y_row + Y_WARP - 8 + (lane & 7), chunk + (lane >> 3 & 1), SLAB_K), SWAP_AB == 0);
 #pragma unroll
         for (u32 i = 0; i < X_WARP / 16; ++i) {
@@ -152,7 +159,7 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
 
 // A word of scales holds those of 128 elements; lanes fetch the next word while they multiply by this one.
 struct Scales {
-    u32 x[X_WARP / 16][2], y[Y_WARP / 8];
+    u32 x[X_WARP / 8], y[Y_WARP / 8];
 };
 
 struct Sums {
@@ -162,16 +169,18 @@ struct Sums {
 
 DEVICE void fetch_scales(Scales& s, const Problem& p, const Work& w, u32 x_row, u32 y_row, u32 word)
 {
-    if (word * 128 >= p.k_padded)
+    if (word << 7 >= p.k_padded)
         return;
 #pragma unroll
-    for (u32 i = 0; i < X_WARP / 16; ++i) {
-        s.x[i][0] = X_SCALES(p, w, x_row + i * 16, word);
-        s.x[i][1] = X_SCALES(p, w, x_row + i * 16 + 8, word);
+    for (u32& x : s.x) {
+        x = X_SCALES(p, w, x_row, word);
+        x_row += 8;
     }
 #pragma unroll
-    for (u32 j = 0; j < Y_WARP / 8; ++j)
-        s.y[j] = Y_SCALES(p, w, y_row + j * 8, word);
+    for (u32& y : s.y) {
+        y = Y_SCALES(p, w, y_row, word);
+        y_row += 8;
+    }
 }
 
 // The chosen byte of a word, in the low byte of both halves.
@@ -274,11 +283,7 @@ DEVICE void multiply_word(Sums& sums, u32 x_tile, u32 y_tile, u32 x_row, u32 y_r
         if (n >= parts)
             break;
         u32 slab = part * 32 / SLAB_K;
-#if SWAP_AB
-        u32 x_slab = x_tile + slab * WEIGHT_SLAB, y_slab = y_tile + slab * TOKEN_SLAB;
-#else
-        u32 x_slab = x_tile + slab * TOKEN_SLAB, y_slab = y_tile + slab * WEIGHT_SLAB;
-#endif
+        u32 x_slab = x_tile + slab * X_SLAB, y_slab = y_tile + slab * Y_SLAB;
 #pragma unroll(LARGE ? 1 : 2)
         for (u32 half = 0; half < 2; ++half) {
             u32 y[Y_WARP / 8][2];
@@ -297,9 +302,9 @@ DEVICE void multiply_word(Sums& sums, u32 x_tile, u32 y_tile, u32 x_row, u32 y_r
                 for (u32 side = 0; side < 2; ++side) {
                     u32 row = x_row + i * 16 + side * 8;
 #if SWAP_AB
-                    weight_fragment(x[side], x_slab, row, part, half, WeightScale<LARGE>(sums.now.x[i][side], byte));
+                    weight_fragment(x[side], x_slab, row, part, half, WeightScale<LARGE>(sums.now.x[i * 2 + side], byte));
 #else
-                    token_fragment(x[side], x_slab, row, part, half, scale_pair(twice(sums.now.x[i][side], byte)));
+                    token_fragment(x[side], x_slab, row, part, half, scale_pair(twice(sums.now.x[i * 2 + side], byte)));
 #endif
                 }
 #pragma unroll
@@ -318,8 +323,8 @@ DEVICE void multiply_word(Sums& sums, u32 x_tile, u32 y_tile, u32 x_row, u32 y_r
 // One K tile that lies at `x_tile` and `y_tile`; `first_part` is its place along K in units of 32.
 DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u32 y_tile, u32 first_part)
 {
-    u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    u32 x_row = warp % WARPS_X * X_WARP + (lane >> 2), y_row = warp / WARPS_X * Y_WARP + (lane >> 2);
+    u32 group = threadIdx.x / 4 % 8, warp = threadIdx.x >> 5;
+    u32 x_row = warp % WARPS_X * X_WARP + group, y_row = warp / WARPS_X * Y_WARP + group;
     if (first_part == 0)
         fetch_scales(sums.next, p, w, x_row, y_row, 0);
 #pragma unroll 1
@@ -334,11 +339,11 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
         }
         bool large = false;
 #if SWAP_AB
-        for (u32 i = 0; i < X_WARP / 16; ++i)
-            large |= has_large(sums.now.x[i][0] | sums.now.x[i][1]);
+        for (u32 word : sums.now.x)
+            large |= has_large(word);
 #else
-        for (u32 j = 0; j < Y_WARP / 8; ++j)
-            large |= has_large(sums.now.y[j]);
+        for (u32 word : sums.now.y)
+            large |= has_large(word);
 #endif
         u32 parts = min(min(PARTS, 4), p.k_used / 32 - at);
         if (__any_sync(~0u, large))

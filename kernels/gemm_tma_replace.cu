@@ -40,11 +40,8 @@ DEVICE void make_maps(const Problem& p, const Work& w, const TensorMap& a_map, c
                  ::"l"(&maps[0]), "r"(tokens) : "memory");
     asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;"
                  ::"l"(&maps[1]), "r"(weights) : "memory");
-    if (lane == 0) {
-        asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(&maps[0]) : "memory");
-        asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(&maps[1]) : "memory");
-    }
-    __syncwarp();
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(&maps[0]) : "memory");
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(&maps[1]) : "memory");
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

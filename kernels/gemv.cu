@@ -109,14 +109,14 @@ DEVICE i32 dot(const u32* tokens, const u32* weights)
 {
     i32 sums[3] = {};
 #pragma unroll
-    for (u32 digit = 0; digit < 3; ++digit)
+    for (u32 place = 0; place < 3; ++place)
 #pragma unroll
         for (u32 j = 0; j < 8; j += 4) {
-            uint4 four = *(const uint4*)(tokens + digit * 8 + j);
-            sums[digit] = dp4a(four.x, weights[j], sums[digit]);
-            sums[digit] = dp4a(four.y, weights[j + 1], sums[digit]);
-            sums[digit] = dp4a(four.z, weights[j + 2], sums[digit]);
-            sums[digit] = dp4a(four.w, weights[j + 3], sums[digit]);
+            uint4 four = *(const uint4*)(tokens + place * 8 + j);
+            sums[place] = dp4a(four.x, weights[j], sums[place]);
+            sums[place] = dp4a(four.y, weights[j + 1], sums[place]);
+            sums[place] = dp4a(four.z, weights[j + 2], sums[place]);
+            sums[place] = dp4a(four.w, weights[j + 3], sums[place]);
         }
     return sums[0] + sums[1] * 128 + sums[2] * 16384;
 }

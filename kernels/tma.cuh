@@ -73,9 +73,9 @@ DEVICE void run(const Problem& p, const Work& w, const Source& from, u8* dynamic
         wait(full + 8 * s, round & 1);
         u32 tokens = base + s * STAGE_BYTES, weights = tokens + WEIGHTS_AT;
         multiply(sums, p, w, SWAP_AB ? weights : tokens, SWAP_AB ? tokens : weights, step * PARTS);
+        __syncwarp();
         if (lane == 0)
             asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty + 8 * s) : "memory");
-        __syncwarp();
     }
     store(sums, p, w);
 }

@@ -46,6 +46,11 @@ pub enum Event {
         /// A full sentence.
         text: String,
     },
+    /// A file that cannot be used; the others are.
+    Problem {
+        /// Place and reason.
+        text: String,
+    },
     /// What the tool is about to do without being asked, such as fetching a toolkit.
     Notice {
         /// A full sentence.

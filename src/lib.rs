@@ -29,6 +29,7 @@
 //! | [`mod@bench`] | where the time goes: profiles, what they decide, and times on a GPU |
 //! | [`audit`] | what becomes of device code in files on a device |
 //! | [`gate`] | records compared, baselines, expectations, fleets |
+//! | [`job`] | what verbs do: typed options in, typed results out |
 //! | [`report`] | renderers, each a pure function of a record or of one result |
 //! | [`cli`] | verbs, error printing, exit codes |
 
@@ -44,6 +45,7 @@ pub mod execute;
 pub mod gate;
 pub mod gpu;
 pub mod header;
+pub mod job;
 pub mod kernel;
 pub mod lint;
 pub mod matrix;

@@ -1,5 +1,5 @@
 //! The kernels that the emulator is tested with, compiled anew: what NVRTC makes of their sources still agrees with a plain
-//! computation, and is what the repository holds. `SM121PROBE_BLESS=1 cargo test --test kernel_sources` rewrites the PTX.
+//! computation, and is what the repository holds. `SNAPSHOTS=overwrite cargo test --test kernel_sources` rewrites the PTX.
 
 #[path = "../crates/emulator/tests/kernels/cases.rs"]
 mod cases;
@@ -18,7 +18,7 @@ fn the_sources_still_give_kernels_that_agree() {
         println!("skipped: no NVRTC on this machine");
         return;
     }
-    let bless = std::env::var_os("SM121PROBE_BLESS").is_some();
+    let bless = std::env::var("SNAPSHOTS").is_ok_and(|value| value == "overwrite");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/emulator/tests/kernels");
     for nvrtc in &found {
         for case in cases::all() {
@@ -45,7 +45,8 @@ fn the_sources_still_give_kernels_that_agree() {
                 } else {
                     assert!(
                         compiled.ptx == case.ptx,
-                        "{file}: the committed PTX is not what NVRTC 13.5.37 makes"
+                        "{file}: the committed PTX is not what NVRTC 13.5.37 makes; `SNAPSHOTS=overwrite` in the \
+                         environment writes it"
                     );
                 }
             }

@@ -10,6 +10,7 @@ use super::emulate::EmulateArgs;
 use super::format;
 use super::ops::OpsArgs;
 use crate::gate::Shard;
+use crate::job::Options;
 use crate::report::Format;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -138,6 +139,23 @@ pub(super) struct JobArgs {
     /// Skip the disassembly: verdicts only
     #[arg(long)]
     pub(super) no_sass: bool,
+}
+
+impl JobArgs {
+    /// The options of the job.
+    pub(super) fn options(&self) -> Options {
+        Options {
+            snippets: self.snippets.clone(),
+            toolkits: self.toolkits.clone(),
+            targets: self.targets.clone(),
+            filters: self.filters.clone(),
+            offline: self.offline,
+            time_limit: self.time_limit,
+            jobs: self.jobs,
+            shard: self.shard,
+            no_sass: self.no_sass,
+        }
+    }
 }
 
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {

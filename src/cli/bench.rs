@@ -10,6 +10,7 @@ use super::format::{self, Formats};
 use super::output;
 use super::timing::{self, TimingArgs};
 use crate::bench::{self, Classes};
+use crate::job::Context;
 use crate::record::BenchTable;
 use crate::report::{self, Format};
 
@@ -44,11 +45,11 @@ const FORMATS: &Formats = &[
 ];
 
 /// `bench`.
-pub(super) fn bench(args: &BenchArgs) -> Result<(), CliError> {
+pub(super) fn bench(args: &BenchArgs, context: &Context<'_>) -> Result<(), CliError> {
     let text = match (&args.profile, &args.from) {
         (Some(path), _) => profiled(args, path)?,
         (None, Some(path)) => timed(args.format, &timing::read(path)?)?,
-        (None, None) => timed(args.format, &args.timing.time()?)?,
+        (None, None) => timed(args.format, &args.timing.time(context)?)?,
     };
     output::write(&text, &args.output)
 }

@@ -7,9 +7,9 @@ use clap::Args;
 use super::error::CliError;
 use super::format::{self, Formats};
 use super::output;
-use super::progress::Progress;
 use crate::doctor::{self, Answer, Asked, Findings, Form, GpuFindings};
-use crate::event::{Event, Sink};
+use crate::event::Event;
+use crate::job::Context;
 use crate::report::Format;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Places};
@@ -29,17 +29,17 @@ pub(super) struct DoctorArgs {
 const FORMATS: &Formats = &[(Format::Text, "For the terminal"), (Format::Json, "Everything as JSON")];
 
 /// `doctor`.
-pub(super) fn doctor(args: &DoctorArgs) -> Result<(), CliError> {
+pub(super) fn doctor(args: &DoctorArgs, context: &Context<'_>) -> Result<(), CliError> {
     let store = Store::open(None).ok();
     let places = Places::from_environment(store.as_ref().map(Store::root));
     let discovery = toolkit::discover(store.as_ref(), &places);
     for bad in &discovery.unusable {
-        Progress::new().emit(Event::Warning { text: format!("{}: {}", bad.path.display(), bad.reason) });
+        context.sink.emit(Event::Warning { text: format!("{}: {}", bad.path.display(), bad.reason) });
     }
     let environment = Environment::of_process();
     let nvrtcs = toolkit::nvrtcs(store.as_ref(), &environment);
-    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-    let findings = doctor::examine(&discovery.toolkits, &nvrtcs, store.as_ref(), &program, &environment);
+    let findings =
+        doctor::examine(&discovery.toolkits, &nvrtcs, store.as_ref(), &context.program, &environment);
     let text = match if args.json { Format::Json } else { args.format } {
         Format::Text => text(&findings),
         Format::Json => {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use emulator::argument::{self, Argument, Content, Element, MapOf, Shape};
 use emulator::{
     self, GlobalMemory, Kernel, Launch, Nobody, Options, Parameter, Profile, Program, Stop, TENSOR_MAP_BYTES,
     TensorMap,
@@ -15,14 +16,11 @@ use ptx::Type;
 use ptx::arch::Target;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use super::argument::{self, Argument, Content, Element, Shape};
-use super::compiler;
 use super::error::CliError;
 use super::output;
-use super::progress::Progress;
 use super::ptx_error::PtxError;
-use super::tensor_argument::MapOf;
 use super::watch::{Trace, Watcher, show_profile};
+use crate::job::{self, Context};
 use crate::record::write_atomic;
 use crate::store::{self, Store};
 use crate::toolkit;
@@ -53,7 +51,7 @@ pub(super) struct EmulateArgs {
     /// Dynamic shared memory in bytes.
     #[arg(long, value_name = "BYTES", default_value = "0")]
     smem: u32,
-    /// An argument, in the kernel's order: `u32:7`, `f32:1.5`, `buf:x=zeros:f32[64,64]`, `buf:x=random:7:bf16[128]`,
+    /// An argument, in the kernel's order: `u32:7`, `f32:1.5`, `buf:x=zeros:f32[64,64]`, `buf:x=iota:u32[64]`, `buf:x=random:7:bf16[128]`,
     /// `buf:x=@in.safetensors#x`, `out:y=f32[64]`, `tmap:m=of:x,type:bf16,dims:64x8,strides:128,box:64x8,swizzle:128B`.
     #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
     args: Vec<String>,
@@ -160,8 +158,8 @@ struct Outcome {
 }
 
 /// `emulate`.
-pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
-    let (name, text) = ptx_of(args)?;
+pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let (name, text) = ptx_of(args, context)?;
     let stopped = |stop: Stop| CliError::from(PtxError::new(&name, &text, stop));
     let program = emulator::load(&text).map_err(stopped)?;
     let kernel = entry(&program, args)?;
@@ -187,7 +185,7 @@ pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
 }
 
 /// The PTX to run and the name that messages give it.
-fn ptx_of(args: &EmulateArgs) -> Result<(String, String), CliError> {
+fn ptx_of(args: &EmulateArgs, context: &Context<'_>) -> Result<(String, String), CliError> {
     let text = fs::read_to_string(&args.file)
         .map_err(|source| EmulateError::Read { path: args.file.clone(), source })?;
     let name = args.file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -204,15 +202,15 @@ fn ptx_of(args: &EmulateArgs) -> Result<(String, String), CliError> {
         Some("cu") => {
             let target: Target = args.target.as_deref().unwrap_or(TARGET).parse()?;
             let store = Store::open(None).ok();
-            let nvrtc = compiler::nvrtc(args.toolkit.as_deref(), store.as_ref(), &Progress::new())?;
+            let nvrtc = job::nvrtc(args.toolkit.as_deref(), store.as_ref(), context.sink)?;
             let source = toolkit::Source {
                 text: &text,
                 name: &name,
                 options: toolkit::options_for(target),
                 headers: Vec::new(),
             };
-            let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-            let compiled = toolkit::compile(&nvrtc, &source, store.as_ref(), &program, COMPILE_LIMIT)?;
+            let compiled =
+                toolkit::compile(&nvrtc, &source, store.as_ref(), &context.program, COMPILE_LIMIT)?;
             if !compiled.log.trim().is_empty() {
                 eprintln!("{}", compiled.log.trim());
             }
@@ -472,13 +470,16 @@ fn buffer(
         Content::Unwritten(shape) => Buffer { name, shape, bytes: None },
         // Filled when all is known to fit.
         Content::Zeros(shape) => Buffer { name, shape, bytes: Some(Vec::new()) },
-        Content::Random(seed, shape) => {
+        Content::Iota(ref shape) | Content::Random(_, ref shape) => {
             let there = available_memory();
             if shape.bytes.saturating_mul(3) > there {
                 return Err(EmulateError::Memory { wanted: shape.bytes.saturating_mul(3), there });
             }
-            let bytes = Some(argument::random(seed, &shape));
-            Buffer { name, shape, bytes }
+            let bytes = match content {
+                Content::Random(seed, _) => argument::random(seed, shape),
+                _ => argument::iota(shape),
+            };
+            Buffer { name, shape: shape.clone(), bytes: Some(bytes) }
         }
         Content::File { path, tensor } => {
             if !files.contains_key(&path) {

@@ -6,6 +6,7 @@ use miette::Diagnostic;
 use super::emulate::EmulateError;
 use super::exit;
 use super::ptx_error::PtxError;
+use crate::job::JobError;
 use crate::matrix::{MatrixError, PlanError};
 use crate::moe::code::CodeError;
 use crate::record::RecordError;
@@ -75,7 +76,7 @@ pub(super) enum CliError {
     #[error("the result cannot be written: {0}")]
     Output(std::io::Error),
     #[error("the thread pool cannot be created: {0}")]
-    Threads(#[from] rayon::ThreadPoolBuildError),
+    Threads(String),
     #[error(transparent)]
     Report(#[from] ReportError),
     #[error(transparent)]
@@ -269,6 +270,41 @@ impl CliError {
             Self::Worse(_) => exit::BASELINE_CONTRADICTED,
             Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
             Self::Threads(_) | Self::Report(_) | Self::Assumptions(_) => exit::INTERNAL,
+        }
+    }
+}
+
+impl From<JobError> for CliError {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Target(e) => Self::Target(e),
+            JobError::Filter(e) => Self::Filter(e),
+            JobError::Snippet(e) => Self::Snippet(e),
+            JobError::Plan(e) => Self::Plan(e),
+            JobError::Matrix(e) => Self::Matrix(e),
+            JobError::Select(e) => Self::Select(e),
+            JobError::Pins(e) => Self::Pins(e),
+            JobError::Install(e) => Self::Install(e),
+            JobError::Store(e) => Self::Store(e),
+            JobError::Threads(e) => Self::Threads(e.to_string()),
+            JobError::Nvrtc(e) => Self::Nvrtc(e),
+            JobError::Code(e) => Self::Code(e),
+            JobError::Case(e) => Self::Case(e),
+            JobError::Kernel(e) => Self::Kernel(e),
+            JobError::Trial(e) => Self::Trial(e),
+            JobError::Moe(e) => Self::Moe(e),
+            JobError::UnusableCases(e) => Self::UnusableCases(e),
+            JobError::Entries(e) => Self::Entries(e),
+            JobError::Mutant(e) => Self::Mutant(e),
+            JobError::Sites(e) => Self::Sites(e),
+            JobError::Offline => Self::Offline,
+            JobError::NothingRan => Self::NothingRan,
+            JobError::Device(name, failure) => Self::Device(name, failure),
+            JobError::DeviceTarget(target, architecture) => Self::DeviceTarget(target, architecture),
+            JobError::NoPtxIsa(cuda) => Self::NoPtxIsa(cuda),
+            JobError::NoModel(name, there) => Self::NoModel(name, there),
+            JobError::Base(revision, why) => Self::Base(revision, why),
+            JobError::Scratch(error) => Self::Output(error),
         }
     }
 }

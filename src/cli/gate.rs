@@ -8,9 +8,9 @@ use clap::Args;
 use super::args::{JobArgs, OutputArgs};
 use super::error::CliError;
 use super::format::{self, Formats};
-use super::job::{self, Job};
 use super::output;
 use crate::gate::{self, Date, Disagreement, Judgement, Merger, Question};
+use crate::job::{self, Context, Folder, Job, OfKernels};
 use crate::moe::tile::Tile;
 use crate::record::{Finding, Ground, Record};
 use crate::report::{self, Format};
@@ -83,7 +83,7 @@ pub(super) const FORMATS: &Formats = &[
 ];
 
 /// `gate`.
-pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
+pub(super) fn gate(args: &GateArgs, context: &Context<'_>) -> Result<(), CliError> {
     let expectations = match &args.expectations {
         Some(path) => gate::read_expectations(path)?,
         None => Vec::new(),
@@ -92,7 +92,8 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
     let today = args.today.unwrap_or_else(Date::today);
     if let Some(folder) = &args.kernels {
         let baseline = args.baseline.as_deref().map(gate::read).transpose()?;
-        let asked = super::gate_kernels::Folder {
+        let mutants = args.mutants.options();
+        let asked = Folder {
             folder,
             changed: &args.changed,
             base: args.base.as_deref(),
@@ -102,9 +103,13 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
             expectations_file: &file,
             today,
             baseline: baseline.as_ref(),
-            mutants: &args.mutants,
+            mutants: mutants.as_ref(),
         };
-        return super::gate_kernels::gate(&asked, &args.reports);
+        return match job::kernels(&asked, context)? {
+            OfKernels::Nothing(why) => output::write(&format!("{why}\n"), &args.reports.output),
+            OfKernels::Judged(judgement, run) => deliver(&judgement, &run, &args.reports),
+            OfKernels::Mutants(survey) => super::gate_mutants::deliver(&survey, folder, &args.reports),
+        };
     }
     let path = args.baseline.as_deref().unwrap_or(Path::new(""));
     let mut baseline = match gate::read(path) {
@@ -119,7 +124,7 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
     };
     let run = match &args.from {
         Some(path) => gate::read(path)?,
-        None => ran(args, baseline.as_ref())?,
+        None => ran(args, baseline.as_ref(), context)?,
     };
     if args.bless {
         return bless(path, baseline, run, &args.reports.output);
@@ -141,8 +146,8 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
 }
 
 /// Runs what the baseline holds, or what the arguments name of it.
-fn ran(args: &GateArgs, baseline: Option<&Record>) -> Result<Record, CliError> {
-    let mut asked = args.job.clone();
+fn ran(args: &GateArgs, baseline: Option<&Record>, context: &Context<'_>) -> Result<Record, CliError> {
+    let mut asked = args.job.options();
     if let Some(baseline) = baseline {
         if asked.targets.is_empty() {
             asked.targets = baseline.matrix.targets().iter().map(ToString::to_string).collect();
@@ -151,7 +156,7 @@ fn ran(args: &GateArgs, baseline: Option<&Record>) -> Result<Record, CliError> {
             asked.toolkits = baseline.matrix.toolkits.iter().map(|t| t.version.to_string()).collect();
         }
     }
-    let job = Job::prepare(&asked)?;
+    let job = Job::prepare(&asked, context)?;
     if args.job.toolkits.is_empty() && baseline.is_some() {
         // What is not here is a finding of the gate, beside what can be judged.
         let here = |name: &String| job.discovery.toolkits.iter().any(|t| t.version.is_named(name));
@@ -159,7 +164,8 @@ fn ran(args: &GateArgs, baseline: Option<&Record>) -> Result<Record, CliError> {
             asked.toolkits.retain(here);
         }
     }
-    let (mut record, _) = job.run(&asked, false)?;
+    let (mut record, figures) = job.run(&asked, false)?;
+    output::figures(&args.job, &figures);
     if !job.library.problems.is_empty() {
         return Err(CliError::UnusableFiles(job.library.problems.len()));
     }
@@ -172,7 +178,7 @@ fn ran(args: &GateArgs, baseline: Option<&Record>) -> Result<Record, CliError> {
 
 /// Leaves of the baseline what the arguments ask for.
 fn narrow(baseline: &mut Record, args: &JobArgs) -> Result<(), CliError> {
-    let filters = job::selection(args)?.filters;
+    let filters = args.options().selection()?.filters;
     if filters.is_empty() {
         return Ok(());
     }

@@ -11,11 +11,11 @@ use miette::{
     SourceCode, SourceSpan, SpanContents,
 };
 
-use super::args::{JobArgs, OutputArgs, seconds};
+use super::args::{OutputArgs, seconds};
 use super::error::CliError;
 use super::format::{self, Formats};
-use super::job::{self, Job};
 use super::output;
+use crate::job::{self, Context, Job};
 use crate::lint::{self, Asked, Assemblers, Lint, ProblemRow, Require, STDIN, Source};
 use crate::record::Record;
 use crate::report::{self, Format};
@@ -89,7 +89,7 @@ const FORMATS: &Formats = &[
 ];
 
 /// `lint`.
-pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
+pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliError> {
     let (sources, unusable) = read(args);
     for line in &unusable {
         eprintln!("error: {line}");
@@ -100,23 +100,23 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     if sources.is_empty() {
         return Err(CliError::UnusableSources(unusable.len()));
     }
-    let mut asked = JobArgs {
+    let mut asked = job::Options {
         toolkits: args.toolkits.clone(),
         targets: args.targets.clone(),
         offline: args.offline,
         time_limit: args.time_limit,
         jobs: args.jobs,
-        ..JobArgs::default()
+        ..job::Options::default()
     };
-    let job = Job::prepare(&asked)?;
+    let job = Job::prepare(&asked, context)?;
     if asked.toolkits.is_empty() {
         asked.toolkits = vec!["all".to_owned()];
     }
     let toolkits = job.toolkits(&asked)?;
     let assemblers =
-        Assemblers { toolkits: &toolkits, store: job.store(), limit: args.time_limit, sink: &job.sink };
+        Assemblers { toolkits: &toolkits, store: job.store(), limit: args.time_limit, sink: context.sink };
     let what = Asked {
-        targets: job::selection(&asked)?.targets,
+        targets: asked.selection()?.targets,
         named: !args.targets.is_empty(),
         require: match args.require {
             Demand::All => Require::All,

@@ -1,11 +1,9 @@
-//! The command line: verbs, progress, error printing and exit codes. Everything it does, a library room does.
+//! The command line: arguments, progress, printing and exit codes. What verbs do, [`crate::job`] does.
 
 mod args;
-mod argument;
 mod assumptions;
 mod audit;
 mod bench;
-mod compiler;
 mod device;
 mod diff;
 mod doctor;
@@ -15,9 +13,7 @@ mod error;
 pub mod exit;
 mod format;
 mod gate;
-mod gate_kernels;
 mod gate_mutants;
-mod job;
 mod judge;
 mod kernels;
 mod lint;
@@ -30,11 +26,8 @@ mod progress;
 mod ptx_error;
 mod run;
 mod selftest;
-mod tensor_argument;
 mod tiles;
 mod timing;
-mod toolchain;
-mod trials;
 mod vectors;
 mod verbs;
 mod watch;

@@ -8,16 +8,13 @@ use clap::Args;
 use ptx::arch::Target;
 
 use super::args::OutputArgs;
-use super::compiler;
-use super::device::{self, DeviceArgs};
+use super::device::DeviceArgs;
 use super::error::CliError;
 use super::format::{self, Formats};
 use super::output;
-use super::progress::Progress;
-use super::toolchain::Toolchain;
-use super::trials::{self, Ran};
 use super::ways::TrialArgs;
 use crate::case::{self, Case};
+use crate::job::{self, Context, Ran, Toolchain};
 use crate::moe::admission::Limits;
 use crate::moe::checkpoint::Layer;
 use crate::moe::plan::Trial;
@@ -27,7 +24,6 @@ use crate::moe::{shrink, tensors};
 use crate::record::TrialRow;
 use crate::report::{self, Format};
 use crate::store::Store;
-use crate::toolkit;
 
 /// Arguments of `moe`.
 #[derive(Debug, Args)]
@@ -97,7 +93,7 @@ fn listed(cases: &[&Case], format: Format) -> Result<String, CliError> {
 }
 
 /// `moe`.
-pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
+pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError> {
     let library = match &args.folder {
         Some(folder) => case::Library::load(folder)?,
         None => case::library(),
@@ -115,8 +111,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let kernels = args.trials.kernels()?;
     let mut targets = args.trials.targets()?;
     let store = Store::open(None).ok();
-    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-    let gpu = args.device.gpu(&program)?;
+    let gpu = args.device.gpu(context)?;
     if let Some(gpu) = &gpu {
         if args.trials.names_no_target() {
             targets = vec![gpu.about().target()];
@@ -125,11 +120,11 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
             return Err(CliError::DeviceTarget(target.to_string(), gpu.about().architecture()));
         }
     }
-    let limits = gpu.as_ref().map_or(Limits::SM12X, |gpu| device::limits(gpu.about()));
-    let nvrtc = compiler::nvrtc(args.trials.toolkit.as_deref(), store.as_ref(), &Progress::new())?;
-    let toolchain = Toolchain::find(args.trials.toolkit.as_deref(), &targets, store.as_ref())?;
-    let mut runner = Runner::new(&kernels, &nvrtc, store.as_ref(), program);
-    let code = device::chain(toolchain.as_ref().map(|t| &t.toolkit), store.as_ref());
+    let limits = gpu.as_ref().map_or(Limits::SM12X, |gpu| job::limits(gpu.about()));
+    let nvrtc = job::nvrtc(args.trials.toolkit.as_deref(), store.as_ref(), context.sink)?;
+    let toolchain = Toolchain::find(args.trials.toolkit.as_deref(), &targets, store.as_ref(), context.sink)?;
+    let mut runner = Runner::new(&kernels, &nvrtc, store.as_ref(), context.program.clone());
+    let code = job::chain(toolchain.as_ref().map(|t| &t.toolkit), store.as_ref());
     if let Some(gpu) = gpu {
         runner = runner.on(Arc::new(Mutex::new(gpu.with_chain(code))));
     }
@@ -144,7 +139,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
         let [_] = cases.as_slice() else { return Err(CliError::Dump) };
         asked.truncate(1);
         if let Some((target, trials)) = asked.first_mut() {
-            *trials = trials::admitted(trials, &kernels, toolchain.as_ref(), *target, limits)?;
+            *trials = job::admitted(trials, &kernels, toolchain.as_ref(), *target, limits)?;
             trials.retain(|t| t.config.is_ok());
             trials.truncate(1);
             if let Some(trial) = trials.first() {
@@ -152,7 +147,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
             }
         }
     }
-    let ran = trials::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, None)?;
+    let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, None)?;
     if ran.rows.is_empty() {
         return Err(CliError::NothingRan);
     }

@@ -85,6 +85,7 @@ impl Sink for Progress {
                 }
             }),
             Event::Warning { text } => self.say(&format!("warning: {text}")),
+            Event::Problem { text } => self.say(&format!("error: {text}")),
             Event::Notice { text } => self.say(&text),
         }
     }

@@ -10,6 +10,7 @@ use super::error::CliError;
 use super::format::{self, Formats};
 use super::output;
 use super::vectors::FreshArgs;
+use crate::job::Context;
 use crate::report::{self, Format};
 use crate::selftest;
 
@@ -32,15 +33,15 @@ pub(super) struct SelftestArgs {
 const FORMATS: &Formats =
     &[(Format::Text, "What is not bit-exact, and a summary"), (Format::Csv, "One row per instruction")];
 
-pub(super) fn selftest(args: &SelftestArgs) -> Result<(), CliError> {
+pub(super) fn selftest(args: &SelftestArgs, context: &Context<'_>) -> Result<(), CliError> {
     let mut recordings = if args.vectors.is_empty() {
         vectors::builtin()?
     } else {
         args.vectors.iter().map(|path| Recording::load(path)).collect::<Result<_, _>>()?
     };
     if args.fresh.asks_a_gpu() {
-        let (fresh, _) = args.fresh.record(&selftest::forms(&recordings))?;
-        super::vectors::tell(&fresh);
+        let (fresh, _) = args.fresh.record(&selftest::forms(&recordings), context)?;
+        super::vectors::tell(&fresh, context.sink);
         if let Some((op, failure)) = fresh.failed.first() {
             return Err(CliError::Answer(op.clone(), failure.clone()));
         }

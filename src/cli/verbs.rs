@@ -6,13 +6,12 @@ use ptx::arch::Target;
 
 use super::args::{Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, Table, ToolkitVerb};
 use super::error::CliError;
-use super::job::{self, Job};
 use super::output;
-use super::progress::Progress;
 use crate::case;
 use crate::gate;
+use crate::job::{self, Context, Job};
 use crate::matrix::{self, Options, Plan};
-use crate::record::{AS_WRITTEN, GPU, Record, SkippedRow};
+use crate::record::{AS_WRITTEN, Record};
 use crate::report::{Format, audit_csv, runs_csv, trials_csv};
 use crate::snippet;
 use crate::store::Store;
@@ -22,42 +21,39 @@ use crate::toolkit::{self, InstallOptions, Pins, Places};
 const DIFFERENCES_SHOWN: usize = 20;
 
 /// Bare `sm121probe`.
-pub(super) fn whole_job(cli: &Cli) -> Result<(), CliError> {
+pub(super) fn whole_job(cli: &Cli, context: &Context<'_>) -> Result<(), CliError> {
     let (args, gpu, to) = (&cli.job, &cli.gpu, &cli.output);
+    let options = args.options();
     // Somebody who asks about snippets or variants asks about nothing else, but for a GPU that is named.
-    let whole = args.snippets.is_none() && args.filters.is_empty();
-    let device = if whole || gpu.is_named() { Some(gpu.open()?) } else { None };
-    let job = Job::prepare(args)?;
-    let (mut record, _) = job.run(args, false)?;
-    let nvrtc = if whole { job.pipeline(args, &mut record)? } else { None };
-    match device {
-        Some(Ok(device)) => job.on_gpu(args, (gpu, device), nvrtc.as_ref(), &mut record)?,
-        Some(Err(reason)) => record.skipped.push(SkippedRow { part: GPU.to_owned(), reason }),
-        None => {}
-    }
+    let device = if options.is_whole() || gpu.is_named() { Some(gpu.open(context)?) } else { None };
+    let job = Job::prepare(&options, context)?;
+    let (record, figures) = job.whole(&options, device, gpu.time())?;
+    output::figures(args, &figures);
     let text = match cli.export {
         Some(part) => output::export(&record, part)?,
-        None => output::render(&record, cli.format.unwrap_or(Format::Text), to.output.is_some())?,
+        None => output::render(&record, cli.format.unwrap_or_default(), to.output.is_some())?,
     };
     deliver(&job, &record, &text, to)
 }
 
 /// `matrix`.
-pub(super) fn matrix(args: &MatrixArgs) -> Result<(), CliError> {
+pub(super) fn matrix(args: &MatrixArgs, context: &Context<'_>) -> Result<(), CliError> {
     if args.list {
-        return list(args);
+        return list(args, context);
     }
-    let mut job = Job::prepare(&args.job)?;
+    let options = args.job.options();
+    let mut job = Job::prepare(&options, context)?;
     if args.verify {
-        return verify(&mut job, args);
+        return verify(&mut job, args, context);
     }
-    let (record, _) = job.run(&args.job, args.isolated)?;
+    let (record, figures) = job.run(&options, args.isolated)?;
+    output::figures(&args.job, &figures);
     let text = output::render(&record, args.format, args.output.output.is_some())?;
     deliver(&job, &record, &text, &args.output)
 }
 
 /// Writes the text, then says by exit code what is wrong with the run.
-fn deliver(job: &Job, record: &Record, text: &str, to: &OutputArgs) -> Result<(), CliError> {
+fn deliver(job: &Job<'_>, record: &Record, text: &str, to: &OutputArgs) -> Result<(), CliError> {
     output::write(text, to)?;
     let unusable = job.library.problems.len();
     if unusable > 0 {
@@ -75,15 +71,9 @@ fn deliver(job: &Job, record: &Record, text: &str, to: &OutputArgs) -> Result<()
     }
 }
 
-fn list(args: &MatrixArgs) -> Result<(), CliError> {
-    let library = match &args.job.snippets {
-        Some(folder) => snippet::Library::load(folder)?,
-        None => snippet::Library::embedded(),
-    };
-    for problem in &library.problems {
-        eprintln!("error: {problem}");
-    }
-    let filters = job::selection(&args.job)?.filters;
+fn list(args: &MatrixArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let library = job::snippets(args.job.snippets.as_deref(), context.sink)?;
+    let filters = args.job.options().selection()?.filters;
     let mut text = String::new();
     for v in &library.variants {
         let family = &library.snippets[v.snippet].family;
@@ -96,16 +86,17 @@ fn list(args: &MatrixArgs) -> Result<(), CliError> {
     if library.problems.is_empty() { Ok(()) } else { Err(CliError::UnusableFiles(library.problems.len())) }
 }
 
-fn verify(job: &mut Job, args: &MatrixArgs) -> Result<(), CliError> {
+fn verify(job: &mut Job<'_>, args: &MatrixArgs, context: &Context<'_>) -> Result<(), CliError> {
     let mut n = 0;
     job.library.variants.retain(|_| {
         n += 1;
         (n - 1) % args.sample == 0
     });
-    let toolkits = job.toolkits(&args.job)?;
-    let plan = Plan::new(&job.library, &toolkits, &job::selection(&args.job)?)?;
+    let asked = args.job.options();
+    let toolkits = job.toolkits(&asked)?;
+    let plan = Plan::new(&job.library, &toolkits, &asked.selection()?)?;
     let options = Options { isolated: false, time_limit: args.job.time_limit };
-    let result = matrix::verify(&job.library, &plan, &toolkits, &options, &job.sink)?;
+    let result = matrix::verify(&job.library, &plan, &toolkits, &options, context.sink)?;
     let mut text = String::new();
     for d in result.differences.iter().take(DIFFERENCES_SHOWN) {
         let _ = writeln!(text, "{}\n  batch:    {}\n  isolated: {}", d.cell, d.batch, d.isolated);
@@ -115,8 +106,8 @@ fn verify(job: &mut Job, args: &MatrixArgs) -> Result<(), CliError> {
         "{} cells checked both ways, {} differ\nbatch:    {}\nisolated: {}\nbatch verdicts are {:.1} times faster",
         result.cells,
         result.differences.len(),
-        job::figures(&result.batch),
-        job::figures(&result.isolated),
+        output::cost(&result.batch),
+        output::cost(&result.isolated),
         result.ratio()
     );
     output::write(&text, &args.output)?;
@@ -128,16 +119,16 @@ fn verify(job: &mut Job, args: &MatrixArgs) -> Result<(), CliError> {
 }
 
 /// `explain`.
-pub(super) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
+pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), CliError> {
     let record = match &args.from {
         Some(path) => Record::read(path)?,
         None => {
-            let mut asked = args.job.clone();
+            let mut asked = args.job.options();
             asked.filters = vec![args.variant.clone()];
             if asked.targets.is_empty() {
                 asked.targets = vec!["all".to_owned()];
             }
-            let job = Job::prepare(&asked)?;
+            let job = Job::prepare(&asked, context)?;
             // One variant costs little: ask every toolkit there is.
             if asked.toolkits.is_empty() {
                 asked.toolkits = vec!["all".to_owned()];
@@ -146,7 +137,9 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
                 let ids = job.library.variants.iter().map(|v| v.id.as_str());
                 return Err(crate::report::ExplainError::unknown(&args.variant, ids).into());
             }
-            job.run(&asked, false)?.0
+            let (record, figures) = job.run(&asked, false)?;
+            output::figures(&args.job, &figures);
+            record
         }
     };
     output::print(&crate::report::explain(&record, &args.variant, &output::styles(false))?)
@@ -190,14 +183,14 @@ pub(super) fn new(verb: &NewVerb) -> Result<(), CliError> {
 }
 
 /// `toolkit`.
-pub(super) fn toolkit(verb: &ToolkitVerb) -> Result<(), CliError> {
+pub(super) fn toolkit(verb: &ToolkitVerb, context: &Context<'_>) -> Result<(), CliError> {
     match verb {
         ToolkitVerb::List => list_toolkits(),
         ToolkitVerb::Install { names } => {
             let store = Store::open(None)?;
             let pins = Pins::built_in()?;
             let options = InstallOptions::for_host()?;
-            let installed = toolkit::install(&store, &pins, names, &options, &Progress::new())?;
+            let installed = toolkit::install(&store, &pins, names, &options, context.sink)?;
             let mut text = String::new();
             for i in installed {
                 let _ = writeln!(text, "{} {} in {}", i.tool, i.version, i.folder.display());

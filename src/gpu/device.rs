@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use emulator::device::{Buffer, Device, Failure, Graph, Launch, LaunchFailure, Module, Timer};
-use ptx::arch::Target;
 
 use super::describe::Description;
 use super::link::{Launcher, Link};
@@ -35,8 +34,8 @@ impl Chain {
     /// What the driver is given of this PTX: a cubin, or the text itself where the driver compiles.
     pub(super) fn image(&self, ptx: &str) -> Result<Vec<u8>, Failure> {
         let Some(toolkit) = &self.toolkit else { return Ok(ptx.as_bytes().to_vec()) };
-        let target =
-            target_of(ptx).ok_or_else(|| Failure::Unsupported("the PTX names no known target".to_owned()))?;
+        let target = ptx::scan::target(ptx)
+            .ok_or_else(|| Failure::Unsupported("the PTX names no known target".to_owned()))?;
         toolkit::cubin(toolkit, target, ptx, self.store.as_ref(), ASSEMBLY_LIMIT)
             .map(|code| code.image)
             .map_err(|error| Failure::Unsupported(error.to_string()))
@@ -138,12 +137,6 @@ impl GpuDevice {
 
 fn unexpected(reply: &Reply) -> Failure {
     Failure::Broken(format!("the GPU's worker process sent an unexpected reply: {reply:?}"))
-}
-
-/// The `.target` of a module of PTX, without its options.
-fn target_of(ptx: &str) -> Option<Target> {
-    let line = ptx.lines().find_map(|l| l.trim_start().strip_prefix(".target"))?;
-    line.trim().split(',').next()?.trim().parse().ok()
 }
 
 impl Device for GpuDevice {

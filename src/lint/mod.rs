@@ -9,7 +9,6 @@ mod instead;
 mod module;
 mod phrase;
 mod result;
-mod scan;
 mod source;
 mod statement;
 
@@ -21,4 +20,3 @@ pub use result::{
     CellRow, CureRow, FileRow, Form, InsteadRow, Lint, ModuleRow, ProblemRow, RefusalRow, Require, WarningRow,
 };
 pub use source::{Module, SIZE_LIMIT, STDIN, Source, SourceError};
-pub use statement::instructions;

@@ -45,6 +45,7 @@ pub mod sources;
 pub mod tensors;
 pub mod tile;
 pub mod trial;
+pub mod verdicts;
 pub mod witness;
 
 pub use contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder, Settings};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use emulator::device::Device as _;
-use emulator::{EmulatorDevice, Options, Programs};
+use emulator::{EmulatorDevice, Options};
 use ptx::arch::Target;
 
 use super::checkpoint::Layer;
@@ -42,7 +42,7 @@ pub struct Runner<'a> {
     /// The layer whose weights take the place of made ones.
     pub layer: Option<Layer>,
     gpu: Option<OnGpu>,
-    programs: Arc<Programs>,
+    memo: trial::Memo,
     build: OnceLock<Option<String>>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Runner<'a> {
             schedules: 1,
             layer: None,
             gpu: None,
-            programs: Arc::default(),
+            memo: trial::Memo::default(),
             build: OnceLock::new(),
         }
     }
@@ -163,7 +163,7 @@ impl<'a> Runner<'a> {
         target: Target,
         replays: usize,
     ) -> Result<Checked, TrialError> {
-        let mut device = EmulatorDevice::new(Arc::clone(&self.programs), Options::default());
+        let mut device = EmulatorDevice::new(Arc::clone(&self.memo.programs), Options::default());
         self.checked(trial, config, target, replays, |checks| checks.on(&mut device))
     }
 
@@ -181,7 +181,7 @@ impl<'a> Runner<'a> {
         let problem = self.problem(trial)?;
         let variants = problem::variants(&trial.case, seed, self.layer.as_ref())?;
         let setup = plan::setup(&trial.case, config);
-        let emulated = trial::on_emulator(&self.programs, &compiled, &contract, &problem, &setup, 0..1)?;
+        let emulated = trial::on_emulator(&self.memo, &compiled, &contract, &problem, &setup, 0..1)?;
         run(&TrialChecks {
             compiled: &compiled,
             contract: &contract,
@@ -245,7 +245,7 @@ impl<'a> Runner<'a> {
         let problem = self.problem(trial)?;
         let setup = plan::setup(&trial.case, config);
         trial::on_emulator(
-            &self.programs,
+            &self.memo,
             compiled,
             contract,
             &problem,

@@ -94,6 +94,12 @@ macro_rules! tensors {
                 Self::FORMS.iter().zip(views).filter_map(|(form, view)| Some(view?.called(form))).collect()
             }
 
+            /// A digest of every tensor that is there, with its name and shape; `None` where they have more than `limit` bytes.
+            #[must_use]
+            pub fn digest(&self, limit: usize) -> Option<String> {
+                dump::digest(&self.views(), limit)
+            }
+
             /// Sets the tensor called `name` from little-endian bytes; `false` when the format has no such name.
             fn set(&mut self, name: &str, shape: Vec<usize>, bytes: &[u8]) -> bool {
                 match name {

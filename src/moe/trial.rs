@@ -8,6 +8,7 @@ use emulator::{EmulatorDevice, Options, Programs};
 use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
 use super::pipeline::{Compiled, Overwritten, PipelineError, Ran, Session, Setup};
 use super::sources;
+use super::verdicts::Verdicts;
 use super::{Dims, MoeError, Problem, Settings, Tensors, judge};
 use crate::checks::{NotPassed, verdict};
 use crate::kernel::{self, Atomics, ExpKind, Kernel, Library, MmaPath};
@@ -92,20 +93,29 @@ pub fn contract(
     })
 }
 
+/// What trials share on the emulator: decoded modules, and verdicts of bits that were judged before.
+#[derive(Default)]
+pub struct Memo {
+    /// Decoded modules.
+    pub programs: Arc<Programs>,
+    /// Verdicts by what was stored.
+    pub verdicts: Verdicts,
+}
+
 /// Runs a problem on the emulator once under each of these schedules, again and again on the same memory, and judges every run.
 /// Where the kernels promise the same bits every time, the runs must agree. After the last run the inputs must be what they were.
 ///
 /// # Errors
 /// [`TrialError`]; a kernel that traps or is wrong is no error but a verdict.
 pub fn on_emulator(
-    programs: &Arc<Programs>,
+    memo: &Memo,
     compiled: &Compiled<'_>,
     contract: &Contract,
     problem: &Problem,
     setup: &Setup,
     schedules: std::ops::Range<u64>,
 ) -> Result<Outcome, TrialError> {
-    on_emulator_with(programs, compiled, contract, problem, setup, schedules, Options::default())
+    on_emulator_with(memo, compiled, contract, problem, setup, schedules, Options::default())
 }
 
 /// As [`on_emulator`] with other options, but for the seed: each schedule has its own.
@@ -113,7 +123,7 @@ pub fn on_emulator(
 /// # Errors
 /// As [`on_emulator`].
 pub fn on_emulator_with(
-    programs: &Arc<Programs>,
+    memo: &Memo,
     compiled: &Compiled<'_>,
     contract: &Contract,
     problem: &Problem,
@@ -121,7 +131,7 @@ pub fn on_emulator_with(
     schedules: std::ops::Range<u64>,
     options: Options,
 ) -> Result<Outcome, TrialError> {
-    let mut device = EmulatorDevice::new(Arc::clone(programs), options);
+    let mut device = EmulatorDevice::new(Arc::clone(&memo.programs), options);
     let name = device.name();
     let mut session = Session::new(&mut device, compiled, problem, setup)?;
     let mut last: Option<Outcome> = None;
@@ -133,7 +143,8 @@ pub fn on_emulator_with(
         let ran = session.run(seed)?;
         let outcome = match last.take() {
             None => {
-                let mut outcome = judged(ran, contract, &name, 0)?;
+                let stages = memo.verdicts.of(contract, &ran.tensors)?;
+                let mut outcome = settled(stages, ran, contract, &name, 0);
                 uncompared(contract, &mut outcome.stages);
                 outcome
             }
@@ -278,7 +289,17 @@ pub(super) fn judged(
     device: &str,
     warp_instructions: u64,
 ) -> Result<Outcome, MoeError> {
-    let mut stages = judge(contract, &ran.tensors)?;
+    Ok(settled(judge(contract, &ran.tensors)?, ran, contract, device, warp_instructions))
+}
+
+/// The verdicts of a run, given those of what it stored.
+fn settled(
+    mut stages: Vec<StageResult>,
+    ran: Ran,
+    contract: &Contract,
+    device: &str,
+    warp_instructions: u64,
+) -> Outcome {
     for (stage, text) in ran.pads {
         if let Some(result) = stages.iter_mut().find(|s| s.stage == stage)
             && result.verdict == Verdict::Pass
@@ -303,5 +324,5 @@ pub(super) fn judged(
             result.verdict = Verdict::Broken;
         }
     }
-    Ok(Outcome { stages, tensors: ran.tensors, contract: *contract, warp_instructions })
+    Outcome { stages, tensors: ran.tensors, contract: *contract, warp_instructions }
 }

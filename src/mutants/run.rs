@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use emulator::{Options, Programs};
+use emulator::Options;
 use ptx::arch::Target;
 use rayon::prelude::*;
 
@@ -13,7 +13,7 @@ use crate::moe::compile::{Compiler, included};
 use crate::moe::pipeline::{Compiled, PipelineError, Setup};
 use crate::moe::plan::{self, Trial};
 use crate::moe::sources::{self, KernelSource};
-use crate::moe::trial::{self, TrialError};
+use crate::moe::trial::{self, Memo, TrialError};
 use crate::moe::{Contract, Dims, Problem, Settings, problem};
 use crate::record::{Stage, Verdict};
 use crate::store::Store;
@@ -23,7 +23,7 @@ use crate::toolkit::{Nvrtc, NvrtcError};
 const FUEL: u64 = 4;
 /// Instructions that even the smallest trial may execute.
 const LEAST_FUEL: u64 = 200_000;
-/// After so many mutants their decoded programs are let go.
+/// After so many mutants their decoded programs and verdicts are let go.
 const KEPT: usize = 40;
 
 /// What became of a mutant.
@@ -120,9 +120,9 @@ impl<'a> Bench<'a> {
     /// [`MutantError`].
     pub fn prepare(&self, trials: &[Trial<'a>]) -> Result<(Vec<Prepared<'a>>, Vec<Unfit>), MutantError> {
         let problems: Mutex<BTreeMap<String, Arc<Problem>>> = Mutex::default();
-        let programs = Arc::new(Programs::default());
+        let memo = Memo::default();
         let all: Vec<Result<Option<Result<Prepared<'a>, Unfit>>, MutantError>> =
-            trials.par_iter().map(|t| self.prepare_one(t, &problems, &programs)).collect();
+            trials.par_iter().map(|t| self.prepare_one(t, &problems, &memo)).collect();
         let (mut fit, mut unfit) = (Vec::new(), Vec::new());
         for one in all {
             match one? {
@@ -138,7 +138,7 @@ impl<'a> Bench<'a> {
         &self,
         trial: &Trial<'a>,
         problems: &Mutex<BTreeMap<String, Arc<Problem>>>,
-        programs: &Arc<Programs>,
+        memo: &Memo,
     ) -> Result<Option<Result<Prepared<'a>, Unfit>>, MutantError> {
         let Ok(config) = trial.config else { return Ok(None) };
         let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
@@ -160,7 +160,7 @@ impl<'a> Bench<'a> {
             ptx.push(text.map_err(|e| TrialError::from(PipelineError::from(e)))?);
         }
         let compiled = compiled(&used, &ptx);
-        let outcome = trial::on_emulator(programs, &compiled, &contract, &problem, &setup, 0..1)?;
+        let outcome = trial::on_emulator(memo, &compiled, &contract, &problem, &setup, 0..1)?;
         if let Some(wrong) = outcome.first_wrong() {
             let (stage, note) = (wrong.stage, wrong.note.clone());
             return Ok(Some(Err(Unfit { trial: name(trial), stage, note })));
@@ -177,17 +177,17 @@ impl<'a> Bench<'a> {
         trials: &(dyn Fn(&Mutant) -> &'a [Prepared<'a>] + Sync),
         told: &(dyn Fn(usize, &Fate) + Sync),
     ) -> Vec<Fate> {
-        let programs = Mutex::new((0, Arc::new(Programs::default())));
+        let memo = Mutex::new((0, Arc::new(Memo::default())));
         let one = |(n, mutant): (usize, &Mutant)| {
-            let programs = {
-                let mut held = programs.lock().unwrap_or_else(PoisonError::into_inner);
+            let memo = {
+                let mut held = memo.lock().unwrap_or_else(PoisonError::into_inner);
                 held.0 += 1;
                 if held.0 % KEPT == 0 {
                     held.1 = Arc::default();
                 }
                 Arc::clone(&held.1)
             };
-            let fate = self.fate(mutant, trials(mutant), &programs);
+            let fate = self.fate(mutant, trials(mutant), &memo);
             told(n, &fate);
             fate
         };
@@ -195,7 +195,7 @@ impl<'a> Bench<'a> {
         mutants.par_iter().enumerate().with_max_len(1).map(one).collect()
     }
 
-    fn fate(&self, mutant: &Mutant, trials: &[Prepared<'a>], programs: &Arc<Programs>) -> Fate {
+    fn fate(&self, mutant: &Mutant, trials: &[Prepared<'a>], memo: &Memo) -> Fate {
         let library = changed(self.library, mutant);
         let affected: BTreeSet<(&str, bool)> =
             library.kernels.iter().filter(|k| holds(&library, k, &mutant.file)).map(key).collect();
@@ -225,7 +225,7 @@ impl<'a> Bench<'a> {
                 continue;
             }
             different += 1;
-            if let Some(fate) = on(prepared, &compiled(&used, &ptx), programs) {
+            if let Some(fate) = on(prepared, &compiled(&used, &ptx), memo) {
                 return fate;
             }
         }
@@ -234,12 +234,12 @@ impl<'a> Bench<'a> {
 }
 
 /// What a trial says of kernels that are not as they were; nothing where it conforms.
-fn on(prepared: &Prepared<'_>, compiled: &Compiled<'_>, programs: &Arc<Programs>) -> Option<Fate> {
+fn on(prepared: &Prepared<'_>, compiled: &Compiled<'_>, memo: &Memo) -> Option<Fate> {
     let killed = |stage, verdict| Some(Fate::Killed { trial: prepared.name(), stage, verdict });
     let options = Options { fuel: prepared.fuel, ..Options::default() };
     let (contract, problem, setup) = (&prepared.contract, &prepared.problem, &prepared.setup);
     let schedules = 0..prepared.trial.case.schedules.max(trial::LAUNCHES);
-    match trial::on_emulator_with(programs, compiled, contract, problem, setup, schedules, options) {
+    match trial::on_emulator_with(memo, compiled, contract, problem, setup, schedules, options) {
         Ok(outcome) => {
             let wrong = outcome.first_wrong()?;
             match wrong.verdict {

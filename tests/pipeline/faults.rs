@@ -491,6 +491,14 @@ pub(crate) fn all() -> Vec<Fault> {
             "dependency",
         ),
         fault(
+            "the next launch's route overwrites what finalize still reads",
+            "route.cuh",
+            ("    wait_for_predecessor();\n", ""),
+            ("tiny-pdl", "8x64x128", NATIVE, Load::CpAsync),
+            Stage::Route,
+            "at the next launch of the stream",
+        ),
+        fault(
             "the GEMM reads before it waits",
             "gemm_tma.cu",
             (

@@ -2,6 +2,7 @@
 //!
 #![doc = include_str!("../README.md")]
 
+pub mod argument;
 mod assignment;
 mod boxes;
 mod copies;
@@ -29,6 +30,7 @@ mod schedule;
 mod shadow;
 mod spans;
 mod stream;
+mod tensor_argument;
 mod tensor_map;
 mod tensor_type;
 mod transfer;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ptx::arch::Target;
 use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
 
 use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
@@ -22,9 +23,7 @@ pub fn load(text: &str) -> Result<Program, Stop> {
 /// As [`load`].
 pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
     let module = ptx::parse(text).map_err(|error| Stop::Launch(error.to_string()))?;
-    let arch = module.targets.first().and_then(|t| {
-        t.strip_prefix("sm_").map(|t| t.trim_end_matches(['a', 'f'])).and_then(|t| t.parse::<u32>().ok())
-    });
+    let arch = module.targets.first().and_then(|t| Target::written(t)).map(|t| u32::from(t.number));
     let arch = arch.ok_or_else(|| {
         Stop::Launch(format!("`.target {}` is not an sm_ target", module.targets.join(", ")))
     })?;

@@ -1,13 +1,14 @@
-//! What the race observer remembers of bytes: by lines of 128, the access of a whole warp; where the words of four bytes
-//! in a line differ, by words; where the bytes of a word differ, by bytes.
+//! What the race observer remembers of bytes: by lines of 128, the access of a whole warp; where parts of a line differ, by
+//! chunks of 16, the row of a matrix or the copy of a lane; then by words of four; then by bytes.
 
-/// Bytes of a line, and of a word.
+/// Bytes of a line, a chunk and a word.
 const LINE: usize = 128;
+const CHUNK: usize = 16;
 const WORD: usize = 4;
 
-/// What a line, a word or a byte remembers.
+/// What a line, a chunk, a word or a byte remembers.
 pub(super) trait Memory: Copy + Default + PartialEq {
-    /// Of a line, or a word, whose parts differ.
+    /// Of a line, a chunk or a word whose parts differ.
     const MIXED: Self;
 
     /// Whether all of `cells` are `self`.
@@ -19,6 +20,8 @@ pub(super) trait Memory: Copy + Default + PartialEq {
 pub(super) struct Shadows<M> {
     lines: Vec<M>,
     /// Of mixed lines; empty while there were none.
+    chunks: Vec<M>,
+    /// Of mixed chunks; empty while there were none.
     words: Vec<M>,
     /// Of mixed words; empty while there were none.
     bytes: Vec<M>,
@@ -27,10 +30,10 @@ pub(super) struct Shadows<M> {
 impl<M: Memory> Shadows<M> {
     /// Of `len` bytes that nobody has touched.
     pub(super) fn new(len: usize) -> Self {
-        Self { lines: vec![M::default(); len.div_ceil(LINE)], words: Vec::new(), bytes: Vec::new() }
+        Self { lines: vec![M::default(); len.div_ceil(LINE)], ..Self::default() }
     }
 
-    /// Nobody has touched any of it. Words count in mixed lines alone, and bytes in mixed words.
+    /// Nobody has touched any of it. Parts count where the whole is mixed, and nowhere else.
     pub(super) fn clear(&mut self) {
         self.lines.fill(M::default());
     }
@@ -78,35 +81,27 @@ impl<M: Memory> Shadows<M> {
         len: usize,
         step: &impl Fn(&mut M) -> Result<(), E>,
     ) -> Result<(), (usize, E)> {
-        if self.words.is_empty() {
-            self.words = vec![M::default(); self.lines.len() * (LINE / WORD)];
+        if self.chunks.is_empty() {
+            self.chunks = vec![M::default(); self.lines.len() * (LINE / CHUNK)];
         }
         let Some(line) = self.lines.get_mut(at / LINE) else { return Ok(()) };
-        let first = at / LINE * (LINE / WORD);
-        let Some(all) = self.words.get_mut(first..first + LINE / WORD) else { return Ok(()) };
+        let first = at / LINE * (LINE / CHUNK);
+        let Some(all) = self.chunks.get_mut(first..first + LINE / CHUNK) else { return Ok(()) };
         if *line != M::MIXED {
             all.fill(*line);
             *line = M::MIXED;
         }
-        if !at.is_multiple_of(WORD) || !len.is_multiple_of(WORD) {
-            return self.update_bytes(at, len, step);
-        }
-        let Some(words) = self.words.get_mut(at / WORD..(at + len) / WORD) else { return Ok(()) };
-        let Some((head, rest)) = words.split_first_mut() else { return Ok(()) };
-        if *head != M::MIXED && head.alike(rest) {
-            step(head).map_err(|e| (0, e))?;
-            if len == LINE {
-                *line = *head;
-            } else {
-                rest.fill(*head);
+        let end = at + len;
+        let mut from = at;
+        while from < end {
+            let to = end.min((from / CHUNK + 1) * CHUNK);
+            match self.chunks.get_mut(from / CHUNK) {
+                Some(chunk) if *chunk != M::MIXED && to - from == CHUNK => {
+                    step(chunk).map_err(|e| (from - at, e))?;
+                }
+                _ => self.update_chunk(from, to - from, step).map_err(|(n, e)| (from - at + n, e))?,
             }
-            return Ok(());
-        }
-        for n in 0..len / WORD {
-            match self.words.get_mut(at / WORD + n) {
-                Some(word) if *word != M::MIXED => step(word).map_err(|e| (n * WORD, e))?,
-                _ => self.update_bytes(at + n * WORD, WORD, step).map_err(|(i, e)| (n * WORD + i, e))?,
-            }
+            from = to;
         }
         if len == LINE {
             self.join(at / LINE);
@@ -114,12 +109,52 @@ impl<M: Memory> Shadows<M> {
         Ok(())
     }
 
-    /// Makes a line of words that have become alike.
+    /// Bytes of one chunk, mixed from now on unless its words become alike.
+    #[inline(never)]
+    fn update_chunk<E>(
+        &mut self,
+        at: usize,
+        len: usize,
+        step: &impl Fn(&mut M) -> Result<(), E>,
+    ) -> Result<(), (usize, E)> {
+        if self.words.is_empty() {
+            self.words = vec![M::default(); self.chunks.len() * (CHUNK / WORD)];
+        }
+        let Some(chunk) = self.chunks.get_mut(at / CHUNK) else { return Ok(()) };
+        let first = at / CHUNK * (CHUNK / WORD);
+        let Some(words) = self.words.get_mut(first..first + CHUNK / WORD) else { return Ok(()) };
+        if *chunk != M::MIXED {
+            words.fill(*chunk);
+            *chunk = M::MIXED;
+        }
+        if !at.is_multiple_of(WORD) || !len.is_multiple_of(WORD) {
+            self.update_bytes(at, len, step)?;
+        } else {
+            for n in 0..len / WORD {
+                match self.words.get_mut(at / WORD + n) {
+                    Some(word) if *word != M::MIXED => step(word).map_err(|e| (n * WORD, e))?,
+                    _ => {
+                        self.update_bytes(at + n * WORD, WORD, step).map_err(|(i, e)| (n * WORD + i, e))?;
+                    }
+                }
+            }
+        }
+        if let Some([head, rest @ ..]) = self.words.get(first..first + CHUNK / WORD)
+            && *head != M::MIXED
+            && head.alike(rest)
+            && let Some(chunk) = self.chunks.get_mut(at / CHUNK)
+        {
+            *chunk = *head;
+        }
+        Ok(())
+    }
+
+    /// Makes a line of chunks that have become alike.
     fn join(&mut self, line: usize) {
-        let words = self.words.get(line * (LINE / WORD)..(line + 1) * (LINE / WORD)).unwrap_or_default();
-        if let (Some(line), Some(head)) = (self.lines.get_mut(line), words.first().copied())
+        let chunks = self.chunks.get(line * (LINE / CHUNK)..(line + 1) * (LINE / CHUNK)).unwrap_or_default();
+        if let (Some(line), Some(head)) = (self.lines.get_mut(line), chunks.first().copied())
             && head != M::MIXED
-            && head.alike(words)
+            && head.alike(chunks)
         {
             *line = head;
         }

@@ -1,10 +1,11 @@
-//! Loads and stores of a whole warp at once: lanes that name one run of bytes, or all the same bytes, as most do.
+//! Loads and stores of a whole warp at once: lanes that name one run of bytes, or all the same bytes, as most do; and of
+//! neighbouring lanes at once where only these name runs, as those of a fragment do.
 //!
 //! These paths know no faults. Where anything is unusual they decline before they have changed what others can see, and
 //! the access is made lane by lane, which finds the fault and its lane.
 
 use super::machine::{LANES, Machine, Space, World};
-use super::memory::Window;
+use super::memory::{Region, Window};
 use super::races::GlobalAccess;
 
 /// How the addresses of 32 lanes lie, for accesses of so many bytes each.
@@ -42,14 +43,22 @@ enum Place {
     Shared { at: usize },
 }
 
-impl Machine<'_> {
-    /// The place of a run, if all of it lies in global or in shared memory.
+impl Place {
     #[inline(always)]
-    fn run_place<const T: usize>(&mut self, space: Space, address: u64) -> Option<Place> {
+    const fn at(self) -> usize {
+        let (Self::Global { at, .. } | Self::Shared { at }) = self;
+        at
+    }
+}
+
+impl Machine<'_> {
+    /// The place of `lanes` times `T` bytes, if all of them lie in global or in shared memory.
+    #[inline(always)]
+    fn run_place<const T: usize>(&mut self, space: Space, address: u64, lanes: usize) -> Option<Place> {
         if !address.is_multiple_of(T as u64) {
             return None;
         }
-        let len = LANES * T;
+        let len = lanes * T;
         match self.split(space, address).ok()? {
             (Window::Global, at) => {
                 let (index, at) = self.world.global.locate(at, len).ok()?;
@@ -88,13 +97,10 @@ impl Machine<'_> {
         }
         match reach::<T>(&self.r.d[slot as usize], offset) {
             Reach::Run(address) => {
-                let place = self.run_place::<T>(space, address)?;
+                let place = self.run_place::<T>(space, address, LANES)?;
                 let len = LANES * T;
-                let (region, at) = match place {
-                    Place::Global { index, at } => (self.world.global.region(index), at),
-                    Place::Shared { at } => (&self.cta.shared, at),
-                };
-                if self.world.check_init && !region.is_written(at, len) {
+                let at = place.at();
+                if self.world.check_init && !self.region(place).is_written(at, len) {
                     return None;
                 }
                 self.note_run(place, address, len, false)?;
@@ -132,34 +138,146 @@ impl Machine<'_> {
             return None;
         }
         let Reach::Run(address) = reach::<T>(&self.r.d[slot as usize], offset) else { return None };
-        let place = self.run_place::<T>(space, address)?;
+        let place = self.run_place::<T>(space, address, LANES)?;
         let len = LANES * T;
         self.note_run(place, address, len, true)?;
-        if let Some(drafts) = &mut self.cta.drafts {
-            let first = match place {
-                Place::Global { .. } => drafts.watches_global().then_some(address),
-                Place::Shared { at } => Some(super::pending::shared_address(at)),
-            };
-            if let Some(first) = first {
-                (0..LANES).for_each(|lane| drafts.stored(first + (lane * T) as u64, T, self.warp, lane));
-            }
-        }
+        self.tell_lanes::<T>(place, address, 0, LANES);
         let (region, at) = match place {
             Place::Global { index, at } => (self.world.global.region_mut(index), at),
-            Place::Shared { at } => {
-                if self.cta.proxy.is_some() {
-                    for lane in 0..LANES {
-                        self.cta.wrote(at + lane * T, T, self.warp * 32 + lane as u32);
-                    }
-                }
-                (&mut self.cta.shared, at)
-            }
+            Place::Shared { at } => (&mut self.cta.shared, at),
         };
         let (chunks, _) = region.data.get_mut(at..at + len)?.as_chunks_mut::<T>();
         give(chunks.first_chunk_mut()?, &self.r.w, &self.r.d);
         region.mark(at, len);
         Some(())
     }
+
+    /// What the masked lanes read, run by run; `None` where anything is unusual.
+    #[inline(always)]
+    pub(super) fn read_runs<const T: usize>(
+        &mut self,
+        space: Space,
+        slot: u32,
+        offset: u64,
+    ) -> Option<[[u8; T]; LANES]> {
+        if self.strong.is_some() || T > MOST {
+            return None;
+        }
+        let addresses = self.r.d[slot as usize];
+        let mut out = [[0; T]; LANES];
+        let mut left = self.mask;
+        while left != 0 {
+            let Run { first, end, last } = run::<T>(&addresses, left, true);
+            let (address, len) = (addresses[first].wrapping_add(offset), last + T);
+            let place = self.run_place::<T>(space, address, len / T)?;
+            if self.world.check_init && !self.region(place).is_written(place.at(), len) {
+                return None;
+            }
+            self.note_run(place, address, len, false)?;
+            let bytes = self.region(place).data.get(place.at()..place.at() + len)?;
+            for lane in first..end {
+                out[lane] =
+                    *bytes.get(addresses[lane].wrapping_sub(addresses[first]) as usize..)?.first_chunk()?;
+            }
+            left &= !lanes_of(end);
+        }
+        Some(out)
+    }
+
+    /// Writes what the masked lanes give, run by run; `None` where anything is unusual, some lanes' bytes being written then.
+    #[inline(always)]
+    pub(super) fn write_runs<const T: usize>(
+        &mut self,
+        space: Space,
+        slot: u32,
+        offset: u64,
+        bytes: &[[u8; T]; LANES],
+    ) -> Option<()> {
+        if self.strong.is_some() || T > MOST {
+            return None;
+        }
+        let addresses = self.r.d[slot as usize];
+        let mut left = self.mask;
+        while left != 0 {
+            let Run { first, end, .. } = run::<T>(&addresses, left, false);
+            let count = end - first;
+            let address = addresses[first].wrapping_add(offset);
+            let place = self.run_place::<T>(space, address, count)?;
+            self.note_run(place, address, count * T, true)?;
+            self.tell_lanes::<T>(place, address, first, count);
+            let region = match place {
+                Place::Global { index, .. } => self.world.global.region_mut(index),
+                Place::Shared { .. } => &mut self.cta.shared,
+            };
+            if !region.put(place.at(), bytes[first..end].as_flattened()) {
+                return None;
+            }
+            left &= !lanes_of(end);
+        }
+        Some(())
+    }
+
+    #[inline(always)]
+    fn region(&self, place: Place) -> &Region {
+        match place {
+            Place::Global { index, .. } => self.world.global.region(index),
+            Place::Shared { .. } => &self.cta.shared,
+        }
+    }
+
+    /// Tells those who watch single threads of a store by `count` lanes to a run.
+    #[inline(always)]
+    fn tell_lanes<const T: usize>(&mut self, place: Place, address: u64, first: usize, count: usize) {
+        if let Some(drafts) = &mut self.cta.drafts {
+            let start = match place {
+                Place::Global { .. } => drafts.watches_global().then_some(address),
+                Place::Shared { at } => Some(super::pending::shared_address(at)),
+            };
+            if let Some(start) = start {
+                (0..count).for_each(|n| drafts.stored(start + (n * T) as u64, T, self.warp, first + n));
+            }
+        }
+        if let Place::Shared { at } = place
+            && self.cta.proxy.is_some()
+        {
+            for n in 0..count {
+                self.cta.wrote(at + n * T, T, self.warp * 32 + (first + n) as u32);
+            }
+        }
+    }
+}
+
+/// The most bytes of a lane for which runs are looked for: lanes with more are a run, or far apart.
+const MOST: usize = 16;
+
+/// Lanes from `first` to `end` that name one run of bytes, and how far the last begins behind the first.
+#[derive(Debug, PartialEq, Eq)]
+struct Run {
+    first: usize,
+    end: usize,
+    last: usize,
+}
+
+/// The run of the lowest lanes of a mask that is not empty. With `shared` neighbours may name the same bytes.
+#[inline(always)]
+fn run<const T: usize>(addresses: &[u64; LANES], mask: u32, shared: bool) -> Run {
+    let first = mask.trailing_zeros() as usize % LANES;
+    let (mut end, mut last) = (first + 1, 0);
+    while end < LANES && mask >> end & 1 == 1 {
+        let distance = addresses[end].wrapping_sub(addresses[first]);
+        if distance == (last + T) as u64 {
+            last += T;
+        } else if !(shared && distance == last as u64) {
+            break;
+        }
+        end += 1;
+    }
+    Run { first, end, last }
+}
+
+/// So many lanes from the lowest.
+const fn lanes_of(count: usize) -> u32 {
+    if count >= LANES { !0 } else { (1 << count) - 1 }
 }
 
 #[cfg(test)]
@@ -171,6 +289,13 @@ mod tests {
         let run = std::array::from_fn(|i| 1 << 36 | (i * 4) as u64);
         assert_eq!(reach::<4>(&run, 8), Reach::Run((1 << 36) + 8));
         assert_eq!(reach::<8>(&run, 0), Reach::Apart);
+        assert_eq!(super::run::<4>(&run, !0, false), Run { first: 0, end: LANES, last: 124 });
+        assert_eq!(super::run::<4>(&run, 0b1011_1100, false), Run { first: 2, end: 6, last: 12 });
+        assert_eq!(super::run::<8>(&run, 0b1100, false), Run { first: 2, end: 3, last: 0 });
+        let pairs = std::array::from_fn(|i| 1 << 36 | (i / 2 * 4) as u64);
+        assert_eq!(super::run::<4>(&pairs, !0, true), Run { first: 0, end: LANES, last: 60 });
+        assert_eq!(super::run::<4>(&pairs, !0, false), Run { first: 0, end: 1, last: 0 });
+        assert_eq!((lanes_of(1), lanes_of(31), lanes_of(32)), (1, !0 >> 1, !0));
         assert_eq!(reach::<4>(&[40; LANES], 2), Reach::Same(42));
         let mut last = run;
         last[31] += 4;

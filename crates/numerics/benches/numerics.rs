@@ -5,6 +5,7 @@ use std::hint::black_box;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use numerics::convert::f32_to;
 use numerics::float::{add_f32, fma_f32};
 use numerics::tensor_core::{MmaForm, MmaShape, Model, mma, mma_exact};
 use numerics::{Format, Rounding};
@@ -145,6 +146,29 @@ fn nvf4_k64(bencher: Bencher) {
 #[divan::bench]
 fn bf16_k16(bencher: Bencher) {
     case(16, [Format::Bf16; 2], None).bench(bencher, mma);
+}
+
+/// Data as of attention: exponents that differ by ten and more, so that products are cut.
+fn normal_k16(format: Format) -> Case {
+    let mut case = case(16, [format; 2], None);
+    let mut next = numbers(11);
+    let mut code = || {
+        // The sum of twelve uniform numbers, less their mean.
+        let sum: f32 = (0..12).map(|_| next(1 << 20) as f32 / (1 << 20) as f32).sum::<f32>() - 6.0;
+        f32_to(format, sum, Rounding::NearestEven, false, false)
+    };
+    (case.a, case.b) = ((0..256).map(|_| code()).collect(), (0..128).map(|_| code()).collect());
+    case
+}
+
+#[divan::bench]
+fn f16_k16_normal(bencher: Bencher) {
+    normal_k16(Format::F16).bench(bencher, mma);
+}
+
+#[divan::bench]
+fn bf16_k16_normal(bencher: Bencher) {
+    normal_k16(Format::Bf16).bench(bencher, mma);
 }
 
 /// A warp's worth of `fma.rn.f32`.

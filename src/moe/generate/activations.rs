@@ -93,11 +93,21 @@ fn specials(token: usize, row: &mut [u16]) {
         // A block of zeros of either sign.
         0 => row[..BLOCK].iter_mut().enumerate().for_each(|(i, x)| *x = if i % 2 == 0 { 0 } else { 0x8000 }),
         1 => row[second] = NAN,
-        2 => row[second] = INFINITY | 0x8000,
+        // Beside an infinity, whose scale is 2^127, two values that are ties of e4m3 under it.
+        2 => {
+            row[second] = INFINITY | 0x8000;
+            for (x, value) in row[second + 1..].iter_mut().zip([254 << 7 | 0x08, 254 << 7 | 0x18]) {
+                *x = value;
+            }
+        }
         // A row of negative zeros.
         3 => row.fill(0x8000),
         // Subnormals: scales reach their end.
-        4 => row[..BLOCK].iter_mut().for_each(|x| *x &= 0x803F),
+        4 => {
+            row[..BLOCK].iter_mut().for_each(|x| *x &= 0x803F);
+            // A block whose scale is just below the least one.
+            row.iter_mut().skip(BLOCK).take(BLOCK).for_each(|x| *x = (*x & 0x803F) | (7 << 7));
+        }
         // Very large, yet every sum of products with weights below 1 stays finite.
         5 => row[..BLOCK].iter_mut().for_each(|x| *x = (*x & 0x807F) | (227 << 7)),
         // All positive: with weights of one sign and a NaN scale, who takes NaN for infinity sums to infinity.

@@ -166,6 +166,10 @@ fn specials(w13: &mut Made, w2: &mut Made) {
     const LARGE: u8 = 129;
     for made in [w13, w2] {
         let [n, rows, blocks] = made.scales.shape[..] else { continue };
+        // The largest scale, in a block of ones: with the largest of activations the exponents sum to the most there is.
+        let at = (4 % rows) * blocks + 1 % blocks;
+        made.scales.data[at] = 254;
+        made.blocks.data[at * BLOCK / 2..(at + 1) * BLOCK / 2].fill(ONES);
         for expert in 0..n {
             let (channels, code): (&[usize], u8) = if expert == 0 { (&[0, 65], 0xFF) } else { (&[0], 0x00) };
             for channel in channels {

@@ -9,6 +9,7 @@ use safetensors::{Dtype, SafeTensors};
 
 use super::{Form, Tensors};
 use crate::moe::error::MoeError;
+use crate::store;
 
 /// Files larger than this are refused: two layers of the largest model.
 const SIZE_LIMIT: u64 = 16 << 30;
@@ -173,6 +174,20 @@ impl<'a> View<'a> {
         (self.name, self.dtype) = (form.name, form.dtype);
         self
     }
+}
+
+/// SHA-256 of names, shapes and bytes; `None` where there are more than `limit` bytes.
+pub(super) fn digest(views: &[View<'_>], limit: usize) -> Option<String> {
+    use safetensors::View as _;
+    if views.iter().map(|v| v.data_len()).sum::<usize>() > limit {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    for view in views {
+        bytes.extend(format!("{} {:?}\0", view.name, view.shape).into_bytes());
+        bytes.extend_from_slice(&view.data());
+    }
+    Some(store::sha256(&bytes))
 }
 
 impl safetensors::View for View<'_> {

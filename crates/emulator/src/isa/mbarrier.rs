@@ -6,7 +6,7 @@ use super::async_copy::shared_window;
 use super::{FormRow, Words};
 use crate::cta::OBJECT_BYTES;
 use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine, Space, lanes};
+use crate::machine::{Flow, LANES, Machine, Space, lanes};
 use crate::order::{Order, Scope, Strong, Touch};
 use crate::pending::shared_address;
 use crate::program::{Extra, Row};
@@ -307,6 +307,21 @@ fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The lanes whose wait has the operands of this lane's.
+fn asking_as(m: &Machine<'_>, row: &Row, lane: usize) -> u32 {
+    let (address, slot) = (&m.r.d[row.a as usize], row.b as usize);
+    let by_parity = row.c & PARITY != 0;
+    let same = |i: usize| {
+        address[i] == address[lane]
+            && if by_parity {
+                m.r.w[slot][i] == m.r.w[slot][lane]
+            } else {
+                m.r.d[slot][i] == m.r.d[slot][lane]
+            }
+    };
+    (0..LANES).fold(0, |mask, i| mask | u32::from(same(i)) << i)
+}
+
 /// Whether the phase that a lane waits for is complete; the object's place and phase.
 fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u64), Fault> {
     let at = place(m, row, lane)?;
@@ -335,10 +350,15 @@ const GIVES_UP: usize = 8;
 fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
     let mut ready = 0u32;
     let mut missing = (0, 0);
-    for lane in lanes(m.mask) {
+    let mut left = m.mask;
+    while left != 0 {
+        let lane = left.trailing_zeros() as usize % LANES;
+        // Mostly all lanes ask the same.
+        let alike = asking_as(m, row, lane) & left;
+        left &= !alike;
         match passed(m, row, lane) {
             Ok((true, at, _)) => {
-                ready |= 1 << lane;
+                ready |= alike;
                 if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
                     races.observe(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
                 }

@@ -2,6 +2,7 @@
 
 use ptx::{Instruction, Operand, Type};
 
+use super::lanewise::each;
 use super::moves::space;
 use super::{FormRow, Words};
 use crate::decode::{Bank, Decoder, Refusal, Symbol};
@@ -222,6 +223,13 @@ fn load_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flo
     if together.is_some() {
         return Flow::Next;
     }
+    if let Some(lanes) = m.read_runs::<T>(space, row.a, row.imm) {
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let to = &mut m.r.w[*slot as usize];
+            each(m.mask, |i| to[i] = element_w::<N>(&lanes[i], n, signed));
+        }
+        return Flow::Next;
+    }
     let address = m.r.d[row.a as usize];
     for i in lanes(m.mask) {
         let bytes = match m.read::<T>(space, address[i].wrapping_add(row.imm), i) {
@@ -261,6 +269,13 @@ fn load_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flo
         }
     });
     if together.is_some() {
+        return Flow::Next;
+    }
+    if let Some(lanes) = m.read_runs::<T>(space, row.a, row.imm) {
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let to = &mut m.r.d[*slot as usize];
+            each(m.mask, |i| to[i] = element_d::<N>(&lanes[i], n, signed));
+        }
         return Flow::Next;
     }
     let address = m.r.d[row.a as usize];
@@ -402,9 +417,11 @@ fn store_apart<const T: usize>(
     bytes: &[[u8; T]; LANES],
 ) -> Flow {
     let address = m.r.d[row.a as usize];
-    for i in lanes(m.mask) {
-        if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes[i]) {
-            return m.fail(fault.at(i));
+    if m.write_runs(space, row.a, row.imm, bytes).is_none() {
+        for i in lanes(m.mask) {
+            if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes[i]) {
+                return m.fail(fault.at(i));
+            }
         }
     }
     if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes) {

@@ -1,13 +1,8 @@
-//! The emulator's rules and instructions, from PTX text.
+//! The emulator through its API: recordings of hardware, plain computations, random programs. Tests that are PTX and an
+//! expected outcome are in `tests/filetests`.
 
-mod arithmetic;
-mod r#async;
-mod flow;
 mod kernels;
-mod launch_control;
-mod map_chain;
+mod launch;
 mod matrix;
-mod memory_model;
 mod registers;
-mod stream;
 mod tensor;

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use emulator::{GlobalMemory, Launch, Law, Options, Registers, Stop, launch, load, load_with};
+use emulator::{GlobalMemory, Launch, Options, Registers, Stop, launch, load, load_with};
 use proptest::prelude::*;
 
 const THREADS: u32 = 80;
@@ -234,70 +234,12 @@ proptest! {
     }
 }
 
-/// Every register of a fragment at another place lives on: lanes that wait at a branch keep theirs while others run a
-/// long way with registers of their own.
+/// 46 registers are declared; `t`, the one before and the one after, `k…` and what is constant need slots.
 #[test]
-fn lanes_that_wait_keep_their_registers() {
-    let busy: String = (0..40).map(|n| format!("mad.lo.u32 b{}, b{n}, 3, t;\n", n + 1)).collect();
-    let text = format!(
-        ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k(.param .u64 p_out)\n{{\n\
-         .reg .b64 out, own; .reg .b32 t, odd, k<4>, b<42>; .reg .pred p;\n\
-         ld.param.u64 out, [p_out];\nmov.u32 t, %tid.x;\nmad.wide.u32 own, t, {}, out;\n\
-         and.b32 odd, t, 1;\nsetp.eq.u32 p, odd, 0;\n@p bra FEW;\nmov.u32 b0, t;\n{busy}st.global.u32 [own], b40;\nbra END;\n\
-         FEW: add.u32 k0, t, 1; add.u32 k1, k0, 1; bar.warp.sync 0x55555555; add.u32 k2, k0, k1; st.global.u32 [own], k2;\n\
-         END: ret;\n}}\n",
-        4 * (RESULTS + 1)
-    );
-    let expect = run(&text, Registers::Own, 0).unwrap();
-    for seed in 0..32 {
-        assert_eq!(run(&text, Registers::Shared, seed).unwrap(), expect, "seed {seed}");
-    }
-    let kernel = load(&text).unwrap();
-    // `t`, the one before and the one after, `k…` and what is constant; 46 registers are declared.
-    let [narrow, ..] = kernel.kernel("k").unwrap().register_slots();
+fn a_chain_of_registers_needs_few_slots() {
+    let program = load(include_str!("../filetests/registers/lanes_that_wait.ptx")).unwrap();
+    let [narrow, ..] = program.kernel("k").unwrap().register_slots();
     assert!(narrow <= 16, "{narrow} slots");
-}
-
-#[test]
-fn a_register_that_nobody_wrote_is_still_named_when_its_slot_was_written() {
-    // `late` may share the slot of `early`, which is dead by then.
-    let text = ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k(.param .u64 p_out)\n{\n\
-         .reg .b64 out; .reg .b32 t, early, late; .reg .pred p;\n\
-         ld.param.u64 out, [p_out];\nmov.u32 t, %tid.x;\nadd.u32 early, t, 1;\nst.global.u32 [out], early;\n\
-         setp.gt.u32 p, t, 1000;\n@p mov.u32 late, 5;\nst.global.u32 [out], late;\nret;\n}\n";
-    for registers in [Registers::Own, Registers::Shared] {
-        match run(text, registers, 0) {
-            Err(Stop::Trap(trap)) => {
-                assert!(trap.law == Law::Uninitialised || trap.law == Law::Race, "{trap}")
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    let one = text.replace("st.global.u32 [out], early;", "");
-    match run(
-        &one.replace("mov.u32 t, %tid.x;", "mov.u32 t, 7; add.u32 early, t, 1; add.u32 t, early, 1;"),
-        Registers::Shared,
-        0,
-    ) {
-        Err(Stop::Trap(trap)) => assert_eq!(trap.law, Law::Uninitialised, "{trap}"),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Clocks are written registers, and a shared address in a 32-bit register is read, for data flow too.
-#[test]
-fn clocks_and_narrow_addresses_count_as_written_and_read() {
-    let text = ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k(.param .u64 p_out)\n{\n\
-         .reg .b64 out, c, g; .reg .b32 t, a, v, w; .shared .b32 s[80];\n\
-         ld.param.u64 out, [p_out];\nmov.u32 t, %tid.x;\nmov.u64 c, %clock64;\nmov.u32 v, %clock;\n\
-         mov.u32 a, s;\nmad.lo.u32 a, t, 4, a;\ncvta.shared.u64 g, a;\nst.u32 [g], t;\nld.u32 w, [g];\n\
-         mad.wide.u32 out, t, 4, out;\ncvt.u32.u64 v, c;\nsub.u32 v, v, v;\nadd.u32 w, w, v;\nst.global.u32 [out], w;\nret;\n}\n";
-    for registers in [Registers::Own, Registers::Shared] {
-        let bytes = run(text, registers, 0).unwrap();
-        let words: Vec<u32> =
-            bytes.chunks(4).take(80).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect();
-        assert_eq!(words, (0..80).collect::<Vec<u32>>());
-    }
 }
 
 /// Kernels from NVRTC: how many slots a warp has, before and after.

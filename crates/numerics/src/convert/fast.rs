@@ -1,5 +1,5 @@
 //! The conversions that kernels are full of, by integer arithmetic. They agree with the definition everywhere, which
-//! `tests/emulator_arithmetic.rs` proves.
+//! `tests/numerics/conversions.rs` checks.
 
 use crate::format::{NAN_16, NAN_F32};
 

@@ -67,8 +67,8 @@ impl Decoded {
     }
 }
 
-/// A format of `E` exponent and `M` mantissa bits, 8 or fewer with the sign, whose magnitudes from `LIMIT` on are infinite
-/// or NaN.
+/// A format of `E` exponent and `M` mantissa bits, E at most 5, whose magnitudes from `LIMIT` on are infinite or NaN. All its
+/// places fit one double.
 ///
 /// Its codes are read by arithmetic alone, which compilers turn into vectors.
 struct Small<const E: u32, const M: u32, const LIMIT: u32>;
@@ -78,6 +78,7 @@ type E5m2 = Small<5, 2, 0x7C>;
 type E3m2 = Small<3, 2, 0x20>;
 type E2m3 = Small<2, 3, 0x20>;
 type E2m1 = Small<2, 1, 0x08>;
+type Half = Small<5, 10, 0x7C00>;
 
 impl<const E: u32, const M: u32, const LIMIT: u32> Small<E, M, LIMIT> {
     const BIAS: i32 = (1 << (E - 1)) - 1;
@@ -126,6 +127,46 @@ impl<const E: u32, const M: u32, const LIMIT: u32> Small<E, M, LIMIT> {
     }
 }
 
+/// bfloat16, whose places do not fit one double: each code's lowest bit is found by itself, by arithmetic too.
+struct Brain;
+
+impl Brain {
+    const MANTISSA: u32 = 7;
+    const BIAS: i32 = 127;
+
+    #[inline(always)]
+    fn decode(codes: &[u32], values: &mut [f64]) -> Summary {
+        let (mut high, mut low) = (i32::from(ZERO), i32::from(SPECIAL));
+        let (mut largest, mut zero) = (0, false);
+        for (value, code) in values.iter_mut().zip(codes) {
+            *value = f64::from(f32::from_bits(code << 16)) + 0.0;
+            let magnitude = code & 0x7FFF;
+            let field = (magnitude >> Self::MANTISSA).cast_signed();
+            let hidden = i32::from(field != 0) << Self::MANTISSA;
+            let significand = (magnitude & 0x7F).cast_signed() | hidden;
+            // The lowest bit that is set, alone, is a power of two whose exponent is its place.
+            let lowest = (((significand & -significand) as f32).to_bits() >> 23).cast_signed() - 127;
+            let exponent = field.max(1) - Self::BIAS;
+            let nothing = magnitude == 0;
+            high = high.max(if nothing { i32::from(ZERO) } else { exponent });
+            let place = exponent - Self::MANTISSA as i32 + lowest;
+            low = low.min(if nothing { i32::from(SPECIAL) } else { place });
+            largest = largest.max(field);
+            zero |= nothing;
+        }
+        Summary { high: high as i16, low: low as i16, has_zero: zero, has_special: largest == 0xFF }
+    }
+
+    #[inline(always)]
+    fn exponents(codes: &[u32], out: &mut [i16]) {
+        for (slot, code) in out.iter_mut().zip(codes) {
+            let magnitude = (code & 0x7FFF) as i16;
+            let exponent = (magnitude >> Self::MANTISSA).max(1) - Self::BIAS as i16;
+            *slot = if magnitude == 0 { ZERO } else { exponent };
+        }
+    }
+}
+
 /// What the bounds of a fused sum need of one row of A or column of B.
 #[derive(Clone, Copy)]
 pub(super) struct Summary {
@@ -149,8 +190,8 @@ pub(super) fn decode(format: Format, codes: &[u32], values: &mut [f64]) -> Summa
         Format::E3m2 => E3m2::decode(codes, values),
         Format::E2m3 => E2m3::decode(codes, values),
         Format::E2m1 => E2m1::decode(codes, values),
-        Format::F16 => decode_by(codes, values, |code| Decoded::short(F16, format, code, code)),
-        Format::Bf16 => decode_by(codes, values, |code| Decoded::short(BF16, format, code, code)),
+        Format::F16 => Half::decode(codes, values),
+        Format::Bf16 => Brain::decode(codes, values),
         _ => decode_by(codes, values, |code| Decoded::wide(format, code)),
     }
 }
@@ -178,6 +219,8 @@ pub(super) fn exponents(format: Format, codes: &[u32], out: &mut [i16]) {
         Format::E3m2 => E3m2::exponents(codes, out),
         Format::E2m3 => E2m3::exponents(codes, out),
         Format::E2m1 => E2m1::exponents(codes, out),
+        Format::F16 => Half::exponents(codes, out),
+        Format::Bf16 => Brain::exponents(codes, out),
         _ => {
             for (slot, code) in out.iter_mut().zip(codes) {
                 *slot = Decoded::wide(format, *code).high;

@@ -359,13 +359,13 @@ impl Step<'_> {
 const ANCHOR: f64 = 1.5 * power_of_two(52);
 const NEARLY_HALF: f64 = 0.5 - power_of_two(-26);
 
-/// `value` cut toward zero at `window`.
+/// `value` cut toward zero at `window`, without a branch.
+#[inline(always)]
 pub(super) fn cut(value: f64, window: i16) -> f64 {
     let bits = value.to_bits();
-    let leading = (bits >> 52 & 0x7FF) as i32 - 1023;
-    match 52 - leading + i32::from(window) {
-        ..=0 => value,
-        drop @ 1..=52 => f64::from_bits(bits & (u64::MAX << drop)),
-        _ => 0.0,
-    }
+    let leading = (bits >> 52 & 0x7FF).cast_signed() - 1023;
+    let drop = 52 - leading + i64::from(window);
+    // What is wholly below the window, a shift of 53 and more, is nothing.
+    let kept = u64::MAX << drop.clamp(0, 63);
+    f64::from_bits(if drop > 52 { 0 } else { bits & kept })
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod arithmetic;
+mod conversions;
 mod fast;
 mod fixed;
 mod formats;

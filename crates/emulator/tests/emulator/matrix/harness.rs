@@ -94,15 +94,3 @@ pub(crate) fn law(body: &str, inputs: &[[u32; LANES]]) -> Law {
         other => panic!("{body}\nno trap: {other:?}"),
     }
 }
-
-/// Why a body cannot be emulated.
-pub(crate) fn refusal(body: &str, inputs: usize) -> String {
-    match try_warp(body, &vec![[0; LANES]; inputs], 1) {
-        Err(Stop::Unsupported(unsupported)) => {
-            let why = unsupported.why;
-            assert!(!why.contains("is not a register") && !why.contains("is not declared"), "{body}\n{why}");
-            why
-        }
-        other => panic!("{body}\nnot refused: {other:?}"),
-    }
-}

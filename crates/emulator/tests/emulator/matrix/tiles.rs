@@ -1,8 +1,6 @@
 //! `ldmatrix`, `stmatrix`, `movmatrix` against plain loops.
 
-use emulator::Law;
-
-use super::harness::{Inputs, LANES, Random, law, refusal, try_warp, warp};
+use super::harness::{Inputs, LANES, Random, warp};
 
 /// Stores the lane's `i0…i3` at its own 16 bytes of the buffer.
 const FILL: &str = "st.shared.v4.b32 [sa],{i0,i1,i2,i3};\nbar.warp.sync 0xffffffff;\n";
@@ -90,21 +88,6 @@ fn transposing_square_loads() {
     }
 }
 
-/// Padding bytes may be uninitialised; the bytes that count may not.
-#[test]
-fn padding_is_not_read() {
-    let load =
-        |format: &str| format!("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.{format} {{o0,o1,o2,o3}},[sa];");
-    let eight = "st.shared.v2.b32 [sa],{i0,i1};\nbar.warp.sync -1;\n";
-    let twelve = "st.shared.v2.b32 [sa],{i0,i1};\nst.shared.b32 [sa+8],i2;\nbar.warp.sync -1;\n";
-    let inputs = filled(5);
-    warp(&format!("{eight}{}", load("b4x16_p64")), &inputs, 4);
-    warp(&format!("{twelve}{}", load("b6x16_p32")), &inputs, 4);
-    assert_eq!(law(&format!("{eight}{}", load("b6x16_p32")), &inputs), Law::Uninitialised);
-    let plain = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {o0,o1,o2,o3},[sa];";
-    assert_eq!(law(&format!("{twelve}{plain}"), &inputs), Law::Uninitialised);
-}
-
 /// What `stmatrix.m16n8.trans.b8` stores is the accumulator's transpose: row `n` has `D[m][n]` for 16 m.
 #[test]
 fn byte_stores() {
@@ -133,7 +116,7 @@ fn byte_stores() {
 }
 
 #[test]
-fn generic_addresses_must_be_shared() {
+fn generic_addresses_are_shared_addresses() {
     let wide = "cvt.u64.u32 a0, sa;\ncvta.shared.u64 a0, a0;\n";
     let load = "ldmatrix.sync.aligned.m8n8.x4.b16 {o0,o1,o2,o3},[a0];";
     let inputs = filled(3);
@@ -141,42 +124,4 @@ fn generic_addresses_must_be_shared() {
     let shared =
         warp(&format!("{FILL}{}", load.replace("x4.b16", "x4.shared.b16").replace("a0", "sa")), &inputs, 4);
     assert_eq!(generic, shared);
-    assert_eq!(
-        law(&format!("{FILL}mov.b64 a0, in;\nand.b64 a0, a0, -16;\n{load}"), &inputs),
-        Law::WrongSpace
-    );
-}
-
-#[test]
-fn faults_of_tiles() {
-    let inputs = filled(4);
-    let load = "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {o0,o1},[t0];";
-    // Lane 12 names a row that is not on 16 bytes; lane 20 does not count.
-    let crooked = |lane: u32| {
-        format!(
-            "{FILL}setp.eq.u32 p0,lane,{lane};\nmov.b32 t0,sa;\n@p0 add.u32 t0,t0,8;\nmov.b32 o1,0;\n{load}"
-        )
-    };
-    assert_eq!(law(&crooked(12), &inputs), Law::Misaligned);
-    assert!(try_warp(&crooked(20), &inputs, 1).is_ok());
-    assert_eq!(law(&format!("{FILL}add.u32 t0,sa,4096;\n{load}"), &inputs), Law::OutOfBounds);
-    let half = format!("{FILL}setp.lt.u32 p0,lane,16;\nmov.b32 t0,sa;\nmov.b32 o0,0;\n@p0 {load}");
-    assert_eq!(law(&half, &inputs), Law::Divergent);
-    let store = "stmatrix.sync.aligned.m8n8.x1.shared.b16 [t0],{i0};\nmov.b32 o0,0;";
-    assert_eq!(law(&format!("add.u32 t0,sa,2;\n{store}"), &inputs), Law::Misaligned);
-}
-
-#[test]
-fn forms_that_do_not_exist() {
-    for form in [
-        "m16n16.x1.shared.b8 {o0,o1}",
-        "m16n16.x4.trans.shared.b8 {o0,o1,o2,o3}",
-        "m8n8.x1.shared.b8 {o0}",
-        "m8n16.x1.trans.shared.b8x16.b4x16_p64 {o0}",
-        "m8n16.x1.shared.b8 {o0}",
-        "m8n8.x1.shared::cluster.b16 {o0}",
-        "m8n8.x2.shared.b16 {o0}",
-    ] {
-        refusal(&format!("ldmatrix.sync.aligned.{form},[sa];"), 1);
-    }
 }

@@ -1,8 +1,8 @@
 //! `wmma` from memory to memory against plain products of small whole numbers.
 
-use emulator::{GlobalMemory, Launch, Law, Options, Stop, launch, load};
+use emulator::{GlobalMemory, Launch, Options, Stop, launch, load};
 
-use super::harness::{LANES, Random, law, refusal};
+use super::harness::{LANES, Random};
 
 struct Case {
     shape: [usize; 3],
@@ -140,12 +140,4 @@ fn products_from_memory_to_memory() {
             run(&case, n % 2 == 1).unwrap_or_else(|e| panic!("{ty} {shape:?}: {e}"));
         }
     }
-}
-
-#[test]
-fn what_wmma_lacks_and_forbids() {
-    refusal("wmma.load.a.sync.aligned.row.m16n16k16.shared.f32 {o0,o1,o2,o3,o4,o5,o6,o7},[sb];", 1);
-    refusal("wmma.load.a.sync.aligned.row.m8n8k32.shared.s4 {o0},[sb];", 1);
-    let uneven = "wmma.load.c.sync.aligned.row.m16n16k16.shared.f16 {t0,t1,t2,t3},[sa];\nmov.b32 o0,0;";
-    assert_eq!(law(uneven, &[[0; LANES]]), Law::Operand);
 }
