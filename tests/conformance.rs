@@ -118,7 +118,7 @@ impl Shared {
             matrix.claims.iter().filter(|c| c.is_finding() && self.library.snippets[c.snippet].stem == stem)
         {
             wrong.push(format!(
-                "claim is {}, recorded {}: {} ({} of {} cells disagree; {})",
+                "claim is {}, recorded {}: {} ({} of {} cells disagree; {:?})",
                 claim.standing.word(),
                 claim.recorded.word(),
                 claim.source,

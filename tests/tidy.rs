@@ -20,7 +20,7 @@ const MODULES: [&str; 27] = [
     "kernel",
     "toolkit",
     "assumptions",
-    "failure",
+    "checks",
     "gpu",
     "doctor",
     "selftest",

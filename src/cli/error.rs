@@ -157,7 +157,7 @@ pub(super) enum CliError {
     #[diagnostic(help("the lines above name what is worse or missing"))]
     Worse(String),
     #[error(transparent)]
-    Expectation(#[from] crate::gate::ExpectationError),
+    Entries(#[from] crate::header::EntriesError),
     #[error("{1}")]
     #[diagnostic(help(
         "the lines above name each finding; use `gate --bless` to accept correct answers into the baseline, and \
@@ -172,8 +172,6 @@ pub(super) enum CliError {
     Mutants(String),
     #[error("--base {0}: {1}")]
     Base(String, String),
-    #[error(transparent)]
-    Explained(#[from] crate::mutants::ExplainedError),
     #[error(transparent)]
     Mutant(#[from] crate::mutants::MutantError),
     #[error("the records disagree about {0} answers")]
@@ -266,7 +264,7 @@ impl CliError {
             | Self::Selftest(_) => exit::DOES_NOT_CONFORM,
             Self::Gate(ground, _) => super::gate::exit_code(*ground),
             Self::Mutants(_) => exit::DOES_NOT_CONFORM,
-            Self::Expectation(_) | Self::Base(..) | Self::Explained(_) | Self::Mutant(_) => exit::USAGE,
+            Self::Entries(_) | Self::Base(..) | Self::Mutant(_) => exit::USAGE,
             Self::Conflicts(_) => exit::DOES_NOT_CONFORM,
             Self::NoRecords(_) => exit::NOTHING_SELECTED,
             Self::Worse(_) => exit::BASELINE_CONTRADICTED,
@@ -296,7 +294,7 @@ impl From<JobError> for CliError {
             JobError::Trial(e) => Self::Trial(e),
             JobError::Moe(e) => Self::Moe(e),
             JobError::UnusableCases(e) => Self::UnusableCases(e),
-            JobError::Explained(e) => Self::Explained(e),
+            JobError::Entries(e) => Self::Entries(e),
             JobError::Mutant(e) => Self::Mutant(e),
             JobError::Sites(e) => Self::Sites(e),
             JobError::Offline => Self::Offline,

@@ -9,7 +9,7 @@ use super::error::CliError;
 use super::format::{self, Formats};
 use super::output;
 use crate::moe::{Contract, judge, tensors};
-use crate::record::{TrialRow, Verdict};
+use crate::record::{CodeBy, ConfigurationKey, TrialRow, Verdict};
 use crate::report::{self, Format};
 
 /// Arguments of `judge`.
@@ -39,17 +39,19 @@ pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
     let stem = || args.file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let trial = TrialRow {
         case: Some(said("case")).filter(|c| !c.is_empty()).unwrap_or_else(stem),
-        tile: said("tile"),
-        swap_ab: false,
+        configuration: ConfigurationKey {
+            tile: said("tile").as_str().into(),
+            swap_ab: false,
+            path: "".into(),
+            load: "".into(),
+        },
         stages: 0,
-        load: String::new(),
-        kernel_path: String::new(),
-        target: said("target"),
+        target: said("target").as_str().into(),
         device: "dump".to_owned(),
         remark: String::new(),
         results: judge(&contract, &dump.tensors)?,
-        code: String::new(),
-        rungs: Vec::new(),
+        code: CodeBy::Nobody,
+        checks: Vec::new(),
     };
     let text = match args.format {
         Format::Text => report::stages_text(&trial.results),

@@ -157,7 +157,7 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     let rows = &ran.rows;
     let text = match args.format {
         Format::Text => {
-            let evidence = report::evidence_text(&ran.exercised(&runner), &ran.witness(&runner)?, &[]);
+            let evidence = report::evidence_text(&ran.exercised(&runner), &ran.fault_coverage(&runner)?, &[]);
             report::trials_text(rows) + &evidence
         }
         Format::Csv => report::trials_csv(rows),
@@ -185,7 +185,7 @@ fn shrink(runner: &Runner<'_>, ran: &Ran<'_>, output: &OutputArgs) -> Result<(),
         .rows
         .iter()
         .zip(&ran.trials)
-        .find_map(|(row, t)| Some((row.first_wrong()?.stage, row.target.parse::<Target>().ok()?, t)));
+        .find_map(|(row, t)| Some((row.first_wrong()?.stage, *row.target.known()?, t)));
     let Some((stage, target, trial)) = failed else {
         eprintln!("every trial conforms: nothing to reduce");
         return Ok(());

@@ -1,4 +1,4 @@
-//! `run`: snippets on a device, rung by rung.
+//! `run`: snippets on a device, check by check.
 
 use clap::Args;
 

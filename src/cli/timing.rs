@@ -154,8 +154,8 @@ impl TimingArgs {
         Ok(BenchTable {
             tool: format!("sm121probe {}", env!("CARGO_PKG_VERSION")),
             device: job::row(&gpu.name(), &about),
-            target: target.to_string(),
-            code: gpu.chain().name(),
+            target: target.into(),
+            code: gpu.chain().code_by(),
             dimensions: self.case.clone().unwrap_or_else(|| self.model.clone()),
             sizes: [case.hidden, case.inter, case.experts, case.top_k],
             routing: asked.routing.word().to_owned(),

@@ -11,7 +11,7 @@ use crate::case;
 use crate::gate;
 use crate::job::{self, Context, Job};
 use crate::matrix::{self, Options, Plan};
-use crate::record::Record;
+use crate::record::{AS_WRITTEN, Record};
 use crate::report::{self, Format, audit_csv, runs_csv, trials_csv};
 use crate::snippet;
 use crate::store::Store;
@@ -144,7 +144,7 @@ pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), C
             if asked.toolkits.is_empty() {
                 asked.toolkits = vec!["all".to_owned()];
             }
-            if !job.library.variants.iter().any(|v| v.id == args.variant.trim_end_matches("@as-written")) {
+            if !job.library.variants.iter().any(|v| v.id == args.variant.trim_end_matches(AS_WRITTEN)) {
                 let ids = job.library.variants.iter().map(|v| v.id.as_str());
                 return Err(report::ExplainError::unknown(&args.variant, ids).into());
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ptx::arch::ToolkitVersion;
 
-use crate::record::{DeviceRow, Record, Verdict};
+use crate::record::{CodeBy, DeviceRow, EMULATOR, Record, Verdict};
 
 /// What runs kernels: a model of GPU with a driver, or the emulator.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,8 +13,8 @@ pub struct Model {
     pub name: String,
     /// The driver's version; empty for the emulator and where it is not known.
     pub driver: String,
-    /// Who made the code; empty on the emulator.
-    pub toolkit: String,
+    /// Who made the code.
+    pub code: CodeBy,
 }
 
 /// What a model was seen to do.
@@ -66,11 +66,10 @@ impl Fleet {
 }
 
 /// The model of a device of a record, and what tells this one from others; none for the emulator.
-fn model(record: &Record, device: &str, code: &str) -> (Model, Option<String>) {
-    let toolkit = code.trim_start_matches("ptxas ").to_owned();
+fn model(record: &Record, device: &str, code: &CodeBy) -> (Model, Option<String>) {
     let row = record.devices.iter().find(|d| d.device == device);
     let named = |f: fn(&DeviceRow) -> &String| row.map(f).cloned().unwrap_or_default();
     let name = row.map_or_else(|| device.to_owned(), |d| d.name.clone());
-    let identity = (device != "emulator").then(|| named(|d| &d.id));
-    (Model { name, driver: named(|d| &d.driver), toolkit }, identity)
+    let identity = (device != EMULATOR).then(|| named(|d| &d.id));
+    (Model { name, driver: named(|d| &d.driver), code: code.clone() }, identity)
 }

@@ -3,12 +3,13 @@
 use emulator::device::Failure;
 
 use crate::case::CaseError;
+use crate::header::EntriesError;
 use crate::kernel::KernelError;
 use crate::matrix::{MatrixError, PlanError};
 use crate::moe::MoeError;
 use crate::moe::code::CodeError;
 use crate::moe::trial::TrialError;
-use crate::mutants::{ExplainedError, MutantError};
+use crate::mutants::MutantError;
 use crate::snippet::{FilterError, SnippetError};
 use crate::store::StoreError;
 use crate::toolkit::{InstallError, NvrtcError, PinError, SelectError};
@@ -92,7 +93,7 @@ pub enum JobError {
     Base(String, String),
     /// The file of explained mutants cannot be used.
     #[error(transparent)]
-    Explained(#[from] ExplainedError),
+    Entries(#[from] EntriesError),
     /// A mutant cannot be run.
     #[error(transparent)]
     Mutant(#[from] MutantError),

@@ -146,7 +146,7 @@ pub fn variants_on_gpu(
     let ptxas = toolchain::ptxas(question.toolkit, store.as_ref())?;
     let (target, isa) = code_of(gpu.about(), ptxas.as_ref(), question.target)?;
     let mut gpu = gpu.with_chain(chain(ptxas.as_ref(), store.as_ref()));
-    let code = gpu.chain().name();
+    let code = gpu.chain().code_by();
     let asked = Asked { target, isa, seed: question.seed };
     // Emulated side by side; a GPU runs one kernel after the other.
     let emulated: Vec<_> = variants.par_iter().map(|v| execute::emulated(v, asked)).collect();

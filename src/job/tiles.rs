@@ -15,10 +15,10 @@ use crate::moe::code::Assembler;
 use crate::moe::compile::Compiler;
 use crate::moe::contract::Settings;
 use crate::moe::pipeline::Setup;
-use crate::moe::plan::{self, Trial, Way};
+use crate::moe::plan::{self, Configuration, Trial};
 use crate::moe::tile::Tile;
-use crate::moe::{offers, policy};
-use crate::record::{OfferRow, PolicyRow, TileRow, TileTable};
+use crate::moe::{peers, policy};
+use crate::record::{PeerRow, PolicyRow, TileRow, TileTable};
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Nvrtc};
 
@@ -66,7 +66,7 @@ pub fn tile_table(options: &TileOptions<'_>, context: &Context<'_>) -> Result<Ti
     };
     let survey = Survey::new(&kernels, toolchain.as_ref(), nvrtc, (store.as_ref(), context), target);
     let tiles = if options.tiles.is_empty() { plan::tiles() } else { options.tiles.clone() };
-    survey.table(&plan::ways(&tiles, &options.loads, &options.paths), |_| true)
+    survey.table(&plan::configurations(&tiles, &options.loads, &options.paths), |_| true)
 }
 
 /// What every policy chooses for a model's experts.
@@ -111,10 +111,10 @@ pub(super) fn of_job(
     (store, context): (Option<&Store>, &Context<'_>),
 ) -> Result<TileTable, JobError> {
     let survey = Survey::new(kernels, toolchain, Some(nvrtc), (store, context), target()?);
-    let runs: BTreeSet<Way> = set.iter().map(Trial::way).collect();
-    let mut ways = plan::ways(&plan::tiles(), &plan::LOADS, &plan::PATHS);
-    ways.retain(|way| way.load != Load::TmaReplace || runs.contains(way));
-    let mut table = survey.table(&ways, |way| runs.contains(way))?;
+    let runs: BTreeSet<Configuration> = set.iter().map(Trial::configuration).collect();
+    let mut all = plan::configurations(&plan::tiles(), &plan::LOADS, &plan::PATHS);
+    all.retain(|of| of.load != Load::TmaReplace || runs.contains(of));
+    let mut table = survey.table(&all, |of| runs.contains(of))?;
     table.policies = policies(POLICY_MODEL)?;
     Ok(table)
 }
@@ -145,36 +145,37 @@ impl<'a> Survey<'a> {
     }
 
     /// The table of these configurations; those that `compiles` names are compiled and assembled.
-    fn table(&self, ways: &[Way], compiles: impl Fn(&Way) -> bool + Sync) -> Result<TileTable, JobError> {
+    fn table(
+        &self,
+        all: &[Configuration],
+        compiles: impl Fn(&Configuration) -> bool + Sync,
+    ) -> Result<TileTable, JobError> {
         let rows =
-            ways.par_iter().map(|way| self.row(way, compiles(way))).collect::<Result<Vec<_>, JobError>>()?;
-        let mut sides: Vec<(Tile, bool)> = ways.iter().map(|w| (w.tile, w.swap_ab)).collect();
+            all.par_iter().map(|of| self.row(of, compiles(of))).collect::<Result<Vec<_>, JobError>>()?;
+        let mut sides: Vec<(Tile, bool)> = all.iter().map(|c| (c.tile, c.swap_ab)).collect();
         sides.dedup();
-        let offers = sides.into_iter().flat_map(|(tile, swap_ab)| {
-            offers::stacks().iter().map(move |stack| {
-                let offer = stack.offer(tile, swap_ab);
-                OfferRow {
-                    tile: tile.to_string(),
+        let peers = sides.into_iter().flat_map(|(tile, swap_ab)| {
+            peers::stacks().iter().map(move |stack| {
+                let support = stack.support(tile, swap_ab);
+                PeerRow {
+                    tile: tile.into(),
                     swap_ab,
                     stack: stack.stack.clone(),
-                    answer: offer.word().to_owned(),
-                    sentence: offer.sentence().to_owned(),
+                    answer: support.answer().into(),
+                    sentence: support.sentence().to_owned(),
                 }
             })
         });
-        Ok(TileTable { rows, offers: offers.collect(), policies: Vec::new() })
+        Ok(TileTable { rows, peers: peers.collect(), policies: Vec::new() })
     }
 
-    fn row(&self, way: &Way, compiles: bool) -> Result<TileRow, JobError> {
-        let Way { tile, swap_ab, path, load } = *way;
+    fn row(&self, of: &Configuration, compiles: bool) -> Result<TileRow, JobError> {
+        let Configuration { tile, swap_ab, path, load } = *of;
         let limits = Limits::SM12X;
         let mut row = TileRow {
-            tile: tile.to_string(),
-            swap_ab,
-            kernel_path: path.word().to_owned(),
-            load: load.word().to_owned(),
-            target: self.target.to_string(),
-            toolkit: self.toolchain.map(|t| t.toolkit.version.to_string()).unwrap_or_default(),
+            configuration: of.key(),
+            target: self.target.into(),
+            toolkit: self.toolchain.map(|t| t.toolkit.version.into()),
             stages: None,
             shared: None,
             shared_limit: limits.shared,

@@ -20,7 +20,7 @@ use crate::moe::plan::{self, Trial};
 use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
 use crate::moe::{Dims, Settings, coverage, exercise};
-use crate::record::{ExerciseRow, PIPELINE, Record, SkippedRow, TrialRow, WitnessRow};
+use crate::record::{ExerciseRow, FaultCoverageRow, PIPELINE, Record, SkippedRow, TrialRow};
 use crate::store::Store;
 use crate::toolkit::Nvrtc;
 
@@ -68,7 +68,7 @@ pub(super) fn default_set(
     let ran = run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, assembled, (None, context.sink))?;
     // Further targets run a part: their PTX differs in `.target` alone.
     let first = ran.of_target(targets.first());
-    record.witness = first.witness(&runner)?;
+    record.fault_coverage = first.fault_coverage(&runner)?;
     record.exercised = first.exercised(&runner);
     record.pipeline = ran.rows;
     record.tiles = super::tiles::of_job(&set, &kernels, toolchain.as_ref(), nvrtc, (store, context))?;
@@ -94,8 +94,7 @@ pub struct Ran<'a> {
 impl<'a> Ran<'a> {
     /// The trials for one target.
     fn of_target(&self, target: Option<&Target>) -> Self {
-        let target = target.map(Target::to_string);
-        let of = |(_, row): &(&Trial<'a>, &TrialRow)| Some(&row.target) == target.as_ref();
+        let of = |(_, row): &(&Trial<'a>, &TrialRow)| row.target.known() == target;
         let (trials, rows) =
             self.trials.iter().zip(&self.rows).filter(of).map(|(t, r)| (t.clone(), r.clone())).unzip();
         Self { trials, rows }
@@ -112,7 +111,7 @@ impl<'a> Ran<'a> {
     ///
     /// # Errors
     /// [`JobError::Moe`] where the reference cannot be computed.
-    pub fn witness(&self, runner: &Runner<'_>) -> Result<Vec<WitnessRow>, JobError> {
+    pub fn fault_coverage(&self, runner: &Runner<'_>) -> Result<Vec<FaultCoverageRow>, JobError> {
         let pairs: Vec<_> = self.trials.iter().zip(&self.rows).collect();
         Ok(coverage::of_run(runner.library, &pairs, runner.seed)?)
     }

@@ -1,6 +1,6 @@
 //! One thing that does not conform: what kind, about what, in words, and where in a file.
 
-use super::Stage;
+use super::{ConfigurationKey, Stage};
 
 /// Why a run does not conform, the weightiest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,8 +64,8 @@ pub struct Finding {
     pub message: String,
     /// File and line (from 1) to look at.
     pub place: Option<(String, usize)>,
-    /// Of a trial: its configuration as `swap_ab native cp_async`, and the stage that is wrong.
-    pub trial: Option<(String, Stage)>,
+    /// Of a trial: its configuration, and the stage that is wrong.
+    pub trial: Option<(ConfigurationKey, Stage)>,
 }
 
 impl Finding {

@@ -45,14 +45,11 @@ fn a_new_toolkit_is_compared_with_the_one_before_it() {
         .collect();
     // Targets that answer alike stand together; 13.1's own gains are in both records and are no change.
     assert!(lines.contains(&"sm_120: +1 form since 13.5: mma.mxf4.4X".to_owned()), "{lines:#?}");
-    assert!(diff.asked_anew.names.contains("toolkit 13.5.37") && diff.not_asked_again.names.is_empty());
+    let newest = gate::Lane::Toolkit("13.5.37".parse().unwrap());
+    assert!(diff.asked_anew.contains(&newest) && diff.not_asked_again.is_empty());
     // The other way round nothing is worse: the toolkit was not queried, which is said.
     let back = gate::diff(&new, &old);
-    assert!(
-        back.cells.is_empty() && back.not_asked_again.names.contains("toolkit 13.5.37"),
-        "{:?}",
-        back.cells
-    );
+    assert!(back.cells.is_empty() && back.not_asked_again.contains(&newest), "{:?}", back.cells);
 }
 
 #[test]
@@ -116,7 +113,7 @@ fn an_unknown_driver_is_named_and_what_it_changes_is_the_answer() {
     let same = desk.run(&["gate", "--baseline", &baseline, "--from", &desk.record("same.json", &run)]);
     assert_eq!(same.status.code(), Some(0), "{}", said(&same));
     assert!(said(&same).contains(note) && said(&same).contains("gate --bless"), "{}", said(&same));
-    let wrong = run.runs[0].rungs.iter_mut().find(|r| r.verdict == Verdict::Pass).unwrap();
+    let wrong = run.runs[0].checks.iter_mut().find(|r| r.verdict == Verdict::Pass).unwrap();
     (wrong.verdict, wrong.note) = (Verdict::Fail, "lane 3".to_owned());
     let worse = desk.run(&["gate", "--baseline", &baseline, "--from", &desk.record("worse.json", &run)]);
     assert_eq!(worse.status.code(), Some(100), "{}", said(&worse));

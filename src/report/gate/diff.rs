@@ -1,5 +1,6 @@
 //! A difference of two records for the terminal, as Markdown and as JSON.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -110,11 +111,13 @@ fn lines(diff: &Diff<'_>, style: &Style) -> String {
         let of_facts = diff.facts.iter().filter(|f| f.direction == direction).map(|f| fact_line(f, style));
         style.list(&mut out, heading, &of_cells.chain(of_facts).collect::<Vec<_>>());
     }
-    let names = |lanes: &Lanes| lanes.names.iter().map(|n| style.plain(n)).collect::<Vec<_>>().join(", ");
-    if !diff.not_asked_again.names.is_empty() {
+    let names = |lanes: &Lanes| {
+        lanes.iter().map(|lane| style.plain(&lane.to_string())).collect::<Vec<_>>().join(", ")
+    };
+    if !diff.not_asked_again.is_empty() {
         _ = writeln!(out, "Only in the old record: {}\n", names(&diff.not_asked_again));
     }
-    if !diff.asked_anew.names.is_empty() {
+    if !diff.asked_anew.is_empty() {
         _ = writeln!(out, "Only in the new record: {}\n", names(&diff.asked_anew));
     }
     out
@@ -133,8 +136,9 @@ fn group_line(g: &Group, style: &Style) -> String {
 }
 
 fn fact_line(f: &FactChange, style: &Style) -> String {
-    let since = f.before.as_ref().map_or_else(String::new, |b| format!(" (since {b})"));
-    format!("{} {}: {}{since}", f.kind.word(), style.plain(&f.scope.to_string()), style.plain(&f.words()))
+    let since = f.before.as_ref().map_or_else(String::new, |b| format!(" (since {})", b.toolkit()));
+    let kind = f.subject.kind().word();
+    format!("{kind} {}: {}{since}", style.plain(&f.subject.to_string()), style.plain(&f.words()))
 }
 
 #[derive(Serialize)]
@@ -147,8 +151,8 @@ struct JsonDiff<'a> {
     regressions: Vec<JsonRegression<'a>>,
     cells: Vec<JsonGroup>,
     facts: Vec<JsonFact<'a>>,
-    asked_by_old_alone: Vec<&'a str>,
-    asked_by_new_alone: Vec<&'a str>,
+    asked_by_old_alone: Vec<String>,
+    asked_by_new_alone: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -176,10 +180,10 @@ struct JsonFact<'a> {
     kind: &'static str,
     about: String,
     case: &'a str,
-    tile: &'a str,
+    tile: Cow<'a, str>,
     variant: &'a str,
-    target: &'a str,
-    toolkit: &'a str,
+    target: Cow<'a, str>,
+    toolkit: Cow<'a, str>,
     device: &'a str,
     old: Option<String>,
     new: Option<String>,
@@ -191,8 +195,7 @@ struct JsonFact<'a> {
 /// # Errors
 /// Only when serialisation itself fails.
 pub fn diff_json(diff: &Diff<'_>) -> serde_json::Result<String> {
-    let names = |lanes: &'_ Lanes| -> Vec<String> { lanes.names.iter().cloned().collect() };
-    let (old_alone, new_alone) = (names(&diff.not_asked_again), names(&diff.asked_anew));
+    let names = |lanes: &Lanes| lanes.iter().map(ToString::to_string).collect();
     let out = JsonDiff {
         worse: diff.count(|d| d == Direction::Worse),
         gone: diff.count(|d| d == Direction::Gone),
@@ -226,21 +229,21 @@ pub fn diff_json(diff: &Diff<'_>) -> serde_json::Result<String> {
             .iter()
             .map(|f| JsonFact {
                 direction: f.direction.word(),
-                kind: f.kind.word(),
-                about: f.scope.to_string(),
-                case: &f.scope.case,
-                tile: &f.scope.tile,
-                variant: &f.scope.variant,
-                target: &f.scope.target,
-                toolkit: &f.scope.toolkit,
-                device: &f.scope.device,
+                kind: f.subject.kind().word(),
+                about: f.subject.to_string(),
+                case: f.subject.case(),
+                tile: f.subject.tile(),
+                variant: f.subject.variant(),
+                target: f.subject.target(),
+                toolkit: f.subject.toolkit(),
+                device: f.subject.device(),
                 old: f.old.as_ref().map(Fact::words),
                 new: f.new.as_ref().map(Fact::words),
                 detail: f.new.as_ref().map_or("", |n| n.detail.as_str()),
             })
             .collect(),
-        asked_by_old_alone: old_alone.iter().map(String::as_str).collect(),
-        asked_by_new_alone: new_alone.iter().map(String::as_str).collect(),
+        asked_by_old_alone: names(&diff.not_asked_again),
+        asked_by_new_alone: names(&diff.asked_anew),
     };
     Ok(serde_json::to_string_pretty(&out)? + "\n")
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::super::markup::{Align, head, plain, row};
 use super::super::phrase::clean;
 use crate::gate::{Fleet, Model, Seen};
-use crate::record::{Record, Verdict};
+use crate::record::{Record, VariantRow, Verdict};
 
 /// Conflicts that the terminal shows; Markdown and the merged record hold all.
 const SHOWN: usize = 40;
@@ -43,7 +43,7 @@ pub fn fleet_markdown(fleet: &Fleet, merged: &Record) -> String {
             out.push_str(&row(&[
                 plain(&model.name),
                 plain(&model.driver),
-                plain(&model.toolkit),
+                plain(&model.code.toolkit()),
                 seen.devices.len().to_string(),
                 seen.records.to_string(),
                 verdicts(seen),
@@ -68,7 +68,7 @@ fn rows(fleet: &Fleet) -> Vec<Vec<String>> {
     let of = |(model, seen): (&Model, &Seen)| {
         let mut row = vec![model.name.clone()];
         row.extend((!model.driver.is_empty()).then(|| format!("driver {}", model.driver)));
-        row.extend((!model.toolkit.is_empty()).then(|| format!("code by {}", model.toolkit)));
+        row.extend((!model.code.is_nobody()).then(|| format!("code by {}", model.code.toolkit())));
         row.extend((!seen.devices.is_empty()).then(|| format!("{} devices", seen.devices.len())));
         row.push(format!("{} records", seen.records));
         row.push(format!("trials: {}", verdicts(seen)));
@@ -83,7 +83,6 @@ fn verdicts(seen: &Seen) -> String {
 }
 
 fn size(merged: &Record) -> String {
-    let cells: usize =
-        merged.matrix.variants.iter().map(|v| v.outcomes.bytes().filter(|b| *b != b'.').count()).sum();
+    let cells: usize = merged.matrix.variants.iter().map(VariantRow::answered).sum();
     format!("{cells} cells of {} variants, {} trials", merged.matrix.variants.len(), merged.pipeline.len())
 }

@@ -48,9 +48,7 @@ pub(super) struct Page<'a> {
 impl Page<'_> {
     fn headline(&self, record: &Record) -> String {
         let (view, matrix) = (self.view, self.view.matrix);
-        let count = |outcome: Outcome| -> usize {
-            matrix.variants.iter().map(|v| v.outcomes.matches(outcome.letter()).count()).sum()
-        };
+        let count = |outcome: Outcome| -> usize { matrix.variants.iter().map(|v| v.count(outcome)).sum() };
         let each: Vec<String> = Outcome::ALL
             .iter()
             .filter(|o| count(**o) > 0)

@@ -77,9 +77,7 @@ impl Page<'_> {
             [one] => format!("toolkit {one}"),
             [first, .., last] => format!("{} toolkits, {first} to {last}", view.toolkits.len()),
         };
-        let count = |outcome: Outcome| -> usize {
-            matrix.variants.iter().map(|v| v.outcomes.matches(outcome.letter()).count()).sum()
-        };
+        let count = |outcome: Outcome| -> usize { matrix.variants.iter().map(|v| v.count(outcome)).sum() };
         let cells: usize = Outcome::ALL.iter().map(|o| count(*o)).sum();
         let mut out = self.heading(&clean(&record.tool));
         out.push_str(&wrapped(
@@ -151,7 +149,7 @@ impl Page<'_> {
     fn hint(&self) -> String {
         let variants = &self.view.matrix.variants;
         let mut accepted_somewhere = variants.iter().filter(|v| {
-            let has = |outcome: Outcome| v.outcomes.contains(outcome.letter());
+            let has = |outcome: Outcome| v.count(outcome) > 0;
             has(Outcome::Accepted) && has(Outcome::Rejected)
         });
         let differing = self.main_contrast().and_then(|c| c.only_left.into_iter().chain(c.only_right).next());

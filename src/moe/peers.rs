@@ -1,4 +1,4 @@
-//! What CUTLASS, FlashInfer and TRT-LLM offer for a tile, from a data file that cites its sources.
+//! What CUTLASS, FlashInfer and TRT-LLM support for a tile, from a data file that cites its sources.
 //!
 //! A project's builder is a set of rules, a project's dispatch a closed list; both answer for any tile.
 
@@ -10,8 +10,9 @@ use serde::Deserialize;
 
 use super::tile::Tile;
 use crate::header::{self, HeaderError};
+use crate::record::PeerAnswer;
 
-const TABLE: &str = include_str!("data/offers.yaml");
+const TABLE: &str = include_str!("data/peers.yaml");
 
 /// A project in the version that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -86,7 +87,7 @@ pub struct Named {
 
 /// What a project answers for a tile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Offer {
+pub enum Support {
     /// It has a kernel, or would build one.
     Offered(String),
     /// It has one for another architecture.
@@ -95,14 +96,14 @@ pub enum Offer {
     Refused(String),
 }
 
-impl Offer {
-    /// The word in tables.
+impl Support {
+    /// The answer in tables.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn answer(&self) -> PeerAnswer {
         match self {
-            Self::Offered(_) => "offered",
-            Self::Elsewhere(_) => "elsewhere",
-            Self::Refused(_) => "refused",
+            Self::Offered(_) => PeerAnswer::Offered,
+            Self::Elsewhere(_) => PeerAnswer::Elsewhere,
+            Self::Refused(_) => PeerAnswer::Refused,
         }
     }
 
@@ -122,30 +123,30 @@ pub fn stacks() -> &'static [Stack] {
 }
 
 fn parse() -> Result<Vec<Stack>, HeaderError> {
-    header::parse_file(Path::new("src/moe/data/offers.yaml"), TABLE)
+    header::parse_file(Path::new("src/moe/data/peers.yaml"), TABLE)
 }
 
 impl Stack {
     /// What the project has for a logical tile with channels (`swap_ab`) or tokens as its M.
     #[must_use]
-    pub fn offer(&self, tile: Tile, swap_ab: bool) -> Offer {
+    pub fn support(&self, tile: Tile, swap_ab: bool) -> Support {
         // As the project sees it.
         let seen = if swap_ab { Tile { m: tile.n, n: tile.m, k: tile.k } } else { tile };
         if let Some(builder) = &self.builder {
             return match builder.judge(seen) {
-                Ok(text) => Offer::Offered(format!("{text}; {}", self.note)),
-                Err(text) => Offer::Refused(text),
+                Ok(text) => Support::Offered(format!("{text}; {}", self.note)),
+                Err(text) => Support::Refused(text),
             };
         }
         let name = seen.to_string();
         if let Some(listed) = self.tiles.iter().find(|t| t.tile == name && t.swap_ab.contains(&swap_ab)) {
             return match self.only_for {
-                Some(target) => Offer::Elsewhere(format!("for {target} alone: {}", listed.note)),
-                None => Offer::Offered(listed.note.clone()),
+                Some(target) => Support::Elsewhere(format!("for {target} alone: {}", listed.note)),
+                None => Support::Offered(listed.note.clone()),
             };
         }
         if let Some(named) = self.refused.iter().find(|t| t.tile == name) {
-            return Offer::Refused(named.reason.clone());
+            return Support::Refused(named.reason.clone());
         }
         let sides = |t: &Listed| match t.swap_ab.as_slice() {
             [true] => format!("{} swapped", t.tile),
@@ -153,7 +154,7 @@ impl Stack {
             _ => t.tile.clone(),
         };
         let there: Vec<String> = self.tiles.iter().map(sides).collect();
-        Offer::Refused(format!("{seen} is not in its list: {}", there.join(" ")))
+        Support::Refused(format!("{seen} is not in its list: {}", there.join(" ")))
     }
 }
 
@@ -198,9 +199,9 @@ impl Builder {
 mod tests {
     use super::*;
 
-    fn offer(stack: &str, tile: &str, swap_ab: bool) -> Offer {
+    fn support(stack: &str, tile: &str, swap_ab: bool) -> Support {
         let stack = stacks().iter().find(|s| s.stack == stack).unwrap();
-        stack.offer(tile.parse().unwrap(), swap_ab)
+        stack.support(tile.parse().unwrap(), swap_ab)
     }
 
     #[test]
@@ -238,7 +239,7 @@ mod tests {
             );
             assert_eq!(builder.judge(tile).is_ok(), stages >= 2, "{tile}");
         }
-        let text = offer("CUTLASS 4.5", "128x128x128", false);
+        let text = support("CUTLASS 4.5", "128x128x128", false);
         assert!(text.sentence().starts_with("2 stages of 33920 bytes, 33104 left for the epilogue; "));
     }
 
@@ -247,8 +248,8 @@ mod tests {
         for tile in super::super::plan::tiles() {
             for stack in stacks() {
                 for swap_ab in [false, true] {
-                    let offer = stack.offer(tile, swap_ab);
-                    assert!(offer.sentence().len() > 10, "{} {tile} {offer:?}", stack.stack);
+                    let found = stack.support(tile, swap_ab);
+                    assert!(found.sentence().len() > 10, "{} {tile} {found:?}", stack.stack);
                 }
             }
         }
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_answers_are_those_of_the_sources() {
-        let word = |stack: &str, tile: &str, swap_ab| offer(stack, tile, swap_ab).word();
+        let word = |stack: &str, tile: &str, swap_ab| support(stack, tile, swap_ab).answer().word();
         // N from 32 in 4.5, from 8 in 4.7.
         assert_eq!(word("CUTLASS 4.5", "8x128x128", true), "refused");
         assert_eq!(word("CUTLASS 4.7", "8x128x128", true), "offered");
@@ -264,7 +265,7 @@ mod tests {
         assert_eq!(word("CUTLASS 4.7", "128x128x64", false), "refused");
         assert_eq!(word("FlashInfer 0.7.2", "32x128x128", true), "offered");
         assert_eq!(word("FlashInfer 0.7.2", "16x128x128", true), "refused");
-        let text = offer("FlashInfer 0.7.2", "128x128x256", false);
+        let text = support("FlashInfer 0.7.2", "128x128x256", false);
         assert!(text.sentence().contains("never dispatched"), "{text:?}");
         assert_eq!(word("TRT-LLM", "8x128x512", true), "elsewhere");
         assert_eq!(word("TRT-LLM", "128x8x512", false), "refused");

@@ -1,5 +1,6 @@
-//! One variant on one device.
+//! The checks of one variant on one device.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use emulator::device::{Argument, Buffer, Device, Failure, Launch, Module};
@@ -9,14 +10,15 @@ use ptx::arch::{PtxIsa, Target};
 use vectors::LANES;
 
 use super::data::{BYTES, POISON, WARPS, inputs};
-use crate::record::{Rung, RungResult, VariantRun, Verdict};
+use crate::checks::{self, NotPassed};
+use crate::record::{Check, CodeBy, VariantRun, Verdict};
 use crate::snippet::{LANE_BYTES, Variant};
 
 /// Replays that have to store the same bits.
 const REPLAYS: usize = 100;
 
-/// The rungs of a variant, from the lowest.
-const RUNGS: [Rung; 5] = [Rung::Loads, Rung::Runs, Rung::Correct, Rung::Deterministic, Rung::Graph];
+/// The checks of a variant.
+const CHECKS: [Check; 5] = [Check::Loads, Check::Runs, Check::Correct, Check::Deterministic, Check::Graph];
 
 /// How variants are asked.
 #[derive(Debug, Clone, Copy)]
@@ -29,13 +31,10 @@ pub struct Asked {
     pub seed: u64,
 }
 
-/// Why a rung does not stand.
-type Fell = (Verdict, String);
-
 /// What the emulator stores for two sets of inputs.
 ///
 /// # Errors
-/// What it lacks, or which law the body breaks.
+/// What it lacks, or the rule that the body violates.
 pub fn emulated(variant: &Variant, asked: Asked) -> Result<[Vec<u8>; 2], Failure> {
     let (Some(kinds), Some(text)) = (&variant.execute, variant.code.per_lane(asked.isa, asked.target)) else {
         return Err(Failure::Broken(format!("{} is only assembled", variant.id)));
@@ -59,97 +58,79 @@ const fn other(seed: u64) -> u64 {
 #[must_use]
 pub fn on_emulator(variant: &Variant, asked: Asked) -> VariantRun {
     let mut device = EmulatorDevice::new(Arc::new(Programs::default()), Options::default());
-    run(&mut device, "", variant, asked, emulated(variant, asked))
+    run(&mut device, &CodeBy::Nobody, variant, asked, emulated(variant, asked))
 }
 
-/// Climbs until a rung does not stand; those above are skipped, and say why. `want` is what the emulator stores.
+/// Runs the checks in order ([`checks::in_order`]). `want` is what the emulator stores.
 pub fn run(
     device: &mut dyn Device,
-    code: &str,
+    code: &CodeBy,
     variant: &Variant,
     asked: Asked,
     want: Result<[Vec<u8>; 2], Failure>,
 ) -> VariantRun {
     let name = device.name();
-    let mut rungs = Vec::new();
-    let climber = Climber { variant, asked, want };
-    let mut fallen: Option<Rung> = None;
-    for rung in RUNGS {
-        let (verdict, note) = match fallen {
-            Some(lower) => (Verdict::Skipped, format!("`{}` did not pass", lower.word())),
-            None => match climber.rung(rung, device) {
-                Ok(note) => (Verdict::Pass, note),
-                Err((verdict, note)) => {
-                    fallen = Some(rung);
-                    (verdict, note)
-                }
-            },
-        };
-        rungs.push(RungResult { rung, verdict, note });
-    }
-    let (variant, target) = (variant.id.clone(), asked.target.to_string());
-    VariantRun { variant, target, device: name, code: code.to_owned(), rungs }
+    let of_variant = VariantChecks { variant, asked, want };
+    let checks = checks::in_order(&CHECKS, |check| Ok(of_variant.check(check, device)))
+        .unwrap_or_else(|never: Infallible| match never {});
+    let (variant, target) = (variant.id.clone(), asked.target.into());
+    VariantRun { variant, target, device: name, code: code.clone(), checks }
 }
 
-struct Climber<'a> {
+struct VariantChecks<'a> {
     variant: &'a Variant,
     asked: Asked,
     want: Result<[Vec<u8>; 2], Failure>,
 }
 
-impl Climber<'_> {
-    fn rung(&self, rung: Rung, device: &mut dyn Device) -> Result<String, Fell> {
+impl VariantChecks<'_> {
+    fn check(&self, check: Check, device: &mut dyn Device) -> Result<String, NotPassed> {
         let asked = self.asked;
         let kinds: &[OperandKind] = self.variant.execute.as_deref().unwrap_or_default();
         let text = self.variant.code.per_lane(asked.isa, asked.target);
         let (false, Some(text)) = (kinds.is_empty(), text) else {
-            return Err((Verdict::Skipped, "its snippet does not say how to run it".to_owned()));
+            return Err(NotPassed::new(Verdict::Skipped, "its snippet does not say how to run it"));
         };
         let data = |seed| inputs(&self.variant.id, kinds, seed);
-        device.reset().map_err(fell)?;
-        if rung == Rung::Loads {
+        device.reset()?;
+        if check == Check::Loads {
             return device.load(&text).map(|_| String::new()).map_err(|failure| match failure {
                 // Whoever refuses the code says so: the device has no such instruction, and nobody promised it.
-                Failure::Unsupported(words) => (Verdict::Blocked, words),
-                failure => fell(failure),
+                Failure::Unsupported(words) => NotPassed::new(Verdict::Blocked, words),
+                failure => failure.into(),
             });
         }
-        let mut on = On::new(device, &text).map_err(fell)?;
-        on.fill(&data(asked.seed)).map_err(fell)?;
-        if rung == Rung::Runs {
-            return on.eager().map(|()| String::new()).map_err(fell);
+        let mut on = On::new(device, &text)?;
+        on.fill(&data(asked.seed))?;
+        if check == Check::Runs {
+            on.eager()?;
+            return Ok(String::new());
         }
         let [want, want_other] = self.want.as_ref().map_err(|failure| {
             let lacks = matches!(failure, Failure::Unsupported(_));
             let verdict = if lacks { Verdict::Unsupported } else { Verdict::Broken };
-            (verdict, format!("the emulator has no answer: {failure}"))
+            NotPassed::new(verdict, format!("the emulator has no answer: {failure}"))
         })?;
-        if rung == Rung::Correct {
-            on.eager().map_err(fell)?;
+        if check == Check::Correct {
+            on.eager()?;
             on.compare(want)?;
             return Ok(format!("{} lanes agree with the emulator", WARPS * LANES));
         }
-        let graph = on.device.capture(&[on.launch()]).map_err(|(_, failure)| fell(failure))?;
-        let replay = |on: &mut On<'_>, want: &[u8]| -> Result<(), Fell> {
-            on.device.write(on.output, &[POISON; BYTES]).map_err(fell)?;
-            on.device.replay(graph).map_err(|(_, failure)| fell(failure))?;
+        let graph = on.device.capture(&[on.launch()])?;
+        let replay = |on: &mut On<'_>, want: &[u8]| -> Result<(), NotPassed> {
+            on.device.write(on.output, &[POISON; BYTES])?;
+            on.device.replay(graph)?;
             on.compare(want)
         };
-        if rung == Rung::Deterministic {
+        if check == Check::Deterministic {
             for n in 0..REPLAYS {
-                replay(&mut on, want)
-                    .map_err(|(verdict, note)| (verdict, format!("replay {}: {note}", n + 1)))?;
+                replay(&mut on, want).map_err(|not_passed| not_passed.at(format!("replay {}", n + 1)))?;
             }
             return Ok(format!("{REPLAYS} replays"));
         }
-        on.fill(&data(other(asked.seed))).map_err(fell)?;
+        on.fill(&data(other(asked.seed)))?;
         replay(&mut on, want_other).map(|()| "data that differ from those at its capture".to_owned())
     }
-}
-
-/// The verdict of a failure.
-fn fell(failure: Failure) -> Fell {
-    (crate::failure::verdict(&failure), failure.to_string())
 }
 
 /// A body on a device, with its buffers.
@@ -189,12 +170,12 @@ impl<'d> On<'d> {
 
     fn eager(&mut self) -> Result<(), Failure> {
         let launch = self.launch();
-        self.device.run(&[launch]).map_err(|(_, failure)| failure)
+        Ok(self.device.run(&[launch])?)
     }
 
     /// Whether all outputs are those bits; else the first place where they are not.
-    fn compare(&self, want: &[u8]) -> Result<(), Fell> {
-        let got = self.device.read(self.output).map_err(fell)?;
+    fn compare(&self, want: &[u8]) -> Result<(), NotPassed> {
+        let got = self.device.read(self.output)?;
         if got == want {
             return Ok(());
         }
@@ -206,7 +187,7 @@ impl<'d> On<'d> {
         let first = differ.first().copied().unwrap_or(0);
         let place = first * 4;
         let (thread, byte) = (place / LANE_BYTES, place % LANE_BYTES);
-        Err((
+        Err(NotPassed::new(
             Verdict::Fail,
             format!(
                 "warp {}, lane {}, byte {byte}: {:#010x} instead of {:#010x}; {} words differ",
