@@ -23,7 +23,7 @@ pub(super) struct MutantArgs {
     /// With --mutants: only faults of this operator (repeatable)
     #[arg(long = "mutant-operator", value_name = "WORD", requires = "mutants")]
     operators: Vec<Operator>,
-    /// With --mutants: maximum number of trials per mutant
+    /// With --mutants: maximum number of trials per mutant; survivors run up to as many again
     #[arg(long = "mutant-trials", value_name = "N", requires = "mutants", default_value = "24", value_parser = clap::value_parser!(u16).range(1..))]
     most_trials: u16,
     /// With --mutants: run N random mutants, chosen by --seed

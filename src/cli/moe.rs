@@ -147,7 +147,7 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
             }
         }
     }
-    let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, None)?;
+    let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, (None, context.sink))?;
     if ran.rows.is_empty() {
         return Err(CliError::NothingRan);
     }

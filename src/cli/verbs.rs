@@ -12,7 +12,7 @@ use crate::gate;
 use crate::job::{self, Context, Job};
 use crate::matrix::{self, Options, Plan};
 use crate::record::Record;
-use crate::report::{Format, audit_csv, runs_csv, trials_csv};
+use crate::report::{self, Format, audit_csv, runs_csv, trials_csv};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, InstallOptions, Pins, Places};
@@ -27,11 +27,22 @@ pub(super) fn whole_job(cli: &Cli, context: &Context<'_>) -> Result<(), CliError
     // Somebody who asks about snippets or variants asks about nothing else, but for a GPU that is named.
     let device = if options.is_whole() || gpu.is_named() { Some(gpu.open(context)?) } else { None };
     let job = Job::prepare(&options, context)?;
-    let (record, figures) = job.whole(&options, device, gpu.time())?;
+    let format = cli.format.unwrap_or_default();
+    // A reader gets the matrix while the pipeline runs.
+    let early = format == Format::Text && cli.export.is_none() && to.output.is_none();
+    let mut shown = Ok(());
+    let first = |record: &Record| {
+        if early {
+            shown = output::print(&report::terminal_matrix(record, &output::styles(false)));
+        }
+    };
+    let (record, figures) = job.whole(&options, device, gpu.time(), first)?;
+    shown?;
     output::figures(args, &figures);
     let text = match cli.export {
         Some(part) => output::export(&record, part)?,
-        None => output::render(&record, cli.format.unwrap_or_default(), to.output.is_some())?,
+        None if early => report::terminal_rest(&record, &output::styles(false)),
+        None => output::render(&record, format, to.output.is_some())?,
     };
     deliver(&job, &record, &text, to)
 }
@@ -135,14 +146,14 @@ pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), C
             }
             if !job.library.variants.iter().any(|v| v.id == args.variant.trim_end_matches("@as-written")) {
                 let ids = job.library.variants.iter().map(|v| v.id.as_str());
-                return Err(crate::report::ExplainError::unknown(&args.variant, ids).into());
+                return Err(report::ExplainError::unknown(&args.variant, ids).into());
             }
             let (record, figures) = job.run(&asked, false)?;
             output::figures(&args.job, &figures);
             record
         }
     };
-    output::print(&crate::report::explain(&record, &args.variant, &output::styles(false))?)
+    output::print(&report::explain(&record, &args.variant, &output::styles(false))?)
 }
 
 /// `report`.

@@ -160,7 +160,7 @@ impl Affected {
                     others.push(trial);
                 }
             }
-            out.trials.extend(mutants::choose(&others, ENOUGH - of_gemm, mutants::features));
+            out.trials.extend(mutants::choose(&others, &[], ENOUGH - of_gemm, mutants::features));
         }
         Ok(out)
     }

@@ -6,7 +6,7 @@ use crate::store::Store;
 use crate::toolkit::{self, Environment, InstallOptions, Nvrtc, NvrtcError, Pins};
 
 /// What is fetched where nothing is named.
-const NEWEST: &str = "nvrtc";
+pub(super) const NEWEST: &str = "nvrtc";
 
 /// The NVRTC of the version `name`, the newest when left out. Where the machine has none at all, a pinned one is fetched.
 ///

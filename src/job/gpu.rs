@@ -188,7 +188,7 @@ pub(super) fn pipeline(
     let runner = Runner::new(&kernels, nvrtc, store, context.program.clone()).on(gpu);
     let ask = |asked: Vec<Trial<'_>>, deadline| -> Result<Vec<TrialRow>, JobError> {
         let (asked, chain) = ([(target, asked)], toolchain.as_ref());
-        Ok(trials::run(&runner, &asked, chain, limits, |_| true, deadline)?.rows)
+        Ok(trials::run(&runner, &asked, chain, limits, |_| true, (deadline, context.sink))?.rows)
     };
     let all = trials::admitted(&plan::default_set(&cases), &kernels, toolchain.as_ref(), target, limits)?;
     let (free, blocked): (Vec<_>, Vec<_>) = all.into_iter().partition(|t| t.config.is_ok());

@@ -117,7 +117,8 @@ pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, J
     let runner = Runner::new(&kernels, &nvrtc, store.as_ref(), context.program.clone());
     let mut run =
         Record::of_matrix(concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(), Matrix::default());
-    let ran = trials::run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, |_| false, None);
+    let ran =
+        trials::run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, |_| false, (None, context.sink));
     let mut judgement = match ran {
         Ok(ran) => {
             run.pipeline = ran.rows;

@@ -28,7 +28,7 @@ const TOLD_EVERY: usize = 25;
 pub struct MutantOptions {
     /// Only faults of these operators; all where there is none.
     pub operators: Vec<Operator>,
-    /// Trials per mutant, at most.
+    /// Trials per mutant, at most; a mutant that survives them meets as many again, which have what these lack.
     pub most_trials: u16,
     /// So many random mutants; all where left out.
     pub sample: Option<usize>,
@@ -82,7 +82,7 @@ pub(super) fn survey(
     let mut prepared: BTreeMap<&str, Vec<Prepared<'_>>> = BTreeMap::new();
     let (mut unfit, mut idle) = (Vec::new(), Vec::new());
     for name in files.keys().filter(|name| chosen.iter().any(|m| m.file == **name)) {
-        let trials = trials_of(question, name, options.most_trials, toolchain.as_ref())?;
+        let trials = trials_of(question, name, &[], options.most_trials, toolchain.as_ref())?;
         let (ready, wrong) = bench.prepare(&trials)?;
         notice(format!("{name}: {} trials", ready.len()));
         unfit.extend(wrong);
@@ -106,7 +106,24 @@ pub(super) fn survey(
             notice(format!("{done} of {total}"));
         }
     };
-    let fates = bench.run(&runnable, &trials, &told);
+    let mut fates = bench.run(&runnable, &trials, &told);
+    let open: Vec<usize> = (0..runnable.len())
+        .filter(|n| matches!(fates[*n], Fate::Survived(_)))
+        .filter(|n| !entries.iter().any(|e| e.explains(&runnable[*n])))
+        .collect();
+    let mut further: BTreeMap<&str, Vec<Prepared<'_>>> = BTreeMap::new();
+    for name in files.keys().filter(|name| open.iter().any(|n| runnable[*n].file == **name)) {
+        let before: Vec<Trial<'_>> =
+            prepared.get(name.as_str()).into_iter().flatten().map(|p| p.trial.clone()).collect();
+        let trials = trials_of(question, name, &before, options.most_trials, toolchain.as_ref())?;
+        notice(format!("{name}: {} trials more for what survives", trials.len()));
+        further.insert(name, bench.prepare(&trials)?.0);
+    }
+    let survivors: Vec<Mutant> = open.iter().map(|n| runnable[*n].clone()).collect();
+    let trials = |m: &Mutant| further.get(m.file.as_str()).map_or(&[][..], Vec::as_slice);
+    for (n, fate) in open.into_iter().zip(bench.run(&survivors, &trials, &|_, _| {})) {
+        fates[n] = fates[n].clone().and(fate);
+    }
     let mut survey = Survey::new(runnable, fates, entries, &all, unfit);
     (survey.idle, survey.made) = (idle, made.len());
     Ok(survey)
@@ -133,10 +150,11 @@ fn files(question: &Question<'_>) -> Result<BTreeMap<String, String>, JobError> 
     Ok(out)
 }
 
-/// The trials on which mutants of a file are run: few that together have all that those which it affects have.
+/// The trials on which mutants of a file are run: few that together have what those that it affects have, and those `before` lack.
 fn trials_of<'a>(
     question: &Question<'a>,
     file: &str,
+    before: &[Trial<'a>],
     most: u16,
     toolchain: Option<&Toolchain>,
 ) -> Result<Vec<Trial<'a>>, JobError> {
@@ -148,5 +166,5 @@ fn trials_of<'a>(
     // What tiles and loads differ in is nothing to the kernels beside the GEMM.
     let features =
         if affected.has_gemm(question.kernels) { mutants::features } else { mutants::features_beside };
-    Ok(mutants::choose(&admitted, most.into(), features))
+    Ok(mutants::choose(&admitted, before, most.into(), features))
 }

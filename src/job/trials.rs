@@ -11,7 +11,7 @@ use super::error::JobError;
 use super::toolchain::Toolchain;
 use super::whole::Options;
 use crate::case::{self, Case};
-use crate::event::Event;
+use crate::event::{Event, Sink};
 use crate::kernel::Library;
 use crate::moe::admission::{self, Limits, Question};
 use crate::moe::code::{Assembler, CodeError};
@@ -19,7 +19,7 @@ use crate::moe::compile::Compiler;
 use crate::moe::plan::{self, Trial};
 use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
-use crate::moe::{Settings, coverage, exercise};
+use crate::moe::{Dims, Settings, coverage, exercise};
 use crate::record::{ExerciseRow, PIPELINE, Record, SkippedRow, TrialRow, WitnessRow};
 use crate::store::Store;
 use crate::toolkit::Nvrtc;
@@ -65,7 +65,7 @@ pub(super) fn default_set(
     // One ptxas run per kernel is enough to say what it costs: the tiles' target is asked, as the report says.
     let tiles = super::tiles::target()?;
     let assembled = |target| target == tiles;
-    let ran = run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, assembled, None)?;
+    let ran = run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, assembled, (None, context.sink))?;
     // Further targets run a part: their PTX differs in `.target` alone.
     let first = ran.of_target(targets.first());
     record.witness = first.witness(&runner)?;
@@ -129,10 +129,11 @@ pub fn run<'a>(
     toolchain: Option<&Toolchain>,
     limits: Limits,
     assembled: impl Fn(Target) -> bool,
-    deadline: Option<Instant>,
+    (deadline, sink): (Option<Instant>, &dyn Sink),
 ) -> Result<Ran<'a>, JobError> {
     let kernels = runner.library;
-    let mut ran = Ran { trials: Vec::new(), rows: Vec::new() };
+    let mut assemblers = Vec::new();
+    let mut work = Vec::new();
     for (target, trials) in trials {
         let trials = admitted(trials, kernels, toolchain, *target, limits)?;
         let assembler = toolchain.filter(|_| assembled(*target)).map(|toolchain| Assembler {
@@ -145,22 +146,45 @@ pub fn run<'a>(
             toolkit: &toolchain.toolkit,
             limits,
         });
-        let one = |trial: Trial<'a>| -> Result<(Trial<'a>, TrialRow), JobError> {
-            let (trial, remark) = match &assembler {
+        work.extend(trials.into_iter().map(|trial| (assemblers.len(), *target, trial)));
+        assemblers.push(assembler);
+    }
+    sink.emit(Event::TrialsStarted { trials: work.len() });
+    let one = |(n, (assembler, target, trial)): (usize, (usize, Target, Trial<'a>))| {
+        let assembler: Option<&Assembler<'_>> = assemblers.get(assembler).and_then(Option::as_ref);
+        let done = (|| {
+            let (trial, remark) = match assembler {
                 Some(assembler) => of_code(assembler, kernels, trial)?,
                 None => (trial, String::new()),
             };
-            let mut row = runner.run(&trial, *target)?;
+            let mut row = runner.run(&trial, target)?;
             row.remark = remark;
-            Ok((trial, row))
-        };
-        for done in in_turn(trials, deadline, one) {
-            let (trial, row) = done?;
-            ran.trials.push(trial);
-            ran.rows.push(row);
-        }
+            Ok::<_, JobError>((trial, row))
+        })();
+        sink.emit(Event::TrialFinished);
+        (n, done)
+    };
+    let mut work: Vec<_> = work.into_iter().enumerate().collect();
+    if deadline.is_none() {
+        // A long trial that begins last leaves the other cores without work.
+        work.sort_by_key(|(_, (_, _, trial))| std::cmp::Reverse(products(trial)));
+    }
+    let mut done = in_turn(work, deadline, one);
+    sink.emit(Event::TrialsFinished);
+    done.sort_by_key(|(n, _)| *n);
+    let mut ran = Ran { trials: Vec::new(), rows: Vec::new() };
+    for (_, done) in done {
+        let (trial, row) = done?;
+        ran.trials.push(trial);
+        ran.rows.push(row);
     }
     Ok(ran)
+}
+
+/// Products of both GEMMs of a trial: its length, roughly.
+fn products(trial: &Trial<'_>) -> usize {
+    let dims = Dims::of(&trial.case);
+    3 * dims.tokens * dims.top_k * dims.hidden * dims.inter
 }
 
 /// Does something with all items, side by side: the next in order whenever somebody is free, none after the deadline. What was

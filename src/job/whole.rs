@@ -101,9 +101,7 @@ impl<'a> Job<'a> {
         };
         let mut job = Self { library, discovery: Discovery::default(), store, context };
         job.discover(options);
-        if job.discovery.toolkits.is_empty() && options.toolkits.is_empty() {
-            job.fetch_first(options)?;
-        }
+        job.fetch_first(options)?;
         Ok(job)
     }
 
@@ -113,7 +111,16 @@ impl<'a> Job<'a> {
         self.discovery = toolkit::discover(self.store.as_ref(), &places);
     }
 
+    /// Fetches, at once, what the job needs and the machine has none of: toolkits, and an NVRTC for the pipeline.
     fn fetch_first(&mut self, options: &Options) -> Result<(), JobError> {
+        let no_toolkit = self.discovery.toolkits.is_empty() && options.toolkits.is_empty();
+        let compiles = options.is_whole() && !options.offline && self.store.is_some();
+        let no_nvrtc =
+            compiles && toolkit::nvrtcs(self.store.as_ref(), &Environment::of_process()).is_empty();
+        if !no_toolkit {
+            // The pipeline fetches the NVRTC itself.
+            return Ok(());
+        }
         for row in &self.discovery.unusable {
             let text = format!("{} is not usable as an assembler: {}", row.path.display(), row.reason);
             self.context.sink.emit(Event::Warning { text });
@@ -125,7 +132,10 @@ impl<'a> Job<'a> {
             return Err(JobError::Store(crate::store::StoreError::NoFolder));
         };
         let pins = Pins::built_in()?;
-        let names = FIRST_TOOLKITS.map(str::to_owned);
+        let mut names = FIRST_TOOLKITS.map(str::to_owned).to_vec();
+        if no_nvrtc {
+            names.push(compiler::NEWEST.to_owned());
+        }
         let what: Vec<String> = pins.resolve(&names)?.iter().map(|pin| pin.what()).collect();
         let text = format!(
             "This machine has no toolkit. Fetching {} with pip, checked against pinned SHA-256 sums.",
@@ -221,7 +231,7 @@ impl<'a> Job<'a> {
     }
 
     /// The matrix, and where nothing narrows the job the pipeline; both on the GPU, too, which starts trials for `time`. A reason
-    /// in its place becomes a skipped part.
+    /// in its place becomes a skipped part. `matrix_done` sees the record as soon as it holds the matrix.
     ///
     /// # Errors
     /// What cannot be fetched, planned or run.
@@ -230,8 +240,10 @@ impl<'a> Job<'a> {
         options: &Options,
         device: Option<Result<GpuDevice, String>>,
         time: Duration,
+        matrix_done: impl FnOnce(&Record),
     ) -> Result<(Record, Figures), JobError> {
         let (mut record, figures) = self.run(options, false)?;
+        matrix_done(&record);
         let nvrtc = if options.is_whole() { self.pipeline(options, &mut record)? } else { None };
         match device {
             Some(Ok(device)) => self.on_gpu(options, (device, time), nvrtc.as_ref(), &mut record)?,

@@ -78,6 +78,6 @@ pub use runs::{run_counts, runs_csv, runs_text};
 pub use selftest::{selftest_csv, selftest_text};
 pub use style::Styles;
 pub use tactics::tactics;
-pub use terminal::terminal;
+pub use terminal::{terminal, terminal_matrix, terminal_rest};
 pub use tiles::{policies_csv, policies_markdown, policies_text, tiles_csv, tiles_markdown, tiles_text};
 pub use trials::{stages_text, trial_counts, trials_csv, trials_markdown, trials_text};

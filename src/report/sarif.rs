@@ -32,7 +32,6 @@ pub(super) fn document(rules: Vec<Value>, results: Vec<Value>) -> serde_json::Re
 }
 
 /// What stays the same of a result when lines move: without it a moved line would be a new alert.
-
 pub(super) fn fingerprint(parts: &[&str]) -> String {
     Sha256::digest(parts.join("\0").as_bytes()).iter().fold(String::new(), |mut out, byte| {
         _ = write!(out, "{byte:02x}");
@@ -41,7 +40,6 @@ pub(super) fn fingerprint(parts: &[&str]) -> String {
 }
 
 /// A path as a reference that SARIF takes: forward slashes, other signs by number.
-
 pub(super) fn uri(file: &str) -> String {
     let mut out = String::new();
     for byte in file.trim_start_matches("./").bytes() {
