@@ -273,9 +273,7 @@ fn the_coverage_has_three_forms() {
     );
     let text = run(0, &["ops"]);
     assert!(text.contains(" snippet variants decode for sm_121a ("), "{text}");
-    assert!(
-        run(0, &["ops", "--format", "md"]).starts_with("| chapter | implemented | planned | out of scope |")
-    );
+    assert!(run(0, &["ops", "--format", "md"]).starts_with("|chapter|implemented|planned|out of scope|"));
 }
 
 #[test]
