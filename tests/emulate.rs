@@ -215,11 +215,15 @@ fn blocks_clusters_remarks_and_addresses_are_options() {
                 .reg .b64 at; ld.param.u64 at, [y]; add.u64 p, p, at;\nmov.u32 r, %tid.y;\nsetp.eq.u32 q, r, 0;\n\
                 @q mov.u32 r, %tid.x;\n@q setp.eq.u32 q, r, 0;\n@q st.global.b32 [p], n;\nret;\n}\n";
     fs::write(&file, text).unwrap();
-    let args = ["emulate", file.as_str(), "--entry", "k", "--grid", "2", "--cluster", "2", "--arg", "out:y=u32[2]"];
+    let args =
+        ["emulate", file.as_str(), "--entry", "k", "--grid", "2", "--cluster", "2", "--arg", "out:y=u32[2]"];
     let text = run(0, &args);
     assert!(text.contains("\n  2 102\n") && !text.contains("remark"), "{text}");
     let text = run(0, &[&args[..], &["--strict", "--addresses", "--cooperative"]].concat());
-    assert!(text.contains("remark: warp 1 writes shared address") && text.contains("y at 0x1000000000, 8 bytes"), "{text}");
+    assert!(
+        text.contains("remark: warp 1 writes shared address") && text.contains("y at 0x1000000000, 8 bytes"),
+        "{text}"
+    );
     let text = run(2, &[&args[..], &["--block", "32"]].concat());
     assert!(text.contains("requires .reqntid [32, 2, 1]"), "{text}");
     let text = run(2, &["emulate", &file, "--entry", "other"]);
@@ -269,9 +273,7 @@ fn the_coverage_has_three_forms() {
     );
     let text = run(0, &["ops"]);
     assert!(text.contains(" snippet variants decode for sm_121a ("), "{text}");
-    assert!(
-        run(0, &["ops", "--format", "md"]).starts_with("| chapter | implemented | planned | out of scope |")
-    );
+    assert!(run(0, &["ops", "--format", "md"]).starts_with("|chapter|implemented|planned|out of scope|"));
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod printf;
 mod profile;
 mod program;
 mod races;
+mod remarks;
 mod remote;
 mod resident;
 mod schedule;

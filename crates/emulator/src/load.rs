@@ -110,14 +110,8 @@ fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) 
                 };
                 symbols.insert(v.name.clone(), symbol);
             }
-            Item::Pragma(words) => {
-                if let Some(why) = words.iter().find_map(|text| directives::of_pragma(text)) {
-                    let form = ".pragma".to_owned();
-                    return Err(Stop::Unsupported(Unsupported { form, line: 1, why }));
-                }
-            }
-            // Debug information, and what is looked at below.
-            Item::Section { .. } | Item::Alias { .. } => {}
+            // Debug information, what has no impact on the meaning, and what is looked at below.
+            Item::Section { .. } | Item::Pragma(_) | Item::Alias { .. } => {}
         }
     }
     for item in &module.items {
