@@ -35,9 +35,9 @@ fn the_emulator_runs_every_variant_that_says_how() {
         })
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // Forms that PTX does not have are refused; everything else goes all the way.
+    // Forms that PTX or the target does not have are refused; everything else goes all the way.
     let whole = runs.iter().filter(|run| run.checks.iter().all(|r| r.verdict == Verdict::Pass)).count();
-    assert!(whole >= 300 && runs.len() - whole < 80, "{whole} of {}", runs.len());
+    assert!(whole >= 300 && runs.len() - whole < 100, "{whole} of {}", runs.len());
 }
 
 /// What a device does wrong.

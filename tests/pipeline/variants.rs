@@ -194,14 +194,14 @@ fn replaced_maps() -> Vec<Fault> {
         of(
             "the map of the tokens not acquired",
             (
-                "        asm volatile(\"fence.proxy.tensormap::generic.acquire.gpu [%0], 128;\" ::\"l\"(&maps[0]) : \"memory\");\n",
+                "    asm volatile(\"fence.proxy.tensormap::generic.acquire.gpu [%0], 128;\" ::\"l\"(&maps[0]) : \"memory\");\n",
                 "",
             ),
             "no proxy fence: the tensor map",
         ),
         of(
             "the map of the weights acquired before it is published",
-            ("\"l\"(&maps[1]) : \"memory\");\n    }", "\"l\"(&maps[0]) : \"memory\");\n    }"),
+            ("acquire.gpu [%0], 128;\" ::\"l\"(&maps[1])", "acquire.gpu [%0], 128;\" ::\"l\"(&maps[0])"),
             "no proxy fence: the tensor map",
         ),
         of(
