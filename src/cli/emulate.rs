@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::Args;
 use emulator::argument::{self, Argument, Content, Element, MapOf, Shape};
 use emulator::{
-    self, GlobalMemory, Kernel, Launch, Nobody, Options, Parameter, Profile, Program, Stop, TENSOR_MAP_BYTES,
-    TensorMap,
+    self, GlobalMemory, InStream, Kernel, Launch, Options, Parameter, Profile, Program, Remark, Stop,
+    TENSOR_MAP_BYTES, TensorMap,
 };
 use ptx::Type;
 use ptx::arch::Target;
@@ -21,7 +21,7 @@ use super::error::CliError;
 use super::output;
 use super::progress::Progress;
 use super::ptx_error::PtxError;
-use super::watch::{Trace, Watcher, show_profile};
+use super::watch::{Heard, Trace, Watcher, show_profile};
 use crate::record::write_atomic;
 use crate::store::{self, Store};
 use crate::toolkit;
@@ -31,6 +31,9 @@ const TARGET: &str = "sm_121a";
 
 /// How long NVRTC may take.
 const COMPILE_LIMIT: Duration = Duration::from_secs(120);
+
+/// Threads of a CTA when neither the call nor the kernel says so.
+const WARP: u32 = 32;
 
 /// Elements of an output that are printed.
 const SHOWN: usize = 8;
@@ -46,9 +49,15 @@ pub(super) struct EmulateArgs {
     /// CTAs of the grid: X, X,Y or X,Y,Z
     #[arg(long, value_name = "X,Y,Z", default_value = "1", value_parser = three)]
     grid: [u32; 3],
-    /// Threads of a CTA: X, X,Y or X,Y,Z
-    #[arg(long, value_name = "X,Y,Z", default_value = "32", value_parser = three)]
-    block: [u32; 3],
+    /// Threads of a CTA: X, X,Y or X,Y,Z [default: the kernel's .reqntid, or 32]
+    #[arg(long, value_name = "X,Y,Z", value_parser = three)]
+    block: Option<[u32; 3]>,
+    /// CTAs of a cluster: X, X,Y or X,Y,Z [default: the kernel's .reqnctapercluster, or none]
+    #[arg(long, value_name = "X,Y,Z", value_parser = three)]
+    cluster: Option<[u32; 3]>,
+    /// Keep all CTAs of the grid resident together, as a cooperative launch does
+    #[arg(long)]
+    cooperative: bool,
     /// Dynamic shared memory in bytes.
     #[arg(long, value_name = "BYTES", default_value = "0")]
     smem: u32,
@@ -74,6 +83,12 @@ pub(super) struct EmulateArgs {
     /// NVRTC for a .cu file: 13.5 or 13.5.37 [default: the newest]
     #[arg(long, value_name = "V")]
     toolkit: Option<String>,
+    /// Print remarks: what breaks no rule and deserves a look, such as one value stored by two warps without order
+    #[arg(long)]
+    strict: bool,
+    /// Print the address of every buffer
+    #[arg(long)]
+    addresses: bool,
     /// Print every executed instruction with its CTA, warp and lanes
     #[arg(long)]
     trace: bool,
@@ -156,13 +171,17 @@ struct Outcome {
     buffers: Vec<Vec<u8>>,
     /// Bytes that nobody has written, by buffer.
     unwritten: Vec<usize>,
+    /// Where the buffers lie.
+    addresses: Vec<u64>,
+    remarks: Vec<Remark>,
 }
 
 /// `emulate`.
 pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
     let (name, text) = ptx_of(args)?;
     let stopped = |stop: Stop| CliError::from(PtxError::new(&name, &text, stop));
-    let program = emulator::load(&text).map_err(stopped)?;
+    let wanted: Vec<&str> = args.entry.as_deref().into_iter().collect();
+    let program = emulator::load_only(&text, &wanted).map_err(stopped)?;
     let kernel = entry(&program, args)?;
     let call = Call::read(&args.args, &args.bufs, kernel)?;
     let mut first: Option<Outcome> = None;
@@ -182,7 +201,7 @@ pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
     if let Some(path) = &args.dump {
         call.dump(&outcome, path)?;
     }
-    output::print(&call.report(kernel, &outcome, tried))
+    output::print(&call.report(kernel, &outcome, args, tried))
 }
 
 /// The PTX to run and the name that messages give it.
@@ -222,13 +241,13 @@ fn ptx_of(args: &EmulateArgs) -> Result<(String, String), CliError> {
 }
 
 fn entry<'a>(program: &'a Program, args: &EmulateArgs) -> Result<&'a Kernel, EmulateError> {
-    let found = match (&args.entry, program.kernels.as_slice()) {
+    let found = match (&args.entry, program.entries.as_slice()) {
         (Some(name), _) => program.kernel(name),
-        (None, [only]) => Some(only),
+        (None, [only]) => program.kernel(only),
         (None, _) => None,
     };
     found.ok_or_else(|| {
-        let names: Vec<&str> = program.kernels.iter().map(|k| k.name.as_str()).collect();
+        let names: Vec<&str> = program.entries.iter().map(String::as_str).collect();
         EmulateError::Entry {
             file: args.file.display().to_string(),
             wanted: args
@@ -379,16 +398,25 @@ impl Call {
             };
             params[param.offset..param.offset + param.size].copy_from_slice(&bytes);
         }
-        let launch = Launch { grid: args.grid, block: args.block, shared_bytes: args.smem, params };
+        let block = args.block.or(kernel.required_threads).unwrap_or([WARP, 1, 1]);
+        let launch = Launch { grid: args.grid, block, shared_bytes: args.smem, params };
+        let step = InStream {
+            cluster: args.cluster,
+            cooperative: args.cooperative,
+            ..InStream::new(program, kernel, &launch)
+        };
         let watched = args.trace || args.profile;
+        // What threads print is the same in all schedules but for its order.
+        let mut heard = Heard { prints: args.schedules.is_none() || seed == 0, ..Heard::default() };
         let counts = if watched {
             let listing = program.listing(kernel);
             let mut watcher = Watcher {
                 trace: args.trace.then(|| Trace { listing: listing.clone(), problem: None }),
                 profile: args.profile.then(|| Profile::new(listing)),
+                heard: std::mem::take(&mut heard),
             };
-            let counts =
-                emulator::launch_observed(program, kernel, &launch, &mut memory, &options, &mut watcher);
+            let counts = emulator::launch_with(&step, &mut memory, &options, &mut watcher);
+            heard = watcher.heard;
             let problem = watcher.trace.and_then(|t| t.problem);
             if let Some(error) = problem.filter(|e| e.kind() != std::io::ErrorKind::BrokenPipe) {
                 return Err(Failed::Cli(Box::new(CliError::Output(error))));
@@ -398,13 +426,18 @@ impl Call {
             }
             counts
         } else {
-            emulator::launch_observed(program, kernel, &launch, &mut memory, &options, &mut Nobody)
+            emulator::launch_with(&step, &mut memory, &options, &mut heard)
         };
+        if let Some(error) = heard.problem.filter(|e| e.kind() != std::io::ErrorKind::BrokenPipe) {
+            return Err(Failed::Cli(Box::new(CliError::Output(error))));
+        }
         let counts = counts.map_err(Failed::Stop)?;
         Ok(Outcome {
+            remarks: heard.remarks,
             instructions: counts.warp_instructions,
             buffers: addresses.iter().map(|a| memory.bytes(*a).unwrap_or_default().to_vec()).collect(),
             unwritten: addresses.iter().map(|a| memory.unwritten(*a)).collect(),
+            addresses,
         })
     }
 
@@ -417,12 +450,18 @@ impl Call {
         Ok(())
     }
 
-    fn report(&self, kernel: &Kernel, outcome: &Outcome, tried: u64) -> String {
+    fn report(&self, kernel: &Kernel, outcome: &Outcome, args: &EmulateArgs, tried: u64) -> String {
         let mut text = format!("{}: {} instructions of warps", kernel.name, outcome.instructions);
         if tried > 1 {
             let _ = write!(text, " in schedule 0; {tried} schedules, equal outputs");
         }
         text.push('\n');
+        for (buffer, address) in self.buffers.iter().zip(&outcome.addresses).filter(|_| args.addresses) {
+            let _ = writeln!(text, "{} at {address:#x}, {} bytes", buffer.name, buffer.shape.bytes);
+        }
+        for remark in outcome.remarks.iter().filter(|_| args.strict) {
+            let _ = writeln!(text, "remark: {}; {}; {} times", remark.what, remark.place, remark.times);
+        }
         for ((buffer, bytes), unwritten) in self.buffers.iter().zip(&outcome.buffers).zip(&outcome.unwritten)
         {
             if buffer.bytes.as_ref() == Some(bytes) {

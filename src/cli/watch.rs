@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use emulator::{Executed, Listed, Observer, Profile, SpaceTraffic};
+use emulator::{Executed, Listed, Observer, Profile, Remark, SpaceTraffic};
 
 /// Lines with bank conflicts that are printed.
 const CONFLICTS_SHOWN: usize = 10;
@@ -18,6 +18,32 @@ pub(super) struct Trace {
 pub(super) struct Watcher {
     pub(super) trace: Option<Trace>,
     pub(super) profile: Option<Profile>,
+    pub(super) heard: Heard,
+}
+
+/// What a launch says of itself: text of `vprintf`, and remarks.
+#[derive(Default)]
+pub(super) struct Heard {
+    /// Whether text is printed, as it comes.
+    pub(super) prints: bool,
+    pub(super) problem: Option<std::io::Error>,
+    pub(super) remarks: Vec<Remark>,
+}
+
+impl Observer for Heard {
+    const WATCHES: bool = false;
+
+    fn row(&mut self, _: &Executed<'_>) {}
+
+    fn printed(&mut self, text: &str) {
+        if self.prints && self.problem.is_none() {
+            self.problem = write!(std::io::stdout(), "{text}").err();
+        }
+    }
+
+    fn remark(&mut self, remark: &Remark) {
+        self.remarks.push(remark.clone());
+    }
 }
 
 impl Observer for Watcher {
@@ -40,6 +66,14 @@ impl Observer for Watcher {
             row.text
         );
         trace.problem = written.err();
+    }
+
+    fn printed(&mut self, text: &str) {
+        self.heard.printed(text);
+    }
+
+    fn remark(&mut self, remark: &Remark) {
+        self.heard.remark(remark);
     }
 }
 

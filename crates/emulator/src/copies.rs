@@ -48,32 +48,15 @@ impl Cta {
                 if self.guarded.hit(at, piece.len, false) {
                     self.touched(at, piece.len, false).map_err(|f| at_lane(f, piece.lane))?;
                 }
-                if world.check_init && !self.shared.is_written(at + piece.skip, piece.taken.min(piece.len)) {
-                    let what = format!(
-                        "a copy of {} bytes from shared address {:#x}, some of which were never written",
-                        piece.len,
-                        shared_address(at)
-                    );
-                    return Err(at_lane(Fault::new(Law::Uninitialised, what), piece.lane));
-                }
-                if let Some(proxy) = &self.proxy
-                    && let Some((byte, thread)) =
-                        proxy.unfenced(at, piece.len, pending.warp * 32 + piece.lane)
-                {
-                    let what = format!(
-                        "no proxy fence: the async proxy reads shared address {:#x}, which thread {thread} \
-                         wrote through the generic proxy without `fence.proxy.async` since",
-                        shared_address(byte)
-                    );
-                    return Err(at_lane(Fault::new(Law::Race, what), piece.lane));
-                }
+                self.check_source(*piece, pending.warp * 32 + piece.lane, world.check_init)
+                    .map_err(|f| at_lane(f, piece.lane))?;
                 self.guarded.read(at, piece.len, size);
                 if let Some(races) = &mut self.races {
                     races.shared(at, piece.len, false, pending.warp).map_err(|f| at_lane(f, piece.lane))?;
                 }
             }
             if let Some(at) = target {
-                if let Some(races) = &mut self.races {
+                if let Some(races) = self.races.as_mut().filter(|_| !pending.foreign) {
                     races.shared(at, piece.len, true, pending.warp).map_err(|f| at_lane(f, piece.lane))?;
                 }
                 self.guarded.watch(at, piece.len, size);
@@ -88,7 +71,49 @@ impl Cta {
                 races.publish(shared_address(piece.at), OBJECT_BYTES, pending.warp, strong, At::Shared);
             }
         }
+        world.maps.begin(pending.map, pending.line);
         self.pending.push(pending);
+        Ok(())
+    }
+
+    /// The source of a copy to another CTA of the cluster, read through the async proxy.
+    pub(super) fn read_for_copy(
+        &mut self,
+        at: usize,
+        len: usize,
+        thread: u32,
+        check_init: bool,
+    ) -> Result<Vec<u8>, Fault> {
+        if self.guarded.hit(at, len, false) {
+            self.touched(at, len, false)?;
+        }
+        self.check_source(Piece::whole(thread as usize % 32, at, len, 0), thread, check_init)?;
+        if let Some(races) = &mut self.races {
+            races.shared(at, len, false, thread / 32)?;
+        }
+        Ok(self.shared.data[at..at + len].to_vec())
+    }
+
+    /// What is wrong with bytes that a thread has the async proxy read.
+    fn check_source(&self, piece: Piece, thread: u32, check_init: bool) -> Result<(), Fault> {
+        let Piece { at, len, .. } = piece;
+        if check_init && !self.shared.is_written(at + piece.skip, piece.taken.min(len)) {
+            let what = format!(
+                "a copy of {len} bytes from shared address {:#x}, some of which were never written",
+                shared_address(at)
+            );
+            return Err(Fault::new(Law::Uninitialised, what));
+        }
+        if let Some(proxy) = &self.proxy
+            && let Some((byte, writer)) = proxy.unfenced(at, len, thread)
+        {
+            let what = format!(
+                "no proxy fence: the async proxy reads shared address {:#x}, which thread {writer} \
+                 wrote through the generic proxy without `fence.proxy.async` since",
+                shared_address(byte)
+            );
+            return Err(Fault::new(Law::Race, what));
+        }
         Ok(())
     }
 
@@ -101,7 +126,7 @@ impl Cta {
             Work::Store(store) => (true, store.reduce.map(|_| reduces)),
             Work::Within { .. } | Work::Put { .. } | Work::Arrive => return Ok(()),
         };
-        let Some(races) = &mut self.races else { return Ok(()) };
+        let Some(races) = self.races.as_mut().filter(|_| !pending.foreign) else { return Ok(()) };
         races.set_strong(strong);
         let World { races: global, stream, .. } = world;
         let mut result = Ok(());
@@ -210,6 +235,7 @@ impl Cta {
             let mut all = std::mem::take(&mut self.pending);
             for pending in all.iter_mut().filter(|p| due(p) != 0) {
                 self.read_sources(pending);
+                world.maps.end(pending.map.take(), pending.line);
             }
             self.pending = all;
             return Ok(());
@@ -297,6 +323,7 @@ impl Cta {
             Fault { what, ..f }
         };
         self.read_sources(&mut pending);
+        world.maps.end(pending.map.take(), pending.line);
         match &pending.work {
             Work::Load { fill, round } => {
                 for piece in &pending.pieces {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cluster::Member;
 use super::drafts::Drafts;
 use super::guard::{Guarded, Proxy};
 use super::memory::Region;
@@ -126,51 +127,19 @@ pub(super) struct Cta {
     pub(super) commits: BTreeMap<(u32, bool), [u64; 32]>,
     /// The generation that the last arrival at a barrier belonged to.
     pub(super) arrived_in: u32,
-    /// The cluster barrier: threads that arrived, completed phases, and the phase each thread arrived in.
-    pub(super) cluster: (u32, u64),
-    pub(super) cluster_phase: BTreeMap<u32, u64>,
+    /// Its place in its cluster.
+    pub(super) member: Member,
 }
 
 impl Cta {
-    /// `count` threads have ended: barriers wait for them no longer.
-    pub(super) fn leave(&mut self, count: u32) {
+    /// `count` threads have ended: barriers wait for them no longer. Whether the cluster's barrier completes.
+    pub(super) fn leave(&mut self, count: u32) -> bool {
         self.threads -= count;
         self.events += 1;
         for id in 0..self.barriers.len() {
             self.settle(id);
         }
-        self.settle_cluster();
-    }
-
-    /// Threads of a warp arrive at the cluster barrier.
-    pub(super) fn cluster_arrive(&mut self, warp: u32, mask: u32, releases: bool) {
-        for lane in super::machine::lanes(mask) {
-            self.cluster_phase.insert(warp * 32 + lane as u32, self.cluster.1);
-        }
-        self.cluster.0 += mask.count_ones();
-        if let Some(races) = &mut self.races {
-            races.cluster_arrive(warp, releases);
-        }
-        self.settle_cluster();
-    }
-
-    /// Whether the phase in which these threads arrived is complete.
-    pub(super) fn cluster_passed(&self, warp: u32, mask: u32) -> Result<bool, Fault> {
-        for lane in super::machine::lanes(mask) {
-            match self.cluster_phase.get(&(warp * 32 + lane as u32)) {
-                Some(phase) if *phase < self.cluster.1 => {}
-                Some(_) => return Ok(false),
-                None => return Err(Fault::new(Law::Barrier, "a cluster wait without an arrive").at(lane)),
-            }
-        }
-        Ok(true)
-    }
-
-    fn settle_cluster(&mut self) {
-        if self.cluster.0 > 0 && self.cluster.0 >= self.threads {
-            self.cluster = (0, self.cluster.1 + 1);
-            self.events += 1;
-        }
+        self.member.leave(count)
     }
 
     /// Completes a barrier that everybody has reached.
@@ -275,10 +244,19 @@ impl Cta {
         self.note(at, OBJECT_BYTES, true, warp)
     }
 
+    /// The warp that made the object at a place, and its clock then.
+    pub(super) fn maker(&self, at: usize) -> Option<(u32, u32)> {
+        self.mbarriers.get(&at).map(|barrier| barrier.maker)
+    }
+
     /// The warp that made the object at a place, when nothing orders that before what this warp does.
     fn made_elsewhere(&self, at: usize, warp: u32) -> Option<u32> {
-        let (maker, clock) = self.mbarriers.get(&at)?.maker;
-        let ordered = self.races.as_ref().is_none_or(|races| races.knows_warp(maker, clock, warp));
+        let (maker, clock) = self.maker(at)?;
+        let ordered = self.races.as_ref().is_none_or(|races| {
+            races.knows_warp(maker, clock, warp)
+                // `fence.mbarrier_init` in front of a cluster barrier, be it `.relaxed`.
+                || !self.unseen.contains_key(&at) && races.has_met(races.id, maker, clock)
+        });
         (!ordered).then_some(maker)
     }
 
@@ -294,10 +272,8 @@ impl Cta {
         self.mbarrier(at)
     }
 
-    /// An operation of the async proxy uses the object at a place: the initialisation must be visible to that proxy. A CTA
-    /// of a larger cluster would also need `fence.mbarrier_init`, or another release at the scope of the cluster.
-    pub(super) fn use_barrier_by_proxy(&mut self, at: usize, warp: u32) -> Result<(), Fault> {
-        self.use_barrier(at, warp)?;
+    /// Whether the async proxy sees that the object at a place was made.
+    pub(super) fn seen_by_proxy(&self, at: usize) -> Result<(), Fault> {
         match self.unseen.get(&at).filter(|_| self.races.is_some()) {
             None => Ok(()),
             Some(thread) => {

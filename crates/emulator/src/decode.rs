@@ -2,10 +2,12 @@
 
 mod operands;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::directives;
 use super::drafts::Watch;
 use super::isa;
+use super::isa::availability::Arch;
 use super::liveness::{Life, Slots};
 use super::program::{Constant, Kernel, Origin, Parameter, Row, Special};
 use super::trap::Unsupported;
@@ -62,6 +64,10 @@ pub enum Registers {
 pub(super) struct Scope<'a> {
     pub(super) symbols: HashMap<String, Symbol>,
     pub(super) functions: HashMap<&'a str, &'a Function>,
+    /// Variables that the module declares `.extern` and does not define.
+    pub(super) imports: HashSet<&'a str>,
+    /// The target of the module.
+    pub(super) arch: Arch,
 }
 
 /// A jump whose target is a label.
@@ -110,6 +116,8 @@ pub(super) struct Decoder<'a> {
     specials_d: HashMap<Special, u32>,
     local_bytes: u32,
     pub(super) shared_bytes: u32,
+    /// Shared variables of functions by their place in the text: all copies of a function have the same.
+    statics: HashMap<u32, Symbol>,
     /// What labels of the function being copied are prefixed with.
     prefix: String,
     copies: u32,
@@ -154,6 +162,7 @@ impl<'a> Decoder<'a> {
             specials_d: HashMap::new(),
             local_bytes: 0,
             shared_bytes,
+            statics: HashMap::new(),
             prefix: String::new(),
             copies: 0,
             calling: Vec::new(),
@@ -167,6 +176,11 @@ impl<'a> Decoder<'a> {
             map_edits: Watch::Nothing,
             dynamic_align: 1,
         }
+    }
+
+    /// The target of the module.
+    pub(super) fn arch(&self) -> Arch {
+        self.scope.arch
     }
 
     /// Line of the PTX text that is being decoded.
@@ -217,7 +231,13 @@ impl<'a> Decoder<'a> {
                     self.tables.insert(format!("{}{name}", self.prefix), full);
                 }
                 Statement::Instruction(instruction) => self.instruction(instruction)?,
-                Statement::Pragma(_) | Statement::CallTargets { .. } | Statement::CallPrototype { .. } => {}
+                Statement::Pragma(words) => {
+                    if let Some(why) = words.iter().find_map(|text| directives::of_pragma(text)) {
+                        return Err(self.unsupported(".pragma", why));
+                    }
+                }
+                // They say which functions a call through a register may reach; such calls are refused.
+                Statement::CallTargets { .. } | Statement::CallPrototype { .. } => {}
             }
         }
         Ok(())
@@ -226,6 +246,9 @@ impl<'a> Decoder<'a> {
     fn declare(&mut self, variable: &Variable) -> Decoded<()> {
         self.at = variable.span;
         let size = size_of(variable);
+        if let Some(why) = directives::of_variable(variable) {
+            return Err(self.unsupported(&variable.name, why));
+        }
         match variable.space {
             AstSpace::Reg => {
                 let names: Vec<String> = match variable.count {
@@ -243,10 +266,14 @@ impl<'a> Decoder<'a> {
                 let symbol =
                     if variable.dims.contains(&None) || variable.linkage == Some(ptx::Linkage::Extern) {
                         Symbol::DynamicShared(alignment(variable))
+                    } else if let Some(known) = self.statics.get(&variable.span.start) {
+                        *known
                     } else {
                         let at = self.shared_bytes.next_multiple_of(alignment(variable));
                         self.shared_bytes = at + u32::try_from(size).unwrap_or(u32::MAX / 2);
-                        Symbol::Shared(super::memory::SHARED_START + at)
+                        let symbol = Symbol::Shared(super::memory::SHARED_START + at);
+                        self.statics.insert(variable.span.start, symbol);
+                        symbol
                     };
                 self.name(&variable.name, symbol);
             }
@@ -273,6 +300,7 @@ impl<'a> Decoder<'a> {
         let first = self.rows.len();
         self.step = Step::default();
         let made = match i.opcode.as_str() {
+            "call" if self.calls_system(i) => isa::system_call::decode(self, i),
             "call" => {
                 // The copy's instructions are steps of their own.
                 return self.call(i).map_err(|why| self.unsupported(&i.form(), why));
@@ -316,6 +344,17 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
+    /// Whether a call is of a function that the driver links.
+    fn calls_system(&self, i: &Instruction) -> bool {
+        i.operands.iter().any(|operand| match operand {
+            Operand::Name(name) => {
+                let function = self.scope.functions.get(name.as_str());
+                isa::system_call::is_known(name) && function.is_some_and(|f| f.body.is_none())
+            }
+            _ => false,
+        })
+    }
+
     /// A call is a copy of the callee: its parameters are places in the caller's frame.
     fn call(&mut self, i: &Instruction) -> Result<(), Refusal> {
         let mut operands = i.operands.iter().peekable();
@@ -336,6 +375,9 @@ impl<'a> Decoder<'a> {
         let function = *self.scope.functions.get(name.as_str()).ok_or_else(|| {
             format!("`{name}` is not a function of this module; the emulator links no library")
         })?;
+        if let Some((directive, why)) = directives::of_function(function) {
+            return Err(format!("`{name}` is {directive}: {why}"));
+        }
         let Some(body) = &function.body else { return Err(format!("`{name}` is declared but has no body")) };
         if self.calling.iter().any(|f| f == name) {
             return Err(format!("`{name}` calls itself; recursion is not emulated"));
@@ -380,6 +422,9 @@ impl<'a> Decoder<'a> {
         self.prefix = prefix;
         self.return_to = return_to;
         self.labels.insert(behind, self.rows.len());
+        if directives::never_returns(function) {
+            self.push(Row::new(isa::control::returned));
+        }
         result.map_err(|u| format!("in `{name}`, line {}: `{}`: {}", u.line, u.form, u.why))
     }
 
@@ -454,6 +499,10 @@ fn entry<'a>(
     slots: Slots,
 ) -> Decoded<Entry<'a>> {
     let mut decoder = Decoder::new(scope, text, module_shared, slots);
+    if let Some((directive, why)) = directives::of_entry(function, scope.arch.number) {
+        let line = ptx::line_column(text, function.span.start as usize).line;
+        return Err(Unsupported { form: directive, line, why });
+    }
     let mut params = Vec::new();
     let mut offset = 0usize;
     for param in &function.params {
@@ -461,7 +510,8 @@ fn entry<'a>(
         let at = offset.next_multiple_of(alignment(param) as usize);
         offset = at + size;
         decoder.name(&param.name, Symbol::Param(at as u64));
-        params.push(Parameter { name: param.name.clone(), offset: at, size, ty: param.ty });
+        let align = directives::pointer_alignment(param).unwrap_or(1);
+        params.push(Parameter { name: param.name.clone(), offset: at, size, ty: param.ty, align });
     }
     decoder.statements(function.body.as_deref().unwrap_or_default())?;
     decoder.push(isa::control::ending());
@@ -496,11 +546,6 @@ pub(super) fn kernel(
     }
     let Entry { mut decoder, params, param_bytes, targets } = made;
     let watched = super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &successors, &steps);
-    let directive = |name: &str| function.directives.iter().find(|d| d.name == name);
-    let three = |values: &[u64]| {
-        let at = |n: usize| values.get(n).and_then(|v| u32::try_from(*v).ok()).unwrap_or(1);
-        [at(0), at(1), at(2)]
-    };
     let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
     let specials = |map: HashMap<Special, u32>| map.into_iter().map(|(s, slot)| (slot, s)).collect();
     let [w_slots, d_slots, p_slots] = decoder.slots.counts();
@@ -523,7 +568,8 @@ pub(super) fn kernel(
         param_bytes,
         shared_bytes: decoder.shared_bytes,
         local_bytes: decoder.local_bytes.next_multiple_of(16) as usize,
-        required_threads: directive("reqntid").map(|d| three(&d.values)),
-        max_threads: directive("maxntid").map(|d| d.values.iter().product()),
+        required_threads: directives::required_threads(function),
+        max_threads: directives::max_threads(function),
+        cluster: directives::of_cluster(function),
     })
 }

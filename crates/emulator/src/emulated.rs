@@ -190,7 +190,12 @@ impl Device for EmulatorDevice {
         for ((program, launch), asked) in made.iter().zip(launches) {
             // `made` has found it.
             let Some(kernel) = program.kernel(&asked.entry) else { continue };
-            stream.push(InStream { program, kernel, launch, programmatic: asked.programmatic });
+            stream.push(InStream {
+                programmatic: asked.programmatic,
+                cluster: Some(asked.cluster).filter(|cluster| *cluster != [1; 3]),
+                cooperative: asked.cooperative,
+                ..InStream::new(program, kernel, launch)
+            });
         }
         match schedule::launch_stream(&stream, &mut self.memory, &self.options) {
             Ok(counts) => {
@@ -217,9 +222,6 @@ impl EmulatorDevice {
 
     /// The module of a launch, and the launch with its parameters.
     fn made(&self, launch: &Launch) -> Result<(Arc<Program>, schedule::Launch), Failure> {
-        if launch.cluster != [1, 1, 1] {
-            return Err(Failure::Unsupported("a cluster that the launch asks for".to_owned()));
-        }
         let program = self.modules.get(launch.module.0).cloned();
         let program =
             program.ok_or_else(|| Failure::Launch(format!("there is no module {}", launch.module.0)))?;

@@ -1,9 +1,11 @@
 //! A module's text into a program: module variables placed, every entry decoded.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
 
+use super::directives;
+use super::isa::availability::Arch;
 use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
 use super::program::{Program, Static};
 use super::trap::{Stop, Unsupported};
@@ -21,21 +23,42 @@ pub fn load(text: &str) -> Result<Program, Stop> {
 /// # Errors
 /// As [`load`].
 pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
+    load_chosen(text, registers, |_| true)
+}
+
+/// [`load`], for the entries of these names alone: what the emulator lacks in others does not matter. Without a name it is the only
+/// entry of the text, where there is but one.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_only(text: &str, names: &[&str]) -> Result<Program, Stop> {
+    load_chosen(text, Registers::default(), |name| names.contains(&name))
+}
+
+fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) -> Result<Program, Stop> {
     let module = ptx::parse(text).map_err(|error| Stop::Launch(error.to_string()))?;
-    let arch = module.targets.first().and_then(|t| {
-        t.strip_prefix("sm_").map(|t| t.trim_end_matches(['a', 'f'])).and_then(|t| t.parse::<u32>().ok())
-    });
+    let arch = module.targets.first().and_then(|target| Arch::named(target));
     let arch = arch.ok_or_else(|| {
         Stop::Launch(format!("`.target {}` is not an sm_ target", module.targets.join(", ")))
     })?;
+    if module.version < arch.first_version() {
+        let ((major, minor), (first, then)) = (module.version, arch.first_version());
+        return Err(Stop::Launch(format!(
+            "`.version {major}.{minor}` does not know {arch}; it requires `.version {first}.{then}`"
+        )));
+    }
     if module.address_size == 32 {
         return Err(Stop::Launch("`.address_size 32` is not emulated".to_owned()));
+    }
+    if let Some(why) = directives::of_target(&module) {
+        return Err(Stop::Unsupported(Unsupported { form: ".target".to_owned(), line: 1, why }));
     }
     let mut globals: Vec<Static> = Vec::new();
     let mut constants = Vec::new();
     let mut symbols = HashMap::new();
     let mut functions = HashMap::new();
     let mut files = HashMap::new();
+    let mut imports = HashSet::new();
     let mut shared = 0u32;
     let unsupported = |v: &Variable, why: &str| {
         let line = ptx::line_column(text, v.span.start as usize).line;
@@ -53,7 +76,13 @@ pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
             Item::File { index, name, .. } => {
                 files.insert(*index, name.clone());
             }
+            Item::Variable(v) if is_import(v) => {
+                imports.insert(v.name.as_str());
+            }
             Item::Variable(v) => {
+                if let Some(why) = directives::of_variable(v) {
+                    return Err(unsupported(v, &why));
+                }
                 let size = usize::try_from(size_of(v)).unwrap_or(usize::MAX);
                 if size > 1 << 32 {
                     return Err(unsupported(v, "larger than 4 GiB"));
@@ -80,22 +109,44 @@ pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
                 };
                 symbols.insert(v.name.clone(), symbol);
             }
-            Item::Section { .. } | Item::Alias { .. } | Item::Pragma(_) => {}
+            Item::Pragma(words) => {
+                if let Some(why) = words.iter().find_map(|text| directives::of_pragma(text)) {
+                    let form = ".pragma".to_owned();
+                    return Err(Stop::Unsupported(Unsupported { form, line: 1, why }));
+                }
+            }
+            // Debug information, and what is looked at below.
+            Item::Section { .. } | Item::Alias { .. } => {}
+        }
+    }
+    for item in &module.items {
+        if let Item::Alias { alias, aliasee } = item
+            && let Some(function) = functions.get(aliasee.as_str()).copied()
+        {
+            functions.insert(alias, function);
         }
     }
     initialise(&module, &symbols, &mut globals, &mut constants).map_err(Stop::Launch)?;
-    let scope = Scope { symbols, functions };
+    let scope = Scope { symbols, functions, imports, arch };
     let mut kernels = Vec::new();
-    for item in &module.items {
-        if let Item::Function(function) = item
-            && function.entry
-            && function.body.is_some()
-        {
+    let is_entry = |item: &&Item| matches!(item, Item::Function(f) if f.entry && f.body.is_some());
+    let entries: Vec<&Item> = module.items.iter().filter(is_entry).collect();
+    let mut names = Vec::new();
+    let only = entries.len() == 1;
+    for item in entries {
+        let Item::Function(function) = item else { continue };
+        names.push(function.name.clone());
+        if only || wanted(&function.name) {
             let kernel = decode::kernel(&scope, text, function, shared, registers);
             kernels.push(kernel.map_err(Stop::Unsupported)?);
         }
     }
-    Ok(Program { text: text.into(), files, kernels, globals, constants, arch })
+    Ok(Program { text: text.into(), files, kernels, entries: names, globals, constants, arch: arch.number })
+}
+
+/// Whether a variable is of another module. `.extern .shared` is dynamic shared memory.
+fn is_import(variable: &Variable) -> bool {
+    variable.linkage == Some(Linkage::Extern) && variable.space != Space::Shared
 }
 
 fn initialise(
@@ -106,6 +157,9 @@ fn initialise(
 ) -> Result<(), String> {
     for item in &module.items {
         let Item::Variable(v) = item else { continue };
+        if is_import(v) {
+            continue;
+        }
         let Some(init) = &v.init else { continue };
         let mut bytes = vec![0; usize::try_from(size_of(v)).unwrap_or(0)];
         let mut relocations = Vec::new();

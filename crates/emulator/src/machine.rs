@@ -1,12 +1,13 @@
 //! What a row sees when it runs: the registers of its warp, its CTA, the grid's memory.
 
+use super::cluster::{Peers, RANK_SHIFT};
 use super::cta::Cta;
 use super::memory::{
     GlobalMemory, LOCAL_WINDOW, PARAM_WINDOW, SHARED_START, SHARED_WINDOW, Window, window_of,
 };
 use super::order::Strong;
 use super::program::{Kernel, Row};
-use super::races::{At, GlobalAccess};
+use super::races::{At, GlobalAccess, Values};
 use super::trap::{Fault, Law};
 
 pub(super) const LANES: usize = 32;
@@ -69,6 +70,14 @@ pub(super) struct World {
     pub(super) stream: super::stream::Stream,
     /// The accumulation model of tensor-core instructions.
     pub(super) model: numerics::tensor_core::Model,
+    /// Tensor maps that copies under way go by.
+    pub(super) maps: super::maps_in_use::MapsInUse,
+    /// What `vprintf` wrote and nobody has been told of.
+    pub(super) printed: Vec<String>,
+    /// What is remarked, by grid and row.
+    pub(super) remarks: std::collections::BTreeMap<(usize, u32), Said>,
+    /// What `malloc` gave and `free` has not taken back: address and bytes.
+    pub(super) heap: std::collections::BTreeMap<u64, u64>,
     /// Buffers of matrix instructions.
     pub(super) scratch: super::isa::matrix::Scratch,
 }
@@ -91,6 +100,8 @@ pub(super) struct Machine<'a> {
     pub(super) warp: u32,
     pub(super) r: &'a mut Registers,
     pub(super) cta: &'a mut Cta,
+    /// The other CTAs of the cluster.
+    pub(super) peers: Peers<'a>,
     pub(super) world: &'a mut World,
     pub(super) kernel: &'a Kernel,
     /// Whether a wait that may end early is to end now, as nothing else can go on.
@@ -98,6 +109,24 @@ pub(super) struct Machine<'a> {
     /// Whether and how the accesses being made are strong; only kept for the race observer.
     pub(super) strong: Option<Strong>,
     pub(super) fault: Option<Fault>,
+    /// What is to be remarked of the row that runs, and the lane.
+    pub(super) said: Vec<(usize, String)>,
+}
+
+/// Something that is right and worth a remark: where, what, and how often.
+#[derive(Debug, Clone)]
+pub(super) struct Said {
+    pub(super) cta: [u32; 3],
+    pub(super) warp: u32,
+    pub(super) lane: usize,
+    pub(super) what: String,
+    pub(super) times: u64,
+}
+
+/// Bytes that are stored, and where.
+enum Stored<'a> {
+    Shared { at: usize, new: &'a [u8] },
+    Global { address: u64, new: &'a [u8] },
 }
 
 /// A state space as an instruction names it.
@@ -105,7 +134,10 @@ pub(super) struct Machine<'a> {
 pub(super) enum Space {
     Generic,
     Global,
+    /// Of this CTA.
     Shared,
+    /// Of any CTA of the cluster.
+    Cluster,
     Local,
     Const,
     Param,
@@ -308,11 +340,15 @@ impl Machine<'_> {
         *p = (*p & !self.mask) | (bits & self.mask);
     }
 
-    /// The generic address of an address in `space`.
+    /// The window of an address in `space`, and the address in it. Shared addresses of this CTA are below 2^[`RANK_SHIFT`],
+    /// those of its cluster's other CTAs are not.
     #[inline]
     pub(super) fn split(&self, space: Space, address: u64) -> Result<(Window, u64), Fault> {
         Ok(match space {
-            Space::Generic => window_of(address),
+            Space::Generic => match window_of(address) {
+                (Window::Shared, at) => (Window::Shared, at ^ self.cta.member.base()),
+                other => other,
+            },
             Space::Global => {
                 let (window, at) = window_of(address);
                 if window != Window::Global {
@@ -323,12 +359,12 @@ impl Machine<'_> {
                 }
                 (window, at)
             }
-            Space::Shared => {
+            Space::Shared | Space::Cluster => {
                 if address >= 1 << 32 {
                     let what = format!("{address:#x} is a generic address, used as a shared one");
                     return Err(Fault::new(Law::WrongSpace, what));
                 }
-                (Window::Shared, address)
+                (Window::Shared, address ^ self.cta.member.base())
             }
             Space::Local => (Window::Local, address & 0xFFFF_FFFF),
             Space::Const => (Window::Const, address),
@@ -348,7 +384,6 @@ impl Machine<'_> {
     /// The place in shared memory of `len` bytes at a shared address.
     #[inline]
     pub(super) fn shared_at(&self, address: u64, len: usize) -> Result<usize, Fault> {
-        // Clusters have one CTA: its rank 0 is in the upper byte of a shared::cluster address.
         let at = address.wrapping_sub(u64::from(SHARED_START));
         let (size, end, gap) = (self.cta.shared.len() as u64, at.saturating_add(len as u64), &self.cta.gap);
         if at < size && end <= size {
@@ -361,6 +396,9 @@ impl Machine<'_> {
                 self.cta.dynamic_at
             );
             return Err(Fault::new(Law::OutOfBounds, what));
+        }
+        if address >> RANK_SHIFT != 0 {
+            return Err(self.elsewhere(address, len));
         }
         Err(Fault::new(
             Law::OutOfBounds,
@@ -384,6 +422,68 @@ impl Machine<'_> {
             self.strong = strong;
             races.set_strong(strong);
         }
+    }
+
+    /// Remarks what was said while a row ran.
+    #[inline]
+    pub(super) fn remark(&mut self, row: &Row) {
+        if !self.said.is_empty() {
+            self.remark_said(row);
+        }
+    }
+
+    #[cold]
+    fn remark_said(&mut self, row: &Row) {
+        let rows = &self.kernel.rows;
+        let bytes = std::ptr::from_ref(row).addr().wrapping_sub(rows.as_ptr().addr());
+        let pc = u32::try_from(bytes / size_of::<Row>()).unwrap_or(u32::MAX);
+        if let Some((lane, what)) = self.said.drain(..).next() {
+            let (cta, warp) = (self.cta.id, self.warp);
+            let said = self.world.remarks.entry((self.cta.grid, pc));
+            said.or_insert(Said { cta, warp, lane, what, times: 0 }).times += 1;
+        }
+    }
+
+    /// A store that is in conflict: it is none where it changes nothing, which is remarked.
+    #[cold]
+    fn stores_same(&mut self, place: Stored<'_>, lane: usize, fault: Fault) -> Result<(), Fault> {
+        let Some(races) = self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.law == Law::Race)
+        else {
+            return Err(fault);
+        };
+        let same = match place {
+            Stored::Shared { at, new } => {
+                let held = self.cta.guarded.hit(at, new.len(), true);
+                let old = self.cta.shared.data.get(at..at + new.len());
+                !held && old.is_some_and(|old| races.stores_same(at, Values { old, new }, self.warp))
+            }
+            Stored::Global { address, new } => {
+                let old = self.world.global.range(address, new.len());
+                let all = &mut self.world.races;
+                old.is_some_and(|old| races.stores_same_global(address, Values { old, new }, self.warp, all))
+            }
+        };
+        if !same {
+            return Err(fault);
+        }
+        self.said.push((lane, format!("{}; the value is the same, and no order changes it", fault.what)));
+        Ok(())
+    }
+
+    /// A read that is in conflict: it is none behind one of several stores of the same value.
+    #[cold]
+    fn reads_same(&mut self, global: bool, at: u64, len: usize, fault: Fault) -> Result<(), Fault> {
+        let Some(races) = self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.law == Law::Race)
+        else {
+            return Err(fault);
+        };
+        let same = match global {
+            true => races.reads_same_global(at, len, self.warp, &mut self.world.races),
+            false => {
+                !self.cta.guarded.hit(at as usize, len, false) && races.reads_same(at as usize, len, self.warp)
+            }
+        };
+        if same { Ok(()) } else { Err(fault) }
     }
 
     /// Tells the race observer of an access to shared memory, which is a location of its own if it is strong.
@@ -435,12 +535,19 @@ impl Machine<'_> {
         let (region, at) = match window {
             Window::Global => {
                 let (index, place) = self.world.global.locate(at, N)?;
-                self.note_global(at, N, false)?;
+                if let Err(fault) = self.note_global(at, N, false) {
+                    self.reads_same(true, at, N, fault)?;
+                }
                 (self.world.global.region(index), place)
             }
             Window::Shared => {
+                if at >> RANK_SHIFT != 0 {
+                    return self.read_peer(space, at);
+                }
                 let at = self.shared_at(at, N)?;
-                self.note_shared(at, N, false)?;
+                if let Err(fault) = self.note_shared(at, N, false) {
+                    self.reads_same(false, at as u64, N, fault)?;
+                }
                 (&self.cta.shared, at)
             }
             Window::Local => {
@@ -486,7 +593,10 @@ impl Machine<'_> {
         match window {
             Window::Global => {
                 let (index, place) = self.world.global.locate(at, N)?;
-                self.note_global(at, N, true)?;
+                self.world.maps.check(at, N)?;
+                if let Err(fault) = self.note_global(at, N, true) {
+                    self.stores_same(Stored::Global { address: at, new: &bytes }, lane, fault)?;
+                }
                 if let Some(drafts) = &mut self.cta.drafts
                     && drafts.watches_global()
                 {
@@ -495,8 +605,13 @@ impl Machine<'_> {
                 self.world.global.region_mut(index).put(place, &bytes);
             }
             Window::Shared => {
+                if at >> RANK_SHIFT != 0 {
+                    return self.write_peer(space, at, bytes);
+                }
                 let at = self.shared_at(at, N)?;
-                self.note_shared(at, N, true)?;
+                if let Err(fault) = self.note_shared(at, N, true) {
+                    self.stores_same(Stored::Shared { at, new: &bytes }, lane, fault)?;
+                }
                 self.cta.wrote(at, N, self.warp * 32 + lane as u32);
                 if let Some(drafts) = &mut self.cta.drafts {
                     drafts.stored(super::pending::shared_address(at), N, self.warp, lane);
@@ -524,7 +639,7 @@ impl Machine<'_> {
     pub(super) fn generic(space: Space, address: u64) -> u64 {
         match space {
             Space::Generic | Space::Global => address,
-            Space::Shared => SHARED_WINDOW + (address & 0xFFFF_FFFF),
+            Space::Shared | Space::Cluster => SHARED_WINDOW + (address & 0xFFFF_FFFF),
             Space::Local => LOCAL_WINDOW + address,
             Space::Param => PARAM_WINDOW + address,
             Space::Const => super::memory::CONST_WINDOW + address,

@@ -3,6 +3,7 @@
 use super::machine::{LANES, Machine, Registers};
 use super::memory::{Window, window_of};
 use super::program::{Kernel, NO_SLOT, Program};
+use super::trap::Place;
 
 /// Is told of every row that is about to run.
 pub trait Observer {
@@ -11,6 +12,23 @@ pub trait Observer {
 
     /// A row is about to run. A waiting instruction comes again with each attempt.
     fn row(&mut self, executed: &Executed<'_>);
+
+    /// A thread has printed (`vprintf`). It is told of whether the observer watches rows or not, and so is the next.
+    fn printed(&mut self, _text: &str) {}
+
+    /// The launch has ended, and something in it is worth a remark.
+    fn remark(&mut self, _remark: &Remark) {}
+}
+
+/// Something that breaks no rule and is worth a look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// What it is, the first time.
+    pub what: String,
+    /// Where.
+    pub place: Place,
+    /// How often it came about at this instruction.
+    pub times: u64,
 }
 
 /// Watches nothing.

@@ -27,7 +27,7 @@ impl Scope {
         Self::WORDS.into_iter().rfind(|(word, _)| i.has(word)).map(|(_, scope)| scope)
     }
 
-    /// Whether it includes threads of other CTAs. A cluster is one CTA here; with larger ones this depends on the thread.
+    /// Whether it includes threads of other CTAs in any launch; `.cluster` does in clusters of several.
     pub(super) fn leaves_the_cta(self) -> bool {
         self >= Self::Gpu
     }

@@ -67,6 +67,10 @@ pub(super) struct Pending {
     pub(super) work: Work,
     /// The barrier object that is told, and of how many bytes.
     pub(super) barrier: Option<(usize, u32)>,
+    /// Whether a thread of another CTA of the cluster issued it.
+    pub(super) foreign: bool,
+    /// The tensor map in global memory that it goes by, while it does.
+    pub(super) map: Option<u64>,
 }
 
 /// Which waits a copy answers to.

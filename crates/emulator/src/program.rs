@@ -104,6 +104,11 @@ pub(super) enum Constant {
         index: usize,
         offset: i64,
     },
+    /// A place in the CTA's static shared memory: a shared address, or a generic one.
+    Shared {
+        generic: bool,
+        at: u32,
+    },
     /// Where dynamic shared memory begins: a shared address, or a generic one.
     DynamicShared {
         generic: bool,
@@ -132,8 +137,14 @@ pub(super) enum Special {
     DynamicSmemSize,
     TotalSmemSize,
     AggrSmemSize,
+    ClusterId(u8),
+    NclusterId(u8),
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
+    ClusterCtarank,
+    ClusterNctarank,
+    IsExplicitCluster,
     Zero,
-    One,
 }
 
 /// A kernel parameter.
@@ -147,6 +158,8 @@ pub struct Parameter {
     pub size: usize,
     /// Its element type.
     pub ty: Type,
+    /// The alignment in bytes that it promises of what it points at (`.ptr .align`); 1 where it promises none.
+    pub align: u64,
 }
 
 /// A decoded kernel.
@@ -182,6 +195,8 @@ pub struct Kernel {
     pub required_threads: Option<[u32; 3]>,
     /// `.maxntid` as a product, when there.
     pub max_threads: Option<u64>,
+    /// What its directives say of clusters.
+    pub(super) cluster: super::cluster::Directives,
 }
 
 impl Kernel {
@@ -211,8 +226,10 @@ pub struct Program {
     /// The text it was made of.
     pub(super) text: Arc<str>,
     pub(super) files: HashMap<u32, String>,
-    /// Its kernels, by name.
+    /// Its kernels, by name: those that were asked for.
     pub kernels: Vec<Kernel>,
+    /// The names of all entries of the text, in its order.
+    pub entries: Vec<String>,
     pub(super) globals: Vec<Static>,
     pub(super) constants: Vec<u8>,
     /// The target's architecture number: 121 for `sm_121a`.

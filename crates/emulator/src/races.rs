@@ -12,9 +12,11 @@
 //! `pending`, not here.
 
 mod clock;
+mod cluster;
 mod global;
 mod pages;
 mod publish;
+mod same;
 mod sync;
 
 use std::ops::Range;
@@ -24,9 +26,12 @@ use super::shadow::{Memory, Shadows};
 use super::stream::Grid;
 use super::trap::{Fault, Law};
 use clock::{Clock, WARPS};
+pub(super) use cluster::ClusterRaces;
 pub(super) use global::{GlobalAccess, GlobalRaces};
 use global::{STRONG, WIDE, Who};
 pub(super) use sync::At;
+pub(super) use same::Values;
+use same::Same;
 use sync::{Beside, Meeting, Places};
 
 /// Who touched a byte, and when: clock, warp, whether the access was strong, and, in the place of a read, whether it was a
@@ -166,7 +171,12 @@ pub(super) struct Races {
     barriers: [Meeting; 16],
     /// Warps that wait at a barrier.
     waiting: [u32; 16],
-    cluster: Meeting,
+    /// What was brought to the cluster barrier in this phase and in the last, with the phase.
+    meetings: [(u64, Meeting); 2],
+    /// The observer of its cluster, where that has several CTAs.
+    cluster: Option<Box<cluster::Within>>,
+    /// Stores of one value that nothing orders.
+    same: Same<Epoch>,
     /// What is noted of the access being made: whether it is strong, and whether its scope leaves the CTA.
     flags: u32,
     /// This CTA among all, from 1.
@@ -192,7 +202,9 @@ impl Races {
             places: Places::new(),
             barriers: std::array::from_fn(|_| Meeting::default()),
             waiting: [0; 16],
-            cluster: Meeting::default(),
+            meetings: Default::default(),
+            same: Same::default(),
+            cluster: None,
             flags: 0,
             id,
             grid: 0..u32::MAX,
@@ -211,7 +223,7 @@ impl Races {
     pub(super) fn set_strong(&mut self, strong: Option<Strong>) {
         self.flags = match strong {
             None => 0,
-            Some(strong) if strong.order.scope.leaves_the_cta() => STRONG | WIDE,
+            Some(strong) if self.leaves_the_cta(strong.order.scope) => STRONG | WIDE,
             Some(_) => STRONG,
         };
     }
@@ -254,6 +266,9 @@ impl Races {
     /// An access of a warp to shared memory.
     #[inline]
     pub(super) fn shared(&mut self, at: usize, len: usize, write: bool, warp: u32) -> Result<(), Fault> {
+        if self.cluster.is_some() {
+            return self.cluster_access(None, at, len, write, warp);
+        }
         let clock = &self.clocks[warp as usize];
         let epoch = Epoch::new(warp, clock[warp as usize], self.flags & STRONG != 0);
         self.shared
@@ -263,13 +278,18 @@ impl Races {
 
     /// Bytes that a copy has written: whoever waits for it may read them.
     pub(super) fn forget(&mut self, at: usize, len: usize) {
+        if self.cluster_set(at, len, None) {
+            return;
+        }
         self.shared.set(at, len, Shadow::default());
     }
 
     /// Bytes that a `cp.async` of this warp has written: others need an edge from the warp, which must have waited.
     pub(super) fn written_for(&mut self, at: usize, len: usize, warp: u32) {
-        let clock = self.clocks[warp as usize][warp as usize];
-        self.shared.set(at, len, Shadow::written(Epoch::new(warp, clock, false)));
+        let by = Epoch::new(warp, self.clocks[warp as usize][warp as usize], false);
+        if !self.cluster_set(at, len, Some(by)) {
+            self.shared.set(at, len, Shadow::written(by));
+        }
     }
 
     /// Memory that is read by `.nc` must be read-only while the kernel runs.

@@ -1,12 +1,13 @@
 //! A CTA that is about to begin: shared memory, warps, and what their registers hold at first.
 
+use super::cluster::Member;
 use super::cta::Cta;
 use super::drafts::{Drafts, Watch};
 use super::guard::Proxy;
 use super::machine::{LANES, Registers, World};
 use super::memory::{POISON, Region, SHARED_START};
 use super::program::{Constant, Kernel, Special};
-use super::races::{Races, SharedShadow};
+use super::races::{ClusterRaces, Races, SharedShadow};
 use super::schedule::{Launch, Options, Random};
 use super::stream::InStream;
 use super::warp::Warp;
@@ -15,6 +16,34 @@ use super::warp::Warp;
 pub(super) struct Resident {
     pub(super) cta: Cta,
     pub(super) warps: Vec<Warp>,
+    /// Whether its end has been seen to: it stays until its cluster has ended.
+    pub(super) ended: bool,
+    /// Turns since one of its copies was done.
+    pub(super) copies_wait: u32,
+}
+
+/// What the CTAs of a cluster begin with.
+pub(super) struct Together {
+    /// The next CTA's place.
+    pub(super) member: Member,
+    /// Who touched their shared memory; none for clusters of one.
+    pub(super) races: Option<ClusterRaces>,
+}
+
+impl Together {
+    /// Of the next cluster of a grid.
+    pub(super) fn of(step: &InStream<'_>, shape: [u32; 3], options: &Options) -> Self {
+        let threads = step.launch.block.iter().product();
+        let explicit = step.cluster.is_some() || step.kernel.cluster.required.is_some();
+        let member = Member::first(shape, explicit, threads);
+        let races = (member.size() > 1 && options.check_races).then(ClusterRaces::default);
+        Self { member, races }
+    }
+
+    /// Goes on to the next CTA.
+    pub(super) fn advance(&mut self) {
+        self.member = self.member.next();
+    }
 }
 
 /// Shared memory and what observers keep of it.
@@ -62,7 +91,7 @@ pub(super) fn resident(
     grid: usize,
     world: &World,
     options: &Options,
-    spares: &mut Spares,
+    (cluster, spares): (&Together, &mut Spares),
 ) -> Resident {
     let check_races = options.check_races;
     let (kernel, launch) = (step.kernel, step.launch);
@@ -72,6 +101,7 @@ pub(super) fn resident(
     let dynamic = dynamic_at(kernel, launch, options.seed);
     let gap = kernel.shared_bytes..dynamic;
     let bytes = (dynamic + launch.shared_bytes) as usize;
+    let member = cluster.member.clone();
     let memory = spares.take(grid).unwrap_or_else(|| Memory {
         shared: Region::unwritten(bytes, POISON),
         shadow: check_races.then(|| SharedShadow::new(bytes)),
@@ -93,7 +123,9 @@ pub(super) fn resident(
         acquired: Default::default(),
         awaited: Default::default(),
         races: memory.shadow.map(|shadow| {
-            Races::new(place.ctas.start + place.begun, threads.div_ceil(32) as usize, shadow).in_grid(place)
+            let id = place.ctas.start + place.begun;
+            let races = Races::new(id, threads.div_ceil(32) as usize, shadow).in_grid(place);
+            races.in_cluster(member.rank, &cluster.races)
         }),
         events: 0,
         threads,
@@ -101,8 +133,7 @@ pub(super) fn resident(
         gap: gap.start as usize..gap.end as usize,
         commits: Default::default(),
         arrived_in: 0,
-        cluster: (0, 0),
-        cluster_phase: Default::default(),
+        member,
     };
     let warps = (0..threads.div_ceil(32)).map(|w| {
         let left = (threads - w * 32).min(32);
@@ -110,7 +141,7 @@ pub(super) fn resident(
         Warp::new(w, live, registers(kernel, launch, globals, &cta, w))
     });
     let warps = warps.collect();
-    Resident { cta, warps }
+    Resident { cta, warps, ended: false, copies_wait: 0 }
 }
 
 /// Steps of 16 bytes by which a seed may shift dynamic shared memory.
@@ -136,8 +167,12 @@ fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp:
     let value = |constant: Constant| match constant {
         Constant::Bits(bits) => bits,
         Constant::Global { index, offset } => globals[index].wrapping_add_signed(offset),
+        Constant::Shared { generic, at } => {
+            let at = u64::from(at) + cta.member.base();
+            if generic { at + super::memory::SHARED_WINDOW } else { at }
+        }
         Constant::DynamicShared { generic, offset } => {
-            let at = u64::from(cta.dynamic_at).wrapping_add_signed(offset);
+            let at = u64::from(cta.dynamic_at).wrapping_add_signed(offset) + cta.member.base();
             if generic { at + super::memory::SHARED_WINDOW } else { at }
         }
     };
@@ -161,8 +196,17 @@ fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp:
             Special::Laneid => lane as u32,
             Special::Warpid => warp,
             Special::Nwarpid => launch.block.iter().product::<u32>().div_ceil(32),
+            Special::ClusterId(axis) => cta.id[usize::from(axis) % 3] / cta.member.shape[usize::from(axis) % 3],
+            Special::NclusterId(axis) => {
+                launch.grid[usize::from(axis) % 3] / cta.member.shape[usize::from(axis) % 3]
+            }
+            Special::ClusterCtaid(axis) => cta.member.place()[usize::from(axis) % 3],
+            Special::ClusterNctaid(axis) => cta.member.shape[usize::from(axis) % 3],
+            Special::ClusterCtarank => cta.member.rank,
+            Special::ClusterNctarank => cta.member.size(),
+            Special::IsExplicitCluster => u32::from(cta.member.explicit),
             Special::Smid | Special::Gridid | Special::Zero => 0,
-            Special::Nsmid | Special::One => 1,
+            Special::Nsmid => 1,
             Special::LanemaskEq => bit as u32,
             Special::LanemaskLt => (bit - 1) as u32,
             Special::LanemaskLe => (bit - 1 + bit) as u32,

@@ -4,14 +4,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use numerics::tensor_core::Model;
 
+use super::cluster;
 use super::cta::Cta;
 use super::isa::launch_control;
+use super::launch_check::check;
 use super::machine::World;
 use super::memory::{GlobalMemory, Region};
-use super::observe::{Nobody, Observer};
+use super::observe::{Nobody, Observer, Remark};
 use super::program::{Kernel, Program};
-use super::races::GlobalRaces;
-use super::resident::{Resident, Spares, resident};
+use super::races::{GlobalRaces, Races};
+use super::resident::{Resident, Spares, Together, resident};
 use super::stream::{InStream, Stream};
 use super::trap::{Fault, Law, Place, Stop, StreamStop, Trap};
 use super::warp::{Stopped, Turn, Wait};
@@ -57,9 +59,6 @@ pub struct Counts {
     pub warp_instructions: u64,
 }
 
-/// Shared memory that the emulator lends to a CTA: the opt-in limit of SM90 and SM100, the largest there is.
-const SHARED_LIMIT: u32 = 232_448;
-
 /// CTAs that are resident together.
 const RESIDENT: usize = 64;
 
@@ -68,6 +67,9 @@ const QUANTUM: u32 = 256;
 
 /// Turns that the warps of a CTA have, at most, before other CTAs have theirs.
 const ROUNDS: usize = 16;
+
+/// Turns of a CTA that its copies wait while its warps run.
+const PATIENCE: u32 = 64;
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
 #[derive(Debug, Clone)]
@@ -113,8 +115,20 @@ pub fn launch_observed<O: Observer>(
     options: &Options,
     observer: &mut O,
 ) -> Result<Counts, Stop> {
-    let only = InStream { program, kernel, launch, programmatic: false };
-    Ok(run_stream(&[only], memory, options, observer)?)
+    launch_with(&InStream::new(program, kernel, launch), memory, options, observer)
+}
+
+/// [`launch_observed`], with the attributes of the launch.
+///
+/// # Errors
+/// As [`launch`].
+pub fn launch_with<O: Observer>(
+    step: &InStream<'_>,
+    memory: &mut GlobalMemory,
+    options: &Options,
+    observer: &mut O,
+) -> Result<Counts, Stop> {
+    Ok(run_stream(std::slice::from_ref(step), memory, options, observer)?)
 }
 
 /// Runs the launches of one stream on `memory`, overlapped where they are programmatic.
@@ -145,8 +159,12 @@ fn run_stream<O: Observer>(
     observer: &mut O,
 ) -> Result<Counts, StreamStop> {
     let mut own: Vec<Own> = Vec::new();
+    let mut clusters = Vec::new();
     for (n, each) in launches.iter().enumerate() {
-        check(each.kernel, each.launch).map_err(|stop| StreamStop { launch: n, stop })?;
+        let arch = each.program.arch;
+        let shape = check(each.kernel, each.launch, arch)
+            .and_then(|()| cluster::shape(each.kernel, each.cluster, each.launch.grid, arch));
+        clusters.push(shape.map_err(|stop| StreamStop { launch: n, stop })?);
         // A module has its variables once, and launches find what those before them left there.
         let globals = match memory.variables(&each.program.text) {
             Some(addresses) => addresses.to_vec(),
@@ -159,7 +177,7 @@ fn run_stream<O: Observer>(
             globals,
         });
     }
-    let stream = Stream::new(launches);
+    let stream = Stream::new(launches, &clusters);
     if stream.grids.last().is_none_or(|g| g.ctas.end == u32::MAX) {
         let what = "a stream without launches, or with more CTAs than can be counted".to_owned();
         return Err(StreamStop { launch: launches.len().saturating_sub(1), stop: Stop::Launch(what) });
@@ -178,6 +196,10 @@ fn run_stream<O: Observer>(
         stream,
         model: own[0].model,
         scratch: Default::default(),
+        maps: Default::default(),
+        printed: Vec::new(),
+        remarks: Default::default(),
+        heap: Default::default(),
     };
     // The grid whose CTA runs.
     let mut inside = usize::MAX;
@@ -186,6 +208,10 @@ fn run_stream<O: Observer>(
         run(launches, &mut own, &mut world, &mut inside, options, observer)
     }));
     *memory = std::mem::take(&mut world.global);
+    for ((grid, pc), said) in world.remarks {
+        let place = place(launches, grid, pc, said.cta, said.warp, u32::try_from(said.lane).ok());
+        observer.remark(&Remark { what: said.what, place, times: said.times });
+    }
     let stop = match result {
         Ok(Ok(counts)) => return Ok(counts),
         Ok(Err(stop)) => stop,
@@ -213,45 +239,6 @@ fn model_of(arch: u32) -> Model {
         100..120 => Model::Sm100,
         _ => Model::Sm120,
     }
-}
-
-fn check(kernel: &Kernel, launch: &Launch) -> Result<(), Stop> {
-    let fail = |what: String| Err(Stop::Launch(what));
-    let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();
-    if launch.grid.contains(&0) || threads == 0 {
-        return fail(format!("grid {:?} and block {:?} must not contain zeros", launch.grid, launch.block));
-    }
-    if threads > 1024 || launch.block[2] > 64 {
-        return fail(format!(
-            "a block of {:?} is {threads} threads; 1024, and 64 in z, are the limit",
-            launch.block
-        ));
-    }
-    if launch.grid[1] > 65535 || launch.grid[2] > 65535 || launch.grid[0] > i32::MAX as u32 {
-        return fail(format!("grid {:?} exceeds 2^31-1 x 65535 x 65535", launch.grid));
-    }
-    if let Some(required) = kernel.required_threads.filter(|r| *r != launch.block) {
-        return fail(format!(
-            "{} requires .reqntid {required:?}, not a block of {:?}",
-            kernel.name, launch.block
-        ));
-    }
-    if let Some(most) = kernel.max_threads.filter(|most| threads > *most) {
-        return fail(format!("{} allows .maxntid {most} threads, not {threads}", kernel.name));
-    }
-    if launch.params.len() != kernel.param_bytes {
-        return fail(format!(
-            "{} takes {} bytes of parameters, not {}",
-            kernel.name,
-            kernel.param_bytes,
-            launch.params.len()
-        ));
-    }
-    let shared = u64::from(kernel.shared_bytes) + u64::from(launch.shared_bytes);
-    if shared > u64::from(SHARED_LIMIT) {
-        return fail(format!("{shared} bytes of shared memory; no GPU has more than {SHARED_LIMIT}"));
-    }
-    Ok(())
 }
 
 /// Gives module variables their addresses.
@@ -306,7 +293,10 @@ fn run<O: Observer>(
         Stop::Trap(Box::new(Trap { law: stopped.fault.law, what: stopped.fault.what, place }))
     };
     loop {
-        while residents.len() < RESIDENT && next < launches.len() && held.is_none() {
+        while next < launches.len() && held.is_none() {
+            if residents.len() >= RESIDENT && !launches[next].cooperative {
+                break;
+            }
             if world.stream.grids[next].begun == world.stream.grids[next].total() {
                 next += 1;
                 continue;
@@ -327,8 +317,14 @@ fn run<O: Observer>(
                 }
             }
             let globals = &own[next].globals;
-            residents.push(resident(&launches[next], globals, next, world, options, &mut spares));
-            world.stream.grids[next].begun += 1;
+            let shape = world.stream.grids[next].cluster;
+            let mut together = Together::of(&launches[next], shape, options);
+            for _ in 0..together.member.size() {
+                let both = (&together, &mut spares);
+                residents.push(resident(&launches[next], globals, next, world, options, both));
+                world.stream.grids[next].begun += 1;
+                together.advance();
+            }
         }
         if residents.is_empty() {
             return held.map_or(Ok(counts), |h| Err(h.stop));
@@ -337,7 +333,10 @@ fn run<O: Observer>(
         let count = residents.len();
         for turn in 0..count {
             let at = if options.seed == 0 { turn } else { world.random.below(count) };
-            let Resident { cta, warps } = &mut residents[at];
+            let Some((Resident { cta, warps, copies_wait, .. }, mut peers)) = cluster::split(&mut residents, at)
+            else {
+                continue;
+            };
             if held.as_ref().is_some_and(|h| cta.grid >= h.grid) {
                 continue;
             }
@@ -345,6 +344,7 @@ fn run<O: Observer>(
             let kernel = launches[cta.grid].kernel;
             // A CTA goes on for some rounds while its memory is in the cache.
             let rounds = if options.seed == 0 { ROUNDS } else { 1 + world.random.below(ROUNDS) };
+            let mut stuck = true;
             for _ in 0..rounds {
                 let mut went_on = false;
                 for w in 0..warps.len() {
@@ -358,7 +358,12 @@ fn run<O: Observer>(
                         continue;
                     }
                     let before = counts.warp_instructions;
-                    match warp.run(kernel, cta, world, quantum, &mut counts.warp_instructions, observer) {
+                    let steps = &mut counts.warp_instructions;
+                    let turn = warp.run(kernel, cta, peers.reborrow(), world, quantum, steps, observer);
+                    if !world.printed.is_empty() {
+                        world.printed.drain(..).for_each(|text| observer.printed(&text));
+                    }
+                    match turn {
                         Ok(Turn::Waiting) => {}
                         Ok(Turn::Ready | Turn::Ended) => went_on = true,
                         Err(stopped) => {
@@ -376,26 +381,40 @@ fn run<O: Observer>(
                     world.clock += counts.warp_instructions - before;
                 }
                 ran |= went_on;
+                stuck &= !went_on;
                 if !went_on || held.as_ref().is_some_and(|h| cta.grid >= h.grid) {
                     break;
                 }
             }
-            // Under a random schedule copies end at any time; otherwise as late as they may.
-            if options.seed != 0 && !cta.pending.is_empty() && world.random.below(4) == 0 {
-                let chosen = world.random.below(cta.pending.len());
+            // Under a random schedule copies end at any time; otherwise as late as they may, but not behind a thread that polls.
+            let chosen = match (cta.pending.len(), options.seed) {
+                (0, _) => {
+                    *copies_wait = 0;
+                    None
+                }
+                (_, 0) => {
+                    *copies_wait += 1;
+                    (stuck || *copies_wait >= PATIENCE).then_some(0)
+                }
+                (n, _) => (world.random.below(4) == 0).then(|| world.random.below(n)),
+            };
+            if let Some(chosen) = chosen {
+                *copies_wait = 0;
+                ran = true;
                 cta.complete_nth(world, chosen)
                     .map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
             }
         }
         if counts.warp_instructions > options.fuel {
-            let Resident { cta, warps } = &residents[0];
+            let Resident { cta, warps, .. } = &residents[0];
             let warp = warps.iter().find(|w| w.live != 0).unwrap_or(&warps[0]);
             let pc = warp.fragments.first().map_or(u32::MAX, |f| f.pc);
             let what = format!("more than {} instructions", options.fuel);
             return Err(trap(Stopped { fault: Fault::new(Law::Fuel, what), pc }, cta, warp.index));
         }
-        for resident in residents.iter_mut().filter(|r| r.warps.iter().all(|w| w.live == 0)) {
+        for resident in residents.iter_mut().filter(|r| !r.ended && r.warps.iter().all(|w| w.live == 0)) {
             // What a CTA leaves behind ends with it.
+            resident.ended = true;
             let cta = &mut resident.cta;
             let left = cta.pending.iter().find(|p| p.outlives());
             if let Some(left) = left {
@@ -405,11 +424,14 @@ fn run<O: Observer>(
                 return Err(trap(stopped, cta, left.warp));
             }
             cta.complete(world, |p| p.lanes).map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
+            if let Some(fault) = cta.races.as_ref().and_then(Races::used_after_end) {
+                return Err(trap(Stopped { fault, pc: u32::MAX }, cta, 0));
+            }
             world.stream.end(cta.grid, cta.released);
             world.events += 1;
         }
         let before = residents.len();
-        residents.extract_if(.., |r| r.warps.iter().all(|w| w.live == 0)).for_each(|r| spares.leave(r));
+        remove_ended(&mut residents, &mut spares);
         if let Some(h) = held.take_if(|h| world.stream.alone(h.grid)) {
             return Err(h.stop);
         }
@@ -436,6 +458,19 @@ fn run<O: Observer>(
                 continue;
             }
             return Err(held.map_or_else(|| deadlock(launches, &residents), |h| h.stop));
+        }
+    }
+}
+
+/// Takes out the clusters all of whose CTAs have ended.
+fn remove_ended(residents: &mut Vec<Resident>, spares: &mut Spares) {
+    let mut first = 0;
+    while let Some(resident) = residents.get(first) {
+        let end = first + resident.cta.member.size() as usize;
+        if residents.get(first..end).is_some_and(|cluster| cluster.iter().all(|r| r.ended)) {
+            residents.drain(first..end).for_each(|r| spares.leave(r));
+        } else {
+            first = end;
         }
     }
 }

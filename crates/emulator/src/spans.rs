@@ -140,6 +140,9 @@ impl Machine<'_> {
         let Reach::Run(address) = reach::<T>(&self.r.d[slot as usize], offset) else { return None };
         let place = self.run_place::<T>(space, address, LANES)?;
         let len = LANES * T;
+        if matches!(place, Place::Global { .. }) && !self.world.maps.is_empty() {
+            return None;
+        }
         self.note_run(place, address, len, true)?;
         self.tell_lanes::<T>(place, address, 0, LANES);
         let (region, at) = match place {

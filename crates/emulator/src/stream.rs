@@ -22,6 +22,18 @@ pub struct InStream<'a> {
     /// Whether it may begin before the launch in front of it has ended, as the attribute for programmatic stream
     /// serialization allows.
     pub programmatic: bool,
+    /// CTAs of a cluster in x, y, z, where the launch names them.
+    pub cluster: Option<[u32; 3]>,
+    /// Whether all its CTAs are resident together.
+    pub cooperative: bool,
+}
+
+impl<'a> InStream<'a> {
+    /// A launch without attributes.
+    #[must_use]
+    pub fn new(program: &'a Program, kernel: &'a Kernel, launch: &'a Launch) -> Self {
+        Self { program, kernel, launch, programmatic: false, cluster: None, cooperative: false }
+    }
 }
 
 /// One grid.
@@ -32,6 +44,8 @@ pub(super) struct Grid {
     pub(super) ctas: Range<u32>,
     /// CTAs in x, y, z.
     size: [u32; 3],
+    /// CTAs of a cluster in x, y, z.
+    pub(super) cluster: [u32; 3],
     pub(super) programmatic: bool,
     /// CTAs that have begun, have let dependents begin, and have ended.
     pub(super) begun: u32,
@@ -49,10 +63,18 @@ impl Grid {
         self.ctas.end - self.ctas.start
     }
 
-    /// Where the CTA of a number is.
+    /// Where the CTA of a number is: clusters follow each other, and their CTAs by rank.
     pub(super) fn place(&self, n: u32) -> [u32; 3] {
-        let [x, y, _] = self.size;
-        [n % x, n / x % y, n / x / y]
+        let unravel = |n: u32, [x, y, _]: [u32; 3]| [n % x, n / x % y, n / x / y];
+        let together = self.together();
+        let clusters = std::array::from_fn(|i| self.size[i] / self.cluster[i]);
+        let (first, rank) = (unravel(n / together, clusters), unravel(n % together, self.cluster));
+        std::array::from_fn(|i| first[i] * self.cluster[i] + rank[i])
+    }
+
+    /// CTAs of a cluster.
+    pub(super) fn together(&self) -> u32 {
+        self.cluster.iter().product()
     }
 
     fn done(&self) -> bool {
@@ -67,15 +89,16 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(launches: &[InStream<'_>]) -> Self {
+    /// Of launches with clusters of these shapes.
+    pub(super) fn new(launches: &[InStream<'_>], clusters: &[[u32; 3]]) -> Self {
         let mut first = 1u32;
-        let grids = launches.iter().map(|l| {
+        let grids = launches.iter().zip(clusters).map(|(l, cluster)| {
             let count: u64 = l.launch.grid.iter().map(|n| u64::from(*n)).product();
             let end = first.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
             let ctas = first..end;
             first = end;
             let (name, size) = (l.kernel.name.clone(), l.launch.grid);
-            Grid { name, ctas, size, programmatic: l.programmatic, ..Grid::default() }
+            Grid { name, ctas, size, cluster: *cluster, programmatic: l.programmatic, ..Grid::default() }
         });
         Self { grids: grids.collect() }
     }
@@ -112,14 +135,15 @@ impl Stream {
         self.alone(n)
     }
 
-    /// Takes the next CTA of a grid, which then never begins; where it would have been.
+    /// Takes the next cluster of a grid, which then never begins; where its first CTA would have been.
     pub(super) fn cancel(&mut self, n: usize) -> Option<[u32; 3]> {
         let grid = &mut self.grids[n];
         let next = (grid.begun < grid.total()).then(|| grid.place(grid.begun));
         if next.is_some() {
-            grid.begun += 1;
-            grid.released += 1;
-            grid.ended += 1;
+            let together = grid.together();
+            grid.begun += together;
+            grid.released += together;
+            grid.ended += together;
         }
         next
     }

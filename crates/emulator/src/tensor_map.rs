@@ -1,18 +1,4 @@
 //! Tensor maps (PTX ISA 5.5; driver API `cuTensorMapEncodeTiled`): what a tensor copy knows of its tensor.
-//!
-//! The driver's 128 bytes are opaque. Ours, little endian, behind which a kernel may not look either:
-//!
-//! | bytes | |
-//! |---|---|
-//! | 0–7 | `MAGIC` |
-//! | 8–13 | data type, rank, interleave, swizzle, L2 promotion, fill: one byte each |
-//! | 16–23 | address |
-//! | 24–63 | five dimensions of 8 bytes |
-//! | 64–95 | four strides of 8 bytes |
-//! | 96–105 | five box dimensions of 2 bytes |
-//! | 106–110 | five element strides of 1 byte |
-//!
-//! All else is zero.
 
 use std::fmt;
 
@@ -20,8 +6,6 @@ use super::tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 
 /// Bytes of a tensor map.
 pub const TENSOR_MAP_BYTES: usize = 128;
-
-const MAGIC: [u8; 8] = *b"tensor\x01m";
 
 /// A tensor map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,66 +145,6 @@ impl TensorMap {
     pub fn encode(&self) -> Result<[u8; TENSOR_MAP_BYTES], TensorMapError> {
         self.check()?;
         Ok(self.to_bytes())
-    }
-
-    /// The map in 128 bytes, legal or not.
-    pub(super) fn to_bytes(self) -> [u8; TENSOR_MAP_BYTES] {
-        let mut bytes = [0; TENSOR_MAP_BYTES];
-        let mut put = |at: usize, from: &[u8]| bytes[at..at + from.len()].copy_from_slice(from);
-        put(0, &MAGIC);
-        put(
-            8,
-            &[
-                self.data_type as u8,
-                self.rank as u8,
-                self.interleave as u8,
-                self.swizzle as u8,
-                self.l2_promotion as u8,
-                self.oob_fill as u8,
-            ],
-        );
-        put(16, &self.address.to_le_bytes());
-        for (i, dim) in self.dims.iter().enumerate() {
-            put(24 + 8 * i, &dim.to_le_bytes());
-        }
-        for (i, stride) in self.strides.iter().enumerate() {
-            put(64 + 8 * i, &stride.to_le_bytes());
-        }
-        for i in 0..5 {
-            put(96 + 2 * i, &(self.box_dims[i] as u16).to_le_bytes());
-            put(106 + i, &[self.element_strides[i] as u8]);
-        }
-        bytes
-    }
-
-    /// The map that 128 bytes hold; its rules are not checked.
-    ///
-    /// # Errors
-    /// The bytes hold none.
-    pub fn decode(bytes: &[u8; TENSOR_MAP_BYTES]) -> Result<Self, TensorMapError> {
-        let word = |at: usize, n: usize| {
-            let mut word = [0; 8];
-            word[..n].copy_from_slice(&bytes[at..at + n]);
-            u64::from_le_bytes(word)
-        };
-        let none =
-            || TensorMapError { rule: Rule::Bytes, what: "these 128 bytes are not a tensor map".to_owned() };
-        if bytes[..8] != MAGIC {
-            return Err(none());
-        }
-        Ok(Self {
-            data_type: TensorType::of(word(8, 1)).ok_or_else(none)?,
-            rank: word(9, 1) as usize,
-            interleave: Interleave::of(word(10, 1)).ok_or_else(none)?,
-            swizzle: Swizzle::of(word(11, 1)).ok_or_else(none)?,
-            l2_promotion: L2Promotion::of(word(12, 1)).ok_or_else(none)?,
-            oob_fill: OobFill::of(word(13, 1)).ok_or_else(none)?,
-            address: word(16, 8),
-            dims: std::array::from_fn(|i| word(24 + 8 * i, 8)),
-            strides: std::array::from_fn(|i| word(64 + 8 * i, 8)),
-            box_dims: std::array::from_fn(|i| word(96 + 2 * i, 2) as u32),
-            element_strides: std::array::from_fn(|i| word(106 + i, 1) as u32),
-        })
     }
 
     /// Checks every rule of `cuTensorMapEncodeTiled`.

@@ -148,7 +148,7 @@ impl fmt::Display for Trap {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "kernel {}", self.kernel)?;
+        write!(f, "kernel {}", super::names::readable(&self.kernel))?;
         if self.line > 0 {
             write!(f, ", PTX line {} `{}`", self.line, self.instruction)?;
         }

@@ -3,6 +3,7 @@
 //! Lanes that part at a branch wait for each other at its meeting point, and yet progress independently: when all other
 //! fragments of the warp wait for something, those that wait only for company go on.
 
+use super::cluster::Peers;
 use super::cta::Cta;
 use super::flow::NEVER;
 use super::machine::{Flow, Machine, Registers, World};
@@ -118,6 +119,7 @@ impl Warp {
         &mut self,
         kernel: &Kernel,
         cta: &mut Cta,
+        peers: Peers<'_>,
         world: &mut World,
         quantum: u32,
         steps: &mut u64,
@@ -141,11 +143,13 @@ impl Warp {
             warp: self.index,
             r: &mut self.registers,
             cta,
+            peers,
             world,
             kernel,
             impatient,
             strong: None,
             fault: None,
+            said: Vec::new(),
         };
         let wait = loop {
             // Every path ends in `exit`, so a row is there.
@@ -195,7 +199,9 @@ impl Warp {
                 Flow::Exit => {
                     m.live &= !mask;
                     self.live = m.live;
-                    m.cta.leave(mask.count_ones());
+                    if m.cta.leave(mask.count_ones()) {
+                        m.world.events += 1;
+                    }
                     for group in &mut self.groups {
                         group.expected &= !mask;
                         group.arrived &= !mask;

@@ -136,7 +136,10 @@ impl Decoder<'_> {
 
     /// The address that a variable's name stands for.
     pub(crate) fn address_of(&mut self, name: &str, offset: i64, generic: bool) -> Result<Constant, Refusal> {
-        let symbol = self.symbol(name).ok_or_else(|| format!("`{name}` is not declared"))?;
+        let symbol = self.symbol(name).ok_or_else(|| match self.scope.imports.contains(name) {
+            true => format!("`{name}` is declared `.extern` and defined in another module"),
+            false => format!("`{name}` is not declared"),
+        })?;
         let in_space = |space: Space, at: u64| {
             let at = at.wrapping_add_signed(offset);
             Constant::Bits(if generic { Machine::generic(space, at) } else { at })
@@ -147,7 +150,9 @@ impl Decoder<'_> {
                 self.dynamic_align = self.dynamic_align.max(align);
                 Constant::DynamicShared { generic, offset }
             }
-            Symbol::Shared(at) => in_space(Space::Shared, u64::from(at)),
+            Symbol::Shared(at) => {
+                Constant::Shared { generic, at: u64::from(at).wrapping_add_signed(offset) as u32 }
+            }
             Symbol::Local(at) => in_space(Space::Local, u64::from(at)),
             Symbol::Const(at) => in_space(Space::Const, at),
             Symbol::Param(at) => in_space(Space::Param, at),

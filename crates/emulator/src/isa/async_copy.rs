@@ -127,6 +127,8 @@ fn copy_async(m: &mut Machine<'_>, row: &Row) -> Flow {
         pieces,
         work: Work::Load { fill: Some([0; 16]), round: false },
         barrier: None,
+        foreign: false,
+        map: None,
     };
     match m.cta.issue(pending, m.world) {
         Ok(()) => Flow::Next,
@@ -220,6 +222,8 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         pieces,
         work: Work::Arrive,
         barrier: None,
+        foreign: false,
+        map: None,
     };
     match m.cta.issue(pending, m.world) {
         Ok(()) => Flow::Next,

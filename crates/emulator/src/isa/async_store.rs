@@ -13,7 +13,8 @@ use crate::machine::{Flow, Machine, Space, lanes};
 use crate::order::{Order, Scope, Strong, Touch};
 use crate::pending::{Pending, PendingKind, Piece, Work};
 use crate::program::Row;
-use crate::trap::Fault;
+use crate::remote::Site;
+use crate::trap::{Fault, Law};
 
 pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
@@ -46,7 +47,7 @@ fn decode_async(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     words.take("weak");
     words.take("mmio");
     let order = Order::take(&mut words, Order::relaxed(Scope::Gpu));
-    let named = space(&mut words).unwrap_or(Space::Shared);
+    let named = space(&mut words).unwrap_or(Space::Cluster);
     let counted = words.take("mbarrier::complete_tx::bytes");
     let op = words.one_of(&OPS);
     let count = vector(&mut words);
@@ -61,7 +62,7 @@ fn decode_async(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         return Err(format!("{ty:?}; elements have 32 or 64 bits"));
     }
     let (at, from, barrier) = match (i.operands.as_slice(), named, counted) {
-        ([at, from, barrier], Space::Shared, true) => (at, from, Some(BarrierOperand::of(d, barrier)?)),
+        ([at, from, barrier], Space::Cluster, true) => (at, from, Some(BarrierOperand::of(d, barrier)?)),
         ([at, from], Space::Global, false) => (at, from, None),
         _ => {
             return Err(
@@ -133,9 +134,17 @@ fn issue(m: &mut Machine<'_>, row: &Row, extra: &Asynchronous, lane: usize) -> R
     let values = sources(m, row, extra, lane);
     let len = extra.bytes * values.len();
     Machine::aligned(address, len)?;
-    let at = m.shared_at(address, len)?;
+    let (_, address) = m.split(Space::Cluster, address)?;
+    let Site { rank, at } = m.site(address, len)?;
     let barrier = match extra.barrier {
-        Some(barrier) => Some((barrier.place(m, lane)?, len as u32)),
+        Some(operand) => {
+            let barrier = operand.site(m, lane)?;
+            if barrier.rank != rank {
+                let what = "the destination and the mbarrier are in the shared memory of different CTAs";
+                return Err(Fault::new(Law::Operand, what));
+            }
+            Some((barrier.at, len as u32))
+        }
         None => None,
     };
     let bytes = values.iter().flat_map(|v| v.to_le_bytes().into_iter().take(extra.bytes)).collect();
@@ -148,6 +157,8 @@ fn issue(m: &mut Machine<'_>, row: &Row, extra: &Asynchronous, lane: usize) -> R
         pieces: vec![Piece::whole(lane, at, len, 0)],
         work: Work::Put { bytes, reduce: extra.reduce },
         barrier,
+        foreign: false,
+        map: None,
     };
-    m.cta.issue(pending, m.world)
+    m.issue_at(rank, pending)
 }

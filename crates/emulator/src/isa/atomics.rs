@@ -192,7 +192,7 @@ fn lane_atomic(
     Machine::aligned(address, bytes * count)?;
     let window = match atomic.space {
         Space::Generic => window_of(address).0,
-        Space::Shared => Window::Shared,
+        Space::Shared | Space::Cluster => Window::Shared,
         _ => Window::Global,
     };
     if !matches!(window, Window::Global | Window::Shared) {

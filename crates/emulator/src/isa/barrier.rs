@@ -21,7 +21,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
         "barrier.cluster",
-        "barrier.cluster.{arrive,wait}… (clusters of one)",
+        "barrier.cluster.{arrive{.release,.relaxed},wait{.acquire}}{.aligned}",
         decode_cluster,
     ),
     FormRow::new(CHAPTER, "membar", "membar.{cta,gl,sys} and .proxy forms", decode_fence),
@@ -181,7 +181,6 @@ fn warp_sync(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 fn decode_cluster(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let aligned = i.has("aligned");
-    // In a cluster of one CTA, arrive and wait are halves of a barrier over all its threads.
     let arrive = i.has("arrive");
     let a = d.bits_w(0);
     let imm = if aligned { ALIGNED } else { 0 } | if arrive { ARRIVE } else { 0 };
@@ -196,13 +195,18 @@ fn cluster(m: &mut Machine<'_>, row: &Row) -> Flow {
         return m.fail(Fault::new(Law::Divergent, what));
     }
     if row.imm & ARRIVE != 0 {
-        m.cta.cluster_arrive(m.warp, m.mask, row.imm & RELAXED == 0);
+        if let Some(races) = &mut m.cta.races {
+            races.cluster_arrive(m.warp, row.imm & RELAXED == 0, m.cta.member.phase());
+        }
+        if m.cta.member.arrive(m.warp, m.mask) {
+            m.world.events += 1;
+        }
         return Flow::Next;
     }
-    match m.cta.cluster_passed(m.warp, m.mask) {
+    match m.cta.member.has_passed(m.warp, m.mask) {
         Ok(true) => {
             if let Some(races) = &mut m.cta.races {
-                races.cluster_wait(m.warp);
+                races.cluster_wait(m.warp, m.cta.member.arrived_in(m.warp, m.mask.trailing_zeros() % 32));
             }
             m.cta.meet(m.warp, !0);
             Flow::Next
@@ -286,6 +290,10 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
         if window_of(address).0 != Window::Global {
             continue;
         }
+        if address == 0 {
+            m.said.push((lane, "an acquire of the tensor map at address 0, which is none".to_owned()));
+            continue;
+        }
         let place = match m.world.global.locate(address, TENSOR_MAP_BYTES) {
             Ok((region, at)) => m.world.global.region(region).get::<TENSOR_MAP_BYTES>(at),
             Err(fault) => return m.fail(fault.at(lane)),
@@ -299,6 +307,7 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
             m.cta.acquired.insert((address, m.warp), Acquired { map, clock, lacks });
         }
     }
+    m.remark(row);
     Flow::Next
 }
 

@@ -3,13 +3,14 @@
 use ptx::{Instruction, Operand, Type};
 
 use super::async_copy::{cache_words, constant, shared_window};
-use super::mbarrier::object;
+use super::mbarrier::cluster_object;
 use super::reduce::Reduce;
 use super::{FormRow, Words};
 use crate::decode::{Bank, Decoder, Refusal};
 use crate::machine::{Flow, Machine, Space, lanes};
 use crate::pending::{Pending, PendingKind, Piece, Store, Work};
 use crate::program::Row;
+use crate::remote::Site;
 use crate::trap::{Fault, Law};
 
 const CHAPTER: &str = "Data Movement: bulk copies";
@@ -18,13 +19,13 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
         "cp.async.bulk",
-        "cp.async.bulk{.weak,.relaxed.scope}.d.s.{mbarrier::complete_tx::bytes,bulk_group}{.cp_mask,.ignore_oob}… (clusters of one)",
+        "cp.async.bulk{.weak,.relaxed.scope}.d.s.{mbarrier::complete_tx::bytes,bulk_group}{.multicast::cluster,.cp_mask,.ignore_oob}…",
         decode_copy,
     ),
     FormRow::new(
         CHAPTER,
         "cp.reduce.async.bulk",
-        "cp.reduce.async.bulk.d.s.{mbarrier::complete_tx::bytes,bulk_group}.op{.noftz}.type (clusters of one)",
+        "cp.reduce.async.bulk.d.s.{mbarrier::complete_tx::bytes,bulk_group}.op{.noftz}.type",
         decode_copy,
     ),
     FormRow::new(
@@ -64,19 +65,39 @@ impl BarrierOperand {
         Ok(Self { slot, offset })
     }
 
-    /// The place of the object, which must be there.
-    pub(crate) fn place(self, m: &mut Machine<'_>, lane: usize) -> Result<usize, Fault> {
+    /// The site of the object, which must be there.
+    pub(crate) fn site(self, m: &mut Machine<'_>, lane: usize) -> Result<Site, Fault> {
         let address = m.r.d[self.slot as usize][lane].wrapping_add_signed(self.offset);
-        let at = object(m, true, address)?;
-        m.cta.use_barrier(at, m.warp)?;
-        Ok(at)
+        let site = cluster_object(m, true, address)?;
+        m.with_barrier(site, |cta, at| cta.mbarrier(at).map(|_| site))
     }
 
-    /// The same for a copy of the async proxy, which must see that the object was made.
-    pub(crate) fn place_for_proxy(self, m: &mut Machine<'_>, lane: usize) -> Result<usize, Fault> {
-        let at = self.place(m, lane)?;
-        m.cta.use_barrier_by_proxy(at, m.warp)?;
-        Ok(at)
+    /// The same for a copy of the async proxy, which must see that the object was made: in the CTA of `rank`, whose shared
+    /// memory the copy writes.
+    pub(crate) fn place_for_proxy(
+        self,
+        m: &mut Machine<'_>,
+        lane: usize,
+        rank: Option<u32>,
+    ) -> Result<usize, Fault> {
+        let site = self.site(m, lane)?;
+        if site.rank != rank {
+            let name = |rank: Option<u32>| rank.unwrap_or(m.cta.member.rank);
+            let what = format!(
+                "the copy writes shared memory of CTA rank {}, but its mbarrier is in that of CTA rank {}",
+                name(rank),
+                name(site.rank)
+            );
+            return Err(Fault::new(Law::Operand, what));
+        }
+        m.with_barrier(site, |cta, at| cta.seen_by_proxy(at).map(|()| at))
+    }
+
+    /// The same for the CTAs of a multicast: the object of each is at the same place.
+    pub(crate) fn place_in(self, m: &mut Machine<'_>, lane: usize, rank: Option<u32>) -> Result<usize, Fault> {
+        let address = m.r.d[self.slot as usize][lane].wrapping_add_signed(self.offset);
+        let site = cluster_object(m, true, address)?.of(rank);
+        m.with_barrier(site, |cta, at| cta.mbarrier(at).map(|_| ()).and_then(|()| cta.seen_by_proxy(at)).map(|()| at))
     }
 }
 
@@ -101,12 +122,14 @@ pub(crate) fn completion(words: &mut Words<'_>) -> Result<bool, Refusal> {
     }
 }
 
-/// In a cluster of one CTA a mask can name only that.
-pub(crate) fn only_this_cta(m: &Machine<'_>, slot: Option<u32>, lane: usize) -> Result<(), Fault> {
-    match slot.map(|slot| m.r.w[slot as usize][lane] & 0xFFFF) {
-        None | Some(1) => Ok(()),
-        Some(mask) => Err(Fault::new(Law::Operand, format!("CTA mask {mask:#06x} in a cluster of one"))),
+/// The CTAs that a mask names, the own one as none.
+pub(crate) fn named_ctas(m: &Machine<'_>, slot: u32, lane: usize) -> Result<Vec<Option<u32>>, Fault> {
+    let mask = m.r.w[slot as usize][lane] & 0xFFFF;
+    let (size, own) = (m.cta.member.size(), m.cta.member.rank);
+    if mask == 0 || mask >> size != 0 {
+        return Err(Fault::new(Law::Operand, format!("CTA mask {mask:#06x} in a cluster of {size}")));
     }
+    Ok((0..size).filter(|rank| mask >> rank & 1 == 1).map(|rank| (rank != own).then_some(rank)).collect())
 }
 
 /// A bulk copy.
@@ -114,6 +137,8 @@ struct Bulk {
     to: (u32, i64),
     from: (u32, i64),
     to_shared: bool,
+    /// Whether the destination may be another CTA's.
+    to_cluster: bool,
     from_shared: bool,
     size: u32,
     barrier: Option<BarrierOperand>,
@@ -189,6 +214,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         to: to_address,
         from: from_address,
         to_shared: to != "global",
+        to_cluster: to == "shared::cluster",
         from_shared,
         size,
         barrier,
@@ -277,10 +303,11 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
     let size = m.r.w[bulk.size as usize][lane] as usize;
     let to = m.r.d[bulk.to.0 as usize][lane].wrapping_add_signed(bulk.to.1);
     let from = m.r.d[bulk.from.0 as usize][lane].wrapping_add_signed(bulk.from.1);
-    only_this_cta(m, bulk.ctas, lane)?;
+    let mut rank = None;
     let (piece, work) = match (bulk.to_shared, bulk.from_shared) {
         (true, false) => {
-            let at = shared(m, to, size)?;
+            let at;
+            (rank, at) = target(m, bulk, to, size)?;
             match bulk.ignored {
                 None => {
                     let whole = Piece::whole(lane, at, size, global(m, from, size)?);
@@ -297,14 +324,53 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
         }
         (true, true) => {
             let at = shared(m, from, size)?;
-            let to = shared(m, to, size)?;
-            (Piece::whole(lane, at, size, to as u64), Work::Within { reduce: bulk.reduce })
+            let to_at;
+            (rank, to_at) = target(m, bulk, to, size)?;
+            match rank {
+                None => (Piece::whole(lane, at, size, to_at as u64), Work::Within { reduce: bulk.reduce }),
+                // Its source is read at once, which is one of the times it may be read.
+                Some(_) => {
+                    let bytes = m.cta.read_for_copy(at, size, m.warp * 32 + lane as u32, m.world.check_init)?;
+                    (Piece::whole(lane, to_at, size, 0), Work::Put { bytes, reduce: bulk.reduce })
+                }
+            }
         }
     };
+    let ranks = match bulk.ctas {
+        Some(slot) => named_ctas(m, slot, lane)?,
+        None => vec![rank],
+    };
+    for rank in ranks {
+        issue_to(m, bulk, lane, rank, piece, work.clone())?;
+    }
+    Ok(())
+}
+
+/// The CTA and the place that a copy into shared memory writes.
+fn target(m: &mut Machine<'_>, bulk: &Bulk, to: u64, size: usize) -> Result<(Option<u32>, usize), Fault> {
+    if !bulk.to_cluster {
+        return Ok((None, shared(m, to, size)?));
+    }
+    let at = shared_window(m, Space::Cluster, to)?;
+    check(at, size)?;
+    let Site { rank, at } = m.site(at, size)?;
+    Ok((rank, at))
+}
+
+fn issue_to(
+    m: &mut Machine<'_>,
+    bulk: &Bulk,
+    lane: usize,
+    rank: Option<u32>,
+    piece: Piece,
+    work: Work,
+) -> Result<(), Fault> {
     let barrier = match bulk.barrier {
-        Some(operand) => Some((operand.place_for_proxy(m, lane)?, size as u32)),
+        Some(operand) if bulk.ctas.is_some() => Some(operand.place_in(m, lane, rank)?),
+        Some(operand) => Some(operand.place_for_proxy(m, lane, rank)?),
         None => None,
     };
+    let barrier = barrier.map(|at| (at, piece.len as u32));
     let pending = Pending {
         warp: m.warp,
         lanes: 1 << lane,
@@ -314,8 +380,10 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
         pieces: vec![piece],
         work,
         barrier,
+        foreign: false,
+        map: None,
     };
-    m.cta.issue(pending, m.world)
+    m.issue_at(rank, pending)
 }
 
 fn decode_prefetch(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {

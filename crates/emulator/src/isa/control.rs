@@ -92,6 +92,11 @@ pub(crate) fn join(_: &mut Machine<'_>, _: &Row) -> Flow {
     Flow::Join
 }
 
+/// A function that is `.noreturn` has returned.
+pub(crate) fn returned(m: &mut Machine<'_>, _: &Row) -> Flow {
+    m.fail(Fault::new(Law::Operand, "a function that is `.noreturn` returns"))
+}
+
 fn trap(m: &mut Machine<'_>, _: &Row) -> Flow {
     let lane = m.mask.trailing_zeros() as usize;
     m.fail(Fault::new(Law::Explicit, "the kernel executed `trap`").at(lane))

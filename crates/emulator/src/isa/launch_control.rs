@@ -1,4 +1,4 @@
-//! Cluster launch control (PTX ISA 9.7.13.17): `clusterlaunchcontrol`, for clusters of one CTA.
+//! Cluster launch control (PTX ISA 9.7.13.17): `clusterlaunchcontrol`.
 
 use ptx::{Instruction, Operand, Type};
 
@@ -9,6 +9,7 @@ use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, Space, lanes};
 use crate::pending::{Pending, PendingKind, Piece, Work};
 use crate::program::{Exec, Kernel, Row};
+use crate::remote::Site;
 use crate::trap::{Fault, Law};
 
 const CHAPTER: &str = "Parallel Synchronization: cluster launch control";
@@ -17,7 +18,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
         "clusterlaunchcontrol.try_cancel",
-        "clusterlaunchcontrol.try_cancel.async{.shared::cta}.mbarrier::complete_tx::bytes{.multicast::cluster::all}.b128 (clusters of one)",
+        "clusterlaunchcontrol.try_cancel.async{.shared::cta}.mbarrier::complete_tx::bytes{.multicast::cluster::all}.b128",
         decode_cancel,
     ),
     FormRow::new(
@@ -47,6 +48,8 @@ pub(crate) fn used_by(kernel: &Kernel) -> bool {
 /// A request: its barrier object and where in the text it stands.
 struct Request {
     shared: bool,
+    /// Whether all CTAs of the cluster get the response.
+    all: bool,
     barrier: (u32, i64),
     line: u32,
 }
@@ -57,8 +60,7 @@ fn decode_cancel(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let asynchronous = words.take("async");
     let shared = words.take("shared::cta");
     let told = words.take("mbarrier::complete_tx::bytes");
-    // In a cluster of one, all is one.
-    words.take("multicast::cluster::all");
+    let all = words.take("multicast::cluster::all");
     if !asynchronous || !told || words.ty()? != Type::B128 {
         return Err("try_cancel is .async….mbarrier::complete_tx::bytes….b128".to_owned());
     }
@@ -67,7 +69,7 @@ fn decode_cancel(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         return Err("try_cancel takes an address and a barrier object".to_owned());
     };
     let (a, offset) = d.address(to)?;
-    let request = Request { shared, barrier: d.address(barrier)?, line: d.line() };
+    let request = Request { shared, all, barrier: d.address(barrier)?, line: d.line() };
     d.push(Row { a, imm: offset as u64, extra: Some(Box::new(request)), ..Row::new(cancel) });
     Ok(())
 }
@@ -94,24 +96,38 @@ fn ask(m: &mut Machine<'_>, row: &Row, request: &Request, lane: usize) -> Result
     let at = m.shared_at(at, BYTES)?;
     let (slot, offset) = request.barrier;
     let barrier = object(m, request.shared, m.r.d[slot as usize][lane].wrapping_add_signed(offset))?;
-    m.cta.use_barrier_by_proxy(barrier, m.warp)?;
+    let own = m.cta.member.rank;
+    let ranks: Vec<Option<u32>> = match request.all {
+        true => (0..m.cta.member.size()).map(|rank| (rank != own).then_some(rank)).collect(),
+        false => vec![None],
+    };
+    for rank in &ranks {
+        m.with_barrier(Site { rank: *rank, at: barrier }, |cta, at| {
+            cta.mbarrier(at).map(|_| ()).and_then(|()| cta.seen_by_proxy(at))
+        })?;
+    }
     let words = match m.world.stream.cancel(m.cta.grid) {
         Some([x, y, z]) => [x, y, z, CANCELED],
         None => [NOWHERE, NOWHERE, NOWHERE, 0],
     };
     // Who waits for room or for the grid's end may go on.
     m.world.events += 1;
-    let pending = Pending {
-        warp: m.warp,
-        lanes: 1 << lane,
-        kind: PendingKind::Barrier,
-        group: None,
-        line: request.line,
-        pieces: vec![Piece::whole(lane, at, BYTES, 0)],
-        work: Work::Put { bytes: words.iter().flat_map(|w| w.to_le_bytes()).collect(), reduce: None },
-        barrier: Some((barrier, BYTES as u32)),
-    };
-    m.cta.issue(pending, m.world)
+    for rank in ranks {
+        let pending = Pending {
+            warp: m.warp,
+            lanes: 1 << lane,
+            kind: PendingKind::Barrier,
+            group: None,
+            line: request.line,
+            pieces: vec![Piece::whole(lane, at, BYTES, 0)],
+            work: Work::Put { bytes: words.iter().flat_map(|w| w.to_le_bytes()).collect(), reduce: None },
+            barrier: Some((barrier, BYTES as u32)),
+            foreign: false,
+        map: None,
+        };
+        m.issue_at(rank, pending)?;
+    }
+    Ok(())
 }
 
 fn decode_query(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {

@@ -11,6 +11,7 @@ use crate::order::{Order, Scope, Strong, Touch};
 use crate::pending::shared_address;
 use crate::program::{Extra, Row};
 use crate::races::At;
+use crate::remote::{Arrival, Site};
 use crate::trap::{Fault, Law};
 
 const CHAPTER: &str = "Parallel Synchronization: mbarrier";
@@ -81,6 +82,8 @@ const NO_COMPLETE: u32 = 8;
 const PARITY: u32 = 16;
 const TRY: u32 = 32;
 const COMPLETE: u32 = 64;
+/// The object may be that of another CTA of the cluster.
+const CLUSTER: u32 = 128;
 
 /// Bits of a state that hold the arrivals missing before; the phase lies above them.
 const STATE_BITS: u32 = 20;
@@ -107,6 +110,25 @@ fn place(m: &Machine<'_>, row: &Row, lane: usize) -> Result<usize, Fault> {
     object(m, row.c & SHARED != 0, address)
 }
 
+/// The same, where the instruction reaches the CTAs of the cluster.
+fn site(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<Site, Fault> {
+    let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+    cluster_object(m, row.c & SHARED != 0, address)
+}
+
+/// The site of a barrier object of the cluster.
+pub(crate) fn cluster_object(m: &mut Machine<'_>, shared: bool, address: u64) -> Result<Site, Fault> {
+    let space = if shared { Space::Cluster } else { Space::Generic };
+    let at = shared_window(m, space, address)?;
+    Machine::aligned(at, OBJECT_BYTES)?;
+    m.site(at, OBJECT_BYTES)
+}
+
+/// Whether a row may name an object of another CTA: the forms with `.shared::cta` may not.
+fn reach(words: &[String]) -> u32 {
+    if words.iter().any(|w| w == "shared" || w == "shared::cta") { 0 } else { CLUSTER }
+}
+
 /// Runs `f` for every lane in turn.
 fn each(
     m: &mut Machine<'_>,
@@ -128,10 +150,28 @@ fn modify(order: Order) -> Option<Box<dyn Extra>> {
 }
 
 /// Tells the race observer of an arrival, or of a change of the tx-count.
-fn publish(m: &mut Machine<'_>, row: &Row, at: usize) {
-    if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
-        races.publish(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
+fn publish(m: &mut Machine<'_>, row: &Row, site: Site) {
+    if let Some(strong) = row.extra::<Strong>() {
+        m.publish_barrier(site, *strong);
     }
+}
+
+/// Runs `f` for the object of every lane in turn, which may be that of another CTA.
+fn each_site(
+    m: &mut Machine<'_>,
+    row: &Row,
+    f: impl Fn(&mut Machine<'_>, Site, usize) -> Result<(), Fault>,
+) -> Flow {
+    for lane in lanes(m.mask) {
+        let site = match row.c & CLUSTER {
+            0 => place(m, row, lane).map(|at| Site { rank: None, at }),
+            _ => site(m, row, lane),
+        };
+        if let Err(fault) = site.and_then(|site| f(m, site, lane)) {
+            return m.fail(fault.at(lane));
+        }
+    }
+    Flow::Next
 }
 
 fn decode_init(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
@@ -203,7 +243,7 @@ fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     if words.take("noComplete") {
         c |= NO_COMPLETE;
     }
-    c |= common(&mut words);
+    c |= common(&mut words) | reach(&i.modifiers);
     let order = Order::take(&mut words, Order::release(Scope::Cta));
     words.done()?;
     let (state, to, count) = match i.operands.as_slice() {
@@ -225,36 +265,18 @@ fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 }
 
 fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
-    each(m, row, |m, at, lane| {
-        m.cta.use_barrier(at, m.warp)?;
-        publish(m, row, at);
+    each_site(m, row, |m, site, lane| {
         let operand = m.r.w[row.b as usize][lane];
-        let count = if row.c & EXPECT != 0 {
-            m.cta.expect_tx(at, i64::from(operand))?;
-            1
-        } else {
-            operand
+        let expects = row.c & EXPECT != 0;
+        let arrival = Arrival {
+            count: if expects { 1 } else { operand },
+            expect: expects.then_some(operand),
+            drops: row.c & DROP != 0,
+            no_complete: row.c & NO_COMPLETE != 0,
         };
-        let barrier = m.cta.mbarrier(at)?;
-        if row.c & NO_COMPLETE != 0 && count >= barrier.pending {
-            let what = format!(
-                "`.noComplete`, but these {count} arrivals complete phase {} of the mbarrier at {:#x}",
-                barrier.phase,
-                shared_address(at)
-            );
-            return Err(Fault::new(Law::Barrier, what));
-        }
-        if row.c & DROP != 0 {
-            if barrier.dropped + count > barrier.expected {
-                let what = format!(
-                    "more `arrive_drop`s than arrivals that the mbarrier at {:#x} expects",
-                    shared_address(at)
-                );
-                return Err(Fault::new(Law::Barrier, what));
-            }
-            barrier.dropped += count;
-        }
-        let (phase, missing) = m.cta.arrive(at, count)?;
+        m.with_barrier(site, |_, _| Ok(()))?;
+        publish(m, row, site);
+        let (phase, missing) = m.with_barrier(site, |cta, at| arrival.make(cta, at))?;
         m.r.d[row.d as usize][lane] = phase << STATE_BITS | u64::from(missing);
         Ok(())
     })
@@ -264,7 +286,7 @@ fn decode_tx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     words.take("expect_tx");
     let complete = words.take("complete_tx");
-    let c = common(&mut words) | if complete { COMPLETE } else { 0 };
+    let c = common(&mut words) | reach(&i.modifiers) | if complete { COMPLETE } else { 0 };
     let order = Order::take(&mut words, Order::relaxed(Scope::Cta));
     words.done()?;
     let [to, count] = i.operands.as_slice() else { return Err("it takes an address and a tx-count".into()) };
@@ -275,11 +297,14 @@ fn decode_tx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 }
 
 fn tx(m: &mut Machine<'_>, row: &Row) -> Flow {
-    each(m, row, |m, at, lane| {
-        m.cta.use_barrier(at, m.warp)?;
-        publish(m, row, at);
+    each_site(m, row, |m, site, lane| {
+        m.with_barrier(site, |_, _| Ok(()))?;
+        publish(m, row, site);
         let bytes = i64::from(m.r.w[row.b as usize][lane]);
-        if row.c & COMPLETE != 0 { m.cta.complete_tx(at, bytes) } else { m.cta.expect_tx(at, bytes) }
+        m.with_barrier(site, |cta, at| match row.c & COMPLETE {
+            0 => cta.expect_tx(at, bytes),
+            _ => cta.complete_tx(at, bytes),
+        })
     })
 }
 
@@ -360,6 +385,7 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
             Ok((true, at, _)) => {
                 ready |= alike;
                 if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
+                    let strong = &races.among_ctas(*strong);
                     races.observe(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
                 }
                 m.cta.meet(m.warp, !0);

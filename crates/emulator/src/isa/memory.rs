@@ -84,12 +84,20 @@ pub(super) fn space_number(space: Space) -> u32 {
         Space::Local => 3,
         Space::Const => 4,
         Space::Param => 5,
+        Space::Cluster => 6,
     }
 }
 
 pub(super) fn numbered(number: u32) -> Space {
-    [Space::Generic, Space::Global, Space::Shared, Space::Local, Space::Const, Space::Param]
-        [number as usize % 6]
+    [
+        Space::Generic,
+        Space::Global,
+        Space::Shared,
+        Space::Local,
+        Space::Const,
+        Space::Param,
+        Space::Cluster,
+    ][number as usize % 7]
 }
 
 /// A parameter of a call lies in the thread's frame; one of the entry does not.
@@ -424,6 +432,7 @@ fn store_apart<const T: usize>(
             }
         }
     }
+    m.remark(row);
     if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes) {
         return m.fail(fault.at(lane));
     }
@@ -434,7 +443,7 @@ fn store_apart<const T: usize>(
 pub(super) fn stored(m: &mut Machine<'_>, space: Space) -> Flow {
     match space {
         Space::Shared => m.cta.events += 1,
-        Space::Global | Space::Generic => m.world.events += 1,
+        Space::Global | Space::Generic | Space::Cluster => m.world.events += 1,
         _ => {}
     }
     Flow::Next

@@ -5,6 +5,7 @@
 mod arithmetic;
 mod async_copy;
 mod async_store;
+pub(super) mod availability;
 mod atomics;
 pub(super) mod barrier;
 mod bits;
@@ -32,6 +33,7 @@ mod packed;
 mod quotient;
 pub(super) mod reduce;
 mod select;
+pub(super) mod system_call;
 mod tensor;
 mod tensormap;
 mod video;
@@ -163,7 +165,10 @@ pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), R
         }
     }
     match found {
-        Some(FormRow { decode: Some(decode), .. }) => decode(decoder, i),
+        Some(FormRow { decode: Some(decode), .. }) => {
+            availability::check(decoder, i)?;
+            decode(decoder, i)
+        }
         Some(row) => Err(format!("`{}` ({}) is known but not emulated", row.opcode, row.forms)),
         None => Err(nearest(&i.opcode)),
     }
@@ -189,9 +194,10 @@ pub(super) fn special(name: &str) -> Option<Special> {
         ("%ntid", Special::Ntid),
         ("%ctaid", Special::Ctaid),
         ("%nctaid", Special::Nctaid),
-        // A cluster is one CTA: its coordinates in the grid are those of the CTA.
-        ("%clusterid", Special::Ctaid),
-        ("%nclusterid", Special::Nctaid),
+        ("%clusterid", Special::ClusterId),
+        ("%nclusterid", Special::NclusterId),
+        ("%cluster_ctaid", Special::ClusterCtaid),
+        ("%cluster_nctaid", Special::ClusterNctaid),
     ] {
         if let Some(axis) = name.strip_prefix(prefix).and_then(axis) {
             return Some(make(axis));
@@ -212,13 +218,13 @@ pub(super) fn special(name: &str) -> Option<Special> {
         "%dynamic_smem_size" => Special::DynamicSmemSize,
         "%total_smem_size" => Special::TotalSmemSize,
         "%aggr_smem_size" => Special::AggrSmemSize,
-        "%cluster_ctarank"
-        | "%cluster_ctaid.x"
-        | "%cluster_ctaid.y"
-        | "%cluster_ctaid.z"
-        | "%is_explicit_cluster"
-        | "%reserved_smem_offset_begin" => Special::Zero,
-        "%cluster_nctarank" | "%cluster_nctaid.x" | "%cluster_nctaid.y" | "%cluster_nctaid.z" => Special::One,
+        "%cluster_ctarank" => Special::ClusterCtarank,
+        "%cluster_nctarank" => Special::ClusterNctarank,
+        "%reserved_smem_offset_begin" => Special::Zero,
+        // The driver's: what they hold without one is not said, and cooperative groups only pass them on.
+        _ if name.strip_prefix("%envreg").and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| n < 32) => {
+            Special::Zero
+        }
         _ => return None,
     })
 }

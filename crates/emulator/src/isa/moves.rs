@@ -3,11 +3,11 @@
 use ptx::{Instruction, Operand, Type};
 
 use super::{FormRow, Words};
+use crate::cluster::RANK_SHIFT;
 use crate::decode::{Bank, Decoder, Refusal, Register, Symbol};
 use crate::machine::{Flow, LANES, Machine, Space, lanes};
 use crate::memory::{LOCAL_WINDOW, SHARED_WINDOW, Window, window_of};
-use crate::program::Row;
-use crate::trap::{Fault, Law};
+use crate::program::{Row, Special};
 
 const CHAPTER: &str = "Data Movement: registers and addresses";
 
@@ -15,13 +15,8 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(CHAPTER, "mov", "mov.type d, a; packing and unpacking of vectors", decode_mov),
     FormRow::new(CHAPTER, "cvta", "cvta{.to}.space.size d, a", decode_cvta),
     FormRow::new(CHAPTER, "isspacep", "isspacep.space p, a", decode_isspacep),
-    FormRow::new(CHAPTER, "mapa", "mapa{.shared::cluster}.type d, a, rank (clusters of one)", decode_mapa),
-    FormRow::new(
-        CHAPTER,
-        "getctarank",
-        "getctarank{.shared::cluster}.type d, a (clusters of one)",
-        decode_getctarank,
-    ),
+    FormRow::new(CHAPTER, "mapa", "mapa{.shared::cluster}.type d, a, rank", decode_mapa),
+    FormRow::new(CHAPTER, "getctarank", "getctarank{.shared::cluster}.type d, a", decode_getctarank),
 ];
 
 /// `d = a` widened from 32 to 64 bits.
@@ -121,6 +116,11 @@ fn decode_mov(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
                 }
                 _ => Err(format!("`{name}` cannot hold a clock")),
             }
+        }
+        (_, Operand::Name(name)) if name == "%is_explicit_cluster" => {
+            let (a, to) = (d.special_w(Special::IsExplicitCluster), d.dst_p(to)?);
+            d.push(Row { d: to, a, ..Row::new(is_set) });
+            Ok(())
         }
         _ if ty == Type::Pred => {
             let (a, negated) = d.src_p(from)?;
@@ -269,7 +269,7 @@ pub(crate) fn space(words: &mut Words<'_>) -> Option<Space> {
         ("global", Space::Global),
         ("shared", Space::Shared),
         ("shared::cta", Space::Shared),
-        ("shared::cluster", Space::Shared),
+        ("shared::cluster", Space::Cluster),
         ("local", Space::Local),
         ("const", Space::Const),
         ("param", Space::Param),
@@ -322,7 +322,7 @@ fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let exec = match (to_space, space) {
         (_, Space::Global | Space::Generic) => move_d,
-        (false, Space::Shared) => |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| SHARED_WINDOW + a),
+        (false, Space::Shared | Space::Cluster) => |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| SHARED_WINDOW + a),
         (false, Space::Local) => |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| LOCAL_WINDOW + a),
         (false, Space::Const) => {
             |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| Machine::generic(Space::Const, a))
@@ -330,7 +330,7 @@ fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         (false, Space::Param) => {
             |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| Machine::generic(Space::Param, a))
         }
-        (true, Space::Shared) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Shared),
+        (true, Space::Shared | Space::Cluster) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Shared),
         (true, Space::Local) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Local),
         (true, Space::Const) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Const),
         (true, Space::Param) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Param),
@@ -356,34 +356,42 @@ fn decode_isspacep(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> 
     let (to, a) = (d.dst_p(to)?, d.src_d(from, Type::B64)?);
     let imm = match space {
         Space::Global | Space::Generic => 0,
-        Space::Shared => 1,
+        Space::Cluster => 1,
         Space::Local => 2,
         Space::Const => 3,
         Space::Param => 4,
+        Space::Shared => 5,
     };
     d.push(Row { d: to, a, imm, ..Row::new(is_space) });
     Ok(())
 }
 
 fn is_space(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let wanted =
-        [Window::Global, Window::Shared, Window::Local, Window::Const, Window::Param][row.imm as usize % 5];
+    let wanted = [Window::Global, Window::Shared, Window::Local, Window::Const, Window::Param, Window::Shared]
+        [row.imm as usize % 6];
+    // `.shared` is the window of this CTA, within that of the cluster.
+    let own = row.imm == 5;
+    let base = m.cta.member.base();
     let a = m.r.d[row.a as usize];
-    let bits = (0..LANES).filter(|i| window_of(a[*i]).0 == wanted).fold(0u32, |t, i| t | 1 << i);
+    let within = |address: u64| {
+        let (window, at) = window_of(address);
+        window == wanted && (!own || (at ^ base) >> RANK_SHIFT == 0)
+    };
+    let bits = (0..LANES).filter(|i| within(a[*i])).fold(0u32, |t, i| t | 1 << i);
     m.set_predicate(row.d, bits);
     Flow::Next
 }
 
 fn decode_mapa(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
-    words.take("shared::cluster");
+    let shared = words.take("shared::cluster");
     let ty = words.ty()?;
     words.done()?;
     let [to, from, rank] = i.operands.as_slice() else { return Err("mapa takes three operands".to_owned()) };
     let b = d.src(rank, Type::U32)?;
     if ty.bytes() == 8 {
         let (to, a) = (d.dst_d(to)?, d.src_d(from, ty)?);
-        d.push(Row { d: to, a, b, imm: 1, ..Row::new(map_rank) });
+        d.push(Row { d: to, a, b, imm: if shared { SHARED_WIDE } else { GENERIC }, ..Row::new(map_rank) });
     } else {
         let (to, a) = (d.dst(to)?, d.src(from, ty)?);
         d.push(Row { d: to, a, b, ..Row::new(map_rank) });
@@ -391,18 +399,61 @@ fn decode_mapa(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// A rank that no cluster has: the address of such a CTA is wrong where it is used, as compilers compute it early.
+const NO_RANK: u64 = 0xFF;
+
+/// `mapa` of 64 bits: of a generic address, or of a shared one.
+const GENERIC: u64 = 1;
+const SHARED_WIDE: u64 = 2;
+
 fn map_rank(m: &mut Machine<'_>, row: &Row) -> Flow {
     let rank = m.r.w[row.b as usize];
-    if let Some(lane) = lanes(m.mask).find(|i| rank[*i] != 0) {
-        let what = format!("CTA rank {} in a cluster of one", rank[lane]);
-        return m.fail(Fault::new(Law::Operand, what).at(lane));
+    for i in lanes(m.mask) {
+        let rank = u64::from(rank[i]).min(NO_RANK) << RANK_SHIFT;
+        if row.imm != 0 {
+            let a = m.r.d[row.a as usize][i];
+            let known = row.imm == SHARED_WIDE || window_of(a).0 == Window::Shared;
+            m.r.d[row.d as usize][i] = if known { a & !(NO_RANK << RANK_SHIFT) | rank } else { a };
+        } else {
+            m.r.w[row.d as usize][i] = m.r.w[row.a as usize][i] & ((1 << RANK_SHIFT) - 1) | rank as u32;
+        }
     }
-    if row.imm == 1 { move_d(m, row) } else { move_w(m, row) }
+    Flow::Next
 }
 
 fn decode_getctarank(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let [to, _] = i.operands.as_slice() else { return Err("getctarank takes two operands".to_owned()) };
-    let (to, a) = (d.dst(to)?, d.bits_w(0));
-    d.push(Row { d: to, a, ..Row::new(move_w) });
+    let mut words = Words::of(i);
+    let shared = words.take("shared::cluster");
+    let ty = words.ty()?;
+    words.done()?;
+    let [to, from] = i.operands.as_slice() else { return Err("getctarank takes two operands".to_owned()) };
+    let to = d.dst(to)?;
+    let a = if ty.bytes() == 8 && !(shared && is_narrow(d, from)) {
+        d.src_d(from, ty)?
+    } else {
+        let (wide, a) = (d.fresh(Type::B64).slot, d.src(from, Type::B32)?);
+        d.push(Row { d: wide, a, ..Row::new(widen) });
+        wide
+    };
+    d.push(Row { d: to, a, ..Row::new(rank_of) });
     Ok(())
+}
+
+fn is_narrow(d: &Decoder<'_>, operand: &Operand) -> bool {
+    matches!(operand, Operand::Name(name) if d.register(name).is_some_and(|r| r.bank == Bank::W))
+}
+
+fn rank_of(m: &mut Machine<'_>, row: &Row) -> Flow {
+    for i in lanes(m.mask) {
+        m.r.w[row.d as usize][i] = (m.r.d[row.a as usize][i] >> RANK_SHIFT & NO_RANK) as u32;
+    }
+    Flow::Next
+}
+
+/// A special register of one bit, as a predicate.
+fn is_set(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let a = m.r.w[row.a as usize];
+    let bits = (0..LANES).filter(|i| a[*i] != 0).fold(0u32, |t, i| t | 1 << i);
+    m.set_predicate(row.d, bits);
+    Flow::Next
 }

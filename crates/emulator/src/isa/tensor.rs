@@ -2,15 +2,18 @@
 
 use ptx::{Instruction, Operand, Type};
 
-use super::bulk::{BarrierOperand, completion, only_this_cta, sides};
+use super::bulk::{BarrierOperand, completion, named_ctas, sides};
 use super::reduce::Reduce;
 use super::{FormRow, Words};
 use crate::boxes::{self, Mode, Use};
+use crate::cluster::RANK_SHIFT;
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, Space, lanes};
 use crate::pending::{Pending, PendingKind, Store, Work};
+use crate::memory::{Window, window_of};
 use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use crate::tensor_map_bytes::missing;
 use crate::tensor_type::TensorType;
 use crate::trap::{Fault, Law};
 
@@ -20,7 +23,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
         "cp.async.bulk.tensor",
-        "cp.async.bulk.tensor.{1d…5d}.d.s{.tile,.tile::gather4,.tile::scatter4}.{mbarrier::complete_tx::bytes,bulk_group}… (clusters of one)",
+        "cp.async.bulk.tensor.{1d…5d}.d.s{.tile,.tile::gather4,.tile::scatter4}.{mbarrier::complete_tx::bytes,bulk_group}{.multicast::cluster}…",
         decode_copy,
     ),
     FormRow::new(
@@ -48,6 +51,8 @@ struct Tensor {
     shared: Option<(u32, i64)>,
     barrier: Option<BarrierOperand>,
     ctas: Option<u32>,
+    /// Whether the destination may be another CTA's.
+    to_cluster: bool,
     reduce: Option<&'static str>,
     line: u32,
 }
@@ -133,7 +138,9 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let barrier = if told { Some(BarrierOperand::of(d, next("a barrier")?)?) } else { None };
     let ctas = if multicast { Some(d.src(next("a CTA mask")?, Type::U16)?) } else { None };
     d.async_reads |= !load;
-    let tensor = Tensor { rank, mode, map, coordinates, shared, barrier, ctas, reduce, line: d.line() };
+    let to_cluster = load && i.has("shared::cluster");
+    let line = d.line();
+    let tensor = Tensor { rank, mode, map, coordinates, shared, barrier, ctas, to_cluster, reduce, line };
     d.push(Row { extra: Some(Box::new(tensor)), ..Row::new(copy) });
     Ok(())
 }
@@ -154,20 +161,26 @@ pub(crate) fn read_map(
     space: Space,
     address: u64,
     lane: usize,
-) -> Result<TensorMap, Fault> {
+) -> Result<([u8; TENSOR_MAP_BYTES], TensorMap), Fault> {
     let mut bytes = [0; TENSOR_MAP_BYTES];
     for (i, part) in bytes.chunks_exact_mut(16).enumerate() {
         part.copy_from_slice(&m.read::<16>(space, address + 16 * i as u64, lane)?);
     }
-    TensorMap::decode(&bytes).map_err(|e| Fault::new(Law::TensorMap, format!("{e}, at {address:#x}")))
+    let map = TensorMap::decode(&bytes);
+    let map = map.map_err(|e| Fault::new(Law::TensorMap, format!("{e}, at {address:#x}")))?;
+    Ok((bytes, map))
 }
 
 fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault> {
     let law = |what: String| Fault::new(Law::TensorMap, what);
     let address = m.r.d[tensor.map.0 as usize][lane].wrapping_add_signed(tensor.map.1);
     Machine::aligned(address, 64)?;
-    let map = read_map(m, Space::Generic, address, lane)?;
+    let (bytes, map) = read_map(m, Space::Generic, address, lane)?;
+    if let Some(field) = missing(&bytes, &map) {
+        return Err(law(format!("the tensor map at {address:#x} is built from zeros, and `{field}` was never set")));
+    }
     map.check().map_err(|e| law(e.to_string()))?;
+    let in_global = (window_of(address).0 == Window::Global).then_some(address);
     if m.cta.races.is_some()
         && m.world.races.written(address, TENSOR_MAP_BYTES)
         && let Some(lacks) = m.cta.map_lacks(address, m.warp, &map)
@@ -184,7 +197,6 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     for (to, slot) in coordinates.iter_mut().zip(&tensor.coordinates) {
         *to = i64::from(m.r.w[*slot as usize][lane] as i32);
     }
-    only_this_cta(m, tensor.ctas, lane)?;
     let load = tensor.barrier.is_some() || tensor.shared.is_none();
     let usage = match (load, tensor.reduce) {
         (true, _) => Use::Load,
@@ -194,7 +206,10 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     boxes::check(&map, &coordinates, tensor.mode, usage).map_err(law)?;
     let Some((slot, offset)) = tensor.shared else { return Ok(()) };
     let address = m.r.d[slot as usize][lane].wrapping_add_signed(offset);
-    let at = super::async_copy::shared_window(m, Space::Shared, address)?;
+    let space = if tensor.to_cluster { Space::Cluster } else { Space::Shared };
+    let at = super::async_copy::shared_window(m, space, address)?;
+    let rank = if tensor.to_cluster { m.site(at, 0)?.rank } else { None };
+    let at = if rank.is_some() { at & ((1 << RANK_SHIFT) - 1) } else { at };
     if !at.is_multiple_of(boxes::SHARED_ALIGNMENT) {
         let what = format!("shared address {at:#x} is not a multiple of {}", boxes::SHARED_ALIGNMENT);
         return Err(Fault::new(Law::Misaligned, what));
@@ -219,21 +234,31 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         Work::Store(Store { reduce, pack6: map.data_type == TensorType::U6Align16, ..Store::default() })
     };
     let bytes = map.transaction_bytes() * if tensor.mode == Mode::Tile { 1 } else { 4 };
-    let barrier = match tensor.barrier {
-        Some(operand) => Some((operand.place_for_proxy(m, lane)?, bytes as u32)),
-        None => None,
+    let ranks = match tensor.ctas {
+        Some(slot) => named_ctas(m, slot, lane)?,
+        None => vec![rank],
     };
-    let pending = Pending {
-        warp: m.warp,
-        lanes: 1 << lane,
-        kind: if barrier.is_some() { PendingKind::Barrier } else { PendingKind::Bulk },
-        group: None,
-        line: tensor.line,
-        pieces: placed,
-        work,
-        barrier,
-    };
-    m.cta.issue(pending, m.world)
+    for rank in ranks {
+        let barrier = match tensor.barrier {
+            Some(operand) if tensor.ctas.is_some() => Some(operand.place_in(m, lane, rank)?),
+            Some(operand) => Some(operand.place_for_proxy(m, lane, rank)?),
+            None => None,
+        };
+        let pending = Pending {
+            warp: m.warp,
+            lanes: 1 << lane,
+            kind: if barrier.is_some() { PendingKind::Barrier } else { PendingKind::Bulk },
+            group: None,
+            line: tensor.line,
+            pieces: placed.clone(),
+            work: work.clone(),
+            barrier: barrier.map(|at| (at, bytes as u32)),
+            foreign: false,
+            map: in_global,
+        };
+        m.issue_at(rank, pending)?;
+    }
+    Ok(())
 }
 
 /// The reduction of a tensor's type.

@@ -12,6 +12,7 @@ use crate::machine::{Flow, Machine, Space, lanes};
 use crate::order::Scope;
 use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use crate::tensor_map_bytes::{Field, after_setting};
 use crate::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
 use crate::trap::{Fault, Law};
 
@@ -31,22 +32,6 @@ pub(crate) const ROWS: &[FormRow] = &[
         decode_copy,
     ),
 ];
-
-/// A field, and which of several.
-#[derive(Clone, Copy)]
-enum Field {
-    Address,
-    Rank,
-    Box(usize),
-    Dim(usize),
-    Stride(usize),
-    ElementStride(usize),
-    Type,
-    Interleave,
-    Swizzle,
-    Atomicity,
-    Fill,
-}
 
 /// What a replacement is about.
 struct Replace {
@@ -126,9 +111,9 @@ fn replace(m: &mut Machine<'_>, row: &Row) -> Flow {
         let value = m.r.d[row.b as usize][lane];
         let result = Machine::aligned(address, 64).and_then(|()| {
             met(m, *space, address, Some(lane))?;
-            let mut map = read_map(m, *space, address, lane)?;
+            let (bytes, mut map) = read_map(m, *space, address, lane)?;
             change(&mut map, *field, value).map_err(|what| Fault::new(Law::TensorMap, what))?;
-            write_map(m, *space, address, lane, &map.to_bytes())
+            write_map(m, *space, address, lane, &after_setting(&bytes, map, *field))
         });
         if let Err(fault) = result {
             return m.fail(fault.at(lane));
@@ -189,6 +174,9 @@ fn change(map: &mut TensorMap, field: Field, value: u64) -> Result<(), String> {
         Field::Rank => map.rank = among(0, 4, "rank (less one)")? as usize + 1,
         Field::Box(n) => map.box_dims[n] = among(1, 256, "box dimension")? as u32,
         Field::Dim(n) => map.dims[n] = among(1, u64::from(u32::MAX), "dimension")?,
+        Field::Stride(_) if !value.is_multiple_of(16) => {
+            return Err(format!("a new stride of {value} bytes, which is not a multiple of 16"));
+        }
         Field::Stride(n) => map.strides[n] = among(0, (1 << 40) - 1, "stride")?,
         Field::ElementStride(n) => map.element_strides[n] = among(1, 8, "element stride")? as u32,
         Field::Type => {
@@ -269,8 +257,8 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
     let result = Machine::aligned(to | from, TENSOR_MAP_BYTES).and_then(|()| {
         // Any lane may do the copying.
         met(m, Space::Shared, from, None)?;
-        let map = read_map(m, Space::Shared, from, lane)?;
-        write_map(m, Space::Global, to, lane, &map.to_bytes())?;
+        let (bytes, _) = read_map(m, Space::Shared, from, lane)?;
+        write_map(m, Space::Global, to, lane, &bytes)?;
         if let Some(races) = &mut m.cta.races {
             races.release_map(m.warp, scope, Some(to), &mut m.world.races);
         }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::Races;
 use super::pages::Pages;
 use super::publish::Releases;
+use super::same::Same;
 use super::sync::Place;
 use crate::memory::GLOBAL_BASE;
 use crate::shadow::{Memory, Shadows};
@@ -57,12 +58,12 @@ impl Who {
     }
 
     /// The same as an earlier write.
-    fn as_earlier(self) -> Self {
+    pub(super) fn as_earlier(self) -> Self {
         let [cta, clock, warp] = self.0;
         Self([cta, clock, warp | WROTE])
     }
 
-    fn copied(self) -> bool {
+    pub(super) fn copied(self) -> bool {
         self.0[2] & COPIED != 0
     }
 }
@@ -73,9 +74,9 @@ const WROTE: u32 = 256;
 /// What bytes of global memory remember: the last write, and the last read since. Strong writes need no order among each
 /// other, so in the place of the read the last write before may be, until somebody knows of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct GlobalShadow {
-    write: Who,
-    read: Who,
+pub(super) struct GlobalShadow {
+    pub(super) write: Who,
+    pub(super) read: Who,
 }
 
 impl Memory for GlobalShadow {
@@ -112,6 +113,8 @@ pub(crate) struct GlobalRaces {
     pub(super) releases: Releases,
     /// Who has waited for the grid in front.
     pub(super) waited: Waited,
+    /// Stores of one value that nothing orders.
+    pub(super) same: Same<Who>,
     /// Whether grids overlap: then reads are remembered wherever they are.
     overlap: bool,
 }
@@ -121,9 +124,69 @@ impl GlobalRaces {
         Self { overlap: stream.overlaps(), ..Self::default() }
     }
 
+    /// Of the shared memory of a cluster: reads are remembered.
+    pub(super) fn of_cluster() -> Self {
+        Self { overlap: true, ..Self::default() }
+    }
+
     /// All that was done is known to all from now on.
     pub(crate) fn forget(&mut self) {
         self.pages.clear();
+    }
+
+    /// Makes bytes remember this write alone.
+    pub(super) fn set(&mut self, address: u64, len: usize, write: Who) {
+        self.put(address, len, GlobalShadow { write, read: Who::default() });
+    }
+
+    /// Looks at what a byte remembers.
+    pub(super) fn look(&mut self, address: u64, with: impl Fn(&GlobalShadow)) {
+        let Some(at) = address.checked_sub(GLOBAL_BASE).map(|at| at as usize) else { return };
+        if let Some(page) = self.pages.get_mut(at / PAGE) {
+            let look = |shadow: &mut GlobalShadow| {
+                with(shadow);
+                Ok::<(), std::convert::Infallible>(())
+            };
+            // A step that cannot fail.
+            let _ = page.update(at % PAGE, 1, look);
+        }
+    }
+
+    /// Makes bytes remember nothing but this.
+    pub(super) fn put(&mut self, address: u64, len: usize, shadow: GlobalShadow) {
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let page = match self.pages.get_mut(at / PAGE) {
+                Some(page) => page,
+                None => new_page(&mut self.pages, at / PAGE),
+            };
+            page.set(at % PAGE, next - at, shadow);
+            at = next;
+        }
+    }
+
+    /// Who read or wrote bytes of this range last.
+    pub(super) fn users(&mut self, address: u64, len: usize) -> Vec<Who> {
+        let found = RefCell::new(Vec::new());
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Vec::new() };
+        let note = |shadow: &mut GlobalShadow| {
+            let mut found = found.borrow_mut();
+            for who in [shadow.write, shadow.read] {
+                if who.cta() != 0 && !found.contains(&who) {
+                    found.push(who);
+                }
+            }
+            Ok::<(), std::convert::Infallible>(())
+        };
+        for page in start as usize / PAGE..(start as usize + len) / PAGE {
+            if let Some(page) = self.pages.get_mut(page) {
+                // A step that cannot fail.
+                let _ = page.update(0, PAGE, note);
+            }
+        }
+        found.into_inner()
     }
 
     /// Whether a byte of these was written in this launch.
@@ -216,6 +279,19 @@ impl GlobalRaces {
     }
 
     fn note(&mut self, cta: &Races, who: Who, access: GlobalAccess, stream: &Stream) -> Result<(), Fault> {
+        self.find(cta, who, access).map_err(|(n, other, wrote)| {
+            clash(access.address + n as u64, who, access.write, other, wrote, &cta.grid, stream)
+        })
+    }
+
+    /// Remembers an access; or gives the byte, counted from the first, with who touched it without order, and whether that wrote.
+    #[inline]
+    pub(super) fn find(
+        &mut self,
+        cta: &Races,
+        who: Who,
+        access: GlobalAccess,
+    ) -> Result<(), (usize, Who, bool)> {
         let GlobalAccess { address, len, write } = access;
         let (waited, remembers) = (&self.waited, write || self.overlap);
         let step = |shadow: &mut GlobalShadow| {
@@ -263,9 +339,8 @@ impl GlobalRaces {
                 None => None,
             };
             if let Some(page) = page {
-                page.update(at % PAGE, next - at, step).map_err(|(n, (other, wrote))| {
-                    clash(GLOBAL_BASE + (at + n) as u64, who, write, other, wrote, &cta.grid, stream)
-                })?;
+                let found = page.update(at % PAGE, next - at, step);
+                found.map_err(|(n, (other, wrote))| (at + n - start as usize, other, wrote))?;
             }
             at = next;
         }

@@ -111,7 +111,7 @@ impl Races {
         let ordered: Vec<&&Release> =
             covering.iter().filter(|release| self.knows(release.by, warp)).collect();
         let reaches = |release: &Release| {
-            release.by.cta() == self.id || release.scope.leaves_the_cta() && scope.leaves_the_cta()
+            release.by.cta() == self.id || self.leaves_the_cta(release.scope) && self.leaves_the_cta(scope)
         };
         match ordered.first() {
             None => Some(format!("nothing orders the release by {} before the acquire", them(some.by))),

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use super::clock::{Clock, Known, Others, join, join_some};
 use super::{GlobalRaces, Races};
-use crate::order::{Fence, Strong, Touch};
+use crate::order::{Fence, Order, Scope, Strong, Touch};
 
 /// What a warp knows beside the clocks of its CTA.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +72,8 @@ fn words(address: u64, len: usize) -> impl Iterator<Item = u64> {
 /// Where a location is: in shared memory, or in global memory with what all CTAs know of it.
 pub(crate) enum At<'a> {
     Shared,
+    /// In that of another CTA of the cluster, by rank.
+    Peer(u32),
     Global(&'a mut GlobalRaces),
 }
 
@@ -93,7 +95,7 @@ impl Races {
         Known { own: self.clocks[warp], others: self.beside[warp].others.clone() }
     }
 
-    fn learn(&mut self, warp: u32, from: &Known) {
+    pub(super) fn learn(&mut self, warp: u32, from: &Known) {
         join(&mut self.clocks[warp as usize], &from.own);
         self.beside[warp as usize].others.join(&from.others);
     }
@@ -104,6 +106,9 @@ impl Races {
 
     /// A strong read, or the reading half of a read-modify-write.
     pub(crate) fn observe(&mut self, address: u64, len: usize, warp: u32, strong: Strong, at: At<'_>) {
+        if let Some((cluster, location)) = self.location(&at, address) {
+            return cluster.with(|all| self.observe(location, len, warp, strong, At::Global(all)));
+        }
         for word in words(address, len) {
             self.observe_word(word, warp, strong, &at);
         }
@@ -111,12 +116,12 @@ impl Races {
 
     fn observe_word(&mut self, word: u64, warp: u32, strong: Strong, at: &At<'_>) {
         let place = match at {
-            At::Shared => None,
+            At::Shared | At::Peer(_) => None,
             At::Global(world) => world.places.get(&word),
         };
         let sequence = place.map_or(0, |p| p.sequence);
         let mut within = self.places.get(&word).filter(|own| own.sequence == sequence).map(|own| &own.known);
-        let beyond = place.filter(|_| strong.order.scope.leaves_the_cta()).map(|place| &place.known);
+        let beyond = place.filter(|_| self.leaves_the_cta(strong.order.scope)).map(|place| &place.known);
         if within.is_none() && beyond.is_none() {
             return;
         }
@@ -143,6 +148,9 @@ impl Races {
     /// A strong write, or the writing half of a read-modify-write. The access itself has been noted: who acquires from here
     /// is behind it.
     pub(crate) fn publish(&mut self, address: u64, len: usize, warp: u32, strong: Strong, mut at: At<'_>) {
+        if let Some((cluster, location)) = self.location(&at, address) {
+            return cluster.with(|all| self.publish(location, len, warp, strong, At::Global(all)));
+        }
         let (order, fenced) = (strong.order, &self.beside[warp as usize].fenced);
         let (within, beyond) = if order.releases {
             let known = self.known(warp);
@@ -151,7 +159,7 @@ impl Races {
             (fenced.within.as_deref().cloned(), fenced.beyond.as_deref().cloned())
         };
         let beyond = match &at {
-            At::Global(_) if order.scope.leaves_the_cta() => beyond.map(|known| known.outside(self.id)),
+            At::Global(_) if self.leaves_the_cta(order.scope) => beyond.map(|known| known.outside(self.id)),
             _ => None,
         };
         // A store of less than a word leaves what was released at the rest of it.
@@ -191,6 +199,7 @@ impl Races {
     /// An arrival that waited for copies of its warp is made: who waits for it may read what they wrote just now.
     pub(crate) fn copies_arrived(&mut self, address: u64, warp: u32) {
         let clock = self.clocks[warp as usize][warp as usize];
+        let address = self.location(&At::Shared, address).map_or(address, |(_, location)| location);
         for word in words(address, 1) {
             let seen = &mut self.places.entry(word).or_default().known.own[warp as usize];
             *seen = clock.max(*seen);
@@ -200,7 +209,7 @@ impl Races {
 
     /// A fence of some lanes of a warp.
     pub(crate) fn fence(&mut self, warp: u32, fence: Fence, world: &mut GlobalRaces) {
-        let beyond = fence.order.scope.leaves_the_cta();
+        let beyond = self.leaves_the_cta(fence.order.scope);
         let strong = Strong { order: fence.order, touch: Touch::Modify };
         if fence.order.acquires {
             let read = &mut self.beside[warp as usize].read;
@@ -248,16 +257,42 @@ impl Races {
         }
     }
 
-    /// A warp arrives at the cluster barrier; unless it says `.relaxed`, it releases.
-    pub(crate) fn cluster_arrive(&mut self, warp: u32, releases: bool) {
-        if releases {
-            self.cluster.bring(&self.clocks[warp as usize], &self.beside[warp as usize]);
-            self.tick(warp);
+    /// A warp arrives at a phase of the cluster barrier. It releases all that it knows, or, with `.relaxed`, what it knew at its
+    /// last fence.
+    pub(crate) fn cluster_arrive(&mut self, warp: u32, releases: bool, phase: u64) {
+        let beside = &self.beside[warp as usize];
+        let (known, meeting) = &mut self.meetings[(phase % 2) as usize];
+        if *known != phase {
+            (*known, *meeting) = (phase, Meeting::default());
         }
+        if releases {
+            meeting.bring(&self.clocks[warp as usize], beside);
+            self.arrive_outside(warp, Some(&self.known(warp)), phase);
+        } else {
+            if let Some(fenced) = &beside.fenced.within {
+                meeting.known.join(fenced);
+            }
+            self.arrive_outside(warp, beside.fenced.beyond.as_deref(), phase);
+        }
+        self.tick(warp);
     }
 
-    pub(crate) fn cluster_wait(&mut self, warp: u32) {
-        self.cluster.tell(&mut self.clocks[warp as usize], &mut self.beside[warp as usize]);
+    /// A warp has waited for a phase.
+    pub(crate) fn cluster_wait(&mut self, warp: u32, phase: u64) {
+        let (_, meeting) = &self.meetings[(phase % 2) as usize];
+        meeting.tell(&mut self.clocks[warp as usize], &mut self.beside[warp as usize]);
+        self.wait_outside(warp, phase);
+    }
+
+    /// An operation on a barrier object, whose scope includes the CTAs of its cluster where there are several.
+    pub(crate) fn among_ctas(&self, strong: Strong) -> Strong {
+        match &self.cluster {
+            None => strong,
+            Some(_) => {
+                let scope = strong.order.scope.max(Scope::Cluster);
+                Strong { order: Order { scope, ..strong.order }, ..strong }
+            }
+        }
     }
 }
 

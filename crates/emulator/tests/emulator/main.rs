@@ -1,6 +1,12 @@
 //! The emulator through its API: recordings of hardware, plain computations, random programs. Tests that are PTX and an
 //! expected outcome are in `tests/filetests`.
 
+mod foreign;
+mod foreign_calls;
+mod foreign_clusters;
+mod foreign_directives;
+mod foreign_races;
+mod foreign_tensormaps;
 mod kernels;
 mod launch;
 mod matrix;

@@ -48,10 +48,8 @@ pub(crate) fn run(test: &Test, seed: u64, registers: Registers) -> Result<Buffer
         .iter()
         .zip(&prepared)
         .map(|((run, kernel), launch)| InStream {
-            program: &program,
-            kernel,
-            launch,
             programmatic: run.programmatic,
+            ..InStream::new(&program, kernel, launch)
         })
         .collect();
     let options = Options {

@@ -74,9 +74,11 @@ pub(crate) fn try_warps(
     Ok(registers.chunks(n_out.max(1)).map(<[_]>::to_vec).collect())
 }
 
-/// One warp on `sm_121a`.
+/// One warp on `sm_121a`, or on `sm_100a`, which alone reduces floats.
 pub(crate) fn try_warp(body: &str, inputs: &[[u32; LANES]], n_out: usize) -> Result<Vec<[u32; LANES]>, Stop> {
-    let mut out = try_warps("sm_121a", body, &[inputs.to_vec()], n_out, &Options::default())?;
+    let floats = body.contains("redux.sync") && body.contains(".f32");
+    let target = if floats { "sm_100a" } else { "sm_121a" };
+    let mut out = try_warps(target, body, &[inputs.to_vec()], n_out, &Options::default())?;
     Ok(out.pop().unwrap_or_default())
 }
 

@@ -1,0 +1,220 @@
+//! Clusters (PTX ISA 2.2.2 and 11.4, "Cluster Dimension Directives"): CTAs that run together and share their shared memory.
+//!
+//! The shared window of a cluster has 2^24 bytes for each CTA, in the order of ranks: `%cluster_ctarank` is in the upper byte
+//! of every shared address, as it is in hardware.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::cta::Cta;
+use super::machine::lanes;
+use super::program::Kernel;
+use super::resident::Resident;
+use super::trap::{Fault, Law, Stop};
+
+/// The rank is in the bits of a shared address from this one on.
+pub(super) const RANK_SHIFT: u32 = 24;
+
+/// What the directives of an entry say of clusters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Directives {
+    /// `.reqnctapercluster`.
+    pub(super) required: Option<[u32; 3]>,
+    /// `.explicitcluster`.
+    pub(super) explicit: bool,
+    /// `.maxclusterrank`.
+    pub(super) most: Option<u64>,
+}
+
+/// CTAs of a cluster on every GPU that has them, and with the attribute for non-portable sizes where there is one.
+const PORTABLE: u32 = 8;
+const LARGEST: u32 = 16;
+
+/// The cluster of a launch, in CTAs: what the kernel requires or the launch asks for.
+///
+/// # Errors
+/// [`Stop::Launch`] where the directives of the kernel, the grid or the target do not allow it.
+pub(super) fn shape(
+    kernel: &Kernel,
+    asked: Option<[u32; 3]>,
+    grid: [u32; 3],
+    arch: u32,
+) -> Result<[u32; 3], Stop> {
+    let name = &kernel.name;
+    let refuse = |what: String| Err(Stop::Launch(what));
+    let Directives { required, explicit, most } = kernel.cluster;
+    if let (Some(required), Some(asked)) = (required, asked)
+        && required != asked
+    {
+        return refuse(format!("{name} requires .reqnctapercluster {required:?}, not a cluster of {asked:?}"));
+    }
+    if explicit && required.or(asked).is_none() {
+        return refuse(format!("{name} is .explicitcluster: the launch must name the dimensions of its cluster"));
+    }
+    let shape = required.or(asked).unwrap_or([1; 3]);
+    let size = shape.iter().map(|n| u64::from(*n)).product::<u64>();
+    if size == 0 {
+        return refuse(format!("a cluster of {shape:?} must not contain zeros"));
+    }
+    if (required.or(asked).is_some() || most.is_some()) && arch < 90 {
+        return refuse(format!("clusters require sm_90 or later, not sm_{arch}"));
+    }
+    let limit = if matches!(arch, 90 | 100..=103) { LARGEST } else { PORTABLE };
+    if size > u64::from(limit) {
+        return refuse(format!("a cluster of {shape:?} is {size} CTAs; the limit of sm_{arch} is {limit}"));
+    }
+    if let Some(most) = most.filter(|most| size > *most) {
+        return refuse(format!("{name} allows .maxclusterrank {most}, not a cluster of {size} CTAs"));
+    }
+    if grid.iter().zip(&shape).any(|(grid, cluster)| !grid.is_multiple_of(*cluster)) {
+        return refuse(format!("grid {grid:?} is not a multiple of its cluster of {shape:?}"));
+    }
+    Ok(shape)
+}
+
+/// The barrier of a cluster, which all its CTAs share.
+#[derive(Debug, Default)]
+pub(super) struct Barrier {
+    arrived: u32,
+    /// Completed phases.
+    phase: u64,
+    /// Threads that have not ended.
+    threads: u32,
+}
+
+impl Barrier {
+    fn settle(&mut self) -> bool {
+        let complete = self.arrived > 0 && self.arrived >= self.threads;
+        if complete {
+            self.arrived = 0;
+            self.phase += 1;
+        }
+        complete
+    }
+}
+
+/// A CTA as one of its cluster.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    /// CTAs of the cluster by dimension.
+    pub(super) shape: [u32; 3],
+    /// Whether the kernel or the launch says so.
+    pub(super) explicit: bool,
+    pub(super) rank: u32,
+    barrier: Rc<RefCell<Barrier>>,
+    /// The phase that each thread arrived in.
+    arrived_in: BTreeMap<u32, u64>,
+    /// Whether a thread of this CTA has waited at the barrier.
+    met: bool,
+}
+
+impl Member {
+    /// The first of a cluster of CTAs with `threads` each.
+    pub(super) fn first(shape: [u32; 3], explicit: bool, threads: u32) -> Self {
+        let all = threads * shape.iter().product::<u32>();
+        let barrier = Rc::new(RefCell::new(Barrier { threads: all, ..Barrier::default() }));
+        Self { shape, explicit, rank: 0, barrier, arrived_in: BTreeMap::new(), met: false }
+    }
+
+    /// The next one.
+    pub(super) fn next(&self) -> Self {
+        Self { rank: self.rank + 1, ..self.clone() }
+    }
+
+    /// CTAs of the cluster.
+    pub(super) fn size(&self) -> u32 {
+        self.shape.iter().product()
+    }
+
+    /// What the shared addresses of this CTA have in common.
+    #[inline]
+    pub(super) fn base(&self) -> u64 {
+        u64::from(self.rank) << RANK_SHIFT
+    }
+
+    /// `%cluster_ctaid`.
+    pub(super) fn place(&self) -> [u32; 3] {
+        let [x, y, _] = self.shape;
+        [self.rank % x, self.rank / x % y, self.rank / x / y]
+    }
+
+    /// Whether all CTAs of the cluster are known to have begun, since they met at the barrier.
+    pub(super) fn all_began(&self) -> bool {
+        self.met
+    }
+
+    /// The phase in which a thread arrives now.
+    pub(super) fn phase(&self) -> u64 {
+        self.barrier.borrow().phase
+    }
+
+    /// The phase in which a thread of a warp arrived last.
+    pub(super) fn arrived_in(&self, warp: u32, lane: u32) -> u64 {
+        self.arrived_in.get(&(warp * 32 + lane)).copied().unwrap_or_default()
+    }
+
+    /// Threads of a warp arrive at the barrier; whether that completes a phase.
+    pub(super) fn arrive(&mut self, warp: u32, mask: u32) -> bool {
+        let mut barrier = self.barrier.borrow_mut();
+        for lane in lanes(mask) {
+            self.arrived_in.insert(warp * 32 + lane as u32, barrier.phase);
+        }
+        barrier.arrived += mask.count_ones();
+        barrier.settle()
+    }
+
+    /// Whether the phase in which these threads arrived is complete.
+    pub(super) fn has_passed(&mut self, warp: u32, mask: u32) -> Result<bool, Fault> {
+        let phase = self.barrier.borrow().phase;
+        for lane in lanes(mask) {
+            match self.arrived_in.get(&(warp * 32 + lane as u32)) {
+                Some(arrived) if *arrived < phase => {}
+                Some(_) => return Ok(false),
+                None => return Err(Fault::new(Law::Barrier, "a cluster wait without an arrive").at(lane)),
+            }
+        }
+        self.met = true;
+        Ok(true)
+    }
+
+    /// Threads have ended: the barrier waits for them no longer. Whether that completes a phase.
+    pub(super) fn leave(&self, count: u32) -> bool {
+        let mut barrier = self.barrier.borrow_mut();
+        barrier.threads -= count;
+        barrier.settle()
+    }
+}
+
+/// The other CTAs of a cluster: those of lower and of higher rank.
+pub(super) struct Peers<'a> {
+    pub(super) before: &'a mut [Resident],
+    pub(super) after: &'a mut [Resident],
+}
+
+impl Peers<'_> {
+    /// The CTA of a rank, which is not that of the CTA itself.
+    pub(super) fn get(&mut self, rank: u32) -> Option<&mut Cta> {
+        let (rank, own) = (rank as usize, self.before.len());
+        let resident = match rank.checked_sub(own + 1) {
+            None => self.before.get_mut(rank),
+            Some(behind) => self.after.get_mut(behind),
+        };
+        resident.map(|r| &mut r.cta)
+    }
+
+    /// The same, for as long as `self` is borrowed.
+    pub(super) fn reborrow(&mut self) -> Peers<'_> {
+        Peers { before: self.before, after: self.after }
+    }
+}
+
+/// A CTA among those that run, and its peers: a cluster lies together, in the order of ranks.
+pub(super) fn split(residents: &mut [Resident], at: usize) -> Option<(&mut Resident, Peers<'_>)> {
+    let member = &residents.get(at)?.cta.member;
+    let first = at - member.rank as usize;
+    let end = first + member.size() as usize;
+    let (before, rest) = residents.get_mut(first..end)?.split_at_mut(at - first);
+    let (this, after) = rest.split_first_mut()?;
+    Some((this, Peers { before, after }))
+}

@@ -1,0 +1,57 @@
+//! Tensor maps in global memory that copies under way go by: nobody may change them until the copies have been waited for.
+
+use std::collections::BTreeMap;
+
+use super::tensor_map::TENSOR_MAP_BYTES;
+use super::trap::{Fault, Law};
+
+/// The maps, by address, with the lines of the copies.
+#[derive(Debug, Default)]
+pub(super) struct MapsInUse(BTreeMap<u64, Vec<u32>>);
+
+impl MapsInUse {
+    /// A copy is issued.
+    pub(super) fn begin(&mut self, map: Option<u64>, line: u32) {
+        if let Some(map) = map {
+            self.0.entry(map).or_default().push(line);
+        }
+    }
+
+    /// A copy has no more use for its map.
+    pub(super) fn end(&mut self, map: Option<u64>, line: u32) {
+        let Some(map) = map else { return };
+        if let Some(lines) = self.0.get_mut(&map) {
+            if let Some(n) = lines.iter().position(|l| *l == line) {
+                lines.swap_remove(n);
+            }
+            if lines.is_empty() {
+                self.0.remove(&map);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether global memory may be written.
+    #[inline]
+    pub(super) fn check(&self, address: u64, len: usize) -> Result<(), Fault> {
+        if self.0.is_empty() { Ok(()) } else { self.find(address, len) }
+    }
+
+    #[cold]
+    fn find(&self, address: u64, len: usize) -> Result<(), Fault> {
+        let before = self.0.range(..address.saturating_add(len as u64)).next_back();
+        let Some((map, lines)) = before.filter(|(map, _)| **map + TENSOR_MAP_BYTES as u64 > address) else {
+            return Ok(());
+        };
+        let what = format!(
+            "a write of {len} bytes at global address {address:#x}, to the tensor map at {map:#x} that the copy of line {} uses \
+             and no thread has waited for",
+            lines.first().copied().unwrap_or_default()
+        );
+        Err(Fault::new(Law::Race, what))
+    }
+}

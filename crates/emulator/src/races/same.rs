@@ -1,0 +1,174 @@
+//! Stores of one value to the same bytes by warps that nothing orders.
+//!
+//! The PTX memory model calls them a data race, but any of its outcomes leaves the same value (PTX ISA 8.7.1: conflicting accesses are
+//! defined by the values they write). Compilers rely on it for replicated layouts, and compute-sanitizer's racecheck ranks such a hazard
+//! as information. It is therefore a remark here. A thread that reads the bytes needs an order behind one of the stores; a store of
+//! another value needs an order behind all of them.
+//!
+//! All of this is looked at once the observer has found a conflict: accesses in order pay nothing.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use super::global::{GlobalAccess, GlobalRaces, GlobalShadow, Who};
+use super::{Epoch, Races, Shadow};
+
+/// The stores of one value, by place: the last of them, as the shadow has it, and all.
+#[derive(Debug)]
+pub(super) struct Same<T>(HashMap<u64, (T, Vec<T>)>);
+
+impl<T> Default for Same<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Copy + PartialEq> Same<T> {
+    /// One more store of the value that `last` has stored.
+    fn add(&mut self, place: u64, last: T, by: T) {
+        let (current, all) = self.0.entry(place).or_insert_with(|| (last, vec![last]));
+        if *current != last {
+            *all = vec![last];
+        }
+        if !all.contains(&by) {
+            all.push(by);
+        }
+        *current = by;
+    }
+
+    /// The stores of the value that `last` has stored.
+    fn of(&self, place: u64, last: T) -> &[T] {
+        self.0.get(&place).filter(|(current, _)| *current == last).map_or(&[], |(_, all)| all)
+    }
+}
+
+/// Bytes that are there, and those that a store puts in their place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Values<'a> {
+    pub(crate) old: &'a [u8],
+    pub(crate) new: &'a [u8],
+}
+
+impl Values<'_> {
+    fn same(self, n: usize) -> bool {
+        self.old.get(n) == self.new.get(n)
+    }
+}
+
+impl Races {
+    /// Whether a weak store to shared memory that is in conflict changes nothing; it is remembered then.
+    #[cold]
+    pub(crate) fn stores_same(&mut self, at: usize, values: Values<'_>, warp: u32) -> bool {
+        if let Some(stored) = self.in_memory_of_cluster(|races, all, address, who| {
+            all.stores_same(races, who, address(at), values)
+        }, warp) {
+            return stored;
+        }
+        let clock = &self.clocks[warp as usize];
+        let by = Epoch::new(warp, clock[warp as usize], false);
+        for n in 0..values.new.len() {
+            let seen = Cell::new(Shadow::default());
+            let step = |shadow: &mut Shadow| {
+                seen.set(*shadow);
+                shadow.step(true, by, clock)
+            };
+            let Err((_, (other, wrote))) = self.shared.update(at + n, 1, step) else { continue };
+            let [last, read, _] = seen.get().epochs();
+            let place = (at + n) as u64;
+            let read_own = || {
+                last.warp() == other.warp()
+                    || self.same.of(place, last).iter().any(|w| w.warp() == other.warp())
+            };
+            if !values.same(n) || !(wrote || read_own()) {
+                return false;
+            }
+            self.same.add(place, last, by);
+            // The warp's own store is there with the one before.
+            let earlier = if last.warp() == warp as usize { read } else { last.as_earlier() };
+            self.shared.set(at + n, 1, Shadow::new(by, earlier, Epoch(0)));
+        }
+        true
+    }
+
+    /// Whether a weak read of shared memory that is in conflict is ordered behind one of the stores of the value that is there.
+    #[cold]
+    pub(crate) fn reads_same(&mut self, at: usize, len: usize, warp: u32) -> bool {
+        if let Some(reads) =
+            self.in_memory_of_cluster(|races, all, address, who| all.reads_same(races, who, address(at), len), warp)
+        {
+            return reads;
+        }
+        let clock = &self.clocks[warp as usize];
+        let by = Epoch::new(warp, clock[warp as usize], false);
+        (0..len).all(|n| {
+            let seen = Cell::new(Shadow::default());
+            let step = |shadow: &mut Shadow| {
+                seen.set(*shadow);
+                shadow.step(false, by, clock)
+            };
+            let Err((_, (_, wrote))) = self.shared.update(at + n, 1, step) else { return true };
+            let [last, ..] = seen.get().epochs();
+            let stores = self.same.of((at + n) as u64, last);
+            wrote && stores.iter().any(|store| !store.unordered(warp, clock, false))
+        })
+    }
+
+    /// The same for a weak store to global memory.
+    #[cold]
+    pub(crate) fn stores_same_global(
+        &self,
+        address: u64,
+        values: Values<'_>,
+        warp: u32,
+        world: &mut GlobalRaces,
+    ) -> bool {
+        world.stores_same(self, self.who(warp), address, values)
+    }
+
+    /// The same for a weak read of global memory.
+    #[cold]
+    pub(crate) fn reads_same_global(&self, address: u64, len: usize, warp: u32, world: &mut GlobalRaces) -> bool {
+        world.reads_same(self, self.who(warp), address, len)
+    }
+}
+
+impl GlobalRaces {
+    fn stores_same(&mut self, cta: &Races, who: Who, address: u64, values: Values<'_>) -> bool {
+        for n in 0..values.new.len() {
+            let at = address + n as u64;
+            let access = GlobalAccess { address: at, len: 1, write: true };
+            let Err((_, other, wrote)) = self.find(cta, who, access) else { continue };
+            let GlobalShadow { write: last, read } = self.shadow(at);
+            let thread = |who: &Who| (who.cta(), who.warp());
+            let read_own = || {
+                let stores = self.same.of(at, last);
+                thread(&last) == thread(&other) || stores.iter().any(|w| thread(w) == thread(&other))
+            };
+            if !values.same(n) || !cta.grid.contains(&other.cta()) || !(wrote || read_own()) {
+                return false;
+            }
+            self.same.add(at, last, who);
+            let earlier = if thread(&last) == thread(&who) { read } else { last.as_earlier() };
+            self.put(at, 1, GlobalShadow { write: who, read: earlier });
+        }
+        true
+    }
+
+    fn reads_same(&mut self, cta: &Races, who: Who, address: u64, len: usize) -> bool {
+        (0..len as u64).all(|n| {
+            let at = address + n;
+            let access = GlobalAccess { address: at, len: 1, write: false };
+            let Err((_, _, wrote)) = self.find(cta, who, access) else { return true };
+            let last = self.shadow(at).write;
+            let stores = self.same.of(at, last);
+            wrote && stores.iter().any(|store| cta.knows(*store, who.warp()))
+        })
+    }
+
+    /// What a byte remembers.
+    fn shadow(&mut self, address: u64) -> GlobalShadow {
+        let seen = Cell::new(GlobalShadow::default());
+        self.look(address, |shadow| seen.set(*shadow));
+        seen.get()
+    }
+}

@@ -1,0 +1,245 @@
+//! Distributed shared memory (PTX ISA 5.1.7): the shared memory of the other CTAs of a cluster.
+//!
+//! A CTA must know that another has begun before it touches its memory, and nobody may touch the memory of a CTA that has ended
+//! (CUDA C++ Programming Guide, "Distributed Shared Memory").
+
+use super::cluster::RANK_SHIFT;
+use super::cta::{Cta, Mbarrier, OBJECT_BYTES};
+use super::machine::{Machine, Space};
+use super::pending::{Pending, shared_address};
+use super::races::At;
+use super::trap::{Fault, Law};
+
+/// A place in the shared memory of a cluster: the rank of its CTA, or none for the own one, and where there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Site {
+    pub(super) rank: Option<u32>,
+    pub(super) at: usize,
+}
+
+impl Site {
+    /// The same place of the own CTA, or of another.
+    pub(super) fn of(self, rank: Option<u32>) -> Self {
+        Self { rank, ..self }
+    }
+}
+
+impl Machine<'_> {
+    /// The rank of a shared address that is not of this CTA.
+    fn rank_of(&self, at: u64) -> u32 {
+        ((at ^ self.cta.member.base()) >> RANK_SHIFT) as u32
+    }
+
+    /// Why an instruction cannot use the shared memory of another CTA.
+    #[cold]
+    pub(super) fn elsewhere(&self, at: u64, len: usize) -> Fault {
+        let (address, rank, size) = (at ^ self.cta.member.base(), self.rank_of(at), self.cta.member.size());
+        let what = if rank < size {
+            format!("{len} bytes at shared address {address:#x} of CTA rank {rank}; the instruction reaches its own CTA only")
+        } else {
+            format!("{len} bytes at shared address {address:#x} of CTA rank {rank}, in a cluster of {size}")
+        };
+        Fault::new(Law::OutOfBounds, what)
+    }
+
+    /// The place of `len` bytes at a shared address of the cluster.
+    pub(super) fn site(&mut self, address: u64, len: usize) -> Result<Site, Fault> {
+        if address >> RANK_SHIFT == 0 {
+            return Ok(Site { rank: None, at: self.shared_at(address, len)? });
+        }
+        let rank = self.rank_of(address);
+        if rank >= self.cta.member.size() {
+            return Err(self.elsewhere(address, len));
+        }
+        // All CTAs of a grid have as much.
+        let at = self.shared_at(address & ((1 << RANK_SHIFT) - 1), len)?;
+        self.reach_peer(rank)?;
+        Ok(Site { rank: Some(rank), at })
+    }
+
+    /// Whether the CTA of another rank is there.
+    pub(super) fn reach_peer(&mut self, rank: u32) -> Result<(), Fault> {
+        let Some(peer) = self.peers.get(rank) else {
+            return Err(Fault::new(Law::OutOfBounds, format!("CTA rank {rank} of the cluster does not exist")));
+        };
+        if peer.threads == 0 {
+            let what = format!("an access to the shared memory of CTA rank {rank}, which has ended");
+            return Err(Fault::new(Law::UseAfterFree, what));
+        }
+        let began = self.cta.member.all_began()
+            || self.cta.races.as_ref().is_none_or(|races| races.knows_begun(rank, self.warp));
+        if !began {
+            let what = format!(
+                "an access to the shared memory of CTA rank {rank}, which need not have begun: no `barrier.cluster` is \
+                 in front of it"
+            );
+            return Err(Fault::new(Law::Race, what));
+        }
+        Ok(())
+    }
+
+    /// The CTA of a site.
+    fn at_site(&mut self, rank: u32) -> Result<&mut Cta, Fault> {
+        let missing = || Fault::new(Law::OutOfBounds, format!("CTA rank {rank} of the cluster does not exist"));
+        self.peers.get(rank).ok_or_else(missing)
+    }
+
+    /// The place of an access to another CTA, which the space of the instruction must reach.
+    fn peer_site(&mut self, space: Space, address: u64, len: usize) -> Result<(u32, usize), Fault> {
+        if space == Space::Shared {
+            return Err(self.elsewhere(address, len));
+        }
+        match self.site(address, len)? {
+            Site { rank: Some(rank), at } => Ok((rank, at)),
+            Site { rank: None, .. } => Err(self.elsewhere(address, len)),
+        }
+    }
+
+    /// Notes an access to the shared memory of another CTA.
+    fn note_peer(&mut self, rank: u32, at: usize, len: usize, write: bool) -> Result<(), Fault> {
+        let peer = self.at_site(rank)?;
+        if peer.guarded.hit(at, len, write) {
+            peer.touched(at, len, write)?;
+        }
+        let Some(races) = &mut self.cta.races else { return Ok(()) };
+        let (address, warp) = (shared_address(at), self.warp);
+        if let Some(strong) = self.strong.filter(|_| !write) {
+            races.observe(address, len, warp, strong, At::Peer(rank));
+        }
+        races.cluster_access(Some(rank), at, len, write, warp)?;
+        if let Some(strong) = self.strong.filter(|_| write) {
+            races.publish(address, len, warp, strong, At::Peer(rank));
+        }
+        Ok(())
+    }
+
+    /// Reads `N` bytes of another CTA.
+    #[cold]
+    pub(super) fn read_peer<const N: usize>(&mut self, space: Space, address: u64) -> Result<[u8; N], Fault> {
+        let (rank, at) = self.peer_site(space, address, N)?;
+        self.note_peer(rank, at, N, false)?;
+        let check = self.world.check_init;
+        let peer = self.at_site(rank)?;
+        if check && !peer.shared.is_written(at, N) {
+            let what = format!(
+                "{N} bytes at shared address {:#x} of CTA rank {rank} that were never written",
+                shared_address(at)
+            );
+            return Err(Fault::new(Law::Uninitialised, what));
+        }
+        peer.shared.get::<N>(at).ok_or_else(|| Fault::new(Law::OutOfBounds, "bytes behind shared memory"))
+    }
+
+    /// Writes bytes of another CTA.
+    #[cold]
+    pub(super) fn write_peer<const N: usize>(
+        &mut self,
+        space: Space,
+        address: u64,
+        bytes: [u8; N],
+    ) -> Result<(), Fault> {
+        let (rank, at) = self.peer_site(space, address, N)?;
+        self.note_peer(rank, at, N, true)?;
+        self.world.events += 1;
+        let peer = self.at_site(rank)?;
+        if let Some(proxy) = &mut peer.proxy {
+            // Its own threads alone are known there.
+            proxy.forget(at, N);
+        }
+        peer.shared.put(at, &bytes);
+        Ok(())
+    }
+
+    /// Runs `f` on the barrier object of a site and its CTA, once its initialisation is known to come before.
+    pub(super) fn with_barrier<T>(
+        &mut self,
+        site: Site,
+        f: impl FnOnce(&mut Cta, usize) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let Site { rank, at } = site;
+        let Some(rank) = rank else {
+            self.cta.use_barrier(at, self.warp)?;
+            return f(self.cta, at);
+        };
+        self.reach_peer(rank)?;
+        let peer = self.at_site(rank)?;
+        let (seen, maker) = (!peer.unseen.contains_key(&at), peer.maker(at));
+        if let (Some(races), Some((maker, clock))) = (&self.cta.races, maker) {
+            let met = seen && races.has_met(races.peer_id(rank), maker, clock);
+            if !met && !races.knows_peer(rank, maker, clock, self.warp) {
+                let what = format!(
+                    "warp {} uses the mbarrier at {:#x} of CTA rank {rank}, which warp {maker} there initialised with no \
+                     ordering in between",
+                    self.warp,
+                    shared_address(at)
+                );
+                return Err(Fault::new(Law::Race, what));
+            }
+        }
+        self.world.events += 1;
+        f(self.at_site(rank)?, at)
+    }
+
+    /// Tells the race observer of a change of the barrier object of a site. In a cluster any scope reaches its CTAs, as the
+    /// forms that name none are used between them.
+    pub(super) fn publish_barrier(&mut self, site: Site, strong: super::order::Strong) {
+        let Some(races) = &mut self.cta.races else { return };
+        let strong = races.among_ctas(strong);
+        let at = site.rank.map_or(At::Shared, At::Peer);
+        races.publish(shared_address(site.at), OBJECT_BYTES, self.warp, strong, at);
+    }
+
+    /// Issues a copy whose shared bytes are those of this CTA, or, for copies into shared memory, of another.
+    pub(super) fn issue_at(&mut self, rank: Option<u32>, mut pending: Pending) -> Result<(), Fault> {
+        let Some(rank) = rank else { return self.cta.issue(pending, self.world) };
+        if let Some(races) = &self.cta.races {
+            for piece in &pending.pieces {
+                let noted = races.cluster_access(Some(rank), piece.at, piece.len, true, self.warp);
+                noted.map_err(|f| f.at(piece.lane as usize))?;
+            }
+        }
+        pending.foreign = true;
+        self.world.events += 1;
+        match self.peers.get(rank) {
+            Some(peer) => peer.issue(pending, self.world),
+            None => self.reach_peer(rank),
+        }
+    }
+}
+
+/// Arrives at a barrier object, as [`Cta::arrive`], with what else the instruction does there.
+pub(super) struct Arrival {
+    pub(super) count: u32,
+    pub(super) expect: Option<u32>,
+    pub(super) drops: bool,
+    pub(super) no_complete: bool,
+}
+
+impl Arrival {
+    /// The phase before, and the arrivals that were missing then.
+    pub(super) fn make(&self, cta: &mut Cta, at: usize) -> Result<(u64, u32), Fault> {
+        if let Some(bytes) = self.expect {
+            cta.expect_tx(at, i64::from(bytes))?;
+        }
+        let (barrier, count): (&mut Mbarrier, u32) = (cta.mbarrier(at)?, self.count);
+        if self.no_complete && count >= barrier.pending {
+            let what = format!(
+                "`.noComplete`, but these {count} arrivals complete phase {} of the mbarrier at {:#x}",
+                barrier.phase,
+                shared_address(at)
+            );
+            return Err(Fault::new(Law::Barrier, what));
+        }
+        if self.drops {
+            if barrier.dropped + count > barrier.expected {
+                let what = format!(
+                    "more `arrive_drop`s than arrivals that the mbarrier at {:#x} expects",
+                    shared_address(at)
+                );
+                return Err(Fault::new(Law::Barrier, what));
+            }
+            barrier.dropped += count;
+        }
+        cta.arrive(at, count)
+    }
+}
