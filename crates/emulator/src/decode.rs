@@ -9,8 +9,9 @@ use super::drafts::Watch;
 use super::isa;
 use super::isa::availability::Arch;
 use super::liveness::{Life, Slots};
-use super::program::{Constant, Kernel, Origin, Parameter, Row, Special};
+use super::program::{Constant, Kernel, NO_STEP, Origin, Parameter, Row, Special};
 use super::trap::Unsupported;
+use super::undefined::effect::{Effect, Named};
 pub(super) use operands::immediate_bits;
 use ptx::{Function, Instruction, Operand, Space as AstSpace, Span, Statement, Type, Variable};
 
@@ -93,6 +94,8 @@ pub(super) struct Step {
     pub(super) copies: bool,
     /// The slot of its guard.
     pub(super) guard: Option<u32>,
+    /// The registers among `reads` that are bases of addresses.
+    pub(super) bases: Vec<Place>,
 }
 
 /// Makes one kernel.
@@ -126,6 +129,7 @@ pub(super) struct Decoder<'a> {
     /// What the instruction being decoded reads and writes.
     step: Step,
     steps: Vec<Step>,
+    effects: Vec<Effect>,
     /// Label behind the copy being made: where `ret` goes.
     return_to: Option<String>,
     at: Span,
@@ -168,6 +172,7 @@ impl<'a> Decoder<'a> {
             calling: Vec::new(),
             step: Step::default(),
             steps: Vec::new(),
+            effects: Vec::new(),
             return_to: None,
             at: Span::default(),
             loc: (0, 0),
@@ -309,6 +314,7 @@ impl<'a> Decoder<'a> {
             _ => isa::decode(self, i),
         };
         made.map_err(|why| self.unsupported(&i.form(), why))?;
+        let reads = self.step.reads.len();
         let mut guarded = None;
         if let Some(guard) = &i.guard {
             let (slot, _) =
@@ -328,11 +334,31 @@ impl<'a> Decoder<'a> {
                 *place = *address;
             }
         }
+        self.effect(i, &step, reads, first);
         step.rows = first..self.rows.len();
         step.copies = i.opcode == "mov" && step.reads.len() == 1 && step.writes.len() == 1;
         step.guard = guarded;
         self.steps.push(step);
         Ok(())
+    }
+
+    /// What an instruction does with undefined bits; its guard is not among the first `reads` registers that it reads.
+    fn effect(&mut self, i: &Instruction, step: &Step, reads: usize, first: usize) {
+        let named =
+            Named { reads: step.reads.get(..reads).unwrap_or_default(), bases: &step.bases, writes: &step.writes };
+        let effect = Effect::of(i, &named, |operand| match operand {
+            Operand::Name(name) | Operand::Not(name) if self.register(name).is_some() => {
+                self.register(name).map(|r| (r.bank, r.slot))
+            }
+            // A number has had its slot since the instruction was decoded.
+            _ => self.src(operand, Type::U32).ok().map(|slot| (Bank::W, slot)),
+        });
+        let number = u32::try_from(self.effects.len()).unwrap_or(NO_STEP);
+        self.effects.push(effect);
+        self.origins[first..].iter_mut().for_each(|origin| origin.step = number);
+        if let Some(origin) = self.origins[first..].last_mut() {
+            origin.last = true;
+        }
     }
 
     /// `ret` of an entry ends the thread; of a function it goes behind the copy.
@@ -545,7 +571,16 @@ pub(super) fn kernel(
         made = entry(scope, text, function, module_shared, slots)?;
     }
     let Entry { mut decoder, params, param_bytes, targets } = made;
-    let watched = super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &successors, &steps);
+    let shared = std::mem::take(&mut decoder.steps);
+    let shared = if registers == Registers::Shared { &shared } else { &steps };
+    let watched = super::flow::finish(
+        &mut decoder.rows,
+        &mut decoder.origins,
+        &targets,
+        &successors,
+        &steps,
+        shared,
+    );
     let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
     let specials = |map: HashMap<Special, u32>| map.into_iter().map(|(s, slot)| (slot, s)).collect();
     let [w_slots, d_slots, p_slots] = decoder.slots.counts();
@@ -553,6 +588,7 @@ pub(super) fn kernel(
         name: function.name.clone(),
         rows: decoder.rows,
         origins: decoder.origins,
+        effects: decoder.effects,
         w_slots,
         d_slots,
         p_slots,

@@ -200,7 +200,11 @@ impl Device for EmulatorDevice {
         match schedule::launch_stream(&stream, &mut self.memory, &self.options) {
             Ok(counts) => {
                 self.warp_instructions += counts.warp_instructions;
-                Ok(())
+                // All that a stage stores is read by another, or compared.
+                match self.memory.any_undefined() {
+                    Some(trap) => Err((trap.place.launch, Stop::Trap(Box::new(trap.clone())).into())),
+                    None => Ok(()),
+                }
             }
             Err(StreamStop { launch, stop }) => Err((launch, stop.into())),
         }

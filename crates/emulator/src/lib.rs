@@ -43,6 +43,7 @@ mod tensor_map_bytes;
 mod tensor_type;
 mod transfer;
 mod trap;
+mod undefined;
 mod warp;
 
 pub use decode::Registers;

@@ -9,6 +9,7 @@ use super::order::Strong;
 use super::program::{Kernel, Row};
 use super::races::{At, GlobalAccess, Values};
 use super::trap::{Fault, Law};
+use super::undefined::{Loaded, Shadow, stores};
 
 pub(super) const LANES: usize = 32;
 
@@ -27,6 +28,8 @@ pub(super) enum Flow {
     Retry,
     /// The masked lanes go on behind this row when the barrier completes.
     Barrier(u32),
+    /// As [`Flow::Next`]; registers of the warp have undefined bits now.
+    Undefined,
     /// Behind this row, after others had their turn.
     Yield,
     /// Lanes that parted meet here.
@@ -46,6 +49,8 @@ pub(super) struct Registers {
     pub(super) carry: u32,
     /// Lanes that wrote a watched register.
     pub(super) written: Vec<u32>,
+    /// Their undefined bits, once there were any.
+    pub(super) shadow: Option<Box<Shadow>>,
     /// Local memory, lane after lane.
     pub(super) local: super::memory::Region,
 }
@@ -78,6 +83,8 @@ pub(super) struct World {
     pub(super) remarks: std::collections::BTreeMap<(usize, u32), Said>,
     /// What `malloc` gave and `free` has not taken back: address and bytes.
     pub(super) heap: std::collections::BTreeMap<u64, u64>,
+    /// Undefined bytes that were stored to global memory.
+    pub(super) undefined: stores::Stores,
     /// Buffers of matrix instructions.
     pub(super) scratch: super::isa::matrix::Scratch,
 }
@@ -111,6 +118,10 @@ pub(super) struct Machine<'a> {
     pub(super) fault: Option<Fault>,
     /// What is to be remarked of the row that runs, and the lane.
     pub(super) said: Vec<(usize, String)>,
+    /// Which of the bytes that the row loaded are undefined, if any are.
+    pub(super) loaded: Option<Box<Loaded>>,
+    /// A store is run once more, on masks of undefined bits, which make memory unwritten.
+    pub(super) unmarks: Option<stores::Unmark>,
 }
 
 /// Something that is right and worth a remark: where, what, and how often.
@@ -521,9 +532,30 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reads `N` bytes for a lane.
+    /// Reads `N` bytes for a lane, all of which must have been written.
     #[inline]
     pub(super) fn read<const N: usize>(
+        &mut self,
+        space: Space,
+        address: u64,
+        lane: usize,
+    ) -> Result<[u8; N], Fault> {
+        let bytes = self.load(space, address, lane)?;
+        if self.loaded.take().is_none() {
+            return Ok(bytes);
+        }
+        let window = self.split(space, address)?.0;
+        Err(Self::never_written(window, address, N))
+    }
+
+    fn never_written(window: Window, address: u64, len: usize) -> Fault {
+        let what = format!("{len} bytes at {window:?} address {address:#x} that were never written");
+        Fault::new(Law::Uninitialised, what)
+    }
+
+    /// Reads `N` bytes for a lane; those that nobody wrote are undefined ([`Machine::loaded`]).
+    #[inline]
+    pub(super) fn load<const N: usize>(
         &mut self,
         space: Space,
         address: u64,
@@ -573,8 +605,12 @@ impl Machine<'_> {
             ));
         };
         if check && !region.is_written(at, N) {
-            let what = format!("{N} bytes at {window:?} address {address:#x} that were never written");
-            return Err(Fault::new(Law::Uninitialised, what));
+            let unwritten = (0..N).fold(0, |bits, n| bits | u32::from(!region.is_written(at + n, 1)) << n);
+            if window == Window::Global && self.world.in_front(self.cta, self.warp) {
+                // The grid in front may be about to write them.
+                return Err(Self::never_written(window, address, N));
+            }
+            self.reads_unwritten(lane, unwritten);
         }
         Ok(bytes)
     }
@@ -588,6 +624,9 @@ impl Machine<'_> {
         lane: usize,
         bytes: [u8; N],
     ) -> Result<(), Fault> {
+        if let Some(store) = self.unmarks {
+            return self.unmark(space, address, lane, bytes, store);
+        }
         Self::aligned(address, N)?;
         let (window, at) = self.split(space, address)?;
         match window {

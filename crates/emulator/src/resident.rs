@@ -162,6 +162,7 @@ fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp:
         p: vec![0; kernel.p_slots],
         carry: 0,
         written: vec![0; kernel.watched],
+        shadow: None,
         local: Region::unwritten(kernel.local_bytes * LANES, POISON),
     };
     let value = |constant: Constant| match constant {

@@ -15,7 +15,8 @@ use super::program::{Kernel, Program};
 use super::races::{GlobalRaces, Races};
 use super::resident::{Resident, Spares, Together, resident};
 use super::stream::{InStream, Stream};
-use super::trap::{Fault, Law, Place, Stop, StreamStop, Trap};
+use super::trap::{Cause, Fault, Law, Place, Stop, StreamStop, Trap};
+use super::undefined::stores::Stores;
 use super::warp::{Stopped, Turn, Wait};
 
 /// How a kernel is launched.
@@ -200,6 +201,7 @@ fn run_stream<O: Observer>(
         printed: Vec::new(),
         remarks: Default::default(),
         heap: Default::default(),
+        undefined: Default::default(),
     };
     // The grid whose CTA runs.
     let mut inside = usize::MAX;
@@ -208,6 +210,7 @@ fn run_stream<O: Observer>(
         run(launches, &mut own, &mut world, &mut inside, options, observer)
     }));
     *memory = std::mem::take(&mut world.global);
+    keep_undefined(launches, std::mem::take(&mut world.undefined), memory);
     for ((grid, pc), said) in world.remarks {
         let place = place(launches, grid, pc, said.cta, said.warp, u32::try_from(said.lane).ok());
         observer.remark(&Remark { what: said.what, place, times: said.times });
@@ -290,7 +293,8 @@ fn run<O: Observer>(
     let mut held: Option<Held> = None;
     let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
         let place = place(launches, cta.grid, stopped.pc, cta.id, warp, stopped.fault.lane);
-        Stop::Trap(Box::new(Trap { law: stopped.fault.law, what: stopped.fault.what, place }))
+        let what = with_cause(launches, cta.grid, stopped.fault.what, stopped.fault.cause);
+        Stop::Trap(Box::new(Trap { law: stopped.fault.law, what, place }))
     };
     loop {
         while next < launches.len() && held.is_none() {
@@ -537,6 +541,32 @@ fn place(
         .map(|o| (program.files.get(&o.file).cloned().unwrap_or_else(|| format!("file {}", o.file)), o.line));
     let instruction = text.split_whitespace().collect::<Vec<_>>().join(" ");
     Place { launch, kernel: kernel.name.clone(), line, instruction, source, cta, warp, lane }
+}
+
+/// What happened, and where the undefined bits come from that it is about.
+fn with_cause(launches: &[InStream<'_>], launch: usize, what: String, cause: Option<Cause>) -> String {
+    let Some(Cause { pc, register }) = cause else { return what };
+    let Place { line, instruction, .. } = place(launches, launch, pc, [0; 3], 0, None);
+    let how = if register {
+        "which reads a register that was not written on this path"
+    } else {
+        "which reads memory that was never written"
+    };
+    format!("{what}; they come from line {line} `{instruction}`, {how}")
+}
+
+/// Keeps with the memory what stores have left undefined there.
+fn keep_undefined(launches: &[InStream<'_>], stores: Stores, memory: &mut GlobalMemory) {
+    for ((grid, pc), stored) in stores {
+        let what = format!(
+            "undefined bytes are stored at global address {:#x} and leave the grid in a buffer whose values count",
+            stored.low
+        );
+        let what = with_cause(launches, grid, what, Some(stored.cause));
+        let lane = u32::try_from(stored.lane).ok();
+        let place = place(launches, grid, pc, stored.cta, stored.warp, lane);
+        memory.keep_undefined(stored.low..stored.high, Trap { law: Law::Uninitialised, what, place });
+    }
 }
 
 /// Who waits for what.

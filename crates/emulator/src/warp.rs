@@ -10,6 +10,7 @@ use super::machine::{Flow, Machine, Registers, World};
 use super::observe::{Executed, Observer};
 use super::program::{Kernel, UNGUARDED};
 use super::trap::Fault;
+use super::undefined;
 
 /// What a fragment waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +151,10 @@ impl Warp {
             strong: None,
             fault: None,
             said: Vec::new(),
+            loaded: None,
+            unmarks: None,
         };
+        let mut tracking = m.r.holds_undefined();
         let wait = loop {
             // Every path ends in `exit`, so a row is there.
             let Some(row) = kernel.rows.get(pc as usize).filter(|_| left > 0) else {
@@ -162,6 +166,10 @@ impl Warp {
             let mask = if row.guard == UNGUARDED {
                 fragment
             } else {
+                if tracking && let Some(fault) = undefined::of_guard(&m, row, fragment) {
+                    *steps += u64::from(quantum - left);
+                    return Err(Stopped { fault, pc });
+                }
                 fragment & (m.r.p[row.guard as usize] ^ row.negate)
             };
             if mask == 0 {
@@ -172,8 +180,20 @@ impl Warp {
             if O::WATCHES {
                 observer.row(&Executed::new(&m, pc));
             }
-            match (row.exec)(&mut m, row) {
+            let flow = if tracking {
+                let flow = undefined::run_row(&mut m, row, pc);
+                tracking = m.r.holds_undefined();
+                flow
+            } else {
+                (row.exec)(&mut m, row)
+            };
+            match flow {
                 Flow::Next => pc += 1,
+                Flow::Undefined => {
+                    m.r.shadow().came_from(pc);
+                    tracking = true;
+                    pc += 1;
+                }
                 Flow::Jump(target) => pc = target,
                 Flow::Split { taken, target } => {
                     let rest = fragment & !taken;
