@@ -206,6 +206,9 @@ impl Machine<'_> {
             let count = end - first;
             let address = addresses[first].wrapping_add(offset);
             let place = self.run_place::<T>(space, address, count)?;
+            if matches!(place, Place::Global { .. }) && !self.world.maps.is_empty() {
+                return None;
+            }
             self.note_run(place, address, count * T, true)?;
             self.tell_lanes::<T>(place, address, first, count);
             let region = match place {
