@@ -344,8 +344,11 @@ impl<'a> Decoder<'a> {
 
     /// What an instruction does with undefined bits; its guard is not among the first `reads` registers that it reads.
     fn effect(&mut self, i: &Instruction, step: &Step, reads: usize, first: usize) {
-        let named =
-            Named { reads: step.reads.get(..reads).unwrap_or_default(), bases: &step.bases, writes: &step.writes };
+        let named = Named {
+            reads: step.reads.get(..reads).unwrap_or_default(),
+            bases: &step.bases,
+            writes: &step.writes,
+        };
         let effect = Effect::of(i, &named, |operand| match operand {
             Operand::Name(name) | Operand::Not(name) if self.register(name).is_some() => {
                 self.register(name).map(|r| (r.bank, r.slot))
@@ -573,14 +576,8 @@ pub(super) fn kernel(
     let Entry { mut decoder, params, param_bytes, targets } = made;
     let shared = std::mem::take(&mut decoder.steps);
     let shared = if registers == Registers::Shared { &shared } else { &steps };
-    let watched = super::flow::finish(
-        &mut decoder.rows,
-        &mut decoder.origins,
-        &targets,
-        &successors,
-        &steps,
-        shared,
-    );
+    let watched =
+        super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &successors, &steps, shared);
     let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
     let specials = |map: HashMap<Special, u32>| map.into_iter().map(|(s, slot)| (slot, s)).collect();
     let [w_slots, d_slots, p_slots] = decoder.slots.counts();

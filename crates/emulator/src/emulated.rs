@@ -44,7 +44,7 @@ pub struct EmulatorDevice {
 }
 
 impl EmulatorDevice {
-    /// A device without buffers.
+    /// A device without buffers. Its kernels are to load nothing that nobody wrote, and to leave nothing undefined.
     #[must_use]
     pub fn new(programs: Arc<Programs>, options: Options) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl EmulatorDevice {
             buffers: Vec::new(),
             modules: Vec::new(),
             graphs: Vec::new(),
-            options,
+            options: Options { check_loads: true, ..options },
             warp_instructions: 0,
         }
     }

@@ -8,6 +8,7 @@ use super::memory::{
 use super::order::Strong;
 use super::program::{Kernel, Row};
 use super::races::{At, GlobalAccess, Values};
+use super::schedule::Judge;
 use super::trap::{Fault, Law};
 use super::undefined::{Loaded, Shadow, stores};
 
@@ -68,6 +69,7 @@ pub(super) struct World {
     /// Instructions so far: what clocks read.
     pub(super) clock: u64,
     pub(super) check_init: bool,
+    pub(super) check_loads: bool,
     pub(super) random: super::schedule::Random,
     /// Whether `mbarrier.try_wait` may give up before the phase is complete, as its time limit lets it: under random schedules.
     pub(super) gives_up: bool,
@@ -85,6 +87,11 @@ pub(super) struct World {
     pub(super) heap: std::collections::BTreeMap<u64, u64>,
     /// Undefined bytes that were stored to global memory.
     pub(super) undefined: stores::Stores,
+    pub(super) judge: Judge,
+    /// What registers hold that nobody has written, byte by byte.
+    pub(super) poison: u8,
+    /// Violations that the launch went on behind, by grid, row and rule: the first, its CTA and warp, and how many.
+    pub(super) tolerated: std::collections::BTreeMap<(usize, u32, Law), (Fault, [u32; 3], u32, u64)>,
     /// Buffers of matrix instructions.
     pub(super) scratch: super::isa::matrix::Scratch,
 }
@@ -116,6 +123,8 @@ pub(super) struct Machine<'a> {
     /// Whether and how the accesses being made are strong; only kept for the race observer.
     pub(super) strong: Option<Strong>,
     pub(super) fault: Option<Fault>,
+    /// The row that runs.
+    pub(super) pc: u32,
     /// What is to be remarked of the row that runs, and the lane.
     pub(super) said: Vec<(usize, String)>,
     /// Which of the bytes that the row loaded are undefined, if any are.
@@ -437,22 +446,31 @@ impl Machine<'_> {
 
     /// Remarks what was said while a row ran.
     #[inline]
-    pub(super) fn remark(&mut self, row: &Row) {
+    pub(super) fn remark(&mut self) {
         if !self.said.is_empty() {
-            self.remark_said(row);
+            self.remark_said();
         }
     }
 
     #[cold]
-    fn remark_said(&mut self, row: &Row) {
-        let rows = &self.kernel.rows;
-        let bytes = std::ptr::from_ref(row).addr().wrapping_sub(rows.as_ptr().addr());
-        let pc = u32::try_from(bytes / size_of::<Row>()).unwrap_or(u32::MAX);
+    fn remark_said(&mut self) {
         if let Some((lane, what)) = self.said.drain(..).next() {
             let (cta, warp) = (self.cta.id, self.warp);
-            let said = self.world.remarks.entry((self.cta.grid, pc));
+            let said = self.world.remarks.entry((self.cta.grid, self.pc));
             said.or_insert(Said { cta, warp, lane, what, times: 0 }).times += 1;
         }
+    }
+
+    /// Goes on behind a violation that the launch need not end for.
+    #[cold]
+    pub(super) fn tolerate(&mut self, fault: Fault) -> Result<(), Fault> {
+        if self.world.judge == Judge::Strict || !matches!(fault.law, Law::Race | Law::Uninitialised) {
+            return Err(fault);
+        }
+        let (cta, warp) = (self.cta.id, self.warp);
+        let found = self.world.tolerated.entry((self.cta.grid, self.pc, fault.law));
+        found.or_insert((fault, cta, warp, 0)).3 += 1;
+        Ok(())
     }
 
     /// A store that is in conflict: it is none where it changes nothing, which is remarked.
@@ -460,7 +478,7 @@ impl Machine<'_> {
     fn stores_same(&mut self, place: Stored<'_>, lane: usize, fault: Fault) -> Result<(), Fault> {
         let Some(races) = self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.law == Law::Race)
         else {
-            return Err(fault);
+            return self.tolerate(fault);
         };
         let same = match place {
             Stored::Shared { at, new } => {
@@ -475,7 +493,7 @@ impl Machine<'_> {
             }
         };
         if !same {
-            return Err(fault);
+            return self.tolerate(fault);
         }
         self.said.push((lane, format!("{}; the value is the same, and no order changes it", fault.what)));
         Ok(())
@@ -486,15 +504,16 @@ impl Machine<'_> {
     fn reads_same(&mut self, global: bool, at: u64, len: usize, fault: Fault) -> Result<(), Fault> {
         let Some(races) = self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.law == Law::Race)
         else {
-            return Err(fault);
+            return self.tolerate(fault);
         };
         let same = match global {
             true => races.reads_same_global(at, len, self.warp, &mut self.world.races),
             false => {
-                !self.cta.guarded.hit(at as usize, len, false) && races.reads_same(at as usize, len, self.warp)
+                !self.cta.guarded.hit(at as usize, len, false)
+                    && races.reads_same(at as usize, len, self.warp)
             }
         };
-        if same { Ok(()) } else { Err(fault) }
+        if same { Ok(()) } else { self.tolerate(fault) }
     }
 
     /// Tells the race observer of an access to shared memory, which is a location of its own if it is strong.
@@ -545,7 +564,8 @@ impl Machine<'_> {
             return Ok(bytes);
         }
         let window = self.split(space, address)?.0;
-        Err(Self::never_written(window, address, N))
+        let fault = Self::never_written(window, address, N).at(lane);
+        self.tolerate(fault).map(|()| bytes)
     }
 
     fn never_written(window: Window, address: u64, len: usize) -> Fault {
@@ -606,8 +626,9 @@ impl Machine<'_> {
         };
         if check && !region.is_written(at, N) {
             let unwritten = (0..N).fold(0, |bits, n| bits | u32::from(!region.is_written(at + n, 1)) << n);
-            if window == Window::Global && self.world.in_front(self.cta, self.warp) {
-                // The grid in front may be about to write them.
+            // A grid in front may be about to write them.
+            let early = window == Window::Global && self.world.in_front(self.cta, self.warp);
+            if self.world.check_loads || early {
                 return Err(Self::never_written(window, address, N));
             }
             self.reads_unwritten(lane, unwritten);

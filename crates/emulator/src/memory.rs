@@ -127,6 +127,8 @@ pub struct GlobalMemory {
     variables: Vec<(Arc<str>, Vec<u64>)>,
     /// Where stores left undefined bytes, each with the violation that it is to give them away.
     undefined: Vec<(Range<u64>, Trap)>,
+    /// What bytes hold that nobody has written; [`POISON`] where nothing else was asked for.
+    poison: Option<u8>,
 }
 
 impl GlobalMemory {
@@ -218,7 +220,7 @@ impl GlobalMemory {
 
     /// `len` bytes nobody has written; their address.
     pub fn allocate(&mut self, len: usize) -> u64 {
-        self.add(Region::unwritten(len, POISON))
+        self.add(Region::unwritten(len, self.poison.unwrap_or(POISON)))
     }
 
     /// A copy of `data`; its address.
@@ -241,6 +243,21 @@ impl GlobalMemory {
     #[must_use]
     pub fn bytes(&self, base: u64) -> Option<&[u8]> {
         self.allocations.iter().find(|a| a.base == base && !a.freed).map(|a| a.region.data.as_slice())
+    }
+
+    /// Fills all bytes that nobody has written, and those of allocations to come.
+    pub(super) fn fill_unwritten(&mut self, poison: u8) {
+        if self.poison.unwrap_or(POISON) == poison {
+            return;
+        }
+        self.poison = Some(poison);
+        for region in self.allocations.iter_mut().map(|a| &mut a.region).filter(|r| !r.init.is_empty()) {
+            for at in 0..region.len() {
+                if !region.is_written(at, 1) {
+                    region.data[at] = poison;
+                }
+            }
+        }
     }
 
     /// A store has left undefined bytes in this range.
@@ -281,7 +298,7 @@ impl GlobalMemory {
             return;
         }
         if let Some(a) = self.allocations.iter_mut().find(|a| a.base == base && !a.freed) {
-            a.region = Region::unwritten(a.region.len(), POISON);
+            a.region = Region::unwritten(a.region.len(), self.poison.unwrap_or(POISON));
         }
     }
 

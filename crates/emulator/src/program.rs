@@ -92,7 +92,16 @@ pub(super) const NO_SLOT: u32 = u32::MAX;
 
 impl Default for Origin {
     fn default() -> Self {
-        Self { start: 0, end: 0, file: 0, line: 0, first: false, last: false, step: NO_STEP, addresses: [(NO_SLOT, 0); 2] }
+        Self {
+            start: 0,
+            end: 0,
+            file: 0,
+            line: 0,
+            first: false,
+            last: false,
+            step: NO_STEP,
+            addresses: [(NO_SLOT, 0); 2],
+        }
     }
 }
 

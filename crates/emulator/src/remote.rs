@@ -35,7 +35,9 @@ impl Machine<'_> {
     pub(super) fn elsewhere(&self, at: u64, len: usize) -> Fault {
         let (address, rank, size) = (at ^ self.cta.member.base(), self.rank_of(at), self.cta.member.size());
         let what = if rank < size {
-            format!("{len} bytes at shared address {address:#x} of CTA rank {rank}; the instruction reaches its own CTA only")
+            format!(
+                "{len} bytes at shared address {address:#x} of CTA rank {rank}; the instruction reaches its own CTA only"
+            )
         } else {
             format!("{len} bytes at shared address {address:#x} of CTA rank {rank}, in a cluster of {size}")
         };
@@ -60,7 +62,10 @@ impl Machine<'_> {
     /// Whether the CTA of another rank is there.
     pub(super) fn reach_peer(&mut self, rank: u32) -> Result<(), Fault> {
         let Some(peer) = self.peers.get(rank) else {
-            return Err(Fault::new(Law::OutOfBounds, format!("CTA rank {rank} of the cluster does not exist")));
+            return Err(Fault::new(
+                Law::OutOfBounds,
+                format!("CTA rank {rank} of the cluster does not exist"),
+            ));
         };
         if peer.threads == 0 {
             let what = format!("an access to the shared memory of CTA rank {rank}, which has ended");
@@ -80,7 +85,8 @@ impl Machine<'_> {
 
     /// The CTA of a site.
     fn at_site(&mut self, rank: u32) -> Result<&mut Cta, Fault> {
-        let missing = || Fault::new(Law::OutOfBounds, format!("CTA rank {rank} of the cluster does not exist"));
+        let missing =
+            || Fault::new(Law::OutOfBounds, format!("CTA rank {rank} of the cluster does not exist"));
         self.peers.get(rank).ok_or_else(missing)
     }
 

@@ -9,8 +9,8 @@ use super::cta::Cta;
 use super::isa::launch_control;
 use super::launch_check::check;
 use super::machine::World;
-use super::memory::{GlobalMemory, Region};
-use super::observe::{Nobody, Observer, Remark};
+use super::memory::{GlobalMemory, POISON, Region};
+use super::observe::{Nobody, Observer, Remark, Violation};
 use super::program::{Kernel, Program};
 use super::races::{GlobalRaces, Races};
 use super::resident::{Resident, Spares, Together, resident};
@@ -39,17 +39,42 @@ pub struct Options {
     pub seed: u64,
     /// Instructions the launch may execute, over all warps.
     pub fuel: u64,
-    /// Whether reads of memory that nobody wrote are traps.
+    /// Whether values that nobody wrote are traps where they decide something.
     pub check_init: bool,
+    /// Whether a load of bytes that nobody wrote is a trap, whatever comes of them: a check for kernels that are to make none.
+    pub check_loads: bool,
     /// Whether accesses that nothing orders are traps.
     pub check_races: bool,
+    /// What a violation does.
+    pub judge: Judge,
+    /// What memory and registers hold that nobody has written, byte by byte.
+    pub poison: u8,
     /// The accumulation model of tensor-core instructions; `None` is that of the module's target.
     pub model: Option<Model>,
 }
 
+/// What a violation does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Judge {
+    /// It ends the launch.
+    #[default]
+    Strict,
+    /// Races and undefined values are told to the observer, once for each instruction, and the launch goes on; other violations end it.
+    Values,
+}
+
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, fuel: 20_000_000_000, check_init: true, check_races: true, model: None }
+        Self {
+            seed: 0,
+            fuel: 20_000_000_000,
+            check_init: true,
+            check_loads: false,
+            check_races: true,
+            judge: Judge::Strict,
+            poison: POISON,
+            model: None,
+        }
     }
 }
 
@@ -183,6 +208,7 @@ fn run_stream<O: Observer>(
         let what = "a stream without launches, or with more CTAs than can be counted".to_owned();
         return Err(StreamStop { launch: launches.len().saturating_sub(1), stop: Stop::Launch(what) });
     }
+    memory.fill_unwritten(options.poison);
     let mut world = World {
         global: std::mem::take(memory),
         params: Vec::new(),
@@ -192,6 +218,7 @@ fn run_stream<O: Observer>(
         races: GlobalRaces::of(&stream),
         clock: 0,
         check_init: options.check_init,
+        check_loads: options.check_loads,
         random: Random(options.seed),
         gives_up: options.seed != 0,
         stream,
@@ -202,6 +229,9 @@ fn run_stream<O: Observer>(
         remarks: Default::default(),
         heap: Default::default(),
         undefined: Default::default(),
+        judge: options.judge,
+        poison: options.poison,
+        tolerated: Default::default(),
     };
     // The grid whose CTA runs.
     let mut inside = usize::MAX;
@@ -211,6 +241,11 @@ fn run_stream<O: Observer>(
     }));
     *memory = std::mem::take(&mut world.global);
     keep_undefined(launches, std::mem::take(&mut world.undefined), memory);
+    for ((grid, pc, law), (fault, cta, warp, times)) in std::mem::take(&mut world.tolerated) {
+        let what = with_cause(launches, grid, fault.what, fault.cause);
+        let place = place(launches, grid, pc, cta, warp, fault.lane);
+        observer.violation(&Violation { trap: Trap { law, what, place }, times });
+    }
     for ((grid, pc), said) in world.remarks {
         let place = place(launches, grid, pc, said.cta, said.warp, u32::try_from(said.lane).ok());
         observer.remark(&Remark { what: said.what, place, times: said.times });
@@ -337,7 +372,8 @@ fn run<O: Observer>(
         let count = residents.len();
         for turn in 0..count {
             let at = if options.seed == 0 { turn } else { world.random.below(count) };
-            let Some((Resident { cta, warps, copies_wait, .. }, mut peers)) = cluster::split(&mut residents, at)
+            let Some((Resident { cta, warps, copies_wait, .. }, mut peers)) =
+                cluster::split(&mut residents, at)
             else {
                 continue;
             };

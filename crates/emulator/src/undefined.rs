@@ -80,33 +80,37 @@ impl Machine<'_> {
     }
 }
 
-/// The violation of a guard that undefined bits decide, if it is one: `fragment` are the lanes that it is to choose from.
+/// Whether undefined bits decide a guard: `fragment` are the lanes that it is to choose from.
 #[cold]
-pub(super) fn of_guard(m: &Machine<'_>, row: &Row, fragment: u32) -> Option<Fault> {
+pub(super) fn of_guard(m: &mut Machine<'_>, row: &Row, fragment: u32) -> Result<(), Fault> {
     let place = (Bank::P, row.guard);
-    let wrong = m.r.shadow.as_ref()?.lanes(place) & fragment;
-    (wrong != 0).then(|| m.undefined(place, wrong, "a guard depends on undefined bits"))
+    match m.r.shadow.as_ref().map_or(0, |shadow| shadow.lanes(place) & fragment) {
+        0 => Ok(()),
+        wrong => m.tolerate(m.undefined(place, wrong, "a guard depends on undefined bits")),
+    }
 }
 
 /// Runs a row of a warp that holds undefined bits.
 #[cold]
-pub(super) fn run_row(m: &mut Machine<'_>, row: &Row, pc: u32) -> Flow {
+pub(super) fn run_row(m: &mut Machine<'_>, row: &Row) -> Flow {
     let kernel = m.kernel;
-    let Some(origin) = kernel.origins.get(pc as usize) else { return (row.exec)(m, row) };
+    let Some(origin) = kernel.origins.get(m.pc as usize) else { return (row.exec)(m, row) };
     let Some(effect) = kernel.effects.get(origin.step as usize) else { return (row.exec)(m, row) };
-    let Some(shadow) = &mut m.r.shadow else { return (row.exec)(m, row) };
     if origin.first {
         for (place, role) in &effect.decides {
-            let wrong = shadow.lanes(*place) & m.mask;
+            let wrong = m.r.shadow.as_ref().map_or(0, |shadow| shadow.lanes(*place)) & m.mask;
             if wrong != 0 {
                 let what = match role {
                     Role::Address => "an address depends on undefined bits",
                     Role::Operand => "an operand that must be defined depends on undefined bits",
                 };
-                return m.fail(m.undefined(*place, wrong, what));
+                if let Err(fault) = m.tolerate(m.undefined(*place, wrong, what)) {
+                    return m.fail(fault);
+                }
             }
         }
     }
+    let Some(shadow) = &mut m.r.shadow else { return (row.exec)(m, row) };
     let mut undefined = effect.reads.iter().any(|place| shadow.is_undefined(*place));
     match &effect.rule {
         Rule::Moves { by } => undefined |= by.iter().any(|place| shadow.is_undefined(*place)),
@@ -117,7 +121,7 @@ pub(super) fn run_row(m: &mut Machine<'_>, row: &Row, pc: u32) -> Flow {
         _ => {}
     }
     if undefined {
-        return propagate::run(m, row, effect, pc, origin.last);
+        return propagate::run(m, row, effect, origin.last);
     }
     if origin.last {
         for place in &effect.writes {
@@ -131,10 +135,7 @@ pub(super) fn run_row(m: &mut Machine<'_>, row: &Row, pc: u32) -> Flow {
 /// have undefined bits there. `a` counts the watched registers.
 pub(super) fn note_unwritten(m: &mut Machine<'_>, row: &Row) -> Flow {
     let missing = m.mask & !m.r.written[row.a as usize];
-    if missing == 0 || !m.world.check_init {
-        return Flow::Next;
-    }
-    note(m, row, missing)
+    if missing == 0 { Flow::Next } else { note(m, row, missing) }
 }
 
 #[cold]
@@ -145,10 +146,16 @@ fn note(m: &mut Machine<'_>, row: &Row, missing: u32) -> Flow {
         2 => &[(Bank::P, row.d)],
         _ => &[(Bank::D, row.d), (Bank::D, row.d + 1)],
     };
+    // A value that no program can rely on.
+    let poison = u64::from_ne_bytes([m.world.poison; 8]);
     for place in places {
-        m.r.shadow().set_pending(*place, missing, &shadow::whole(missing));
+        let held = value(m.r, *place);
+        put(m.r, *place, &std::array::from_fn(|i| if missing >> i & 1 == 1 { poison } else { held[i] }));
+        if m.world.check_init {
+            m.r.shadow().set_pending(*place, missing, &shadow::whole(missing));
+        }
     }
-    Flow::Undefined
+    if m.world.check_init { Flow::Undefined } else { Flow::Next }
 }
 
 /// The number of a bank in a row of [`note_unwritten`].

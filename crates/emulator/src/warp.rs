@@ -150,6 +150,7 @@ impl Warp {
             impatient,
             strong: None,
             fault: None,
+            pc,
             said: Vec::new(),
             loaded: None,
             unmarks: None,
@@ -163,10 +164,11 @@ impl Warp {
                 break Wait::Nothing;
             };
             left -= 1;
+            m.pc = pc;
             let mask = if row.guard == UNGUARDED {
                 fragment
             } else {
-                if tracking && let Some(fault) = undefined::of_guard(&m, row, fragment) {
+                if tracking && let Err(fault) = undefined::of_guard(&mut m, row, fragment) {
                     *steps += u64::from(quantum - left);
                     return Err(Stopped { fault, pc });
                 }
@@ -181,7 +183,7 @@ impl Warp {
                 observer.row(&Executed::new(&m, pc));
             }
             let flow = if tracking {
-                let flow = undefined::run_row(&mut m, row, pc);
+                let flow = undefined::run_row(&mut m, row);
                 tracking = m.r.holds_undefined();
                 flow
             } else {

@@ -89,15 +89,8 @@ pub(super) fn space_number(space: Space) -> u32 {
 }
 
 pub(crate) fn numbered(number: u32) -> Space {
-    [
-        Space::Generic,
-        Space::Global,
-        Space::Shared,
-        Space::Local,
-        Space::Const,
-        Space::Param,
-        Space::Cluster,
-    ][number as usize % 7]
+    [Space::Generic, Space::Global, Space::Shared, Space::Local, Space::Const, Space::Param, Space::Cluster]
+        [number as usize % 7]
 }
 
 /// A parameter of a call lies in the thread's frame; one of the entry does not.
@@ -303,9 +296,9 @@ fn load_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flo
     }
     match m.loaded.take() {
         None => Flow::Next,
-        Some(loaded) => m.loads_undefined(&row.list, Bank::D, |n, lane| {
-            element_d::<N>(&loaded[lane], n, signed)
-        }),
+        Some(loaded) => {
+            m.loads_undefined(&row.list, Bank::D, |n, lane| element_d::<N>(&loaded[lane], n, signed))
+        }
     }
 }
 
@@ -442,9 +435,11 @@ fn store_apart<const T: usize>(
             }
         }
     }
-    m.remark(row);
-    if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes) {
-        return m.fail(fault.at(lane));
+    m.remark();
+    if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes)
+        && let Err(fault) = m.tolerate(fault.at(lane))
+    {
+        return m.fail(fault);
     }
     stored(m, space)
 }

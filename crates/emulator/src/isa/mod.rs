@@ -5,8 +5,8 @@
 mod arithmetic;
 mod async_copy;
 mod async_store;
-pub(super) mod availability;
 mod atomics;
+pub(super) mod availability;
 pub(super) mod barrier;
 mod bits;
 mod bulk;

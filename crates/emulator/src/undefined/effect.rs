@@ -12,13 +12,17 @@ pub(crate) enum Rule {
     /// Any of any lane makes all lanes undefined: the lanes exchange values.
     Warp,
     /// The row moves bits to other places and changes none. The other operands say where to.
-    Moves { by: Box<[Place]> },
+    Moves {
+        by: Box<[Place]>,
+    },
     /// Each bit of the result depends on the bits at its place.
     Bitwise,
     /// Integer arithmetic: bits above the lowest undefined one.
     Upward,
     /// The same, with the carry of extended precision.
-    Chain { reads: bool },
+    Chain {
+        reads: bool,
+    },
     /// Elements of so many bits, each by itself.
     Elements(u32),
     /// Two numbers become elements of so many bits; the first is the upper.
@@ -26,7 +30,10 @@ pub(crate) enum Rule {
     /// Elements of the first width become elements of the second.
     Widths(u32, u32),
     Select,
-    Compare { equal: bool, with: Option<(Combine, Place, bool)> },
+    Compare {
+        equal: bool,
+        with: Option<(Combine, Place, bool)>,
+    },
     Ballot,
     Matrix,
     /// The row itself says which bits of its results are undefined.
@@ -34,7 +41,9 @@ pub(crate) enum Rule {
     /// Undefined bytes become unwritten memory.
     Store,
     /// Memory that was changed by an undefined operand is unwritten; what it held before is defined.
-    Atomic { bytes: usize },
+    Atomic {
+        bytes: usize,
+    },
 }
 
 /// How `setp` combines its answer with a predicate.
@@ -90,7 +99,11 @@ fn without(from: &mut Vec<Place>, taken: &[Place]) {
 
 impl Effect {
     /// Of an instruction; `slot` finds the place of an operand: a register, or where a number is kept.
-    pub(crate) fn of(i: &Instruction, named: &Named<'_>, mut slot: impl FnMut(&Operand) -> Option<Place>) -> Self {
+    pub(crate) fn of(
+        i: &Instruction,
+        named: &Named<'_>,
+        mut slot: impl FnMut(&Operand) -> Option<Place>,
+    ) -> Self {
         let mut place = |n: usize| slot(i.operands.get(n)?);
         let has = |word: &str| i.modifiers.iter().any(|m| m == word);
         let (rule, control) = rule(i, &has, &mut place);
@@ -190,8 +203,17 @@ fn rule(
         "vote" | "match" | "redux" => (Rule::Warp, Control::These(&[2])),
         "mma" => nothing(Rule::Matrix),
         "wmma" if has("mma") => nothing(Rule::Warp),
-        "bar" | "barrier" | "mbarrier" | "cp" | "clusterlaunchcontrol" | "tensormap" | "wmma" | "elect"
-        | "red" | "st" | "call" => (Rule::Lane, Control::Everything),
+        "bar"
+        | "barrier"
+        | "mbarrier"
+        | "cp"
+        | "clusterlaunchcontrol"
+        | "tensormap"
+        | "wmma"
+        | "elect"
+        | "red"
+        | "st"
+        | "call" => (Rule::Lane, Control::Everything),
         _ if i.operands.is_empty() || !writes(i) => (Rule::Lane, Control::Everything),
         _ => nothing(elements.map_or(Rule::Lane, Rule::Elements)),
     }
@@ -201,8 +223,22 @@ fn rule(
 fn writes(i: &Instruction) -> bool {
     !matches!(
         i.opcode.as_str(),
-        "bra" | "brx" | "exit" | "ret" | "trap" | "brkpt" | "nanosleep" | "prefetch" | "prefetchu"
-            | "applypriority" | "discard" | "fence" | "membar" | "setmaxnreg" | "griddepcontrol" | "pmevent"
+        "bra"
+            | "brx"
+            | "exit"
+            | "ret"
+            | "trap"
+            | "brkpt"
+            | "nanosleep"
+            | "prefetch"
+            | "prefetchu"
+            | "applypriority"
+            | "discard"
+            | "fence"
+            | "membar"
+            | "setmaxnreg"
+            | "griddepcontrol"
+            | "pmevent"
     )
 }
 

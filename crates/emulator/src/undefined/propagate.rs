@@ -10,12 +10,12 @@ use crate::machine::{Flow, LANES, Machine};
 use crate::program::Row;
 
 /// Runs a row and its instruction's rule.
-pub(super) fn run(m: &mut Machine<'_>, row: &Row, effect: &Effect, pc: u32, last: bool) -> Flow {
+pub(super) fn run(m: &mut Machine<'_>, row: &Row, effect: &Effect, last: bool) -> Flow {
     match &effect.rule {
         Rule::Moves { by } => moves(m, row, effect, by),
         Rule::Bitwise => bitwise(m, row, effect),
         _ if !last => (row.exec)(m, row),
-        Rule::Store | Rule::Atomic { .. } => store(m, row, effect, pc),
+        Rule::Store | Rule::Atomic { .. } => store(m, row, effect),
         _ => by_sources(m, row, effect),
     }
 }
@@ -120,7 +120,9 @@ fn results(m: &mut Machine<'_>, shadow: &mut Shadow, row: &Row, effect: &Effect,
 /// Elements with an undefined bit, all undefined: from elements of one width to those of another.
 fn elements(bits: u64, from: u32, to: u32) -> u64 {
     let one = |width: u32| u64::MAX >> (64 - width);
-    (0..64 / from.max(to)).filter(|n| bits >> (n * from) & one(from) != 0).fold(0, |all, n| all | one(to) << (n * to))
+    (0..64 / from.max(to))
+        .filter(|n| bits >> (n * from) & one(from) != 0)
+        .fold(0, |all, n| all | one(to) << (n * to))
 }
 
 /// Two elements.
@@ -240,7 +242,7 @@ fn bitwise(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
 }
 
 /// Stores the values, and then makes unwritten the bytes whose masks are not zero.
-fn store(m: &mut Machine<'_>, row: &Row, effect: &Effect, pc: u32) -> Flow {
+fn store(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
     let base = (Bank::D, row.a);
     let address = value(m.r, base);
     let flow = (row.exec)(m, row);
@@ -248,7 +250,7 @@ fn store(m: &mut Machine<'_>, row: &Row, effect: &Effect, pc: u32) -> Flow {
         return flow;
     }
     let unmarked = with_shadow(m, |m, shadow| {
-        let store = Unmark { pc, from: origin_of(shadow, effect) };
+        let store = Unmark { pc: m.pc, from: origin_of(shadow, effect) };
         if let Rule::Atomic { bytes } = effect.rule {
             let undefined = effect.reads.iter().fold(0, |lanes, place| lanes | shadow.lanes(*place)) & m.mask;
             effect.writes.iter().for_each(|place| shadow.define(*place, m.mask));

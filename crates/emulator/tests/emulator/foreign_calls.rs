@@ -23,7 +23,9 @@ st.param.b32 [q2], 12; st.param.b64 [q3], b; st.param.b64 [q4], 1; call.uni __as
 
 #[test]
 fn a_failed_assertion_says_its_text_and_its_thread() {
-    let body = |least: u32| format!("setp.lt.u32 p, t, {least}; @p bra OK; {ASSERT} OK: @one st.global.u32 [out], 4;");
+    let body = |least: u32| {
+        format!("setp.lt.u32 p, t, {least}; @p bra OK; {ASSERT} OK: @one st.global.u32 [out], 4;")
+    };
     gives(&with_calls(&body(64)), &How::of(1, 64), &[4]);
     let says = "the assertion `x > 0` failed in thread 40 of its CTA: a.cu:12, in a.cu";
     breaks(&with_calls(&body(40)), &How::of(1, 64), Law::Explicit, says);
@@ -50,9 +52,12 @@ const FREE: &str = "{ .param .b64 a0; st.param.b64 [a0], a; call.uni free, (a0);
 #[test]
 fn the_heap_gives_memory_and_takes_it_back() {
     let malloc = MALLOC.replace("SIZE", "8");
-    let used = format!("@!one bra END; {malloc} st.u32 [a], 6; ld.u32 v, [a]; {FREE} st.global.u32 [out], v; END:");
+    let used =
+        format!("@!one bra END; {malloc} st.u32 [a], 6; ld.u32 v, [a]; {FREE} st.global.u32 [out], v; END:");
     gives(&with_calls(&used), &How::of(1, 32), &[6]);
-    let broken = |body: &str, law, says| breaks(&with_calls(&format!("@!one bra END; {body} END:")), &How::of(1, 32), law, says);
+    let broken = |body: &str, law, says| {
+        breaks(&with_calls(&format!("@!one bra END; {body} END:")), &How::of(1, 32), law, says)
+    };
     broken(&format!("{malloc} ld.u32 v, [a]; setp.eq.u32 p, v, 0; @p bra END;"), Law::Uninitialised, "");
     broken(&format!("{malloc} st.u32 [a+8], v;").replace("v;", "t;"), Law::OutOfBounds, "");
     broken(&format!("{malloc} {FREE} st.u32 [a], t;"), Law::UseAfterFree, "");
@@ -60,7 +65,9 @@ fn the_heap_gives_memory_and_takes_it_back() {
     broken(&format!("mov.u64 a, out; {FREE}"), Law::UseAfterFree, "`malloc` has not given");
     // More than the heap has is null, and null may be freed.
     let large = MALLOC.replace("SIZE", "9000000");
-    let null = format!("@!one bra END; {large} setp.eq.u64 p, a, 0; selp.u32 v, 1, 0, p; st.global.u32 [out], v; {FREE} END:");
+    let null = format!(
+        "@!one bra END; {large} setp.eq.u64 p, a, 0; selp.u32 v, 1, 0, p; st.global.u32 [out], v; {FREE} END:"
+    );
     gives(&with_calls(&null), &How::of(1, 32), &[1]);
 }
 

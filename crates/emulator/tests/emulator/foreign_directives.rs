@@ -12,7 +12,10 @@ const OF_ENTRIES: &[(&str, Option<&str>)] = &[
     (".reqnctapercluster 1", None),
     (".explicitcluster .reqnctapercluster 1", None),
     (".maxclusterrank 8", None),
-    (".reqntid 32 .reqnctapercluster 1 .blocksareclusters", Some("`.blocksareclusters` is known but not emulated")),
+    (
+        ".reqntid 32 .reqnctapercluster 1 .blocksareclusters",
+        Some("`.blocksareclusters` is known but not emulated"),
+    ),
     (".abi_preserve 4", None),
     (".abi_preserve_control 4", None),
     (".pragma \"nounroll\";", None),
@@ -98,7 +101,8 @@ fn what_another_module_defines_is_refused_where_it_is_used() {
 #[test]
 fn pointers_keep_the_alignment_that_parameters_promise() {
     let promise = |align: u32| {
-        module("", "@one st.global.u32 [out], 5;").replace("(.param .u64 p_out)", &format!("(.param .u64 .ptr .global .align {align} p_out)"))
+        module("", "@one st.global.u32 [out], 5;")
+            .replace("(.param .u64 p_out)", &format!("(.param .u64 .ptr .global .align {align} p_out)"))
     };
     gives(&promise(128), &How::of(1, 32), &[5]);
     refused(&promise(1 << 20), &How::of(1, 32), "promises a multiple of");
@@ -110,7 +114,8 @@ fn copies_of_a_function_share_its_shared_variables() {
                     st.shared.u32 [kept], now; ret; }\n.func set(.reg .u32 now) { ret; }\n";
     let body = "@!one bra END; call (v), swap, (t); setp.eq.u32 p, v, 0; @p bra END; END:";
     // The first copy would find what nobody wrote: the second finds what the first stored.
-    let text = |body: &str| module("", body).replace(".visible .entry", &format!("{function}.visible .entry"));
+    let text =
+        |body: &str| module("", body).replace(".visible .entry", &format!("{function}.visible .entry"));
     crate::foreign::breaks(&text(body), &How::of(1, 32), emulator::Law::Uninitialised, "");
     let first = ".func (.reg .u32 was) swap(.reg .u32 now) { .shared .u32 kept; .reg .pred p; mov.u32 was, 0; setp.eq.u32 p, now, 7; \
                  @!p ld.shared.u32 was, [kept]; st.shared.u32 [kept], now; ret; }\n";

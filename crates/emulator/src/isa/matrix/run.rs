@@ -148,9 +148,8 @@ pub(crate) fn undefined(m: &mut Machine<'_>, row: &Row, shadow: &mut Shadow) -> 
     let of_rows: Vec<bool> = (0..rows).map(|r| part(&s.a, rows, r) || part(&s.a_scales, 16, r)).collect();
     let of_columns: Vec<bool> = (0..n).map(|c| part(&s.b, n, c) || part(&s.b_scales, 8, c)).collect();
     let element = |(i, c): (usize, &u32)| {
-        let any = *c != 0
-            || of_rows.get(i / n).is_some_and(|u| *u)
-            || of_columns.get(i % n).is_some_and(|u| *u);
+        let any =
+            *c != 0 || of_rows.get(i / n).is_some_and(|u| *u) || of_columns.get(i % n).is_some_and(|u| *u);
         if any { !0 } else { 0 }
     };
     s.d = s.c.iter().enumerate().map(element).collect();
