@@ -123,7 +123,7 @@ pub(super) struct Machine<'a> {
     /// Whether and how the accesses being made are strong; only kept for the race observer.
     pub(super) strong: Option<Strong>,
     pub(super) fault: Option<Fault>,
-    /// The row that runs.
+    /// The row that runs, in a careful turn ([`super::warp::Warp::run`]).
     pub(super) pc: u32,
     /// What is to be remarked of the row that runs, and the lane.
     pub(super) said: Vec<(usize, String)>,
@@ -446,17 +446,20 @@ impl Machine<'_> {
 
     /// Remarks what was said while a row ran.
     #[inline]
-    pub(super) fn remark(&mut self) {
+    pub(super) fn remark(&mut self, row: &Row) {
         if !self.said.is_empty() {
-            self.remark_said();
+            self.remark_said(row);
         }
     }
 
     #[cold]
-    fn remark_said(&mut self) {
+    fn remark_said(&mut self, row: &Row) {
+        let rows = &self.kernel.rows;
+        let bytes = std::ptr::from_ref(row).addr().wrapping_sub(rows.as_ptr().addr());
+        let pc = u32::try_from(bytes / size_of::<Row>()).unwrap_or(u32::MAX);
         if let Some((lane, what)) = self.said.drain(..).next() {
             let (cta, warp) = (self.cta.id, self.warp);
-            let said = self.world.remarks.entry((self.cta.grid, self.pc));
+            let said = self.world.remarks.entry((self.cta.grid, pc));
             said.or_insert(Said { cta, warp, lane, what, times: 0 }).times += 1;
         }
     }

@@ -9,6 +9,7 @@ use super::flow::NEVER;
 use super::machine::{Flow, Machine, Registers, World};
 use super::observe::{Executed, Observer};
 use super::program::{Kernel, UNGUARDED};
+use super::schedule::Judge;
 use super::trap::Fault;
 use super::undefined;
 
@@ -116,7 +117,27 @@ impl Warp {
     }
 
     /// Runs one fragment for up to `quantum` rows; `steps` counts them.
+    ///
+    /// The turn is careful where registers have undefined bits, or where a launch goes on behind violations. All others pay nothing for
+    /// that: a row that makes bits undefined ends their turn.
     pub(super) fn run<O: Observer>(
+        &mut self,
+        kernel: &Kernel,
+        cta: &mut Cta,
+        peers: Peers<'_>,
+        world: &mut World,
+        quantum: u32,
+        steps: &mut u64,
+        observer: &mut O,
+    ) -> Result<Turn, Stopped> {
+        if self.registers.holds_undefined() || world.judge == Judge::Values {
+            self.turn::<O, true>(kernel, cta, peers, world, quantum, steps, observer)
+        } else {
+            self.turn::<O, false>(kernel, cta, peers, world, quantum, steps, observer)
+        }
+    }
+
+    fn turn<O: Observer, const CAREFUL: bool>(
         &mut self,
         kernel: &Kernel,
         cta: &mut Cta,
@@ -155,7 +176,6 @@ impl Warp {
             loaded: None,
             unmarks: None,
         };
-        let mut tracking = m.r.holds_undefined();
         let wait = loop {
             // Every path ends in `exit`, so a row is there.
             let Some(row) = kernel.rows.get(pc as usize).filter(|_| left > 0) else {
@@ -164,11 +184,13 @@ impl Warp {
                 break Wait::Nothing;
             };
             left -= 1;
-            m.pc = pc;
+            if CAREFUL {
+                m.pc = pc;
+            }
             let mask = if row.guard == UNGUARDED {
                 fragment
             } else {
-                if tracking && let Err(fault) = undefined::of_guard(&mut m, row, fragment) {
+                if CAREFUL && let Err(fault) = undefined::of_guard(&mut m, row, fragment) {
                     *steps += u64::from(quantum - left);
                     return Err(Stopped { fault, pc });
                 }
@@ -182,19 +204,15 @@ impl Warp {
             if O::WATCHES {
                 observer.row(&Executed::new(&m, pc));
             }
-            let flow = if tracking {
-                let flow = undefined::run_row(&mut m, row);
-                tracking = m.r.holds_undefined();
-                flow
-            } else {
-                (row.exec)(&mut m, row)
-            };
+            let flow = if CAREFUL { undefined::run_row(&mut m, row) } else { (row.exec)(&mut m, row) };
             match flow {
                 Flow::Next => pc += 1,
                 Flow::Undefined => {
                     m.r.shadow().came_from(pc);
-                    tracking = true;
                     pc += 1;
+                    if !CAREFUL {
+                        break Wait::Nothing;
+                    }
                 }
                 Flow::Jump(target) => pc = target,
                 Flow::Split { taken, target } => {

@@ -307,7 +307,7 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
             m.cta.acquired.insert((address, m.warp), Acquired { map, clock, lacks });
         }
     }
-    m.remark();
+    m.remark(row);
     Flow::Next
 }
 

@@ -435,7 +435,7 @@ fn store_apart<const T: usize>(
             }
         }
     }
-    m.remark();
+    m.remark(row);
     if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes)
         && let Err(fault) = m.tolerate(fault.at(lane))
     {
