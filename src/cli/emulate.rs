@@ -17,6 +17,7 @@ use ptx::arch::Target;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use super::compiler;
+use super::emulate_trials::{JudgeBy, POISONS, Trial, gather, listed, trials};
 use super::error::CliError;
 use super::output;
 use super::progress::Progress;
@@ -106,36 +107,6 @@ pub(super) struct EmulateArgs {
     /// Write all buffers to FILE after the launch
     #[arg(long, value_name = "FILE.safetensors")]
     dump: Option<PathBuf>,
-}
-
-/// What a violation does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum JudgeBy {
-    Strict,
-    Values,
-}
-
-/// Schedules and contents of unwritten memory by which `--judge values` judges.
-const SCHEDULES: u64 = 4;
-const POISONS: u8 = 2;
-
-/// One launch of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Trial {
-    seed: u64,
-    /// What memory holds that nobody has written, byte by byte.
-    poison: u8,
-}
-
-/// The launches to compare, the one that is reported first.
-fn trials(args: &EmulateArgs) -> Vec<Trial> {
-    let values = args.judge == JudgeBy::Values;
-    let schedules = args.schedules.or((values && args.seed == 0).then_some(SCHEDULES));
-    let seeds = schedules.map_or(args.seed..args.seed + 1, |n| 0..n);
-    let poisons = args.poison.unwrap_or(if values { POISONS } else { 1 });
-    // An odd step gives every byte once.
-    let poison = |n: u8| Options::default().poison.wrapping_add(n.wrapping_mul(0x69));
-    (0..poisons).flat_map(|n| seeds.clone().map(move |seed| Trial { seed, poison: poison(n) })).collect()
 }
 
 fn three(text: &str) -> Result<[u32; 3], String> {
@@ -231,7 +202,7 @@ pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
     let call = Call::read(&args.args, &args.bufs, kernel)?;
     let mut first: Option<Outcome> = None;
     let mut violations = Vec::new();
-    let trials = trials(args);
+    let trials = trials(args.judge, args.seed, args.schedules, args.poison);
     for trial in &trials {
         let mut outcome = call.launch(&program, kernel, args, *trial).map_err(|error| match error {
             Failed::Stop(stop) => stopped(stop),
@@ -251,25 +222,6 @@ pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
         call.dump(&outcome, path)?;
     }
     output::print(&(call.report(kernel, &outcome, args, trials.len()) + &listed(&violations)))
-}
-
-/// Adds up what launches found, by rule and line.
-fn gather(all: &mut Vec<Violation>, more: Vec<Violation>) {
-    for found in more {
-        let same = |known: &&mut Violation| {
-            let (a, b) = (&known.trap, &found.trap);
-            (a.law, a.place.line, &a.place.kernel) == (b.law, b.place.line, &b.place.kernel)
-        };
-        match all.iter_mut().find(same) {
-            Some(known) => known.times += found.times,
-            None => all.push(found),
-        }
-    }
-}
-
-fn listed(violations: &[Violation]) -> String {
-    let line = |v: &Violation| format!("violation: {}; {} times\n", v.trap, v.times);
-    violations.iter().map(line).collect()
 }
 
 /// The PTX to run and the name that messages give it.
@@ -480,7 +432,7 @@ impl Call {
         };
         let watched = args.trace || args.profile;
         // What threads print is the same in all schedules but for its order.
-        let mut heard = Heard { prints: trials(args).first() == Some(&trial), ..Heard::default() };
+        let mut heard = Heard { prints: trials(args.judge, args.seed, args.schedules, args.poison).first() == Some(&trial), ..Heard::default() };
         let counts = if watched {
             let listing = program.listing(kernel);
             let mut watcher = Watcher {

@@ -1,5 +1,6 @@
 //! The syntax tree of a kernel into rows: names into slots, labels into row numbers, calls into copies of the callee.
 
+mod effects;
 mod operands;
 
 use std::collections::{HashMap, HashSet};
@@ -9,9 +10,9 @@ use super::drafts::Watch;
 use super::isa;
 use super::isa::availability::Arch;
 use super::liveness::{Life, Slots};
-use super::program::{Constant, Kernel, NO_STEP, Origin, Parameter, Row, Special};
+use super::program::{Constant, Kernel, Origin, Parameter, Row, Special};
 use super::trap::Unsupported;
-use super::undefined::effect::{Effect, Named};
+use super::undefined::effect::Effect;
 pub(super) use operands::immediate_bits;
 use ptx::{Function, Instruction, Operand, Space as AstSpace, Span, Statement, Type, Variable};
 
@@ -340,28 +341,6 @@ impl<'a> Decoder<'a> {
         step.guard = guarded;
         self.steps.push(step);
         Ok(())
-    }
-
-    /// What an instruction does with undefined bits; its guard is not among the first `reads` registers that it reads.
-    fn effect(&mut self, i: &Instruction, step: &Step, reads: usize, first: usize) {
-        let named = Named {
-            reads: step.reads.get(..reads).unwrap_or_default(),
-            bases: &step.bases,
-            writes: &step.writes,
-        };
-        let effect = Effect::of(i, &named, |operand| match operand {
-            Operand::Name(name) | Operand::Not(name) if self.register(name).is_some() => {
-                self.register(name).map(|r| (r.bank, r.slot))
-            }
-            // A number has had its slot since the instruction was decoded.
-            _ => self.src(operand, Type::U32).ok().map(|slot| (Bank::W, slot)),
-        });
-        let number = u32::try_from(self.effects.len()).unwrap_or(NO_STEP);
-        self.effects.push(effect);
-        self.origins[first..].iter_mut().for_each(|origin| origin.step = number);
-        if let Some(origin) = self.origins[first..].last_mut() {
-            origin.last = true;
-        }
     }
 
     /// `ret` of an entry ends the thread; of a function it goes behind the copy.

@@ -10,13 +10,13 @@ use super::isa::launch_control;
 use super::launch_check::check;
 use super::machine::World;
 use super::memory::{GlobalMemory, POISON, Region};
-use super::observe::{Nobody, Observer, Remark, Violation};
+use super::observe::{Nobody, Observer, Remark};
 use super::program::{Kernel, Program};
 use super::races::{GlobalRaces, Races};
 use super::resident::{Resident, Spares, Together, resident};
 use super::stream::{InStream, Stream};
-use super::trap::{Cause, Fault, Law, Place, Stop, StreamStop, Trap};
-use super::undefined::stores::Stores;
+use super::trap::{Fault, Judge, Law, Place, Stop, StreamStop, Trap};
+use super::undefined::report::{keep_undefined, told, with_cause};
 use super::warp::{Stopped, Turn, Wait};
 
 /// How a kernel is launched.
@@ -51,16 +51,6 @@ pub struct Options {
     pub poison: u8,
     /// The accumulation model of tensor-core instructions; `None` is that of the module's target.
     pub model: Option<Model>,
-}
-
-/// What a violation does.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Judge {
-    /// It ends the launch.
-    #[default]
-    Strict,
-    /// Races and undefined values are told to the observer, once for each instruction, and the launch goes on; other violations end it.
-    Values,
 }
 
 impl Default for Options {
@@ -241,11 +231,7 @@ fn run_stream<O: Observer>(
     }));
     *memory = std::mem::take(&mut world.global);
     keep_undefined(launches, std::mem::take(&mut world.undefined), memory);
-    for ((grid, pc, law), (fault, cta, warp, times)) in std::mem::take(&mut world.tolerated) {
-        let what = with_cause(launches, grid, fault.what, fault.cause);
-        let place = place(launches, grid, pc, cta, warp, fault.lane);
-        observer.violation(&Violation { trap: Trap { law, what, place }, times });
-    }
+    told(launches, std::mem::take(&mut world.tolerated), observer);
     for ((grid, pc), said) in world.remarks {
         let place = place(launches, grid, pc, said.cta, said.warp, u32::try_from(said.lane).ok());
         observer.remark(&Remark { what: said.what, place, times: said.times });
@@ -560,7 +546,7 @@ fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault
 }
 
 /// Where in the text a row is.
-fn place(
+pub(super) fn place(
     launches: &[InStream<'_>],
     launch: usize,
     pc: u32,
@@ -577,32 +563,6 @@ fn place(
         .map(|o| (program.files.get(&o.file).cloned().unwrap_or_else(|| format!("file {}", o.file)), o.line));
     let instruction = text.split_whitespace().collect::<Vec<_>>().join(" ");
     Place { launch, kernel: kernel.name.clone(), line, instruction, source, cta, warp, lane }
-}
-
-/// What happened, and where the undefined bits come from that it is about.
-fn with_cause(launches: &[InStream<'_>], launch: usize, what: String, cause: Option<Cause>) -> String {
-    let Some(Cause { pc, register }) = cause else { return what };
-    let Place { line, instruction, .. } = place(launches, launch, pc, [0; 3], 0, None);
-    let how = if register {
-        "which reads a register that was not written on this path"
-    } else {
-        "which reads memory that was never written"
-    };
-    format!("{what}; they come from line {line} `{instruction}`, {how}")
-}
-
-/// Keeps with the memory what stores have left undefined there.
-fn keep_undefined(launches: &[InStream<'_>], stores: Stores, memory: &mut GlobalMemory) {
-    for ((grid, pc), stored) in stores {
-        let what = format!(
-            "undefined bytes are stored at global address {:#x} and leave the grid in a buffer whose values count",
-            stored.low
-        );
-        let what = with_cause(launches, grid, what, Some(stored.cause));
-        let lane = u32::try_from(stored.lane).ok();
-        let place = place(launches, grid, pc, stored.cta, stored.warp, lane);
-        memory.keep_undefined(stored.low..stored.high, Trap { law: Law::Uninitialised, what, place });
-    }
 }
 
 /// Who waits for what.

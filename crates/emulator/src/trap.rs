@@ -164,6 +164,16 @@ impl fmt::Display for Place {
     }
 }
 
+/// What a violation does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Judge {
+    /// It ends the launch.
+    #[default]
+    Strict,
+    /// Races and undefined values are told to the observer, once for each instruction, and the launch goes on; other violations end it.
+    Values,
+}
+
 /// What an instruction reports: the machine adds the place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {

@@ -8,6 +8,7 @@
 
 pub(super) mod effect;
 mod propagate;
+pub(super) mod report;
 pub(super) mod shadow;
 pub(super) mod stores;
 

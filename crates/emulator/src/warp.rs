@@ -9,8 +9,7 @@ use super::flow::NEVER;
 use super::machine::{Flow, Machine, Registers, World};
 use super::observe::{Executed, Observer};
 use super::program::{Kernel, UNGUARDED};
-use super::schedule::Judge;
-use super::trap::Fault;
+use super::trap::{Fault, Judge};
 use super::undefined;
 
 /// What a fragment waits for.
