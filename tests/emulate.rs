@@ -244,6 +244,59 @@ fn schedules_that_disagree_are_told_apart() {
     assert!(text.contains("schedules disagree: buffer `y` differs between seed 0 and seed "), "{text}");
 }
 
+/// A call on a kernel of one warp that loads `%r2` from shared memory that nobody wrote, and then does this with it.
+fn unwritten(dir: &TempDir, then: &str, args: &[&str], code: i32) -> String {
+    let body = format!(
+        ".shared .align 4 .b8 box[4];\nld.param.u64 %rd1, [y];\nld.shared.u32 %r2, [box];\n{then}\nst.global.u32 [%rd1], %r2;\n"
+    );
+    let file = kernel(dir, ".param .u64 y", &body);
+    run(code, &[&["emulate", file.as_str(), "--block", "1", "--arg", "out:y=u32[1]"], args].concat())
+}
+
+#[test]
+fn an_output_with_undefined_bytes_is_a_violation_unless_no_value_depends_on_them() {
+    let dir = TempDir::new().unwrap();
+    let text = unwritten(&dir, "", &[], 100);
+    assert!(text.contains("uninitialised") && text.contains("`ld.shared.u32 %r2, [box];`"), "{text}");
+    unwritten(&dir, "and.b32 %r2, %r2, 0;", &["--poison", "2"], 0);
+    // The product is undefined by the rules, and the same whatever the memory holds.
+    unwritten(&dir, "mul.lo.u32 %r2, %r2, 0;", &["--poison", "2"], 100);
+    let text = unwritten(&dir, "mul.lo.u32 %r2, %r2, 0;", &["--judge", "values"], 0);
+    assert!(text.contains("4 schedules with 2 contents of unwritten memory, equal outputs"), "{text}");
+    assert!(text.contains("violation: uninitialised") && text.contains("times"), "{text}");
+    let text = unwritten(&dir, "mul.lo.u32 %r2, %r2, 3;", &["--judge", "values"], 100);
+    assert!(text.contains("buffer `y` depends on memory or registers that nobody wrote"), "{text}");
+}
+
+#[test]
+fn a_launch_that_is_judged_by_its_values_goes_on_behind_guards_and_races() {
+    let dir = TempDir::new().unwrap();
+    let guard = "setp.eq.u32 %p1, %r2, 0;\n@%p1 mov.u32 %r3, 1;\nmov.u32 %r2, 5;";
+    unwritten(&dir, guard, &[], 100);
+    let text = unwritten(&dir, guard, &["--judge", "values"], 0);
+    assert!(text.contains("a guard depends on undefined bits") && text.contains("; 8 times"), "{text}");
+    let race = |last: &str, code: i32| {
+        let body = format!(
+            ".shared .align 4 .b8 box[4];\nld.param.u64 %rd1, [y];\nmov.u32 %r1, %tid.x;\nmov.u32 %r4, 7;\n\
+             st.shared.u32 [box], %r4;\nbar.sync 0;\nsetp.eq.u32 %p1, %r1, 0;\nsetp.eq.u32 %p2, %r1, 32;\n\
+             @%p1 st.shared.u32 [box], 9;\n@%p2 ld.shared.u32 %r4, [box];\n{last}\n@%p2 st.global.u32 [%rd1], %r4;\n"
+        );
+        let file = kernel(&dir, ".param .u64 y", &body);
+        let call = ["emulate", file.as_str(), "--block", "64", "--arg", "out:y=u32[1]"];
+        assert!(run(100, &call).contains("race:"));
+        run(code, &[&call[..], &["--judge", "values", "--schedules", "16"]].concat())
+    };
+    let text = race("and.b32 %r4, %r4, 1;", 0);
+    assert!(text.contains("violation: race") && text.contains("16 schedules"), "{text}");
+    let text = race("", 100);
+    assert!(text.contains("schedules disagree") && text.contains("violation: race"), "{text}");
+    // What leaves memory ends the launch all the same.
+    let body = "ld.param.u64 %rd1, [y];\nst.global.u32 [%rd1+4], 1;\n";
+    let file = kernel(&dir, ".param .u64 y", body);
+    let text = run(100, &["emulate", &file, "--block", "1", "--arg", "out:y=u32[1]", "--judge", "values"]);
+    assert!(text.contains("out_of_bounds"), "{text}");
+}
+
 #[test]
 fn a_source_without_nvrtc_says_what_to_install() {
     let dir = TempDir::new().unwrap();

@@ -9,13 +9,14 @@ use std::time::Duration;
 use clap::Args;
 use emulator::argument::{self, Argument, Content, Element, MapOf, Shape};
 use emulator::{
-    self, GlobalMemory, InStream, Kernel, Launch, Options, Parameter, Profile, Program, Remark, Stop,
-    TENSOR_MAP_BYTES, TensorMap,
+    self, GlobalMemory, InStream, Judge, Kernel, Launch, Options, Parameter, Profile, Program, Remark, Stop,
+    TENSOR_MAP_BYTES, TensorMap, Violation,
 };
 use ptx::Type;
 use ptx::arch::Target;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
+use super::emulate_trials::{JudgeBy, POISONS, Trial, gather, listed, trials};
 use super::error::CliError;
 use super::output;
 use super::ptx_error::PtxError;
@@ -73,6 +74,14 @@ pub(super) struct EmulateArgs {
     /// Run the schedules 0 to N-1 and require equal outputs
     #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: Option<u64>,
+    /// Run N times, each with other contents of memory and registers that nobody wrote, and require equal outputs [default: 1; 2 with
+    /// --judge values]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    poison: Option<u8>,
+    /// strict: the first violation ends it. values: go on behind races and undefined values, list them, and fail where the outputs of 4
+    /// schedules and 2 contents of unwritten memory differ
+    #[arg(long, value_enum, default_value_t = JudgeBy::Strict)]
+    judge: JudgeBy,
     /// Maximum number of warp instructions per launch
     #[arg(long, value_name = "N", default_value_t = Options::default().fuel)]
     fuel: u64,
@@ -142,6 +151,11 @@ pub(super) enum EmulateError {
         result depends on the order of warps, on a GPU too"
     )]
     Schedules { buffer: String, seed: u64, byte: usize },
+    #[error(
+        "buffer `{buffer}` depends on memory or registers that nobody wrote: byte {byte} differs where they hold {first:#04x} and \
+        where they hold {other:#04x}"
+    )]
+    Poison { buffer: String, byte: usize, first: u8, other: u8 },
 }
 
 /// A buffer of the call.
@@ -173,6 +187,8 @@ struct Outcome {
     /// Where the buffers lie.
     addresses: Vec<u64>,
     remarks: Vec<Remark>,
+    violations: Vec<Violation>,
+    trial: Trial,
 }
 
 /// `emulate`.
@@ -184,23 +200,27 @@ pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), C
     let kernel = entry(&program, args)?;
     let call = Call::read(&args.args, &args.bufs, kernel)?;
     let mut first: Option<Outcome> = None;
-    let seeds = args.schedules.map_or(args.seed..args.seed + 1, |n| 0..n);
-    let tried = seeds.end - seeds.start;
-    for seed in seeds {
-        let outcome = call.launch(&program, kernel, args, seed).map_err(|error| match error {
+    let mut violations = Vec::new();
+    let trials = trials(args.judge, args.seed, args.schedules, args.poison);
+    for trial in &trials {
+        let mut outcome = call.launch(&program, kernel, args, *trial).map_err(|error| match error {
             Failed::Stop(stop) => stopped(stop),
             Failed::Cli(error) => *error,
         })?;
-        match &first {
-            None => first = Some(outcome),
-            Some(first) => call.compare(first, &outcome, seed)?,
+        gather(&mut violations, std::mem::take(&mut outcome.violations));
+        let compared = first.as_ref().map_or(Ok(()), |first| call.compare(first, &outcome));
+        if let Err(error) = compared {
+            // What was found on the way may say why.
+            output::print(&listed(&violations))?;
+            return Err(error.into());
         }
+        first.get_or_insert(outcome);
     }
     let Some(outcome) = first else { return Ok(()) };
     if let Some(path) = &args.dump {
         call.dump(&outcome, path)?;
     }
-    output::print(&call.report(kernel, &outcome, args, tried))
+    output::print(&(call.report(kernel, &outcome, args, trials.len()) + &listed(&violations)))
 }
 
 /// The PTX to run and the name that messages give it.
@@ -373,9 +393,14 @@ impl Call {
         program: &Program,
         kernel: &Kernel,
         args: &EmulateArgs,
-        seed: u64,
+        trial: Trial,
     ) -> Result<Outcome, Failed> {
-        let options = Options { seed, fuel: args.fuel, ..Options::default() };
+        let Trial { seed, poison } = trial;
+        let judge = match args.judge {
+            JudgeBy::Strict => Judge::Strict,
+            JudgeBy::Values => Judge::Values,
+        };
+        let options = Options { seed, poison, judge, fuel: args.fuel, ..Options::default() };
         let mut memory = GlobalMemory::default();
         let place = |buffer: &Buffer| match &buffer.bytes {
             Some(bytes) => memory.allocate_with(bytes.clone()),
@@ -406,7 +431,10 @@ impl Call {
         };
         let watched = args.trace || args.profile;
         // What threads print is the same in all schedules but for its order.
-        let mut heard = Heard { prints: args.schedules.is_none() || seed == 0, ..Heard::default() };
+        let mut heard = Heard {
+            prints: trials(args.judge, args.seed, args.schedules, args.poison).first() == Some(&trial),
+            ..Heard::default()
+        };
         let counts = if watched {
             let listing = program.listing(kernel);
             let mut watcher = Watcher {
@@ -431,8 +459,16 @@ impl Call {
             return Err(Failed::Cli(Box::new(CliError::Output(error))));
         }
         let counts = counts.map_err(Failed::Stop)?;
+        for trap in addresses.iter().filter_map(|at| memory.undefined(*at)) {
+            if judge == Judge::Strict {
+                return Err(Failed::Stop(Stop::Trap(Box::new(trap.clone()))));
+            }
+            gather(&mut heard.violations, vec![Violation { trap: trap.clone(), times: 1 }]);
+        }
         Ok(Outcome {
             remarks: heard.remarks,
+            violations: heard.violations,
+            trial,
             instructions: counts.warp_instructions,
             buffers: addresses.iter().map(|a| memory.bytes(*a).unwrap_or_default().to_vec()).collect(),
             unwritten: addresses.iter().map(|a| memory.unwritten(*a)).collect(),
@@ -440,19 +476,33 @@ impl Call {
         })
     }
 
-    fn compare(&self, first: &Outcome, other: &Outcome, seed: u64) -> Result<(), EmulateError> {
+    fn compare(&self, first: &Outcome, other: &Outcome) -> Result<(), EmulateError> {
+        let (x, y) = (first.trial.poison, other.trial.poison);
+        // What nobody wrote differs from one content to another by itself.
+        let differ = |(a, b): (&u8, &u8)| a != b && (x == y || (*a, *b) != (x, y));
         for ((buffer, a), b) in self.buffers.iter().zip(&first.buffers).zip(&other.buffers) {
-            if let Some(byte) = a.iter().zip(b).position(|(a, b)| a != b) {
-                return Err(EmulateError::Schedules { buffer: buffer.name.clone(), seed, byte });
+            if let Some(byte) = a.iter().zip(b).position(differ) {
+                let buffer = buffer.name.clone();
+                return Err(match x == y {
+                    true => EmulateError::Schedules { buffer, seed: other.trial.seed, byte },
+                    false => EmulateError::Poison { buffer, byte, first: x, other: y },
+                });
             }
         }
         Ok(())
     }
 
-    fn report(&self, kernel: &Kernel, outcome: &Outcome, args: &EmulateArgs, tried: u64) -> String {
+    fn report(&self, kernel: &Kernel, outcome: &Outcome, args: &EmulateArgs, tried: usize) -> String {
         let mut text = format!("{}: {} instructions of warps", kernel.name, outcome.instructions);
         if tried > 1 {
-            let _ = write!(text, " in schedule 0; {tried} schedules, equal outputs");
+            let poisons = args.poison.unwrap_or(if args.judge == JudgeBy::Values { POISONS } else { 1 });
+            let schedules = tried / usize::from(poisons.max(1));
+            let with = if poisons > 1 {
+                format!(" with {poisons} contents of unwritten memory")
+            } else {
+                String::new()
+            };
+            let _ = write!(text, " in schedule {}; {schedules} schedules{with}, equal outputs", args.seed);
         }
         text.push('\n');
         for (buffer, address) in self.buffers.iter().zip(&outcome.addresses).filter(|_| args.addresses) {

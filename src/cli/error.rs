@@ -230,7 +230,9 @@ impl CliError {
             | Self::DeviceTarget(..)
             | Self::NoModel(..)
             | Self::Matrix(_) => exit::USAGE,
-            Self::Emulate(EmulateError::Schedules { .. }) => exit::DOES_NOT_CONFORM,
+            Self::Emulate(EmulateError::Schedules { .. } | EmulateError::Poison { .. }) => {
+                exit::DOES_NOT_CONFORM
+            }
             Self::Emulate(_) | Self::Nvrtc(NvrtcError::Rejected { .. }) => exit::USAGE,
             // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })

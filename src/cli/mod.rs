@@ -8,6 +8,7 @@ mod device;
 mod diff;
 mod doctor;
 mod emulate;
+mod emulate_trials;
 mod entry;
 mod error;
 pub mod exit;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use emulator::{Executed, Listed, Observer, Profile, Remark, SpaceTraffic};
+use emulator::{Executed, Listed, Observer, Profile, Remark, SpaceTraffic, Violation};
 
 /// Lines with bank conflicts that are printed.
 const CONFLICTS_SHOWN: usize = 10;
@@ -28,6 +28,8 @@ pub(super) struct Heard {
     pub(super) prints: bool,
     pub(super) problem: Option<std::io::Error>,
     pub(super) remarks: Vec<Remark>,
+    /// Violations that the launch went on behind.
+    pub(super) violations: Vec<Violation>,
 }
 
 impl Observer for Heard {
@@ -39,6 +41,10 @@ impl Observer for Heard {
         if self.prints && self.problem.is_none() {
             self.problem = write!(std::io::stdout(), "{text}").err();
         }
+    }
+
+    fn violation(&mut self, violation: &Violation) {
+        self.violations.push(violation.clone());
     }
 
     fn remark(&mut self, remark: &Remark) {
@@ -70,6 +76,10 @@ impl Observer for Watcher {
 
     fn printed(&mut self, text: &str) {
         self.heard.printed(text);
+    }
+
+    fn violation(&mut self, violation: &Violation) {
+        self.heard.violation(violation);
     }
 
     fn remark(&mut self, remark: &Remark) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sm121probe::toolkit::{InstallOptions, PipSource, install, installed};
+use sm121probe::toolkit::{InstallError, InstallOptions, PipSource, install, installed};
 
 use crate::fakes::{Bench, Kept, LINK, host, names, other_machine, ptxas, wheel};
 

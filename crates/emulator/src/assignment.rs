@@ -1,15 +1,15 @@
 //! Registers that may be read before they are written.
 //!
 //! Data flow at decode time finds the reads that some path reaches without a write. Only those registers are watched at run
-//! time, lane by lane, by rows of their own; all others cost nothing. A copy of a register that nobody wrote is no fault, as
-//! compilers make such copies of values that nobody uses; its use is.
+//! time, lane by lane, by rows of their own; all others cost nothing. A read finds undefined bits in lanes that wrote nothing
+//! (`undefined.rs`).
 
 use std::collections::{HashMap, HashSet};
 
 use super::decode::{Place, Step};
 use super::machine::{Flow, Machine};
 use super::program::Row;
-use super::trap::{Fault, Law};
+use super::undefined::{bank_number, note_unwritten};
 
 /// A set of registers, one bit each.
 type Bits = Vec<u64>;
@@ -26,11 +26,13 @@ fn set(bits: &mut Bits, i: usize, value: bool) {
     }
 }
 
-/// Finds the registers to watch and adds their rows; gives their number.
+/// Finds the registers to watch and adds their rows; gives their number. `steps` name registers by slots of their own, `shared` by those
+/// that the rows use.
 pub(super) fn watch(
     rows: &[Row],
     successors: &[[usize; 2]],
     steps: &[Step],
+    shared: &[Step],
     before: &mut Vec<(usize, Row)>,
     behind: &mut Vec<(usize, Row)>,
 ) -> usize {
@@ -67,33 +69,25 @@ pub(super) fn watch(
     let mut order: Vec<Place> = watched.into_iter().collect();
     order.sort_by_key(|(bank, slot)| (*bank as u8, *slot));
     let number: HashMap<Place, u32> = order.iter().zip(0..).map(|(p, n)| (*p, n)).collect();
-    for (step, set) in steps.iter().zip(&incoming) {
+    for ((step, shared), set) in steps.iter().zip(shared).zip(&incoming) {
         // Unreachable steps never run.
         let (Some(set), Some(first)) = (set, rows.get(step.rows.start)) else { continue };
         let guard = (first.guard, first.negate);
         let row = |exec| Row { guard: guard.0, negate: guard.1, ..Row::new(exec) };
-        if !step.copies {
-            let mut reads: Vec<Place> = step.reads.clone();
-            reads.sort_by_key(|(bank, slot)| (*bank as u8, *slot));
-            reads.dedup();
-            for place in reads.into_iter().filter(|p| !has(set, index[p])) {
-                if let Some(n) = number.get(&place) {
-                    // The guard itself is read by every lane.
-                    let is_guard = place.0 == super::decode::Bank::P && Some(place.1) == step.guard;
-                    let check = if is_guard { Row::new(check_written) } else { row(check_written) };
-                    before.push((step.rows.start, Row { a: *n, ..check }));
-                }
+        let mut reads: Vec<usize> = (0..step.reads.len()).collect();
+        reads.sort_by_key(|n| (step.reads[*n].0 as u8, step.reads[*n].1));
+        reads.dedup_by_key(|n| step.reads[*n]);
+        for n in reads.into_iter().filter(|n| !has(set, index[&step.reads[*n]])) {
+            let place = step.reads[n];
+            if let (Some(watched), Some((bank, slot))) = (number.get(&place), shared.reads.get(n)) {
+                // The guard itself is read by every lane.
+                let is_guard = place.0 == super::decode::Bank::P && Some(place.1) == step.guard;
+                let note = if is_guard { Row::new(note_unwritten) } else { row(note_unwritten) };
+                before.push((step.rows.start, Row { a: *watched, b: bank_number(*bank), d: *slot, ..note }));
             }
         }
-        for place in &step.writes {
-            if let Some(n) = number.get(place) {
-                let source = step.copies.then(|| step.reads[0]).filter(|p| !has(set, index[p]));
-                let mark = match source.and_then(|p| number.get(&p)) {
-                    Some(from) => Row { d: *n, a: *from, ..row(copy_written) },
-                    None => Row { d: *n, ..row(mark_written) },
-                };
-                behind.push((step.rows.end, mark));
-            }
+        for n in step.writes.iter().filter_map(|place| number.get(place)) {
+            behind.push((step.rows.end, Row { d: *n, ..row(mark_written) }));
         }
     }
     order.len()
@@ -174,23 +168,7 @@ fn merge(at_row: &mut HashMap<usize, Bits>, row: usize, state: &Bits) -> bool {
     }
 }
 
-fn check_written(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let missing = m.mask & !m.r.written[row.a as usize];
-    if missing == 0 {
-        return Flow::Next;
-    }
-    let lane = missing.trailing_zeros() as usize;
-    m.fail(Fault::new(Law::Uninitialised, "a register is read that was not written on this path").at(lane))
-}
-
 fn mark_written(m: &mut Machine<'_>, row: &Row) -> Flow {
     m.r.written[row.d as usize] |= m.mask;
-    Flow::Next
-}
-
-fn copy_written(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let from = m.r.written[row.a as usize];
-    let to = &mut m.r.written[row.d as usize];
-    *to = (*to & !m.mask) | (from & m.mask);
     Flow::Next
 }

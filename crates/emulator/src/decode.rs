@@ -1,5 +1,6 @@
 //! The syntax tree of a kernel into rows: names into slots, labels into row numbers, calls into copies of the callee.
 
+mod effects;
 mod operands;
 
 use std::collections::{HashMap, HashSet};
@@ -11,6 +12,7 @@ use super::isa::availability::Arch;
 use super::liveness::{Life, Slots};
 use super::program::{Constant, Kernel, Origin, Parameter, Row, Special};
 use super::trap::Unsupported;
+use super::undefined::effect::Effect;
 pub(super) use operands::immediate_bits;
 use ptx::{Function, Instruction, Operand, Space as AstSpace, Span, Statement, Type, Variable};
 
@@ -93,6 +95,8 @@ pub(super) struct Step {
     pub(super) copies: bool,
     /// The slot of its guard.
     pub(super) guard: Option<u32>,
+    /// The registers among `reads` that are bases of addresses.
+    pub(super) bases: Vec<Place>,
 }
 
 /// Makes one kernel.
@@ -126,6 +130,7 @@ pub(super) struct Decoder<'a> {
     /// What the instruction being decoded reads and writes.
     step: Step,
     steps: Vec<Step>,
+    effects: Vec<Effect>,
     /// Label behind the copy being made: where `ret` goes.
     return_to: Option<String>,
     at: Span,
@@ -168,6 +173,7 @@ impl<'a> Decoder<'a> {
             calling: Vec::new(),
             step: Step::default(),
             steps: Vec::new(),
+            effects: Vec::new(),
             return_to: None,
             at: Span::default(),
             loc: (0, 0),
@@ -305,6 +311,7 @@ impl<'a> Decoder<'a> {
             _ => isa::decode(self, i),
         };
         made.map_err(|why| self.unsupported(&i.form(), why))?;
+        let reads = self.step.reads.len();
         let mut guarded = None;
         if let Some(guard) = &i.guard {
             let (slot, _) =
@@ -324,6 +331,7 @@ impl<'a> Decoder<'a> {
                 *place = *address;
             }
         }
+        self.effect(i, &step, reads, first);
         step.rows = first..self.rows.len();
         step.copies = i.opcode == "mov" && step.reads.len() == 1 && step.writes.len() == 1;
         step.guard = guarded;
@@ -541,7 +549,10 @@ pub(super) fn kernel(
         made = entry(scope, text, function, module_shared, slots)?;
     }
     let Entry { mut decoder, params, param_bytes, targets } = made;
-    let watched = super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &successors, &steps);
+    let shared = std::mem::take(&mut decoder.steps);
+    let shared = if registers == Registers::Shared { &shared } else { &steps };
+    let watched =
+        super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &successors, &steps, shared);
     let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
     let specials = |map: HashMap<Special, u32>| map.into_iter().map(|(s, slot)| (slot, s)).collect();
     let [w_slots, d_slots, p_slots] = decoder.slots.counts();
@@ -549,6 +560,7 @@ pub(super) fn kernel(
         name: function.name.clone(),
         rows: decoder.rows,
         origins: decoder.origins,
+        effects: decoder.effects,
         w_slots,
         d_slots,
         p_slots,

@@ -44,7 +44,7 @@ pub struct EmulatorDevice {
 }
 
 impl EmulatorDevice {
-    /// A device without buffers.
+    /// A device without buffers. Its kernels are to load nothing that nobody wrote, and to leave nothing undefined.
     #[must_use]
     pub fn new(programs: Arc<Programs>, options: Options) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl EmulatorDevice {
             buffers: Vec::new(),
             modules: Vec::new(),
             graphs: Vec::new(),
-            options,
+            options: Options { check_loads: true, ..options },
             warp_instructions: 0,
         }
     }
@@ -200,7 +200,14 @@ impl Device for EmulatorDevice {
         match schedule::launch_stream(&stream, &mut self.memory, &self.options) {
             Ok(counts) => {
                 self.warp_instructions += counts.warp_instructions;
-                Ok(())
+                // All that a stage stores is read by another, or compared.
+                match self.memory.any_undefined() {
+                    Some(trap) => {
+                        let failure = Stop::Trap(Box::new(trap.clone())).into();
+                        Err(LaunchFailure { launch: trap.place.launch, failure })
+                    }
+                    None => Ok(()),
+                }
             }
             Err(StreamStop { launch, stop }) => Err(LaunchFailure { launch, failure: stop.into() }),
         }

@@ -48,6 +48,7 @@ pub(super) fn finish(
     target: &[Option<usize>],
     successors: &[[usize; 2]],
     steps: &[Step],
+    shared: &[Step],
 ) -> usize {
     let n = rows.len();
     let meets = post_dominators(successors, target);
@@ -59,7 +60,8 @@ pub(super) fn finish(
     for at in meeting {
         insertions.before.push((at, Row::new(control::join)));
     }
-    let watched = assignment::watch(rows, successors, steps, &mut insertions.before, &mut insertions.behind);
+    let watched =
+        assignment::watch(rows, successors, steps, shared, &mut insertions.before, &mut insertions.behind);
     let Insertions { mut behind, mut before } = insertions;
     behind.sort_by_key(|(at, _)| *at);
     before.sort_by_key(|(at, _)| *at);

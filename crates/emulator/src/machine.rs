@@ -8,8 +8,10 @@ use super::memory::{
 use super::order::Strong;
 use super::program::{Kernel, Row};
 use super::races::{At, GlobalAccess};
-use super::remarks::{Said, Stored};
-use super::trap::{Fault, Law};
+use super::remarks::Said;
+use super::tolerance::Stored;
+use super::trap::{Fault, Judge, Law};
+use super::undefined::{Loaded, Shadow, stores};
 
 pub(super) const LANES: usize = 32;
 
@@ -28,6 +30,8 @@ pub(super) enum Flow {
     Retry,
     /// The masked lanes go on behind this row when the barrier completes.
     Barrier(u32),
+    /// As [`Flow::Next`]; registers of the warp have undefined bits now.
+    Undefined,
     /// Behind this row, after others had their turn.
     Yield,
     /// Lanes that parted meet here.
@@ -47,9 +51,14 @@ pub(super) struct Registers {
     pub(super) carry: u32,
     /// Lanes that wrote a watched register.
     pub(super) written: Vec<u32>,
+    /// Their undefined bits, once there were any.
+    pub(super) shadow: Option<Box<Shadow>>,
     /// Local memory, lane after lane.
     pub(super) local: super::memory::Region,
 }
+
+/// Violations by grid, row and rule: the first, its CTA and warp, and how many.
+pub(super) type Tolerated = std::collections::BTreeMap<(usize, u32, Law), (Fault, [u32; 3], u32, u64)>;
 
 /// What all CTAs of a launch share.
 pub(super) struct World {
@@ -64,6 +73,7 @@ pub(super) struct World {
     /// Instructions so far: what clocks read.
     pub(super) clock: u64,
     pub(super) check_init: bool,
+    pub(super) check_loads: bool,
     pub(super) random: super::schedule::Random,
     /// Whether `mbarrier.try_wait` may give up before the phase is complete, as its time limit lets it: under random schedules.
     pub(super) gives_up: bool,
@@ -79,6 +89,13 @@ pub(super) struct World {
     pub(super) remarks: std::collections::BTreeMap<(usize, u32), Said>,
     /// What `malloc` gave and `free` has not taken back: address and bytes.
     pub(super) heap: std::collections::BTreeMap<u64, u64>,
+    /// Undefined bytes that were stored to global memory.
+    pub(super) undefined: stores::Stores,
+    pub(super) judge: Judge,
+    /// What registers hold that nobody has written, byte by byte.
+    pub(super) poison: u8,
+    /// Violations that the launch went on behind.
+    pub(super) tolerated: Tolerated,
     /// Buffers of matrix instructions.
     pub(super) scratch: super::isa::matrix::Scratch,
 }
@@ -110,8 +127,14 @@ pub(super) struct Machine<'a> {
     /// Whether and how the accesses being made are strong; only kept for the race observer.
     pub(super) strong: Option<Strong>,
     pub(super) fault: Option<Fault>,
+    /// The row that runs, in a careful turn ([`super::warp::Warp::run`]).
+    pub(super) pc: u32,
     /// What is to be remarked of the row that runs, and the lane.
     pub(super) said: Vec<(usize, String)>,
+    /// Which of the bytes that the row loaded are undefined, if any are.
+    pub(super) loaded: Option<Box<Loaded>>,
+    /// A store is run once more, on masks of undefined bits, which make memory unwritten.
+    pub(super) unmarks: Option<stores::Unmark>,
 }
 
 /// A state space as an instruction names it.
@@ -444,9 +467,31 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reads `N` bytes for a lane.
+    /// Reads `N` bytes for a lane, all of which must have been written.
     #[inline]
     pub(super) fn read<const N: usize>(
+        &mut self,
+        space: Space,
+        address: u64,
+        lane: usize,
+    ) -> Result<[u8; N], Fault> {
+        let bytes = self.load(space, address, lane)?;
+        if self.loaded.take().is_none() {
+            return Ok(bytes);
+        }
+        let window = self.split(space, address)?.0;
+        let fault = Self::never_written(window, address, N).at(lane);
+        self.tolerate(fault).map(|()| bytes)
+    }
+
+    fn never_written(window: Window, address: u64, len: usize) -> Fault {
+        let what = format!("{len} bytes at {window:?} address {address:#x} that were never written");
+        Fault::new(Law::Uninitialised, what)
+    }
+
+    /// Reads `N` bytes for a lane; those that nobody wrote are undefined ([`Machine::loaded`]).
+    #[inline]
+    pub(super) fn load<const N: usize>(
         &mut self,
         space: Space,
         address: u64,
@@ -496,8 +541,13 @@ impl Machine<'_> {
             ));
         };
         if check && !region.is_written(at, N) {
-            let what = format!("{N} bytes at {window:?} address {address:#x} that were never written");
-            return Err(Fault::new(Law::Uninitialised, what));
+            let unwritten = (0..N).fold(0, |bits, n| bits | u32::from(!region.is_written(at + n, 1)) << n);
+            // A grid in front may be about to write them.
+            let early = window == Window::Global && self.world.in_front(self.cta, self.warp);
+            if self.world.check_loads || early {
+                return Err(Self::never_written(window, address, N));
+            }
+            self.reads_unwritten(lane, unwritten);
         }
         Ok(bytes)
     }
@@ -511,6 +561,9 @@ impl Machine<'_> {
         lane: usize,
         bytes: [u8; N],
     ) -> Result<(), Fault> {
+        if let Some(store) = self.unmarks {
+            return self.unmark(space, address, lane, bytes, store);
+        }
         Self::aligned(address, N)?;
         let (window, at) = self.split(space, address)?;
         match window {

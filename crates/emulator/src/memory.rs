@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::trap::{Fault, Law};
+use super::trap::{Fault, Law, Trap};
 
 /// Generic addresses of the windows; global allocations lie below all of them.
 pub(super) const GLOBAL_BASE: u64 = 0x10_0000_0000;
@@ -88,6 +88,9 @@ impl Region {
 
     /// Makes bytes count as not written.
     pub(super) fn unmark(&mut self, at: usize, len: usize) {
+        if self.init.is_empty() && len > 0 {
+            self.init = vec![!0; self.data.len().div_ceil(64)];
+        }
         for (n, mask) in bits(at, len) {
             if let Some(w) = self.init.get_mut(n) {
                 *w &= !mask;
@@ -122,6 +125,10 @@ pub struct GlobalMemory {
     last: usize,
     /// The variables of modules that have run: the module's text, which names it, and their addresses.
     variables: Vec<(Arc<str>, Vec<u64>)>,
+    /// Where stores left undefined bytes, each with the violation that it is to give them away.
+    undefined: Vec<(Range<u64>, Trap)>,
+    /// What bytes hold that nobody has written; [`POISON`] where nothing else was asked for.
+    poison: Option<u8>,
 }
 
 impl GlobalMemory {
@@ -213,7 +220,7 @@ impl GlobalMemory {
 
     /// `len` bytes nobody has written; their address.
     pub fn allocate(&mut self, len: usize) -> u64 {
-        self.add(Region::unwritten(len, POISON))
+        self.add(Region::unwritten(len, self.poison.unwrap_or(POISON)))
     }
 
     /// A copy of `data`; its address.
@@ -238,15 +245,60 @@ impl GlobalMemory {
         self.allocations.iter().find(|a| a.base == base && !a.freed).map(|a| a.region.data.as_slice())
     }
 
+    /// Fills all bytes that nobody has written, and those of allocations to come.
+    pub(super) fn fill_unwritten(&mut self, poison: u8) {
+        if self.poison.unwrap_or(POISON) == poison {
+            return;
+        }
+        self.poison = Some(poison);
+        for region in self.allocations.iter_mut().map(|a| &mut a.region).filter(|r| !r.init.is_empty()) {
+            for at in 0..region.len() {
+                if !region.is_written(at, 1) {
+                    region.data[at] = poison;
+                }
+            }
+        }
+    }
+
+    /// A store has left undefined bytes in this range.
+    pub(super) fn keep_undefined(&mut self, range: Range<u64>, trap: Trap) {
+        self.undefined.push((range, trap));
+    }
+
+    /// Bytes of the allocation that begins at `base` that a kernel stored and that are undefined, as the violation that it is to
+    /// use them as a result. Bytes that nobody stored are none ([`GlobalMemory::unwritten`]).
+    #[must_use]
+    pub fn undefined(&self, base: u64) -> Option<&Trap> {
+        let held = self.allocations.iter().find(|a| a.base == base && !a.freed)?;
+        let end = base + held.region.len() as u64;
+        let unwritten = |range: &Range<u64>| {
+            let (low, high) = (range.start.max(base), range.end.min(end));
+            low < high && !held.region.is_written((low - base) as usize, (high - low) as usize)
+        };
+        self.undefined.iter().find(|(range, _)| unwritten(range)).map(|(_, trap)| trap)
+    }
+
+    /// [`GlobalMemory::undefined`] of any allocation.
+    #[must_use]
+    pub fn any_undefined(&self) -> Option<&Trap> {
+        if self.undefined.is_empty() {
+            return None;
+        }
+        self.allocations.iter().find_map(|a| self.undefined(a.base))
+    }
+
     /// Makes the allocation that begins at `base` one that nobody has written.
     pub(super) fn forget(&mut self, base: u64) {
+        if let Some(len) = self.bytes(base).map(|bytes| bytes.len() as u64) {
+            self.undefined.retain(|(range, _)| range.end <= base || range.start >= base + len);
+        }
         if let Some(sparse) = self.sparse.iter().find(|s| s.start == base) {
             self.allocations.retain(|a| !sparse.contains(&a.base));
             self.last = 0;
             return;
         }
         if let Some(a) = self.allocations.iter_mut().find(|a| a.base == base && !a.freed) {
-            a.region = Region::unwritten(a.region.len(), POISON);
+            a.region = Region::unwritten(a.region.len(), self.poison.unwrap_or(POISON));
         }
     }
 

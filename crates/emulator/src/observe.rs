@@ -3,7 +3,7 @@
 use super::machine::{LANES, Machine, Registers};
 use super::memory::{Window, window_of};
 use super::program::{Kernel, NO_SLOT, Program};
-use super::trap::Place;
+use super::trap::{Place, Trap};
 
 /// Is told of every row that is about to run.
 pub trait Observer {
@@ -16,6 +16,9 @@ pub trait Observer {
     /// A thread has printed (`vprintf`). It is told of whether the observer watches rows or not, and so is the next.
     fn printed(&mut self, _text: &str) {}
 
+    /// The launch has ended, and an instruction of it violates a rule that it need not end for ([`crate::Judge::Values`]).
+    fn violation(&mut self, _violation: &Violation) {}
+
     /// The launch has ended, and something in it is worth a remark.
     fn remark(&mut self, _remark: &Remark) {}
 }
@@ -27,6 +30,15 @@ pub struct Remark {
     pub what: String,
     /// Where.
     pub place: Place,
+    /// How often it came about at this instruction.
+    pub times: u64,
+}
+
+/// A violation that a launch went on behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// What it is, the first time.
+    pub trap: Trap,
     /// How often it came about at this instruction.
     pub times: u64,
 }

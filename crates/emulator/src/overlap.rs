@@ -18,7 +18,11 @@ impl Machine<'_> {
         offset: u64,
         bytes: &[[u8; T]; LANES],
     ) -> Option<(Fault, usize)> {
-        if self.cta.races.is_none() || self.strong.is_some() || space == Space::Local {
+        if self.cta.races.is_none()
+            || self.strong.is_some()
+            || self.unmarks.is_some()
+            || space == Space::Local
+        {
             return None;
         }
         // Addresses mostly ascend with the lanes.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ptx::Type;
 
 use super::machine::{Flow, Machine};
+use super::undefined::effect::Effect;
 
 /// Runs one row for the lanes of the machine's mask.
 pub(super) type Exec = fn(&mut Machine<'_>, &Row) -> Flow;
@@ -75,23 +76,39 @@ pub(super) struct Origin {
     pub(super) line: u32,
     /// Whether it is the first row of its instruction.
     pub(super) first: bool,
+    /// Whether it is the last.
+    pub(super) last: bool,
+    /// Its instruction's number, an index of [`Kernel::effects`]; [`NO_STEP`] where it belongs to none.
+    pub(super) step: u32,
     /// The addresses that the instruction uses, as slot and offset, with its last row; [`NO_SLOT`] where there is none.
     pub(super) addresses: [(u32, i64); 2],
 }
+
+/// No instruction.
+pub(super) const NO_STEP: u32 = u32::MAX;
 
 /// No slot.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
 impl Default for Origin {
     fn default() -> Self {
-        Self { start: 0, end: 0, file: 0, line: 0, first: false, addresses: [(NO_SLOT, 0); 2] }
+        Self {
+            start: 0,
+            end: 0,
+            file: 0,
+            line: 0,
+            first: false,
+            last: false,
+            step: NO_STEP,
+            addresses: [(NO_SLOT, 0); 2],
+        }
     }
 }
 
 impl Origin {
     /// Of a row that was put beside one of this origin.
     pub(super) fn beside(self) -> Self {
-        Self { first: false, addresses: [(NO_SLOT, 0); 2], ..self }
+        Self { first: false, last: false, step: NO_STEP, addresses: [(NO_SLOT, 0); 2], ..self }
     }
 }
 
@@ -168,6 +185,8 @@ pub struct Kernel {
     pub name: String,
     pub(super) rows: Vec<Row>,
     pub(super) origins: Vec<Origin>,
+    /// What its instructions do with undefined bits.
+    pub(super) effects: Vec<Effect>,
     pub(super) w_slots: usize,
     pub(super) d_slots: usize,
     pub(super) p_slots: usize,

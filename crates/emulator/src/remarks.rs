@@ -1,9 +1,7 @@
-//! What breaks no rule and is worth a remark, and stores of one value that the race observer finds in conflict.
+//! What breaks no rule and is worth a remark.
 
 use super::machine::Machine;
 use super::program::Row;
-use super::races::Values;
-use super::trap::{Fault, Law};
 
 /// Something that is right and worth a remark: where, what, and how often.
 #[derive(Debug, Clone)]
@@ -13,12 +11,6 @@ pub(super) struct Said {
     pub(super) lane: usize,
     pub(super) what: String,
     pub(super) times: u64,
-}
-
-/// Bytes that are stored, and where.
-pub(super) enum Stored<'a> {
-    Shared { at: usize, new: &'a [u8] },
-    Global { address: u64, new: &'a [u8] },
 }
 
 impl Machine<'_> {
@@ -40,54 +32,5 @@ impl Machine<'_> {
             let said = self.world.remarks.entry((self.cta.grid, pc));
             said.or_insert(Said { cta, warp, lane, what, times: 0 }).times += 1;
         }
-    }
-
-    /// A store that is in conflict: it is none where it changes nothing, which is remarked.
-    #[cold]
-    pub(super) fn stores_same(&mut self, place: Stored<'_>, lane: usize, fault: Fault) -> Result<(), Fault> {
-        let Some(races) = self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.law == Law::Race)
-        else {
-            return Err(fault);
-        };
-        let same = match place {
-            Stored::Shared { at, new } => {
-                let held = self.cta.guarded.hit(at, new.len(), true);
-                let old = self.cta.shared.data.get(at..at + new.len());
-                !held && old.is_some_and(|old| races.stores_same(at, Values { old, new }, self.warp))
-            }
-            Stored::Global { address, new } => {
-                let old = self.world.global.range(address, new.len());
-                let all = &mut self.world.races;
-                old.is_some_and(|old| races.stores_same_global(address, Values { old, new }, self.warp, all))
-            }
-        };
-        if !same {
-            return Err(fault);
-        }
-        self.said.push((lane, format!("{}; the value is the same, and no order changes it", fault.what)));
-        Ok(())
-    }
-
-    /// A read that is in conflict: it is none behind one of several stores of the same value.
-    #[cold]
-    pub(super) fn reads_same(
-        &mut self,
-        global: bool,
-        at: u64,
-        len: usize,
-        fault: Fault,
-    ) -> Result<(), Fault> {
-        let Some(races) = self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.law == Law::Race)
-        else {
-            return Err(fault);
-        };
-        let same = match global {
-            true => races.reads_same_global(at, len, self.warp, &mut self.world.races),
-            false => {
-                !self.cta.guarded.hit(at as usize, len, false)
-                    && races.reads_same(at as usize, len, self.warp)
-            }
-        };
-        if same { Ok(()) } else { Err(fault) }
     }
 }

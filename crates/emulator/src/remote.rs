@@ -156,6 +156,13 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Makes a byte of another CTA unwritten.
+    pub(super) fn unmark_peer(&mut self, space: Space, address: u64) -> Result<(), Fault> {
+        let (rank, at) = self.peer_site(space, address, 1)?;
+        self.at_site(rank)?.shared.unmark(at, 1);
+        Ok(())
+    }
+
     /// Runs `f` on the barrier object of a site and its CTA, once its initialisation is known to come before.
     pub(super) fn with_barrier<T>(
         &mut self,

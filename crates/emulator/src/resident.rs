@@ -5,7 +5,7 @@ use super::cta::Cta;
 use super::drafts::{Drafts, Watch};
 use super::guard::Proxy;
 use super::machine::{LANES, Registers, World};
-use super::memory::{POISON, Region, SHARED_START};
+use super::memory::{Region, SHARED_START};
 use super::program::{Constant, Kernel, Special};
 use super::races::{ClusterRaces, Races, SharedShadow};
 use super::schedule::{Launch, Options, Random};
@@ -71,9 +71,9 @@ impl Spares {
         self.left.push(Memory { shared, shadow: races.map(Races::into_shared), proxy });
     }
 
-    fn take(&mut self, grid: usize) -> Option<Memory> {
+    fn take(&mut self, grid: usize, poison: u8) -> Option<Memory> {
         let mut memory = self.left.pop_if(|_| grid == self.grid)?;
-        memory.shared.clear(POISON);
+        memory.shared.clear(poison);
         if let Some(shadow) = &mut memory.shadow {
             shadow.clear();
         }
@@ -102,8 +102,8 @@ pub(super) fn resident(
     let gap = kernel.shared_bytes..dynamic;
     let bytes = (dynamic + launch.shared_bytes) as usize;
     let member = cluster.member.clone();
-    let memory = spares.take(grid).unwrap_or_else(|| Memory {
-        shared: Region::unwritten(bytes, POISON),
+    let memory = spares.take(grid, options.poison).unwrap_or_else(|| Memory {
+        shared: Region::unwritten(bytes, options.poison),
         shadow: check_races.then(|| SharedShadow::new(bytes)),
         proxy: kernel.async_reads.then(|| Proxy::new(bytes, threads)),
     });
@@ -138,7 +138,7 @@ pub(super) fn resident(
     let warps = (0..threads.div_ceil(32)).map(|w| {
         let left = (threads - w * 32).min(32);
         let live = if left == 32 { !0 } else { (1u32 << left) - 1 };
-        Warp::new(w, live, registers(kernel, launch, globals, &cta, w))
+        Warp::new(w, live, registers((kernel, options.poison), launch, globals, &cta, w))
     });
     let warps = warps.collect();
     Resident { cta, warps, ended: false, copies_wait: 0 }
@@ -155,14 +155,21 @@ fn dynamic_at(kernel: &Kernel, launch: &Launch, seed: u64) -> u32 {
     (kernel.shared_bytes.next_multiple_of(16) + shift).next_multiple_of(kernel.dynamic_align.max(16))
 }
 
-fn registers(kernel: &Kernel, launch: &Launch, globals: &[u64], cta: &Cta, warp: u32) -> Registers {
+fn registers(
+    (kernel, poison): (&Kernel, u8),
+    launch: &Launch,
+    globals: &[u64],
+    cta: &Cta,
+    warp: u32,
+) -> Registers {
     let mut r = Registers {
         w: vec![[0; LANES]; kernel.w_slots],
         d: vec![[0; LANES]; kernel.d_slots],
         p: vec![0; kernel.p_slots],
         carry: 0,
         written: vec![0; kernel.watched],
-        local: Region::unwritten(kernel.local_bytes * LANES, POISON),
+        shadow: None,
+        local: Region::unwritten(kernel.local_bytes * LANES, poison),
     };
     let value = |constant: Constant| match constant {
         Constant::Bits(bits) => bits,

@@ -9,13 +9,14 @@ use super::cta::Cta;
 use super::isa::launch_control;
 use super::launch_check::check;
 use super::machine::World;
-use super::memory::{GlobalMemory, Region};
+use super::memory::{GlobalMemory, POISON, Region};
 use super::observe::{Nobody, Observer, Remark};
 use super::program::{Kernel, Program};
 use super::races::{GlobalRaces, Races};
 use super::resident::{Resident, Spares, Together, resident};
 use super::stream::{InStream, Stream};
-use super::trap::{Fault, Law, Place, Stop, StreamStop, Trap};
+use super::trap::{Fault, Judge, Law, Place, Stop, StreamStop, Trap};
+use super::undefined::report::{keep_undefined, told, with_cause};
 use super::warp::{Stopped, Turn, Wait};
 
 /// How a kernel is launched.
@@ -38,17 +39,32 @@ pub struct Options {
     pub seed: u64,
     /// Instructions the launch may execute, over all warps.
     pub fuel: u64,
-    /// Whether reads of memory that nobody wrote are traps.
+    /// Whether values that nobody wrote are traps where they decide something.
     pub check_init: bool,
+    /// Whether a load of bytes that nobody wrote is a trap, whatever comes of them: a check for kernels that are to make none.
+    pub check_loads: bool,
     /// Whether accesses that nothing orders are traps.
     pub check_races: bool,
+    /// What a violation does.
+    pub judge: Judge,
+    /// What memory and registers hold that nobody has written, byte by byte.
+    pub poison: u8,
     /// The accumulation model of tensor-core instructions; `None` is that of the module's target.
     pub model: Option<Model>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, fuel: 20_000_000_000, check_init: true, check_races: true, model: None }
+        Self {
+            seed: 0,
+            fuel: 20_000_000_000,
+            check_init: true,
+            check_loads: false,
+            check_races: true,
+            judge: Judge::Strict,
+            poison: POISON,
+            model: None,
+        }
     }
 }
 
@@ -182,6 +198,7 @@ fn run_stream<O: Observer>(
         let what = "a stream without launches, or with more CTAs than can be counted".to_owned();
         return Err(StreamStop { launch: launches.len().saturating_sub(1), stop: Stop::Launch(what) });
     }
+    memory.fill_unwritten(options.poison);
     let mut world = World {
         global: std::mem::take(memory),
         params: Vec::new(),
@@ -191,6 +208,7 @@ fn run_stream<O: Observer>(
         races: GlobalRaces::of(&stream),
         clock: 0,
         check_init: options.check_init,
+        check_loads: options.check_loads,
         random: Random(options.seed),
         gives_up: options.seed != 0,
         stream,
@@ -200,6 +218,10 @@ fn run_stream<O: Observer>(
         printed: Vec::new(),
         remarks: Default::default(),
         heap: Default::default(),
+        undefined: Default::default(),
+        judge: options.judge,
+        poison: options.poison,
+        tolerated: Default::default(),
     };
     // The grid whose CTA runs.
     let mut inside = usize::MAX;
@@ -208,6 +230,8 @@ fn run_stream<O: Observer>(
         run(launches, &mut own, &mut world, &mut inside, options, observer)
     }));
     *memory = std::mem::take(&mut world.global);
+    keep_undefined(launches, std::mem::take(&mut world.undefined), memory);
+    told(launches, std::mem::take(&mut world.tolerated), observer);
     for ((grid, pc), said) in world.remarks {
         let place = place(launches, grid, pc, said.cta, said.warp, u32::try_from(said.lane).ok());
         observer.remark(&Remark { what: said.what, place, times: said.times });
@@ -290,7 +314,8 @@ fn run<O: Observer>(
     let mut held: Option<Held> = None;
     let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
         let place = place(launches, cta.grid, stopped.pc, cta.id, warp, stopped.fault.lane);
-        Stop::Trap(Box::new(Trap { law: stopped.fault.law, what: stopped.fault.what, place }))
+        let what = with_cause(launches, cta.grid, stopped.fault.what, stopped.fault.cause);
+        Stop::Trap(Box::new(Trap { law: stopped.fault.law, what, place }))
     };
     loop {
         while next < launches.len() && held.is_none() {
@@ -522,7 +547,7 @@ fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault
 }
 
 /// Where in the text a row is.
-fn place(
+pub(super) fn place(
     launches: &[InStream<'_>],
     launch: usize,
     pc: u32,

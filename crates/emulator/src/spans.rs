@@ -134,7 +134,7 @@ impl Machine<'_> {
         offset: u64,
         give: impl FnOnce(&mut [[u8; T]; LANES], &[[u32; LANES]], &[[u64; LANES]]),
     ) -> Option<()> {
-        if self.mask != !0 || self.strong.is_some() {
+        if self.mask != !0 || self.strong.is_some() || self.unmarks.is_some() {
             return None;
         }
         let Reach::Run(address) = reach::<T>(&self.r.d[slot as usize], offset) else { return None };
@@ -196,7 +196,7 @@ impl Machine<'_> {
         offset: u64,
         bytes: &[[u8; T]; LANES],
     ) -> Option<()> {
-        if self.strong.is_some() || T > MOST {
+        if self.strong.is_some() || self.unmarks.is_some() || T > MOST {
             return None;
         }
         let addresses = self.r.d[slot as usize];

@@ -34,7 +34,7 @@ pub enum Law {
     WrongSpace,
     /// An access to memory that was freed.
     UseAfterFree,
-    /// A register or byte that nobody wrote is read.
+    /// Bits of a register or of memory that nobody wrote decide something, or leave the grid.
     Uninitialised,
     /// Two accesses that nothing orders, at least one of them a write.
     Race,
@@ -164,17 +164,38 @@ impl fmt::Display for Place {
     }
 }
 
+/// What a violation does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Judge {
+    /// It ends the launch.
+    #[default]
+    Strict,
+    /// Races and undefined values are told to the observer, once for each instruction, and the launch goes on; other violations end it.
+    Values,
+}
+
 /// What an instruction reports: the machine adds the place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) law: Law,
     pub(super) what: String,
     pub(super) lane: Option<u32>,
+    /// Where the undefined bits come from.
+    pub(super) cause: Option<Cause>,
+}
+
+/// What made bits undefined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cause {
+    /// The row that loaded them, or read them from a register.
+    pub(super) pc: u32,
+    /// Whether it was a register, not memory.
+    pub(super) register: bool,
 }
 
 impl Fault {
     pub(super) fn new(law: Law, what: impl Into<String>) -> Self {
-        Self { law, what: what.into(), lane: None }
+        Self { law, what: what.into(), lane: None, cause: None }
     }
 
     pub(super) fn at(mut self, lane: usize) -> Self {

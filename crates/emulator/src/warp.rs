@@ -9,7 +9,8 @@ use super::flow::NEVER;
 use super::machine::{Flow, Machine, Registers, World};
 use super::observe::{Executed, Observer};
 use super::program::{Kernel, UNGUARDED};
-use super::trap::Fault;
+use super::trap::{Fault, Judge};
+use super::undefined;
 
 /// What a fragment waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,10 +116,30 @@ impl Warp {
     }
 
     /// Runs one fragment for up to `quantum` rows; `steps` counts them.
+    ///
+    /// The turn is careful where registers have undefined bits, or where a launch goes on behind violations. All others pay nothing for
+    /// that: a row that makes bits undefined ends their turn.
     pub(super) fn run<O: Observer>(
         &mut self,
         kernel: &Kernel,
         (cta, peers): (&mut Cta, Peers<'_>),
+        world: &mut World,
+        quantum: u32,
+        steps: &mut u64,
+        observer: &mut O,
+    ) -> Result<Turn, Stopped> {
+        if self.registers.holds_undefined() || world.judge == Judge::Values {
+            self.turn::<O, true>(kernel, cta, peers, world, quantum, steps, observer)
+        } else {
+            self.turn::<O, false>(kernel, cta, peers, world, quantum, steps, observer)
+        }
+    }
+
+    fn turn<O: Observer, const CAREFUL: bool>(
+        &mut self,
+        kernel: &Kernel,
+        cta: &mut Cta,
+        peers: Peers<'_>,
         world: &mut World,
         quantum: u32,
         steps: &mut u64,
@@ -148,7 +169,10 @@ impl Warp {
             impatient,
             strong: None,
             fault: None,
+            pc,
             said: Vec::new(),
+            loaded: None,
+            unmarks: None,
         };
         let wait = loop {
             // Every path ends in `exit`, so a row is there.
@@ -158,9 +182,16 @@ impl Warp {
                 break Wait::Nothing;
             };
             left -= 1;
+            if CAREFUL {
+                m.pc = pc;
+            }
             let mask = if row.guard == UNGUARDED {
                 fragment
             } else {
+                if CAREFUL && let Err(fault) = undefined::of_guard(&mut m, row, fragment) {
+                    *steps += u64::from(quantum - left);
+                    return Err(Stopped { fault, pc });
+                }
                 fragment & (m.r.p[row.guard as usize] ^ row.negate)
             };
             if mask == 0 {
@@ -171,8 +202,16 @@ impl Warp {
             if O::WATCHES {
                 observer.row(&Executed::new(&m, pc));
             }
-            match (row.exec)(&mut m, row) {
+            let flow = if CAREFUL { undefined::run_row(&mut m, row) } else { (row.exec)(&mut m, row) };
+            match flow {
                 Flow::Next => pc += 1,
+                Flow::Undefined => {
+                    m.r.shadow().came_from(pc);
+                    pc += 1;
+                    if !CAREFUL {
+                        break Wait::Nothing;
+                    }
+                }
                 Flow::Jump(target) => pc = target,
                 Flow::Split { taken, target } => {
                     let rest = fragment & !taken;

@@ -236,9 +236,14 @@ impl Decoder<'_> {
             Operand::Address(address) | Operand::Composite(address, _) => address,
             other => return Err(format!("`{other:?}` is not an address")),
         };
+        let base = match &address.base {
+            AddressBase::Name(name) => self.read(name),
+            AddressBase::Absolute(_) => None,
+        };
+        self.step.bases.extend(base.map(|r| (r.bank, r.slot)));
         let slot = match &address.base {
             AddressBase::Absolute(at) => self.bits_d(*at),
-            AddressBase::Name(name) => match self.read(name) {
+            AddressBase::Name(name) => match base {
                 Some(Register { bank: Bank::D, slot, .. }) => slot,
                 Some(Register { bank: Bank::W, slot, .. }) => {
                     let wide = self.fresh(Type::B64).slot;

@@ -88,7 +88,7 @@ pub(super) fn space_number(space: Space) -> u32 {
     }
 }
 
-pub(super) fn numbered(number: u32) -> Space {
+pub(crate) fn numbered(number: u32) -> Space {
     [Space::Generic, Space::Global, Space::Shared, Space::Local, Space::Const, Space::Param, Space::Cluster]
         [number as usize % 7]
 }
@@ -233,7 +233,7 @@ fn load_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flo
     }
     let address = m.r.d[row.a as usize];
     for i in lanes(m.mask) {
-        let bytes = match m.read::<T>(space, address[i].wrapping_add(row.imm), i) {
+        let bytes = match m.load::<T>(space, address[i].wrapping_add(row.imm), i) {
             Ok(bytes) => bytes,
             Err(fault) => return m.fail(fault.at(i)),
         };
@@ -241,7 +241,12 @@ fn load_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flo
             m.r.w[*slot as usize][i] = element_w::<N>(&bytes, n, signed);
         }
     }
-    Flow::Next
+    match m.loaded.take() {
+        None => Flow::Next,
+        Some(loaded) => m.loads_undefined(&row.list, Bank::W, |n, lane| {
+            u64::from(element_w::<N>(&loaded[lane], n, signed))
+        }),
+    }
 }
 
 /// Element `n` of `N` bytes among `bytes`, as a register of 64 bits.
@@ -281,7 +286,7 @@ fn load_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flo
     }
     let address = m.r.d[row.a as usize];
     for i in lanes(m.mask) {
-        let bytes = match m.read::<T>(space, address[i].wrapping_add(row.imm), i) {
+        let bytes = match m.load::<T>(space, address[i].wrapping_add(row.imm), i) {
             Ok(bytes) => bytes,
             Err(fault) => return m.fail(fault.at(i)),
         };
@@ -289,7 +294,12 @@ fn load_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flo
             m.r.d[*slot as usize][i] = element_d::<N>(&bytes, n, signed);
         }
     }
-    Flow::Next
+    match m.loaded.take() {
+        None => Flow::Next,
+        Some(loaded) => {
+            m.loads_undefined(&row.list, Bank::D, |n, lane| element_d::<N>(&loaded[lane], n, signed))
+        }
+    }
 }
 
 fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
@@ -426,8 +436,10 @@ fn store_apart<const T: usize>(
         }
     }
     m.remark(row);
-    if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes) {
-        return m.fail(fault.at(lane));
+    if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes)
+        && let Err(fault) = m.tolerate(fault.at(lane))
+    {
+        return m.fail(fault);
     }
     stored(m, space)
 }

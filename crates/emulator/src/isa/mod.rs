@@ -48,6 +48,7 @@ use ptx::Instruction;
 
 use super::decode::{Decoder, Refusal};
 use super::program::Special;
+pub(crate) use memory::numbered;
 pub(super) use words::Words;
 
 /// How far a form is emulated.

@@ -58,7 +58,7 @@ fn the_heap_gives_memory_and_takes_it_back() {
     let broken = |body: &str, law, says| {
         breaks(&with_calls(&format!("@!one bra END; {body} END:")), &How::of(1, 32), law, says)
     };
-    broken(&format!("{malloc} ld.u32 v, [a];"), Law::Uninitialised, "");
+    broken(&format!("{malloc} ld.u32 v, [a]; setp.eq.u32 p, v, 0; @p bra END;"), Law::Uninitialised, "");
     broken(&format!("{malloc} st.u32 [a+8], v;").replace("v;", "t;"), Law::OutOfBounds, "");
     broken(&format!("{malloc} {FREE} st.u32 [a], t;"), Law::UseAfterFree, "");
     broken(&format!("{malloc} {FREE} {FREE}"), Law::UseAfterFree, "`malloc` has not given");

@@ -112,7 +112,7 @@ fn pointers_keep_the_alignment_that_parameters_promise() {
 fn copies_of_a_function_share_its_shared_variables() {
     let function = ".func (.reg .u32 was) swap(.reg .u32 now) { .shared .u32 kept; ld.shared.u32 was, [kept]; \
                     st.shared.u32 [kept], now; ret; }\n.func set(.reg .u32 now) { ret; }\n";
-    let body = "@!one bra END; call (v), swap, (t); END:";
+    let body = "@!one bra END; call (v), swap, (t); setp.eq.u32 p, v, 0; @p bra END; END:";
     // The first copy would find what nobody wrote: the second finds what the first stored.
     let text =
         |body: &str| module("", body).replace(".visible .entry", &format!("{function}.visible .entry"));

@@ -60,6 +60,10 @@ pub(crate) fn run(test: &Test, seed: u64, registers: Registers) -> Result<Buffer
         ..Options::default()
     };
     launch_stream(&stream, &mut memory, &options)?;
+    // A test's buffers are its results.
+    if let Some(trap) = addresses.iter().find_map(|(_, at)| memory.undefined(*at)) {
+        return Err(Stop::Trap(Box::new(trap.clone())));
+    }
     Ok(addresses.iter().map(|(_, at)| memory.bytes(*at).unwrap_or_default().to_vec()).collect())
 }
 

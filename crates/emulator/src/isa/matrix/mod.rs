@@ -12,6 +12,7 @@ use crate::decode::Refusal;
 use crate::machine::{Flow, Machine};
 use crate::trap::{Fault, Law};
 pub(crate) use fragments::Scratch;
+pub(crate) use run::undefined;
 
 const WGMMA: &str = "Asynchronous warpgroup matrix";
 const TCGEN05: &str = "Tensor memory";

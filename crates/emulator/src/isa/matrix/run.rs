@@ -7,9 +7,12 @@ use numerics::tensor_core::{self, MmaForm, MmaShape, Sparsity, mma_b1, mma_f64, 
 use super::form::{Form, Numbers};
 use super::fragments::{Fragment, Scratch};
 use super::whole_warp;
+use crate::decode::Bank;
 use crate::machine::{Flow, LANES, Machine};
 use crate::program::Row;
 use crate::trap::{Fault, Law};
+use crate::undefined::Shadow;
+use crate::undefined::shadow::Bits;
 
 /// The extra of an `mma` row.
 #[derive(Debug)]
@@ -86,8 +89,18 @@ impl Selector {
 impl Scale {
     /// Scale codes of 16 rows of A or 8 columns of B.
     fn gather(&self, m: &mut Machine<'_>, operand: Operand, out: &mut Vec<u32>) -> Result<(), Flow> {
-        let (byte, thread) = self.selector.read(m)?;
-        let words = &m.r.w[self.slot as usize];
+        let chosen = self.selector.read(m)?;
+        self.codes(&m.r.w[self.slot as usize], chosen, operand, out);
+        Ok(())
+    }
+
+    fn codes(
+        &self,
+        words: &[u32; LANES],
+        (byte, thread): (usize, usize),
+        operand: Operand,
+        out: &mut Vec<u32>,
+    ) {
         out.clear();
         let rows = if operand == Operand::A { 16 } else { 8 };
         for row in 0..rows {
@@ -99,8 +112,54 @@ impl Scale {
                 out.push(words[lane % LANES] >> (8 * (at % 4)) & 0xFF);
             }
         }
-        Ok(())
     }
+}
+
+/// The undefined bits of D, by register: a row of A touches its row of D, a column of B its column, an element of C its own. `None`
+/// where that is not known of the instruction.
+pub(crate) fn undefined(m: &mut Machine<'_>, row: &Row, shadow: &mut Shadow) -> Option<Vec<Bits>> {
+    let mma = row.extra::<Mma>().filter(|mma| !matches!(mma.form.numbers, Numbers::Double(_)))?;
+    let chosen = match &mma.scales {
+        Some(both) => Some([both[0].selector.read(m).ok()?, both[1].selector.read(m).ok()?]),
+        None => None,
+    };
+    let of_metadata = mma.metadata.as_ref().is_some_and(|x| shadow.is_undefined((Bank::W, x.slot)));
+    let of_selectors = mma.scales.iter().flatten().any(|scale| {
+        [scale.selector.byte, scale.selector.thread].iter().any(|s| shadow.is_undefined((Bank::W, *s)))
+    });
+    if of_metadata || of_selectors {
+        return None;
+    }
+    let mut s = Scratch::default();
+    std::mem::swap(&mut m.r.w, &mut shadow.w);
+    mma.a.gather(m.r, &mut s.a);
+    mma.b.gather(m.r, &mut s.b);
+    mma.c.gather(m.r, &mut s.c);
+    if let (Some([a, b]), Some([of_a, of_b])) = (&mma.scales, chosen) {
+        a.codes(&m.r.w[a.slot as usize], of_a, Operand::A, &mut s.a_scales);
+        b.codes(&m.r.w[b.slot as usize], of_b, Operand::B, &mut s.b_scales);
+    }
+    let MmaShape { m: rows, n, .. } = mma.form.shape;
+    // Whether part `i` of so many has an undefined element.
+    let part = |codes: &[u32], count: usize, i: usize| {
+        let each = codes.len() / count.max(1);
+        codes.iter().skip(i * each).take(each).any(|code| *code != 0)
+    };
+    let of_rows: Vec<bool> = (0..rows).map(|r| part(&s.a, rows, r) || part(&s.a_scales, 16, r)).collect();
+    let of_columns: Vec<bool> = (0..n).map(|c| part(&s.b, n, c) || part(&s.b_scales, 8, c)).collect();
+    let element = |(i, c): (usize, &u32)| {
+        let any =
+            *c != 0 || of_rows.get(i / n).is_some_and(|u| *u) || of_columns.get(i % n).is_some_and(|u| *u);
+        if any { !0 } else { 0 }
+    };
+    s.d = s.c.iter().enumerate().map(element).collect();
+    let slots = mma.d.slots.iter().map(|slot| *slot as usize);
+    let held: Vec<[u32; LANES]> = slots.clone().map(|slot| m.r.w[slot]).collect();
+    mma.d.scatter(m.r, &s.d);
+    let bits = slots.clone().map(|slot| m.r.w[slot].map(u64::from)).collect();
+    slots.zip(held).for_each(|(slot, held)| m.r.w[slot] = held);
+    std::mem::swap(&mut m.r.w, &mut shadow.w);
+    Some(bits)
 }
 
 /// What every form does first.

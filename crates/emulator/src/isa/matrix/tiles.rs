@@ -10,7 +10,7 @@ use super::super::memory::{numbered, resolve, space_number};
 use super::super::moves::space;
 use super::super::{FormRow, Words};
 use super::{aligned, whole_warp};
-use crate::decode::{Decoder, Refusal};
+use crate::decode::{Bank, Decoder, Refusal};
 use crate::machine::{Flow, LANES, Machine, Space};
 use crate::memory::{Window, window_of};
 use crate::program::{Exec, Row};
@@ -132,19 +132,30 @@ fn row_address(m: &Machine<'_>, row: &Row, lane: usize) -> Result<u64, Fault> {
     Ok(address)
 }
 
-/// The rows that the first `count` lanes name, an element of less than 16 bits to a byte.
-fn read_rows(m: &mut Machine<'_>, row: &Row, count: usize) -> Result<[[u8; ROW]; LANES], Flow> {
+type Rows = [[u8; ROW]; LANES];
+
+/// The rows that the first `count` lanes name, an element of less than 16 bits to a byte, and the masks of undefined bits where there are
+/// any.
+fn read_rows(m: &mut Machine<'_>, row: &Row, count: usize) -> Result<(Rows, Option<Box<Rows>>), Flow> {
     whole_warp(m)?;
     let space = numbered(row.b);
     let mut rows = [[0; ROW]; LANES];
     for (lane, out) in rows.iter_mut().enumerate().take(count) {
         let read = row_address(m, row, lane).and_then(|at| match row.c {
-            0 => m.read::<16>(space, at, lane),
+            0 => m.load::<16>(space, at, lane),
             // What pads a row is not read: a copy leaves it as it was.
-            1 => m.read::<8>(space, at, lane).map(nibbles),
+            1 => m.load::<8>(space, at, lane).map(nibbles),
             _ => {
-                let low = m.read::<8>(space, at, lane)?;
-                Ok(sixes(low, m.read::<4>(space, at + 8, lane)?))
+                // Twelve bytes at a multiple of 16.
+                let low = m.load::<8>(space, at, lane)?;
+                let of_low = m.loaded.as_mut().map(|loaded| std::mem::take(&mut loaded[lane]));
+                let high = m.load::<4>(space, at + 8, lane)?;
+                if let Some(loaded) = &mut m.loaded {
+                    let of_high = loaded[lane];
+                    loaded[lane] = of_low.unwrap_or_default();
+                    loaded[lane][8..12].copy_from_slice(&of_high[..4]);
+                }
+                Ok(sixes(low, high))
             }
         });
         match read {
@@ -152,7 +163,17 @@ fn read_rows(m: &mut Machine<'_>, row: &Row, count: usize) -> Result<[[u8; ROW];
             Err(fault) => return Err(m.fail(fault.at(lane))),
         }
     }
-    Ok(rows)
+    let undefined = m.loaded.take().map(|loaded| {
+        Box::new(loaded.map(|bytes| {
+            let (low, high) = (std::array::from_fn(|i| bytes[i]), std::array::from_fn(|i| bytes[8 + i]));
+            match row.c {
+                0 => std::array::from_fn(|i| bytes[i]),
+                1 => nibbles(low),
+                _ => sixes(low, high),
+            }
+        }))
+    });
+    Ok((rows, undefined))
 }
 
 fn nibbles(bytes: [u8; 8]) -> [u8; ROW] {
@@ -170,7 +191,7 @@ fn load_rows(m: &mut Machine<'_>, row: &Row) -> Flow {
         Ok(rows) => rows,
         Err(flow) => return flow,
     };
-    scatter(m, row, |q, lane| {
+    scatter(m, row, &rows, |rows, q, lane| {
         let [a, b, c, d] = [0, 1, 2, 3].map(|i| rows[8 * q + lane / 4][4 * (lane % 4) + i]);
         [a, b, c, d]
     })
@@ -182,7 +203,7 @@ fn load_columns(m: &mut Machine<'_>, row: &Row) -> Flow {
         Ok(rows) => rows,
         Err(flow) => return flow,
     };
-    scatter(m, row, |q, lane| {
+    scatter(m, row, &rows, |rows, q, lane| {
         let (first, column) = (8 * q + 2 * (lane % 4), lane / 4);
         let at = |r: usize, i: usize| rows[first + r][2 * column + i];
         [at(0, 0), at(0, 1), at(1, 0), at(1, 1)]
@@ -195,20 +216,30 @@ fn load_squares(m: &mut Machine<'_>, row: &Row) -> Flow {
         Ok(rows) => rows,
         Err(flow) => return flow,
     };
-    scatter(m, row, |n, lane| {
+    scatter(m, row, &rows, |rows, n, lane| {
         let (first, column) = (n / 2 * 16 + 4 * (lane % 4), lane / 4 + n % 2 * 8);
         [0, 1, 2, 3].map(|i| rows[first + i][column])
     })
 }
 
-fn scatter(m: &mut Machine<'_>, row: &Row, value: impl Fn(usize, usize) -> [u8; 4]) -> Flow {
+fn scatter(
+    m: &mut Machine<'_>,
+    row: &Row,
+    (rows, undefined): &(Rows, Option<Box<Rows>>),
+    value: impl Fn(&Rows, usize, usize) -> [u8; 4],
+) -> Flow {
     for (n, slot) in row.list.iter().enumerate() {
         let d = &mut m.r.w[*slot as usize];
         for (lane, word) in d.iter_mut().enumerate() {
-            *word = u32::from_le_bytes(value(n, lane));
+            *word = u32::from_le_bytes(value(rows, n, lane));
         }
     }
-    Flow::Next
+    match undefined {
+        None => Flow::Next,
+        Some(rows) => m.loads_undefined(&row.list, Bank::W, |n, lane| {
+            u64::from(u32::from_le_bytes(value(rows, n, lane)))
+        }),
+    }
 }
 
 fn decode_stmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {

@@ -1,0 +1,195 @@
+//! Undefined values: they travel with registers and memory, and are a violation where they decide something.
+//!
+//! A load of bytes that nobody wrote, or a read of a register that nobody wrote, gives undefined bits. A warp that holds any runs its
+//! rows through [`run_row`], which keeps a mask beside each register; all other warps run as if there were none. What decides
+//! something must be defined: guards, addresses, operands of barriers and of asynchronous instructions. A store of undefined bytes
+//! makes memory unwritten again. The rules by instruction are in `effect.rs`; they follow Valgrind's memcheck (Seward and
+//! Nethercote, "Using Valgrind to Detect Undefined Value Errors with Bit-Precision", USENIX 2005).
+
+pub(super) mod effect;
+mod propagate;
+pub(super) mod report;
+pub(super) mod shadow;
+pub(super) mod stores;
+
+use super::decode::{Bank, Place};
+use super::machine::{Flow, LANES, Machine, Registers, lanes};
+use super::program::{NO_STEP, Row};
+use super::trap::{Cause, Fault, Law};
+use effect::{Role, Rule};
+pub(super) use shadow::Shadow;
+
+/// Bytes of a lane that were loaded and are undefined: 0xFF for each.
+pub(super) type Loaded = [[u8; MOST]; LANES];
+
+/// The most bytes that a lane loads.
+pub(super) const MOST: usize = 32;
+
+impl Registers {
+    /// The masks of undefined bits.
+    pub(super) fn shadow(&mut self) -> &mut Shadow {
+        let slots = [self.w.len(), self.d.len(), self.p.len()];
+        self.shadow.get_or_insert_with(|| Box::new(Shadow::new(slots)))
+    }
+
+    /// Whether any register has undefined bits.
+    pub(super) fn holds_undefined(&self) -> bool {
+        self.shadow.as_ref().is_some_and(|shadow| shadow.any())
+    }
+}
+
+impl Machine<'_> {
+    /// Bytes that a lane reads were never written: bit n is byte n.
+    #[cold]
+    pub(super) fn reads_unwritten(&mut self, lane: usize, unwritten: u32) {
+        let loaded = self.loaded.get_or_insert_with(|| Box::new([[0; MOST]; LANES]));
+        for n in (0..MOST).filter(|n| unwritten >> n & 1 == 1) {
+            loaded[lane][n] = 0xFF;
+        }
+    }
+
+    /// Sets the undefined bits of what the masked lanes loaded: `bits` gives those of destination `n` in a lane.
+    #[cold]
+    pub(super) fn loads_undefined(
+        &mut self,
+        list: &[u32],
+        bank: Bank,
+        bits: impl Fn(usize, usize) -> u64,
+    ) -> Flow {
+        let mask = self.mask;
+        let shadow = self.r.shadow();
+        for (n, slot) in list.iter().enumerate() {
+            let mask_of = std::array::from_fn(|lane| bits(n, lane));
+            shadow.set_pending((bank, *slot), mask, &mask_of);
+        }
+        Flow::Undefined
+    }
+
+    /// The violation of an operand that must be defined, in the first lane of `wrong`.
+    #[cold]
+    fn undefined(&self, place: Place, wrong: u32, what: &str) -> Fault {
+        let from = self.r.shadow.as_ref().and_then(|s| s.from(place));
+        let lane = wrong.trailing_zeros() as usize;
+        Fault { cause: from.map(|pc| self.cause(pc)), ..Fault::new(Law::Uninitialised, what) }.at(lane)
+    }
+
+    /// What made bits undefined, by the row that they come from.
+    pub(super) fn cause(&self, pc: u32) -> Cause {
+        // Rows that belong to no instruction look for registers that were not written.
+        let register = self.kernel.origins.get(pc as usize).is_some_and(|o| o.step == NO_STEP);
+        Cause { pc, register }
+    }
+}
+
+/// Whether undefined bits decide a guard: `fragment` are the lanes that it is to choose from.
+#[cold]
+pub(super) fn of_guard(m: &mut Machine<'_>, row: &Row, fragment: u32) -> Result<(), Fault> {
+    let place = (Bank::P, row.guard);
+    match m.r.shadow.as_ref().map_or(0, |shadow| shadow.lanes(place) & fragment) {
+        0 => Ok(()),
+        wrong => m.tolerate(m.undefined(place, wrong, "a guard depends on undefined bits")),
+    }
+}
+
+/// Runs a row of a warp that holds undefined bits.
+#[cold]
+pub(super) fn run_row(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let kernel = m.kernel;
+    let Some(origin) = kernel.origins.get(m.pc as usize) else { return (row.exec)(m, row) };
+    let Some(effect) = kernel.effects.get(origin.step as usize) else { return (row.exec)(m, row) };
+    if origin.first {
+        for (place, role) in &effect.decides {
+            let wrong = m.r.shadow.as_ref().map_or(0, |shadow| shadow.lanes(*place)) & m.mask;
+            if wrong != 0 {
+                let what = match role {
+                    Role::Address => "an address depends on undefined bits",
+                    Role::Operand => "an operand that must be defined depends on undefined bits",
+                };
+                if let Err(fault) = m.tolerate(m.undefined(*place, wrong, what)) {
+                    return m.fail(fault);
+                }
+            }
+        }
+    }
+    let Some(shadow) = &mut m.r.shadow else { return (row.exec)(m, row) };
+    let mut undefined = effect.reads.iter().any(|place| shadow.is_undefined(*place));
+    match &effect.rule {
+        Rule::Moves { by } => undefined |= by.iter().any(|place| shadow.is_undefined(*place)),
+        Rule::Compare { with: Some((_, c, _)), .. } => undefined |= shadow.is_undefined(*c),
+        Rule::Chain { .. } => undefined |= shadow.carry != 0,
+        // The row finds out by itself.
+        Rule::Load => undefined = false,
+        _ => {}
+    }
+    if undefined {
+        return propagate::run(m, row, effect, origin.last);
+    }
+    if origin.last {
+        for place in &effect.writes {
+            shadow.define(*place, m.mask);
+        }
+    }
+    (row.exec)(m, row)
+}
+
+/// A row in front of a read of register `b` (its bank as a number) in slot `d` that some path does not write: the lanes that came that way
+/// have undefined bits there. `a` counts the watched registers.
+pub(super) fn note_unwritten(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let missing = m.mask & !m.r.written[row.a as usize];
+    if missing == 0 { Flow::Next } else { note(m, row, missing) }
+}
+
+#[cold]
+fn note(m: &mut Machine<'_>, row: &Row, missing: u32) -> Flow {
+    let places: &[Place] = match row.b {
+        0 => &[(Bank::W, row.d)],
+        1 => &[(Bank::D, row.d)],
+        2 => &[(Bank::P, row.d)],
+        _ => &[(Bank::D, row.d), (Bank::D, row.d + 1)],
+    };
+    // A value that no program can rely on.
+    let poison = u64::from_ne_bytes([m.world.poison; 8]);
+    for place in places {
+        let held = value(m.r, *place);
+        put(m.r, *place, &std::array::from_fn(|i| if missing >> i & 1 == 1 { poison } else { held[i] }));
+        if m.world.check_init {
+            m.r.shadow().set_pending(*place, missing, &shadow::whole(missing));
+        }
+    }
+    if m.world.check_init { Flow::Undefined } else { Flow::Next }
+}
+
+/// The number of a bank in a row of [`note_unwritten`].
+pub(super) fn bank_number(bank: Bank) -> u32 {
+    match bank {
+        Bank::W => 0,
+        Bank::D => 1,
+        Bank::P => 2,
+        Bank::Q => 3,
+    }
+}
+
+/// Whether a row with this outcome is done.
+fn is_done(flow: &Flow) -> bool {
+    matches!(flow, Flow::Next | Flow::Undefined | Flow::Yield | Flow::Barrier(_))
+}
+
+/// The value of a register in every lane.
+fn value(r: &Registers, (bank, slot): Place) -> shadow::Bits {
+    let slot = slot as usize;
+    match bank {
+        Bank::W => r.w[slot].map(u64::from),
+        Bank::D | Bank::Q => r.d[slot],
+        Bank::P => std::array::from_fn(|i| u64::from(r.p[slot] >> i & 1)),
+    }
+}
+
+/// Sets the value of a register in every lane.
+fn put(r: &mut Registers, (bank, slot): Place, value: &shadow::Bits) {
+    let slot = slot as usize;
+    match bank {
+        Bank::W => r.w[slot] = value.map(|v| v as u32),
+        Bank::D | Bank::Q => r.d[slot] = *value,
+        Bank::P => r.p[slot] = lanes(!0).fold(0, |bits, i| bits | ((value[i] & 1) as u32) << i),
+    }
+}

@@ -1,0 +1,281 @@
+//! What an instruction does with undefined bits: which operands decide something, and how the results depend on the others.
+
+use ptx::{Instruction, Operand};
+
+use crate::decode::{Bank, Place};
+
+/// How undefined bits of the sources become undefined bits of the results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// A lane with any is all undefined in every result.
+    Lane,
+    /// Any of any lane makes all lanes undefined: the lanes exchange values.
+    Warp,
+    /// The row moves bits to other places and changes none. The other operands say where to.
+    Moves {
+        by: Box<[Place]>,
+    },
+    /// Each bit of the result depends on the bits at its place.
+    Bitwise,
+    /// Integer arithmetic: bits above the lowest undefined one.
+    Upward,
+    /// The same, with the carry of extended precision.
+    Chain {
+        reads: bool,
+    },
+    /// Elements of so many bits, each by itself.
+    Elements(u32),
+    /// Two numbers become elements of so many bits; the first is the upper.
+    Pair(u32),
+    /// Elements of the first width become elements of the second.
+    Widths(u32, u32),
+    Select,
+    Compare {
+        equal: bool,
+        with: Option<(Combine, Place, bool)>,
+    },
+    Ballot,
+    Matrix,
+    /// The row itself says which bits of its results are undefined.
+    Load,
+    /// Undefined bytes become unwritten memory.
+    Store,
+    /// Memory that was changed by an undefined operand is unwritten; what it held before is defined.
+    Atomic {
+        bytes: usize,
+    },
+}
+
+/// How `setp` combines its answer with a predicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Combine {
+    And,
+    Or,
+    Xor,
+}
+
+/// What an operand is to an instruction that it decides something for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Address,
+    Operand,
+}
+
+/// An instruction as definedness sees it. A 128-bit register is two places.
+#[derive(Debug, Clone)]
+pub(crate) struct Effect {
+    pub(crate) rule: Rule,
+    /// Operands that must be defined.
+    pub(crate) decides: Box<[(Place, Role)]>,
+    /// The other sources.
+    pub(crate) reads: Box<[Place]>,
+    pub(crate) writes: Box<[Place]>,
+}
+
+/// What an instruction names: its sources in order, its address bases among them, its results.
+pub(crate) struct Named<'a> {
+    pub(crate) reads: &'a [Place],
+    pub(crate) bases: &'a [Place],
+    pub(crate) writes: &'a [Place],
+}
+
+/// The halves of a 128-bit register.
+fn places(all: &[Place]) -> Vec<Place> {
+    let halves = |(bank, slot): &Place| match bank {
+        Bank::Q => vec![(Bank::D, *slot), (Bank::D, slot + 1)],
+        _ => vec![(*bank, *slot)],
+    };
+    all.iter().flat_map(halves).collect()
+}
+
+/// Takes each of `taken` out of `from` once.
+fn without(from: &mut Vec<Place>, taken: &[Place]) {
+    for place in taken {
+        if let Some(at) = from.iter().position(|p| p == place) {
+            from.remove(at);
+        }
+    }
+}
+
+impl Effect {
+    /// Of an instruction; `slot` finds the place of an operand: a register, or where a number is kept.
+    pub(crate) fn of(
+        i: &Instruction,
+        named: &Named<'_>,
+        mut slot: impl FnMut(&Operand) -> Option<Place>,
+    ) -> Self {
+        let mut place = |n: usize| slot(i.operands.get(n)?);
+        let has = |word: &str| i.modifiers.iter().any(|m| m == word);
+        let (rule, control) = rule(i, &has, &mut place);
+        let (mut reads, bases) = (places(named.reads), places(named.bases));
+        without(&mut reads, &bases);
+        let mut decides: Vec<(Place, Role)> = bases.into_iter().map(|p| (p, Role::Address)).collect();
+        match control {
+            Control::Nothing => {}
+            Control::These(operands) => {
+                let operands: Vec<Place> = operands.iter().filter_map(|n| place(*n)).collect();
+                let operands = places(&operands);
+                without(&mut reads, &operands);
+                decides.extend(operands.into_iter().map(|p| (p, Role::Operand)));
+            }
+            Control::Everything => decides.extend(reads.drain(..).map(|p| (p, Role::Operand))),
+        }
+        if let Rule::Moves { by } = &rule {
+            without(&mut reads, by);
+        }
+        if let Rule::Compare { with: Some((_, c, _)), .. } = &rule {
+            without(&mut reads, &[*c]);
+        }
+        // The same register in both roles: its bits cannot be both moved and obeyed.
+        let rule = match rule {
+            Rule::Moves { by } if by.iter().any(|p| reads.contains(p)) => {
+                reads.extend_from_slice(&by);
+                Rule::Lane
+            }
+            rule => rule,
+        };
+        Self { rule, decides: decides.into(), reads: reads.into(), writes: places(named.writes).into() }
+    }
+}
+
+/// Which operands must be defined, besides addresses.
+enum Control {
+    Nothing,
+    These(&'static [usize]),
+    Everything,
+}
+
+/// Bits of an integer type's name.
+fn integer(word: &str) -> Option<u32> {
+    let bits = word.strip_prefix(['u', 's'])?.parse().ok()?;
+    [8, 16, 32, 64].contains(&bits).then_some(bits)
+}
+
+/// Bits of an element of a pair, as `cvt` names it.
+fn pair(word: &str) -> Option<u32> {
+    Some(match word.strip_suffix("x2")? {
+        "f16" | "bf16" => 16,
+        "e4m3" | "e5m2" | "e2m3" | "e3m2" | "ue8m0" | "s2f6" => 8,
+        "e2m1" => 4,
+        _ => return None,
+    })
+}
+
+fn rule(
+    i: &Instruction,
+    has: &impl Fn(&str) -> bool,
+    place: &mut impl FnMut(usize) -> Option<Place>,
+) -> (Rule, Control) {
+    let mut by = |operands: &[usize]| Rule::Moves { by: operands.iter().filter_map(|n| place(*n)).collect() };
+    let last = i.modifiers.last().map_or("", String::as_str);
+    let nothing = |rule| (rule, Control::Nothing);
+    let elements = i.modifiers.iter().find_map(|m| match m.as_str() {
+        "f32x2" => Some(32),
+        "f16x2" | "bf16x2" | "u16x2" | "s16x2" => Some(16),
+        "u8x4" | "s8x4" => Some(8),
+        _ => None,
+    });
+    match i.opcode.as_str() {
+        "mov" if last == "pred" => nothing(Rule::Bitwise),
+        "mov" | "brev" | "movmatrix" => nothing(by(&[])),
+        "shl" | "shr" => nothing(by(&[2])),
+        "shf" | "prmt" => nothing(by(&[3])),
+        "bfe" => nothing(by(&[2, 3])),
+        "bfi" => nothing(by(&[3, 4])),
+        "shfl" => (by(&[]), Control::These(&[2, 3, 4])),
+        "and" | "or" | "xor" | "not" => nothing(Rule::Bitwise),
+        "lop3" if !has("or") && !has("and") => nothing(Rule::Bitwise),
+        "selp" => nothing(Rule::Select),
+        "setp" => nothing(compare(i, has, place)),
+        "cvt" => nothing(conversion(i, has)),
+        "addc" | "subc" | "madc" => nothing(Rule::Chain { reads: true }),
+        "add" | "sub" | "mad" if has("cc") => nothing(Rule::Chain { reads: false }),
+        "add" | "sub" | "mul" | "mad" if integer(last).is_some() && !has("hi") && !has("sat") => {
+            nothing(Rule::Upward)
+        }
+        "ld" | "ldu" | "ldmatrix" => nothing(Rule::Load),
+        "st" if !has("async") && !has("bulk") => nothing(Rule::Store),
+        "stmatrix" => nothing(Rule::Store),
+        "atom" if has("cas") => (Rule::Atomic { bytes: atom_bytes(last, has) }, Control::These(&[2])),
+        "atom" => nothing(Rule::Atomic { bytes: atom_bytes(last, has) }),
+        "red" if !has("async") => nothing(Rule::Atomic { bytes: atom_bytes(last, has) }),
+        "vote" if has("ballot") => (Rule::Ballot, Control::These(&[2])),
+        "vote" | "match" | "redux" => (Rule::Warp, Control::These(&[2])),
+        "mma" => nothing(Rule::Matrix),
+        "wmma" if has("mma") => nothing(Rule::Warp),
+        "bar"
+        | "barrier"
+        | "mbarrier"
+        | "cp"
+        | "clusterlaunchcontrol"
+        | "tensormap"
+        | "wmma"
+        | "elect"
+        | "red"
+        | "st"
+        | "call" => (Rule::Lane, Control::Everything),
+        _ if i.operands.is_empty() || !writes(i) => (Rule::Lane, Control::Everything),
+        _ => nothing(elements.map_or(Rule::Lane, Rule::Elements)),
+    }
+}
+
+/// Whether an instruction without a rule of its own has a result: those that have none are known.
+fn writes(i: &Instruction) -> bool {
+    !matches!(
+        i.opcode.as_str(),
+        "bra"
+            | "brx"
+            | "exit"
+            | "ret"
+            | "trap"
+            | "brkpt"
+            | "nanosleep"
+            | "prefetch"
+            | "prefetchu"
+            | "applypriority"
+            | "discard"
+            | "fence"
+            | "membar"
+            | "setmaxnreg"
+            | "griddepcontrol"
+            | "pmevent"
+    )
+}
+
+/// Bytes of a lane that an atomic operation changes.
+fn atom_bytes(last: &str, has: &impl Fn(&str) -> bool) -> usize {
+    let element = if last.ends_with("x2") {
+        4
+    } else {
+        last.trim_start_matches(|c: char| c.is_ascii_alphabetic()).parse::<usize>().unwrap_or(32) / 8
+    };
+    let count = [("v2", 2), ("v4", 4), ("v8", 8)].into_iter().find(|(word, _)| has(word));
+    element * count.map_or(1, |(_, n)| n)
+}
+
+fn compare(
+    i: &Instruction,
+    has: &impl Fn(&str) -> bool,
+    place: &mut impl FnMut(usize) -> Option<Place>,
+) -> Rule {
+    let combine = [("and", Combine::And), ("or", Combine::Or), ("xor", Combine::Xor)];
+    let combine = combine.into_iter().find(|(word, _)| has(word)).map(|(_, how)| how);
+    let negated = matches!(i.operands.get(3), Some(Operand::Not(_)));
+    let with = combine.and_then(|how| Some((how, place(3)?, negated)));
+    let last = i.modifiers.last().map_or("", String::as_str);
+    let whole = integer(last).is_some() || matches!(last, "b16" | "b32" | "b64");
+    Rule::Compare { equal: whole && (has("eq") || has("ne")), with }
+}
+
+fn conversion(i: &Instruction, has: &impl Fn(&str) -> bool) -> Rule {
+    let [.., to, from] = i.modifiers.as_slice() else { return Rule::Lane };
+    match (integer(to), integer(from)) {
+        (Some(_), Some(_)) if !has("sat") && !has("pack") => return Rule::Moves { by: Box::default() },
+        _ => {}
+    }
+    match (pair(to), pair(from)) {
+        (Some(bits), None) if from == "f32" && i.operands.len() == 3 && !has("rs") => Rule::Pair(bits),
+        (Some(to), Some(from)) if i.operands.len() == 2 => Rule::Widths(from, to),
+        _ => Rule::Lane,
+    }
+}

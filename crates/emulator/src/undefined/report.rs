@@ -1,0 +1,49 @@
+//! What is said of undefined values when a launch ends, and of violations that it went on behind.
+
+use super::stores::Stores;
+use crate::machine::Tolerated;
+use crate::memory::GlobalMemory;
+use crate::observe::{Observer, Violation};
+use crate::schedule::place;
+use crate::stream::InStream;
+use crate::trap::{Cause, Law, Place, Trap};
+
+/// What happened, and where the undefined bits come from that it is about.
+pub(crate) fn with_cause(
+    launches: &[InStream<'_>],
+    launch: usize,
+    what: String,
+    cause: Option<Cause>,
+) -> String {
+    let Some(Cause { pc, register }) = cause else { return what };
+    let Place { line, instruction, .. } = place(launches, launch, pc, [0; 3], 0, None);
+    let how = if register {
+        "which reads a register that was not written on this path"
+    } else {
+        "which reads memory that was never written"
+    };
+    format!("{what}; they come from line {line} `{instruction}`, {how}")
+}
+
+/// Keeps with the memory what stores have left undefined there.
+pub(crate) fn keep_undefined(launches: &[InStream<'_>], stores: Stores, memory: &mut GlobalMemory) {
+    for ((grid, pc), stored) in stores {
+        let what = format!(
+            "undefined bytes are stored at global address {:#x} and leave the grid in a buffer whose values count",
+            stored.low
+        );
+        let what = with_cause(launches, grid, what, Some(stored.cause));
+        let lane = u32::try_from(stored.lane).ok();
+        let place = place(launches, grid, pc, stored.cta, stored.warp, lane);
+        memory.keep_undefined(stored.low..stored.high, Trap { law: Law::Uninitialised, what, place });
+    }
+}
+
+/// Tells of the violations that a launch went on behind.
+pub(crate) fn told<O: Observer>(launches: &[InStream<'_>], tolerated: Tolerated, observer: &mut O) {
+    for ((grid, pc, law), (fault, cta, warp, times)) in tolerated {
+        let what = with_cause(launches, grid, fault.what, fault.cause);
+        let place = place(launches, grid, pc, cta, warp, fault.lane);
+        observer.violation(&Violation { trap: Trap { law, what, place }, times });
+    }
+}

@@ -1,0 +1,94 @@
+//! Stores of undefined bytes: memory that they make unwritten, and what is kept of those to global memory, which may leave the grid.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::RANK_SHIFT;
+use crate::isa::numbered;
+use crate::machine::{LANES, Machine, Space, lanes};
+use crate::memory::Window;
+use crate::program::Row;
+use crate::trap::{Cause, Fault};
+
+/// A store whose undefined bytes are being made unwritten: its row, and the row that they come from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unmark {
+    pub(crate) pc: u32,
+    pub(crate) from: u32,
+}
+
+/// Undefined bytes that one instruction stored to global memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    /// From the lowest address to behind the highest.
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+    pub(crate) cause: Cause,
+    pub(crate) cta: [u32; 3],
+    pub(crate) warp: u32,
+    pub(crate) lane: usize,
+}
+
+/// By grid and row.
+pub(crate) type Stores = BTreeMap<(usize, u32), Stored>;
+
+impl Machine<'_> {
+    /// Makes unwritten what a lane stored where `bits`, the mask of undefined bits, is not zero.
+    #[cold]
+    pub(crate) fn unmark<const N: usize>(
+        &mut self,
+        space: Space,
+        address: u64,
+        lane: usize,
+        bits: [u8; N],
+        store: Unmark,
+    ) -> Result<(), Fault> {
+        let (window, at) = self.split(space, address)?;
+        for n in (0..N).filter(|n| bits[*n] != 0) {
+            match window {
+                Window::Global => {
+                    let (index, place) = self.world.global.locate(at + n as u64, 1)?;
+                    self.world.global.region_mut(index).unmark(place, 1);
+                    self.remember(at + n as u64, lane, store);
+                }
+                Window::Shared if at >> RANK_SHIFT != 0 => self.unmark_peer(space, at + n as u64)?,
+                Window::Shared => {
+                    let place = self.shared_at(at + n as u64, 1)?;
+                    self.cta.shared.unmark(place, 1);
+                }
+                Window::Local => {
+                    let place = lane * self.kernel.local_bytes + at as usize + n;
+                    self.r.local.unmark(place, 1);
+                }
+                Window::Const | Window::Param => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes unwritten what lanes changed by an operand with undefined bits.
+    pub(crate) fn unmark_atomic(
+        &mut self,
+        row: &Row,
+        address: &[u64; LANES],
+        undefined: u32,
+        bytes: usize,
+        store: Unmark,
+    ) -> Result<(), Fault> {
+        for lane in lanes(undefined) {
+            for n in 0..bytes as u64 {
+                let at = address[lane].wrapping_add(row.imm) + n;
+                self.unmark(numbered(row.b), at, lane, [0xFF], store)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, at: u64, lane: usize, store: Unmark) {
+        let cause = self.cause(store.from);
+        let (cta, warp) = (self.cta.id, self.warp);
+        let stored = self.world.undefined.entry((self.cta.grid, store.pc));
+        let stored = stored.or_insert(Stored { low: at, high: at, cause, cta, warp, lane });
+        stored.low = stored.low.min(at);
+        stored.high = stored.high.max(at + 1);
+    }
+}
