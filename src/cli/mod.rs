@@ -8,6 +8,7 @@ mod compiler;
 mod device;
 mod diff;
 mod doctor;
+mod dtypes;
 mod emulate;
 mod emulate_trials;
 mod entry;
