@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use emulator::argument::{self, Argument, Content, Element, MapOf, Shape};
+use emulator::argument::{self, Argument, Content, MapOf, Shape};
 use emulator::{
     self, GlobalMemory, InStream, Judge, Kernel, Launch, Options, Parameter, Profile, Program, Remark, Stop,
     TENSOR_MAP_BYTES, TensorMap, Violation,
 };
 use ptx::Type;
 use ptx::arch::Target;
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::{SafeTensors, TensorView};
 
+use super::dtypes::{dtype, element};
 use super::emulate_trials::{JudgeBy, POISONS, Trial, gather, listed, trials};
 use super::error::CliError;
 use super::output;
@@ -603,29 +604,4 @@ fn available_memory() -> usize {
         line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
     });
     kib.map_or(4 << 30, |kib| kib.saturating_mul(1024))
-}
-
-const DTYPES: [(Element, Dtype); 14] = [
-    (Element::U8, Dtype::U8),
-    (Element::S8, Dtype::I8),
-    (Element::U16, Dtype::U16),
-    (Element::S16, Dtype::I16),
-    (Element::U32, Dtype::U32),
-    (Element::S32, Dtype::I32),
-    (Element::U64, Dtype::U64),
-    (Element::S64, Dtype::I64),
-    (Element::F16, Dtype::F16),
-    (Element::Bf16, Dtype::BF16),
-    (Element::F32, Dtype::F32),
-    (Element::F64, Dtype::F64),
-    (Element::E4m3, Dtype::F8_E4M3),
-    (Element::E5m2, Dtype::F8_E5M2),
-];
-
-fn dtype(element: Element) -> Dtype {
-    DTYPES.iter().find(|(e, _)| *e == element).map_or(Dtype::U8, |(_, dtype)| *dtype)
-}
-
-fn element(dtype: Dtype) -> Option<Element> {
-    DTYPES.iter().find(|(_, d)| *d == dtype).map(|(element, _)| *element)
 }

@@ -7,6 +7,7 @@ mod bench;
 mod device;
 mod diff;
 mod doctor;
+mod dtypes;
 mod emulate;
 mod emulate_trials;
 mod entry;

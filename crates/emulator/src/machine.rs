@@ -74,7 +74,7 @@ pub(super) struct World {
     pub(super) clock: u64,
     pub(super) check_init: bool,
     pub(super) check_loads: bool,
-    pub(super) random: super::schedule::Random,
+    pub(super) random: super::random::Random,
     /// Whether `mbarrier.try_wait` may give up before the phase is complete, as its time limit lets it: under random schedules.
     pub(super) gives_up: bool,
     /// The grids that run, and who waits for whom.
@@ -161,29 +161,6 @@ pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
             lane
         })
     })
-}
-
-/// The sets of lanes that name the same member mask.
-#[derive(Clone)]
-pub(super) struct Parties {
-    masks: [u32; LANES],
-    left: u32,
-}
-
-impl Iterator for Parties {
-    type Item = u32;
-
-    #[inline]
-    fn next(&mut self) -> Option<u32> {
-        if self.left == 0 {
-            return None;
-        }
-        let mask = self.masks[self.left.trailing_zeros() as usize % LANES];
-        let same = self.masks.iter().enumerate().fold(0u32, |set, (i, m)| set | u32::from(*m == mask) << i);
-        let party = same & self.left;
-        self.left &= !party;
-        Some(party)
-    }
 }
 
 impl Machine<'_> {
@@ -298,47 +275,6 @@ impl Machine<'_> {
             }
         }
         Flow::Next
-    }
-
-    /// For an instruction whose lanes are named by the masks of a slot: the sets of lanes that take part together, or what
-    /// to do instead. Lanes that name the same mask are one party, and it runs complete or not at all; lanes that ended are
-    /// not waited for.
-    pub(super) fn parties(&mut self, slot: u32) -> Result<Parties, Flow> {
-        let masks = self.r.w[slot as usize];
-        let all = Parties { masks, left: self.mask };
-        for party in all.clone() {
-            let lane = party.trailing_zeros() as usize % LANES;
-            let wanted = masks[lane];
-            if let Some(lane) = lanes(party & !wanted).next() {
-                let what = format!("a lane that is not in its own member mask {wanted:#010x}");
-                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
-            }
-            let missing = wanted & self.live & !party;
-            if missing == 0 {
-                continue;
-            }
-            if missing & self.mask != 0 {
-                let what =
-                    format!("lanes {party:#010x} and {:#010x} name different masks", missing & self.mask);
-                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
-            }
-            if missing & self.fragment != 0 {
-                let what =
-                    format!("the member mask names lanes {missing:#010x}, which are disabled by their guard");
-                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
-            }
-            return Err(Flow::Converge(wanted & self.live));
-        }
-        Ok(all)
-    }
-
-    /// Whether all lanes of the warp that have not ended run this row, as `.aligned` demands.
-    pub(super) fn all_together(&mut self) -> Result<(), Flow> {
-        if self.mask == self.live {
-            return Ok(());
-        }
-        let what = format!("lanes {:#010x} of {:#010x} run an aligned instruction", self.mask, self.live);
-        Err(self.fail(Fault::new(Law::Divergent, what)))
     }
 
     /// Sets the masked lanes of predicate `slot` from `bits`.

@@ -8,7 +8,8 @@ use super::machine::{LANES, Registers, World};
 use super::memory::{Region, SHARED_START};
 use super::program::{Constant, Kernel, Special};
 use super::races::{ClusterRaces, Races, SharedShadow};
-use super::schedule::{Launch, Options, Random};
+use super::random::Random;
+use super::schedule::{Launch, Options};
 use super::stream::InStream;
 use super::warp::Warp;
 

@@ -13,6 +13,7 @@ use super::memory::{GlobalMemory, POISON, Region};
 use super::observe::{Nobody, Observer, Remark};
 use super::program::{Kernel, Program};
 use super::races::{GlobalRaces, Races};
+use super::random::Random;
 use super::resident::{Resident, Spares, Together, resident};
 use super::stream::{InStream, Stream};
 use super::trap::{Fault, Judge, Law, Place, Stop, StreamStop, Trap};
@@ -86,24 +87,6 @@ const ROUNDS: usize = 16;
 
 /// Turns of a CTA that its copies wait while its warps run.
 const PATIENCE: u32 = 64;
-
-/// SplitMix64 (Steele, Lea, Flood, 2014).
-#[derive(Debug, Clone)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
 
 /// Runs a kernel on `memory`.
 ///
