@@ -216,7 +216,7 @@ impl Assumption {
             cluster: [1; 3],
             cooperative: false,
         };
-        device.run(&[launch]).map_err(|(_, failure)| failure)?;
+        device.run(&[launch])?;
         let bytes = device.read(out)?;
         let (words, _) = bytes.as_chunks::<4>();
         Ok(words.iter().map(|b| u32::from_le_bytes(*b)).collect())

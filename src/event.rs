@@ -1,4 +1,4 @@
-//! How every room tells progress and results: events into a sink. Nothing here prints.
+//! Progress and results as events into a sink. Nothing here prints.
 
 /// Something that happened, told while it happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,9 +41,23 @@ pub enum Event {
     },
     /// The matrix is complete.
     MatrixFinished,
+    /// So many trials of the pipeline are about to run.
+    TrialsStarted {
+        /// Trials of all targets.
+        trials: usize,
+    },
+    /// One of them is done.
+    TrialFinished,
+    /// All of them are done.
+    TrialsFinished,
     /// Something the user should know that stops nothing.
     Warning {
         /// A full sentence.
+        text: String,
+    },
+    /// A file that cannot be used; the others are.
+    Problem {
+        /// Place and reason.
         text: String,
     },
     /// What the tool is about to do without being asked, such as fetching a toolkit.

@@ -1,11 +1,15 @@
 //! YAML into typed structs, with file, line and column in every error.
 //!
 //! Two places hold YAML: a whole file, and the `//@` comment block that opens a snippet or kernel.
-//! This is the only room that names `serde_yaml`.
+//! This is the only module that names `serde_yaml`.
+
+mod entries;
 
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
+
+pub use entries::{EntriesError, Placed, parse_entries, read_text};
 
 /// The prefix of a header line; it is a comment in PTX and in CUDA C++.
 const PREFIX: &str = "//@";

@@ -17,7 +17,7 @@
 //! | [`kernel`] | loads `kernels/`: sources and the headers that plug them into the pipeline |
 //! | [`toolkit`] | finds, installs and runs ptxas, nvdisasm and NVRTC; judges nothing |
 //! | [`assumptions`] | what the emulator takes on trust, each with a snippet that a GPU can answer |
-//! | [`failure`] | the verdict on a launch that did not finish |
+//! | [`checks`] | checks on a device in order, and the verdict on a launch that did not finish |
 //! | [`gpu`] | runs kernels on CUDA GPUs, in worker processes |
 //! | [`selftest`] | recorded answers against the emulator |
 //! | [`matrix`] | plan, batch assembly, classified cells, claims |
@@ -28,22 +28,24 @@
 //! | [`mutants`] | faults of one line planted into kernels, and what the cases say of each |
 //! | [`mod@bench`] | where the time goes: profiles, what they decide, and times on a GPU |
 //! | [`audit`] | what becomes of device code in files on a device |
-//! | [`report`] | renderers, each a pure function of the record |
 //! | [`gate`] | records compared, baselines, expectations, fleets |
+//! | [`job`] | what verbs do: typed options in, typed results out |
+//! | [`report`] | renderers, each a pure function of a record or of one result |
 //! | [`cli`] | verbs, error printing, exit codes |
 
 pub mod assumptions;
 pub mod audit;
 pub mod bench;
 pub mod case;
+pub mod checks;
 pub mod cli;
 pub mod doctor;
 pub mod event;
 pub mod execute;
-pub mod failure;
 pub mod gate;
 pub mod gpu;
 pub mod header;
+pub mod job;
 pub mod kernel;
 pub mod lint;
 pub mod matrix;

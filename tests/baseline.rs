@@ -92,7 +92,8 @@ fn every_claim_stands_as_recorded() {
         .iter()
         .filter(|c| c.is_finding())
         .map(|c| {
-            format!("{} is {}, recorded {} ({})", c.source, c.standing.word(), c.recorded.word(), c.example)
+            let (now, recorded) = (c.standing.word(), c.recorded.word());
+            format!("{} is {now}, recorded {recorded} ({:?})", c.source, c.example)
         })
         .collect();
     assert!(findings.is_empty(), "{findings:#?}");

@@ -478,7 +478,7 @@ fn a_report_is_written_whole_or_not_at_all() {
         let csv = stdout(&table(&["--report", "csv", "--table", name]));
         assert!(csv.starts_with(head), "{name}: {csv}");
     }
-    assert_fails(&table(&["--report", "md", "--table", "runs"]), 2, &["--table is for --report csv"]);
+    assert_fails(&table(&["--report", "md", "--table", "runs"]), 2, &["--table is for --format csv"]);
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("\"schema\": 1", "\"schema\": 7")).unwrap();
     assert_fails(&desk.run(&["report", "--from", file.to_str().unwrap()]), 2, &["schema 7", "run.json"]);

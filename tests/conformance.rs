@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use libtest_mimic::{Arguments, Failed, Trial};
 use ptx::arch::{Target, ToolkitVersion};
 use sm121probe::event::Silent;
-use sm121probe::gate::{self, Newcomer};
 use sm121probe::matrix::{self, Options, Plan, Selection};
 use sm121probe::record::{Cell, Record};
+use sm121probe::report::{self, Newcomer};
 use sm121probe::snippet::{Filter, Library};
 use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Discovery, Places};
@@ -118,7 +118,7 @@ impl Shared {
             matrix.claims.iter().filter(|c| c.is_finding() && self.library.snippets[c.snippet].stem == stem)
         {
             wrong.push(format!(
-                "claim is {}, recorded {}: {} ({} of {} cells disagree; {})",
+                "claim is {}, recorded {}: {} ({} of {} cells disagree; {:?})",
                 claim.standing.word(),
                 claim.recorded.word(),
                 claim.source,
@@ -183,7 +183,7 @@ impl Shared {
             matrix::run(&self.library, &plan, &toolkits, disassembler, store, &Options::default(), &Silent)
                 .map_err(|e| e.to_string())?;
         let baseline = self.baseline.as_ref().map_err(|e| Failed::from(e.clone()))?;
-        let new = gate::newcomer(baseline, BASELINE, &record, version);
+        let new = report::newcomer(baseline, BASELINE, &record, version);
         let asked = Arc::new(Asked { record, new });
         records.insert(version, Arc::clone(&asked));
         Ok(asked)

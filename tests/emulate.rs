@@ -204,6 +204,33 @@ fn what_is_not_emulated_is_said() {
 }
 
 #[test]
+fn blocks_clusters_remarks_and_addresses_are_options() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("many.ptx").display().to_string();
+    let text = ".version 9.0\n.target sm_121a\n.address_size 64\n.extern .func elsewhere();\n\
+                .visible .entry other() { call elsewhere; ret; }\n\
+                .visible .entry k(.param .u64 y) .reqntid 32, 2 {\n.reg .b64 p; .reg .b32 r, n; .reg .pred q;\n\
+                .shared .b32 word;\nst.shared.b32 [word], 7;\nbar.sync 0;\nld.param.u64 p, [y];\n\
+                mov.u32 r, %cluster_ctarank;\nmov.u32 n, %ntid.y;\nmad.lo.u32 n, r, 100, n;\nmul.wide.u32 p, r, 4;\n\
+                .reg .b64 at; ld.param.u64 at, [y]; add.u64 p, p, at;\nmov.u32 r, %tid.y;\nsetp.eq.u32 q, r, 0;\n\
+                @q mov.u32 r, %tid.x;\n@q setp.eq.u32 q, r, 0;\n@q st.global.b32 [p], n;\nret;\n}\n";
+    fs::write(&file, text).unwrap();
+    let args =
+        ["emulate", file.as_str(), "--entry", "k", "--grid", "2", "--cluster", "2", "--arg", "out:y=u32[2]"];
+    let text = run(0, &args);
+    assert!(text.contains("\n  2 102\n") && !text.contains("remark"), "{text}");
+    let text = run(0, &[&args[..], &["--strict", "--addresses", "--cooperative"]].concat());
+    assert!(
+        text.contains("remark: warp 1 writes shared address") && text.contains("y at 0x1000000000, 8 bytes"),
+        "{text}"
+    );
+    let text = run(2, &[&args[..], &["--block", "32"]].concat());
+    assert!(text.contains("requires .reqntid [32, 2, 1]"), "{text}");
+    let text = run(2, &["emulate", &file, "--entry", "other"]);
+    assert!(text.contains("`elsewhere` is declared but has no body"), "{text}");
+}
+
+#[test]
 fn schedules_that_disagree_are_told_apart() {
     let dir = TempDir::new().unwrap();
     let body = "ld.param.u64 %rd1, [c];\nld.param.u64 %rd2, [y];\nmov.u32 %r1, %tid.x;\n\
@@ -299,9 +326,7 @@ fn the_coverage_has_three_forms() {
     );
     let text = run(0, &["ops"]);
     assert!(text.contains(" snippet variants decode for sm_121a ("), "{text}");
-    assert!(
-        run(0, &["ops", "--format", "md"]).starts_with("| chapter | implemented | planned | out of scope |")
-    );
+    assert!(run(0, &["ops", "--format", "md"]).starts_with("|chapter|implemented|planned|out of scope|"));
 }
 
 #[test]

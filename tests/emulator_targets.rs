@@ -86,7 +86,10 @@ fn every_accepted_variant_ends_in_a_result_or_a_named_refusal() {
     let (mut ended, mut stopped, mut unsupported, mut wrong) = (0, 0, 0, Vec::new());
     each(|variant, isa, cells| {
         // The target with the most features that accepts it: sm_121a, where it does.
-        let Some((target, _)) = cells.iter().rev().find(|(t, cell)| **cell == 'A' && t.to_string() == "sm_121a")
+        let Some((target, _)) = cells
+            .iter()
+            .rev()
+            .find(|(t, cell)| **cell == 'A' && t.to_string() == "sm_121a")
             .or_else(|| cells.iter().rev().find(|(_, cell)| **cell == 'A'))
         else {
             return;
@@ -94,10 +97,12 @@ fn every_accepted_variant_ends_in_a_result_or_a_named_refusal() {
         let outcome = match load(&variant.code.standalone(isa.parse().unwrap(), *target)) {
             Ok(program) => program.kernels.iter().try_for_each(|kernel| {
                 let mut memory = GlobalMemory::default();
-                let buffers = [memory.allocate_with(vec![0; 1 << 16]), memory.allocate_with(vec![0; 1 << 16])];
+                let buffers =
+                    [memory.allocate_with(vec![0; 1 << 16]), memory.allocate_with(vec![0; 1 << 16])];
                 let mut params = vec![0; kernel.param_bytes];
                 for (n, parameter) in kernel.params.iter().enumerate().filter(|(_, p)| p.size == 8) {
-                    params[parameter.offset..parameter.offset + 8].copy_from_slice(&buffers[n % 2].to_le_bytes());
+                    params[parameter.offset..parameter.offset + 8]
+                        .copy_from_slice(&buffers[n % 2].to_le_bytes());
                 }
                 let block = kernel.required_threads.unwrap_or([32, 1, 1]);
                 let how = Launch { grid: [2, 1, 1], block, shared_bytes: 0, params };
@@ -116,5 +121,8 @@ fn every_accepted_variant_ends_in_a_result_or_a_named_refusal() {
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // Inputs are zeros: what needs a tensor map or an address among them stops by a rule.
-    assert!(ended > 300 && ended > stopped, "{ended} ended, {stopped} stopped, {unsupported} are not emulated");
+    assert!(
+        ended > 300 && ended > stopped,
+        "{ended} ended, {stopped} stopped, {unsupported} are not emulated"
+    );
 }

@@ -7,7 +7,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use emulator::device::{Argument, Buffer, Device, Failure, Launch, Module, Timer};
+use emulator::device::{Argument, Buffer, Device, Failure, Launch, LaunchFailure, Module, Timer};
 use sm121probe::gpu::{Chain, GpuDevice, Launcher, Turn};
 
 fn launcher(plan: &str, seconds: f32) -> Launcher {
@@ -84,7 +84,7 @@ fn a_launch_that_cannot_be_made_costs_nothing() {
         (Launch { arguments: vec![Argument::Value(vec![0; 4])], ..good.clone() }, "8 bytes, its argument 4"),
         (Launch { arguments: vec![Argument::Address(Buffer(9))], ..good.clone() }, "no buffer 9"),
     ] {
-        let (n, failure) = gpu.run(&[good.clone(), bad]).unwrap_err();
+        let LaunchFailure { launch: n, failure } = gpu.run(&[good.clone(), bad]).unwrap_err();
         assert!(matches!(&failure, Failure::Launch(what) if what.contains(words)), "{failure:?}");
         assert_eq!(n, 1);
     }
@@ -102,15 +102,15 @@ fn a_launch_that_cannot_be_made_costs_nothing() {
 fn a_byte_beside_a_buffer_is_found_with_its_address() {
     let mut gpu = gpu();
     let (module, buffer) = ready(&mut gpu);
-    let (_, failure) = gpu.run(&[launch(module, "overrun", buffer)]).unwrap_err();
-    let Failure::Trap { law, what } = failure else { panic!("{failure:?}") };
-    assert_eq!(law, "out_of_bounds");
+    let LaunchFailure { failure, .. } = gpu.run(&[launch(module, "overrun", buffer)]).unwrap_err();
+    let Failure::Trap { rule, what } = failure else { panic!("{failure:?}") };
+    assert_eq!(rule, "out_of_bounds");
     assert!(
         what.contains("0x00 at address 0x7") && what.contains("offset 64 of a buffer of 64 bytes"),
         "{what}"
     );
     let graph = gpu.capture(&[launch(module, "overrun", buffer)]).unwrap();
-    assert!(matches!(gpu.replay(graph), Err((_, Failure::Trap { .. }))));
+    assert!(matches!(gpu.replay(graph), Err(LaunchFailure { failure: Failure::Trap { .. }, .. })));
     gpu.run(&[launch(module, "increment", buffer)]).unwrap();
     assert_eq!(gpu.workers(), 1);
 }
@@ -121,7 +121,7 @@ fn ends(kernel: &str, limit: f32, expected: impl Fn(&Failure) -> bool) {
     let (module, buffer) = ready(&mut gpu);
     let began = Instant::now();
     let steps = [launch(module, "increment", buffer), launch(module, kernel, buffer)];
-    let (_, failure) = gpu.run(&steps).unwrap_err();
+    let LaunchFailure { failure, .. } = gpu.run(&steps).unwrap_err();
     assert!(began.elapsed() < Duration::from_secs(60), "it hung");
     assert!(expected(&failure), "{failure:?}");
     assert_eq!(gpu.read(buffer).unwrap_err(), failure, "the worker is gone");
@@ -202,7 +202,7 @@ fn a_worker_killed_from_outside_has_crashed() {
         std::thread::sleep(Duration::from_millis(300));
         std::process::Command::new("kill").args(["-9", &pids[0].to_string()]).status().unwrap()
     });
-    let (_, failure) = gpu.run(&[launch(module, "hang", buffer)]).unwrap_err();
+    let LaunchFailure { failure, .. } = gpu.run(&[launch(module, "hang", buffer)]).unwrap_err();
     assert!(killer.join().unwrap().success());
     assert!(matches!(&failure, Failure::Crashed(what) if what.contains("signal 9")), "{failure:?}");
     gpu.reset().unwrap();
@@ -238,7 +238,7 @@ fn replays_by_the_hundred_are_one_question_and_name_the_first_that_differs() {
     assert_eq!(gpu.replay_often(graph, 100, &[buffer]).unwrap(), Some(4));
     let graph = gpu.capture(&[launch(module, "overrun", buffer)]).unwrap();
     let error = gpu.replay_often(graph, 3, &[buffer]).unwrap_err();
-    assert!(matches!(&error.1, Failure::Trap { what, .. } if what.contains("guard")), "{error:?}");
+    assert!(matches!(&error.failure, Failure::Trap { what, .. } if what.contains("guard")), "{error:?}");
 }
 
 #[test]
@@ -262,7 +262,10 @@ fn launches_are_timed_behind_another() {
     // Two launches, seven rounds; and one in front of each.
     assert_eq!((gpu.read(buffer).unwrap()[0], gpu.read(other).unwrap()[0]), (14, 14));
     let broken = launch(module, "illegal_address", buffer);
-    assert!(matches!(gpu.time(&[broken], &before, 0, 1), Err((0, Failure::Crashed(_)))));
+    assert!(matches!(
+        gpu.time(&[broken], &before, 0, 1),
+        Err(LaunchFailure { launch: 0, failure: Failure::Crashed(_) })
+    ));
 }
 
 #[test]
@@ -282,7 +285,10 @@ fn memory_that_comes_back_is_as_new() {
     let again = gpu.allocate_unwritten(64).unwrap();
     assert_eq!(gpu.read(again).unwrap(), [0xFF; 64]);
     let module = gpu.load(".version 9.0").unwrap();
-    assert!(matches!(gpu.run(&[launch(module, "overrun", again)]), Err((_, Failure::Trap { .. }))));
+    assert!(matches!(
+        gpu.run(&[launch(module, "overrun", again)]),
+        Err(LaunchFailure { failure: Failure::Trap { .. }, .. })
+    ));
     // What is kept for later gives way to what does not fit beside it.
     gpu.reset().unwrap();
     let large = 700 << 20;
@@ -321,7 +327,7 @@ fn each_has_the_gpu_from_a_reset_until_it_rests() {
     one.reset().unwrap();
     let (module, buffer) = (one.load(".version 9.0").unwrap(), one.allocate(vec![0; 64]).unwrap());
     let failed = one.run(&[launch(module, "illegal_address", buffer)]);
-    assert!(matches!(failed, Err((0, Failure::Crashed(_)))), "{failed:?}");
+    assert!(matches!(failed, Err(LaunchFailure { launch: 0, failure: Failure::Crashed(_) })), "{failed:?}");
     one.rest();
     rounds(7);
 }

@@ -7,14 +7,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+#[path = "pipeline/checks.rs"]
+mod checks;
 #[path = "pipeline/faults.rs"]
 mod faults;
 #[path = "pipeline/gpu.rs"]
 mod gpu;
 #[path = "pipeline/gpu_faults.rs"]
 mod gpu_faults;
-#[path = "pipeline/rungs.rs"]
-mod rungs;
 #[path = "pipeline/sanitizer.rs"]
 mod sanitizer;
 #[path = "pipeline/timing.rs"]
@@ -29,7 +29,7 @@ use libtest_mimic::{Arguments, Failed};
 use ptx::arch::Target;
 use sm121probe::case::{self, Case, KnownFailure};
 use sm121probe::kernel::Library;
-use sm121probe::moe::plan::{self, Candidate, LOADS, PATHS, Trial, Way};
+use sm121probe::moe::plan::{self, Candidate, Configuration, LOADS, PATHS, Trial};
 use sm121probe::moe::runner::Runner;
 use sm121probe::moe::trial::Outcome;
 use sm121probe::record::{Stage, TrialRow, Verdict};
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
     }
     let known = Arc::clone(&shared);
     trials.push(libtest_mimic::Trial::test("known_failures.both_ways", move || known.known_failures()));
-    trials.extend(rungs::trials(&shared));
+    trials.extend(checks::trials(&shared));
     trials.extend(timing::trials(&shared));
     trials.extend(gpu::trials(&shared));
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -188,7 +188,7 @@ impl Shared {
     fn seeds(&self, group: usize) -> Result<(), Failed> {
         for n in (group..SEEDS).step_by(GROUPS) {
             let (case, Candidate { tile, swap_ab, load, path, config }) = self.seeded(n);
-            let trial = Trial::new(Cow::Borrowed(case), Way { tile, swap_ab, path, load }, config);
+            let trial = Trial::new(Cow::Borrowed(case), Configuration { tile, swap_ab, path, load }, config);
             let mut runner = Runner::new(&self.library, &self.nvrtc, self.store.as_ref(), tool().to_owned());
             runner.seed = Some(n as u64);
             let row = runner.run(&trial, self.target).map_err(|e| e.to_string())?;
@@ -237,7 +237,7 @@ impl Shared {
     fn known_failures(&self) -> Result<(), Failed> {
         let fault = faults::all().into_iter().find(|f| f.stage == Stage::Fc1).ok_or("no fault of FC1")?;
         let mut case = self.cases.iter().find(|c| c.name == fault.case).ok_or("no such case")?.clone();
-        let (url, tile) = ("https://example.invalid/1".to_owned(), Some(fault.tile.to_owned()));
+        let (url, tile) = ("https://example.invalid/1".to_owned(), fault.tile.parse().ok());
         case.known_failures = vec![KnownFailure { url: url.clone(), stage: fault.stage, device: None, tile }];
         let tile = fault.tile.parse().map_err(|e| format!("{e}"))?;
         let trials = plan::trials(&case, &[tile], &[fault.load], &[fault.path]);

@@ -173,18 +173,15 @@ impl Fixture {
             expect,
             targets: targets.split(' ').map(target).collect(),
             archs: Vec::new(),
-            toolkits: String::new(),
+            toolkits: None,
             variants: Vec::new(),
             whole: true,
             standing: now,
             recorded,
             cells: 8,
             disagree: if now == Standing::Refuted { 3 } else { 0 },
-            example: if now == Standing::Refuted {
-                format!("{stem} 13.0.48 sm_121a sm_121a rejected")
-            } else {
-                String::new()
-            },
+            example: (now == Standing::Refuted)
+                .then(|| format!("{stem} 13.0.48 sm_121a sm_121a rejected").as_str().into()),
         });
         self.0.claims.last_mut().unwrap()
     }
@@ -261,7 +258,7 @@ fn fixture() -> Record {
     let (confirmed, refuted) = (Standing::Confirmed, Standing::Refuted);
     let sm12x = "sm_120 sm_120a sm_120f sm_121 sm_121a sm_121f";
     f.claim("tcgen05.alloc", Expect::AbsentByDesign, sm12x, confirmed, confirmed);
-    f.claim("mma.mxf4", Expect::Rejected, "sm_121a", refuted, refuted).toolkits = ">=12.9".to_owned();
+    f.claim("mma.mxf4", Expect::Rejected, "sm_121a", refuted, refuted).toolkits = Some(">=12.9".into());
     f.claim("mma.mxf4", Expect::Accepted, "sm_121f", refuted, confirmed).variants =
         vec!["mma.mxf4.4X".to_owned()];
     let claim = f.claim("cvt.refused", Expect::Rejected, sm12x, confirmed, confirmed);
@@ -323,8 +320,9 @@ fn reports_are_the_golden_ones() {
 fn every_form_is_rendered_from_the_record_alone() {
     let record = fixture();
     let again = Record::parse("fixture".as_ref(), &report::json(&record).unwrap()).unwrap();
-    for format in [Format::Md, Format::Json, Format::Csv] {
-        assert_eq!(report::render(&again, format).unwrap(), report::render(&record, format).unwrap());
+    for format in [Format::Text, Format::Md, Format::Json, Format::Csv, Format::Junit] {
+        let render = |record| report::render(record, format, &Styles::plain()).unwrap();
+        assert_eq!(render(&again), render(&record));
     }
     assert!(report::markdown(&record).contains(&report::variants(&record)));
 }

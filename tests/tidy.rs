@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A module of the product may use modules before it; Cargo orders the crates.
-const MODULES: [&str; 26] = [
+const MODULES: [&str; 27] = [
     "event",
     "near",
     "record",
@@ -20,7 +20,7 @@ const MODULES: [&str; 26] = [
     "kernel",
     "toolkit",
     "assumptions",
-    "failure",
+    "checks",
     "gpu",
     "doctor",
     "selftest",
@@ -31,8 +31,9 @@ const MODULES: [&str; 26] = [
     "mutants",
     "bench",
     "audit",
-    "report",
     "gate",
+    "job",
+    "report",
     "cli",
 ];
 
@@ -120,13 +121,27 @@ fn the_order_test_sees_every_way_to_name_a_module() {
     assert_eq!(named, ["a", "d", "e", "g", "h"].map(str::to_owned).into_iter().collect());
 }
 
+/// Renderers of one result of a module, beside those of the record.
+const RENDERERS: [(&str, &[&str]); 3] = [
+    ("report/gate", &["gate", "mutants"]),
+    ("report/lint", &["lint"]),
+    ("report/selftest.rs", &["selftest"]),
+];
+
 #[test]
 fn report_knows_the_record_alone() {
     for path in files(&root().join("src/report"), "rs") {
         let text = fs::read_to_string(&path).unwrap();
         for used in modules_named(&text) {
-            let allowed = ["record", "near", "report"].contains(&used.as_str());
-            assert!(allowed, "{}: uses {used}; a renderer is a pure function of the record", path.display());
+            let of_result = RENDERERS.iter().any(|(place, modules)| {
+                path.starts_with(root().join("src").join(place)) && modules.contains(&used.as_str())
+            });
+            let allowed = of_result || ["record", "near", "report"].contains(&used.as_str());
+            assert!(
+                allowed,
+                "{}: uses {used}; a renderer is a pure function of what it shows",
+                path.display()
+            );
         }
         for other in ["emulator::", "numerics::", "vectors::"] {
             assert!(
@@ -163,7 +178,7 @@ fn special_words_stay_in_their_module() {
             ("indicatif", "cli"),
             ("cudarc", "gpu"),
             ("println!", "cli"),
-            ("rayon::Thread", "cli"),
+            ("rayon::Thread", "job"),
         ] {
             // A doc comment may name a crate.
             let code: String =
@@ -206,4 +221,81 @@ fn the_built_in_snippets_have_no_problems() {
     let unclaimed: Vec<&str> =
         library.snippets.iter().filter(|s| s.header.claims.is_empty()).map(|s| s.stem.as_str()).collect();
     assert!(unclaimed.is_empty(), "snippets without a claim: {unclaimed:?}");
+}
+
+/// The lines of a section of a manifest, each with its key; inline tables on one line, as ours are.
+fn keys<'a>(manifest: &'a str, section: &str) -> Vec<&'a str> {
+    let lines = manifest.lines().skip_while(|line| *line != section).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    let key =
+        |line: &'a str| line.split(['=', '.', ' ']).next().filter(|k| !k.is_empty() && !k.starts_with('#'));
+    lines.filter_map(key).collect()
+}
+
+/// Whether a text uses a crate: `name::` or `use name`, as a whole word.
+fn uses(text: &str, name: &str) -> bool {
+    let name = name.replace('-', "_");
+    text.match_indices(&name).any(|(at, _)| {
+        let whole = !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let after = &text[at + name.len()..];
+        whole && (after.starts_with("::") || (text[..at].ends_with("use ") && after.starts_with([';', ' '])))
+    })
+}
+
+#[test]
+fn every_dependency_is_used_where_it_is_declared() {
+    let mut folders = vec![root().to_owned()];
+    folders.extend(fs::read_dir(root().join("crates")).unwrap().map(|e| e.unwrap().path()));
+    for folder in folders {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let text = |places: &[&str]| -> String {
+            let of = |place: &&str| match folder.join(place) {
+                file if file.is_file() => vec![file],
+                below if below.is_dir() => files(&below, "rs"),
+                _ => Vec::new(),
+            };
+            let paths: Vec<PathBuf> = places.iter().flat_map(of).collect();
+            paths.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
+        };
+        for (section, places) in [
+            ("[dependencies]", &["src"][..]),
+            ("[build-dependencies]", &["build.rs"]),
+            ("[dev-dependencies]", &["src", "tests", "benches", "examples", "README.md"]),
+        ] {
+            let text = text(places);
+            for name in keys(&manifest, section) {
+                assert!(uses(&text, name), "{}: {section} {name} is not used", folder.display());
+            }
+        }
+    }
+    assert!(uses("use a;\nb_c::d", "a") && uses("b_c::d", "b-c") && !uses("use ab;\nxb_c::d", "b-c"));
+    assert_eq!(keys("[a]\nx = 1\n# no\n[b]\ny.workspace = true\n\nz = {}\n[c]", "[b]"), ["y", "z"]);
+}
+
+/// Crates of which the lock file has several versions, each because a dependency has not moved on.
+const SEVERAL_VERSIONS: [&str; 8] = [
+    "getrandom",
+    "hashbrown",
+    "r-efi",
+    "regex-syntax",
+    "syn",
+    "thiserror",
+    "thiserror-impl",
+    "unicode-width",
+];
+
+#[test]
+fn the_lock_file_has_one_source_and_one_version_of_each_crate() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let values = |key: &str| -> Vec<String> {
+        let start = format!("{key} = \"");
+        let value = |line: &str| line.strip_prefix(&start).map(|v| v.trim_end_matches('"').to_owned());
+        lock.lines().filter_map(value).collect()
+    };
+    let sources: BTreeSet<String> = values("source").into_iter().collect();
+    assert!(sources.len() == 1 && sources.iter().all(|s| s.starts_with("registry+")), "{sources:?}");
+    let names = values("name");
+    let several: BTreeSet<&str> =
+        names.iter().filter(|n| names.iter().filter(|m| m == n).count() > 1).map(String::as_str).collect();
+    assert_eq!(several, BTreeSet::from(SEVERAL_VERSIONS), "say in SEVERAL_VERSIONS which are meant");
 }

@@ -4,19 +4,14 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
-use ptx::arch::{Requirement, ToolkitVersion};
-use regex::{Regex, RegexBuilder};
+use ptx::arch::ToolkitVersion;
 
+use super::backend_rules::{Backend, Compiler, rules};
 use super::installed::{Installed, of_wheel};
-use super::opcodes::Lists;
-use crate::header::{self, HeaderError};
 use crate::record::{
     AuditBackend, AuditKernel, AuditPackage, AuditProblem, AuditTable, Shown, Support, readable_kernel,
 };
-
-const TABLE: &str = include_str!("backends.yaml");
 
 /// What every tool of a CUDA toolkit says of itself.
 const RELEASE: &[u8] = b"Cuda compilation tools, release ";
@@ -27,76 +22,10 @@ const NAME: usize = 60;
 /// Bytes of a tool that are held at once.
 const CHUNK: usize = 1 << 20;
 
-struct Rules {
-    compilers: Vec<Compiler>,
-    backends: Vec<Backend>,
-}
-
-/// A package that compiles when it is used.
-struct Compiler {
-    package: String,
-    tools: Vec<String>,
-    needs: String,
-    with: String,
-}
-
-struct Backend {
-    backend: String,
-    about: String,
-    packages: Vec<String>,
-    gate: Vec<u16>,
-    kernels: String,
-    files: String,
-    scaled: bool,
-    jit: String,
-    compiler: String,
-    source: String,
-}
-
-/// The rules of this build; none when they are damaged, which a test excludes.
-fn rules() -> Option<&'static Rules> {
-    static ALL: OnceLock<Option<Rules>> = OnceLock::new();
-    ALL.get_or_init(|| parse().ok().map(Rules::new)).as_ref()
-}
-
-fn parse() -> Result<Vec<Lists>, HeaderError> {
-    header::parse_file(Path::new("src/audit/backends.yaml"), TABLE)
-}
-
-impl Rules {
-    fn new(items: Vec<Lists>) -> Self {
-        let (mut compilers, mut backends) = (Vec::new(), Vec::new());
-        for mut item in items {
-            let mut list = |key: &str| item.remove(key).unwrap_or_default();
-            let one = |list: Vec<String>| list.into_iter().next().unwrap_or_default();
-            let name = one(list("backend"));
-            let compiler = one(list("compiler"));
-            if name.is_empty() {
-                let (tools, needs, with) = (list("tools"), one(list("needs")), one(list("with")));
-                compilers.push(Compiler { package: compiler, tools, needs, with });
-            } else {
-                backends.push(Backend {
-                    backend: name,
-                    about: one(list("about")),
-                    packages: list("packages"),
-                    gate: list("gate").iter().filter_map(|g| g.parse().ok()).collect(),
-                    kernels: one(list("kernels")),
-                    files: one(list("files")),
-                    scaled: !list("scaled").is_empty(),
-                    jit: one(list("jit")),
-                    compiler,
-                    source: one(list("source")),
-                });
-            }
-        }
-        Self { compilers, backends }
-    }
-}
-
 /// Says of every file whose package it is, of every package what it compiles with, and of every backend whether it can work.
 pub fn describe(table: &mut AuditTable, installed: &Installed) {
     let devices: Vec<u16> =
-        table.devices.iter().filter_map(|d| d.name.trim_start_matches("sm_").parse().ok()).collect();
+        table.devices.iter().filter_map(|d| d.architecture()).map(|target| target.number).collect();
     own(table, installed);
     let Some(rules) = rules() else { return };
     for compiler in &rules.compilers {
@@ -108,8 +37,7 @@ pub fn describe(table: &mut AuditTable, installed: &Installed) {
     }
     let here = |b: &Backend| b.packages.iter().any(|p| installed.find(p).is_some());
     if rules.backends.iter().any(here) {
-        table.backends =
-            rules.backends.iter().map(|b| standing(b, rules, table, installed, &devices)).collect();
+        table.backends = rules.backends.iter().map(|b| standing(b, table, installed, &devices)).collect();
     }
     for (path, why) in &installed.unreadable {
         table.problems.push(AuditProblem {
@@ -162,9 +90,8 @@ fn compiled_with(compiler: &Compiler, site: &Path, devices: &[u16]) -> (String, 
         let missing = if compiler.tools.is_empty() { "" } else { ", which is not there" };
         return (format!("{}{missing}", compiler.with), vec![all; devices.len()]);
     };
-    let needs: Option<Requirement> = compiler.needs.parse().ok();
     let version = release(&path);
-    let of = |number: &u16| match (&needs, version) {
+    let of = |number: &u16| match (&compiler.needs, version) {
         // Older architectures are older than any tool in use.
         _ if *number < 120 => Support::Compiles,
         (Some(needs), Some(version)) if needs.allows(version) => Support::Compiles,
@@ -173,10 +100,11 @@ fn compiled_with(compiler: &Compiler, site: &Path, devices: &[u16]) -> (String, 
     };
     let knows: Vec<Support> = devices.iter().map(of).collect();
     let said = version.map_or_else(|| "of a version that it does not say".to_owned(), |v| v.to_string());
-    let lacks = if knows.contains(&Support::Absent) {
-        format!("; SM12x needs {}", compiler.needs.trim_start_matches(">="))
-    } else {
-        String::new()
+    let lacks = match &compiler.needs {
+        Some(needs) if knows.contains(&Support::Absent) => {
+            format!("; SM12x needs {}", needs.to_string().trim_start_matches(">="))
+        }
+        _ => String::new(),
     };
     let name = tool.rsplit('/').next().unwrap_or(tool);
     (format!("{}: {name} {said}{lacks}", compiler.with), knows)
@@ -215,21 +143,9 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|w| w == what)
 }
 
-/// A pattern of the rules; none where it is left out.
-fn pattern(text: &str) -> Option<Regex> {
-    let wanted = (!text.is_empty()).then_some(text)?;
-    RegexBuilder::new(wanted).case_insensitive(true).build().ok()
-}
-
 /// Whether a backend can work on each device, and what shows it.
-fn standing(
-    backend: &Backend,
-    rules: &Rules,
-    table: &AuditTable,
-    installed: &Installed,
-    devices: &[u16],
-) -> AuditBackend {
-    let (kernels, files) = (pattern(&backend.kernels), pattern(&backend.files));
+fn standing(backend: &Backend, table: &AuditTable, installed: &Installed, devices: &[u16]) -> AuditBackend {
+    let Backend { kernels, files, .. } = backend;
     let in_files: Vec<bool> =
         table.files.iter().map(|f| files.as_ref().is_some_and(|r| r.is_match(&f.path))).collect();
     let of_it: Vec<usize> = (0..table.kernels.len())
@@ -275,22 +191,21 @@ fn standing(
         if let Some(k) = best.filter(|k| counts(k) && table.kernels[*k].verdicts[device].runs()) {
             return (Support::Works, shows(k));
         }
-        let compiler = installed
-            .find(&backend.compiler)
+        let compiler = backend
+            .compiler
+            .as_ref()
+            .and_then(|name| installed.find(name))
             .and_then(|d| table.packages.iter().find(|p| p.name == d.name && !p.compiles.is_empty()));
-        let source = if backend.jit.is_empty() { None } else { installed.file(&backend.jit) };
-        let asked = backend.jit.is_empty() || source.is_some();
+        let asked = backend.jit.as_ref().is_none_or(|jit| installed.file(jit).is_some());
         if let (Some(compiler), true) = (compiler, asked) {
-            let from = if backend.jit.is_empty() { String::new() } else { format!("{}; ", backend.jit) };
+            let from = backend.jit.as_ref().map_or_else(String::new, |jit| format!("{jit}; "));
             return (
                 compiler.knows[device],
                 format!("{from}compiled when used, by {} {}", compiler.name, compiler.version),
             );
         }
-        if !backend.compiler.is_empty() && compiler.is_none() && best.is_none() {
-            let known = rules.compilers.iter().any(|c| c.package == backend.compiler);
-            debug_assert!(known, "{} names no compiler", backend.backend);
-            return (Support::NotInstalled, format!("{} is not installed", backend.compiler));
+        if let (Some(name), None, None) = (&backend.compiler, compiler, best) {
+            return (Support::NotInstalled, format!("{name} is not installed"));
         }
         match best {
             Some(k) => (Support::Absent, shows(k)),
@@ -330,25 +245,6 @@ fn opcodes(table: &AuditTable, kernel: &AuditKernel, device: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_rules_can_be_read_and_their_patterns_are_patterns() {
-        let rules = Rules::new(parse().unwrap());
-        assert!(rules.compilers.len() >= 3 && rules.backends.len() >= 8);
-        for backend in &rules.backends {
-            for text in [&backend.kernels, &backend.files] {
-                assert!(text.is_empty() || pattern(text).is_some(), "{text}");
-            }
-            assert!(
-                backend.compiler.is_empty() || rules.compilers.iter().any(|c| c.package == backend.compiler)
-            );
-            assert!(!backend.packages.is_empty() && !backend.gate.is_empty() && !backend.source.is_empty());
-            assert!(!backend.kernels.is_empty() || !backend.compiler.is_empty(), "{}", backend.backend);
-        }
-        for compiler in &rules.compilers {
-            assert!(compiler.needs.is_empty() || compiler.needs.parse::<Requirement>().is_ok());
-        }
-    }
 
     #[test]
     fn a_tool_tells_its_version_without_being_run() {

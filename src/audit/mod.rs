@@ -3,11 +3,13 @@
 //! [`answer`] is the rule for one piece of code. [`Collector`] takes what [`devcode::scan`] finds and makes the record's table of it: a
 //! kernel is answered by the best of its entries in its file, and where its opcodes are known they may say less than its target.
 
+mod backend_rules;
 mod backends;
 mod collect;
 mod disassemble;
 mod installed;
 mod opcodes;
+mod pattern;
 mod rule;
 
 pub use backends::{describe, describe_caches};

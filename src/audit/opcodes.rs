@@ -1,12 +1,12 @@
 //! What a kernel's name promises and its opcodes show, by the tables of `opcodes.yaml`.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use devcode::CodeKind;
-use regex::{Regex, RegexBuilder};
+use serde::Deserialize;
 
+use super::pattern::Pattern;
 use crate::header::{self, HeaderError};
 use crate::record::{AuditVerdict, Shown, readable_kernel};
 
@@ -24,25 +24,20 @@ const COMPILED_OUT: &str = "its body was compiled out for this target";
 /// Instructions of a product that is more than a shell: a loop with one matrix instruction has more.
 const SHELL_INSTRUCTIONS: u32 = 48;
 
-/// The file: names and lists of texts. Of one type with the rules of backends, since every type that YAML is read into costs 20 kB.
-pub(super) type Lists = BTreeMap<String, Vec<String>>;
-
-struct Table {
+/// The tables of `opcodes.yaml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Classes {
     block_scaled: Vec<String>,
     matrix: Vec<String>,
     shown: Vec<String>,
     traps: Vec<String>,
     calls: Vec<String>,
-}
-
-/// The tables, ready to match.
-pub(super) struct Classes {
-    table: Table,
-    promises: Regex,
-    moves: Regex,
-    widens: Regex,
-    products: Regex,
-    architectures: Regex,
+    promises: Pattern,
+    moves: Pattern,
+    widens: Pattern,
+    products: Pattern,
+    architectures: Pattern,
 }
 
 /// What is known of a kernel's machine code.
@@ -58,33 +53,14 @@ pub(super) struct Judged {
 /// The tables of this build; none when they are damaged, which a test excludes.
 pub(super) fn classes() -> Option<&'static Classes> {
     static ALL: OnceLock<Option<Classes>> = OnceLock::new();
-    ALL.get_or_init(|| Classes::new(parse().ok()?.pop()?)).as_ref()
+    ALL.get_or_init(|| parse().ok()).as_ref()
 }
 
-fn parse() -> Result<Vec<Lists>, HeaderError> {
+fn parse() -> Result<Classes, HeaderError> {
     header::parse_file(Path::new("src/audit/opcodes.yaml"), TABLE)
 }
 
 impl Classes {
-    fn new(mut lists: Lists) -> Option<Self> {
-        let regex = |key: &str| {
-            let text = lists.get(key).and_then(|list| list.first())?;
-            RegexBuilder::new(text).case_insensitive(true).build().ok()
-        };
-        let (promises, moves) = (regex("promises")?, regex("moves")?);
-        let (widens, products, architectures) =
-            (regex("widens")?, regex("products")?, regex("architectures")?);
-        let mut list = |key: &str| lists.remove(key);
-        let table = Table {
-            block_scaled: list("block_scaled")?,
-            matrix: list("matrix")?,
-            shown: list("shown")?,
-            traps: list("traps")?,
-            calls: list("calls")?,
-        };
-        Some(Self { table, promises, moves, widens, products, architectures })
-    }
-
     /// Whether the opcodes of a kernel of this name say something that its target does not.
     pub(super) fn promises(&self, name: &str) -> bool {
         self.promises.is_match(name)
@@ -118,7 +94,7 @@ impl Classes {
         let count = |classes: &[String]| -> u32 {
             opcodes.iter().filter(|(o, _)| classes.iter().any(|c| starts(o, c))).map(|(_, n)| n).sum()
         };
-        let (scaled, matrix) = (count(&self.table.block_scaled), count(&self.table.matrix));
+        let (scaled, matrix) = (count(&self.block_scaled), count(&self.matrix));
         let plain = matrix.saturating_sub(self.scaled_among(opcodes));
         let list = self.list(opcodes);
         if !self.promises(name) {
@@ -147,20 +123,20 @@ impl Classes {
                     if kind == CodeKind::Ptx {
                         "`.block_scale`".to_owned()
                     } else {
-                        self.table.block_scaled[..2].join(", no ")
+                        self.block_scaled[..2].join(", no ")
                     }
                 ),
             )),
             Shown::None
                 if self.product(name)
-                    && (count(&self.table.traps) > 0
-                        || (total < SHELL_INSTRUCTIONS && count(&self.table.calls) == 0)) =>
+                    && (count(&self.traps) > 0
+                        || (total < SHELL_INSTRUCTIONS && count(&self.calls) == 0)) =>
             {
                 Some((
                     AuditVerdict::Stub,
                     format!(
                         "named as a matrix product, with {total} instructions, {} and no matrix instruction: {COMPILED_OUT}",
-                        counted(count(&self.table.traps))
+                        counted(count(&self.traps))
                     ),
                 ))
             }
@@ -171,27 +147,26 @@ impl Classes {
 
     fn scaled_among(&self, opcodes: &[(String, u32)]) -> u32 {
         let both = |o: &str| {
-            self.table.block_scaled.iter().any(|c| starts(o, c))
-                && self.table.matrix.iter().any(|c| starts(o, c))
+            self.block_scaled.iter().any(|c| starts(o, c)) && self.matrix.iter().any(|c| starts(o, c))
         };
         opcodes.iter().filter(|(o, _)| both(o)).map(|(_, n)| n).sum()
     }
 
     /// The matrix instructions by name alone, so that kernels with more and fewer of them share a reason.
     fn matrix_names(&self, opcodes: &[(String, u32)]) -> String {
-        let of = grouped(opcodes, &self.table.matrix);
+        let of = grouped(opcodes, &self.matrix);
         of.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
     fn list(&self, opcodes: &[(String, u32)]) -> String {
-        let mut of = grouped(opcodes, &self.table.block_scaled);
+        let mut of = grouped(opcodes, &self.block_scaled);
         let rest: Vec<(String, u32)> = opcodes
             .iter()
-            .filter(|(o, _)| !self.table.block_scaled.iter().any(|c| starts(o, c)))
+            .filter(|(o, _)| !self.block_scaled.iter().any(|c| starts(o, c)))
             .cloned()
             .collect();
-        of.extend(grouped(&rest, &self.table.matrix));
-        of.extend(grouped(&rest, &self.table.shown));
+        of.extend(grouped(&rest, &self.matrix));
+        of.extend(grouped(&rest, &self.shown));
         of.truncate(LISTED);
         listed(&of)
     }
@@ -236,8 +211,7 @@ mod tests {
 
     fn judge(name: &str, opcodes: &[(&str, u32)]) -> (Shown, Option<AuditVerdict>, String) {
         let opcodes: Vec<(String, u32)> = opcodes.iter().map(|(o, n)| ((*o).to_owned(), *n)).collect();
-        let judged =
-            Classes::new(parse().unwrap().pop().unwrap()).unwrap().judge(name, CodeKind::Cubin, &opcodes);
+        let judged = parse().unwrap().judge(name, CodeKind::Cubin, &opcodes);
         (judged.shown, judged.instead.map(|(v, _)| v), judged.list)
     }
 
@@ -278,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_product_of_a_few_instructions_is_a_shell_without_a_disassembler() {
-        let classes = Classes::new(parse().unwrap().pop().unwrap()).unwrap();
+        let classes = parse().unwrap();
         let shell = |name: &str, bytes| classes.shell(name, bytes).is_some();
         assert!(
             shell("_ZN7cutlass13device_kernelI4GemmEEv", 128)

@@ -97,7 +97,7 @@ pub fn bandwidth(device: &mut dyn Timer, code: (PtxIsa, Target), effort: Effort)
 
 fn timed(device: &mut dyn Timer, launch: &Launch, effort: Effort) -> Result<Vec<f32>, Failure> {
     let one = std::slice::from_ref(launch);
-    let times = device.time(one, launch, effort.warm_up, effort.samples).map_err(|(_, failure)| failure)?;
+    let times = device.time(one, launch, effort.warm_up, effort.samples)?;
     Ok(times.into_iter().next().unwrap_or_default())
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use emulator::device::{Failure, Launch, Timer};
+use emulator::device::{Failure, Launch, LaunchFailure, Timer};
 use ptx::arch::{PtxIsa, Target};
 use rayon::prelude::*;
 
@@ -96,13 +96,12 @@ impl Bench<'_> {
         let mut rates: Vec<RateRow> = Vec::new();
         let free = || self.trials.iter().filter(|t| t.config.is_ok());
         for trial in free() {
-            let path = trial.path.word();
-            if rates.iter().any(|r| r.kernel_path == path) {
+            if rates.iter().any(|r| r.path == trial.path) {
                 continue;
             }
             if let Some((name, operations)) = ceiling::rate(device, self.code, trial.path, self.effort)? {
-                let (kernel_path, instruction) = (path.to_owned(), name.to_owned());
-                rates.push(RateRow { kernel_path, instruction, operations });
+                let instruction = name.to_owned();
+                rates.push(RateRow { path: trial.path.into(), instruction, operations });
             }
         }
         let mut batches = BTreeMap::new();
@@ -154,27 +153,24 @@ impl Bench<'_> {
         let (stages, launches): (Vec<Stage>, Vec<Launch>) = launches.into_iter().unzip();
         let (before, flushed) = ceiling::reader(device, self.code, self.flush, self.effort.ctas)?;
         measured.flushed = flushed;
-        let failed = |(n, failure): (usize, Failure)| TimingError::Stage {
+        let failed = |LaunchFailure { launch, failure }| TimingError::Stage {
             kernel: format!("{} {} {}", trial.tile, trial.path.word(), trial.load.word()),
             tokens,
-            stage: stages.get(n).copied().unwrap_or(Stage::Route),
+            stage: stages.get(launch).copied().unwrap_or(Stage::Route),
             failure,
         };
         // In order once, so that every stage has its inputs.
         device.run(&launches).map_err(failed)?;
         let times =
             device.time(&launches, &before, self.effort.warm_up, self.effort.samples).map_err(failed)?;
-        let rate = measured.rates.iter().find(|r| r.kernel_path == trial.path.word()).map(|r| r.operations);
+        let rate = measured.rates.iter().find(|r| r.path == trial.path).map(|r| r.operations);
         for (stage, times) in stages.iter().zip(&times) {
             let work = work(*stage, batch.problem.dims, &batch.counts, trial.tile.m as usize);
             let milliseconds = ceiling::median(times);
             let seconds = milliseconds / 1e3;
             let of = |time: Option<f32>| time.map_or(f64::INFINITY, |t| 1e3 * f64::from(t));
             measured.rows.push(BenchRow {
-                tile: trial.tile.to_string(),
-                swap_ab: trial.swap_ab,
-                kernel_path: trial.path.word().to_owned(),
-                load: trial.load.word().to_owned(),
+                configuration: trial.configuration().key(),
                 tokens,
                 experts: batch.counts.iter().filter(|rows| **rows > 0).count(),
                 stage: *stage,

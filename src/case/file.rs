@@ -11,6 +11,7 @@ use super::model::{
 };
 use super::models::{Model, models};
 use crate::header;
+use crate::record::Tile;
 
 /// Elements that share one scale (OCP MX 1.0).
 const BLOCK: usize = 32;
@@ -66,7 +67,7 @@ struct CaseFile {
     finalize: Finalize,
     schedules: Option<u64>,
     #[serde(default)]
-    tiles: Vec<String>,
+    tiles: Vec<Tile>,
     minimum: Option<Minimum>,
     #[serde(default)]
     configurations: Configurations,
@@ -209,12 +210,6 @@ fn check(case: &Case) -> Result<(), Fault> {
     check_routing(case)?;
     check_minimum(case)?;
     check_slots(case)?;
-    for tile in case.tiles.iter().chain(case.known_failures.iter().filter_map(|k| k.tile.as_ref())) {
-        let parts: Vec<&str> = tile.split('x').collect();
-        if parts.len() != 3 || parts.iter().any(|p| p.parse::<u32>().map_or(true, |n| n == 0)) {
-            return fault("tiles", format!("`{tile}` is not a tile; write MxNxK, as in 128x64x128"));
-        }
-    }
     if let Some(bad) = case.known_failures.iter().find(|k| !k.url.starts_with("https://")) {
         return fault(
             "known_failures",

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::record::{Stage, words};
+use crate::record::{Stage, Tile, words};
 
 words! {
     /// Which values the tensors hold.
@@ -197,7 +197,7 @@ pub struct KnownFailure {
     /// The device on which it is; every one when left out.
     pub device: Option<String>,
     /// The tile with which it is, as `MxNxK`; every one when left out.
-    pub tile: Option<String>,
+    pub tile: Option<Tile>,
 }
 
 /// One problem of the pipeline.
@@ -260,7 +260,7 @@ pub struct Case {
     /// Schedules of warps and CTAs that must all give the same; a run may ask for more.
     pub schedules: u64,
     /// The tiles it is run with, as `MxNxK`; empty for those that the tile policy chooses.
-    pub tiles: Vec<String>,
+    pub tiles: Vec<Tile>,
     /// What every kernel configuration has to meet; the dimensions are then the least.
     pub minimum: Option<Minimum>,
     /// Which configurations the default set runs.

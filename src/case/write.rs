@@ -113,7 +113,8 @@ pub fn to_yaml(case: &Case) -> String {
         }
     }
     if !case.tiles.is_empty() {
-        line("tiles", format!("{:?}", case.tiles));
+        let tiles: Vec<String> = case.tiles.iter().map(ToString::to_string).collect();
+        line("tiles", format!("{tiles:?}"));
     }
     if let Some(Minimum { rounds, n_tiles, m_tiles }) = case.minimum {
         line("minimum", format!("{{rounds: {rounds}, n_tiles: {n_tiles}, m_tiles: {m_tiles}}}"));

@@ -7,8 +7,11 @@ use std::time::Duration;
 use super::assumptions::AssumptionsArgs;
 use super::doctor::DoctorArgs;
 use super::emulate::EmulateArgs;
+use super::format;
 use super::ops::OpsArgs;
 use crate::gate::Shard;
+use crate::job::Options;
+use crate::report::Format;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 /// Show, with evidence, what SM12x GPUs and their toolchains do, and whether kernels are right.
@@ -22,10 +25,10 @@ pub(super) struct Cli {
     #[command(flatten)]
     pub(super) gpu: super::on_gpu::GpuArgs,
     /// Format of the report: text, md, json, csv or junit [default: text]
-    #[arg(long, value_name = "FORM", hide_possible_values = true)]
-    pub(super) report: Option<ReportForm>,
+    #[arg(long, visible_alias = "report", value_name = "FORM", hide_possible_values = true, value_parser = format::parser(format::OF_RECORD))]
+    pub(super) format: Option<Format>,
     /// Write a part of the record for other tools instead of a report: tactics
-    #[arg(long, value_name = "PART", conflicts_with = "report", hide_possible_values = true)]
+    #[arg(long, value_name = "PART", conflicts_with = "format", hide_possible_values = true)]
     pub(super) export: Option<Export>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -138,6 +141,23 @@ pub(super) struct JobArgs {
     pub(super) no_sass: bool,
 }
 
+impl JobArgs {
+    /// The options of the job.
+    pub(super) fn options(&self) -> Options {
+        Options {
+            snippets: self.snippets.clone(),
+            toolkits: self.toolkits.clone(),
+            targets: self.targets.clone(),
+            filters: self.filters.clone(),
+            offline: self.offline,
+            time_limit: self.time_limit,
+            jobs: self.jobs,
+            shard: self.shard,
+            no_sass: self.no_sass,
+        }
+    }
+}
+
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds)
@@ -154,21 +174,6 @@ pub(super) struct OutputArgs {
     pub(super) output: Option<PathBuf>,
 }
 
-/// Forms of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum ReportForm {
-    /// For the terminal.
-    Text,
-    /// Markdown, every variant.
-    Md,
-    /// The record itself.
-    Json,
-    /// One row per cell
-    Csv,
-    /// JUnit XML: a suite for each family and each case
-    Junit,
-}
-
 /// Parts of a record for other tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Export {
@@ -182,8 +187,8 @@ pub(super) struct MatrixArgs {
     #[command(flatten)]
     pub(super) job: JobArgs,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    pub(super) format: ReportForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(format::OF_RECORD))]
+    pub(super) format: Format,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     /// Run one ptxas process per cell, without cache (slow; a check of the default)
@@ -234,19 +239,19 @@ pub(super) enum ToolkitVerb {
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub(super) struct ReportArgs {
-    /// Record, as written by `--report json`
+    /// Record, as written by `--format json`
     #[arg(long, value_name = "RECORD")]
     pub(super) from: PathBuf,
     /// Format of the report [default: text, with --private: json]
-    #[arg(long, value_name = "FORM")]
-    pub(super) report: Option<ReportForm>,
+    #[arg(long, visible_alias = "report", value_name = "FORM", value_parser = format::parser(format::OF_RECORD))]
+    pub(super) format: Option<Format>,
     /// Remove what identifies a machine or a person: folders, host, home and user, serial numbers and UUIDs of GPUs
     #[arg(long)]
     pub(super) private: bool,
     /// Write a part of the record for other tools instead
-    #[arg(long, value_name = "PART", conflicts_with = "report")]
+    #[arg(long, value_name = "PART", conflicts_with = "format")]
     pub(super) export: Option<Export>,
-    /// With --report csv: which table [default: cells]
+    /// With --format csv: which table [default: cells]
     #[arg(long, value_name = "TABLE", conflicts_with = "export")]
     pub(super) table: Option<Table>,
     #[command(flatten)]

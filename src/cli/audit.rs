@@ -2,31 +2,21 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use devcode::{Found, Limits};
-use ptx::arch::{PtxIsa, Target};
+use ptx::arch::Target;
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
-use super::progress::Progress;
-use crate::audit::{self, Collector, Device, Installed, Naming, Which};
-use crate::doctor;
-use crate::event::{Event, Sink};
+use crate::audit::Which;
+use crate::event::Event;
 use crate::gate::Glob;
-use crate::gpu::{Chain, Description, GpuDevice, Launcher};
-use crate::record::{AuditTable, AuditVerdict, Matrix, Record};
-use crate::report;
-use crate::store::Store;
-use crate::toolkit::{self, Environment, NvrtcError, Places};
-
-/// Asked about where nothing is said.
-const DEFAULT: [u16; 2] = [120, 121];
-
-/// How long a GPU may take to say what it is.
-const LIMIT: Duration = Duration::from_secs(20);
+use crate::job::{self, AuditOptions, Audited, Context};
+use crate::record::{AuditTable, AuditVerdict, Record};
+use crate::report::{self, Format};
+use crate::toolkit::Environment;
 
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
@@ -44,8 +34,8 @@ pub(super) struct AuditArgs {
     #[arg(long = "kernel", value_name = "GLOB", value_parser = Glob::new)]
     kernels: Vec<Glob>,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: AuditForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     /// Kernels whose opcodes nvdisasm names
     #[arg(long, value_name = "WHOSE", default_value = "fp4")]
     opcodes: Opcodes,
@@ -83,20 +73,14 @@ enum Require {
     Runs,
 }
 
-/// Forms of an audit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum AuditForm {
-    /// For the terminal: the essentials, on a few screens
-    Text,
-    /// Markdown, complete
-    Md,
-    /// The record as JSON
-    Json,
-    /// One row per device and kernel of each piece of code
-    Csv,
-    /// SARIF 2.1.0: everything that does not run natively
-    Sarif,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "For the terminal: the essentials, on a few screens"),
+    (Format::Md, "Markdown, complete"),
+    (Format::Json, "The record as JSON"),
+    (Format::Csv, "One row per device and kernel of each piece of code"),
+    (Format::Sarif, "SARIF 2.1.0: everything that does not run natively"),
+];
 
 /// Whose opcodes are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -110,34 +94,29 @@ enum Opcodes {
 }
 
 /// `audit`.
-pub(super) fn audit(args: &AuditArgs) -> Result<(), CliError> {
-    let sink = Progress::new();
-    let environment = Environment::of_process();
-    let mut paths = args.paths.clone();
-    if let Some(python) = interpreter(args, &environment) {
-        paths.extend(audit::sites_of(&python)?);
-    }
-    let caches = if args.jit_caches { doctor::caches(&environment) } else { Vec::new() };
-    let caches: Vec<(String, PathBuf)> =
-        caches.into_iter().filter(|c| c.files.is_some()).map(|c| (c.owner, c.path)).collect();
-    paths.extend(caches.iter().map(|(_, path)| path.clone()));
-    let missing: Vec<String> =
-        paths.iter().filter(|p| p.symlink_metadata().is_err()).map(|p| p.display().to_string()).collect();
-
-    let here = Here::look()?;
-    let (devices, gpus) = devices(args, &here.gpus);
-    let mut table = collect(args, &paths, devices, &gpus, &sink)?;
-    table.no_gpu = here.others.join("; ");
-    audit::describe(&mut table, &Installed::below(&paths));
-    audit::describe_caches(&mut table, &caches);
-    let mut record =
-        Record::of_matrix(concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(), Matrix::default());
-    record.audit = table;
+pub(super) fn audit(args: &AuditArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let default =
+        || Environment::of_process().path("SM121PROBE_PYTHON").unwrap_or_else(|| PathBuf::from("python3"));
+    let Audited { record, missing } = job::audit(
+        &AuditOptions {
+            paths: args.paths.clone(),
+            python: args.python.clone().or_else(|| args.env.then(default)),
+            jit_caches: args.jit_caches,
+            devices: args.devices.iter().map(|a| a.0).collect(),
+            kernels: args.kernels.clone(),
+            opcodes: match args.opcodes {
+                Opcodes::Fp4 => Which::Promising,
+                Opcodes::All => Which::All,
+                Opcodes::None => Which::None,
+            },
+        },
+        context,
+    )?;
     let table = &record.audit;
     if table.entries.is_empty() || (!args.kernels.is_empty() && table.kernels.is_empty()) {
         for problem in &table.problems {
             let text = format!("{}: {}; {}", problem.place, problem.problem, problem.remedy);
-            sink.emit(Event::Warning { text });
+            context.sink.emit(Event::Warning { text });
         }
         return Err(if missing.is_empty() {
             CliError::NothingAudited
@@ -155,118 +134,14 @@ pub(super) fn audit(args: &AuditArgs) -> Result<(), CliError> {
     }
 }
 
-/// The Python whose packages are audited.
-fn interpreter(args: &AuditArgs, environment: &Environment) -> Option<PathBuf> {
-    let default = || environment.path("SM121PROBE_PYTHON").unwrap_or_else(|| PathBuf::from("python3"));
-    args.python.clone().or_else(|| args.env.then(default))
-}
-
-/// What is asked about, and for each the GPU of this machine that is one; empty where none is.
-fn devices(args: &AuditArgs, here: &[Description]) -> (Vec<Device>, Vec<String>) {
-    let mut numbers: Vec<u16> = args.devices.iter().map(|a| a.0).collect();
-    if numbers.is_empty() {
-        numbers.extend(DEFAULT);
-        numbers.extend(here.iter().map(|gpu| gpu.target().number));
-    }
-    numbers.sort_unstable();
-    numbers.dedup();
-    let of = |number: u16| match here.iter().find(|gpu| gpu.target().number == number) {
-        None => (Device::of(number), String::new()),
-        Some(gpu) => {
-            let isa = PtxIsa::of_cuda(&gpu.cuda);
-            let device = Device { number, cuda: Some(gpu.cuda.clone()), isa };
-            (device, format!("gpu:{} {}", gpu.ordinal, gpu.name))
-        }
-    };
-    numbers.into_iter().map(of).unzip()
-}
-
-/// This machine's GPUs.
-#[derive(Debug, Default)]
-struct Here {
-    /// What they are.
-    gpus: Vec<Description>,
-    /// Why others could not be asked: there is no driver, or one may not be used. The rules answer without them.
-    others: Vec<String>,
-}
-
-impl Here {
-    fn look() -> Result<Self, CliError> {
-        let program = std::env::current_exe().map_err(NvrtcError::Worker)?;
-        let mut out = Self::default();
-        let (mut count, mut ordinal) = (1, 0);
-        while ordinal < count {
-            let launcher = Launcher { program: program.clone(), ordinal: ordinal.to_string(), limit: LIMIT };
-            match GpuDevice::open(launcher, Chain::default()) {
-                Ok(gpu) => {
-                    count = gpu.about().gpus;
-                    out.gpus.push(gpu.about().clone());
-                }
-                Err(failure) => out.others.push(format!("gpu:{ordinal}: {failure}")),
-            }
-            ordinal += 1;
-        }
-        Ok(out)
-    }
-}
-
-/// Scans, and answers for what is found.
-fn collect(
-    args: &AuditArgs,
-    paths: &[PathBuf],
-    devices: Vec<Device>,
-    gpus: &[String],
-    sink: &Progress,
-) -> Result<AuditTable, CliError> {
-    let which = match args.opcodes {
-        Opcodes::Fp4 => Which::Promising,
-        Opcodes::All => Which::All,
-        Opcodes::None => Which::None,
-    };
-    let store = Store::open(None).ok();
-    let (scratch, discovery);
-    let mut naming = None;
-    let mut no_opcodes = String::new();
-    if which != Which::None {
-        let places = Places::from_environment(store.as_ref().map(Store::root));
-        discovery = toolkit::discover(store.as_ref(), &places);
-        scratch = tempfile::tempdir().map_err(CliError::Output)?;
-        match &discovery.disassembler {
-            Some(disassembler) => {
-                let (store, scratch) = (store.as_ref(), scratch.path());
-                naming = Some(Naming { disassembler, store, scratch, which, sink });
-            }
-            None => {
-                "This machine has no nvdisasm: fall-backs cannot be recognised. `sm121probe toolkit install latest` fetches one."
-                    .clone_into(&mut no_opcodes);
-            }
-        }
-    }
-    let mut collector = Collector::new(devices, gpus, naming);
-    devcode::scan(paths, &Limits::default(), &mut |found| match found {
-        Found::Entry { mut entry, code } => {
-            if !args.kernels.is_empty() {
-                entry.kernels.retain(|k| args.kernels.iter().any(|glob| glob.matches(&k.name)));
-                if entry.kernels.is_empty() {
-                    return;
-                }
-            }
-            collector.take(Found::Entry { entry, code });
-        }
-        other => collector.take(other),
-    });
-    let mut table = collector.finish();
-    table.no_opcodes = no_opcodes;
-    Ok(table)
-}
-
 fn rendered(args: &AuditArgs, record: &Record) -> Result<String, CliError> {
     Ok(match args.format {
-        AuditForm::Text => report::audit_text(&record.audit, &output::styles(args.output.output.is_some())),
-        AuditForm::Md => report::audit_markdown(&record.audit, 1),
-        AuditForm::Json => record.to_json().map_err(|e| CliError::Output(e.into()))?,
-        AuditForm::Csv => report::audit_csv(&record.audit),
-        AuditForm::Sarif => report::audit_sarif(&record.audit).map_err(|e| CliError::Output(e.into()))?,
+        Format::Text => report::audit_text(&record.audit, &output::styles(args.output.output.is_some())),
+        Format::Md => report::audit_markdown(&record.audit, 1),
+        Format::Json => record.to_json().map_err(|e| CliError::Output(e.into()))?,
+        Format::Csv => report::audit_csv(&record.audit),
+        Format::Sarif => report::audit_sarif(&record.audit).map_err(|e| CliError::Output(e.into()))?,
+        other => return Err(format::lacks(other, FORMATS)),
     })
 }
 

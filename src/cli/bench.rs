@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
 use super::timing::{self, TimingArgs};
 use crate::bench::{self, Classes};
+use crate::job::Context;
 use crate::record::BenchTable;
-use crate::report;
+use crate::report::{self, Format};
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -27,43 +29,38 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "FILE.yaml", requires = "profile")]
     classes: Option<PathBuf>,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: Form,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// For the terminal: the classes and the decision, or the tables of times
-    Text,
-    /// The same as Markdown
-    Md,
-    /// One row per class, or per kernel, batch and stage
-    Csv,
-    /// Everything as JSON
-    Json,
-    /// For times: a plot over the tokens of a batch
-    Svg,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "For the terminal: the classes and the decision, or the tables of times"),
+    (Format::Md, "The same as Markdown"),
+    (Format::Csv, "One row per class, or per kernel, batch and stage"),
+    (Format::Json, "Everything as JSON"),
+    (Format::Svg, "For times: a plot over the tokens of a batch"),
+];
 
 /// `bench`.
-pub(super) fn bench(args: &BenchArgs) -> Result<(), CliError> {
+pub(super) fn bench(args: &BenchArgs, context: &Context<'_>) -> Result<(), CliError> {
     let text = match (&args.profile, &args.from) {
         (Some(path), _) => profiled(args, path)?,
         (None, Some(path)) => timed(args.format, &timing::read(path)?)?,
-        (None, None) => timed(args.format, &args.timing.time()?)?,
+        (None, None) => timed(args.format, &args.timing.time(context)?)?,
     };
     output::write(&text, &args.output)
 }
 
-fn timed(format: Form, table: &BenchTable) -> Result<String, CliError> {
+fn timed(format: Format, table: &BenchTable) -> Result<String, CliError> {
     Ok(match format {
-        Form::Text | Form::Md => report::bench_markdown(table),
-        Form::Csv => report::bench_csv(table),
-        Form::Json => table.to_json().map_err(|e| CliError::Output(e.into()))?,
-        Form::Svg => report::bench_svg(table),
+        Format::Text | Format::Md => report::bench_markdown(table),
+        Format::Csv => report::bench_csv(table),
+        Format::Json => table.to_json().map_err(|e| CliError::Output(e.into()))?,
+        Format::Svg => report::bench_svg(table),
+        other => return Err(format::lacks(other, FORMATS)),
     })
 }
 
@@ -75,10 +72,11 @@ fn profiled(args: &BenchArgs, path: &Path) -> Result<String, CliError> {
     let kernels = bench::read(path)?;
     let row = bench::summary(path, &kernels, &classes)?;
     Ok(match args.format {
-        Form::Text => report::profile_text(&row),
-        Form::Md => report::profile_markdown(&row),
-        Form::Csv => report::profile_csv(&row),
-        Form::Json => serde_json::to_string_pretty(&row).map_err(|e| CliError::Output(e.into()))? + "\n",
-        Form::Svg => return Err(CliError::NoPlot),
+        Format::Text => report::profile_text(&row),
+        Format::Md => report::profile_markdown(&row),
+        Format::Csv => report::profile_csv(&row),
+        Format::Json => serde_json::to_string_pretty(&row).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Format::Svg => return Err(CliError::NoPlot),
+        other => return Err(format::lacks(other, FORMATS)),
     })
 }

@@ -2,37 +2,35 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
 use crate::gate;
+use crate::report::{self, Format};
 
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
 pub(super) struct DiffArgs {
-    /// Old record, as written by `--report json`
+    /// Old record, as written by `--format json`
     old: PathBuf,
     /// New record
     new: PathBuf,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: DiffForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DiffForm {
-    /// For the terminal; long lists are truncated
-    Text,
-    /// Markdown.
-    Md,
-    /// Groups of cells and every other changed answer as JSON
-    Json,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "For the terminal; long lists are truncated"),
+    (Format::Md, "Markdown"),
+    (Format::Json, "Groups of cells and every other changed answer as JSON"),
+];
 
 /// `diff`.
 pub(super) fn diff(args: &DiffArgs) -> Result<(), CliError> {
@@ -40,13 +38,14 @@ pub(super) fn diff(args: &DiffArgs) -> Result<(), CliError> {
     let (old, new) = (old?, new?);
     let diff = gate::diff(&old, &new);
     let text = match args.format {
-        DiffForm::Text => gate::terminal(&diff),
-        DiffForm::Md => gate::markdown(&diff),
-        DiffForm::Json => gate::json(&diff).map_err(|e| CliError::Output(e.into()))?,
+        Format::Text => report::diff_text(&diff),
+        Format::Md => report::diff_markdown(&diff),
+        Format::Json => report::diff_json(&diff).map_err(|e| CliError::Output(e.into()))?,
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     match diff.worse() + diff.regressions.len() {
         0 => Ok(()),
-        _ => Err(CliError::Worse(gate::summary(&diff))),
+        _ => Err(CliError::Worse(report::diff_summary(&diff))),
     }
 }

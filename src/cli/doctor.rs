@@ -5,37 +5,47 @@ use std::fmt::Write as _;
 use clap::Args;
 
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
-use super::progress::Progress;
 use crate::doctor::{self, Answer, Asked, Findings, Form, GpuFindings};
-use crate::event::{Event, Sink};
+use crate::event::Event;
+use crate::job::Context;
+use crate::report::Format;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Places};
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
-    /// Print everything as JSON
-    #[arg(long)]
+    /// Output format
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
     json: bool,
 }
 
+/// The formats.
+const FORMATS: &Formats = &[(Format::Text, "For the terminal"), (Format::Json, "Everything as JSON")];
+
 /// `doctor`.
-pub(super) fn doctor(args: &DoctorArgs) -> Result<(), CliError> {
+pub(super) fn doctor(args: &DoctorArgs, context: &Context<'_>) -> Result<(), CliError> {
     let store = Store::open(None).ok();
     let places = Places::from_environment(store.as_ref().map(Store::root));
     let discovery = toolkit::discover(store.as_ref(), &places);
     for bad in &discovery.unusable {
-        Progress::new().emit(Event::Warning { text: format!("{}: {}", bad.path.display(), bad.reason) });
+        context.sink.emit(Event::Warning { text: format!("{}: {}", bad.path.display(), bad.reason) });
     }
     let environment = Environment::of_process();
     let nvrtcs = toolkit::nvrtcs(store.as_ref(), &environment);
-    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-    let findings = doctor::examine(&discovery.toolkits, &nvrtcs, store.as_ref(), &program, &environment);
-    let text = if args.json {
-        serde_json::to_string_pretty(&findings).map_err(|e| CliError::Output(e.into()))? + "\n"
-    } else {
-        text(&findings)
+    let findings =
+        doctor::examine(&discovery.toolkits, &nvrtcs, store.as_ref(), &context.program, &environment);
+    let text = match if args.json { Format::Json } else { args.format } {
+        Format::Text => text(&findings),
+        Format::Json => {
+            serde_json::to_string_pretty(&findings).map_err(|e| CliError::Output(e.into()))? + "\n"
+        }
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::print(&text)?;
     let odd = findings.gpus.iter().flat_map(GpuFindings::against_the_rules).count();

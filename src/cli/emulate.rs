@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use emulator::argument::{self, Argument, Content, Element, MapOf, Shape};
+use emulator::argument::{self, Argument, Content, MapOf, Shape};
 use emulator::{
     self, GlobalMemory, InStream, Judge, Kernel, Launch, Options, Parameter, Profile, Program, Remark, Stop,
     TENSOR_MAP_BYTES, TensorMap, Violation,
 };
 use ptx::Type;
 use ptx::arch::Target;
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::{SafeTensors, TensorView};
 
-use super::compiler;
+use super::available_memory::available_memory;
 use super::dtypes::{dtype, element};
 use super::emulate_trials::{JudgeBy, POISONS, Trial, gather, listed, trials};
 use super::error::CliError;
 use super::output;
-use super::progress::Progress;
 use super::ptx_error::PtxError;
 use super::watch::{Heard, Trace, Watcher, show_profile};
+use crate::job::{self, Context};
 use crate::record::write_atomic;
 use crate::store::{self, Store};
 use crate::toolkit;
@@ -194,8 +194,8 @@ struct Outcome {
 }
 
 /// `emulate`.
-pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
-    let (name, text) = ptx_of(args)?;
+pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let (name, text) = ptx_of(args, context)?;
     let stopped = |stop: Stop| CliError::from(PtxError::new(&name, &text, stop));
     let wanted: Vec<&str> = args.entry.as_deref().into_iter().collect();
     let program = emulator::load_only(&text, &wanted).map_err(stopped)?;
@@ -226,7 +226,7 @@ pub(super) fn emulate(args: &EmulateArgs) -> Result<(), CliError> {
 }
 
 /// The PTX to run and the name that messages give it.
-fn ptx_of(args: &EmulateArgs) -> Result<(String, String), CliError> {
+fn ptx_of(args: &EmulateArgs, context: &Context<'_>) -> Result<(String, String), CliError> {
     let text = fs::read_to_string(&args.file)
         .map_err(|source| EmulateError::Read { path: args.file.clone(), source })?;
     let name = args.file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -243,15 +243,15 @@ fn ptx_of(args: &EmulateArgs) -> Result<(String, String), CliError> {
         Some("cu") => {
             let target: Target = args.target.as_deref().unwrap_or(TARGET).parse()?;
             let store = Store::open(None).ok();
-            let nvrtc = compiler::nvrtc(args.toolkit.as_deref(), store.as_ref(), &Progress::new())?;
+            let nvrtc = job::nvrtc(args.toolkit.as_deref(), store.as_ref(), context.sink)?;
             let source = toolkit::Source {
                 text: &text,
                 name: &name,
                 options: toolkit::options_for(target),
                 headers: Vec::new(),
             };
-            let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-            let compiled = toolkit::compile(&nvrtc, &source, store.as_ref(), &program, COMPILE_LIMIT)?;
+            let compiled =
+                toolkit::compile(&nvrtc, &source, store.as_ref(), &context.program, COMPILE_LIMIT)?;
             if !compiled.log.trim().is_empty() {
                 eprintln!("{}", compiled.log.trim());
             }
@@ -593,13 +593,4 @@ fn buffer(
             Buffer { name, shape, bytes: Some(data) }
         }
     })
-}
-
-/// Bytes that may be used: what Linux says is available, or a modest guess.
-fn available_memory() -> usize {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text.lines().find_map(|line| {
-        line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
-    });
-    kib.map_or(4 << 30, |kib| kib.saturating_mul(1024))
 }

@@ -6,7 +6,9 @@ use clap::error::ErrorKind;
 
 use super::args::{self, Cli, Verb};
 use super::error::CliError;
+use super::progress::Progress;
 use super::{assumptions, emulate, exit, ops, verbs};
+use crate::job::Context;
 use crate::{gpu, toolkit, worker};
 
 /// Runs the command line and returns its exit code.
@@ -61,28 +63,30 @@ fn run(cli: Cli) -> Result<(), CliError> {
     if std::env::var_os("SM121PROBE_TEST_PANIC").is_some() {
         plant_a_panic();
     }
+    let progress = Progress::new();
+    let context = Context::of_process(&progress)?;
     match cli.verb {
-        None => verbs::whole_job(&cli),
-        Some(Verb::Matrix(args)) => verbs::matrix(&args),
-        Some(Verb::Explain(args)) => verbs::explain(&args),
-        Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb),
+        None => verbs::whole_job(&cli, &context),
+        Some(Verb::Matrix(args)) => verbs::matrix(&args, &context),
+        Some(Verb::Explain(args)) => verbs::explain(&args, &context),
+        Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb, &context),
         Some(Verb::Report(args)) => verbs::report(&args),
-        Some(Verb::Lint(args)) => super::lint::lint(&args),
+        Some(Verb::Lint(args)) => super::lint::lint(&args, &context),
         Some(Verb::Diff(args)) => super::diff::diff(&args),
-        Some(Verb::Gate(args)) => super::gate::gate(&args),
+        Some(Verb::Gate(args)) => super::gate::gate(&args, &context),
         Some(Verb::Merge(args)) => super::merge::merge(&args),
-        Some(Verb::Selftest(args)) => super::selftest::selftest(&args),
+        Some(Verb::Selftest(args)) => super::selftest::selftest(&args, &context),
         Some(Verb::New(verb)) => verbs::new(&verb),
-        Some(Verb::Emulate(args)) => emulate::emulate(&args),
+        Some(Verb::Emulate(args)) => emulate::emulate(&args, &context),
         Some(Verb::Judge(args)) => super::judge::judge_file(&args),
-        Some(Verb::Moe(args)) => super::moe::moe(&args),
-        Some(Verb::Tiles(args)) => super::tiles::tiles(&args),
-        Some(Verb::Kernels(verb)) => super::kernels::kernels(&verb),
-        Some(Verb::Bench(args)) => super::bench::bench(&args),
-        Some(Verb::Doctor(args)) => super::doctor::doctor(&args),
-        Some(Verb::Audit(args)) => super::audit::audit(&args),
-        Some(Verb::Run(args)) => super::run::run(&args),
-        Some(Verb::Vectors(verb)) => super::vectors::vectors(&verb),
+        Some(Verb::Moe(args)) => super::moe::moe(&args, &context),
+        Some(Verb::Tiles(args)) => super::tiles::tiles(&args, &context),
+        Some(Verb::Kernels(verb)) => super::kernels::kernels(&verb, &context),
+        Some(Verb::Bench(args)) => super::bench::bench(&args, &context),
+        Some(Verb::Doctor(args)) => super::doctor::doctor(&args, &context),
+        Some(Verb::Audit(args)) => super::audit::audit(&args, &context),
+        Some(Verb::Run(args)) => super::run::run(&args, &context),
+        Some(Verb::Vectors(verb)) => super::vectors::vectors(&verb, &context),
         Some(Verb::Ops(args)) => ops::ops(&args),
         Some(Verb::Assumptions(args)) => assumptions::assumptions(&args),
     }

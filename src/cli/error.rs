@@ -6,6 +6,7 @@ use miette::Diagnostic;
 use super::emulate::EmulateError;
 use super::exit;
 use super::ptx_error::PtxError;
+use crate::job::JobError;
 use crate::matrix::{MatrixError, PlanError};
 use crate::moe::code::CodeError;
 use crate::record::RecordError;
@@ -75,7 +76,7 @@ pub(super) enum CliError {
     #[error("the result cannot be written: {0}")]
     Output(std::io::Error),
     #[error("the thread pool cannot be created: {0}")]
-    Threads(#[from] rayon::ThreadPoolBuildError),
+    Threads(String),
     #[error(transparent)]
     Report(#[from] ReportError),
     #[error(transparent)]
@@ -124,8 +125,10 @@ pub(super) enum CliError {
     NothingToRun,
     #[error("{0} variants do not conform")]
     Runs(usize),
-    #[error("--table is for --report csv: the other formats contain every table")]
+    #[error("--table is for --format csv: the other formats contain every table")]
     TableForm,
+    #[error("this has no format {0}; it has {1}")]
+    NoFormat(&'static str, String),
     #[error("times are measured on a GPU: name it with --device gpu:0")]
     NoClock,
     #[error("a profile has no plot: --format svg is for times, with --device")]
@@ -154,13 +157,13 @@ pub(super) enum CliError {
     #[diagnostic(help("the lines above name what is worse or missing"))]
     Worse(String),
     #[error(transparent)]
-    Expectation(#[from] crate::gate::ExpectationError),
+    Entries(#[from] crate::header::EntriesError),
     #[error("{1}")]
     #[diagnostic(help(
         "the lines above name each finding; use `gate --bless` to accept correct answers into the baseline, and \
         expectations for known failures"
     ))]
-    Gate(crate::gate::Ground, String),
+    Gate(crate::record::Ground, String),
     #[error("{0}")]
     #[diagnostic(help(
         "the lines above name each mutant; add a case that detects the fault, or an entry with the reason to \
@@ -169,8 +172,6 @@ pub(super) enum CliError {
     Mutants(String),
     #[error("--base {0}: {1}")]
     Base(String, String),
-    #[error(transparent)]
-    Explained(#[from] crate::mutants::ExplainedError),
     #[error(transparent)]
     Mutant(#[from] crate::mutants::MutantError),
     #[error("the records disagree about {0} answers")]
@@ -236,7 +237,9 @@ impl CliError {
             // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })
             | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
-            Self::TableForm | Self::NoClock | Self::NoPlot | Self::BenchTable(..) => exit::USAGE,
+            Self::TableForm | Self::NoFormat(..) | Self::NoClock | Self::NoPlot | Self::BenchTable(..) => {
+                exit::USAGE
+            }
             // What a kernel does wrong on the GPU is a finding; a case that is too large is not.
             Self::Timing(crate::bench::TimingError::Moe(_) | crate::bench::TimingError::Pipeline(_)) => {
                 exit::USAGE
@@ -263,12 +266,47 @@ impl CliError {
             | Self::Selftest(_) => exit::DOES_NOT_CONFORM,
             Self::Gate(ground, _) => super::gate::exit_code(*ground),
             Self::Mutants(_) => exit::DOES_NOT_CONFORM,
-            Self::Expectation(_) | Self::Base(..) | Self::Explained(_) | Self::Mutant(_) => exit::USAGE,
+            Self::Entries(_) | Self::Base(..) | Self::Mutant(_) => exit::USAGE,
             Self::Conflicts(_) => exit::DOES_NOT_CONFORM,
             Self::NoRecords(_) => exit::NOTHING_SELECTED,
             Self::Worse(_) => exit::BASELINE_CONTRADICTED,
             Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
             Self::Threads(_) | Self::Report(_) | Self::Assumptions(_) => exit::INTERNAL,
+        }
+    }
+}
+
+impl From<JobError> for CliError {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Target(e) => Self::Target(e),
+            JobError::Filter(e) => Self::Filter(e),
+            JobError::Snippet(e) => Self::Snippet(e),
+            JobError::Plan(e) => Self::Plan(e),
+            JobError::Matrix(e) => Self::Matrix(e),
+            JobError::Select(e) => Self::Select(e),
+            JobError::Pins(e) => Self::Pins(e),
+            JobError::Install(e) => Self::Install(e),
+            JobError::Store(e) => Self::Store(e),
+            JobError::Threads(e) => Self::Threads(e.to_string()),
+            JobError::Nvrtc(e) => Self::Nvrtc(e),
+            JobError::Code(e) => Self::Code(e),
+            JobError::Case(e) => Self::Case(e),
+            JobError::Kernel(e) => Self::Kernel(e),
+            JobError::Trial(e) => Self::Trial(e),
+            JobError::Moe(e) => Self::Moe(e),
+            JobError::UnusableCases(e) => Self::UnusableCases(e),
+            JobError::Entries(e) => Self::Entries(e),
+            JobError::Mutant(e) => Self::Mutant(e),
+            JobError::Sites(e) => Self::Sites(e),
+            JobError::Offline => Self::Offline,
+            JobError::NothingRan => Self::NothingRan,
+            JobError::Device(name, failure) => Self::Device(name, failure),
+            JobError::DeviceTarget(target, architecture) => Self::DeviceTarget(target, architecture),
+            JobError::NoPtxIsa(cuda) => Self::NoPtxIsa(cuda),
+            JobError::NoModel(name, there) => Self::NoModel(name, there),
+            JobError::Base(revision, why) => Self::Base(revision, why),
+            JobError::Scratch(error) => Self::Output(error),
         }
     }
 }

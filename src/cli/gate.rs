@@ -3,20 +3,22 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::args::{JobArgs, OutputArgs};
 use super::error::CliError;
-use super::job::{self, Job};
+use super::format::{self, Formats};
 use super::output;
-use crate::gate::{self, Date, Disagreement, Ground, Judgement, Merger, Question};
+use crate::gate::{self, Date, Disagreement, Judgement, Merger, Question};
+use crate::job::{self, Context, Folder, Job, OfKernels};
 use crate::moe::tile::Tile;
-use crate::record::Record;
+use crate::record::{Finding, Ground, Record};
+use crate::report::{self, Format};
 
 /// Arguments of `gate`.
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {
-    /// Baseline: a record written by `--report json` or `gate --bless`
+    /// Baseline: a record written by `--format json` or `gate --bless`
     #[arg(long, value_name = "FILE", required_unless_present = "kernels")]
     baseline: Option<PathBuf>,
     /// Check the kernels in DIR, in place of the built-in ones, against the pipeline's reference on the emulator
@@ -58,8 +60,8 @@ pub(super) struct GateArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct GateReports {
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    pub(super) format: GateForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    pub(super) format: Format,
     /// Write the findings as SARIF 2.1.0, too
     #[arg(long, value_name = "FILE")]
     pub(super) sarif: Option<PathBuf>,
@@ -73,20 +75,15 @@ pub(super) struct GateReports {
     pub(super) output: OutputArgs,
 }
 
-/// Forms of the verdict.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum GateForm {
-    /// One line per finding
-    #[default]
-    Text,
-    /// A Markdown table, as for the summary of a CI step
-    Md,
-    /// SARIF 2.1.0.
-    Sarif,
-}
+/// The formats.
+pub(super) const FORMATS: &Formats = &[
+    (Format::Text, "One line per finding"),
+    (Format::Md, "A Markdown table, as for the summary of a CI step"),
+    (Format::Sarif, "SARIF 2.1.0"),
+];
 
 /// `gate`.
-pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
+pub(super) fn gate(args: &GateArgs, context: &Context<'_>) -> Result<(), CliError> {
     let expectations = match &args.expectations {
         Some(path) => gate::read_expectations(path)?,
         None => Vec::new(),
@@ -95,7 +92,8 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
     let today = args.today.unwrap_or_else(Date::today);
     if let Some(folder) = &args.kernels {
         let baseline = args.baseline.as_deref().map(gate::read).transpose()?;
-        let asked = super::gate_kernels::Folder {
+        let mutants = args.mutants.options();
+        let asked = Folder {
             folder,
             changed: &args.changed,
             base: args.base.as_deref(),
@@ -105,9 +103,13 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
             expectations_file: &file,
             today,
             baseline: baseline.as_ref(),
-            mutants: &args.mutants,
+            mutants: mutants.as_ref(),
         };
-        return super::gate_kernels::gate(&asked, &args.reports);
+        return match job::kernels(&asked, context)? {
+            OfKernels::Nothing(why) => output::write(&format!("{why}\n"), &args.reports.output),
+            OfKernels::Judged(judgement, run) => deliver(&judgement, &run, &args.reports),
+            OfKernels::Mutants(survey) => super::gate_mutants::deliver(&survey, folder, &args.reports),
+        };
     }
     let path = args.baseline.as_deref().unwrap_or(Path::new(""));
     let mut baseline = match gate::read(path) {
@@ -122,7 +124,7 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
     };
     let run = match &args.from {
         Some(path) => gate::read(path)?,
-        None => ran(args, baseline.as_ref())?,
+        None => ran(args, baseline.as_ref(), context)?,
     };
     if args.bless {
         return bless(path, baseline, run, &args.reports.output);
@@ -144,8 +146,8 @@ pub(super) fn gate(args: &GateArgs) -> Result<(), CliError> {
 }
 
 /// Runs what the baseline holds, or what the arguments name of it.
-fn ran(args: &GateArgs, baseline: Option<&Record>) -> Result<Record, CliError> {
-    let mut asked = args.job.clone();
+fn ran(args: &GateArgs, baseline: Option<&Record>, context: &Context<'_>) -> Result<Record, CliError> {
+    let mut asked = args.job.options();
     if let Some(baseline) = baseline {
         if asked.targets.is_empty() {
             asked.targets = baseline.matrix.targets().iter().map(ToString::to_string).collect();
@@ -154,7 +156,7 @@ fn ran(args: &GateArgs, baseline: Option<&Record>) -> Result<Record, CliError> {
             asked.toolkits = baseline.matrix.toolkits.iter().map(|t| t.version.to_string()).collect();
         }
     }
-    let job = Job::prepare(&asked)?;
+    let job = Job::prepare(&asked, context)?;
     if args.job.toolkits.is_empty() && baseline.is_some() {
         // What is not here is a finding of the gate, beside what can be judged.
         let here = |name: &String| job.discovery.toolkits.iter().any(|t| t.version.is_named(name));
@@ -162,7 +164,8 @@ fn ran(args: &GateArgs, baseline: Option<&Record>) -> Result<Record, CliError> {
             asked.toolkits.retain(here);
         }
     }
-    let (mut record, _) = job.run(&asked, false)?;
+    let (mut record, figures) = job.run(&asked, false)?;
+    output::figures(&args.job, &figures);
     if !job.library.problems.is_empty() {
         return Err(CliError::UnusableFiles(job.library.problems.len()));
     }
@@ -175,7 +178,7 @@ fn ran(args: &GateArgs, baseline: Option<&Record>) -> Result<Record, CliError> {
 
 /// Leaves of the baseline what the arguments ask for.
 fn narrow(baseline: &mut Record, args: &JobArgs) -> Result<(), CliError> {
-    let filters = job::selection(args)?.filters;
+    let filters = args.options().selection()?.filters;
     if filters.is_empty() {
         return Ok(());
     }
@@ -193,7 +196,7 @@ fn bless(path: &Path, baseline: Option<Record>, run: Record, to: &OutputArgs) ->
     let (blessed, text) = match baseline {
         Some(old) => {
             let diff = gate::diff(&old, &run);
-            let text = format!("blessed: {}", gate::terminal(&diff));
+            let text = format!("blessed: {}", report::diff_text(&diff));
             let mut merger = Merger::new(Disagreement::LastWins);
             merger.add("baseline", old.clone());
             merger.add("run", run);
@@ -208,23 +211,24 @@ fn bless(path: &Path, baseline: Option<Record>, run: Record, to: &OutputArgs) ->
 
 /// Writes the verdict in every form that is asked, and says by exit code what weighs most.
 pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> Result<(), CliError> {
-    let sarif = || gate::sarif(judgement).map_err(|e| CliError::Output(e.into()));
+    let sarif = || report::findings_sarif(&judgement.findings).map_err(|e| CliError::Output(e.into()));
     let text = match to.format {
-        GateForm::Text => gate::verdict_text(judgement),
-        GateForm::Md => gate::verdict_markdown(judgement),
-        GateForm::Sarif => sarif()?,
+        Format::Text => report::verdict_text(judgement),
+        Format::Md => report::verdict_markdown(judgement),
+        Format::Sarif => sarif()?,
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &to.output)?;
     if let Some(path) = &to.sarif {
         Record::write_report(path, &sarif()?)?;
     }
     if let Some(path) = &to.junit {
-        Record::write_report(path, &crate::report::junit(run))?;
+        Record::write_report(path, &report::junit(run))?;
     }
     if let Some(path) = &to.record {
         Record::write_report(path, &run.to_json().map_err(|e| CliError::Output(e.into()))?)?;
     }
-    on_github(judgement, &gate::verdict_markdown(judgement))?;
+    on_github(&judgement.findings, &report::verdict_markdown(judgement))?;
     let summary = judgement.summary();
     match judgement.ground() {
         _ if judgement.is_empty() && judgement.findings.is_empty() => Err(CliError::NothingJudgedByGate),
@@ -234,12 +238,12 @@ pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> 
 }
 
 /// Annotations and the summary of the step, where GitHub runs it.
-pub(super) fn on_github(judgement: &Judgement, summary: &str) -> Result<(), CliError> {
+pub(super) fn on_github(findings: &[Finding], summary: &str) -> Result<(), CliError> {
     if std::env::var_os("GITHUB_ACTIONS").is_none_or(|v| v != "true") {
         return Ok(());
     }
     // On standard error too they are read; standard output may be a report that somebody parses.
-    eprint!("{}", gate::annotations(judgement));
+    eprint!("{}", report::annotations(findings));
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|p| !p.is_empty()) else { return Ok(()) };
     append(Path::new(&path), summary).map_err(CliError::Output)
 }

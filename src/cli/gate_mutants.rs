@@ -1,43 +1,29 @@
-//! `gate --kernels DIR --mutants`: faults of one line, planted one at a time, and which of them no trial notices.
+//! `gate --kernels DIR --mutants`: which mutants are made, and what survives.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
 
 use clap::Args;
-use ptx::arch::Target;
 
-use super::compiler;
 use super::error::CliError;
-use super::gate::{GateForm, GateReports};
+use super::format;
+use super::gate::{FORMATS, GateReports};
 use super::output;
-use super::progress::Progress;
-use super::toolchain::Toolchain;
-use super::trials;
-use crate::case::Case;
-use crate::gate::{self, Affected, Judgement};
-use crate::kernel::{KernelError, Library};
-use crate::moe::admission::Limits;
-use crate::moe::plan::Trial;
-use crate::moe::tile::Tile;
-use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Survey};
+use crate::gate::{self, Judgement};
+use crate::job::MutantOptions;
+use crate::mutants::{Operator, Survey};
 use crate::record::Record;
-use crate::store::Store;
-use crate::toolkit::NvrtcError;
-
-/// Progress is told after so many mutants.
-const TOLD_EVERY: usize = 25;
+use crate::report::{self, Format};
 
 /// Which mutants are made, and on how many trials each is run.
 #[derive(Debug, Clone, Args)]
 pub(super) struct MutantArgs {
     /// With --kernels: plant one-line faults, one at a time, and list those that no trial detects
     #[arg(long, requires = "kernels", conflicts_with_all = ["baseline", "expectations", "junit", "record"])]
-    pub(super) mutants: bool,
+    mutants: bool,
     /// With --mutants: only faults of this operator (repeatable)
     #[arg(long = "mutant-operator", value_name = "WORD", requires = "mutants")]
     operators: Vec<Operator>,
-    /// With --mutants: maximum number of trials per mutant
+    /// With --mutants: maximum number of trials per mutant; survivors run up to as many again
     #[arg(long = "mutant-trials", value_name = "N", requires = "mutants", default_value = "24", value_parser = clap::value_parser!(u16).range(1..))]
     most_trials: u16,
     /// With --mutants: run N random mutants, chosen by --seed
@@ -48,139 +34,38 @@ pub(super) struct MutantArgs {
     seed: u64,
 }
 
-/// What is asked: the kernels, and which files and trials of them.
-pub(super) struct Question<'a> {
-    pub(super) kernels: &'a Library,
-    pub(super) folder: &'a Path,
-    /// Files that changed; every file where none is named.
-    pub(super) changed: &'a [PathBuf],
-    /// What they affect, lines included.
-    pub(super) affected: &'a Affected,
-    pub(super) cases: &'a [&'a Case],
-    pub(super) tiles: &'a [Tile],
-    pub(super) target: Target,
-}
-
-/// Runs mutants and says which survive.
-pub(super) fn survey(question: &Question<'_>, args: &MutantArgs, to: &GateReports) -> Result<(), CliError> {
-    let Question { kernels, folder, .. } = *question;
-    let entries = mutants::read_explained(folder)?;
-    let files = files(question)?;
-    let mut made: Vec<Mutant> = files.iter().flat_map(|(name, text)| mutants::mutants(name, text)).collect();
-    let of_operator = |m: &Mutant| args.operators.is_empty() || args.operators.contains(&m.operator);
-    let all = made.clone();
-    // What did not change is somebody else's.
-    let is_changed =
-        |m: &Mutant| question.affected.lines(&m.file).is_none_or(|lines| lines.contains(&m.line));
-    made.retain(|m| of_operator(m) && is_changed(m));
-    let chosen = match args.sample {
-        Some(count) => mutants::sample(made.clone(), count, args.seed),
-        None => made.clone(),
-    };
-    if chosen.is_empty() {
-        return Err(CliError::NothingRan);
+impl MutantArgs {
+    /// The options; none where no mutants are asked for.
+    pub(super) fn options(&self) -> Option<MutantOptions> {
+        self.mutants.then(|| MutantOptions {
+            operators: self.operators.clone(),
+            most_trials: self.most_trials,
+            sample: self.sample,
+            seed: self.seed,
+        })
     }
-    let store = Store::open(None).ok();
-    let nvrtc = compiler::nvrtc(None, store.as_ref(), &Progress::new())?;
-    let toolchain = Toolchain::find(None, &[question.target], store.as_ref())?;
-    let program = std::env::current_exe().map_err(NvrtcError::Worker)?;
-    let bench =
-        Bench { library: kernels, nvrtc: &nvrtc, store: store.as_ref(), program, target: question.target };
-    let mut prepared: BTreeMap<&str, Vec<Prepared<'_>>> = BTreeMap::new();
-    let (mut unfit, mut idle) = (Vec::new(), Vec::new());
-    for name in files.keys().filter(|name| chosen.iter().any(|m| m.file == **name)) {
-        let trials = trials_of(question, name, args.most_trials, toolchain.as_ref())?;
-        let (ready, wrong) = bench.prepare(&trials)?;
-        eprintln!("{name}: {} trials", ready.len());
-        unfit.extend(wrong);
-        if ready.is_empty() {
-            idle.push(name.clone());
-        }
-        prepared.insert(name, ready);
-    }
-    unfit.sort_by(|a: &mutants::Unfit, b| a.trial.cmp(&b.trial));
-    unfit.dedup();
-    let runnable: Vec<Mutant> = chosen.into_iter().filter(|m| !idle.contains(&m.file)).collect();
-    let trials = |m: &Mutant| prepared.get(m.file.as_str()).map_or(&[][..], Vec::as_slice);
-    let (done, total) = (AtomicUsize::new(0), runnable.len());
-    let told = |n: usize, fate: &Fate| {
-        let m = &runnable[n];
-        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        if matches!(fate, Fate::Survived(_)) && !entries.iter().any(|e| e.explains(m)) {
-            eprintln!(
-                "{done} of {total}: {}:{}: {} survives: {}",
-                m.file,
-                m.line,
-                m.operator.word(),
-                m.after
-            );
-        } else if done.is_multiple_of(TOLD_EVERY) {
-            eprintln!("{done} of {total}");
-        }
-    };
-    let fates = bench.run(&runnable, &trials, &told);
-    let mut survey = Survey::new(runnable, fates, entries, &all, unfit);
-    (survey.idle, survey.made) = (idle, made.len());
-    deliver(&survey, folder, to)
 }
 
-/// The folder's files that may be changed, with their texts.
-fn files(question: &Question<'_>) -> Result<BTreeMap<String, String>, CliError> {
-    let folder = question.folder;
-    let unreadable = |path: &Path| {
-        let path = path.to_owned();
-        move |source| CliError::Kernel(KernelError::Read { path, source })
-    };
-    let mut out = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).map_err(unreadable(folder))? {
-        let path = entry.map_err(unreadable(folder))?.path();
-        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        let asked =
-            question.changed.is_empty() || question.changed.iter().any(|c| c.file_name() == path.file_name());
-        if asked && path.extension().is_some_and(|e| e == "cu" || e == "cuh") {
-            let text = std::fs::read_to_string(&path).map_err(unreadable(&path))?;
-            out.insert(name, text);
-        }
-    }
-    Ok(out)
-}
-
-/// The trials on which mutants of a file are run: few that together have all that those which it affects have.
-fn trials_of<'a>(
-    question: &Question<'a>,
-    file: &str,
-    most: u16,
-    toolchain: Option<&Toolchain>,
-) -> Result<Vec<Trial<'a>>, CliError> {
-    let affected = Affected::by_file(question.kernels, file);
-    let mut all = affected.trials(question.kernels, question.cases)?;
-    all.retain(|t| question.tiles.is_empty() || question.tiles.contains(&t.tile));
-    let mut admitted = trials::admitted(&all, question.kernels, toolchain, question.target, Limits::SM12X)?;
-    admitted.retain(|t| t.config.is_ok());
-    // What tiles and loads differ in is nothing to the kernels beside the GEMM.
-    let features =
-        if affected.has_gemm(question.kernels) { mutants::features } else { mutants::features_beside };
-    Ok(mutants::choose(&admitted, most.into(), features))
-}
-
-fn deliver(survey: &Survey, folder: &Path, to: &GateReports) -> Result<(), CliError> {
+/// Writes what survives in every format that is asked for, and says by exit code whether something does.
+pub(super) fn deliver(survey: &Survey, folder: &Path, to: &GateReports) -> Result<(), CliError> {
     let findings = gate::survivors(survey, folder);
-    let text = gate::survivors_text(survey, &findings);
-    let markdown = gate::survivors_markdown(survey, &findings);
+    let text = report::survivors_text(survey, &findings);
+    let markdown = report::survivors_markdown(survey, &findings);
     let judgement = Judgement { findings, ..Judgement::default() };
-    let sarif = || gate::sarif(&judgement).map_err(|e| CliError::Output(e.into()));
+    let sarif = || report::findings_sarif(&judgement.findings).map_err(|e| CliError::Output(e.into()));
     let text = match to.format {
-        GateForm::Text => text,
-        GateForm::Md => markdown.clone(),
-        GateForm::Sarif => sarif()?,
+        Format::Text => text,
+        Format::Md => markdown.clone(),
+        Format::Sarif => sarif()?,
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &to.output)?;
     if let Some(path) = &to.sarif {
         Record::write_report(path, &sarif()?)?;
     }
-    super::gate::on_github(&judgement, &markdown)?;
+    super::gate::on_github(&judgement.findings, &markdown)?;
     match judgement.ground() {
         None => Ok(()),
-        Some(_) => Err(CliError::Mutants(gate::survivors_summary(survey))),
+        Some(_) => Err(CliError::Mutants(report::survivors_summary(survey))),
     }
 }

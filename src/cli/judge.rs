@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
 use crate::moe::{Contract, judge, tensors};
-use crate::record::{TrialRow, Verdict};
-use crate::report;
+use crate::record::{CodeBy, ConfigurationKey, TrialRow, Verdict};
+use crate::report::{self, Format};
 
 /// Arguments of `judge`.
 #[derive(Debug, Args)]
@@ -17,22 +18,18 @@ pub(super) struct JudgeArgs {
     /// Tensors of a run, with any subset of the names of the dump format (docs/dump.md)
     file: PathBuf,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: Form,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// Every stage, in words
-    Text,
-    /// The rows of `moe --format csv`
-    Csv,
-    /// The trial as JSON
-    Json,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "Every stage, in words"),
+    (Format::Csv, "The rows of `moe --format csv`"),
+    (Format::Json, "The trial as JSON"),
+];
 
 /// `judge`.
 pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
@@ -42,22 +39,25 @@ pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
     let stem = || args.file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let trial = TrialRow {
         case: Some(said("case")).filter(|c| !c.is_empty()).unwrap_or_else(stem),
-        tile: said("tile"),
-        swap_ab: false,
+        configuration: ConfigurationKey {
+            tile: said("tile").as_str().into(),
+            swap_ab: false,
+            path: "".into(),
+            load: "".into(),
+        },
         stages: 0,
-        load: String::new(),
-        kernel_path: String::new(),
-        target: said("target"),
+        target: said("target").as_str().into(),
         device: "dump".to_owned(),
         remark: String::new(),
         results: judge(&contract, &dump.tensors)?,
-        code: String::new(),
-        rungs: Vec::new(),
+        code: CodeBy::Nobody,
+        checks: Vec::new(),
     };
     let text = match args.format {
-        Form::Text => report::stages_text(&trial.results),
-        Form::Csv => report::trials_csv(std::slice::from_ref(&trial)),
-        Form::Json => serde_json::to_string_pretty(&trial).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Format::Text => report::stages_text(&trial.results),
+        Format::Csv => report::trials_csv(std::slice::from_ref(&trial)),
+        Format::Json => serde_json::to_string_pretty(&trial).map_err(|e| CliError::Output(e.into()))? + "\n",
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     match trial.verdict() {

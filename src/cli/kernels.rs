@@ -7,13 +7,11 @@ use clap::{Args, Subcommand};
 use ptx::arch::Target;
 use rayon::prelude::*;
 
-use super::compiler;
 use super::error::CliError;
 use super::output;
-use super::progress::Progress;
-use super::toolchain::Toolchain;
 use super::ways::TrialArgs;
 use crate::case;
+use crate::job::{self, Context, Toolchain};
 use crate::kernel::Library;
 use crate::moe::compile::Compiler;
 use crate::moe::contract::Settings;
@@ -50,7 +48,7 @@ pub(super) struct BuildArgs {
 type Key = (String, Vec<(String, String)>);
 
 /// `kernels`.
-pub(super) fn kernels(verb: &KernelsVerb) -> Result<(), CliError> {
+pub(super) fn kernels(verb: &KernelsVerb, context: &Context<'_>) -> Result<(), CliError> {
     let KernelsVerb::Build(args) = verb;
     let library = case::library();
     let kernels = args.trials.kernels()?;
@@ -58,13 +56,13 @@ pub(super) fn kernels(verb: &KernelsVerb) -> Result<(), CliError> {
     let trials = args.trials.trials(&args.trials.cases(&library)?, &targets, &kernels);
     let name = args.trials.toolkit.as_deref();
     let store = Store::open(None)?;
-    let nvrtc = compiler::nvrtc(name, Some(&store), &Progress::new())?;
-    let toolchain = Toolchain::find(name, &targets, Some(&store))?;
-    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
+    let nvrtc = job::nvrtc(name, Some(&store), context.sink)?;
+    let toolchain = Toolchain::find(name, &targets, Some(&store), context.sink)?;
     let mut wanted = 0;
     for (target, trials) in trials {
         let (sources, blocked) = of_trials(&trials, &kernels, toolchain.as_ref(), target)?;
-        let compiler = Compiler { nvrtc: &nvrtc, store: Some(&store), program: program.clone(), target };
+        let compiler =
+            Compiler { nvrtc: &nvrtc, store: Some(&store), program: context.program.clone(), target };
         let arch = args.cubin.as_deref().map(|arch| if arch == OWN { Ok(target) } else { arch.parse() });
         let code = match (arch.transpose()?, &toolchain) {
             (None, _) => None,

@@ -1,7 +1,6 @@
 //! `lint`: any PTX over toolkits and targets.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,13 +11,14 @@ use miette::{
     SourceCode, SourceSpan, SpanContents,
 };
 
-use super::args::{JobArgs, OutputArgs, seconds};
+use super::args::{OutputArgs, seconds};
 use super::error::CliError;
-use super::job::{self, Job};
+use super::format::{self, Formats};
 use super::output;
-use crate::gate::{self, Finding, Ground, Judgement};
-use crate::lint::{self, Asked, Assemblers, FileRow, Lint, ModuleRow, ProblemRow, Require, STDIN, Source};
+use crate::job::{self, Context, Job};
+use crate::lint::{self, Asked, Assemblers, Lint, ProblemRow, Require, STDIN, Source};
 use crate::record::Record;
+use crate::report::{self, Format};
 
 /// Folders below folders that are looked into.
 const DEPTH: usize = 32;
@@ -48,8 +48,8 @@ pub(super) struct LintArgs {
     #[arg(long)]
     all_errors: bool,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: LintForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     /// Write the findings as SARIF 2.1.0, too
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
@@ -79,23 +79,17 @@ enum Demand {
     Rewritten,
 }
 
-/// Forms of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LintForm {
-    /// For the terminal.
-    Text,
-    /// Markdown.
-    Md,
-    /// Everything as JSON
-    Json,
-    /// One row per answer
-    Csv,
-    /// SARIF 2.1.0.
-    Sarif,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "For the terminal"),
+    (Format::Md, "Markdown"),
+    (Format::Json, "Everything as JSON"),
+    (Format::Csv, "One row per answer"),
+    (Format::Sarif, "SARIF 2.1.0"),
+];
 
 /// `lint`.
-pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
+pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliError> {
     let (sources, unusable) = read(args);
     for line in &unusable {
         eprintln!("error: {line}");
@@ -106,23 +100,23 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     if sources.is_empty() {
         return Err(CliError::UnusableSources(unusable.len()));
     }
-    let mut asked = JobArgs {
+    let mut asked = job::Options {
         toolkits: args.toolkits.clone(),
         targets: args.targets.clone(),
         offline: args.offline,
         time_limit: args.time_limit,
         jobs: args.jobs,
-        ..JobArgs::default()
+        ..job::Options::default()
     };
-    let job = Job::prepare(&asked)?;
+    let job = Job::prepare(&asked, context)?;
     if asked.toolkits.is_empty() {
         asked.toolkits = vec!["all".to_owned()];
     }
     let toolkits = job.toolkits(&asked)?;
     let assemblers =
-        Assemblers { toolkits: &toolkits, store: job.store(), limit: args.time_limit, sink: &job.sink };
+        Assemblers { toolkits: &toolkits, store: job.store(), limit: args.time_limit, sink: context.sink };
     let what = Asked {
-        targets: job::selection(&asked)?.targets,
+        targets: asked.selection()?.targets,
         named: !args.targets.is_empty(),
         require: match args.require {
             Demand::All => Require::All,
@@ -139,20 +133,26 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
 
 /// Writes the result in every form that is asked, and says by exit code what it is.
 fn deliver(result: &Lint, sources: &[Source], args: &LintArgs) -> Result<(), CliError> {
-    let judgement = judgement(result);
-    let sarif = || gate::sarif(&judgement).map_err(|e| CliError::Output(e.into()));
+    let findings = report::lint_findings(result);
+    let sarif = || report::findings_sarif(&findings).map_err(|e| CliError::Output(e.into()));
     let text = match args.format {
-        LintForm::Text => terminal(result, sources, args.output.output.is_some()),
-        LintForm::Md => lint::markdown(result),
-        LintForm::Json => lint::json(result).map_err(|e| CliError::Output(e.into()))?,
-        LintForm::Csv => lint::csv(result).map_err(|e| CliError::Output(std::io::Error::other(e)))?,
-        LintForm::Sarif => sarif()?,
+        Format::Text => {
+            let to_file = args.output.output.is_some();
+            report::lint_text(result, sources, |source, problem, message| {
+                drawn(source, problem, message, to_file)
+            })
+        }
+        Format::Md => report::lint_markdown(result),
+        Format::Json => report::lint_json(result).map_err(|e| CliError::Output(e.into()))?,
+        Format::Csv => report::lint_csv(result),
+        Format::Sarif => sarif()?,
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     if let Some(path) = &args.sarif {
         Record::write_report(path, &sarif()?)?;
     }
-    super::gate::on_github(&judgement, &lint::markdown(result))?;
+    super::gate::on_github(&findings, &report::lint_markdown(result))?;
     let wrong = result.files.iter().flat_map(|f| &f.modules).filter(|m| !m.misses.is_empty()).count();
     match (wrong, result.unusable.len()) {
         (0, 0) => Ok(()),
@@ -215,88 +215,11 @@ fn below(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is not as demanded, each with its line, for SARIF and annotations.
-fn judgement(result: &Lint) -> Judgement {
-    let mut findings = Vec::new();
-    for file in &result.files {
-        for module in file.modules.iter().filter(|m| !m.misses.is_empty()) {
-            let missed = module.misses.join("; ");
-            if module.problems.is_empty() {
-                let mut finding = Finding::new(Ground::Wrong, file.file.clone(), missed);
-                finding.place = Some((file.file.clone(), module.first_line));
-                findings.push(finding);
-                continue;
-            }
-            for problem in &module.problems {
-                let what = if problem.instruction.is_empty() { "PTX" } else { problem.instruction.as_str() };
-                let said = lint::explained(result, problem).join("; ");
-                let mut finding =
-                    Finding::new(Ground::Wrong, what.to_owned(), format!("{}; {said}", problem.message));
-                finding.place = Some((file.file.clone(), problem.line.unwrap_or(module.first_line)));
-                findings.push(finding);
-            }
-        }
-    }
-    let facts = result.files.iter().map(|f| f.modules.len()).sum();
-    Judgement { findings, facts, ..Judgement::default() }
-}
-
-/// For the terminal.
-fn terminal(result: &Lint, sources: &[Source], to_file: bool) -> String {
-    let mut out = format!("{}\n", lint::asked(result));
-    for (file, source) in result.files.iter().zip(sources) {
-        for module in &file.modules {
-            of_module(&mut out, result, (file, module), source, to_file);
-        }
-    }
-    _ = writeln!(out, "\n{}", lint::verdict(result));
-    out
-}
-
-fn of_module(
-    out: &mut String,
-    result: &Lint,
-    (file, module): (&FileRow, &ModuleRow),
-    source: &Source,
-    to_file: bool,
-) {
-    _ = writeln!(out, "\n{}", clean(&lint::title(&file.file, module, file.modules.len())));
-    if file.modules.first().is_some_and(|m| m.first_line == module.first_line) {
-        for note in &file.notes {
-            _ = writeln!(out, "  note: {note}");
-        }
-    }
-    for row in lint::table(result, module) {
-        _ = writeln!(out, "  {}", row.targets.join(" "));
-        for (name, words) in
-            [("as written", &row.written), ("rewritten", &row.rewritten), ("cure", &row.cure)]
-        {
-            if !words.is_empty() {
-                _ = writeln!(out, "    {name:<10} {}", clean(words));
-            }
-        }
-    }
-    let mut warned = BTreeSet::new();
-    for warning in module.cells.iter().flat_map(|c| &c.warnings) {
-        let line = warning.line.map_or_else(String::new, |l| format!("line {l}: "));
-        if warned.insert(line.clone()) {
-            _ = writeln!(out, "  warning: {line}{}", clean(&warning.message));
-        }
-    }
-    for problem in &module.problems {
-        out.push_str(&shown(result, problem, source, to_file));
-    }
-    if module.further_lines > 0 {
-        _ = writeln!(out, "  {} further lines are rejected; --all-errors lists them", module.further_lines);
-    }
-}
-
-/// A problem with its line underlined.
-fn shown(result: &Lint, problem: &ProblemRow, source: &Source, to_file: bool) -> String {
-    let said = lint::explained(result, problem);
+/// A problem with its line underlined, and whether the line is shown.
+fn drawn(source: &Source, problem: &ProblemRow, message: &str, to_file: bool) -> (String, bool) {
     // Of a line that is longer than anybody reads, a part is shown.
     let at = if problem.excerpt_from == 1 { span(&source.text, problem) } else { None };
-    let told = Told { message: clean(&problem.message), at, source };
+    let told = Told { message: message.to_owned(), at, source };
     let theme = if !to_file && output::may_colour(&std::io::stdout()) {
         GraphicalTheme::unicode()
     } else {
@@ -308,17 +231,9 @@ fn shown(result: &Lint, problem: &ProblemRow, source: &Source, to_file: bool) ->
     let mut out = String::new();
     let handler = GraphicalReportHandler::new_themed(theme).with_context_lines(context).with_width(160);
     if handler.render_report(&mut out, &told).is_err() {
-        out = format!("  {}\n", told.message);
+        out = format!("  {message}\n");
     }
-    if at.is_none() && !problem.excerpt.is_empty() {
-        let place = format!("{}:{}:{}", source.file, problem.line.unwrap_or_default(), problem.column);
-        let excerpt = clean(&problem.excerpt);
-        _ = writeln!(out, "    {}\n    {excerpt}\n    {}", clean(&place), lint::underline(problem));
-    }
-    for line in said {
-        _ = writeln!(out, "    {}", clean(&line));
-    }
-    out
+    (out, at.is_some())
 }
 
 /// A problem as miette draws it.
@@ -377,9 +292,4 @@ fn span(text: &str, problem: &ProblemRow) -> Option<SourceSpan> {
     let (from, to) =
         (at(problem.column.saturating_sub(1)), at(problem.column.saturating_sub(1) + problem.length));
     Some((start + from, to - from).into())
-}
-
-/// Files may hold anything; a terminal obeys what it is sent.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

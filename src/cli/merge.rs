@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use rayon::prelude::*;
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
 use crate::gate::{self, Disagreement, Merger};
 use crate::record::{Record, RecordError};
+use crate::report::{self, Format};
 
 /// Records that are read at once, so that a fleet's do not lie in memory together.
 const AT_ONCE: usize = 8;
@@ -22,22 +24,18 @@ pub(super) struct MergeArgs {
     #[arg(required = true, value_name = "RECORD|DIR")]
     records: Vec<PathBuf>,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: MergeForm,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of what was merged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MergeForm {
-    /// For the terminal: devices by model, driver and toolkit, and conflicts.
-    Text,
-    /// The same as Markdown.
-    Md,
-    /// The merged record, with its conflicts.
-    Json,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "For the terminal: devices by model, driver and toolkit, and conflicts"),
+    (Format::Md, "The same as Markdown"),
+    (Format::Json, "The merged record, with its conflicts"),
+];
 
 /// `merge`.
 pub(super) fn merge(args: &MergeArgs) -> Result<(), CliError> {
@@ -53,9 +51,10 @@ pub(super) fn merge(args: &MergeArgs) -> Result<(), CliError> {
     let fleet = merger.fleet();
     let merged = merger.finish();
     let text = match args.format {
-        MergeForm::Text => gate::fleet_text(&fleet, &merged),
-        MergeForm::Md => gate::fleet_markdown(&fleet, &merged),
-        MergeForm::Json => merged.to_json().map_err(|e| CliError::Output(e.into()))?,
+        Format::Text => report::fleet_text(&fleet, &merged),
+        Format::Md => report::fleet_markdown(&fleet, &merged),
+        Format::Json => merged.to_json().map_err(|e| CliError::Output(e.into()))?,
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     match merged.conflicts.len() {

@@ -1,10 +1,10 @@
-//! The command line: verbs, progress, error printing and exit codes. Everything it does, a library room does.
+//! The command line: arguments, progress, printing and exit codes. What verbs do, [`crate::job`] does.
 
 mod args;
 mod assumptions;
 mod audit;
+mod available_memory;
 mod bench;
-mod compiler;
 mod device;
 mod diff;
 mod doctor;
@@ -14,10 +14,9 @@ mod emulate_trials;
 mod entry;
 mod error;
 pub mod exit;
+mod format;
 mod gate;
-mod gate_kernels;
 mod gate_mutants;
-mod job;
 mod judge;
 mod kernels;
 mod lint;
@@ -32,8 +31,6 @@ mod run;
 mod selftest;
 mod tiles;
 mod timing;
-mod toolchain;
-mod trials;
 mod vectors;
 mod verbs;
 mod watch;

@@ -4,19 +4,17 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ptx::arch::Target;
 
 use super::args::OutputArgs;
-use super::compiler;
-use super::device::{self, DeviceArgs};
+use super::device::DeviceArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
-use super::progress::Progress;
-use super::toolchain::Toolchain;
-use super::trials::{self, Ran};
 use super::ways::TrialArgs;
 use crate::case::{self, Case};
+use crate::job::{self, Context, Ran, Toolchain};
 use crate::moe::admission::Limits;
 use crate::moe::checkpoint::Layer;
 use crate::moe::plan::Trial;
@@ -24,9 +22,8 @@ use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
 use crate::moe::{shrink, tensors};
 use crate::record::TrialRow;
-use crate::report;
+use crate::report::{self, Format};
 use crate::store::Store;
-use crate::toolkit;
 
 /// Arguments of `moe`.
 #[derive(Debug, Args)]
@@ -64,43 +61,39 @@ pub(super) struct MoeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     faults: Option<u64>,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: Form,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// What does not conform, and the counts
-    Text,
-    /// One row per trial and stage
-    Csv,
-    /// The trials as JSON
-    Json,
-    /// One row per trial, as Markdown
-    Md,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "What does not conform, and the counts"),
+    (Format::Csv, "One row per trial and stage"),
+    (Format::Json, "The trials as JSON"),
+    (Format::Md, "One row per trial, as Markdown"),
+];
 
 /// The cases that `--list` shows.
-fn listed(cases: &[&Case], format: Form) -> Result<String, CliError> {
+fn listed(cases: &[&Case], format: Format) -> Result<String, CliError> {
     const HEAD: [&str; 2] = ["case", "about"];
     let rows: Vec<report::Named<'_>> = cases.iter().map(|c| (c.name.as_str(), c.about.as_str())).collect();
     let object = |(case, about): &report::Named<'_>| serde_json::json!({ "case": case, "about": about });
     Ok(match format {
-        Form::Text => report::listing_text(&rows),
-        Form::Csv => report::listing_csv(HEAD, &rows),
-        Form::Md => report::listing_markdown(HEAD, &rows),
-        Form::Json => {
+        Format::Text => report::listing_text(&rows),
+        Format::Csv => report::listing_csv(HEAD, &rows),
+        Format::Md => report::listing_markdown(HEAD, &rows),
+        Format::Json => {
             let objects: Vec<_> = rows.iter().map(object).collect();
             serde_json::to_string_pretty(&objects).map_err(|e| CliError::Output(e.into()))? + "\n"
         }
+        other => return Err(format::lacks(other, FORMATS)),
     })
 }
 
 /// `moe`.
-pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
+pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError> {
     let library = match &args.folder {
         Some(folder) => case::Library::load(folder)?,
         None => case::library(),
@@ -118,8 +111,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     let kernels = args.trials.kernels()?;
     let mut targets = args.trials.targets()?;
     let store = Store::open(None).ok();
-    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-    let gpu = args.device.gpu(&program)?;
+    let gpu = args.device.gpu(context)?;
     if let Some(gpu) = &gpu {
         if args.trials.names_no_target() {
             targets = vec![gpu.about().target()];
@@ -128,11 +120,11 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
             return Err(CliError::DeviceTarget(target.to_string(), gpu.about().architecture()));
         }
     }
-    let limits = gpu.as_ref().map_or(Limits::SM12X, |gpu| device::limits(gpu.about()));
-    let nvrtc = compiler::nvrtc(args.trials.toolkit.as_deref(), store.as_ref(), &Progress::new())?;
-    let toolchain = Toolchain::find(args.trials.toolkit.as_deref(), &targets, store.as_ref())?;
-    let mut runner = Runner::new(&kernels, &nvrtc, store.as_ref(), program);
-    let code = device::chain(toolchain.as_ref().map(|t| &t.toolkit), store.as_ref());
+    let limits = gpu.as_ref().map_or(Limits::SM12X, |gpu| job::limits(gpu.about()));
+    let nvrtc = job::nvrtc(args.trials.toolkit.as_deref(), store.as_ref(), context.sink)?;
+    let toolchain = Toolchain::find(args.trials.toolkit.as_deref(), &targets, store.as_ref(), context.sink)?;
+    let mut runner = Runner::new(&kernels, &nvrtc, store.as_ref(), context.program.clone());
+    let code = job::chain(toolchain.as_ref().map(|t| &t.toolkit), store.as_ref());
     if let Some(gpu) = gpu {
         runner = runner.on(Arc::new(Mutex::new(gpu.with_chain(code))));
     }
@@ -147,7 +139,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
         let [_] = cases.as_slice() else { return Err(CliError::Dump) };
         asked.truncate(1);
         if let Some((target, trials)) = asked.first_mut() {
-            *trials = trials::admitted(trials, &kernels, toolchain.as_ref(), *target, limits)?;
+            *trials = job::admitted(trials, &kernels, toolchain.as_ref(), *target, limits)?;
             trials.retain(|t| t.config.is_ok());
             trials.truncate(1);
             if let Some(trial) = trials.first() {
@@ -155,7 +147,7 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
             }
         }
     }
-    let ran = trials::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, None)?;
+    let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, (None, context.sink))?;
     if ran.rows.is_empty() {
         return Err(CliError::NothingRan);
     }
@@ -164,13 +156,14 @@ pub(super) fn moe(args: &MoeArgs) -> Result<(), CliError> {
     }
     let rows = &ran.rows;
     let text = match args.format {
-        Form::Text => {
-            let evidence = report::evidence_text(&ran.exercised(&runner), &ran.witness(&runner)?, &[]);
+        Format::Text => {
+            let evidence = report::evidence_text(&ran.exercised(&runner), &ran.fault_coverage(&runner)?, &[]);
             report::trials_text(rows) + &evidence
         }
-        Form::Csv => report::trials_csv(rows),
-        Form::Md => report::trials_markdown(rows),
-        Form::Json => serde_json::to_string_pretty(rows).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Format::Csv => report::trials_csv(rows),
+        Format::Md => report::trials_markdown(rows),
+        Format::Json => serde_json::to_string_pretty(rows).map_err(|e| CliError::Output(e.into()))? + "\n",
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     if !library.problems.is_empty() {
@@ -192,7 +185,7 @@ fn shrink(runner: &Runner<'_>, ran: &Ran<'_>, output: &OutputArgs) -> Result<(),
         .rows
         .iter()
         .zip(&ran.trials)
-        .find_map(|(row, t)| Some((row.first_wrong()?.stage, row.target.parse::<Target>().ok()?, t)));
+        .find_map(|(row, t)| Some((row.first_wrong()?.stage, *row.target.known()?, t)));
     let Some((stage, target, trial)) = failed else {
         eprintln!("every trial conforms: nothing to reduce");
         return Ok(());

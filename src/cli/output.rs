@@ -2,8 +2,9 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::args::{Export, OutputArgs, ReportForm};
+use super::args::{Export, JobArgs, OutputArgs};
 use super::error::CliError;
+use crate::matrix::Figures;
 use crate::record::Record;
 use crate::report::{self, Format, Styles};
 
@@ -17,18 +18,9 @@ pub(super) fn styles(to_file: bool) -> Styles {
     if !to_file && may_colour(&io::stdout()) { Styles::colored() } else { Styles::plain() }
 }
 
-/// Renders a record in a form.
-pub(super) fn render(record: &Record, form: ReportForm, to_file: bool) -> Result<String, CliError> {
-    let format = match form {
-        ReportForm::Text => {
-            return Ok(report::terminal(record, &styles(to_file)));
-        }
-        ReportForm::Md => Format::Md,
-        ReportForm::Json => Format::Json,
-        ReportForm::Csv => Format::Csv,
-        ReportForm::Junit => Format::Junit,
-    };
-    Ok(report::render(record, format)?)
+/// Renders a record.
+pub(super) fn render(record: &Record, format: Format, to_file: bool) -> Result<String, CliError> {
+    Ok(report::render(record, format, &styles(to_file))?)
 }
 
 /// A part of a record for other tools.
@@ -53,4 +45,24 @@ pub(super) fn print(text: &str) -> Result<(), CliError> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Output(error)),
         _ => Ok(()),
     }
+}
+
+/// Tells the cost of a run where `--figures` asks for it.
+pub(super) fn figures(args: &JobArgs, figures: &Figures) {
+    if args.figures {
+        eprintln!("{}", cost(figures));
+    }
+}
+
+/// The cost of a run, on one line.
+pub(super) fn cost(f: &Figures) -> String {
+    format!(
+        "{} cells, {} from the cache, {} processes; verdicts {:.2} s, opcodes {:.2} s ({} instructions named)",
+        f.cells,
+        f.cached,
+        f.processes,
+        f.verdicts.as_secs_f64(),
+        f.sass.as_secs_f64(),
+        f.instructions
+    )
 }

@@ -1,91 +1,158 @@
-//! Progress on standard error, when that is a terminal; notices and warnings always.
+//! Progress on standard error: bars on a terminal, elsewhere a line now and then; notices and warnings always.
 
+use std::collections::HashMap;
 use std::io::IsTerminal;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::event::{Event, Sink};
 
-/// Shows events to a person.
-pub(super) struct Progress {
-    shown: bool,
-    bar: Mutex<Option<ProgressBar>>,
+/// Where standard error is no terminal, lines of one piece of work are at least this far apart.
+const BETWEEN_LINES: Duration = Duration::from_secs(10);
+
+/// What takes long.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Work {
+    Fetch(String),
+    Matrix,
+    Trials,
 }
 
-impl Progress {
-    pub(super) fn new() -> Self {
-        Self { shown: std::io::stderr().is_terminal(), bar: Mutex::new(None) }
-    }
+/// How far it is.
+struct State {
+    bar: Option<ProgressBar>,
+    done: u64,
+    length: u64,
+    told: Instant,
+}
 
-    fn start(&self, length: u64, template: &str, message: String) {
-        if !self.shown {
-            return;
-        }
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::new(length).with_style(style).with_message(message);
-        self.with(|slot| {
-            if let Some(old) = slot.replace(bar) {
-                old.finish_and_clear();
-            }
-        });
-    }
-
-    fn with(&self, change: impl FnOnce(&mut Option<ProgressBar>)) {
-        // A panic elsewhere must not silence the rest.
-        change(&mut self.bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-    }
-
-    fn end(&self) {
-        self.with(|slot| {
-            if let Some(bar) = slot.take() {
-                bar.finish_and_clear();
-            }
-        });
-    }
-
-    fn say(&self, text: &str) {
-        self.with(|slot| match slot {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
-        });
-    }
+/// Shows events to a person.
+pub(super) struct Progress {
+    /// Bars, where standard error is a terminal.
+    bars: Option<MultiProgress>,
+    running: Mutex<HashMap<Work, State>>,
 }
 
 const CELLS: &str = "{bar:30} {pos}/{len} (toolkit, target, arch)  {msg}";
+const TRIALS: &str = "{bar:30} {pos}/{len} trials";
 const BYTES: &str = "{bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec}  {msg}";
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        let bars = std::io::stderr().is_terminal().then(MultiProgress::new);
+        Self { bars, running: Mutex::default() }
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<Work, State>> {
+        // A panic elsewhere must not silence the rest.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, work: Work, length: u64, template: &str, message: String) {
+        let bar = self.bars.as_ref().map(|bars| {
+            let style =
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            bars.add(ProgressBar::new(length).with_style(style).with_message(message))
+        });
+        self.running().insert(work, State { bar, done: 0, length, told: Instant::now() });
+    }
+
+    fn message(&self, work: &Work, message: String) {
+        if let Some(bar) = self.running().get(work).and_then(|state| state.bar.clone()) {
+            bar.set_message(message);
+        }
+    }
+
+    /// Sets how much is done to what `of` makes of it.
+    fn step(&self, work: &Work, of: impl FnOnce(u64) -> u64) {
+        let mut running = self.running();
+        let Some(state) = running.get_mut(work) else { return };
+        state.done = of(state.done);
+        match &state.bar {
+            Some(bar) => bar.set_position(state.done),
+            None if state.told.elapsed() >= BETWEEN_LINES => {
+                state.told = Instant::now();
+                eprintln!("{}", line(work, state.done, state.length));
+            }
+            None => {}
+        }
+    }
+
+    fn end(&self, work: &Work) {
+        if let Some(bar) = self.running().remove(work).and_then(|state| state.bar) {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn say(&self, text: &str) {
+        match &self.bars {
+            Some(bars) => bars.suspend(|| eprintln!("{text}")),
+            None => eprintln!("{text}"),
+        }
+    }
+}
+
+fn line(work: &Work, done: u64, length: u64) -> String {
+    match work {
+        Work::Fetch(what) => {
+            format!("fetching {what}: {} of {} MB", done / 1_000_000, length.div_ceil(1_000_000))
+        }
+        Work::Matrix => format!("matrix: {done} of {length} (toolkit, target, arch)"),
+        Work::Trials => format!("pipeline: {done} of {length} trials"),
+    }
+}
 
 impl Sink for Progress {
     fn emit(&self, event: Event) {
         match event {
             Event::FetchStarted { what, bytes } => {
-                if !self.shown {
+                if self.bars.is_none() {
                     eprintln!("fetching {what} ({} MB)", bytes.div_ceil(1_000_000));
                 }
-                self.start(bytes, BYTES, what);
+                self.start(Work::Fetch(what.clone()), bytes, BYTES, what);
             }
-            Event::FetchProgress { done, .. } => self.with(|slot| {
-                if let Some(bar) = slot {
-                    bar.set_position(done);
-                }
-            }),
-            Event::FetchFinished { .. } | Event::MatrixFinished => self.end(),
+            Event::FetchProgress { what, done } => self.step(&Work::Fetch(what), |_| done),
+            Event::FetchFinished { what } => self.end(&Work::Fetch(what)),
             Event::MatrixStarted { pairs, cells } => {
-                self.start(pairs as u64, CELLS, format!("{cells} cells"))
+                self.start(Work::Matrix, pairs as u64, CELLS, format!("{cells} cells"));
             }
-            Event::PairFinished { pair } => self.with(|slot| {
-                if let Some(bar) = slot {
-                    bar.set_message(pair);
-                    bar.inc(1);
-                }
-            }),
-            Event::SassStarted { instructions } => self.with(|slot| {
-                if let Some(bar) = slot {
-                    bar.set_message(format!("naming {instructions} machine instructions"));
-                }
-            }),
+            Event::PairFinished { pair } => {
+                self.message(&Work::Matrix, pair);
+                self.step(&Work::Matrix, |done| done + 1);
+            }
+            Event::SassStarted { instructions } => {
+                self.message(&Work::Matrix, format!("naming {instructions} machine instructions"));
+            }
+            Event::MatrixFinished => self.end(&Work::Matrix),
+            Event::TrialsStarted { trials } => self.start(Work::Trials, trials as u64, TRIALS, String::new()),
+            Event::TrialFinished => self.step(&Work::Trials, |done| done + 1),
+            Event::TrialsFinished => self.end(&Work::Trials),
             Event::Warning { text } => self.say(&format!("warning: {text}")),
+            Event::Problem { text } => self.say(&format!("error: {text}")),
             Event::Notice { text } => self.say(&text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_ends_and_lines_say_how_far_it_is() {
+        let progress = Progress { bars: None, running: Mutex::default() };
+        progress.emit(Event::TrialsStarted { trials: 3 });
+        progress.emit(Event::TrialFinished);
+        progress.emit(Event::FetchStarted { what: "ptxas 13.5".to_owned(), bytes: 7 });
+        let done = |work: &Work| progress.running().get(work).map(|s| (s.done, s.length));
+        assert_eq!(done(&Work::Trials), Some((1, 3)));
+        assert_eq!(done(&Work::Fetch("ptxas 13.5".to_owned())), Some((0, 7)));
+        progress.emit(Event::TrialsFinished);
+        assert_eq!(done(&Work::Trials), None);
+        assert_eq!(line(&Work::Trials, 1, 3), "pipeline: 1 of 3 trials");
+        let fetch = Work::Fetch("ptxas 13.5".to_owned());
+        assert_eq!(line(&fetch, 2_500_000, 4_000_001), "fetching ptxas 13.5: 2 of 5 MB");
     }
 }

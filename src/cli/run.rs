@@ -1,20 +1,15 @@
-//! `run`: snippets on a device, rung by rung.
+//! `run`: snippets on a device, check by check.
 
-use clap::{Args, ValueEnum};
-use ptx::arch::PtxIsa;
-use rayon::prelude::*;
+use clap::Args;
 
 use super::args::OutputArgs;
-use super::device::{self, DeviceArgs, DeviceName};
+use super::device::DeviceArgs;
 use super::error::CliError;
-use super::{job, output, toolchain};
-use crate::execute::{self, Asked};
-use crate::gpu::GpuDevice;
-use crate::record::VariantRun;
-use crate::report;
+use super::format::{self, Formats};
+use super::output;
+use crate::job::{self, Context, Question};
+use crate::report::{self, Format};
 use crate::snippet::{self, Filter};
-use crate::store::Store;
-use crate::toolkit;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
@@ -37,26 +32,22 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: Form,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// What is wrong, and the counts of each check
-    Text,
-    /// One row per variant and check
-    Csv,
-    /// Everything as JSON
-    Json,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "What is wrong, and the counts of each check"),
+    (Format::Csv, "One row per variant and check"),
+    (Format::Json, "Everything as JSON"),
+];
 
 /// `run`.
-pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
-    let library = job::snippets(args.snippets.as_deref())?;
+pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let library = job::snippets(args.snippets.as_deref(), context.sink)?;
     let filters: Vec<Filter> = args.filters.iter().map(|f| Filter::new(f)).collect::<Result<_, _>>()?;
     let chosen: Vec<&snippet::Variant> = library
         .variants
@@ -72,65 +63,19 @@ pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
     }
     let asked =
         Question { target: args.target.as_deref(), toolkit: args.toolkit.as_deref(), seed: args.seed };
-    let runs = runs(&chosen, &args.device, &asked)?;
+    let runs = match args.device.gpu(context)? {
+        None => job::variants_on_emulator(&chosen, &asked)?,
+        Some(gpu) => job::variants_on_gpu(&chosen, gpu, &asked)?.0,
+    };
     let text = match args.format {
-        Form::Text => report::runs_text(&runs),
-        Form::Csv => report::runs_csv(&runs),
-        Form::Json => serde_json::to_string_pretty(&runs).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Format::Text => report::runs_text(&runs),
+        Format::Csv => report::runs_csv(&runs),
+        Format::Json => serde_json::to_string_pretty(&runs).map_err(|e| CliError::Output(e.into()))? + "\n",
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     match runs.iter().filter(|run| run.first_wrong().is_some()).count() {
         0 => Ok(()),
         wrong => Err(CliError::Runs(wrong)),
     }
-}
-
-/// What is asked of a device beside the variants.
-pub(super) struct Question<'a> {
-    /// The target of the code; the device's own when left out.
-    pub(super) target: Option<&'a str>,
-    /// The ptxas; the newest when left out.
-    pub(super) toolkit: Option<&'a str>,
-    /// Seed of the inputs
-    pub(super) seed: u64,
-}
-
-/// The target that the emulator runs when none is named.
-const TARGET: &str = "sm_121a";
-
-/// The version of what only the emulator reads.
-const ISA: PtxIsa = PtxIsa { major: 9, minor: 5 };
-
-/// Runs variants on the device that is named.
-pub(super) fn runs(
-    variants: &[&snippet::Variant],
-    on: &DeviceArgs,
-    question: &Question<'_>,
-) -> Result<Vec<VariantRun>, CliError> {
-    if on.device == DeviceName::Emulator {
-        let asked =
-            Asked { target: question.target.unwrap_or(TARGET).parse()?, isa: ISA, seed: question.seed };
-        return Ok(variants.par_iter().map(|v| execute::on_emulator(v, asked)).collect());
-    }
-    let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-    let Some(gpu) = on.gpu(&program)? else { return Err(CliError::NoGpuNamed) };
-    Ok(on_gpu(variants, gpu, question)?.0)
-}
-
-/// Runs variants on a GPU, and gives it back.
-pub(super) fn on_gpu(
-    variants: &[&snippet::Variant],
-    gpu: GpuDevice,
-    question: &Question<'_>,
-) -> Result<(Vec<VariantRun>, GpuDevice), CliError> {
-    let store = Store::open(None).ok();
-    let ptxas = toolchain::ptxas(question.toolkit, store.as_ref())?;
-    let (target, isa) = device::code_of(gpu.about(), ptxas.as_ref(), question.target)?;
-    let mut gpu = gpu.with_chain(device::chain(ptxas.as_ref(), store.as_ref()));
-    let code = gpu.chain().name();
-    let asked = Asked { target, isa, seed: question.seed };
-    // Emulated side by side; a GPU runs one kernel after the other.
-    let emulated: Vec<_> = variants.par_iter().map(|v| execute::emulated(v, asked)).collect();
-    let runs = variants.iter().zip(emulated).map(|(v, want)| execute::run(&mut gpu, &code, v, asked, want));
-    Ok((runs.collect(), gpu))
 }

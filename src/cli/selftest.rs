@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use vectors::Recording;
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
 use super::vectors::FreshArgs;
+use crate::job::Context;
+use crate::report::{self, Format};
 use crate::selftest;
 
 /// Arguments of `selftest`.
@@ -20,30 +23,25 @@ pub(super) struct SelftestArgs {
     #[command(flatten)]
     fresh: FreshArgs,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: Form,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// What is not bit-exact, and a summary
-    Text,
-    /// One row per instruction
-    Csv,
-}
+/// The formats.
+const FORMATS: &Formats =
+    &[(Format::Text, "What is not bit-exact, and a summary"), (Format::Csv, "One row per instruction")];
 
-pub(super) fn selftest(args: &SelftestArgs) -> Result<(), CliError> {
+pub(super) fn selftest(args: &SelftestArgs, context: &Context<'_>) -> Result<(), CliError> {
     let mut recordings = if args.vectors.is_empty() {
         vectors::builtin()?
     } else {
         args.vectors.iter().map(|path| Recording::load(path)).collect::<Result<_, _>>()?
     };
     if args.fresh.asks_a_gpu() {
-        let (fresh, _) = args.fresh.record(&selftest::forms(&recordings))?;
-        super::vectors::tell(&fresh);
+        let (fresh, _) = args.fresh.record(&selftest::forms(&recordings), context)?;
+        super::vectors::tell(&fresh, context.sink);
         if let Some((op, failure)) = fresh.failed.first() {
             return Err(CliError::Answer(op.clone(), failure.clone()));
         }
@@ -51,8 +49,9 @@ pub(super) fn selftest(args: &SelftestArgs) -> Result<(), CliError> {
     }
     let results = selftest::run(&recordings);
     let text = match args.format {
-        Form::Text => selftest::text(&results),
-        Form::Csv => selftest::csv(&results),
+        Format::Text => report::selftest_text(&results),
+        Format::Csv => report::selftest_csv(&results),
+        other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     match results.iter().filter(|r| !r.verdict.passes()).count() {

@@ -1,39 +1,14 @@
 //! `tiles`: what every tile needs, whether it may run, and what others offer; or what tile policies choose.
 
-use std::collections::BTreeSet;
-
-use clap::{Args, ValueEnum};
-use ptx::arch::Target;
-use rayon::prelude::*;
+use clap::Args;
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::format::{self, Formats};
 use super::output;
-use super::toolchain::Toolchain;
 use super::ways::WayArgs;
-use crate::case;
-use crate::kernel::{Library, Load};
-use crate::moe::admission::{self, Limits, Question};
-use crate::moe::code::Assembler;
-use crate::moe::compile::Compiler;
-use crate::moe::contract::Settings;
-use crate::moe::pipeline::Setup;
-use crate::moe::plan::{self, Trial, Way};
-use crate::moe::tile::Tile;
-use crate::moe::{offers, policy};
-use crate::record::{OfferRow, PolicyRow, TileRow, TileTable};
-use crate::report;
-use crate::store::Store;
-use crate::toolkit::{self, Environment, Nvrtc};
-
-/// What tiles are compiled for when nothing is said.
-const TARGET: &str = "sm_121a";
-
-/// Whose experts policies route to when nothing is said.
-const MODEL: &str = "gpt-oss-120b";
-
-/// Batches of the table of policies: decode, and prefill in powers of two.
-const TOKENS: [u32; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
+use crate::job::{self, Context, POLICY_MODEL, TILE_TARGET, TileOptions};
+use crate::report::{self, Format};
 
 /// Arguments of `tiles`.
 #[derive(Debug, Args)]
@@ -41,7 +16,7 @@ pub(super) struct TilesArgs {
     #[command(flatten)]
     ways: WayArgs,
     /// Target of the kernels
-    #[arg(long, short = 't', value_name = "T", default_value = TARGET)]
+    #[arg(long, short = 't', value_name = "T", default_value = TILE_TARGET)]
     target: String,
     /// Toolkit of NVRTC and ptxas: 13.5 or 13.5.37, or the path of a ptxas [default: the newest]
     #[arg(long, short = 'k', value_name = "V")]
@@ -53,199 +28,52 @@ pub(super) struct TilesArgs {
     #[arg(long)]
     policies: bool,
     /// With --policies: model that gives the number of experts
-    #[arg(long, value_name = "NAME", default_value = MODEL, requires = "policies")]
+    #[arg(long, value_name = "NAME", default_value = POLICY_MODEL, requires = "policies")]
     model: String,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    format: Form,
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Forms of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// A block per tile
-    Text,
-    /// A table.
-    Md,
-    /// One row per tile, path and load
-    Csv,
-}
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "A block per tile"),
+    (Format::Md, "A table"),
+    (Format::Csv, "One row per tile, path and load"),
+];
 
 /// `tiles`.
-pub(super) fn tiles(args: &TilesArgs) -> Result<(), CliError> {
-    let text = if args.policies { compared(args)? } else { listed(args)? };
+pub(super) fn tiles(args: &TilesArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let text = if args.policies { compared(args)? } else { listed(args, context)? };
     output::write(&text, &args.output)
 }
 
 fn compared(args: &TilesArgs) -> Result<String, CliError> {
-    let rows = policies(&args.model)?;
+    let rows = job::policies(&args.model)?;
     Ok(match args.format {
-        Form::Text => report::policies_text(&rows),
-        Form::Md => report::policies_markdown(&rows),
-        Form::Csv => report::policies_csv(&rows),
+        Format::Text => report::policies_text(&rows),
+        Format::Md => report::policies_markdown(&rows),
+        Format::Csv => report::policies_csv(&rows),
+        other => return Err(format::lacks(other, FORMATS)),
     })
 }
 
-/// What every policy chooses for a model's experts.
-fn policies(name: &str) -> Result<Vec<PolicyRow>, CliError> {
-    let models = case::models();
-    let model = models.iter().find(|m| m.name == name).ok_or_else(|| {
-        let names: Vec<&str> = models.iter().map(|m| m.name.as_str()).collect();
-        CliError::NoModel(name.to_owned(), names.join(" "))
-    })?;
-    let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let row = |c: policy::Compared| PolicyRow {
-        policy: c.policy.name.to_owned(),
-        needs: c.policy.needs().words().to_owned(),
-        source: c.policy.source.to_owned(),
-        shape: c.shape.word().to_owned(),
-        tokens: c.host.tokens,
-        most: c.most,
-        m: c.m,
-        tiles: c.waste.tiles,
-        rows: c.waste.rows,
-        padding: c.waste.padding,
-        waste: c.waste.share(),
+fn listed(args: &TilesArgs, context: &Context<'_>) -> Result<String, CliError> {
+    let options = TileOptions {
+        tiles: args.ways.tiles.clone(),
+        loads: args.ways.loads(),
+        paths: args.ways.paths(),
+        target: &args.target,
+        toolkit: args.toolkit.as_deref(),
+        compile: !args.no_compile,
     };
-    Ok(policy::compare(&TOKENS, small(model.top_k), small(model.experts)).into_iter().map(row).collect())
-}
-
-fn listed(args: &TilesArgs) -> Result<String, CliError> {
-    let target: Target = args.target.parse()?;
-    let kernels = Library::embedded()?;
-    let store = Store::open(None).ok();
-    let toolchain = Toolchain::find(args.toolkit.as_deref(), &[target], store.as_ref())?;
-    let nvrtcs = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
-    let nvrtc = if args.no_compile || toolchain.is_none() {
-        None
-    } else {
-        let name = args.toolkit.as_deref().filter(|name| !name.contains('/'));
-        Some(toolkit::select_nvrtc(&nvrtcs, name)?)
-    };
-    let survey = Survey::new(&kernels, toolchain.as_ref(), nvrtc, store.as_ref(), target)?;
-    let tiles = if args.ways.tiles.is_empty() { plan::tiles() } else { args.ways.tiles.clone() };
-    let table = survey.table(&plan::ways(&tiles, &args.ways.loads(), &args.ways.paths()), |_| true)?;
+    let table = job::tile_table(&options, context)?;
     Ok(match args.format {
-        Form::Text => report::tiles_text(&table),
-        Form::Md => report::tiles_markdown(&table),
-        Form::Csv => report::tiles_csv(&table),
+        Format::Text => report::tiles_text(&table),
+        Format::Md => report::tiles_markdown(&table),
+        Format::Csv => report::tiles_csv(&table),
+        other => return Err(format::lacks(other, FORMATS)),
     })
-}
-
-/// What tiles are compiled for when nothing is said.
-pub(super) fn target() -> Result<Target, CliError> {
-    Ok(TARGET.parse()?)
-}
-
-/// The tiles and policies of the whole job, which runs `set`: the kernels in it are compiled; of those that make tensor maps no
-/// others are listed.
-pub(super) fn of_job(
-    set: &[Trial<'_>],
-    kernels: &Library,
-    toolchain: Option<&Toolchain>,
-    nvrtc: &Nvrtc,
-    store: Option<&Store>,
-) -> Result<TileTable, CliError> {
-    let survey = Survey::new(kernels, toolchain, Some(nvrtc), store, target()?)?;
-    let runs: BTreeSet<Way> = set.iter().map(Trial::way).collect();
-    let mut ways = plan::ways(&plan::tiles(), &plan::LOADS, &plan::PATHS);
-    ways.retain(|way| way.load != Load::TmaReplace || runs.contains(way));
-    let mut table = survey.table(&ways, |way| runs.contains(way))?;
-    table.policies = policies(MODEL)?;
-    Ok(table)
-}
-
-/// Who answers for tiles.
-struct Survey<'a> {
-    kernels: &'a Library,
-    toolchain: Option<&'a Toolchain>,
-    assembler: Option<Assembler<'a>>,
-    target: Target,
-}
-
-impl<'a> Survey<'a> {
-    /// Without an NVRTC or a ptxas, registers and spills stay unknown.
-    fn new(
-        kernels: &'a Library,
-        toolchain: Option<&'a Toolchain>,
-        nvrtc: Option<&'a Nvrtc>,
-        store: Option<&'a Store>,
-        target: Target,
-    ) -> Result<Self, CliError> {
-        let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-        let assembler = nvrtc.zip(toolchain).map(|(nvrtc, toolchain)| Assembler {
-            compiler: Compiler { nvrtc, store, program, target },
-            toolkit: &toolchain.toolkit,
-            limits: Limits::SM12X,
-        });
-        Ok(Self { kernels, toolchain, assembler, target })
-    }
-
-    /// The table of these configurations; those that `compiles` names are compiled and assembled.
-    fn table(&self, ways: &[Way], compiles: impl Fn(&Way) -> bool + Sync) -> Result<TileTable, CliError> {
-        let rows =
-            ways.par_iter().map(|way| self.row(way, compiles(way))).collect::<Result<Vec<_>, CliError>>()?;
-        let mut sides: Vec<(Tile, bool)> = ways.iter().map(|w| (w.tile, w.swap_ab)).collect();
-        sides.dedup();
-        let offers = sides.into_iter().flat_map(|(tile, swap_ab)| {
-            offers::stacks().iter().map(move |stack| {
-                let offer = stack.offer(tile, swap_ab);
-                OfferRow {
-                    tile: tile.to_string(),
-                    swap_ab,
-                    stack: stack.stack.clone(),
-                    answer: offer.word().to_owned(),
-                    sentence: offer.sentence().to_owned(),
-                }
-            })
-        });
-        Ok(TileTable { rows, offers: offers.collect(), policies: Vec::new() })
-    }
-
-    fn row(&self, way: &Way, compiles: bool) -> Result<TileRow, CliError> {
-        let Way { tile, swap_ab, path, load } = *way;
-        let limits = Limits::SM12X;
-        let mut row = TileRow {
-            tile: tile.to_string(),
-            swap_ab,
-            kernel_path: path.word().to_owned(),
-            load: load.word().to_owned(),
-            target: self.target.to_string(),
-            toolkit: self.toolchain.map(|t| t.toolkit.version.to_string()).unwrap_or_default(),
-            stages: None,
-            shared: None,
-            shared_limit: limits.shared,
-            registers: None,
-            spills: None,
-            blocked: None,
-            remark: String::new(),
-        };
-        let kernel = self.kernels.gemm(path, load)?;
-        let toolchain = self.toolchain.map(|t| t.of(self.target));
-        let admitted = match admission::admit(&Question { tile, swap_ab, kernel, path, toolchain, limits }) {
-            Ok(admitted) => admitted,
-            Err(blocked) => {
-                row.blocked = Some(blocked.0);
-                return Ok(row);
-            }
-        };
-        row.stages = Some(admitted.config.stages);
-        row.shared = Some(admitted.dynamic_shared);
-        let Some(assembler) = self.assembler.as_ref().filter(|_| compiles) else { return Ok(row) };
-        // As gpt-oss runs it.
-        let setup = Setup::plain(admitted.config);
-        let code = assembler.gemm(self.kernels, &Settings::GPT_OSS, &setup, &admitted)?;
-        if let Some(used) = code.resources {
-            row.shared = Some(admitted.dynamic_shared + used.static_shared);
-            row.registers = Some(used.registers);
-            row.spills = Some((used.spill_stores, used.spill_loads));
-        }
-        match code.verdict {
-            Ok(remark) => row.remark = remark,
-            Err(blocked) => row.blocked = Some(blocked.0),
-        }
-        Ok(row)
-    }
 }

@@ -5,13 +5,12 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use emulator::device::Device as _;
 
-use super::device::{self, DeviceArgs, DeviceName};
+use super::device::{DeviceArgs, DeviceName};
 use super::error::CliError;
-use super::toolchain::Toolchain;
-use super::trials;
 use super::ways::{KernelArgs, WayArgs};
 use crate::bench::{self, Bench, Effort};
 use crate::case::{self, Case, Routing};
+use crate::job::{self, Context, Toolchain};
 use crate::kernel::{Load, MmaPath};
 use crate::moe::compile::Compiler;
 use crate::moe::plan;
@@ -110,28 +109,27 @@ impl TimingArgs {
     }
 
     /// Opens the GPU and times.
-    pub(super) fn time(&self) -> Result<BenchTable, CliError> {
+    pub(super) fn time(&self, context: &Context<'_>) -> Result<BenchTable, CliError> {
         let Some(DeviceName::Gpu(number)) = self.device else { return Err(CliError::NoClock) };
         let case = self.case()?;
         let tokens = self.tokens();
-        let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-        let gpu = DeviceArgs::of_gpu(number).gpu(&program)?.ok_or(CliError::NoClock)?;
+        let gpu = DeviceArgs::of_gpu(number).gpu(context)?.ok_or(CliError::NoClock)?;
         let about = gpu.about().clone();
         let store = Store::open(None).ok();
         let target = about.target();
         let found = toolkit::nvrtcs(store.as_ref(), &Environment::of_process());
         let nvrtc = toolkit::select_nvrtc(&found, self.toolkit.as_deref())?;
-        let toolchain = Toolchain::find(self.toolkit.as_deref(), &[target], store.as_ref())?;
+        let toolchain = Toolchain::find(self.toolkit.as_deref(), &[target], store.as_ref(), context.sink)?;
         let ptxas = toolchain.as_ref().map(|t| &t.toolkit);
-        let (_, isa) = device::code_of(&about, ptxas, None)?;
-        let mut gpu = gpu.with_chain(device::chain(ptxas, store.as_ref()));
+        let (_, isa) = job::code_of(&about, ptxas, None)?;
+        let mut gpu = gpu.with_chain(job::chain(ptxas, store.as_ref()));
         let kernels = self.kernels.library()?;
-        let limits = device::limits(&about);
-        let trials = trials::admitted(&self.plan(&case), &kernels, toolchain.as_ref(), target, limits)?;
+        let limits = job::limits(&about);
+        let trials = job::admitted(&self.plan(&case), &kernels, toolchain.as_ref(), target, limits)?;
         if trials.iter().all(|t| t.config.is_err()) {
             return Err(CliError::NothingRan);
         }
-        let compiler = Compiler { nvrtc, store: store.as_ref(), program, target };
+        let compiler = Compiler { nvrtc, store: store.as_ref(), program: context.program.clone(), target };
         let asked = Bench {
             case: &case,
             tokens: &tokens,
@@ -155,9 +153,9 @@ impl TimingArgs {
         let measured = asked.on(&mut gpu)?;
         Ok(BenchTable {
             tool: format!("sm121probe {}", env!("CARGO_PKG_VERSION")),
-            device: device::row(&gpu.name(), &about),
-            target: target.to_string(),
-            code: gpu.chain().name(),
+            device: job::row(&gpu.name(), &about),
+            target: target.into(),
+            code: gpu.chain().code_by(),
             dimensions: self.case.clone().unwrap_or_else(|| self.model.clone()),
             sizes: [case.hidden, case.inter, case.experts, case.top_k],
             routing: asked.routing.word().to_owned(),

@@ -6,16 +6,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use vectors::{Recording, WarpOp};
 
-use super::device::{self, DeviceArgs, DeviceName};
+use super::device::{DeviceArgs, DeviceName};
 use super::error::CliError;
 use super::output;
-use super::progress::Progress;
-use super::toolchain;
 use crate::event::{Event, Sink};
 use crate::gpu::GpuDevice;
+use crate::job::{self, Context};
 use crate::selftest::{self, Answerer, Ask, Fresh};
 use crate::store::Store;
-use crate::toolkit;
 
 /// Verbs of `vectors`.
 #[derive(Debug, Subcommand)]
@@ -55,20 +53,19 @@ impl FreshArgs {
     }
 
     /// The GPU's answers, and the GPU.
-    pub(super) fn record(&self, forms: &[WarpOp]) -> Result<(Fresh, Asked), CliError> {
-        let program = std::env::current_exe().map_err(toolkit::NvrtcError::Worker)?;
-        let Some(gpu) = self.device.gpu(&program)? else { return Err(CliError::NoGpuNamed) };
+    pub(super) fn record(&self, forms: &[WarpOp], context: &Context<'_>) -> Result<(Fresh, Asked), CliError> {
+        let Some(gpu) = self.device.gpu(context)? else { return Err(CliError::NoGpuNamed) };
         let store = Store::open(None).ok();
-        let ptxas = toolchain::ptxas(self.toolkit.as_deref(), store.as_ref())?;
+        let ptxas = job::ptxas(self.toolkit.as_deref(), store.as_ref())?;
         let about = gpu.about();
-        let (target, isa) = device::code_of(about, ptxas.as_ref(), None)?;
+        let (target, isa) = job::code_of(about, ptxas.as_ref(), None)?;
         let ask = Ask { target, isa, cases: self.cases as usize, seed: self.seed };
         let who = Answerer {
             device: about.name.clone(),
             capability: format!("{}.{}", about.capability.0, about.capability.1),
             driver: driver_number(&about.cuda),
         };
-        let mut gpu = gpu.with_chain(device::chain(ptxas.as_ref(), store.as_ref()));
+        let mut gpu = gpu.with_chain(job::chain(ptxas.as_ref(), store.as_ref()));
         let fresh = selftest::record(&mut gpu, forms, &ask, &who)?;
         Ok((fresh, Asked { gpu, ask }))
     }
@@ -87,8 +84,7 @@ fn driver_number(cuda: &str) -> u64 {
 }
 
 /// Says which instructions have no answer.
-pub(super) fn tell(fresh: &Fresh) {
-    let sink = Progress::new();
+pub(super) fn tell(fresh: &Fresh, sink: &dyn Sink) {
     if let Some((op, words)) = fresh.lacking.first() {
         let text = format!(
             "this GPU does not have {} of the instructions; the first is {op}: {words}",
@@ -102,15 +98,15 @@ pub(super) fn tell(fresh: &Fresh) {
 }
 
 /// `vectors`.
-pub(super) fn vectors(verb: &VectorsVerb) -> Result<(), CliError> {
+pub(super) fn vectors(verb: &VectorsVerb, context: &Context<'_>) -> Result<(), CliError> {
     let VectorsVerb::Record { path, like, fresh } = verb;
     let recordings = if like.is_empty() {
         vectors::builtin()?
     } else {
         like.iter().map(|path| Recording::load(path)).collect::<Result<_, _>>()?
     };
-    let (answers, mut asked) = fresh.record(&selftest::forms(&recordings))?;
-    tell(&answers);
+    let (answers, mut asked) = fresh.record(&selftest::forms(&recordings), context)?;
+    tell(&answers, context.sink);
     answers.recording.write(path, crate::record::write_atomic)?;
     let mut text = format!(
         "{} instructions, {} warps each, by {}: {}\nnot on this GPU: {}; failed: {}\n",

@@ -4,18 +4,15 @@ use std::fmt::Write as _;
 
 use ptx::arch::Target;
 
-use super::args::{
-    Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, ReportForm, Table, ToolkitVerb,
-};
+use super::args::{Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, Table, ToolkitVerb};
 use super::error::CliError;
-use super::job::{self, Job};
 use super::output;
-use super::progress::Progress;
 use crate::case;
 use crate::gate;
+use crate::job::{self, Context, Job};
 use crate::matrix::{self, Options, Plan};
-use crate::record::{GPU, Record, SkippedRow};
-use crate::report::{audit_csv, runs_csv, trials_csv};
+use crate::record::{AS_WRITTEN, Record};
+use crate::report::{self, Format, audit_csv, runs_csv, trials_csv};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, InstallOptions, Pins, Places};
@@ -24,42 +21,50 @@ use crate::toolkit::{self, InstallOptions, Pins, Places};
 const DIFFERENCES_SHOWN: usize = 20;
 
 /// Bare `sm121probe`.
-pub(super) fn whole_job(cli: &Cli) -> Result<(), CliError> {
+pub(super) fn whole_job(cli: &Cli, context: &Context<'_>) -> Result<(), CliError> {
     let (args, gpu, to) = (&cli.job, &cli.gpu, &cli.output);
+    let options = args.options();
     // Somebody who asks about snippets or variants asks about nothing else, but for a GPU that is named.
-    let whole = args.snippets.is_none() && args.filters.is_empty();
-    let device = if whole || gpu.is_named() { Some(gpu.open()?) } else { None };
-    let job = Job::prepare(args)?;
-    let (mut record, _) = job.run(args, false)?;
-    let nvrtc = if whole { job.pipeline(args, &mut record)? } else { None };
-    match device {
-        Some(Ok(device)) => job.on_gpu(args, (gpu, device), nvrtc.as_ref(), &mut record)?,
-        Some(Err(reason)) => record.skipped.push(SkippedRow { part: GPU.to_owned(), reason }),
-        None => {}
-    }
+    let device = if options.is_whole() || gpu.is_named() { Some(gpu.open(context)?) } else { None };
+    let job = Job::prepare(&options, context)?;
+    let format = cli.format.unwrap_or_default();
+    // A reader gets the matrix while the pipeline runs.
+    let early = format == Format::Text && cli.export.is_none() && to.output.is_none();
+    let mut shown = Ok(());
+    let first = |record: &Record| {
+        if early {
+            shown = output::print(&report::terminal_matrix(record, &output::styles(false)));
+        }
+    };
+    let (record, figures) = job.whole(&options, device, gpu.time(), first)?;
+    shown?;
+    output::figures(args, &figures);
     let text = match cli.export {
         Some(part) => output::export(&record, part)?,
-        None => output::render(&record, cli.report.unwrap_or(ReportForm::Text), to.output.is_some())?,
+        None if early => report::terminal_rest(&record, &output::styles(false)),
+        None => output::render(&record, format, to.output.is_some())?,
     };
     deliver(&job, &record, &text, to)
 }
 
 /// `matrix`.
-pub(super) fn matrix(args: &MatrixArgs) -> Result<(), CliError> {
+pub(super) fn matrix(args: &MatrixArgs, context: &Context<'_>) -> Result<(), CliError> {
     if args.list {
-        return list(args);
+        return list(args, context);
     }
-    let mut job = Job::prepare(&args.job)?;
+    let options = args.job.options();
+    let mut job = Job::prepare(&options, context)?;
     if args.verify {
-        return verify(&mut job, args);
+        return verify(&mut job, args, context);
     }
-    let (record, _) = job.run(&args.job, args.isolated)?;
+    let (record, figures) = job.run(&options, args.isolated)?;
+    output::figures(&args.job, &figures);
     let text = output::render(&record, args.format, args.output.output.is_some())?;
     deliver(&job, &record, &text, &args.output)
 }
 
 /// Writes the text, then says by exit code what is wrong with the run.
-fn deliver(job: &Job, record: &Record, text: &str, to: &OutputArgs) -> Result<(), CliError> {
+fn deliver(job: &Job<'_>, record: &Record, text: &str, to: &OutputArgs) -> Result<(), CliError> {
     output::write(text, to)?;
     let unusable = job.library.problems.len();
     if unusable > 0 {
@@ -77,15 +82,9 @@ fn deliver(job: &Job, record: &Record, text: &str, to: &OutputArgs) -> Result<()
     }
 }
 
-fn list(args: &MatrixArgs) -> Result<(), CliError> {
-    let library = match &args.job.snippets {
-        Some(folder) => snippet::Library::load(folder)?,
-        None => snippet::Library::embedded(),
-    };
-    for problem in &library.problems {
-        eprintln!("error: {problem}");
-    }
-    let filters = job::selection(&args.job)?.filters;
+fn list(args: &MatrixArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let library = job::snippets(args.job.snippets.as_deref(), context.sink)?;
+    let filters = args.job.options().selection()?.filters;
     let mut text = String::new();
     for v in &library.variants {
         let family = &library.snippets[v.snippet].family;
@@ -98,16 +97,17 @@ fn list(args: &MatrixArgs) -> Result<(), CliError> {
     if library.problems.is_empty() { Ok(()) } else { Err(CliError::UnusableFiles(library.problems.len())) }
 }
 
-fn verify(job: &mut Job, args: &MatrixArgs) -> Result<(), CliError> {
+fn verify(job: &mut Job<'_>, args: &MatrixArgs, context: &Context<'_>) -> Result<(), CliError> {
     let mut n = 0;
     job.library.variants.retain(|_| {
         n += 1;
         (n - 1) % args.sample == 0
     });
-    let toolkits = job.toolkits(&args.job)?;
-    let plan = Plan::new(&job.library, &toolkits, &job::selection(&args.job)?)?;
+    let asked = args.job.options();
+    let toolkits = job.toolkits(&asked)?;
+    let plan = Plan::new(&job.library, &toolkits, &asked.selection()?)?;
     let options = Options { isolated: false, time_limit: args.job.time_limit };
-    let result = matrix::verify(&job.library, &plan, &toolkits, &options, &job.sink)?;
+    let result = matrix::verify(&job.library, &plan, &toolkits, &options, context.sink)?;
     let mut text = String::new();
     for d in result.differences.iter().take(DIFFERENCES_SHOWN) {
         let _ = writeln!(text, "{}\n  batch:    {}\n  isolated: {}", d.cell, d.batch, d.isolated);
@@ -117,8 +117,8 @@ fn verify(job: &mut Job, args: &MatrixArgs) -> Result<(), CliError> {
         "{} cells checked both ways, {} differ\nbatch:    {}\nisolated: {}\nbatch verdicts are {:.1} times faster",
         result.cells,
         result.differences.len(),
-        job::figures(&result.batch),
-        job::figures(&result.isolated),
+        output::cost(&result.batch),
+        output::cost(&result.isolated),
         result.ratio()
     );
     output::write(&text, &args.output)?;
@@ -130,28 +130,30 @@ fn verify(job: &mut Job, args: &MatrixArgs) -> Result<(), CliError> {
 }
 
 /// `explain`.
-pub(super) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
+pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), CliError> {
     let record = match &args.from {
         Some(path) => Record::read(path)?,
         None => {
-            let mut asked = args.job.clone();
+            let mut asked = args.job.options();
             asked.filters = vec![args.variant.clone()];
             if asked.targets.is_empty() {
                 asked.targets = vec!["all".to_owned()];
             }
-            let job = Job::prepare(&asked)?;
+            let job = Job::prepare(&asked, context)?;
             // One variant costs little: ask every toolkit there is.
             if asked.toolkits.is_empty() {
                 asked.toolkits = vec!["all".to_owned()];
             }
-            if !job.library.variants.iter().any(|v| v.id == args.variant.trim_end_matches("@as-written")) {
+            if !job.library.variants.iter().any(|v| v.id == args.variant.trim_end_matches(AS_WRITTEN)) {
                 let ids = job.library.variants.iter().map(|v| v.id.as_str());
-                return Err(crate::report::ExplainError::unknown(&args.variant, ids).into());
+                return Err(report::ExplainError::unknown(&args.variant, ids).into());
             }
-            job.run(&asked, false)?.0
+            let (record, figures) = job.run(&asked, false)?;
+            output::figures(&args.job, &figures);
+            record
         }
     };
-    output::print(&crate::report::explain(&record, &args.variant, &output::styles(false))?)
+    output::print(&report::explain(&record, &args.variant, &output::styles(false))?)
 }
 
 /// `report`.
@@ -163,12 +165,12 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
     if let Some(part) = args.export {
         return output::write(&output::export(&record, part)?, &args.output);
     }
-    let form = args.report.unwrap_or(if args.private { ReportForm::Json } else { ReportForm::Text });
+    let form = args.format.unwrap_or(if args.private { Format::Json } else { Format::Text });
     let text = match (form, args.table) {
-        (ReportForm::Csv, Some(Table::Runs)) => runs_csv(&record.runs),
-        (ReportForm::Csv, Some(Table::Trials)) => trials_csv(&record.pipeline),
-        (ReportForm::Csv, Some(Table::Audit)) => audit_csv(&record.audit),
-        (form, None) | (form @ ReportForm::Csv, Some(Table::Cells)) => {
+        (Format::Csv, Some(Table::Runs)) => runs_csv(&record.runs),
+        (Format::Csv, Some(Table::Trials)) => trials_csv(&record.pipeline),
+        (Format::Csv, Some(Table::Audit)) => audit_csv(&record.audit),
+        (form, None) | (form @ Format::Csv, Some(Table::Cells)) => {
             output::render(&record, form, args.output.output.is_some())?
         }
         (_, Some(_)) => return Err(CliError::TableForm),
@@ -192,14 +194,14 @@ pub(super) fn new(verb: &NewVerb) -> Result<(), CliError> {
 }
 
 /// `toolkit`.
-pub(super) fn toolkit(verb: &ToolkitVerb) -> Result<(), CliError> {
+pub(super) fn toolkit(verb: &ToolkitVerb, context: &Context<'_>) -> Result<(), CliError> {
     match verb {
         ToolkitVerb::List => list_toolkits(),
         ToolkitVerb::Install { names } => {
             let store = Store::open(None)?;
             let pins = Pins::built_in()?;
             let options = InstallOptions::for_host()?;
-            let installed = toolkit::install(&store, &pins, names, &options, &Progress::new())?;
+            let installed = toolkit::install(&store, &pins, names, &options, context.sink)?;
             let mut text = String::new();
             for i in installed {
                 let _ = writeln!(text, "{} {} in {}", i.tool, i.version, i.folder.display());

@@ -7,12 +7,10 @@ use ptx::arch::Target;
 
 use super::error::CliError;
 use crate::case::Case;
+use crate::job::TARGETS;
 use crate::kernel::{Library, Load, MmaPath};
 use crate::moe::plan::{self, LOADS, PATHS, Trial};
 use crate::moe::tile::Tile;
-
-/// What kernels are compiled for when nothing is said.
-pub(super) const TARGETS: [&str; 2] = ["sm_121a", "sm_121f"];
 
 /// Tiles, and how they are compiled.
 #[derive(Debug, Clone, Default, Args)]

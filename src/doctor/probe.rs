@@ -122,7 +122,7 @@ fn tried(gpu: &mut GpuDevice, image: &[u8]) -> Result<Vec<u8>, Failure> {
         cluster: [1; 3],
         cooperative: false,
     };
-    gpu.run(&[launch]).map_err(|(_, failure)| failure)?;
+    gpu.run(&[launch])?;
     gpu.read(out)
 }
 

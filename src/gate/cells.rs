@@ -6,62 +6,33 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use ptx::arch::{Target, ToolkitVersion};
 
 use super::direction::Direction;
-use crate::record::{Matrix, Native, Outcome, Pair, VariantRow};
+use crate::record::{CellAnswer, Matrix, Native, Outcome, Pair, VariantRow};
 
-/// What is known of a cell: the outcome, and what the code shows where it was accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CellAnswer {
-    /// What the assembler did.
-    pub outcome: Outcome,
-    /// What the code shows; none where it was not accepted or not said.
-    pub native: Option<Native>,
+/// How much a kernel's author gets: 3 the hardware instruction, 2 code that is not known or in pieces, 1 an expansion, 0 nothing.
+const fn worth(answer: CellAnswer) -> u8 {
+    match (answer.outcome, answer.native) {
+        (Outcome::Accepted, Some(Native::Native)) => 3,
+        (Outcome::Accepted, Some(Native::Emulated)) => 1,
+        (Outcome::Accepted, _) => 2,
+        _ => 0,
+    }
 }
 
-impl CellAnswer {
-    /// `accepted (emulated)`, `rejected`.
-    #[must_use]
-    pub fn words(self) -> String {
-        match self.native {
-            Some(native) if native != Native::Unknown => {
-                format!("{} ({})", self.outcome.word().replace('_', " "), native.word())
-            }
-            _ => self.outcome.word().replace('_', " "),
-        }
+/// The change from `old` to `new`. Opcodes that nobody named are no change for the worse or the better.
+fn direction(old: CellAnswer, new: CellAnswer) -> Direction {
+    let unnamed = |a: CellAnswer| a.native.is_none_or(|n| n == Native::Unknown);
+    if old.outcome == new.outcome && (unnamed(old) || unnamed(new)) {
+        return Direction::Other;
     }
-
-    /// Whether the assembler said something about the form; one that does not know the target or the PTX version has not.
-    #[must_use]
-    pub const fn is_said(self) -> bool {
-        !matches!(self.outcome, Outcome::UnknownTarget | Outcome::UnsupportedIsa)
-    }
-
-    /// How much a kernel's author gets: 3 the hardware instruction, 2 code that is not known or in pieces, 1 an expansion, 0 nothing.
-    const fn worth(self) -> u8 {
-        match (self.outcome, self.native) {
-            (Outcome::Accepted, Some(Native::Native)) => 3,
-            (Outcome::Accepted, Some(Native::Emulated)) => 1,
-            (Outcome::Accepted, _) => 2,
-            _ => 0,
-        }
-    }
-
-    /// How `new` stands to `self`. Opcodes that nobody named are no change for the worse or the better.
-    #[must_use]
-    pub fn to(self, new: Self) -> Direction {
-        let unnamed = |a: Self| a.native.is_none_or(|n| n == Native::Unknown);
-        if self.outcome == new.outcome && (unnamed(self) || unnamed(new)) {
-            return Direction::Other;
-        }
-        match (self.outcome, new.outcome) {
-            // Dying is worse than refusing.
-            (Outcome::Rejected, Outcome::Crashed | Outcome::TimedOut) => Direction::Worse,
-            (Outcome::Crashed | Outcome::TimedOut, Outcome::Rejected) => Direction::Better,
-            _ => match self.worth().cmp(&new.worth()) {
-                std::cmp::Ordering::Less => Direction::Better,
-                std::cmp::Ordering::Greater => Direction::Worse,
-                std::cmp::Ordering::Equal => Direction::Other,
-            },
-        }
+    match (old.outcome, new.outcome) {
+        // Dying is worse than refusing.
+        (Outcome::Rejected, Outcome::Crashed | Outcome::TimedOut) => Direction::Worse,
+        (Outcome::Crashed | Outcome::TimedOut, Outcome::Rejected) => Direction::Better,
+        _ => match worth(old).cmp(&worth(new)) {
+            std::cmp::Ordering::Less => Direction::Better,
+            std::cmp::Ordering::Greater => Direction::Worse,
+            std::cmp::Ordering::Equal => Direction::Other,
+        },
     }
 }
 
@@ -120,15 +91,8 @@ impl<'a> Cells<'a> {
     }
 
     fn at(&self, variant: &VariantRow, pair: &Pair) -> Option<CellAnswer> {
-        self.pairs.get(pair).and_then(|n| answer(variant, *n))
+        self.pairs.get(pair).and_then(|n| variant.answer(*n))
     }
-}
-
-/// The answer of a variant in the pair with this index.
-pub(super) fn answer(variant: &VariantRow, pair: usize) -> Option<CellAnswer> {
-    let letter = |s: &str| s.as_bytes().get(pair).map(|b| char::from(*b));
-    let outcome = letter(&variant.outcomes).and_then(Outcome::from_letter)?;
-    Some(CellAnswer { outcome, native: letter(&variant.native).and_then(Native::from_letter) })
 }
 
 /// Every cell that is not what it was. A toolkit that the old record does not hold is compared with the newest before it that
@@ -166,7 +130,7 @@ pub(super) fn changes<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<CellChange<'a
         let (then, now) = (old.variants.get(id), new.variants.get(id));
         if let (Some(then), Some(now)) = (then, now)
             && same_pairs
-            && is_same(then, now)
+            && then.same_answers(now)
         {
             continue;
         }
@@ -185,7 +149,7 @@ pub(super) fn changes<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<CellChange<'a
                 continue;
             }
             let direction = match (then_said, now_says) {
-                (Some(a), Some(b)) => a.to(b),
+                (Some(a), Some(b)) => direction(a, b),
                 (Some(_), None) => Direction::Gone,
                 (None, _) => Direction::New,
             };
@@ -215,7 +179,7 @@ pub(super) fn regressions<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<Regressio
         let (then, now) = (old.variants.get(id).copied(), new.variants.get(id).copied());
         if let (Some(then), Some(now)) = (then, now)
             && same_pairs
-            && is_same(then, now)
+            && then.same_answers(now)
         {
             continue;
         }
@@ -223,11 +187,6 @@ pub(super) fn regressions<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<Regressio
         out.extend(both.regressions(id, &[now, then]).into_iter().filter(|r| !known.contains(r)));
     }
     out
-}
-
-/// Whether two rows over the same pairs hold the same cells.
-fn is_same(then: &VariantRow, now: &VariantRow) -> bool {
-    then.outcomes == now.outcomes && then.native == now.native
 }
 
 /// The regressions of a matrix alone: earlier accepted, later refused.
@@ -261,7 +220,7 @@ impl Lines {
         for ((target, arch), line) in &self.0 {
             let mut accepted = None;
             for (toolkit, places) in line {
-                let of = |(row, place): (&Option<&VariantRow>, &Option<usize>)| answer((*row)?, (*place)?);
+                let of = |(row, place): (&Option<&VariantRow>, &Option<usize>)| (*row)?.answer((*place)?);
                 let Some(answer) = rows.iter().zip(places).find_map(of) else { continue };
                 match (answer.outcome, accepted) {
                     (Outcome::Accepted, _) => accepted = Some(*toolkit),

@@ -8,7 +8,7 @@ use super::reach::{Change, Reach};
 use crate::case::Case;
 use crate::kernel::{Kernel, KernelError, KernelStage, Library};
 use crate::moe::compile;
-use crate::moe::plan::{self, Trial, Way};
+use crate::moe::plan::{self, Configuration, Trial};
 use crate::moe::{Settings, sources};
 use crate::mutants;
 
@@ -147,20 +147,20 @@ impl Affected {
                 out.trials.push(trial);
             }
         }
-        let ways = self.ways(library, &reach, cases)?;
+        let found = self.configurations(library, &reach, cases)?;
         for (n, change) in self.changes.iter().enumerate() {
-            out.reasons.push(format!("{}: {}", change.file, ways.told(n, change)));
+            out.reasons.push(format!("{}: {}", change.file, found.told(n, change)));
         }
-        if ways.is_partial() && of_gemm < ENOUGH {
-            let there: BTreeSet<(String, Way)> =
-                out.trials.iter().map(|t| (t.case.name.clone(), t.way())).collect();
+        if found.is_partial() && of_gemm < ENOUGH {
+            let there: BTreeSet<(String, Configuration)> =
+                out.trials.iter().map(|t| (t.case.name.clone(), t.configuration())).collect();
             let mut others = Vec::new();
-            for trial in ways.trials {
-                if !there.contains(&(trial.case.name.clone(), trial.way())) {
+            for trial in found.trials {
+                if !there.contains(&(trial.case.name.clone(), trial.configuration())) {
                     others.push(trial);
                 }
             }
-            out.trials.extend(mutants::choose(&others, ENOUGH - of_gemm, mutants::features));
+            out.trials.extend(mutants::choose(&others, &[], ENOUGH - of_gemm, mutants::features));
         }
         Ok(out)
     }
@@ -192,14 +192,17 @@ impl Affected {
         Ok(out)
     }
 
-    /// Every way to compile an affected GEMM and every case with an affected kernel, and which of them each change reaches.
-    fn ways<'a>(
+    /// Every configuration of an affected GEMM and every case with an affected kernel, and which of them each change reaches.
+    fn configurations<'a>(
         &self,
         library: &Library,
         reach: &Reach<'_>,
         cases: &[&'a Case],
-    ) -> Result<Ways<'a>, KernelError> {
-        let mut out = Ways { reached: vec![BTreeSet::new(); self.changes.len()], ..Ways::default() };
+    ) -> Result<Configurations<'a>, KernelError> {
+        let mut out = Configurations {
+            reached: vec![BTreeSet::new(); self.changes.len()],
+            ..Configurations::default()
+        };
         out.reached_cases.resize(self.changes.len(), BTreeSet::new());
         if self.changes.is_empty() {
             return Ok(out);
@@ -208,9 +211,9 @@ impl Affected {
             for trial in plan::trials(case, &plan::tiles(), &plan::LOADS, &plan::PATHS) {
                 let wanted = self.wants(library, reach, &trial)?;
                 for (_, by) in wanted.by.iter().filter(|(is_gemm, _)| *is_gemm) {
-                    out.all.insert(trial.way());
+                    out.all.insert(trial.configuration());
                     for n in (0..by.len()).filter(|n| by[*n]) {
-                        out.reached[n].insert(trial.way());
+                        out.reached[n].insert(trial.configuration());
                     }
                 }
                 if wanted.gemm {
@@ -244,17 +247,17 @@ struct Wanted {
 
 /// What changes reach among all that could be compiled.
 #[derive(Default)]
-struct Ways<'a> {
-    all: BTreeSet<Way>,
-    reached: Vec<BTreeSet<Way>>,
+struct Configurations<'a> {
+    all: BTreeSet<Configuration>,
+    reached: Vec<BTreeSet<Configuration>>,
     all_cases: BTreeSet<&'a str>,
     reached_cases: Vec<BTreeSet<&'a str>>,
-    /// Trials of the ways that are reached.
+    /// Trials of the configurations that are reached.
     trials: Vec<Trial<'a>>,
 }
 
-impl Ways<'_> {
-    /// Whether some change is compiled for a part of the GEMM's ways only.
+impl Configurations<'_> {
+    /// Whether some change is compiled for a part of the GEMM's configurations only.
     fn is_partial(&self) -> bool {
         self.reached.iter().any(|r| !r.is_empty() && r.len() < self.all.len())
     }
@@ -299,9 +302,9 @@ impl Ways<'_> {
     }
 }
 
-/// What sets some ways apart from all: `K tile 256 and 512`, `the side swap_ab`.
-fn dimensions(some: &BTreeSet<Way>, all: &BTreeSet<Way>) -> Vec<String> {
-    type Of = fn(&Way) -> (u32, String);
+/// What sets some configurations apart from all: `K tile 256 and 512`, `the side swap_ab`.
+fn dimensions(some: &BTreeSet<Configuration>, all: &BTreeSet<Configuration>) -> Vec<String> {
+    type Of = fn(&Configuration) -> (u32, String);
     let dimensions: [(&str, Of); 6] = [
         ("K tile", |w| (w.tile.k, w.tile.k.to_string())),
         ("M tile", |w| (w.tile.m, w.tile.m.to_string())),
@@ -311,7 +314,7 @@ fn dimensions(some: &BTreeSet<Way>, all: &BTreeSet<Way>) -> Vec<String> {
         ("load", |w| (0, w.load.word().to_owned())),
     ];
     // What leaves least comes first; what leaves no less than those before it says nothing new.
-    let filter = |left: &BTreeSet<Way>, of: Of| -> BTreeSet<Way> {
+    let filter = |left: &BTreeSet<Configuration>, of: Of| -> BTreeSet<Configuration> {
         let values: BTreeSet<_> = some.iter().map(of).collect();
         left.iter().filter(|w| values.contains(&of(w))).copied().collect()
     };

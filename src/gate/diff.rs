@@ -4,18 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::{self, CellChange, Cells, Regression};
 use super::direction::Direction;
-use super::facts::{Fact, Facts, Kind, Scope, facts};
-use crate::record::{Record, Standing};
+use super::facts::{Fact, FactAnswer, Facts, facts};
+use super::subject::{Kind, Lane, Subject};
+use crate::record::{CodeBy, Record, Standing, VariantRow};
 
 /// An answer that is no cell and is not what it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FactChange {
-    /// What kind of answer.
-    pub kind: Kind,
     /// What it is about.
-    pub scope: Scope,
-    /// The toolkit before, where that gave the old answer.
-    pub before: Option<String>,
+    pub subject: Subject,
+    /// Who made the code before, where that gave the old answer.
+    pub before: Option<CodeBy>,
     /// The old answer; none where it was not queried.
     pub old: Option<Fact>,
     /// The new answer; none where it was not queried.
@@ -41,29 +40,24 @@ impl FactChange {
     }
 }
 
-/// What one record was asked and the other was not.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lanes {
-    /// Words such as `toolkit 12.9.86`, `target sm_120f`, `device NVIDIA GB10`.
-    pub names: BTreeSet<String>,
-}
+/// What one record covers and the other does not.
+pub type Lanes = BTreeSet<Lane>;
 
-impl Lanes {
-    fn of(record: &Record) -> Self {
-        let mut names = BTreeSet::new();
-        for pair in &record.matrix.pairs {
-            names.insert(format!("toolkit {}", pair.toolkit));
-            names.insert(format!("target {}", pair.target));
-        }
-        names.extend(record.pipeline.iter().map(|t| format!("device {}", t.device)));
-        names.extend(record.runs.iter().map(|r| format!("device {}", r.device)));
-        names.extend(record.runs.iter().map(|r| format!("kernels for {}", r.target)));
-        names.extend(record.pipeline.iter().map(|t| format!("kernels for {}", t.target)));
-        if !record.tiles.rows.is_empty() {
-            names.insert("the table of tiles".to_owned());
-        }
-        Self { names }
+fn lanes_of(record: &Record) -> Lanes {
+    let mut lanes = Lanes::new();
+    for pair in &record.matrix.pairs {
+        lanes.extend([Lane::Toolkit(pair.toolkit), Lane::Target(pair.target)]);
     }
+    for trial in &record.pipeline {
+        lanes.extend([Lane::Device(trial.device.clone()), Lane::Kernels(trial.target.clone())]);
+    }
+    for run in &record.runs {
+        lanes.extend([Lane::Device(run.device.clone()), Lane::Kernels(run.target.clone())]);
+    }
+    if !record.tiles.rows.is_empty() {
+        lanes.insert(Lane::Tiles);
+    }
+    lanes
 }
 
 /// What is different between two records.
@@ -109,14 +103,13 @@ impl Diff<'_> {
 #[must_use]
 pub fn diff<'a>(old: &'a Record, new: &'a Record) -> Diff<'a> {
     let (then, now) = (Cells::new(&old.matrix), Cells::new(&new.matrix));
-    let (lanes_then, lanes_now) = (Lanes::of(old), Lanes::of(new));
-    let only = |a: &Lanes, b: &Lanes| Lanes { names: a.names.difference(&b.names).cloned().collect() };
+    let (lanes_then, lanes_now) = (lanes_of(old), lanes_of(new));
+    let only = |a: &Lanes, b: &Lanes| a.difference(b).cloned().collect();
     let mut snippets = BTreeMap::new();
     for record in [old, new] {
         for variant in &record.matrix.variants {
-            let file = record.matrix.snippets.get(variant.snippet).map_or("", |s| s.file.as_str());
-            let name = file.rsplit('/').next().unwrap_or(file);
-            snippets.insert(variant.id.as_str(), name.strip_suffix(".ptx").unwrap_or(name));
+            let stem = record.matrix.snippets.get(variant.snippet).map_or("", |s| s.stem());
+            snippets.insert(variant.id.as_str(), stem);
         }
     }
     Diff {
@@ -125,87 +118,65 @@ pub fn diff<'a>(old: &'a Record, new: &'a Record) -> Diff<'a> {
         facts: fact_changes(&facts(old), &facts(new), &lanes_now),
         not_asked_again: only(&lanes_then, &lanes_now),
         asked_anew: only(&lanes_now, &lanes_then),
-        compared: new.matrix.variants.iter().map(|v| v.outcomes.bytes().filter(|b| *b != b'.').count()).sum(),
+        compared: new.matrix.variants.iter().map(VariantRow::answered).sum(),
         snippets,
     }
 }
 
-fn fact_changes(old: &Facts, new: &Facts, lanes: &Lanes) -> Vec<FactChange> {
-    let toolkits = |facts: &Facts| -> BTreeMap<Kind, BTreeSet<String>> {
-        let mut out: BTreeMap<Kind, BTreeSet<String>> = BTreeMap::new();
-        for (kind, scope) in facts.keys() {
-            out.entry(*kind).or_default().insert(scope.toolkit.clone());
-        }
-        out
-    };
-    let (known, asked) = (toolkits(old), toolkits(new));
-    let mut out = Vec::new();
-    let mut change =
-        |kind: Kind, scope: &Scope, before: Option<String>, a: Option<&Fact>, b: Option<&Fact>| {
-            let direction = match (a, b) {
-                (Some(a), Some(b)) => match a.to(b) {
-                    Some(direction) => direction,
-                    None => return,
-                },
-                (Some(_), None) => Direction::Gone,
-                (None, _) => Direction::New,
-            };
-            out.push(FactChange {
-                kind,
-                scope: scope.clone(),
-                before,
-                old: a.cloned(),
-                new: b.cloned(),
-                direction,
-            });
-        };
-    // A claim stands on the lanes that were asked: with others it may be untested, which is no change of what it says.
-    let untested = |fact: Option<&Fact>| fact.is_none_or(|f| f.answer == Standing::Untested.word());
-    let open = |kind: Kind, a: Option<&Fact>, b: Option<&Fact>| {
-        kind == Kind::Claim && (untested(a) || untested(b)) && b.is_none_or(|b| b.conforms)
-    };
-    let mut followed = BTreeSet::new();
-    for ((kind, scope), now) in new {
-        let of_kind = known.get(kind);
-        let is_new_toolkit = of_kind.is_some_and(|set| !set.contains(&scope.toolkit)) && *kind != Kind::Claim;
-        // The newest toolkit that the old record holds stands for the one before a new one.
-        let before = of_kind.and_then(newest).filter(|_| is_new_toolkit);
-        let key = (
-            *kind,
-            Scope { toolkit: before.clone().unwrap_or_else(|| scope.toolkit.clone()), ..scope.clone() },
-        );
-        let then = old.get(&key);
-        if then.is_some() {
-            followed.insert(key);
-        }
-        if open(*kind, then, Some(now)) {
-            continue;
-        }
-        change(*kind, scope, before, then, Some(now));
-    }
-    for ((kind, scope), then) in old {
-        let lane_asked =
-            |name: &str, what: &str| what.is_empty() || lanes.names.contains(&format!("{name} {what}"));
-        let toolkit_asked = asked.get(kind).is_some_and(|set| set.contains(&scope.toolkit));
-        let asked_again = match kind {
-            Kind::Claim => false,
-            Kind::Tile => toolkit_asked,
-            _ => {
-                toolkit_asked
-                    && lane_asked("device", &scope.device)
-                    && lane_asked("kernels for", &scope.target)
-            }
-        };
-        let key = (*kind, scope.clone());
-        if asked_again && !new.contains_key(&key) && !followed.contains(&key) {
-            change(*kind, scope, None, Some(then), None);
-        }
+/// The makers of the code of each kind of answer.
+fn makers(facts: &Facts) -> BTreeMap<Kind, BTreeSet<&CodeBy>> {
+    let mut out: BTreeMap<Kind, BTreeSet<&CodeBy>> = BTreeMap::new();
+    for subject in facts.keys() {
+        out.entry(subject.kind()).or_default().extend(subject.code());
     }
     out
 }
 
-/// The newest of toolkits named 13.5.37; words that are no version are older than all.
-fn newest(set: &BTreeSet<String>) -> Option<String> {
-    let version = |name: &&String| name.parse::<ptx::arch::ToolkitVersion>().ok();
-    set.iter().max_by_key(version).cloned()
+fn fact_changes(old: &Facts, new: &Facts, lanes: &Lanes) -> Vec<FactChange> {
+    let (known, asked) = (makers(old), makers(new));
+    let mut out = Vec::new();
+    let mut change = |subject: &Subject, before: Option<CodeBy>, a: Option<&Fact>, b: Option<&Fact>| {
+        let direction = match (a, b) {
+            (Some(a), Some(b)) => match a.to(b) {
+                Some(direction) => direction,
+                None => return,
+            },
+            (Some(_), None) => Direction::Gone,
+            (None, _) => Direction::New,
+        };
+        let (old, new) = (a.cloned(), b.cloned());
+        out.push(FactChange { subject: subject.clone(), before, old, new, direction });
+    };
+    // A claim is judged on the lanes that were asked: with others it may be untested, which is no change of what it says.
+    let untested =
+        |fact: Option<&Fact>| fact.is_none_or(|f| f.answer == FactAnswer::Standing(Standing::Untested));
+    let open = |subject: &Subject, a: Option<&Fact>, b: Option<&Fact>| {
+        subject.kind() == Kind::Claim && (untested(a) || untested(b)) && b.is_none_or(|b| b.conforms)
+    };
+    let mut followed = BTreeSet::new();
+    for (subject, now) in new {
+        let of_kind = known.get(&subject.kind());
+        let is_new = subject.code().is_some_and(|code| of_kind.is_some_and(|set| !set.contains(code)));
+        // A new toolkit is compared with the newest that the old record holds.
+        let newest = || of_kind?.iter().max_by_key(|code| code.version()).map(|code| (*code).clone());
+        let before = is_new.then(newest).flatten();
+        let key = before.clone().map_or_else(|| subject.clone(), |code| subject.with_code(code));
+        let then = old.get(&key);
+        if then.is_some() {
+            followed.insert(key);
+        }
+        if open(subject, then, Some(now)) {
+            continue;
+        }
+        change(subject, before, then, Some(now));
+    }
+    for (subject, then) in old {
+        let toolkit_asked = |code| asked.get(&subject.kind()).is_some_and(|set| set.contains(code));
+        let asked_again =
+            subject.code().is_some_and(toolkit_asked) && subject.lanes().iter().all(|l| lanes.contains(l));
+        if asked_again && !new.contains_key(subject) && !followed.contains(subject) {
+            change(subject, None, Some(then), None);
+        }
+    }
+    out
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ptx::arch::{Target, ToolkitVersion};
 
-use super::cells::{CellAnswer, CellChange};
+use super::cells::CellChange;
 use super::diff::Diff;
 use super::direction::Direction;
+use crate::record::CellAnswer;
 
 /// Cells that changed alike.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::cells::answer;
 use super::date::Date;
 use super::diff::{Diff, diff};
 use super::direction::Direction;
 use super::expectations::Expectation;
-use super::facts::{Fact, Kind, Scope, facts};
-use super::finding::{Finding, Ground};
+use super::facts::{Fact, facts};
 use super::groups::groups;
 use super::places::refused_line;
-use crate::record::{Pair, Record, Verdict};
+use super::subject::{Kind, Lane, Subject};
+use crate::record::{ConfigurationKey, Finding, Ground, Pair, Record, Stage, Verdict};
 
 /// What is asked of the gate.
 pub struct Question<'a> {
@@ -83,7 +82,7 @@ impl Judgement {
 /// What expectations speak of, and which of them hold.
 struct Excused {
     cells: HashMap<(usize, usize), usize>,
-    facts: BTreeMap<(Kind, Scope), usize>,
+    facts: BTreeMap<Subject, usize>,
 }
 
 /// GPUs and drivers that the baseline does not know: their answers are held to those of the ones it knows.
@@ -119,13 +118,12 @@ pub fn judge(question: &Question<'_>) -> Judgement {
     let now = facts(run);
     let excused = expectations(question, &now, &mut out);
     let mut wrong = BTreeSet::new();
-    for ((kind, scope), fact) in now.iter().filter(|(_, f)| !f.conforms) {
-        let key = (*kind, scope.clone());
-        if excused.facts.contains_key(&key) {
+    for (subject, fact) in now.iter().filter(|(_, f)| !f.conforms) {
+        if excused.facts.contains_key(subject) {
             continue;
         }
-        out.findings.push(not_conforming(*kind, scope, fact));
-        wrong.insert(key);
+        out.findings.push(not_conforming(subject, fact));
+        wrong.insert(subject.clone());
     }
     for conflict in &run.conflicts {
         let said = conflict
@@ -141,7 +139,7 @@ pub fn judge(question: &Question<'_>) -> Judgement {
     }
     out.notes.extend(question.baseline.into_iter().flat_map(|baseline| drivers(baseline, run)));
     let Some(baseline) = question.baseline else {
-        out.facts = now.keys().filter(|(k, _)| *k != Kind::Claim).count();
+        out.facts = now.keys().filter(|subject| subject.kind() != Kind::Claim).count();
         return out;
     };
     let mut found = diff(baseline, run);
@@ -166,26 +164,28 @@ fn compared(baseline: &Record, run: &Record) -> usize {
     let shared: Vec<usize> =
         (0..run.matrix.pairs.len()).filter(|n| pairs.contains(&run.matrix.pairs[*n])).collect();
     let ids: BTreeSet<&str> = baseline.matrix.variants.iter().map(|v| v.id.as_str()).collect();
-    let of = |v: &crate::record::VariantRow| shared.iter().filter(|p| answer(v, **p).is_some()).count();
+    let of = |v: &crate::record::VariantRow| shared.iter().filter(|p| v.answer(**p).is_some()).count();
     run.matrix.variants.iter().filter(|v| ids.contains(v.id.as_str())).map(of).sum()
 }
 
-fn not_conforming(kind: Kind, scope: &Scope, fact: &Fact) -> Finding {
+fn not_conforming(subject: &Subject, fact: &Fact) -> Finding {
     let colon = if fact.detail.is_empty() { "" } else { ": " };
-    let mut finding = match kind {
-        Kind::Claim => Finding::new(
-            Ground::Claim,
-            format!("claim {scope}"),
-            format!("is {}, which differs from its recorded status{colon}{}", fact.answer, fact.detail),
-        ),
-        _ => Finding::new(
-            Ground::Wrong,
-            format!("{} {scope}", kind.word()),
-            format!("{}{colon}{}", fact.words(), fact.detail),
-        ),
+    let (ground, what) = match subject.kind() {
+        Kind::Claim => {
+            (Ground::Claim, format!("is {}, which differs from its recorded status", fact.answer.word()))
+        }
+        Kind::Tile | Kind::Trial | Kind::Check | Kind::Run => (Ground::Wrong, fact.words()),
     };
-    finding.scope = Some((kind, scope.clone(), fact.at.clone()));
+    let about = format!("{} {subject}", subject.kind().word());
+    let mut finding = Finding::new(ground, about, format!("{what}{colon}{}", fact.detail));
+    finding.trial = wrong_stage(subject, Some(fact));
     finding
+}
+
+/// Of a trial: its configuration, and the stage that is wrong.
+fn wrong_stage(subject: &Subject, fact: Option<&Fact>) -> Option<(ConfigurationKey, Stage)> {
+    let Subject::Trial(key) = subject else { return None };
+    Some((key.configuration.clone(), fact?.at?))
 }
 
 /// Matches expectations with the answers of the run; what is wrong with one is a finding.
@@ -214,7 +214,7 @@ fn expectations(question: &Question<'_>, now: &super::Facts, out: &mut Judgement
                 if !e.speaks_of_cell(&variant.id, pair.toolkit, pair.target) {
                     continue;
                 }
-                let Some(answer) = answer(variant, *p) else { continue };
+                let Some(answer) = variant.answer(*p) else { continue };
                 matched += 1;
                 if let Some(other) = excused.cells.insert((v, *p), n) {
                     overlaps.insert(other);
@@ -231,15 +231,14 @@ fn expectations(question: &Question<'_>, now: &super::Facts, out: &mut Judgement
                 }
             }
         }
-        for ((kind, scope), fact) in now.iter().filter(|((kind, scope), _)| e.speaks_of(*kind, scope)) {
+        for (subject, fact) in now.iter().filter(|(subject, _)| e.speaks_of(subject)) {
             matched += 1;
-            let key = (*kind, scope.clone());
-            if let Some(other) = excused.facts.insert(key.clone(), n) {
+            if let Some(other) = excused.facts.insert(subject.clone(), n) {
                 overlaps.insert(other);
             }
             if !e.holds_of(fact) {
-                otherwise.push(format!("{} {scope} is {}", kind.word(), fact.words()));
-                excused.facts.remove(&key);
+                otherwise.push(format!("{} {subject} is {}", subject.kind().word(), fact.words()));
+                excused.facts.remove(subject);
             }
         }
         for other in &overlaps {
@@ -272,14 +271,14 @@ fn expectations(question: &Question<'_>, now: &super::Facts, out: &mut Judgement
 
 /// What the baseline was asked and the run was not.
 fn lanes(question: &Question<'_>, found: &Diff<'_>, out: &mut Judgement) {
-    let mut missing: Vec<&String> = found.not_asked_again.names.iter().collect();
+    let mut missing: Vec<&Lane> = found.not_asked_again.iter().collect();
     if question.run.matrix.pairs.is_empty() {
         // Without a toolkit no target can be asked: one reason is enough.
-        missing.retain(|name| !name.starts_with("target "));
+        missing.retain(|lane| !matches!(lane, Lane::Target(_)));
     }
     if question.narrowed {
         if !missing.is_empty() {
-            let names: Vec<&str> = missing.iter().map(|n| n.as_str()).collect();
+            let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
             out.notes.push(format!("excluded by the command line: {}", names.join(", ")));
         }
         return;
@@ -287,30 +286,27 @@ fn lanes(question: &Question<'_>, found: &Diff<'_>, out: &mut Judgement) {
     let reasons: Vec<String> =
         question.run.skipped.iter().map(|s| format!("{}: {}", s.part, s.reason)).collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
-    for name in missing {
-        let (ground, remedy) = match name.split(' ').next() {
-            Some("toolkit") => {
-                let version = name.trim_start_matches("toolkit ");
-                (
-                    Ground::Toolkit,
-                    format!(
-                        "fetch it with `sm121probe toolkit install {version}`, or name the toolkits to query with --toolkit"
-                    ),
-                )
-            }
-            Some("device") if name != "device emulator" => (
+    for lane in missing {
+        let (ground, remedy) = match lane {
+            Lane::Toolkit(version) => (
+                Ground::Toolkit,
+                format!(
+                    "fetch it with `sm121probe toolkit install {version}`, or name the toolkits to query with --toolkit"
+                ),
+            ),
+            Lane::Device(_) if lane.is_gpu() => (
                 Ground::Device,
                 "run on a machine with this device, or bless a baseline without it".to_owned(),
             ),
-            Some("target") => (Ground::Baseline, "select it with --target".to_owned()),
-            _ => (
+            Lane::Target(_) => (Ground::Baseline, "select it with --target".to_owned()),
+            Lane::Device(_) | Lane::Kernels(_) | Lane::Tiles => (
                 Ground::Toolkit,
                 "`sm121probe toolkit install nvrtc` fetches the compiler of the kernels".to_owned(),
             ),
         };
         out.findings.push(Finding::new(
             ground,
-            name.clone(),
+            lane.to_string(),
             format!("in the baseline, but not in this run{reasons}; {remedy}"),
         ));
     }
@@ -320,7 +316,7 @@ fn against_baseline(
     question: &Question<'_>,
     found: &mut Diff<'_>,
     excused: &Excused,
-    wrong: &BTreeSet<(Kind, Scope)>,
+    wrong: &BTreeSet<Subject>,
     out: &mut Judgement,
 ) {
     let matrix = &question.run.matrix;
@@ -375,22 +371,21 @@ fn against_baseline(
         }
     }
     for change in &found.facts {
-        let key = (change.kind, change.scope.clone());
-        if wrong.contains(&key) || excused.facts.contains_key(&key) {
+        let subject = &change.subject;
+        if wrong.contains(subject) || excused.facts.contains_key(subject) {
             continue;
         }
-        let about = format!("{} {}", change.kind.word(), change.scope);
+        let about = format!("{} {subject}", subject.kind().word());
         if change.direction.is_bad() {
             let mut finding = Finding::new(Ground::Baseline, about, change.words());
-            let at = change.new.as_ref().map_or_else(String::new, |f| f.at.clone());
-            finding.scope = Some((change.kind, change.scope.clone(), at));
+            finding.trial = wrong_stage(subject, change.new.as_ref());
             out.findings.push(finding);
         } else {
             out.notes.push(format!("{about}: {}", change.words()));
         }
     }
-    if !found.asked_anew.names.is_empty() {
-        let names: Vec<&str> = found.asked_anew.names.iter().map(String::as_str).collect();
+    if !found.asked_anew.is_empty() {
+        let names: Vec<String> = found.asked_anew.iter().map(ToString::to_string).collect();
         out.notes.push(format!("not in the baseline: {}", names.join(", ")));
     }
 }

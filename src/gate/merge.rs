@@ -1,18 +1,18 @@
 //! Records of many machines, or of the shards of one job, as one record. What they disagree about is shown, not averaged.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Display;
 
 use indexmap::IndexSet;
 use ptx::arch::ToolkitVersion;
 
-use super::cells::CellAnswer;
-use super::claims;
-use super::facts::{self, Kind, Scope};
+use super::facts;
 use super::fleet::Fleet;
+use super::subject::{ClaimKey, Kind, RunKey, TileKey, TrialKey};
 use crate::record::{
-    ClaimRow, ConflictAnswer, ConflictRow, DeviceRow, KindRow, Matrix, MessageRow, Native, Outcome, PIPELINE,
-    Pair, PairSet, Record, SkippedRow, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow, VariantRow,
-    VariantRun,
+    CellAnswer, ClaimRow, ConflictAnswer, ConflictRow, DeviceRow, KindRow, Matrix, MessageRow, Native,
+    Outcome, PIPELINE, Pair, PairSet, Record, SkippedRow, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow,
+    VariantRow, VariantRun, claims,
 };
 
 /// Who wins where two records answer the same question differently.
@@ -24,13 +24,10 @@ pub enum Disagreement {
     LastWins,
 }
 
-/// A row of a variant as some records have it: the same letters over the same pairs.
+/// A row of a variant as some records have it: the same answers over the same pairs.
 struct Version {
     pairs: usize,
-    outcomes: String,
-    native: String,
-    messages: Vec<Spread>,
-    sass: Vec<Spread>,
+    row: VariantRow,
     sources: Vec<usize>,
 }
 
@@ -51,7 +48,7 @@ struct Answered<T> {
 /// Answers in words, and the records that give them.
 type Answers = BTreeMap<String, BTreeSet<usize>>;
 
-type Rows<T> = BTreeMap<(Kind, Scope), Vec<Answered<T>>>;
+type Rows<K, T> = BTreeMap<K, Vec<Answered<T>>>;
 
 /// Takes records one by one.
 pub struct Merger {
@@ -67,10 +64,10 @@ pub struct Merger {
     messages: IndexSet<(String, Option<usize>)>,
     kinds: Vec<KindRow>,
     opcodes: IndexSet<String>,
-    claims: BTreeMap<String, ClaimRow>,
-    tiles: Rows<TileRow>,
-    trials: Rows<TrialRow>,
-    runs: Rows<VariantRun>,
+    claims: BTreeMap<(usize, ClaimKey), ClaimRow>,
+    tiles: Rows<TileKey, TileRow>,
+    trials: Rows<TrialKey, TrialRow>,
+    runs: Rows<RunKey, VariantRun>,
     rest: Record,
     fleet: Fleet,
 }
@@ -112,22 +109,13 @@ impl Merger {
         self.tools.insert(record.tool);
         self.add_matrix(number, record.matrix);
         for row in record.tiles.rows {
-            let (scope, fact) = facts::tile_row(&row);
-            let words = if fact.detail.is_empty() {
-                fact.words()
-            } else {
-                format!("{}: {}", fact.words(), fact.detail)
-            };
-            add_row(&mut self.tiles, (Kind::Tile, scope), words, row, number);
+            add_row(&mut self.tiles, TileKey::of(&row), facts::tile_words(&row), row, number);
         }
         for row in record.pipeline {
-            let scope = facts::of_trial(&row);
-            let words = facts::trial_words(&row);
-            add_row(&mut self.trials, (Kind::Trial, scope), words, row, number);
+            add_row(&mut self.trials, TrialKey::of(&row), facts::trial_words(&row), row, number);
         }
         for row in record.runs {
-            let (scope, words) = facts::run_row(&row);
-            add_row(&mut self.runs, (Kind::Run, scope), words, row, number);
+            add_row(&mut self.runs, RunKey::of(&row), facts::run_words(&row), row, number);
         }
         let rest = &mut self.rest;
         if !rest.audit.append(record.audit) {
@@ -136,9 +124,9 @@ impl Merger {
             add_new(&mut rest.skipped, vec![SkippedRow { part: "audit".to_owned(), reason }]);
         }
         add_new(&mut rest.devices, record.devices);
-        add_new(&mut rest.tiles.offers, record.tiles.offers);
+        add_new(&mut rest.tiles.peers, record.tiles.peers);
         add_new(&mut rest.tiles.policies, record.tiles.policies);
-        add_new(&mut rest.witness, record.witness);
+        add_new(&mut rest.fault_coverage, record.fault_coverage);
         add_new(&mut rest.exercised, record.exercised);
         add_new(&mut rest.faults, record.faults);
         add_new(&mut rest.skipped, record.skipped);
@@ -146,6 +134,8 @@ impl Merger {
     }
 
     fn add_matrix(&mut self, number: usize, matrix: Matrix) {
+        let claims: Vec<(ClaimKey, ClaimRow)> =
+            matrix.claims.iter().map(|claim| (ClaimKey::of(&matrix, claim), claim.clone())).collect();
         for toolkit in matrix.toolkits {
             self.toolkits.entry(toolkit.version).or_insert(toolkit);
         }
@@ -173,13 +163,12 @@ impl Merger {
             })
             .collect();
         for row in matrix.variants {
-            let known = self.variants.entry(row.id).or_insert_with(|| Known {
+            let known = self.variants.entry(row.id.clone()).or_insert_with(|| Known {
                 snippet: snippets[row.snippet],
-                expects: row.expects,
+                expects: row.expects.clone(),
                 versions: Vec::new(),
             });
-            let same =
-                |v: &&mut Version| v.pairs == pairs && v.outcomes == row.outcomes && v.native == row.native;
+            let same = |v: &&mut Version| v.pairs == pairs && v.row.same_answers(&row);
             if let Some(version) = known.versions.iter_mut().find(same) {
                 version.sources.push(number);
                 continue;
@@ -187,31 +176,15 @@ impl Merger {
             let of = |spreads: Vec<Spread>, places: &[usize]| {
                 spreads.into_iter().map(|s| Spread { index: places[s.index], pairs: s.pairs }).collect()
             };
-            known.versions.push(Version {
-                pairs,
-                outcomes: row.outcomes,
-                native: row.native,
-                messages: of(row.messages, &messages),
-                sass: of(row.sass, &opcodes),
-                sources: vec![number],
-            });
+            let (said, shown) = (of(row.messages, &messages), of(row.sass, &opcodes));
+            let row = VariantRow { messages: said, sass: shown, ..row };
+            known.versions.push(Version { pairs, row, sources: vec![number] });
         }
-        for mut claim in matrix.claims {
+        for (key, mut claim) in claims {
             claim.snippet = snippets[claim.snippet];
-            let targets: Vec<String> = claim.targets.iter().map(ToString::to_string).collect();
-            let key = format!(
-                "{:06} {} {:?} {} {:?} {} {:?}",
-                claim.snippet,
-                claim.source,
-                claim.expect,
-                targets.join(" "),
-                claim.archs,
-                claim.toolkits,
-                claim.variants
-            );
-            match self.claims.get_mut(&key) {
+            match self.claims.get_mut(&(claim.snippet, key.clone())) {
                 Some(known) => known.whole |= claim.whole,
-                None => _ = self.claims.insert(key, claim),
+                None => _ = self.claims.insert((claim.snippet, key), claim),
             }
         }
     }
@@ -244,15 +217,17 @@ impl Merger {
         for (id, known) in std::mem::take(&mut self.variants) {
             let row = self.row(&known.versions, &places, pairs.len());
             conflicts.extend(self.cell_conflicts(&id, &row.conflicts, &known.versions, &places, &pairs));
-            variants.push(VariantRow {
+            let mut merged = VariantRow {
                 id,
                 snippet: now_at[known.snippet],
                 expects: known.expects,
-                outcomes: trimmed(&row.outcomes),
-                native: trimmed(&row.native),
+                outcomes: String::new(),
+                native: String::new(),
                 messages: spreads(&row.messages),
                 sass: spreads(&row.sass),
-            });
+            };
+            merged.set(row.answers);
+            variants.push(merged);
         }
         let mut matrix = Matrix {
             toolkits: self.toolkits.into_values().collect(),
@@ -268,13 +243,13 @@ impl Merger {
         for claim in &mut matrix.claims {
             claim.snippet = now_at[claim.snippet];
         }
-        claims::rejudge(&mut matrix);
+        claims::judge(&mut matrix);
         let mut out = self.rest;
         out.tool = self.tools.into_iter().collect::<Vec<_>>().join("; ");
         out.matrix = matrix;
-        out.tiles.rows = settled(self.tiles, self.disagreement, &self.sources, &mut conflicts);
-        out.pipeline = settled(self.trials, self.disagreement, &self.sources, &mut conflicts);
-        out.runs = settled(self.runs, self.disagreement, &self.sources, &mut conflicts);
+        out.tiles.rows = settled(Kind::Tile, self.tiles, self.disagreement, &self.sources, &mut conflicts);
+        out.pipeline = settled(Kind::Trial, self.trials, self.disagreement, &self.sources, &mut conflicts);
+        out.runs = settled(Kind::Run, self.runs, self.disagreement, &self.sources, &mut conflicts);
         if !out.pipeline.is_empty() {
             // Another record did what this one had to skip.
             out.skipped.retain(|s| s.part != PIPELINE);
@@ -286,29 +261,27 @@ impl Merger {
     /// The cells of a variant by all its versions.
     fn row(&self, versions: &[Version], places: &[Vec<usize>], pairs: usize) -> Row {
         let mut row = Row {
-            outcomes: vec![b'.'; pairs],
-            native: vec![b'.'; pairs],
+            answers: vec![None; pairs],
             messages: vec![None; pairs],
             sass: vec![None; pairs],
             conflicts: BTreeSet::new(),
         };
-        let unknown = |letter: u8| [b'.', b'?'].contains(&letter);
         for version in versions {
             let at = &places[version.pairs];
-            for (n, outcome) in version.outcomes.bytes().enumerate().filter(|(_, o)| *o != b'.') {
-                let (to, native) = (at[n], version.native.as_bytes().get(n).copied().unwrap_or(b'.'));
-                let (had, showed) = (row.outcomes[to], row.native[to]);
-                let otherwise = had != outcome || (!unknown(native) && !unknown(showed) && native != showed);
-                if had != b'.' && otherwise && self.disagreement == Disagreement::Shown {
-                    row.conflicts.insert(to);
-                    continue;
-                }
-                row.outcomes[to] = outcome;
-                if unknown(showed) || !unknown(native) || had != outcome {
-                    row.native[to] = native;
+            for (n, said) in version.row.answers() {
+                let known = &mut row.answers[at[n]];
+                match *known {
+                    Some(before) if contradict(before, said) && self.disagreement == Disagreement::Shown => {
+                        row.conflicts.insert(at[n]);
+                    }
+                    Some(before) if before.outcome == said.outcome && is_named(before) && !is_named(said) => {
+                    }
+                    _ => *known = Some(said),
                 }
             }
-            for (spreads, to) in [(&version.messages, &mut row.messages), (&version.sass, &mut row.sass)] {
+            for (spreads, to) in
+                [(&version.row.messages, &mut row.messages), (&version.row.sass, &mut row.sass)]
+            {
                 for spread in spreads {
                     for pair in spread.pairs.iter() {
                         let slot = &mut to[at[pair]];
@@ -321,11 +294,11 @@ impl Merger {
         }
         for n in 0..pairs {
             if row.conflicts.contains(&n) {
-                (row.outcomes[n], row.native[n]) = (b'.', b'.');
+                row.answers[n] = None;
                 (row.messages[n], row.sass[n]) = (None, None);
             }
             // Only what was refused has words, only what was accepted has opcodes.
-            if row.outcomes[n] == b'A' {
+            if row.answers[n].is_some_and(|a| a.outcome == Outcome::Accepted) {
                 row.messages[n] = None;
             } else {
                 row.sass[n] = None;
@@ -348,13 +321,8 @@ impl Merger {
             let mut answers = Answers::new();
             for version in versions {
                 let Some(n) = places[version.pairs].iter().position(|p| p == to) else { continue };
-                let letter = |s: &str| s.as_bytes().get(n).map(|b| char::from(*b));
-                let Some(outcome) = letter(&version.outcomes).and_then(Outcome::from_letter) else {
-                    continue;
-                };
-                let native = letter(&version.native).and_then(Native::from_letter);
-                let words = CellAnswer { outcome, native }.words();
-                answers.entry(words).or_default().extend(&version.sources);
+                let Some(answer) = version.row.answer(n) else { continue };
+                answers.entry(answer.words()).or_default().extend(&version.sources);
             }
             let pair = pairs[*to];
             let place = if pair.target == pair.arch {
@@ -378,15 +346,24 @@ impl Merger {
     }
 }
 
+/// Whether the code of an accepted cell is known.
+fn is_named(answer: CellAnswer) -> bool {
+    answer.native.is_some_and(|native| native != Native::Unknown)
+}
+
+/// Whether two answers to one question cannot both be true.
+fn contradict(a: CellAnswer, b: CellAnswer) -> bool {
+    a.outcome != b.outcome || (is_named(a) && is_named(b) && a.native != b.native)
+}
+
 struct Row {
-    outcomes: Vec<u8>,
-    native: Vec<u8>,
+    answers: Vec<Option<CellAnswer>>,
     messages: Vec<Option<usize>>,
     sass: Vec<Option<usize>>,
     conflicts: BTreeSet<usize>,
 }
 
-fn add_row<T>(rows: &mut Rows<T>, key: (Kind, Scope), words: String, row: T, source: usize) {
+fn add_row<K: Ord, T>(rows: &mut Rows<K, T>, key: K, words: String, row: T, source: usize) {
     let known = rows.entry(key).or_default();
     match known.iter_mut().find(|a| a.words == words) {
         Some(answered) => answered.sources.push(source),
@@ -395,18 +372,19 @@ fn add_row<T>(rows: &mut Rows<T>, key: (Kind, Scope), words: String, row: T, sou
 }
 
 /// The rows about which all agree; the others are conflicts, or the last one's.
-fn settled<T>(
-    rows: Rows<T>,
+fn settled<K: Display, T>(
+    kind: Kind,
+    rows: Rows<K, T>,
     how: Disagreement,
     sources: &[String],
     conflicts: &mut Vec<ConflictRow>,
 ) -> Vec<T> {
     let mut out = Vec::new();
-    for ((kind, scope), mut answered) in rows {
+    for (key, mut answered) in rows {
         if answered.len() > 1 && how == Disagreement::Shown {
             let names = |of: &[usize]| of.iter().map(|n| sources[*n].clone()).collect();
             conflicts.push(ConflictRow {
-                about: format!("{} {scope}", kind.word()),
+                about: format!("{} {key}", kind.word()),
                 answers: answered
                     .iter()
                     .map(|a| ConflictAnswer { answer: a.words.clone(), sources: names(&a.sources) })
@@ -450,11 +428,6 @@ fn by_model(record: &mut Record) {
     record.pipeline.iter_mut().for_each(|t| rename(&mut t.device));
     record.runs.iter_mut().for_each(|r| rename(&mut r.device));
     record.devices.iter_mut().for_each(|d| rename(&mut d.device));
-}
-
-/// Letters without the `.` at their end.
-fn trimmed(letters: &[u8]) -> String {
-    String::from_utf8_lossy(letters).trim_end_matches('.').to_owned()
 }
 
 /// Which thing in which pairs, from the thing of each pair.

@@ -2,23 +2,18 @@
 
 use std::path::Path;
 
-use super::facts::Kind;
-use super::finding::Finding;
 use crate::kernel::{Kernel, KernelStage, Library};
-use crate::record::{Matrix, Pair, Stage, VariantRow};
+use crate::record::{Finding, Matrix, MessageRow, Pair, Stage, VariantRow};
 
 /// Gives findings about trials the place in the folder's kernels: the line named in the message, else the entry of the kernel
 /// whose stage is wrong. Kernels of ours have no place in the caller's repository.
 pub fn locate(findings: &mut [Finding], library: &Library, folder: &Path) {
     for finding in findings.iter_mut().filter(|f| f.place.is_none()) {
         let place = named(&finding.message, folder).or_else(|| {
-            let (Kind::Trial, scope, stage) = finding.scope.as_ref()? else { return None };
-            let stage = Stage::from_word(stage)?;
-            let of_gemm = |k: &&Kernel| {
-                let load = k.load.is_some_and(|l| scope.way.ends_with(l.word()));
-                load && k.paths.iter().any(|p| scope.way.split(' ').any(|w| w == p.word()))
-            };
-            let kind = stage_of(stage);
+            let (of, stage) = finding.trial.as_ref()?;
+            let of_gemm =
+                |k: &&Kernel| k.load.is_some_and(|l| of.load == l) && k.paths.iter().any(|p| of.path == *p);
+            let kind = stage_of(*stage);
             let fits = |k: &&Kernel| k.own && k.stage == kind && (kind != KernelStage::Gemm || of_gemm(k));
             let kernel = library.kernels.iter().find(fits)?;
             Some((folder.join(&kernel.file).display().to_string(), entry_line(kernel)))
@@ -55,10 +50,7 @@ pub(super) fn refused_line(
     variant: &VariantRow,
     speaks: impl Fn(&Pair) -> bool,
 ) -> Option<usize> {
-    let of = |n: usize| {
-        let text = &matrix.cell(variant, n)?.message?.text;
-        text.strip_prefix("line ")?.split_once(": ")?.0.parse().ok()
-    };
+    let of = |n: usize| MessageRow::split(&matrix.cell(variant, n)?.message?.text).0;
     let mut pairs: Vec<usize> = (0..matrix.pairs.len()).filter(|n| speaks(&matrix.pairs[*n])).collect();
     pairs.sort_by_key(|n| matrix.pairs[*n].toolkit);
     pairs.into_iter().rev().find_map(of)

@@ -1,11 +1,10 @@
-//! Records for the gate: read, and held to themselves.
+//! Records for the gate: read, and checked for consistency.
 
 use std::path::Path;
 
-use super::claims;
-use crate::record::{Record, RecordError};
+use crate::record::{Record, RecordError, claims};
 
-/// Reads a record and checks that its claims stand on its cells as they say.
+/// Reads a record and checks that its cells bear out its claims.
 ///
 /// # Errors
 /// [`RecordError`]; `Damaged` for one that somebody edited.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use crate::moe::plan::{Trial, Way};
+use crate::moe::plan::{Configuration, Trial};
 use crate::snippet::Library;
 
 /// The `index`th of `of` parts, from 0.
@@ -43,11 +43,10 @@ impl Shard {
 
     /// Leaves its trials. Trials of one kernel stay together, since what their data show is said of the kernel.
     pub fn of_trials(self, trials: &mut Vec<Trial<'_>>) {
-        let way = |t: &Trial<'_>| Way { tile: t.tile, swap_ab: t.swap_ab, path: t.path, load: t.load };
-        let ways: BTreeSet<Way> = trials.iter().map(way).collect();
-        let mine: BTreeSet<Way> =
-            ways.into_iter().enumerate().filter(|(n, _)| n % self.of == self.index).map(|(_, w)| w).collect();
-        trials.retain(|t| mine.contains(&way(t)));
+        let all: BTreeSet<Configuration> = trials.iter().map(Trial::configuration).collect();
+        let mine: BTreeSet<Configuration> =
+            all.into_iter().enumerate().filter(|(n, _)| n % self.of == self.index).map(|(_, c)| c).collect();
+        trials.retain(|t| mine.contains(&t.configuration()));
     }
 
     /// Leaves its rows of a table.

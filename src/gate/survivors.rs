@@ -1,11 +1,9 @@
-//! What mutants of kernels leave: findings, and the table for the terminal and as Markdown.
+//! What mutants of kernels leave, as findings.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
-use super::finding::{Finding, Ground};
-use super::verdict::{one_line, plain};
 use crate::mutants::{FILE, Fate, Survey};
+use crate::record::{Finding, Ground};
 
 /// Survivors that nobody explains, entries that explain nothing or what a trial notices, and trials that the kernels do not pass
 /// even unchanged.
@@ -60,92 +58,6 @@ pub fn survivors(survey: &Survey, folder: &Path) -> Vec<Finding> {
     out
 }
 
-const HEADINGS: [&str; 9] = [
-    "file",
-    "operator",
-    "run",
-    "killed",
-    "unbuilt",
-    "same PTX",
-    "explained",
-    "survive",
-    "mostly detected at",
-];
-
-/// The counts in rows: by file and operator, then all.
-fn table(survey: &Survey) -> Vec<[String; 9]> {
-    let cells = |file: &str, operator: &str, row: &crate::mutants::Row| {
-        let n = |n: usize| n.to_string();
-        [
-            file.to_owned(),
-            operator.to_owned(),
-            n(row.run),
-            n(row.killed),
-            n(row.unbuilt),
-            n(row.equivalent),
-            n(row.explained),
-            n(row.survivors),
-            row.mostly().to_owned(),
-        ]
-    };
-    let mut out: Vec<[String; 9]> =
-        survey.rows().iter().map(|((file, operator), row)| cells(file, operator.word(), row)).collect();
-    out.push(cells("all", "", &survey.total()));
-    out
-}
-
-/// `214 of 214 mutants: 180 killed, 3 survive; 12 explained, 14 with the same PTX, 5 do not build`.
-#[must_use]
-pub fn survivors_summary(survey: &Survey) -> String {
-    let t = survey.total();
-    format!(
-        "{} of {} mutants: {} killed, {} survive; {} explained, {} with the same PTX, {} do not build",
-        t.run, survey.made, t.killed, t.survivors, t.explained, t.equivalent, t.unbuilt
-    )
-}
-
-/// For the terminal: the table, every finding on a line, and the counts.
-#[must_use]
-pub fn survivors_text(survey: &Survey, findings: &[Finding]) -> String {
-    let mut rows = vec![HEADINGS.map(str::to_owned)];
-    rows.extend(table(survey));
-    let widths: Vec<usize> =
-        (0..HEADINGS.len()).map(|n| rows.iter().map(|r| r[n].chars().count()).max().unwrap_or(0)).collect();
-    let mut out = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (n, cell) in row.iter().enumerate() {
-            let width = widths[n];
-            // Names to the left, counts to the right.
-            let padded =
-                if (2..8).contains(&n) { format!("{cell:>width$}") } else { format!("{cell:width$}") };
-            line.push_str(&padded);
-            line.push_str("  ");
-        }
-        _ = writeln!(out, "{}", line.trim_end());
-    }
-    for finding in findings {
-        _ = writeln!(out, "{}", one_line(&finding.line()));
-    }
-    _ = writeln!(out, "{}", survivors_summary(survey));
-    out
-}
-
-/// As Markdown.
-#[must_use]
-pub fn survivors_markdown(survey: &Survey, findings: &[Finding]) -> String {
-    let mut out = format!("### sm121probe: {}\n\n", plain(&survivors_summary(survey)));
-    _ = writeln!(out, "| {} |\n|{}", HEADINGS.join(" | "), "---|".repeat(HEADINGS.len()));
-    for row in table(survey) {
-        _ = writeln!(out, "| {} |", row.map(|cell| plain(&cell)).join(" | "));
-    }
-    out.push('\n');
-    for finding in findings {
-        _ = writeln!(out, "- {}", plain(&finding.line()));
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,11 +85,5 @@ mod tests {
             "kernels/k.cu:2: comparison survives: `x = a < b;` becomes `x = a <= b;`, and 5 trials conform"
         );
         assert_eq!(found.iter().map(|f| f.ground).collect::<Vec<_>>(), [Ground::Wrong, Ground::Survivor]);
-        let text = survivors_text(&survey, &found);
-        assert!(text.contains("k.cu  comparison    1       0"), "{text}");
-        assert!(text.ends_with(
-            "3 of 3 mutants: 0 killed, 1 survive; 2 explained, 0 with the same PTX, 0 do not build\n"
-        ));
-        assert!(survivors_markdown(&survey, &found).contains("| all |  | 3 | 0 |"));
     }
 }

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use emulator::device::{Buffer, Device, Failure, Graph, Launch, Module, Timer};
-use ptx::arch::Target;
+use emulator::device::{Buffer, Device, Failure, Graph, Launch, LaunchFailure, Module, Timer};
 
 use super::describe::Description;
-use super::link::{Launcher, Link, Refused};
+use super::link::{Launcher, Link};
 use super::wire::{Entry, Reply, Request};
+use crate::record::CodeBy;
 use crate::store::Store;
 use crate::toolkit::{self, Toolkit};
 
@@ -25,19 +25,17 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// In reports: `ptxas 13.5.37`, `the driver's JIT`.
+    /// As the record has it.
     #[must_use]
-    pub fn name(&self) -> String {
-        self.toolkit
-            .as_ref()
-            .map_or_else(|| "the driver's JIT".to_owned(), |toolkit| format!("ptxas {}", toolkit.version))
+    pub fn code_by(&self) -> CodeBy {
+        self.toolkit.as_ref().map_or(CodeBy::Jit, |toolkit| CodeBy::Ptxas(toolkit.version))
     }
 
     /// What the driver is given of this PTX: a cubin, or the text itself where the driver compiles.
     pub(super) fn image(&self, ptx: &str) -> Result<Vec<u8>, Failure> {
         let Some(toolkit) = &self.toolkit else { return Ok(ptx.as_bytes().to_vec()) };
-        let target =
-            target_of(ptx).ok_or_else(|| Failure::Unsupported("the PTX names no known target".to_owned()))?;
+        let target = ptx::scan::target(ptx)
+            .ok_or_else(|| Failure::Unsupported("the PTX names no known target".to_owned()))?;
         toolkit::cubin(toolkit, target, ptx, self.store.as_ref(), ASSEMBLY_LIMIT)
             .map(|code| code.image)
             .map_err(|error| Failure::Unsupported(error.to_string()))
@@ -107,7 +105,7 @@ impl GpuDevice {
         }
     }
 
-    fn ask(&self, request: &Request, payload: &[u8]) -> Result<(Reply, Vec<u8>), Refused> {
+    fn ask(&self, request: &Request, payload: &[u8]) -> Result<(Reply, Vec<u8>), LaunchFailure> {
         self.link.borrow_mut().ask(request, payload)
     }
 
@@ -118,33 +116,27 @@ impl GpuDevice {
         }
     }
 
-    fn made(&self, request: &Request, payload: &[u8]) -> Result<usize, Refused> {
+    fn made(&self, request: &Request, payload: &[u8]) -> Result<usize, LaunchFailure> {
         match self.ask(request, payload)? {
             (Reply::Made(number), _) => Ok(number),
-            (other, _) => Err(Refused { failure: unexpected(&other), launch: 0 }),
+            (other, _) => Err(unexpected(&other).into()),
         }
     }
 
-    fn ran(&mut self, request: &Request) -> Result<(), (usize, Failure)> {
+    fn ran(&mut self, request: &Request) -> Result<(), LaunchFailure> {
         match self.ask(request, &[]) {
             Ok((Reply::Ran { milliseconds }, _)) => {
                 self.milliseconds = milliseconds;
                 Ok(())
             }
-            Ok((other, _)) => Err((0, unexpected(&other))),
-            Err(Refused { failure, launch }) => Err((launch, failure)),
+            Ok((other, _)) => Err(unexpected(&other).into()),
+            Err(failed) => Err(failed),
         }
     }
 }
 
 fn unexpected(reply: &Reply) -> Failure {
     Failure::Broken(format!("the GPU's worker process sent an unexpected reply: {reply:?}"))
-}
-
-/// The `.target` of a module of PTX, without its options.
-fn target_of(ptx: &str) -> Option<Target> {
-    let line = ptx.lines().find_map(|l| l.trim_start().strip_prefix(".target"))?;
-    line.trim().split(',').next()?.trim().parse().ok()
 }
 
 impl Device for GpuDevice {
@@ -207,16 +199,16 @@ impl Device for GpuDevice {
         Some(entry.parameters.iter().enumerate().map(named).collect())
     }
 
-    fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)> {
+    fn run(&mut self, launches: &[Launch]) -> Result<(), LaunchFailure> {
         self.ran(&Request::Run { launches: launches.to_vec() })
     }
 
-    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, (usize, Failure)> {
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, LaunchFailure> {
         let request = Request::Capture { launches: launches.to_vec() };
-        self.made(&request, &[]).map(Graph).map_err(|refused| (refused.launch, refused.failure))
+        self.made(&request, &[]).map(Graph)
     }
 
-    fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)> {
+    fn replay(&mut self, graph: Graph) -> Result<(), LaunchFailure> {
         self.ran(&Request::Replay { graph: graph.0 })
     }
 
@@ -225,12 +217,12 @@ impl Device for GpuDevice {
         graph: Graph,
         times: usize,
         fresh: &[Buffer],
-    ) -> Result<Option<usize>, (usize, Failure)> {
+    ) -> Result<Option<usize>, LaunchFailure> {
         let request = Request::Often { graph: graph.0, times, fresh: fresh.iter().map(|b| b.0).collect() };
         match self.ask(&request, &[]) {
             Ok((Reply::Compared { differs }, _)) => Ok(differs),
-            Ok((other, _)) => Err((0, unexpected(&other))),
-            Err(Refused { failure, launch }) => Err((launch, failure)),
+            Ok((other, _)) => Err(unexpected(&other).into()),
+            Err(failed) => Err(failed),
         }
     }
 }
@@ -242,12 +234,12 @@ impl Timer for GpuDevice {
         before: &Launch,
         warm_up: usize,
         samples: usize,
-    ) -> Result<Vec<Vec<f32>>, (usize, Failure)> {
+    ) -> Result<Vec<Vec<f32>>, LaunchFailure> {
         let (launches, before) = (launches.to_vec(), before.clone());
         match self.ask(&Request::Time { launches, before, warm_up, samples }, &[]) {
             Ok((Reply::Timed(times), _)) => Ok(times),
-            Ok((other, _)) => Err((0, unexpected(&other))),
-            Err(Refused { failure, launch }) => Err((launch, failure)),
+            Ok((other, _)) => Err(unexpected(&other).into()),
+            Err(failed) => Err(failed),
         }
     }
 }

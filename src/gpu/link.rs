@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use emulator::device::Failure;
+use emulator::device::{Failure, LaunchFailure};
 
 use super::wire::{self, Refusal, Reply, Request};
 use crate::worker::{self, Session};
@@ -40,9 +40,13 @@ impl Link {
     }
 
     /// Asks the worker; a failure that it does not survive is repeated until [`Link::renew`].
-    pub(super) fn ask(&mut self, request: &Request, payload: &[u8]) -> Result<(Reply, Vec<u8>), Refused> {
+    pub(super) fn ask(
+        &mut self,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<(Reply, Vec<u8>), LaunchFailure> {
         if let Some(failure) = &self.dead {
-            return Err(Refused { failure: failure.clone(), launch: 0 });
+            return Err(failure.clone().into());
         }
         match self.exchange(request, payload) {
             Ok((Reply::Refused(refusal), _)) => {
@@ -52,13 +56,13 @@ impl Link {
                     self.live = None;
                     self.dead = Some(failure.clone());
                 }
-                Err(Refused { failure, launch })
+                Err(LaunchFailure { launch, failure })
             }
             Ok(answer) => Ok(answer),
             Err(error) => {
                 let failure = self.ended(&error);
                 self.dead = Some(failure.clone());
-                Err(Refused { failure, launch: 0 })
+                Err(failure.into())
             }
         }
     }
@@ -97,13 +101,6 @@ impl Link {
         // It closed its end: it is dead or about to be.
         Failure::Crashed(format!("the GPU's worker process {}", live.last_words()))
     }
-}
-
-/// Why an answer is none, and which launch it is of.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) failure: Failure,
-    pub(super) launch: usize,
 }
 
 fn start(launcher: &Launcher) -> io::Result<Session> {

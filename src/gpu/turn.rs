@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use emulator::device::{Buffer, Device, Failure, Graph, Launch, Module};
+use emulator::device::{Buffer, Device, Failure, Graph, Launch, LaunchFailure, Module};
 
 use super::device::{Chain, GpuDevice};
 
@@ -122,16 +122,16 @@ impl Device for Turn<'_> {
         }
     }
 
-    fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)> {
-        self.held().map_err(|failure| (0, failure))?.run(launches)
+    fn run(&mut self, launches: &[Launch]) -> Result<(), LaunchFailure> {
+        self.held()?.run(launches)
     }
 
-    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, (usize, Failure)> {
-        self.held().map_err(|failure| (0, failure))?.capture(launches)
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, LaunchFailure> {
+        self.held()?.capture(launches)
     }
 
-    fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)> {
-        self.held().map_err(|failure| (0, failure))?.replay(graph)
+    fn replay(&mut self, graph: Graph) -> Result<(), LaunchFailure> {
+        self.held()?.replay(graph)
     }
 
     fn replay_often(
@@ -139,7 +139,7 @@ impl Device for Turn<'_> {
         graph: Graph,
         times: usize,
         fresh: &[Buffer],
-    ) -> Result<Option<usize>, (usize, Failure)> {
-        self.held().map_err(|failure| (0, failure))?.replay_often(graph, times, fresh)
+    ) -> Result<Option<usize>, LaunchFailure> {
+        self.held()?.replay_often(graph, times, fresh)
     }
 }

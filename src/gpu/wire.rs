@@ -126,7 +126,7 @@ impl Refusal {
             Kind::Absent | Kind::Lost => Failure::DeviceLost(self.what),
             Kind::Image => Failure::Unsupported(self.what),
             Kind::Launch => Failure::Launch(self.what),
-            Kind::Guard => Failure::Trap { law: "out_of_bounds".to_owned(), what: self.what },
+            Kind::Guard => Failure::Trap { rule: "out_of_bounds".to_owned(), what: self.what },
             Kind::Crashed => Failure::Crashed(self.what),
             Kind::TimedOut => Failure::TimedOut(self.what),
             Kind::Broken => Failure::Broken(self.what),

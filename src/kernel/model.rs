@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+pub use crate::record::{Load, MmaPath};
+
 /// The stage of the pipeline that a kernel does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -20,68 +22,6 @@ pub enum KernelStage {
     Activation,
     /// Rows back to tokens.
     Finalize,
-}
-
-/// How a GEMM multiplies.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, serde::Serialize, clap::ValueEnum,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum MmaPath {
-    /// Block-scaled mma
-    Native,
-    /// bf16 mma, scales folded into the operands
-    Portable,
-    /// Integer dot products without mma, for at most eight rows of an expert at once
-    Gemv,
-}
-
-/// How tiles reach shared memory.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, serde::Serialize, clap::ValueEnum,
-)]
-#[serde(rename_all = "snake_case")]
-#[value(rename_all = "snake_case")]
-pub enum Load {
-    /// Every thread copies
-    CpAsync,
-    /// A producer warp with tensor maps
-    Tma,
-    /// The same, with tensor maps that the kernel creates for each expert
-    TmaReplace,
-    /// Weights are loaded to registers
-    Direct,
-}
-
-impl MmaPath {
-    /// The word in reports and headers.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Portable => "portable",
-            Self::Gemv => "gemv",
-        }
-    }
-}
-
-impl Load {
-    /// The word in reports and headers.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::CpAsync => "cp_async",
-            Self::Tma => "tma",
-            Self::TmaReplace => "tma_replace",
-            Self::Direct => "direct",
-        }
-    }
-
-    /// Whether tensor maps are involved.
-    #[must_use]
-    pub fn by_tma(self) -> bool {
-        matches!(self, Self::Tma | Self::TmaReplace)
-    }
 }
 
 /// The order in which a GEMM adds along K.

@@ -10,7 +10,6 @@ use serde::Deserialize;
 use super::ask::Assemblers;
 use super::module::siblings;
 use super::result::{FileRow, Form, InsteadRow, ProblemRow};
-use super::statement::instructions;
 use crate::event::Event;
 use crate::header::{self, HeaderError};
 use crate::matrix::{self, MatrixError, Options, Plan, Selection};
@@ -18,6 +17,7 @@ use crate::record::Outcome;
 use crate::snippet::{Code, Filter, Library, Variant};
 use crate::store;
 use crate::toolkit::Toolkit;
+use ptx::scan::instructions;
 
 const TABLE: &str = include_str!("instead.yaml");
 

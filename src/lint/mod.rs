@@ -9,17 +9,14 @@ mod instead;
 mod module;
 mod phrase;
 mod result;
-mod scan;
 mod source;
 mod statement;
-mod write;
 
 pub use ask::Assemblers;
 pub use instead::{Instead, InsteadError, table as instead_table};
 pub use module::{Asked, lint};
+pub(crate) use phrase::ranges;
 pub use result::{
     CellRow, CureRow, FileRow, Form, InsteadRow, Lint, ModuleRow, ProblemRow, RefusalRow, Require, WarningRow,
 };
 pub use source::{Module, SIZE_LIMIT, STDIN, Source, SourceError};
-pub use statement::instructions;
-pub use write::{TableRow, asked, csv, explained, json, markdown, table, title, underline, verdict};

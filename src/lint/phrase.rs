@@ -2,7 +2,7 @@
 
 /// `12.9.41 to 13.0.88, 13.5.37` of the versions chosen out of all (both ascending), `all 16 toolkits` of all, `13.1.80 on` where the
 /// newest ends a run.
-pub(super) fn ranges(chosen: &[String], all: &[String]) -> String {
+pub(crate) fn ranges(chosen: &[String], all: &[String]) -> String {
     if chosen.is_empty() {
         return "no toolkit".to_owned();
     }

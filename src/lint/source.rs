@@ -9,9 +9,8 @@ use std::path::Path;
 use std::{fs, str};
 
 use ptx::arch::{PtxIsa, Target};
+use ptx::scan::{CodeLines, outline};
 
-use super::scan::Scanner;
-use crate::snippet::outline;
 use crate::store;
 
 /// Bytes of the largest file that is read.
@@ -244,7 +243,7 @@ fn not_text(bytes: &[u8]) -> Option<&'static str> {
 
 /// The modules of a text, and what lies outside of them; `None` when there is none.
 fn divide(text: &str) -> Option<(Vec<Module>, Option<String>)> {
-    let mut scanner = Scanner::default();
+    let mut scanner = CodeLines::default();
     let lines: Vec<Line<'_>> = lines(text, &mut scanner);
     let starts: Vec<usize> = (0..lines.len()).filter(|n| lines[*n].is_version()).collect();
     if starts.is_empty() {
@@ -344,7 +343,7 @@ impl Line<'_> {
     }
 }
 
-fn lines<'a>(text: &'a str, scanner: &mut Scanner) -> Vec<Line<'a>> {
+fn lines<'a>(text: &'a str, scanner: &mut CodeLines) -> Vec<Line<'a>> {
     let mut start = 0;
     text.split_inclusive('\n')
         .map(|raw| {

@@ -1,9 +1,6 @@
 //! The instruction that a message speaks of: its words, and where in the line it stands.
 
-use super::scan::Scanner;
-
-/// Lines that one instruction may be spread over.
-const LINES: usize = 64;
+use ptx::scan::forms_on;
 
 /// What a message points at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +19,7 @@ pub(super) struct Offence {
 pub(super) fn offence(lines: &[&str], line: usize, message: &str) -> Option<Offence> {
     let number = line.checked_sub(1)?;
     let excerpt = (*lines.get(number)?).to_owned();
-    let forms = forms(lines, number);
+    let forms = forms_on(lines, number);
     let quoted: Vec<&str> = message.split('\'').skip(1).step_by(2).filter(|w| !w.is_empty()).collect();
     let holds = |form: &&String| quoted.iter().any(|w| form.contains(w));
     let form = forms.iter().find(holds).or_else(|| forms.first()).cloned().unwrap_or_default();
@@ -56,89 +53,6 @@ fn word_at(line: &str, word: &str) -> Option<usize> {
     })
 }
 
-/// Every instruction of a text, with its modifiers and without operands.
-#[must_use]
-pub fn instructions(text: &str) -> Vec<String> {
-    let lines: Vec<&str> = text.lines().collect();
-    (0..lines.len()).flat_map(|n| forms(&lines, n)).collect()
-}
-
-/// The instructions that begin on a line (from 0).
-fn forms(lines: &[&str], number: usize) -> Vec<String> {
-    let mut scanner = Scanner::default();
-    // ptxas names no line of a comment, so none is open for long.
-    let mut before = String::new();
-    for line in &lines[number.saturating_sub(LINES)..number] {
-        let code = scanner.code(line);
-        if !code.trim().is_empty() {
-            before = code;
-        }
-    }
-    let open = !matches!(before.trim_end().chars().next_back(), None | Some(';' | '{' | '}' | ':'));
-    let directive = before.trim_start().starts_with('.');
-    let first = scanner.code(lines[number]);
-    let length = first.len();
-    let mut code = first;
-    for line in lines[number + 1..].iter().take(LINES) {
-        code.push('\n');
-        code.push_str(&scanner.code(line));
-    }
-    let mut out = Vec::new();
-    let mut start = 0;
-    for (n, piece) in code.split(';').enumerate() {
-        let statement = after_braces(piece);
-        let begins = start + piece.len() - statement.len();
-        if begins >= length.max(1) {
-            break;
-        }
-        start += piece.len() + 1;
-        // The line may begin within an instruction of the line above.
-        if n == 0 && open && !directive {
-            continue;
-        }
-        let form = form(statement);
-        if !form.is_empty() {
-            out.push(form);
-        }
-    }
-    out
-}
-
-/// What stands behind the braces of blocks, and behind the head of a function or what another directive opens one with; the
-/// braces of operands stay.
-fn after_braces(piece: &str) -> &str {
-    let mut rest = piece;
-    loop {
-        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || "{}".contains(c));
-        match rest.split_once('{') {
-            Some((_, behind)) if rest.starts_with('.') => rest = behind,
-            _ => return rest,
-        }
-    }
-}
-
-/// Opcode and modifiers of a statement, spread over lines or not.
-fn form(statement: &str) -> String {
-    let mut words = statement.split_whitespace();
-    let mut out = String::new();
-    for word in words.by_ref() {
-        let label = word.ends_with(':');
-        if label || word.starts_with('@') {
-            continue;
-        }
-        out.push_str(word);
-        break;
-    }
-    for word in words {
-        if !word.starts_with('.') || out.starts_with('.') {
-            break;
-        }
-        out.push_str(word);
-    }
-    let is_opcode = out.starts_with(|c: char| c.is_ascii_alphabetic());
-    if is_opcode { out } else { String::new() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,8 +72,6 @@ mod tests {
         assert_eq!(at(text, 2, "nothing quoted").0, "");
         assert_eq!(at(text, 4, "Not a name of any known instruction: 'bla'"), pair("bla", "bla"));
         assert_eq!(at("\tret;\n", 1, "no"), pair("ret", "ret;"));
-        assert_eq!(instructions(".entry k(.param .u64 p)\n{ ret; }\n{ exit; }\n"), ["ret", "exit"]);
-        assert_eq!(instructions(".global .b8 x[2] = {1, 2};\nst.v2.b32 [a], {b, c};"), ["st.v2.b32"]);
         let lines: Vec<&str> = text.lines().collect();
         assert!(offence(&lines, 9, "x").is_none() && offence(&lines, 0, "x").is_none());
     }

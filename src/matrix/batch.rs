@@ -18,7 +18,7 @@ use super::assembler::{Answer, Limits, Run, assemble};
 use super::diagnostics::{Diagnostic, Severity};
 use super::entries::{Entry, EntryFile, NOTHING, name};
 use super::kinds;
-use crate::record::Outcome;
+use crate::record::{MessageRow, Outcome};
 use crate::toolkit::Toolkit;
 
 /// What is wanted of ptxas.
@@ -176,7 +176,7 @@ fn attribute(
             offenders.entry(entry).or_insert_with(|| {
                 let mut answer = Answer::refusal(diagnostic);
                 if let (Some(first), Some(_)) = (first_line(entry), diagnostic.line) {
-                    answer.message = format!("line {}: {}", first + line, answer.message);
+                    answer.message = MessageRow::at_line(first + line, &answer.message);
                 }
                 answer.message = answer.message.replace(&format!("'{}'", name(entry)), "'v0'");
                 answer

@@ -17,7 +17,7 @@ use super::sass::{self, Dictionary};
 use super::{claims, kinds};
 use crate::event::{Event, Sink};
 use crate::record::{
-    Matrix, MessageRow, Outcome, Pair, PairSet, Record, SnippetRow, Spread, ToolkitRow, VariantRow,
+    self, Matrix, MessageRow, Outcome, Pair, PairSet, Record, SnippetRow, Spread, ToolkitRow, VariantRow,
 };
 use crate::snippet::{Code, Library};
 use crate::store::Store;
@@ -416,7 +416,7 @@ impl Context<'_> {
                 let mut answer = Answer::refusal(first);
                 let line = first.line.and_then(|line| code.map_or(Some(line), |c| c.file_line(line)));
                 if let Some(line) = line.filter(|_| answer.outcome == Outcome::Rejected) {
-                    answer.message = format!("line {line}: {}", answer.message);
+                    answer.message = MessageRow::at_line(line, &answer.message);
                 }
                 answer
             }
@@ -445,35 +445,36 @@ fn record(
         let variant = row.variant.map(|v| &library.variants[v]);
         let expects = variant.map(|v| v.sass.clone()).unwrap_or_default();
         let count = variant.map_or(1, |v| v.sass_count);
-        let (mut outcomes, mut native) = (String::new(), String::new());
+        let mut answers = Vec::new();
         let (mut said, mut shown) = (Vec::<Spread>::new(), Vec::<Spread>::new());
         for p in 0..plan.pairs.len() {
             let Some(cell) = grid.get(r, p) else {
-                outcomes.push('.');
-                native.push('.');
+                answers.push(None);
                 continue;
             };
-            outcomes.push(cell.outcome.letter());
+            let mut answer = record::CellAnswer { outcome: cell.outcome, native: None };
             if cell.outcome == Outcome::Accepted {
-                native.push(sass::judge(cell.opcodes.as_deref(), &expects, count).letter());
+                answer.native = Some(sass::judge(cell.opcodes.as_deref(), &expects, count));
                 if let Some(list) = &cell.opcodes {
                     let names: Vec<&str> = list.iter().map(|(name, _)| name.as_str()).collect();
                     spread(&mut shown, opcodes.index(&names.join(" ")), p);
                 }
             } else {
-                native.push('.');
                 spread(&mut said, messages.index(&cell.message), p);
             }
+            answers.push(Some(answer));
         }
-        variants.push(VariantRow {
+        let mut done = VariantRow {
             id: row.id.clone(),
             snippet: row.snippet,
             expects,
-            outcomes: outcomes.trim_end_matches('.').to_owned(),
-            native: native.trim_end_matches('.').to_owned(),
+            outcomes: String::new(),
+            native: String::new(),
             messages: said,
             sass: shown,
-        });
+        };
+        done.set(answers);
+        variants.push(done);
     }
     let message = |text: String| MessageRow { kind: kinds::classify(&text), text };
     let pair =
@@ -486,7 +487,7 @@ fn record(
         grants: s.header.grants.clone(),
     };
     let toolkit = |t: &&Toolkit| ToolkitRow { version: t.version, isa: t.isa, sha256: t.sha256.clone() };
-    let matrix = Matrix {
+    let mut matrix = Matrix {
         toolkits: toolkits.iter().map(toolkit).collect(),
         disassembler: disassembler.map(|d| d.version),
         pairs: plan.pairs.iter().map(pair).collect(),
@@ -495,8 +496,9 @@ fn record(
         messages: messages.items.into_iter().map(message).collect(),
         kinds: kinds::rows(),
         opcodes: opcodes.items,
-        claims: claims::judge(library, plan, toolkits, grid),
+        claims: claims::rows(library, plan),
     };
+    record::claims::judge(&mut matrix);
     Record::of_matrix(concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(), matrix)
 }
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::RegexSet;
 
-use crate::record::{KindRow, Outcome};
+use crate::record::{KindRow, MessageRow, Outcome};
 
 /// One kind.
 struct Kind {
@@ -196,18 +196,10 @@ static PATTERNS: LazyLock<RegexSet> = LazyLock::new(|| {
     RegexSet::new(KINDS.iter().map(|k| k.pattern)).unwrap_or_else(|_| RegexSet::empty())
 });
 
-/// The message without the line that our own rendering may have put in front.
-fn words(message: &str) -> &str {
-    match message.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
-        Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => rest,
-        _ => message,
-    }
-}
-
 /// The index into the record's kinds of a message's kind; `None` when no kind is known for it.
 #[must_use]
 pub fn classify(message: &str) -> Option<usize> {
-    PATTERNS.matches(words(message)).iter().next()
+    PATTERNS.matches(MessageRow::split(message).1).iter().next()
 }
 
 /// What is known of a message: its kind, cause and remedy.

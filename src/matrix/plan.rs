@@ -2,6 +2,7 @@
 
 use ptx::arch::{Suffix, Target};
 
+use crate::record::AS_WRITTEN;
 use crate::snippet::{Filter, Library};
 use crate::toolkit::Toolkit;
 
@@ -68,7 +69,7 @@ impl Plan {
         for (n, v) in library.variants.iter().enumerate() {
             if chosen(v.snippet, &v.id) {
                 rows.push(Row { id: v.id.clone(), variant: Some(n), snippet: v.snippet });
-                let as_written = format!("{}@as-written", v.id);
+                let as_written = format!("{}{AS_WRITTEN}", v.id);
                 if library.snippets[v.snippet].as_written.is_some() {
                     rows.push(Row { id: as_written, variant: None, snippet: v.snippet });
                 }

@@ -1,8 +1,9 @@
-//! Witness coverage of a run: for every kernel of the grouped GEMM that it ran, which bytes the data that the kernel got right
+//! Fault coverage of a run: for every kernel of the grouped GEMM that it ran, which bytes the data that the kernel got right
 //! would have shown changed (docs/numerics.md, 7).
 
 use std::collections::BTreeMap;
 
+use ptx::arch::Target;
 use rayon::prelude::*;
 
 use super::contract::{Accumulation, Settings};
@@ -13,13 +14,13 @@ use super::witness::{Coverage, witness};
 use super::{Dims, problem};
 use crate::case::{Case, Regime};
 use crate::kernel::Library;
-use crate::record::{TrialRow, Verdict, WitnessRow};
+use crate::record::{ConfigurationKey, FaultCoverageRow, Named, TrialRow, Verdict};
 
 /// Cases whose coverage can be joined place by place: dimensions and routing.
 type Group = String;
 
-/// A kernel of the grouped GEMM: tile, side, path, load, target, device.
-type Way = (String, bool, String, String, String, String);
+/// A kernel of the grouped GEMM: configuration, target, device.
+type Kernel = (ConfigurationKey, Named<Target>, String);
 
 /// The cases of each group that a kernel passed.
 type Passed<'a> = BTreeMap<Group, Vec<(&'a Case, Key)>>;
@@ -37,13 +38,13 @@ pub fn of_run(
     library: &Library,
     trials: &[(&Trial<'_>, &TrialRow)],
     seed: Option<u64>,
-) -> Result<Vec<WitnessRow>, TrialError> {
-    let mut ways: BTreeMap<Way, Passed<'_>> = BTreeMap::new();
+) -> Result<Vec<FaultCoverageRow>, TrialError> {
+    let mut kernels: BTreeMap<Kernel, Passed<'_>> = BTreeMap::new();
     let mut wanted: BTreeMap<Key, (&Case, [Accumulation; 2])> = BTreeMap::new();
     for (trial, row) in trials {
         let Ok(config) = trial.config else { continue };
         let case: &Case = &trial.case;
-        let groups = ways.entry(way(row)).or_default();
+        let groups = kernels.entry(kernel(row)).or_default();
         if row.verdict() != Verdict::Pass || !matches!(case.regime, Regime::Exact | Regime::Impulse) {
             continue;
         }
@@ -57,8 +58,10 @@ pub fn of_run(
         }
     }
     // Only what is chosen is computed: large cases take seconds.
-    let chosen: BTreeMap<Way, Vec<(&Case, Key)>> =
-        ways.into_iter().map(|(way, groups)| (way, choose(groups.into_values().collect()))).collect();
+    let chosen: BTreeMap<Kernel, Vec<(&Case, Key)>> = kernels
+        .into_iter()
+        .map(|(kernel, groups)| (kernel, choose(groups.into_values().collect())))
+        .collect();
     wanted.retain(|key, _| chosen.values().flatten().any(|(_, used)| used == key));
     let made: BTreeMap<Key, Vec<Coverage>> = wanted
         .into_par_iter()
@@ -68,12 +71,14 @@ pub fn of_run(
             Ok((key, std::iter::once(first).chain(second).collect()))
         })
         .collect::<Result<_, MoeError>>()?;
-    Ok(chosen.into_iter().map(|(way, cases)| row(way, &cases, &made)).collect::<Result<_, MoeError>>()?)
+    Ok(chosen
+        .into_iter()
+        .map(|(kernel, cases)| row(kernel, &cases, &made))
+        .collect::<Result<_, MoeError>>()?)
 }
 
-fn way(row: &TrialRow) -> Way {
-    let (path, load) = (row.kernel_path.clone(), row.load.clone());
-    (row.tile.clone(), row.swap_ab, path, load, row.target.clone(), row.device.clone())
+fn kernel(row: &TrialRow) -> Kernel {
+    (row.configuration.clone(), row.target.clone(), row.device.clone())
 }
 
 fn group(case: &Case) -> Group {
@@ -94,10 +99,10 @@ fn choose(groups: Vec<Vec<(&Case, Key)>>) -> Vec<(&Case, Key)> {
 }
 
 fn row(
-    (tile, swap_ab, kernel_path, load, target, device): Way,
+    (configuration, target, device): Kernel,
     cases: &[(&Case, Key)],
     made: &BTreeMap<Key, Vec<Coverage>>,
-) -> Result<WitnessRow, MoeError> {
+) -> Result<FaultCoverageRow, MoeError> {
     let mut union: Vec<Coverage> = Vec::new();
     for coverage in cases.iter().filter_map(|(_, key)| made.get(key)) {
         if union.is_empty() {
@@ -108,15 +113,12 @@ fn row(
     }
     let shares = || union.iter().flat_map(Coverage::shares).map(|(_, share)| share);
     let names = cases.iter().map(|(case, _)| case.name.clone()).collect();
-    Ok(WitnessRow {
-        tile,
-        swap_ab,
-        kernel_path,
-        load,
+    Ok(FaultCoverageRow {
+        configuration,
         target,
         device,
         cases: names,
-        witnessed: shares().map(|s| s.witnessed as u64).sum(),
+        exposed: shares().map(|s| s.witnessed as u64).sum(),
         total: shares().map(|s| s.total as u64).sum(),
     })
 }

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use ptx::arch::Target;
+
 use super::dims::Dims;
 use super::fit::least_k_tiles;
 use super::generate;
-use super::plan::{Trial, Way};
+use super::plan::{Configuration, Trial};
 use super::tile::Config;
 use crate::case::{BiasPlace, Case, KTail, ScaleTiles};
 use crate::kernel::MmaPath;
-use crate::record::{ExerciseRow, TrialRow, Verdict};
+use crate::record::{ExerciseRow, Named, TrialRow, Verdict};
 
 /// Elements that N is a multiple of: a tile no wider is never ragged in N.
 const N_MULTIPLE: usize = 32;
@@ -155,13 +157,16 @@ impl Exercise {
     }
 }
 
+/// A configuration, compiled for a target and run by a device.
+type Kernel<'a> = (Configuration, &'a Named<Target>, &'a str);
+
 /// One row for each configuration that was run, from the trials that it passed.
 #[must_use]
 pub fn of_run(trials: &[(&Trial<'_>, &TrialRow)], seed: Option<u64>) -> Vec<ExerciseRow> {
-    let mut found: BTreeMap<(Way, &str, &str), (Config, Option<Exercise>)> = BTreeMap::new();
+    let mut found: BTreeMap<Kernel<'_>, (Config, Option<Exercise>)> = BTreeMap::new();
     for (trial, row) in trials {
         let Ok(config) = trial.config else { continue };
-        let key = (trial.way(), row.target.as_str(), row.device.as_str());
+        let key = (trial.configuration(), &row.target, row.device.as_str());
         let (_, all) = found.entry(key).or_insert((config, None));
         if row.verdict() == Verdict::Pass {
             let one = Exercise::of(&trial.case, &config, seed.unwrap_or(trial.case.seed));
@@ -170,20 +175,23 @@ pub fn of_run(trials: &[(&Trial<'_>, &TrialRow)], seed: Option<u64>) -> Vec<Exer
     }
     found
         .into_iter()
-        .map(|((way, target, device), (config, all))| row(way, target, device, &config, all))
+        .map(|((of, target, device), (config, all))| row(of, target, device, &config, all))
         .collect()
 }
 
-fn row(way: Way, target: &str, device: &str, config: &Config, all: Option<Exercise>) -> ExerciseRow {
+fn row(
+    of: Configuration,
+    target: &Named<Target>,
+    device: &str,
+    config: &Config,
+    all: Option<Exercise>,
+) -> ExerciseRow {
     let exercise = all.unwrap_or_default();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let stages = if way.path == MmaPath::Gemv { 1 } else { config.stages as usize };
+    let stages = if of.path == MmaPath::Gemv { 1 } else { config.stages as usize };
     ExerciseRow {
-        tile: way.tile.to_string(),
-        swap_ab: way.swap_ab,
-        kernel_path: way.path.word().to_owned(),
-        load: way.load.word().to_owned(),
-        target: target.to_owned(),
+        configuration: of.key(),
+        target: target.clone(),
         device: device.to_owned(),
         k_tiles: count(exercise.k_tiles),
         wraps: count(exercise.k_tiles.saturating_sub(1) / stages.max(1)),

@@ -17,6 +17,7 @@
 
 pub mod admission;
 pub mod checkpoint;
+pub mod checks;
 pub mod code;
 pub mod compile;
 pub mod contract;
@@ -29,14 +30,13 @@ mod generate;
 mod judge;
 pub mod known;
 pub mod layout;
-pub mod offers;
+pub mod peers;
 pub mod pipeline;
 pub mod plan;
 pub mod policy;
 pub mod problem;
 mod random;
 pub mod reference;
-pub mod rungs;
 pub mod runner;
 pub mod setup;
 pub mod shrink;

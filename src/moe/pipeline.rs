@@ -20,7 +20,7 @@ use super::{Dims, Problem, Settings};
 use crate::kernel::{ExpressionError, Kernel, KernelError, Library, Load};
 use crate::record::Stage;
 use crate::toolkit::NvrtcError;
-use emulator::device::{Buffer, Device, Failure, Module};
+use emulator::device::{Buffer, Device, Failure, LaunchFailure, Module};
 
 /// Why nothing was run.
 #[derive(Debug, thiserror::Error)]
@@ -316,8 +316,8 @@ impl<'a> Run<'a> {
             // The first of a stream has nothing in front of it to overlap.
             launches.iter_mut().skip(1).for_each(|l| l.programmatic = true);
             // Of a stream that did not end nobody knows what its first kernels have stored.
-            if let Err((n, failure)) = self.device.run(&launches) {
-                return Ok(Some((steps[n.min(steps.len() - 1)].0, failure)));
+            if let Err(LaunchFailure { launch, failure }) = self.device.run(&launches) {
+                return Ok(Some((steps[launch.min(steps.len() - 1)].0, failure)));
             }
             for (stage, ..) in steps {
                 if let Err(failure) = self.collect(*stage) {

@@ -15,6 +15,7 @@ use super::sources;
 use super::tile::{Blocked, Config, TILE_K, TILE_M, TILE_N, Tile};
 use crate::case::{self, Case, Configurations, KTail, ScaleTiles};
 use crate::kernel::{Atomics, ExpKind, KernelError, Library, Load, MmaPath, Variant};
+use crate::record::ConfigurationKey;
 
 /// A tile and how it would be compiled, or why it cannot be.
 #[derive(Debug, Clone)]
@@ -39,8 +40,8 @@ pub fn candidates() -> Vec<Candidate> {
 
 fn candidates_of(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Candidate> {
     let mut out = Vec::new();
-    for way in ways(tiles, loads, paths) {
-        let Way { tile, swap_ab, path, load } = way;
+    for configuration in configurations(tiles, loads, paths) {
+        let Configuration { tile, swap_ab, path, load } = configuration;
         let config = Config::new(tile, swap_ab, load, path);
         out.push(Candidate { tile, swap_ab, load, path, config });
     }
@@ -78,19 +79,19 @@ pub const fn swaps(tile: Tile, path: MmaPath) -> &'static [bool] {
 impl<'a> Trial<'a> {
     /// A case on a configuration, as large as the configuration needs it.
     #[must_use]
-    pub fn new(case: Cow<'a, Case>, way: Way, config: Result<Config, Blocked>) -> Self {
+    pub fn new(case: Cow<'a, Case>, configuration: Configuration, config: Result<Config, Blocked>) -> Self {
         let case = match &config {
             Ok(config) => fit(&case, config),
             Err(_) => case,
         };
-        let Way { tile, swap_ab, path, load } = way;
+        let Configuration { tile, swap_ab, path, load } = configuration;
         Self { case, tile, swap_ab, load, path, config }
     }
 
     /// Tile, side, path and load.
     #[must_use]
-    pub const fn way(&self) -> Way {
-        Way { tile: self.tile, swap_ab: self.swap_ab, path: self.path, load: self.load }
+    pub const fn configuration(&self) -> Configuration {
+        Configuration { tile: self.tile, swap_ab: self.swap_ab, path: self.path, load: self.load }
     }
 
     /// The trial as a toolchain admits it: blocked where the kernels need what the toolchain has not.
@@ -121,7 +122,7 @@ impl<'a> Trial<'a> {
         };
         let others = sources::beside_the_gemm(library, variant(&self.case))?;
         let config = admission::admit_run(&question, &others).map(|admitted| admitted.config);
-        Ok(Self::new(self.case.clone(), self.way(), config))
+        Ok(Self::new(self.case.clone(), self.configuration(), config))
     }
 }
 
@@ -143,9 +144,9 @@ pub fn goes_with(path: MmaPath, load: Load) -> bool {
     (path == MmaPath::Gemv) == (load == Load::Direct)
 }
 
-/// A tile and how it would be compiled.
+/// A kernel configuration: a tile and how it would be compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Way {
+pub struct Configuration {
     /// The tile.
     pub tile: Tile,
     /// Whether channels are the 16-row side.
@@ -156,16 +157,34 @@ pub struct Way {
     pub load: Load,
 }
 
-/// The ways to compile these tiles with these loads and paths.
+impl Configuration {
+    /// As rows of the record have it.
+    #[must_use]
+    pub fn key(&self) -> ConfigurationKey {
+        ConfigurationKey {
+            tile: self.tile.into(),
+            swap_ab: self.swap_ab,
+            path: self.path.into(),
+            load: self.load.into(),
+        }
+    }
+}
+
+/// The configurations of these tiles with these loads and paths.
 #[must_use]
-pub fn ways(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Way> {
+pub fn configurations(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Configuration> {
     let mut out = Vec::new();
     for tile in tiles {
-        // Ways of one tile and one side stand together.
+        // Configurations of one tile and one side stand together.
         for swap_ab in [false, true] {
             for path in paths.iter().filter(|path| swaps(*tile, **path).contains(&swap_ab)) {
                 let loads = loads.iter().filter(|load| goes_with(*path, **load));
-                out.extend(loads.map(|load| Way { tile: *tile, swap_ab, path: *path, load: *load }));
+                out.extend(loads.map(|load| Configuration {
+                    tile: *tile,
+                    swap_ab,
+                    path: *path,
+                    load: *load,
+                }));
             }
         }
     }
@@ -175,11 +194,12 @@ pub fn ways(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Way> {
 /// The trials of a case with these tiles, loads and paths.
 #[must_use]
 pub fn trials<'a>(case: &'a Case, tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Trial<'a>> {
-    let of = |way: Way| {
-        let config = Config::new(way.tile, way.swap_ab, way.load, way.path);
-        Trial::new(Cow::Borrowed(case), way, config)
+    let of = |configuration: Configuration| {
+        let config =
+            Config::new(configuration.tile, configuration.swap_ab, configuration.load, configuration.path);
+        Trial::new(Cow::Borrowed(case), configuration, config)
     };
-    ways(tiles, loads, paths).into_iter().map(of).collect()
+    configurations(tiles, loads, paths).into_iter().map(of).collect()
 }
 
 /// Whether the default set runs a case on every tile: it states what each configuration has to meet.
@@ -212,11 +232,12 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
         out.extend(all);
     }
     // A configuration that some case runs is exercised by the swept ones.
-    let mut swept: BTreeSet<Way> = out.iter().filter(|t| t.config.is_ok()).map(Trial::way).collect();
+    let mut swept: BTreeSet<Configuration> =
+        out.iter().filter(|t| t.config.is_ok()).map(Trial::configuration).collect();
     swept.extend(sweep());
     for case in cases.iter().filter(|case| is_swept(case)) {
         let all = trials(case, &tiles(), &LOADS, &PATHS);
-        out.extend(all.into_iter().filter(|t| swept.contains(&t.way()) || stands_for_blocked(t)));
+        out.extend(all.into_iter().filter(|t| swept.contains(&t.configuration()) || stands_for_blocked(t)));
     }
     out.retain(|t| t.path != MmaPath::Gemv || t.config.is_ok());
     out
@@ -224,32 +245,38 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
 
 /// Of a tile and a side that no configuration can have, one is kept, which says why.
 fn stands_for_blocked(trial: &Trial<'_>) -> bool {
-    let blocked = |way: Way| Config::new(way.tile, way.swap_ab, way.load, way.path).is_err();
-    let side = ways(&[trial.tile], &LOADS, &PATHS).into_iter().filter(|w| w.swap_ab == trial.swap_ab);
+    let blocked = |configuration: Configuration| {
+        Config::new(configuration.tile, configuration.swap_ab, configuration.load, configuration.path)
+            .is_err()
+    };
+    let side =
+        configurations(&[trial.tile], &LOADS, &PATHS).into_iter().filter(|w| w.swap_ab == trial.swap_ab);
     let mut multiplied = side.filter(|w| w.path != MmaPath::Gemv);
-    trial.config.is_err() && multiplied.clone().next() == Some(trial.way()) && multiplied.all(blocked)
+    trial.config.is_err()
+        && multiplied.clone().next() == Some(trial.configuration())
+        && multiplied.all(blocked)
 }
 
 /// One configuration of every tile, and every GEMV. Of several the one is chosen that brings most that is new: M, N, K and side with
 /// load and path, alone and in pairs.
 #[must_use]
-pub fn sweep() -> Vec<Way> {
-    let mut tiles: BTreeMap<Tile, Vec<Way>> = BTreeMap::new();
+pub fn sweep() -> Vec<Configuration> {
+    let mut tiles: BTreeMap<Tile, Vec<Configuration>> = BTreeMap::new();
     let mut out = Vec::new();
     for candidate in candidates().into_iter().filter(|c| c.config.is_ok()) {
         let Candidate { tile, swap_ab, load, path, .. } = candidate;
-        let way = Way { tile, swap_ab, path, load };
+        let configuration = Configuration { tile, swap_ab, path, load };
         if path == MmaPath::Gemv {
-            out.push(way);
+            out.push(configuration);
         } else {
-            tiles.entry(tile).or_default().push(way);
+            tiles.entry(tile).or_default().push(configuration);
         }
     }
     let mut times: BTreeMap<Feature, u32> = BTreeMap::new();
     for of_tile in tiles.values() {
         // What was met seldom counts most; of equals the first.
-        let worth = |way: &&Way| -> u64 {
-            features(**way)
+        let worth = |configuration: &&Configuration| -> u64 {
+            features(**configuration)
                 .iter()
                 .map(|f| 1_000_000 / u64::from(1 + times.get(f).copied().unwrap_or(0)))
                 .sum()
@@ -265,14 +292,14 @@ pub fn sweep() -> Vec<Way> {
 /// How a configuration multiplies, together with up to two of its extents: which ones, and their values.
 type Feature = (MmaPath, Load, u8, [u32; 2]);
 
-fn features(way: Way) -> Vec<Feature> {
-    let Tile { m, n, k } = way.tile;
-    let extents = [m, n, k, u32::from(way.swap_ab)];
+fn features(configuration: Configuration) -> Vec<Feature> {
+    let Tile { m, n, k } = configuration.tile;
+    let extents = [m, n, k, u32::from(configuration.swap_ab)];
     let mut out = Vec::new();
     for (i, one) in extents.into_iter().enumerate() {
-        out.push((way.path, way.load, i as u8, [one, 0]));
+        out.push((configuration.path, configuration.load, i as u8, [one, 0]));
         for (j, other) in extents.into_iter().enumerate().skip(i + 1) {
-            out.push((way.path, way.load, (10 + 4 * i + j) as u8, [one, other]));
+            out.push((configuration.path, configuration.load, (10 + 4 * i + j) as u8, [one, other]));
         }
     }
     out
@@ -296,21 +323,23 @@ pub fn for_targets<'a>(
 /// What a further target runs of a set.
 fn part_of<'a>(set: &[Trial<'a>]) -> Vec<Trial<'a>> {
     let first_swept = set.iter().find(|t| is_swept(&t.case)).map(|t| t.case.name.as_str());
-    let elsewhere: BTreeSet<Way> = set.iter().filter(|t| !is_swept(&t.case)).map(Trial::way).collect();
+    let elsewhere: BTreeSet<Configuration> =
+        set.iter().filter(|t| !is_swept(&t.case)).map(Trial::configuration).collect();
     // Of several tiles the last, a large one.
-    let of_kernel: BTreeMap<_, Way> = set
+    let of_kernel: BTreeMap<_, Configuration> = set
         .iter()
         .filter(|t| t.config.is_ok())
-        .map(|t| ((t.case.name.as_str(), t.tile.m, t.swap_ab, t.path, t.load), t.way()))
+        .map(|t| ((t.case.name.as_str(), t.tile.m, t.swap_ab, t.path, t.load), t.configuration()))
         .collect();
-    let chosen: BTreeSet<(&str, Way)> = of_kernel.into_iter().map(|(key, way)| (key.0, way)).collect();
+    let chosen: BTreeSet<(&str, Configuration)> =
+        of_kernel.into_iter().map(|(key, configuration)| (key.0, configuration)).collect();
     let stays = |t: &&Trial<'_>| {
         let case = t.case.name.as_str();
         let swept = is_swept(&t.case);
         (!swept || Some(case) == first_swept)
             && (t.config.is_err()
-                || chosen.contains(&(case, t.way()))
-                || swept && elsewhere.contains(&t.way()))
+                || chosen.contains(&(case, t.configuration()))
+                || swept && elsewhere.contains(&t.configuration()))
     };
     set.iter().filter(stays).cloned().collect()
 }
@@ -328,8 +357,7 @@ fn is_paired(path: MmaPath, load: Load, n: usize) -> bool {
 /// The tiles that a case names, else the policy's.
 #[must_use]
 pub fn own_tiles(case: &Case) -> Vec<Tile> {
-    let own: Vec<Tile> = case.tiles.iter().filter_map(|t| t.parse().ok()).collect();
-    if own.is_empty() { vec![default_tile(case)] } else { own }
+    if case.tiles.is_empty() { vec![default_tile(case)] } else { case.tiles.clone() }
 }
 
 /// The tile that the default policy chooses, from what the host knows: [`policy::mean_rows`].
@@ -470,26 +498,32 @@ mod tests {
             }
         }
         // What one swept case runs the other runs too.
-        let ways_of = |case: &&Case| -> BTreeSet<Way> {
-            set.iter().filter(|t| t.case.name == case.name && t.config.is_ok()).map(Trial::way).collect()
+        let run_by = |case: &&Case| -> BTreeSet<Configuration> {
+            set.iter()
+                .filter(|t| t.case.name == case.name && t.config.is_ok())
+                .map(Trial::configuration)
+                .collect()
         };
-        assert_eq!(ways_of(&swept[0]), ways_of(&swept[1]));
+        assert_eq!(run_by(&swept[0]), run_by(&swept[1]));
     }
 
     #[test]
     fn every_configuration_that_any_case_runs_is_swept_and_every_pair_of_choices_occurs() {
         let library = case::library();
         let set = default_set(&library.cases.iter().collect::<Vec<_>>());
-        let swept: BTreeSet<Way> =
-            set.iter().filter(|t| is_swept(&t.case) && t.config.is_ok()).map(Trial::way).collect();
+        let swept: BTreeSet<Configuration> =
+            set.iter().filter(|t| is_swept(&t.case) && t.config.is_ok()).map(Trial::configuration).collect();
         for trial in set.iter().filter(|t| t.config.is_ok()) {
-            assert!(swept.contains(&trial.way()), "{:?}", trial.way());
+            assert!(swept.contains(&trial.configuration()), "{:?}", trial.configuration());
         }
-        let met: BTreeSet<Feature> = swept.iter().flat_map(|way| features(*way)).collect();
+        let met: BTreeSet<Feature> =
+            swept.iter().flat_map(|configuration| features(*configuration)).collect();
         let possible: BTreeSet<Feature> = candidates()
             .into_iter()
             .filter(|c| c.config.is_ok())
-            .flat_map(|c| features(Way { tile: c.tile, swap_ab: c.swap_ab, path: c.path, load: c.load }))
+            .flat_map(|c| {
+                features(Configuration { tile: c.tile, swap_ab: c.swap_ab, path: c.path, load: c.load })
+            })
             .collect();
         // Single extents all; of pairs, of which some have one tile only, nearly all.
         assert!(possible.iter().filter(|f| f.2 < 10).all(|f| met.contains(f)));

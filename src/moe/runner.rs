@@ -8,17 +8,17 @@ use emulator::{EmulatorDevice, Options};
 use ptx::arch::Target;
 
 use super::checkpoint::Layer;
+use super::checks::{self, Checked, TrialChecks};
 use super::compile::Compiler;
 use super::pipeline::{self, Compiled, PipelineError};
 use super::plan::{self, Trial};
-use super::rungs::{self, Climb, Climbed};
 use super::tile::{Blocked, Config};
 use super::trial::{self, Outcome, TrialError};
 use super::{Contract, Dims, Problem, Settings, known, problem, slots};
 use crate::case::Regime;
 use crate::gpu::{Chain, GpuDevice, Turn};
 use crate::kernel::Library;
-use crate::record::{Rung, Stage, StageResult, TrialRow, Verdict};
+use crate::record::{Check, CodeBy, EMULATOR, Stage, StageResult, TrialRow, Verdict};
 use crate::store::{self, Store};
 use crate::toolkit::Nvrtc;
 
@@ -95,14 +95,14 @@ impl<'a> Runner<'a> {
             Ok(config) => {
                 row.stages = config.stages;
                 match &self.gpu {
-                    Some(gpu) => self.climb(trial, config, target, gpu, &mut row)?,
+                    Some(gpu) => self.check(trial, config, target, gpu, &mut row)?,
                     None => row.results = self.results(trial, config, target)?,
                 }
                 known::assert_known(&trial.case, trial.tile, &row.device, &mut row.results);
-                // A stage that is wrong as reported leaves the rung as it is reported.
+                // A stage that is wrong as reported leaves the check as it is reported.
                 if row.results.iter().any(|r| r.verdict == Verdict::KnownFail) {
-                    for rung in row.rungs.iter_mut().filter(|r| r.rung == Rung::Correct) {
-                        rung.verdict = Verdict::KnownFail;
+                    for result in row.checks.iter_mut().filter(|r| r.check == Check::Correct) {
+                        result.verdict = Verdict::KnownFail;
                     }
                 }
             }
@@ -125,22 +125,19 @@ impl<'a> Runner<'a> {
     fn row(&self, trial: &Trial<'_>, target: Target) -> TrialRow {
         TrialRow {
             case: trial.case.name.clone(),
-            tile: trial.tile.to_string(),
-            swap_ab: trial.swap_ab,
+            configuration: trial.configuration().key(),
             stages: 0,
-            load: trial.load.word().to_owned(),
-            kernel_path: trial.path.word().to_owned(),
-            target: target.to_string(),
-            device: self.gpu.as_ref().map_or_else(|| "emulator".to_owned(), |gpu| gpu.name.clone()),
+            target: target.into(),
+            device: self.gpu.as_ref().map_or_else(|| EMULATOR.to_owned(), |gpu| gpu.name.clone()),
             remark: String::new(),
             results: Vec::new(),
-            code: self.gpu.as_ref().map_or_else(String::new, |gpu| gpu.chain.name()),
-            rungs: Vec::new(),
+            code: self.gpu.as_ref().map_or(CodeBy::Nobody, |gpu| gpu.chain.code_by()),
+            checks: Vec::new(),
         }
     }
 
-    /// Runs a trial on the GPU, rung by rung; what the emulator stores is computed beside it.
-    fn climb(
+    /// Runs the checks of a trial on the GPU; what the emulator stores is computed beside it.
+    fn check(
         &self,
         trial: &Trial<'_>,
         config: Config,
@@ -149,43 +146,43 @@ impl<'a> Runner<'a> {
         row: &mut TrialRow,
     ) -> Result<(), TrialError> {
         let mut turn = Turn::of(&gpu.device, &gpu.name, &gpu.chain);
-        let climbed = self.climbing(trial, config, target, rungs::REPLAYS, |climb| climb.on(&mut turn))?;
-        row.rungs = climbed.rungs;
-        row.results = climbed.outcome.map(|outcome| outcome.stages).unwrap_or_default();
+        let checked = self.checked(trial, config, target, checks::REPLAYS, |checks| checks.on(&mut turn))?;
+        row.checks = checked.checks;
+        row.results = checked.outcome.map(|outcome| outcome.stages).unwrap_or_default();
         Ok(())
     }
 
-    /// The rungs of a trial on the emulator: the proof that a graph of these kernels is right for every routing needs no GPU.
+    /// The checks of a trial on the emulator: the proof that a graph of these kernels is right for every routing needs no GPU.
     ///
     /// # Errors
     /// [`TrialError`].
-    pub fn rungs_on_emulator(
+    pub fn checks_on_emulator(
         &self,
         trial: &Trial<'_>,
         config: Config,
         target: Target,
         replays: usize,
-    ) -> Result<Climbed, TrialError> {
+    ) -> Result<Checked, TrialError> {
         let mut device = EmulatorDevice::new(Arc::clone(&self.memo.programs), Options::default());
-        self.climbing(trial, config, target, replays, |climb| climb.on(&mut device))
+        self.checked(trial, config, target, replays, |checks| checks.on(&mut device))
     }
 
-    /// Prepares what climbing needs.
-    fn climbing(
+    /// Prepares what the checks need, and runs them.
+    fn checked(
         &self,
         trial: &Trial<'_>,
         config: Config,
         target: Target,
         replays: usize,
-        climb: impl FnOnce(&Climb<'_>) -> Result<Climbed, TrialError>,
-    ) -> Result<Climbed, TrialError> {
+        run: impl FnOnce(&TrialChecks<'_>) -> Result<Checked, TrialError>,
+    ) -> Result<Checked, TrialError> {
         let (compiled, contract) = self.compiled(trial, config, target)?;
         let seed = self.seed.unwrap_or(trial.case.seed);
         let problem = self.problem(trial)?;
         let variants = problem::variants(&trial.case, seed, self.layer.as_ref())?;
         let setup = plan::setup(&trial.case, config);
         let emulated = trial::on_emulator(&self.memo, &compiled, &contract, &problem, &setup, 0..1)?;
-        climb(&Climb {
+        run(&TrialChecks {
             compiled: &compiled,
             contract: &contract,
             problem: &problem,

@@ -1,60 +1,7 @@
 //! Tiles of the grouped GEMM: their names, and the geometry that follows from one.
 
-use std::fmt;
-use std::str::FromStr;
-
 use crate::kernel::{Load, MmaPath};
-
-/// A logical tile: M counts tokens, N channels, K elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tile {
-    /// Tokens.
-    pub m: u32,
-    /// Channels.
-    pub n: u32,
-    /// Elements along K.
-    pub k: u32,
-}
-
-/// Tokens of a tile.
-pub const TILE_M: [u32; 6] = [8, 16, 32, 64, 128, 256];
-/// Channels of a tile.
-pub const TILE_N: [u32; 6] = [8, 16, 32, 64, 128, 256];
-/// Elements along K of a tile.
-pub const TILE_K: [u32; 4] = [64, 128, 256, 512];
-
-/// A name that is no tile.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is not a tile: write MxNxK, as 128x32x128, or with K in bytes of the e4m3 activation, as 128x32x128B; M \
-    and N are powers of two from 8 to 256, K from 64 to 512"
-)]
-pub struct TileError(pub String);
-
-impl FromStr for Tile {
-    type Err = TileError;
-
-    /// Reads `128x32x128`, and `128x32x128B` of FlashInfer and TRT-LLM: their K counts bytes of the activation, which is one
-    /// byte per element in MXFP8 x MXFP4.
-    fn from_str(text: &str) -> Result<Self, TileError> {
-        let wrong = || TileError(text.to_owned());
-        let elements = text.strip_suffix('B').unwrap_or(text);
-        let numbers: Vec<u32> =
-            elements.split('x').map(|part| part.parse().map_err(|_| wrong())).collect::<Result<_, _>>()?;
-        match numbers.as_slice() {
-            [m, n, k] if TILE_M.contains(m) && TILE_N.contains(n) && TILE_K.contains(k) => {
-                Ok(Self { m: *m, n: *n, k: *k })
-            }
-            _ => Err(wrong()),
-        }
-    }
-}
-
-impl fmt::Display for Tile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}x{}", self.m, self.n, self.k)
-    }
-}
+pub use crate::record::{TILE_K, TILE_M, TILE_N, Tile, TileError};
 
 /// Dynamic shared memory that a CTA of an SM12x may have, bytes (`sharedMemPerBlockOptin`; CUTLASS `sm120_smem_capacity_bytes`).
 pub const SHARED_LIMIT: u32 = 101_376;

@@ -10,7 +10,7 @@ use super::pipeline::{Compiled, Overwritten, PipelineError, Ran, Session, Setup}
 use super::sources;
 use super::verdicts::Verdicts;
 use super::{Dims, MoeError, Problem, Settings, Tensors, judge};
-use crate::failure::verdict;
+use crate::checks::{NotPassed, verdict};
 use crate::kernel::{self, Atomics, ExpKind, Kernel, Library, MmaPath};
 use crate::record::{Stage, StageResult, Verdict};
 
@@ -162,8 +162,8 @@ pub fn on_emulator_with(
         && let Some((stage, failure)) = session.meet_the_next(next)?
         && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
     {
-        let (verdict, what) = verdict_of(failure, &name);
-        fail(result, format!("at the next launch of the stream, schedule {next}: {what}"));
+        let NotPassed { verdict, note } = not_passed(failure, &name);
+        fail(result, format!("at the next launch of the stream, schedule {next}: {note}"));
         result.verdict = verdict;
     }
     // A stage that nobody can read after a fault says so itself.
@@ -267,10 +267,10 @@ pub(super) fn first_difference(a: &Tensors, b: &Tensors) -> Option<Stage> {
     .find_map(|(stage, same)| (!same).then_some(stage))
 }
 
-/// What a launch that did not finish is called.
-pub(super) fn verdict_of(failure: Failure, device: &str) -> (Verdict, String) {
+/// What a launch that did not finish on `device` is called.
+pub(super) fn not_passed(failure: Failure, device: &str) -> NotPassed {
     let verdict = verdict(&failure);
-    let text = match failure {
+    let note = match failure {
         Failure::Trap { what, .. } => what,
         Failure::Unsupported(text) => format!("{device}: {text}"),
         Failure::Launch(text)
@@ -279,7 +279,7 @@ pub(super) fn verdict_of(failure: Failure, device: &str) -> (Verdict, String) {
         | Failure::Crashed(text)
         | Failure::DeviceLost(text) => text,
     };
-    (verdict, text)
+    NotPassed { verdict, note }
 }
 
 /// The verdicts of a run: of what was stored, of the padding, and of the launch that failed.
@@ -308,7 +308,7 @@ fn settled(
         }
     }
     if let Some((stage, failure)) = ran.stopped {
-        let (verdict, note) = verdict_of(failure, device);
+        let NotPassed { verdict, note } = not_passed(failure, device);
         for result in stages.iter_mut().filter(|s| s.stage >= stage) {
             *result = StageResult::skipped(result.stage, format!("{} did not finish", stage.word()));
         }

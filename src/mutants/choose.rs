@@ -97,16 +97,17 @@ pub fn cost(trial: &Trial<'_>) -> u64 {
 
 /// At most `most` of these trials, in the order in which they pay: each next one has the most features per cost that those
 /// before it lack. Two thirds of the list are of different cases, as far as there are so many: tiles are more than cases, and would
-/// crowd out the data. The list ends early where nothing is left to have.
+/// crowd out the data. The list ends early where nothing is left to have; what the trials `before` have is had.
 #[must_use]
 pub fn choose<'a>(
     trials: &[Trial<'a>],
+    before: &[Trial<'a>],
     most: usize,
     features: fn(&Trial<'_>) -> BTreeSet<String>,
 ) -> Vec<Trial<'a>> {
     let mut left: Vec<(BTreeSet<String>, u64, &Trial<'a>)> =
         trials.iter().map(|t| (features(t), cost(t), t)).collect();
-    let mut had: BTreeSet<String> = BTreeSet::new();
+    let mut had: BTreeSet<String> = before.iter().flat_map(features).collect();
     let mut cases: BTreeSet<&str> = BTreeSet::new();
     let mut out = Vec::new();
     while out.len() < most {
@@ -144,7 +145,7 @@ mod tests {
         let library = case::library();
         let cases: Vec<_> = library.cases.iter().collect();
         let all: Vec<_> = plan::default_set(&cases).into_iter().filter(|t| t.config.is_ok()).collect();
-        let few = choose(&all, 24, features);
+        let few = choose(&all, &[], 24, features);
         assert_eq!(few.len(), 24);
         for path in [MmaPath::Native, MmaPath::Portable, MmaPath::Gemv] {
             assert!(few.iter().any(|t| t.path == path), "{path:?}");
@@ -160,9 +161,9 @@ mod tests {
         // What costs ten times as much as the others is not among the first.
         let dearest = all.iter().map(cost).max().unwrap();
         assert!(few[..8].iter().all(|t| cost(t) * 10 < dearest));
-        assert_eq!(choose(&all, 3, features).len(), 3);
+        assert_eq!(choose(&all, &[], 3, features).len(), 3);
         // Trials that are all alike are one.
         let same = vec![all[0].clone(), all[0].clone()];
-        assert_eq!(choose(&same, 9, features).len(), 1);
+        assert_eq!(choose(&same, &[], 9, features).len(), 1);
     }
 }

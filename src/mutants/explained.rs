@@ -1,52 +1,15 @@
 //! `mutants.yaml` in a folder of kernels: mutants that change nothing anybody can see, each with the reason.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Deserializer, de::Error};
 
 use super::model::{Mutant, Operator};
-use crate::header::{self, HeaderError};
+use crate::header::{self, EntriesError, Placed};
 
 /// The file's name.
 pub const FILE: &str = "mutants.yaml";
-
-/// The largest file that is read, bytes.
-const LARGEST: u64 = 1 << 20;
-
-/// Why the file cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ExplainedError {
-    /// It cannot be read.
-    #[error("{}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It is too large.
-    #[error("{}: {bytes} bytes exceed the limit of a file of explained mutants ({LARGEST})", path.display())]
-    Large {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        bytes: u64,
-    },
-    /// It is no such YAML.
-    #[error(transparent)]
-    Header(#[from] HeaderError),
-    /// An entry says too little or too much.
-    #[error("{}:{line}: {message}", path.display())]
-    Meaning {
-        /// The file.
-        path: PathBuf,
-        /// The line on which the entry begins.
-        line: usize,
-        /// What is wrong, and what to do.
-        message: String,
-    },
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,52 +61,45 @@ impl Entry {
 /// The entries of a folder; none where it has no such file.
 ///
 /// # Errors
-/// [`ExplainedError`] with file and line.
-pub fn read(folder: &Path) -> Result<Vec<Entry>, ExplainedError> {
+/// [`EntriesError`] with file and line.
+pub fn read(folder: &Path) -> Result<Vec<Entry>, EntriesError> {
     let path = folder.join(FILE);
-    let fail = |source| ExplainedError::Read { path: path.clone(), source };
-    let bytes = match std::fs::metadata(&path) {
-        Ok(meta) => meta.len(),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(fail(error)),
-    };
-    if bytes > LARGEST {
-        return Err(ExplainedError::Large { path, bytes });
+    match header::read_text(&path, "a file of explained mutants") {
+        Ok(text) => parse(&path, &text),
+        Err(EntriesError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
-    parse(&path, &std::fs::read_to_string(&path).map_err(fail)?)
 }
 
 /// The entries of a text; `path` is for errors.
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse(path: &Path, text: &str) -> Result<Vec<Entry>, ExplainedError> {
-    let written: Option<Vec<Written>> = header::parse_file(path, text)?;
-    // An entry begins with a dash in the first column.
-    let mut lines = text.lines().enumerate().filter(|(_, l)| l.starts_with('-')).map(|(n, _)| n + 1);
-    let mut out = Vec::new();
-    for entry in written.unwrap_or_default() {
-        let at = lines.next().unwrap_or(1);
-        let wrong = |message: &str| {
-            let message = message.to_owned();
-            Err(ExplainedError::Meaning { path: path.to_owned(), line: at, message })
-        };
-        if entry.becomes.is_none() && entry.operator.is_none() {
-            return wrong("has neither `becomes` nor `operator`: it would explain every mutant of the line");
-        }
-        if entry.reason.trim().is_empty() {
-            return wrong("`reason` is empty: say in a sentence why nothing can detect the mutant");
-        }
-        out.push(Entry {
-            file: entry.file,
-            line: entry.line.trim().to_owned(),
-            becomes: entry.becomes.map(|b| b.trim().to_owned()),
-            operator: entry.operator.map(|o| o.0),
-            reason: entry.reason.trim().to_owned(),
-            at,
-        });
+pub fn parse(path: &Path, text: &str) -> Result<Vec<Entry>, EntriesError> {
+    let list = |written: Option<Vec<Written>>| written.unwrap_or_default();
+    header::parse_entries(path, text, list)?.into_iter().map(|placed| entry(path, placed)).collect()
+}
+
+fn entry(path: &Path, placed: Placed<Written>) -> Result<Entry, EntriesError> {
+    let written = &placed.entry;
+    if written.becomes.is_none() && written.operator.is_none() {
+        return Err(placed
+            .wrong(path, "has neither `becomes` nor `operator`: it would explain every mutant of the line"));
     }
-    Ok(out)
+    if written.reason.trim().is_empty() {
+        return Err(
+            placed.wrong(path, "`reason` is empty: say in a sentence why nothing can detect the mutant")
+        );
+    }
+    let Placed { entry: written, line: at } = placed;
+    Ok(Entry {
+        file: written.file,
+        line: written.line.trim().to_owned(),
+        becomes: written.becomes.map(|b| b.trim().to_owned()),
+        operator: written.operator.map(|o| o.0),
+        reason: written.reason.trim().to_owned(),
+        at,
+    })
 }
 
 #[cfg(test)]

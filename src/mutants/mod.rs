@@ -14,7 +14,7 @@ mod run;
 mod survey;
 
 pub use choose::{choose, cost, features, features_beside};
-pub use explained::{Entry, ExplainedError, FILE, parse as parse_explained, read as read_explained};
+pub use explained::{Entry, FILE, parse as parse_explained, read as read_explained};
 pub use lexer::without_comments;
 pub use model::{Mutant, Operator, UnknownOperator};
 pub use operators::mutants;

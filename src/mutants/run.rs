@@ -46,6 +46,18 @@ pub enum Fate {
     Survived(usize),
 }
 
+impl Fate {
+    /// What becomes of a mutant that further trials met, too.
+    #[must_use]
+    pub fn and(self, further: Self) -> Self {
+        match (self, further) {
+            (Self::Survived(first), Self::Survived(more)) => Self::Survived(first + more),
+            (Self::Survived(_) | Self::Equivalent, killed @ Self::Killed { .. }) => killed,
+            (fate, _) => fate,
+        }
+    }
+}
+
 /// A trial that the unchanged kernels do not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfit {
@@ -84,7 +96,8 @@ pub struct Bench<'a> {
 
 /// A trial with everything that does not change from mutant to mutant.
 pub struct Prepared<'a> {
-    trial: Trial<'a>,
+    /// The trial.
+    pub trial: Trial<'a>,
     settings: Settings,
     setup: Setup,
     contract: Contract,
@@ -301,6 +314,15 @@ fn without_places(ptx: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn further_trials_may_kill_and_never_revive() {
+        let killed = Fate::Killed { trial: String::new(), stage: None, verdict: Verdict::Fail };
+        assert_eq!(Fate::Survived(2).and(Fate::Survived(3)), Fate::Survived(5));
+        assert_eq!(Fate::Survived(2).and(killed.clone()), killed);
+        assert_eq!(Fate::Survived(2).and(Fate::Equivalent), Fate::Survived(2));
+        assert_eq!(killed.clone().and(Fate::Survived(1)), killed);
+    }
 
     #[test]
     fn places_are_no_code() {

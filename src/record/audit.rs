@@ -1,6 +1,6 @@
 //! Device code of files in the record: what was found, and what becomes of it on each device.
 
-use ptx::arch::{PtxIsa, ToolkitVersion};
+use ptx::arch::{PtxIsa, Target, ToolkitVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -138,6 +138,14 @@ pub struct AuditDevice {
     /// The newest PTX that this driver compiles; none where that is not known.
     #[serde(default)]
     pub isa: Option<PtxIsa>,
+}
+
+impl AuditDevice {
+    /// Its architecture; none where this build does not know it.
+    #[must_use]
+    pub fn architecture(&self) -> Option<Target> {
+        self.name.parse().ok()
+    }
 }
 
 /// A distribution installed in an environment.

@@ -1,12 +1,15 @@
 //! The document's types, and how a cell is looked up.
 
-use ptx::arch::{PtxIsa, Target, ToolkitVersion};
+use ptx::arch::{PtxIsa, Requirement, Target, ToolkitVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::audit::AuditTable;
+use super::cells::CellAnswer;
+use super::claim_example::ClaimExample;
 use super::conflicts::ConflictRow;
-use super::evidence::{ExerciseRow, FaultRow, WitnessRow};
+use super::evidence::{ExerciseRow, FaultCoverageRow, FaultRow};
+use super::named::{Named, or_empty};
 use super::outcome::{Expect, Native, Outcome, Standing};
 use super::pairs::PairSet;
 use super::runs::{DeviceRow, VariantRun};
@@ -28,7 +31,7 @@ pub struct Record {
     /// The GPUs that took part; none where there was none, or none was asked.
     #[serde(default)]
     pub devices: Vec<DeviceRow>,
-    /// Variants of snippets on GPUs, rung by rung.
+    /// Variants of snippets on GPUs, check by check.
     #[serde(default)]
     pub runs: Vec<VariantRun>,
     /// The trials of the pipeline, on the emulator and on GPUs: each names its device; none where it was not run.
@@ -38,8 +41,8 @@ pub struct Record {
     #[serde(default)]
     pub tiles: TileTable,
     /// What the trials would have noticed, by kernel.
-    #[serde(default)]
-    pub witness: Vec<WitnessRow>,
+    #[serde(rename = "witness", default)]
+    pub fault_coverage: Vec<FaultCoverageRow>,
     /// What the trials put each kernel configuration through.
     #[serde(default)]
     pub exercised: Vec<ExerciseRow>,
@@ -69,7 +72,7 @@ impl Record {
             runs: Vec::new(),
             pipeline: Vec::new(),
             tiles: TileTable::default(),
-            witness: Vec::new(),
+            fault_coverage: Vec::new(),
             exercised: Vec::new(),
             faults: Vec::new(),
             audit: AuditTable::default(),
@@ -154,6 +157,15 @@ pub struct SnippetRow {
     pub grants: Vec<String>,
 }
 
+impl SnippetRow {
+    /// The name of the file, without folder and extension.
+    #[must_use]
+    pub fn stem(&self) -> &str {
+        let name = self.file.rsplit(['/', '\\']).next().unwrap_or(&self.file);
+        name.strip_suffix(".ptx").unwrap_or(name)
+    }
+}
+
 /// A variant and its cells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VariantRow {
@@ -192,6 +204,24 @@ pub struct MessageRow {
     pub kind: Option<usize>,
 }
 
+impl MessageRow {
+    /// What [`MessageRow::text`] begins with where the message is of a line of the user's file.
+    #[must_use]
+    pub fn at_line(line: usize, message: &str) -> String {
+        format!("line {line}: {message}")
+    }
+
+    /// The line of the user's file that a message is of, and the message.
+    #[must_use]
+    pub fn split(text: &str) -> (Option<usize>, &str) {
+        let split = || {
+            let (line, rest) = text.strip_prefix("line ")?.split_once(": ")?;
+            Some((line.parse().ok()?, rest))
+        };
+        split().map_or((None, text), |(line, rest)| (Some(line), rest))
+    }
+}
+
 /// A kind of message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KindRow {
@@ -220,7 +250,9 @@ pub struct ClaimRow {
     #[serde(default)]
     pub archs: Vec<Target>,
     /// The toolkits it speaks of, as written; empty for all.
-    pub toolkits: String,
+    #[serde(with = "or_empty")]
+    #[schemars(with = "String")]
+    pub toolkits: Option<Named<Requirement>>,
     /// Ids of the variants it speaks of, or none when it speaks of all of the snippet.
     pub variants: Vec<String>,
     /// Whether every variant it speaks of was asked.
@@ -234,10 +266,26 @@ pub struct ClaimRow {
     /// Those that disagree.
     pub disagree: usize,
     /// The first that disagrees: `<variant> <toolkit> <target> <arch> <outcome>`; empty when none does.
-    pub example: String,
+    #[serde(with = "or_empty")]
+    #[schemars(with = "String")]
+    pub example: Option<Named<ClaimExample>>,
 }
 
 impl ClaimRow {
+    /// Whether it covers the cells of a toolkit. A range that this build cannot read covers none.
+    #[must_use]
+    pub fn covers_toolkit(&self, toolkit: ToolkitVersion) -> bool {
+        self.toolkits.as_ref().is_none_or(|range| range.known().is_some_and(|r| r.allows(toolkit)))
+    }
+
+    /// Whether it covers the cells of a pair.
+    #[must_use]
+    pub fn covers(&self, pair: &Pair) -> bool {
+        let arch =
+            if self.archs.is_empty() { pair.arch == pair.target } else { self.archs.contains(&pair.arch) };
+        arch && self.targets.contains(&pair.target) && self.covers_toolkit(pair.toolkit)
+    }
+
     /// Whether the run contradicts what is recorded of the claim. One disagreeing cell refutes; that none disagrees says
     /// something only when every variant was asked.
     #[must_use]
@@ -267,11 +315,11 @@ impl Matrix {
     /// The cell of a variant in a pair (an index into `pairs`); `None` when it was not asked.
     #[must_use]
     pub fn cell<'a>(&'a self, variant: &'a VariantRow, pair: usize) -> Option<Cell<'a>> {
-        let letter = |s: &str| s.as_bytes().get(pair).map(|b| char::from(*b));
         let find = |spreads: &'a [Spread]| spreads.iter().find(|s| s.pairs.contains(pair)).map(|s| s.index);
+        let CellAnswer { outcome, native } = variant.answer(pair)?;
         Some(Cell {
-            outcome: letter(&variant.outcomes).and_then(Outcome::from_letter)?,
-            native: letter(&variant.native).and_then(Native::from_letter),
+            outcome,
+            native,
             sass: find(&variant.sass).and_then(|i| self.opcodes.get(i)).map_or("", String::as_str),
             message: find(&variant.messages).and_then(|i| self.messages.get(i)),
         })

@@ -1,53 +1,49 @@
-//! How much a run would have noticed: witnesses of each kernel's inputs, and planted faults of single bytes.
+//! How much a run would have noticed: the fault coverage of each kernel's inputs, and planted faults of single bytes.
 
+use ptx::arch::Target;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::configuration::ConfigurationKey;
+use super::named::Named;
 
 /// Of one kernel of the grouped GEMM, how many places of its inputs (scale bytes and codes of weights and activations, of
 /// both GEMMs) the data that it got right would have shown changed by one, up and down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WitnessRow {
-    /// The tile, `MxNxK`.
-    pub tile: String,
-    /// Whether channels are the 16-row side of the mma.
-    pub swap_ab: bool,
-    /// `native` or `portable`.
-    pub kernel_path: String,
-    /// `cp_async` or `tma`.
-    pub load: String,
+#[schemars(rename = "WitnessRow")]
+pub struct FaultCoverageRow {
+    /// The kernel configuration.
+    #[serde(flatten)]
+    pub configuration: ConfigurationKey,
     /// What it was compiled for.
-    pub target: String,
+    pub target: Named<Target>,
     /// What ran it.
     pub device: String,
     /// The cases whose data these are; none where no exact or impulse case passed.
     pub cases: Vec<String>,
-    /// Places with a witness.
-    pub witnessed: u64,
+    /// Places of which the data expose a fault.
+    #[serde(rename = "witnessed")]
+    pub exposed: u64,
     /// All places.
     pub total: u64,
 }
 
-impl WitnessRow {
-    /// Whether no place is without a witness. Of no places at all, that cannot be said.
+impl FaultCoverageRow {
+    /// Whether the data expose a fault in every place. Of no places at all, that cannot be said.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
-        self.total > 0 && self.witnessed == self.total
+        self.total > 0 && self.exposed == self.total
     }
 }
 
 /// What the trials that a kernel configuration passed put it through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExerciseRow {
-    /// The tile, `MxNxK`.
-    pub tile: String,
-    /// Whether channels are the 16-row side of the mma.
-    pub swap_ab: bool,
-    /// `native`, `portable` or `gemv`.
-    pub kernel_path: String,
-    /// `cp_async`, `tma`, `tma_replace` or `direct`.
-    pub load: String,
+    /// The kernel configuration.
+    #[serde(flatten)]
+    pub configuration: ConfigurationKey,
     /// What it was compiled for.
-    pub target: String,
+    pub target: Named<Target>,
     /// What ran it.
     pub device: String,
     /// Most tiles along K of one GEMM.

@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use super::audit::AuditTable;
 use super::document::{Matrix, Record, SCHEMA, Spread};
-use super::outcome::{NOT_ASKED, Native, Outcome};
 use super::tiles::TileTable;
 
 /// Why a record cannot be read or written.
@@ -146,7 +145,7 @@ impl Record {
             ("devices", serde_json::to_value(&self.devices)?),
             ("runs", serde_json::to_value(&self.runs)?),
             ("pipeline", serde_json::to_value(&self.pipeline)?),
-            ("witness", serde_json::to_value(&self.witness)?),
+            ("witness", serde_json::to_value(&self.fault_coverage)?),
             ("exercised", serde_json::to_value(&self.exercised)?),
             ("faults", serde_json::to_value(&self.faults)?),
             ("skipped", serde_json::to_value(&self.skipped)?),
@@ -223,11 +222,7 @@ fn check(matrix: &Matrix) -> Result<(), String> {
         spreads.iter().all(|s| s.index < things && s.pairs.last().is_none_or(|l| l < pairs))
     };
     for v in &matrix.variants {
-        let outcomes = v.outcomes.chars().all(|c| c == NOT_ASKED || Outcome::from_letter(c).is_some());
-        let natives = v.native.chars().all(|c| c == NOT_ASKED || Native::from_letter(c).is_some());
-        if !outcomes || !natives || v.outcomes.len() > pairs || v.native.len() > pairs {
-            return Err(format!("variant `{}` has unknown letters", v.id));
-        }
+        v.check_letters(pairs)?;
         let known = v.snippet < matrix.snippets.len()
             && spreads(&v.messages, matrix.messages.len())
             && spreads(&v.sass, matrix.opcodes.len());

@@ -105,7 +105,7 @@ pub struct StageResult {
     /// What is said of it.
     pub verdict: Verdict,
     /// The largest |found − reference| / bound of all elements, half a step of the stored format counted into the bound:
-    /// 0 where everything is exact, infinite where a bound of 0 or a law of NaN is broken (`"inf"` in JSON).
+    /// 0 where everything is exact, infinite where a bound of 0 or a rule of NaN is violated (`"inf"` in JSON).
     #[serde(with = "infinite")]
     #[schemars(with = "infinite::Number")]
     pub worst_over_bound: f64,

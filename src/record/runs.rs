@@ -1,9 +1,12 @@
-//! Runs of variants on a device in the record, rung by rung.
+//! Runs of variants on a device in the record, check by check.
 
+use ptx::arch::Target;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::trials::RungResult;
+use super::code_by::CodeBy;
+use super::named::Named;
+use super::trials::CheckResult;
 
 /// A GPU that took part in a run: what the devices of trials and variants are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,19 +39,20 @@ pub struct VariantRun {
     /// The variant.
     pub variant: String,
     /// What it was compiled for.
-    pub target: String,
+    pub target: Named<Target>,
     /// What ran it.
     pub device: String,
     /// Who made the code: `ptxas 13.5.37`, `the driver's JIT`; empty on the emulator.
-    pub code: String,
-    /// The rungs of evidence.
-    pub rungs: Vec<RungResult>,
+    pub code: CodeBy,
+    /// The checks.
+    #[serde(rename = "rungs")]
+    pub checks: Vec<CheckResult>,
 }
 
 impl VariantRun {
-    /// The first rung that does not conform.
+    /// The first check that does not conform.
     #[must_use]
-    pub fn first_wrong(&self) -> Option<&RungResult> {
-        self.rungs.iter().find(|rung| !rung.verdict.conforms())
+    pub fn first_wrong(&self) -> Option<&CheckResult> {
+        self.checks.iter().find(|check| !check.verdict.conforms())
     }
 }

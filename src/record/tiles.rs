@@ -1,7 +1,12 @@
-//! Tiles in the record: what each needs, whether it may run, what others offer; and what tile policies choose.
+//! Tiles in the record: what each needs, whether it may run, what peers support; and what tile policies choose.
 
+use ptx::arch::{Target, ToolkitVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::configuration::{ConfigurationKey, Tile};
+use super::named::{Named, or_empty};
+use super::words::words;
 
 /// What is known of tiles. Empty where nobody asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -9,7 +14,8 @@ pub struct TileTable {
     /// Every tile, by how its kernel would be compiled.
     pub rows: Vec<TileRow>,
     /// What other projects have for each tile and side.
-    pub offers: Vec<OfferRow>,
+    #[serde(rename = "offers")]
+    pub peers: Vec<PeerRow>,
     /// What policies choose.
     pub policies: Vec<PolicyRow>,
 }
@@ -17,18 +23,15 @@ pub struct TileTable {
 /// One tile and how its kernel would be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TileRow {
-    /// The tile, `MxNxK`.
-    pub tile: String,
-    /// Whether channels are the 16-row side of the mma.
-    pub swap_ab: bool,
-    /// `native` or `portable`.
-    pub kernel_path: String,
-    /// `cp_async` or `tma`.
-    pub load: String,
+    /// The kernel configuration.
+    #[serde(flatten)]
+    pub configuration: ConfigurationKey,
     /// What it would be compiled for.
-    pub target: String,
+    pub target: Named<Target>,
     /// The ptxas that answered; empty where none did.
-    pub toolkit: String,
+    #[serde(with = "or_empty")]
+    #[schemars(with = "String")]
+    pub toolkit: Option<Named<ToolkitVersion>>,
     /// Tiles in flight; none where the geometry has no kernel.
     pub stages: Option<u32>,
     /// Shared memory of a CTA, bytes: dynamic, and static where ptxas has said it.
@@ -45,25 +48,39 @@ pub struct TileRow {
     pub remark: String,
 }
 
+words! {
+    /// Whether a project has a kernel for a tile.
+    PeerAnswer {
+        /// It has one, or would build one.
+        Offered "offered",
+        /// It has one for another architecture.
+        Elsewhere "elsewhere",
+        /// It has none.
+        Refused "refused",
+    }
+}
+
 /// What a project has for a tile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct OfferRow {
+#[schemars(rename = "OfferRow")]
+pub struct PeerRow {
     /// The tile, `MxNxK`.
-    pub tile: String,
+    pub tile: Named<Tile>,
     /// Whether channels are the 16-row side of the mma.
     pub swap_ab: bool,
     /// The project and its version.
     pub stack: String,
     /// `offered`, `elsewhere` or `refused`.
-    pub answer: String,
+    pub answer: Named<PeerAnswer>,
     /// What it has, or why not.
     pub sentence: String,
 }
 
 impl TileTable {
-    /// What others have for the tile and side of `row`.
-    pub fn offers_for<'a>(&'a self, row: &'a TileRow) -> impl Iterator<Item = &'a OfferRow> {
-        self.offers.iter().filter(|o| o.swap_ab == row.swap_ab && o.tile == row.tile)
+    /// What other projects have for the tile and side of `row`.
+    pub fn peers_of<'a>(&'a self, row: &'a TileRow) -> impl Iterator<Item = &'a PeerRow> {
+        let key = &row.configuration;
+        self.peers.iter().filter(move |p| p.swap_ab == key.swap_ab && p.tile == key.tile)
     }
 }
 

@@ -1,9 +1,13 @@
 //! Times of the pipeline on a GPU: each stage of each tile for each number of tokens, beside what the GPU can do at most.
 
+use ptx::arch::Target;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::code_by::CodeBy;
+use super::configuration::{ConfigurationKey, MmaPath};
 use super::file::object;
+use super::named::Named;
 use super::pipeline::Stage;
 use super::runs::DeviceRow;
 
@@ -15,9 +19,9 @@ pub struct BenchTable {
     /// The GPU.
     pub device: DeviceRow,
     /// What the kernels were compiled for.
-    pub target: String,
+    pub target: Named<Target>,
     /// Who made the code.
-    pub code: String,
+    pub code: CodeBy,
     /// The dimensions: a model's or a case's name.
     pub dimensions: String,
     /// Width of hidden states, width between the GEMMs, experts, experts of a token.
@@ -60,7 +64,8 @@ impl BenchTable {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateRow {
     /// `native` or `portable`.
-    pub kernel_path: String,
+    #[serde(rename = "kernel_path")]
+    pub path: Named<MmaPath>,
     /// The instruction.
     pub instruction: String,
     /// Multiplications and additions per second.
@@ -70,14 +75,9 @@ pub struct RateRow {
 /// One stage of one tile for one number of tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchRow {
-    /// The tile, `MxNxK`.
-    pub tile: String,
-    /// Whether channels are the 16-row side of the mma.
-    pub swap_ab: bool,
-    /// `native`, `portable` or `gemv`.
-    pub kernel_path: String,
-    /// How weights reach the kernel.
-    pub load: String,
+    /// The kernel configuration.
+    #[serde(flatten)]
+    pub configuration: ConfigurationKey,
     /// Tokens of the batch.
     pub tokens: usize,
     /// Experts that have rows.
@@ -102,22 +102,14 @@ pub struct BenchRow {
     pub of_rate: Option<f64>,
 }
 
-impl BenchRow {
-    /// What identifies the kernel: `128x64x128 swap_ab portable tma`.
-    #[must_use]
-    pub fn way(&self) -> String {
-        let swap = if self.swap_ab { " swap_ab" } else { "" };
-        format!("{}{swap} {} {}", self.tile, self.kernel_path, self.load)
-    }
-}
-
 /// What a policy's tile costs against the best that was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RegretRow {
     /// The policy.
     pub policy: String,
     /// The path among whose tiles it chooses.
-    pub kernel_path: String,
+    #[serde(rename = "kernel_path")]
+    pub path: Named<MmaPath>,
     /// Tokens of the batch.
     pub tokens: usize,
     /// Rows of the tile it chooses.

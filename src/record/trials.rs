@@ -1,15 +1,20 @@
 //! Trials of the pipeline in the record: a case, a tile and how it was compiled, with what every stage got.
 
+use ptx::arch::Target;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::code_by::CodeBy;
+use super::configuration::ConfigurationKey;
+use super::named::Named;
 use super::pipeline::{StageResult, Verdict};
 use super::words::words;
 
 words! {
-    /// A rung of evidence that a trial on a device stands on; none stands in for another.
+    /// A check of a trial or of a variant on a device; none implies another.
     #[derive(PartialOrd, Ord, JsonSchema)]
-    Rung {
+    #[schemars(rename = "Rung")]
+    Check {
         /// The device takes the code.
         Loads "loads",
         /// Every launch ends, and no guard is touched.
@@ -27,14 +32,19 @@ words! {
     }
 }
 
-/// What is said of a rung.
+/// What trials call the emulator.
+pub const EMULATOR: &str = "emulator";
+
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RungResult {
-    /// The rung.
-    pub rung: Rung,
-    /// How it stands.
+#[schemars(rename = "RungResult")]
+pub struct CheckResult {
+    /// The check.
+    #[serde(rename = "rung")]
+    pub check: Check,
+    /// Its verdict.
     pub verdict: Verdict,
-    /// What was run, or why it does not stand.
+    /// What was run, or why the check did not pass.
     #[serde(default)]
     pub note: String,
 }
@@ -44,18 +54,13 @@ pub struct RungResult {
 pub struct TrialRow {
     /// The case.
     pub case: String,
-    /// The tile, `MxNxK`.
-    pub tile: String,
-    /// Whether channels were the 16-row side of the mma.
-    pub swap_ab: bool,
+    /// The kernel configuration.
+    #[serde(flatten)]
+    pub configuration: ConfigurationKey,
     /// Tiles in flight.
     pub stages: u32,
-    /// `cp_async` or `tma`.
-    pub load: String,
-    /// `native` or `portable`.
-    pub kernel_path: String,
     /// What the kernels were compiled for.
-    pub target: String,
+    pub target: Named<Target>,
     /// What ran them.
     pub device: String,
     /// What the kernels cost although they run, such as spills; empty where nothing or where no assembler was asked.
@@ -64,11 +69,11 @@ pub struct TrialRow {
     /// The stages in order. One entry without results stands for a trial that did not run; its note is the sentence.
     pub results: Vec<StageResult>,
     /// Who made the code that the device ran: `ptxas 13.5.37`, `the driver's JIT`; empty on the emulator, which runs PTX.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub code: String,
-    /// Rungs of evidence, on a device other than the emulator.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rungs: Vec<RungResult>,
+    #[serde(default, skip_serializing_if = "CodeBy::is_nobody")]
+    pub code: CodeBy,
+    /// The checks, on a device other than the emulator.
+    #[serde(rename = "rungs", default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckResult>,
 }
 
 impl TrialRow {
@@ -78,26 +83,26 @@ impl TrialRow {
         self.results.iter().find(|r| !r.verdict.conforms())
     }
 
-    /// The first rung that does not conform although every stage does.
+    /// The first check that does not conform although every stage does.
     #[must_use]
-    pub fn wrong_rung(&self) -> Option<&RungResult> {
-        let rung = self.rungs.iter().find(|r| !r.verdict.conforms());
-        rung.filter(|_| self.first_wrong().is_none())
+    pub fn wrong_check(&self) -> Option<&CheckResult> {
+        let check = self.checks.iter().find(|r| !r.verdict.conforms());
+        check.filter(|_| self.first_wrong().is_none())
     }
 
-    /// Whether neither a stage nor a rung is wrong.
+    /// Whether neither a stage nor a check is wrong.
     #[must_use]
     pub fn conforms(&self) -> bool {
-        self.first_wrong().is_none() && self.wrong_rung().is_none()
+        self.first_wrong().is_none() && self.wrong_check().is_none()
     }
 
-    /// The trial in one word: that of the first stage or rung that does not conform, else `known_fail` where one failed as reported,
+    /// The trial in one word: that of the first stage or check that does not conform, else `known_fail` where one failed as reported,
     /// else `pass` where anything passed, else that of the first stage.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let any = |verdict: Verdict| self.results.iter().any(|r| r.verdict == verdict).then_some(verdict);
-        let rung = || self.wrong_rung().map(|wrong| wrong.verdict);
-        let wrong = self.first_wrong().map(|wrong| wrong.verdict).or_else(rung);
+        let check = || self.wrong_check().map(|wrong| wrong.verdict);
+        let wrong = self.first_wrong().map(|wrong| wrong.verdict).or_else(check);
         wrong
             .or_else(|| any(Verdict::KnownFail))
             .or_else(|| any(Verdict::Pass))
@@ -108,5 +113,33 @@ impl TrialRow {
     #[must_use]
     pub fn is_judged(&self) -> bool {
         matches!(self.verdict(), Verdict::Pass | Verdict::KnownFail) || !self.conforms()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_with_words_of_another_version_is_kept() {
+        let known = r#"{"case":"c","tile":"8x64x128","swap_ab":true,"stages":4,"load":"tma","kernel_path":"native",
+            "target":"sm_121a","device":"gpu:0","remark":"","results":[],"code":"ptxas 13.5.37",
+            "rungs":[{"rung":"loads","verdict":"pass","note":""}]}"#;
+        let unknown = known
+            .replace("8x64x128", "12x64x128")
+            .replace("\"tma\"", "\"tma_multicast\"")
+            .replace("sm_121a", "sm_999")
+            .replace("ptxas 13.5.37", "nvcc");
+        for text in [known, &unknown] {
+            let row: TrialRow = serde_json::from_str(text).unwrap();
+            let (before, after): (serde_json::Value, serde_json::Value) =
+                (serde_json::from_str(text).unwrap(), serde_json::to_value(&row).unwrap());
+            assert_eq!(before, after);
+            assert_eq!(row.configuration.load.known().is_some(), text == known);
+        }
+        // A check that this build does not know is an error, as before.
+        let error =
+            serde_json::from_str::<TrialRow>(&known.replace("loads", "flies")).unwrap_err().to_string();
+        assert!(error.contains("unknown variant `flies`"), "{error}");
     }
 }

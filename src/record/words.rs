@@ -23,6 +23,16 @@ macro_rules! words {
                 Self::ALL.iter().copied().find(|w| w.word() == word)
             }
         }
+
+        impl $crate::record::Word for $name {
+            fn read(word: &str) -> Option<Self> {
+                Self::from_word(word)
+            }
+
+            fn text(&self) -> std::borrow::Cow<'_, str> {
+                self.word().into()
+            }
+        }
     };
 }
 pub(crate) use words;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::csv::table;
-use super::markup::{code, head, plain, row};
+use super::markup::{Align, code, head, plain, row};
 use super::phrase::grouped;
-use crate::record::{BenchRow, BenchTable, RegretRow, Stage};
+use crate::record::{BenchRow, BenchTable, ConfigurationKey, MmaPath, Named, RegretRow, Stage};
 
 const HEADER: [&str; 16] = [
     "tile",
@@ -32,10 +32,10 @@ const HEADER: [&str; 16] = [
 pub fn bench_csv(bench: &BenchTable) -> String {
     let rows = bench.rows.iter().map(|r| {
         vec![
-            r.tile.clone(),
-            r.swap_ab.to_string(),
-            r.kernel_path.clone(),
-            r.load.clone(),
+            r.configuration.tile.to_string(),
+            r.configuration.swap_ab.to_string(),
+            r.configuration.path.to_string(),
+            r.configuration.load.to_string(),
             r.tokens.to_string(),
             r.experts.to_string(),
             r.stage.word().to_owned(),
@@ -59,35 +59,44 @@ pub(super) fn tokens(bench: &BenchTable) -> Vec<usize> {
 }
 
 /// Kernels in the order of the rows.
-pub(super) fn ways(bench: &BenchTable) -> Vec<String> {
-    let mut out: Vec<String> = Vec::new();
-    for way in bench.rows.iter().map(BenchRow::way) {
-        if !out.contains(&way) {
-            out.push(way);
+pub(super) fn kernels(bench: &BenchTable) -> Vec<&ConfigurationKey> {
+    let mut out: Vec<&ConfigurationKey> = Vec::new();
+    for key in bench.rows.iter().map(|row| &row.configuration) {
+        if !out.contains(&key) {
+            out.push(key);
         }
     }
     out
 }
 
-fn find<'a>(bench: &'a BenchTable, way: &str, tokens: usize, stage: Stage) -> Option<&'a BenchRow> {
-    bench.rows.iter().find(|r| r.tokens == tokens && r.stage == stage && r.way() == way)
+fn find<'a>(
+    bench: &'a BenchTable,
+    kernel: &ConfigurationKey,
+    tokens: usize,
+    stage: Stage,
+) -> Option<&'a BenchRow> {
+    bench.rows.iter().find(|r| r.tokens == tokens && r.stage == stage && r.configuration == *kernel)
 }
 
 /// Microseconds of both GEMMs.
-pub(super) fn gemms(bench: &BenchTable, way: &str, tokens: usize) -> Option<f64> {
-    let of = |stage| find(bench, way, tokens, stage).map(|r| r.microseconds);
+pub(super) fn gemms(bench: &BenchTable, kernel: &ConfigurationKey, tokens: usize) -> Option<f64> {
+    let of = |stage| find(bench, kernel, tokens, stage).map(|r| r.microseconds);
     Some(of(Stage::Fc1)? + of(Stage::Fc2)?)
 }
 
 /// The fastest kernel for a number of tokens among those that `wanted` names, by both GEMMs.
-fn fastest(bench: &BenchTable, tokens: usize, wanted: impl Fn(&str) -> bool) -> Option<(String, f64)> {
-    let timed = ways(bench).into_iter().filter(|way| wanted(way));
-    let timed = timed.filter_map(|way| gemms(bench, &way, tokens).map(|time| (way, time)));
+fn fastest(
+    bench: &BenchTable,
+    tokens: usize,
+    wanted: impl Fn(&ConfigurationKey) -> bool,
+) -> Option<(&ConfigurationKey, f64)> {
+    let timed = kernels(bench).into_iter().filter(|kernel| wanted(kernel));
+    let timed = timed.filter_map(|kernel| gemms(bench, kernel, tokens).map(|time| (kernel, time)));
     timed.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-fn is_gemv(way: &str) -> bool {
-    way.split(' ').any(|word| word == "gemv")
+fn is_gemv(kernel: &ConfigurationKey) -> bool {
+    kernel.path == MmaPath::Gemv
 }
 
 /// Three digits.
@@ -106,13 +115,13 @@ fn percent(share: f64) -> String {
 }
 
 /// A row for each kernel, a column for each number of tokens.
-fn grid(bench: &BenchTable, cell: impl Fn(&str, usize) -> Option<String>) -> String {
+fn grid(bench: &BenchTable, cell: impl Fn(&ConfigurationKey, usize) -> Option<String>) -> String {
     let mut names = vec!["kernel".to_owned()];
     names.extend(tokens(bench).iter().map(ToString::to_string));
-    let mut out = head(&names);
-    for way in ways(bench) {
-        let mut cells = vec![code(&way)];
-        cells.extend(tokens(bench).iter().map(|tokens| cell(&way, *tokens).unwrap_or_default()));
+    let mut out = head(&names, Align::Centre);
+    for kernel in kernels(bench) {
+        let mut cells = vec![code(&kernel.to_string())];
+        cells.extend(tokens(bench).iter().map(|tokens| cell(kernel, *tokens).unwrap_or_default()));
         out.push_str(&row(&cells));
     }
     out
@@ -131,8 +140,8 @@ pub fn bench_markdown(bench: &BenchTable) -> String {
         plain(&device.architecture),
         plain(&device.driver),
         plain(&device.cuda),
-        plain(&bench.target),
-        plain(&bench.code),
+        plain(&bench.target.text()),
+        plain(&bench.code.text()),
         plain(&bench.dimensions),
         plain(&bench.routing),
         bench.samples,
@@ -149,18 +158,18 @@ pub fn bench_markdown(bench: &BenchTable) -> String {
         );
     }
     out.push_str("\n## Both GEMMs, microseconds by tokens\n\n");
-    out.push_str(&grid(bench, |way, tokens| gemms(bench, way, tokens).map(short)));
+    out.push_str(&grid(bench, |kernel, tokens| gemms(bench, kernel, tokens).map(short)));
     for (stage, name) in [(Stage::Fc1, "first"), (Stage::Fc2, "second")] {
         let _ = write!(out, "\n## The {name} GEMM: bytes per time, as a share of the measured bandwidth\n\n");
-        out.push_str(&grid(bench, |way, tokens| {
-            find(bench, way, tokens, stage).map(|r| percent(r.of_bandwidth))
+        out.push_str(&grid(bench, |kernel, tokens| {
+            find(bench, kernel, tokens, stage).map(|r| percent(r.of_bandwidth))
         }));
     }
     out.push_str(
         "\n## The first GEMM: operations, padding rows included, as a share of the measured rate\n\n",
     );
-    out.push_str(&grid(bench, |way, tokens| {
-        find(bench, way, tokens, Stage::Fc1).and_then(|r| r.of_rate).map(percent)
+    out.push_str(&grid(bench, |kernel, tokens| {
+        find(bench, kernel, tokens, Stage::Fc1).and_then(|r| r.of_rate).map(percent)
     }));
     out.push_str(&stages(bench));
     out.push_str(&gemv(bench));
@@ -177,12 +186,12 @@ fn stages(bench: &BenchTable) -> String {
     let mut names = vec!["tokens".to_owned(), "experts".to_owned(), "kernel".to_owned()];
     names.extend(present.iter().map(|stage| stage.word().to_owned()));
     names.push("sum".to_owned());
-    out.push_str(&head(&names));
+    out.push_str(&head(&names, Align::Centre));
     for tokens in tokens(bench) {
-        let Some((way, _)) = fastest(bench, tokens, |_| true) else { continue };
-        let found: Vec<_> = present.iter().map(|stage| find(bench, &way, tokens, *stage)).collect();
+        let Some((kernel, _)) = fastest(bench, tokens, |_| true) else { continue };
+        let found: Vec<_> = present.iter().map(|stage| find(bench, kernel, tokens, *stage)).collect();
         let active = found.iter().flatten().next().map_or(0, |r| r.experts);
-        let mut cells = vec![tokens.to_string(), active.to_string(), code(&way)];
+        let mut cells = vec![tokens.to_string(), active.to_string(), code(&kernel.to_string())];
         cells.extend(found.iter().map(|r| r.map_or(String::new(), |r| short(r.microseconds))));
         cells.push(short(found.iter().flatten().map(|r| r.microseconds).sum()));
         out.push_str(&row(&cells));
@@ -194,14 +203,14 @@ fn stages(bench: &BenchTable) -> String {
 fn gemv(bench: &BenchTable) -> String {
     let mut out = String::new();
     for tokens in tokens(bench) {
-        let gemm = fastest(bench, tokens, |way| !is_gemv(way));
+        let gemm = fastest(bench, tokens, |kernel| !is_gemv(kernel));
         let (Some(gemm), Some(gemv)) = (gemm, fastest(bench, tokens, is_gemv)) else { continue };
         let ratio = format!("{:.2}", gemv.1 / gemm.1);
         out.push_str(&row(&[
             tokens.to_string(),
-            code(&gemm.0),
+            code(&gemm.0.to_string()),
             short(gemm.1),
-            code(&gemv.0),
+            code(&gemv.0.to_string()),
             short(gemv.1),
             ratio,
         ]));
@@ -210,13 +219,16 @@ fn gemv(bench: &BenchTable) -> String {
         return out;
     }
     let names = ["tokens", "grouped GEMM", "µs", "GEMV", "µs", "GEMV / GEMM"].map(str::to_owned);
-    format!("\n## The GEMV against the fastest grouped GEMM, both GEMMs\n\n{}{out}", head(&names))
+    format!(
+        "\n## The GEMV against the fastest grouped GEMM, both GEMMs\n\n{}{out}",
+        head(&names, Align::Centre)
+    )
 }
 
 /// How much longer each policy's tile takes than the fastest; empty without policies.
 fn policies(bench: &BenchTable) -> String {
-    let mut rows: Vec<(&str, &str)> =
-        bench.regrets.iter().map(|r| (r.kernel_path.as_str(), r.policy.as_str())).collect();
+    let mut rows: Vec<(&Named<MmaPath>, &str)> =
+        bench.regrets.iter().map(|r| (&r.path, r.policy.as_str())).collect();
     let mut seen = BTreeSet::new();
     rows.retain(|row| seen.insert(*row));
     if rows.is_empty() {
@@ -228,11 +240,11 @@ fn policies(bench: &BenchTable) -> String {
     let mut names = vec!["path".to_owned(), "policy".to_owned()];
     names.extend(tokens(bench).iter().map(ToString::to_string));
     names.push("mean".to_owned());
-    out.push_str(&head(&names));
+    out.push_str(&head(&names, Align::Centre));
     for (path, policy) in rows {
         let of: Vec<&RegretRow> =
-            bench.regrets.iter().filter(|r| r.kernel_path == path && r.policy == policy).collect();
-        let mut cells = vec![plain(path), code(policy)];
+            bench.regrets.iter().filter(|r| r.path == *path && r.policy == policy).collect();
+        let mut cells = vec![plain(&path.text()), code(policy)];
         for tokens in tokens(bench) {
             let found = of.iter().find(|r| r.tokens == tokens);
             let cell = |r: &&&RegretRow| format!("{} ({})", r.regret().map_or("–".to_owned(), percent), r.m);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::markup::{code, head, plain, row, superscript};
+use super::markup::{Align, code, head, plain, row, superscript};
 use super::notes::{Notes, kinds};
 use super::phrase::{counted, short};
 use super::view::{Answer, View};
@@ -48,7 +48,7 @@ pub(super) fn render(view: &View<'_>, level: usize) -> String {
         let mut notes = Notes::default();
         let mut names = vec![counted(variants.len(), "variant")];
         names.extend(view.targets.iter().map(|t| short(*t)));
-        _ = write!(out, "{marks}# {}\n\n{}", plain(family), head(&names));
+        _ = write!(out, "{marks}# {}\n\n{}", plain(family), head(&names, Align::Centre));
         for variant in variants {
             let mut cells = vec![code(&variant.id)];
             cells.extend(view.targets.iter().map(|target| {

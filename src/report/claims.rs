@@ -1,7 +1,7 @@
 //! How the claims stand: counts, findings, and one sentence per claim.
 
 use super::phrase::names;
-use crate::record::{ClaimRow, Matrix, Standing};
+use crate::record::{ClaimExample, ClaimRow, Matrix, Named, Pair, Standing};
 
 /// The counts of claims.
 pub(super) struct Counts {
@@ -28,8 +28,7 @@ pub(super) fn counts(matrix: &Matrix) -> Counts {
 
 /// What a claim says: `accepted on sm_120a sm_121a, toolkits >=12.9`.
 pub(super) fn says(claim: &ClaimRow) -> String {
-    let toolkits =
-        if claim.toolkits.is_empty() { String::new() } else { format!(", toolkits {}", claim.toolkits) };
+    let toolkits = claim.toolkits.as_ref().map_or_else(String::new, |range| format!(", toolkits {range}"));
     let archs =
         if claim.archs.is_empty() { String::new() } else { format!(" for -arch {}", names(&claim.archs)) };
     format!("{} on {}{archs}{toolkits}", claim.expect.words(), names(&claim.targets))
@@ -47,23 +46,19 @@ pub(super) fn measured(claim: &ClaimRow) -> String {
                 "refuted by {} of {} cells; the first: {}",
                 claim.disagree,
                 claim.cells,
-                example(&claim.example)
+                claim.example.as_ref().map_or_else(String::new, example)
             )
         }
         Standing::Untested => "untested: no answer for any of its cells".to_owned(),
     }
 }
 
-/// A cell of a record, `<variant> <toolkit> <target> <arch> <outcome>`, as one says it.
-fn example(cell: &str) -> String {
-    let mut words = cell.rsplitn(5, ' ');
-    match [words.next(), words.next(), words.next(), words.next(), words.next()] {
-        [Some(outcome), Some(arch), Some(target), Some(toolkit), Some(variant)] => {
-            let arch = if arch == target { String::new() } else { format!(" for -arch={arch}") };
-            format!("{variant} on {target}{arch}, {toolkit}: {}", outcome.replace('_', " "))
-        }
-        _ => cell.to_owned(),
-    }
+/// A cell that disagrees, in words.
+fn example(cell: &Named<ClaimExample>) -> String {
+    let Some(ClaimExample { variant, pair, outcome }) = cell.known() else { return cell.to_string() };
+    let Pair { toolkit, target, arch } = pair;
+    let arch = if arch == target { String::new() } else { format!(" for -arch={arch}") };
+    format!("{variant} on {target}{arch}, {toolkit}: {}", outcome.word().replace('_', " "))
 }
 
 /// What a claim is about: its one variant, or the name of its snippet and how many of its variants.

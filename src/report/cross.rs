@@ -84,13 +84,8 @@ impl Crossing<'_> {
 pub(super) fn crossings<'a>(view: &View<'a>) -> Vec<Crossing<'a>> {
     let mut out = Vec::new();
     for (_, variant) in view.variants() {
-        let asked: Vec<Pair> = variant
-            .outcomes
-            .bytes()
-            .zip(&view.matrix.pairs)
-            .filter(|(letter, _)| *letter != b'.')
-            .map(|(_, pair)| *pair)
-            .collect();
+        let asked: Vec<Pair> =
+            variant.answers().filter_map(|(n, _)| view.matrix.pairs.get(n).copied()).collect();
         if asked.iter().all(|p| p.target == p.arch) {
             continue;
         }
@@ -102,7 +97,7 @@ pub(super) fn crossings<'a>(view: &View<'a>) -> Vec<Crossing<'a>> {
         };
         out.push(Crossing { variant, targets: list(|p| p.target), archs: list(|p| p.arch) });
     }
-    let accepted = |c: &Crossing<'_>| c.variant.outcomes.matches(Outcome::Accepted.letter()).count();
+    let accepted = |c: &Crossing<'_>| c.variant.count(Outcome::Accepted);
     out.sort_by_key(|c| std::cmp::Reverse(accepted(c)));
     out
 }

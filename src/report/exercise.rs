@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::markup::{head, plain, row};
+use super::markup::{Align, head, plain, row};
 use super::phrase::counted;
-use crate::record::{ExerciseRow, TileTable};
+use crate::record::{ExerciseRow, Named, Tile, TileRow, TileTable};
 
 /// Tiles that are told of one by one in text; of more, all together.
 const TOLD: usize = 12;
@@ -54,18 +54,18 @@ impl Least<'_> {
 }
 
 fn name(row: &ExerciseRow) -> String {
-    let swap = if row.swap_ab { " swap_ab" } else { "" };
-    format!("{}{swap} {} {} {}", row.tile, row.kernel_path, row.load, row.target)
+    format!("{} {}", row.configuration, row.target)
 }
 
 /// Rows by tile, in the order of the rows.
-fn by_tile<'a>(rows: &[&'a ExerciseRow]) -> Vec<(&'a str, Vec<&'a ExerciseRow>)> {
-    let mut out: Vec<(&str, Vec<&ExerciseRow>)> = Vec::new();
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+fn by_tile<'a>(rows: &[&'a ExerciseRow]) -> Vec<(&'a Named<Tile>, Vec<&'a ExerciseRow>)> {
+    let mut out: Vec<(&Named<Tile>, Vec<&ExerciseRow>)> = Vec::new();
+    let mut places: BTreeMap<&Named<Tile>, usize> = BTreeMap::new();
     for row in rows.iter().copied() {
-        let place = *places.entry(&row.tile).or_insert(out.len());
+        let tile = &row.configuration.tile;
+        let place = *places.entry(tile).or_insert(out.len());
         if place == out.len() {
-            out.push((&row.tile, Vec::new()));
+            out.push((tile, Vec::new()));
         }
         out[place].1.push(row);
     }
@@ -107,13 +107,7 @@ pub(super) fn lines(rows: &[&ExerciseRow]) -> Vec<String> {
 
 /// The configurations that may run and that no trial ran, as a sentence.
 pub(super) fn left_out(tiles: &TileTable, rows: &[ExerciseRow]) -> Option<String> {
-    let same = |r: &ExerciseRow, t: &crate::record::TileRow| {
-        r.tile == t.tile
-            && r.swap_ab == t.swap_ab
-            && r.kernel_path == t.kernel_path
-            && r.load == t.load
-            && r.target == t.target
-    };
+    let same = |r: &ExerciseRow, t: &TileRow| r.configuration == t.configuration && r.target == t.target;
     let ran = rows.iter().any(|r| tiles.rows.iter().any(|t| t.target == r.target));
     let left = tiles.rows.iter().filter(|t| t.blocked.is_none() && !rows.iter().any(|r| same(r, t))).count();
     (ran && left > 0).then(|| {
@@ -131,8 +125,10 @@ pub(super) fn markdown(rows: &[&ExerciseRow]) -> String {
     }
     let columns =
         ["tile", "configurations", "K tiles", "stage wraps", "N tiles", "M tiles", "ragged", "not exercised"];
-    let mut out =
-        format!("\n### What each tile was tested with, at least\n\n{}", head(&columns.map(str::to_owned)));
+    let mut out = format!(
+        "\n### What each tile was tested with, at least\n\n{}",
+        head(&columns.map(str::to_owned), Align::Centre)
+    );
     for (tile, rows) in by_tile(rows) {
         let (exercised, rest): (Vec<&ExerciseRow>, Vec<_>) = rows.into_iter().partition(|r| r.is_exercised());
         let count = exercised.len();
@@ -140,7 +136,7 @@ pub(super) fn markdown(rows: &[&ExerciseRow]) -> String {
         let missing: Vec<String> =
             rest.iter().map(|r| format!("{}: {}", name(r), r.missing.join(", "))).collect();
         out.push_str(&row(&[
-            tile.to_owned(),
+            tile.to_string(),
             count.to_string(),
             least.of(|r| r.k_tiles).to_string(),
             least.of(|r| r.wraps).to_string(),

@@ -1,19 +1,42 @@
-//! The forms a report can have in a file.
+//! The formats of reports.
 
-use super::{csv, junit, markdown};
+use super::{Styles, csv, junit, markdown, terminal};
 use crate::record::Record;
 
-/// A form of report for files and pipes; [`super::terminal()`] is the form for people at a terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A format. Not everything has each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Format {
+    /// For people at a terminal.
+    #[default]
+    Text,
     /// Markdown, as GitHub reads it.
     Md,
-    /// The record.
+    /// JSON; of a record, the record itself.
     Json,
-    /// RFC 4180, one row per cell.
+    /// RFC 4180 with LF; of a record, one row per cell.
     Csv,
     /// JUnit XML.
     Junit,
+    /// SARIF 2.1.0.
+    Sarif,
+    /// A plot.
+    Svg,
+}
+
+impl Format {
+    /// As `--format` takes it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Md => "md",
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Junit => "junit",
+            Self::Sarif => "sarif",
+            Self::Svg => "svg",
+        }
+    }
 }
 
 /// Why a report cannot be rendered.
@@ -22,6 +45,9 @@ pub enum ReportError {
     /// The record cannot be serialised.
     #[error("the record cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// A record has no such format.
+    #[error("a record has no format {}; it has text, md, json, csv and junit", .0.word())]
+    Format(Format),
 }
 
 /// The record as JSON.
@@ -32,15 +58,17 @@ pub fn json(record: &Record) -> Result<String, ReportError> {
     Ok(record.to_json()?)
 }
 
-/// The record in a form.
+/// The record in a format; `styles` are those of [`Format::Text`].
 ///
 /// # Errors
-/// As [`json`].
-pub fn render(record: &Record, format: Format) -> Result<String, ReportError> {
+/// As [`json`], and [`ReportError::Format`] for SARIF and SVG.
+pub fn render(record: &Record, format: Format, styles: &Styles) -> Result<String, ReportError> {
     match format {
+        Format::Text => Ok(terminal(record, styles)),
         Format::Md => Ok(markdown(record)),
         Format::Json => json(record),
         Format::Csv => Ok(csv(record)),
         Format::Junit => Ok(junit(record)),
+        Format::Sarif | Format::Svg => Err(ReportError::Format(format)),
     }
 }

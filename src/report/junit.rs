@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::claims::{measured, says};
 use super::trials::{name, rung_sentence, sentence};
 use super::view::{Answer, View, speaks_of};
-use crate::record::{Record, RungResult, TrialRow, VariantRow, VariantRun, Verdict};
+use crate::record::{CheckResult, Record, TrialRow, VariantRow, VariantRun, Verdict};
 
 /// What became of a test.
 enum Status {
@@ -139,17 +139,17 @@ fn runs<'a>(record: &'a Record, view: &View<'a>) -> impl Iterator<Item = Suite> 
 }
 
 fn of_run(run: &VariantRun, family: &str) -> Test {
-    let sentence = |r: &RungResult| format!("{}: {}: {}", r.rung.word(), r.verdict.word(), r.note);
+    let sentence = |r: &CheckResult| format!("{}: {}: {}", r.check.word(), r.verdict.word(), r.note);
     let status = match run.first_wrong() {
         Some(wrong) if wrong.verdict == Verdict::Fail => {
             Status::Failed(wrong.verdict.word(), sentence(wrong))
         }
         Some(wrong) => Status::Error(wrong.verdict.word(), sentence(wrong)),
-        None if run.rungs.iter().any(|r| r.verdict == Verdict::Pass) => Status::Passed,
-        None => Status::Skipped(run.rungs.first().map_or_else(String::new, sentence)),
+        None if run.checks.iter().any(|r| r.verdict == Verdict::Pass) => Status::Passed,
+        None => Status::Skipped(run.checks.first().map_or_else(String::new, sentence)),
     };
-    let out = run.rungs.iter().map(|r| sentence(r) + "\n").collect();
-    let code = if run.code.is_empty() { String::new() } else { format!(", {}", run.code) };
+    let out = run.checks.iter().map(|r| sentence(r) + "\n").collect();
+    let code = if run.code.is_nobody() { String::new() } else { format!(", {}", run.code) };
     Test {
         name: format!("{} [{}, {}{code}]", run.variant, run.target, run.device),
         class: format!("run.{family}"),
@@ -160,7 +160,7 @@ fn of_run(run: &VariantRun, family: &str) -> Test {
 
 fn of_trial(trial: &TrialRow) -> Test {
     let wrong = trial.first_wrong().map(|r| (r.verdict, sentence(r)));
-    let wrong = wrong.or_else(|| trial.wrong_rung().map(|r| (r.verdict, rung_sentence(r))));
+    let wrong = wrong.or_else(|| trial.wrong_check().map(|r| (r.verdict, rung_sentence(r))));
     let first = || trial.results.first().map_or_else(String::new, sentence);
     let status = match (wrong, trial.verdict()) {
         (Some((verdict @ (Verdict::Fail | Verdict::UnexpectedPass), text)), _) => {
@@ -175,8 +175,8 @@ fn of_trial(trial: &TrialRow) -> Test {
         (None, _) => Status::Skipped(first()),
     };
     let mut out: String = trial.results.iter().map(|r| sentence(r) + "\n").collect();
-    for rung in &trial.rungs {
-        _ = writeln!(out, "{}: {}: {}", rung.rung.word(), rung.verdict.word(), rung.note);
+    for rung in &trial.checks {
+        _ = writeln!(out, "{}: {}: {}", rung.check.word(), rung.verdict.word(), rung.note);
     }
     Test { name: name(trial), class: format!("moe.{}", trial.case), status, out }
 }

@@ -23,6 +23,6 @@ pub fn listing_csv(head: [&str; 2], rows: &[Named<'_>]) -> String {
 #[must_use]
 pub fn listing_markdown(head: [&str; 2], rows: &[Named<'_>]) -> String {
     let body = rows.iter().map(|(name, about)| markup::row(&[markup::code(name), markup::plain(about)]));
-    let head = markup::head(&head.map(str::to_owned));
+    let head = markup::head(&head, markup::Align::Centre);
     head + &body.collect::<String>()
 }

@@ -20,10 +20,14 @@ mod cross;
 mod csv;
 mod exercise;
 mod explain;
+mod findings;
 mod form;
+mod gate;
 mod history;
 mod ids;
+mod instructions;
 mod junit;
+mod lint;
 mod listing;
 mod markdown;
 mod markup;
@@ -36,7 +40,8 @@ mod plot;
 mod profile;
 mod rollup;
 mod runs;
-pub mod sarif;
+mod sarif;
+mod selftest;
 mod sm12x;
 mod style;
 mod survey;
@@ -52,16 +57,27 @@ pub use bench::{bench_csv, bench_markdown};
 pub use catalogue::variants;
 pub use csv::csv;
 pub use explain::{ExplainError, explain};
+pub use findings::{annotations, findings_sarif};
 pub use form::{Format, ReportError, json, render};
+pub use gate::{
+    Newcomer, diff_json, diff_markdown, diff_summary, diff_text, fleet_markdown, fleet_text, newcomer,
+    survivors_markdown, survivors_summary, survivors_text, verdict_markdown, verdict_text,
+};
+pub use instructions::{
+    InstructionForm, InstructionState, Instructions, instructions_csv, instructions_markdown,
+    instructions_text,
+};
 pub use junit::junit;
+pub use lint::{lint_csv, lint_findings, lint_json, lint_markdown, lint_text};
 pub use listing::{Named, listing_csv, listing_markdown, listing_text};
 pub use markdown::markdown;
 pub use pipeline::evidence_text;
 pub use plot::bench_svg;
 pub use profile::{profile_csv, profile_markdown, profile_text};
 pub use runs::{run_counts, runs_csv, runs_text};
+pub use selftest::{selftest_csv, selftest_text};
 pub use style::Styles;
 pub use tactics::tactics;
-pub use terminal::terminal;
+pub use terminal::{terminal, terminal_matrix, terminal_rest};
 pub use tiles::{policies_csv, policies_markdown, policies_text, tiles_csv, tiles_markdown, tiles_text};
 pub use trials::{stages_text, trial_counts, trials_csv, trials_markdown, trials_text};

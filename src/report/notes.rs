@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::markup::{code, plain, superscript};
+use super::markup::{Align, code, head, plain, prose, row, superscript};
 use super::phrase::clean;
 use crate::record::{Matrix, MessageRow};
 
@@ -41,9 +41,9 @@ impl Notes {
 
 /// The kinds with cause and remedy as a Markdown table.
 pub(super) fn kinds(matrix: &Matrix, used: &BTreeSet<usize>) -> String {
-    let mut out = "| kind | why ptxas says it | what to do |\n|---|---|---|\n".to_owned();
+    let mut out = head(&["kind", "why ptxas says it", "what to do"], Align::Left);
     for kind in used.iter().filter_map(|k| matrix.kinds.get(*k)) {
-        _ = writeln!(out, "| {} | {} | {} |", plain(&kind.name), plain(&kind.cause), plain(&kind.remedy));
+        out.push_str(&row(&[plain(&kind.name), prose(&kind.cause), prose(&kind.remedy)]));
     }
     out
 }

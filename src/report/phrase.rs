@@ -41,10 +41,18 @@ pub(super) fn names<'a>(targets: impl IntoIterator<Item = &'a Target>) -> String
     targets.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// One line without control characters: messages quote what stands in files, and files may hold anything.
+/// One line without control characters: messages quote files, and files contain anything.
 pub(super) fn clean(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// `text` with a sign in place of each character that a terminal obeys or that reorders the text around it.
+pub(super) fn printable(text: &str) -> String {
+    let obeyed = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if obeyed(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// A kernel's name as people read it, cut in the middle beyond `width`.
@@ -149,6 +157,7 @@ mod tests {
 
     #[test]
     fn control_characters_do_not_reach_a_terminal() {
-        assert_eq!(clean("a\n\tb\u{1b}[31m"), "a b\u{fffd}[31m");
+        assert_eq!(clean("a\n\tb\u{1b}[31m\u{202e}x"), "a b\u{fffd}[31m\u{fffd}x");
+        assert_eq!(printable("a  b\u{9b}"), "a  b\u{fffd}");
     }
 }

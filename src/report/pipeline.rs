@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::exercise;
-use super::markup::{code, head, plain, row};
+use super::markup::{Align, code, head, plain, row};
 use super::phrase::{counted, grouped, wrapped};
 use super::runs::device;
 use super::style::{Styles, Tone};
 use super::trials::{name, ratio, rung_counts, rung_sentence, sentence};
 use super::verdict::{EMULATOR, by_device, trials as counts};
 use crate::record::{
-    ExerciseRow, FaultRow, PIPELINE, Record, Rung, SkippedRow, TrialRow, Verdict, WitnessRow,
+    Check, CodeBy, ExerciseRow, FaultCoverageRow, FaultRow, Named, PIPELINE, Record, SkippedRow, Tile,
+    TrialRow, Verdict,
 };
 
 /// Wrong trials listed on a terminal.
@@ -47,29 +48,26 @@ fn conforms(trials: &[&TrialRow]) -> &'static str {
     }
 }
 
-/// What the data of the trials would have shown, a line each: coverage by witnesses, and faults of single bytes.
-fn evidence(witness: &[&WitnessRow], faults: &[FaultRow]) -> Vec<String> {
+/// What the data of the trials would have shown, a line each: fault coverage, and faults of single bytes.
+fn evidence(coverage: &[&FaultCoverageRow], faults: &[FaultRow]) -> Vec<String> {
     let mut out = Vec::new();
-    if !witness.is_empty() {
-        let whole = witness.iter().filter(|w| w.is_whole()).count();
-        let percent = |w: &&WitnessRow| 100.0 * w.witnessed as f64 / w.total.max(1) as f64;
-        let least = witness.iter().map(percent).fold(f64::INFINITY, f64::min);
+    if !coverage.is_empty() {
+        let whole = coverage.iter().filter(|w| w.is_whole()).count();
+        let percent = |w: &&FaultCoverageRow| 100.0 * w.exposed as f64 / w.total.max(1) as f64;
+        let least = coverage.iter().map(percent).fold(f64::INFINITY, f64::min);
         let mut line = format!(
             "fault coverage: exact and impulse data expose a fault in any single input byte for {whole} of {}",
-            counted(witness.len(), "kernel")
+            counted(coverage.len(), "kernel")
         );
-        let rest: Vec<&&WitnessRow> = witness.iter().filter(|w| !w.is_whole()).collect();
+        let rest: Vec<&&FaultCoverageRow> = coverage.iter().filter(|w| !w.is_whole()).collect();
         if let Some(first) = rest.first() {
-            let swap = if first.swap_ab { " swap_ab" } else { "" };
             let cases =
                 if first.cases.is_empty() { "no such case".to_owned() } else { first.cases.join(" + ") };
             let _ = write!(
                 line,
-                "; {} cover less, {least:.2} % at least, the first {}{swap} {} {} {} ({cases}): a fault there may go undetected",
+                "; {} cover less, {least:.2} % at least, the first {} {} ({cases}): a fault there may go undetected",
                 rest.len(),
-                first.tile,
-                first.kernel_path,
-                first.load,
+                first.configuration,
                 first.target
             );
         }
@@ -90,12 +88,16 @@ fn evidence(witness: &[&WitnessRow], faults: &[FaultRow]) -> Vec<String> {
     out
 }
 
-/// What the data of trials would have shown, a line each: coverage by witnesses, and faults of single bytes.
+/// What the data of trials would have shown, a line each: fault coverage, and faults of single bytes.
 #[must_use]
-pub fn evidence_text(exercised: &[ExerciseRow], witness: &[WitnessRow], faults: &[FaultRow]) -> String {
+pub fn evidence_text(
+    exercised: &[ExerciseRow],
+    coverage: &[FaultCoverageRow],
+    faults: &[FaultRow],
+) -> String {
     let exercised: Vec<&ExerciseRow> = exercised.iter().collect();
-    let witness: Vec<&WitnessRow> = witness.iter().collect();
-    let lines = exercise::lines(&exercised).into_iter().chain(evidence(&witness, faults));
+    let coverage: Vec<&FaultCoverageRow> = coverage.iter().collect();
+    let lines = exercise::lines(&exercised).into_iter().chain(evidence(&coverage, faults));
     lines.map(|line| line + "\n").collect()
 }
 
@@ -121,17 +123,17 @@ fn known(trials: &[&TrialRow]) -> Vec<String> {
 
 /// The rungs of a device's trials by who made the code; empty without any.
 fn rungs(trials: &[&TrialRow]) -> String {
-    let mut makers: Vec<&str> = trials.iter().filter(|t| !t.rungs.is_empty()).map(|t| &*t.code).collect();
+    let mut makers: Vec<&CodeBy> = trials.iter().filter(|t| !t.checks.is_empty()).map(|t| &t.code).collect();
     makers.dedup();
     let mut out = String::new();
     for made in makers {
-        let of = || trials.iter().copied().filter(|t| !t.rungs.is_empty() && t.code == made);
-        let _ = writeln!(out, "\n### Rungs, code by {}\n", plain(made));
+        let of = || trials.iter().copied().filter(|t| !t.checks.is_empty() && t.code == *made);
+        let _ = writeln!(out, "\n### Rungs, code by {}\n", plain(&made.text()));
         for line in rung_lines(of()) {
             let _ = writeln!(out, "- {line}");
         }
         for trial in of() {
-            if let Some(wrong) = trial.wrong_rung() {
+            if let Some(wrong) = trial.wrong_check() {
                 let _ = writeln!(out, "- {}: {}", plain(&name(trial)), plain(&rung_sentence(wrong)));
             }
         }
@@ -144,7 +146,7 @@ fn rung_lines<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<String>
     let words = |counts: Vec<(Verdict, usize)>| -> Vec<String> {
         counts.iter().map(|(v, n)| format!("{n} {}", v.word())).collect()
     };
-    let line = |(rung, counts): (Rung, Vec<_>)| format!("{}: {}", rung.word(), words(counts).join(", "));
+    let line = |(rung, counts): (Check, Vec<_>)| format!("{}: {}", rung.word(), words(counts).join(", "));
     rung_counts(trials).into_iter().map(line).collect()
 }
 
@@ -159,14 +161,15 @@ struct Part<'a> {
 
 fn parts(record: &Record) -> Vec<Part<'_>> {
     let part = |(name, trials): (&str, Vec<_>)| {
-        let witness: Vec<&WitnessRow> = record.witness.iter().filter(|w| w.device == name).collect();
+        let coverage: Vec<&FaultCoverageRow> =
+            record.fault_coverage.iter().filter(|w| w.device == name).collect();
         let exercised: Vec<&ExerciseRow> = record.exercised.iter().filter(|e| e.device == name).collect();
         let emulated = name == EMULATOR;
         let mut lines = exercise::lines(&exercised);
         if emulated {
             lines.extend(exercise::left_out(&record.tiles, &record.exercised));
         }
-        lines.extend(evidence(&witness, if emulated { &record.faults } else { &[] }));
+        lines.extend(evidence(&coverage, if emulated { &record.faults } else { &[] }));
         Part {
             title: if emulated {
                 PIPELINE.to_owned()
@@ -201,13 +204,13 @@ fn section(part: &Part<'_>) -> String {
     }
     out.push('\n');
     let columns = ["case", "tiles", "pass", "blocked", "wrong", "worst / bound"].map(str::to_owned);
-    out.push_str(&head(&columns));
+    out.push_str(&head(&columns, Align::Centre));
     for (case, list) in by_case(trials) {
         let count = |wanted: Verdict| list.iter().filter(|t| t.verdict() == wanted).count();
-        let mut tiles: Vec<&str> = list.iter().map(|t| t.tile.as_str()).collect();
+        let mut tiles: Vec<&Named<Tile>> = list.iter().map(|t| &t.configuration.tile).collect();
         tiles.sort_unstable();
         tiles.dedup();
-        let tiles = if let [one] = tiles.as_slice() { (*one).to_owned() } else { tiles.len().to_string() };
+        let tiles = if let [one] = tiles.as_slice() { one.to_string() } else { tiles.len().to_string() };
         let worst = list.iter().flat_map(|t| &t.results).map(|r| r.worst_over_bound).fold(0.0, f64::max);
         let wrong = list.iter().filter(|t| !t.conforms()).count();
         out.push_str(&row(&[
@@ -269,12 +272,12 @@ fn shown(part: &Part<'_>, styles: &Styles) -> String {
     let mut wrong: Vec<String> = Vec::new();
     for trial in trials {
         let stage = trial.first_wrong().map(sentence);
-        let found = stage.or_else(|| trial.wrong_rung().map(rung_sentence));
+        let found = stage.or_else(|| trial.wrong_check().map(rung_sentence));
         wrong.extend(found.map(|what| format!("  {}\n    {what}\n", name(trial))));
     }
     wrong.iter().take(LISTED).for_each(|lines| out.push_str(lines));
     if wrong.len() > LISTED {
-        let _ = writeln!(out, "  and {} more: --report md lists them", wrong.len() - LISTED);
+        let _ = writeln!(out, "  and {} more: --format md lists them", wrong.len() - LISTED);
     }
     for line in known(trials) {
         let _ = writeln!(out, "  {line}");

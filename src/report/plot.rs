@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::bench::{gemms, tokens, ways};
-use crate::record::BenchTable;
+use super::bench::{gemms, kernels, tokens};
+use crate::record::{BenchTable, ConfigurationKey};
 
 /// The picture's size, and the field's place in it.
 const SIZE: (f64, f64) = (1000.0, 640.0);
@@ -26,14 +26,15 @@ fn escaped(text: &str) -> String {
 /// The plot; without a time there are axes alone.
 #[must_use]
 pub fn bench_svg(bench: &BenchTable) -> String {
-    let (columns, ways) = (tokens(bench), ways(bench));
-    let of = |way: &String| -> Vec<(usize, f64)> {
+    let (columns, kernels) = (tokens(bench), kernels(bench));
+    let of = |kernel: &ConfigurationKey| -> Vec<(usize, f64)> {
         let time = |tokens: &usize| {
-            gemms(bench, way, *tokens).filter(|t| t.is_finite() && *t > 0.0).map(|t| (*tokens, t))
+            gemms(bench, kernel, *tokens).filter(|t| t.is_finite() && *t > 0.0).map(|t| (*tokens, t))
         };
         columns.iter().filter_map(time).collect()
     };
-    let lines: Vec<(&String, Vec<(usize, f64)>)> = ways.iter().map(|way| (way, of(way))).collect();
+    let lines: Vec<(&ConfigurationKey, Vec<(usize, f64)>)> =
+        kernels.iter().map(|kernel| (*kernel, of(kernel))).collect();
     let times = || lines.iter().flat_map(|(_, points)| points).map(|(_, time)| *time);
     let floor = 10f64.powf(times().fold(f64::INFINITY, f64::min).min(1e9).log10().floor());
     let top = 10f64.powf(times().fold(0.0, f64::max).max(10.0 * floor).log10().ceil());
@@ -83,7 +84,7 @@ pub fn bench_svg(bench: &BenchTable) -> String {
         "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">tokens</text>",
         lower + 36.0
     );
-    for (n, (way, points)) in lines.iter().enumerate() {
+    for (n, (kernel, points)) in lines.iter().enumerate() {
         let (colour, dash) = (COLOURS[n % COLOURS.len()], DASHES[n / COLOURS.len() % DASHES.len()]);
         let path: Vec<String> =
             points.iter().map(|(tokens, time)| format!("{:.1},{:.1}", x(*tokens), y(*time))).collect();
@@ -93,7 +94,13 @@ pub fn bench_svg(bench: &BenchTable) -> String {
         let at = upper + 18.0 * n as f64;
         let (from, to) = (right + 20.0, right + 50.0);
         let _ = writeln!(out, "<line x1=\"{from}\" y1=\"{at:.1}\" x2=\"{to}\" y2=\"{at:.1}\" {style}/>");
-        let _ = writeln!(out, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", to + 6.0, at + 4.0, escaped(way));
+        let _ = writeln!(
+            out,
+            "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            to + 6.0,
+            at + 4.0,
+            escaped(&kernel.to_string())
+        );
     }
     out.push_str("</svg>\n");
     out

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::csv::table;
+use super::markup::{Align, code, head, plain, row as markdown_row};
 use crate::record::ProfileRow;
 
 const HEADER: [&str; 6] = ["class", "moe", "share", "milliseconds", "launches", "longest"];
@@ -67,18 +68,15 @@ pub fn profile_text(row: &ProfileRow) -> String {
 /// A table of the classes, then the decision.
 #[must_use]
 pub fn profile_markdown(row: &ProfileRow) -> String {
-    let mut out =
-        String::from("| class | share | ms | launches | longest kernel |\n|---|---:|---:|---:|---|\n");
+    let mut out = head(&["class", "share", "ms", "launches", "longest kernel"], Align::Right);
     for class in &row.classes {
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | `{}` |",
-            class.class,
+        out.push_str(&markdown_row(&[
+            plain(&class.class),
             percent(class.share),
             milliseconds(class.nanoseconds),
-            class.launches,
-            class.longest.replace('|', "\\|").replace('`', "'")
-        );
+            class.launches.to_string(),
+            code(&class.longest),
+        ]));
     }
     out.push('\n');
     out.push_str(&verdict(row));

@@ -89,7 +89,7 @@ pub(super) fn families<'a>(view: &View<'a>, targets: &[Target]) -> Vec<Family<'a
 
 /// Whether a claim expects refusal and no cell is anything else.
 fn exists_to_be_refused(view: &View<'_>, variant: &VariantRow) -> bool {
-    let accepted = variant.outcomes.contains(Outcome::Accepted.letter());
+    let accepted = variant.count(Outcome::Accepted) > 0;
     !accepted
         && view.matrix.claims.iter().any(|c| c.expect == Expect::Rejected && speaks_of(c, variant))
         && !view.matrix.claims.iter().any(|c| c.expect != Expect::Rejected && speaks_of(c, variant))

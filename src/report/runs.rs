@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::csv::table;
-use super::markup::{code, head, plain, row};
+use super::markup::{Align, code, head, plain, row};
 use super::phrase::{clean, wrapped};
 use super::style::{Styles, Tone};
-use crate::record::{DeviceRow, Record, Rung, RungResult, VariantRun, Verdict};
+use crate::record::{Check, CheckResult, DeviceRow, Record, VariantRun, Verdict};
 
 const HEADER: [&str; 7] = ["variant", "target", "device", "code", "rung", "verdict", "note"];
 
@@ -21,7 +21,7 @@ pub fn runs_text(runs: &[VariantRun]) -> String {
                 out,
                 "{} {} {}: {}",
                 run.variant,
-                wrong.rung.word(),
+                wrong.check.word(),
                 wrong.verdict.word(),
                 wrong.note
             );
@@ -34,14 +34,14 @@ pub fn runs_text(runs: &[VariantRun]) -> String {
 /// How many stand on each rung, on one line, and how many the device does not have.
 #[must_use]
 pub fn run_counts<'a>(runs: impl IntoIterator<Item = &'a VariantRun>) -> String {
-    let mut counts: BTreeMap<Rung, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<Check, usize> = BTreeMap::new();
     let (mut all, mut blocked, mut wrong) = (0, 0, 0);
     for run in runs {
-        for rung in run.rungs.iter().filter(|rung| rung.verdict == Verdict::Pass) {
-            *counts.entry(rung.rung).or_default() += 1;
+        for rung in run.checks.iter().filter(|rung| rung.verdict == Verdict::Pass) {
+            *counts.entry(rung.check).or_default() += 1;
         }
         all += 1;
-        blocked += usize::from(run.rungs.iter().any(|r| r.verdict == Verdict::Blocked));
+        blocked += usize::from(run.checks.iter().any(|r| r.verdict == Verdict::Blocked));
         wrong += usize::from(run.first_wrong().is_some());
     }
     let rungs: Vec<String> = counts.iter().map(|(rung, n)| format!("{n} {}", rung.word())).collect();
@@ -52,13 +52,13 @@ pub fn run_counts<'a>(runs: impl IntoIterator<Item = &'a VariantRun>) -> String 
 #[must_use]
 pub fn runs_csv(runs: &[VariantRun]) -> String {
     let rows = runs.iter().flat_map(|run| {
-        run.rungs.iter().map(|rung| {
+        run.checks.iter().map(|rung| {
             vec![
                 run.variant.clone(),
-                run.target.clone(),
+                run.target.to_string(),
                 run.device.clone(),
-                run.code.clone(),
-                rung.rung.word().to_owned(),
+                run.code.to_string(),
+                rung.check.word().to_owned(),
                 rung.verdict.word().to_owned(),
                 rung.note.lines().next().unwrap_or_default().to_owned(),
             ]
@@ -98,12 +98,12 @@ fn groups(record: &Record) -> Vec<(&VariantRun, Vec<&VariantRun>)> {
 
 /// What made the code, for which target.
 fn made(run: &VariantRun) -> String {
-    let by = if run.code.is_empty() { String::new() } else { format!(" by {}", run.code) };
+    let by = if run.code.is_nobody() { String::new() } else { format!(" by {}", run.code) };
     format!("code for {}{by}", run.target)
 }
 
-fn wrong_sentence(run: &VariantRun, wrong: &RungResult) -> String {
-    format!("{}: {} {}: {}", run.variant, wrong.rung.word(), wrong.verdict.word(), clean(&wrong.note))
+fn wrong_sentence(run: &VariantRun, wrong: &CheckResult) -> String {
+    format!("{}: {} {}: {}", run.variant, wrong.check.word(), wrong.verdict.word(), clean(&wrong.note))
 }
 
 /// A verdict as the table marks it.
@@ -137,15 +137,16 @@ pub(super) fn markdown(record: &Record) -> String {
         if !wrong.is_empty() {
             out.push('\n');
         }
-        let mut rungs: Vec<Rung> = runs.iter().flat_map(|run| &run.rungs).map(|r| r.rung).collect();
+        let mut rungs: Vec<Check> = runs.iter().flat_map(|run| &run.checks).map(|r| r.check).collect();
         rungs.sort_unstable();
         rungs.dedup();
         let _ = writeln!(out, "✓ passes, ✗ fails, ⊘ the GPU has no such instruction, · not tried.\n");
         let mut names = vec!["variant".to_owned()];
         names.extend(rungs.iter().map(|rung| rung.word().to_owned()));
-        out.push_str(&head(&names));
+        out.push_str(&head(&names, Align::Centre));
         for run in runs {
-            let of = |rung: &Rung| run.rungs.iter().find(|r| r.rung == *rung).map_or("", |r| mark(r.verdict));
+            let of =
+                |rung: &Check| run.checks.iter().find(|r| r.check == *rung).map_or("", |r| mark(r.verdict));
             let mut cells = vec![code(&run.variant)];
             cells.extend(rungs.iter().map(|rung| of(rung).to_owned()));
             out.push_str(&row(&cells));
@@ -167,7 +168,7 @@ pub(super) fn terminal(record: &Record, styles: &Styles) -> String {
             out.push_str(&wrapped("  ", wrong_sentence(run, wrong).split(' ')));
         }
         if wrong.len() > LISTED {
-            let _ = writeln!(out, "  and {} more: --report md lists them", wrong.len() - LISTED);
+            let _ = writeln!(out, "  and {} more: --format md lists them", wrong.len() - LISTED);
         }
     }
     out

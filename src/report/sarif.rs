@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 /// A rule and what it means.
-#[must_use]
-pub fn rule(id: &str, text: &str) -> Value {
+pub(super) fn rule(id: &str, text: &str) -> Value {
     json!({"id": id, "shortDescription": {"text": text}})
 }
 
@@ -15,7 +14,7 @@ pub fn rule(id: &str, text: &str) -> Value {
 ///
 /// # Errors
 /// Only when serialisation itself fails.
-pub fn document(rules: Vec<Value>, results: Vec<Value>) -> serde_json::Result<String> {
+pub(super) fn document(rules: Vec<Value>, results: Vec<Value>) -> serde_json::Result<String> {
     let out = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -33,8 +32,7 @@ pub fn document(rules: Vec<Value>, results: Vec<Value>) -> serde_json::Result<St
 }
 
 /// What stays the same of a result when lines move: without it a moved line would be a new alert.
-#[must_use]
-pub fn fingerprint(parts: &[&str]) -> String {
+pub(super) fn fingerprint(parts: &[&str]) -> String {
     Sha256::digest(parts.join("\0").as_bytes()).iter().fold(String::new(), |mut out, byte| {
         _ = write!(out, "{byte:02x}");
         out
@@ -42,8 +40,7 @@ pub fn fingerprint(parts: &[&str]) -> String {
 }
 
 /// A path as a reference that SARIF takes: forward slashes, other signs by number.
-#[must_use]
-pub fn uri(file: &str) -> String {
+pub(super) fn uri(file: &str) -> String {
     let mut out = String::new();
     for byte in file.trim_start_matches("./").bytes() {
         let plain = byte.is_ascii_alphanumeric() || b"/._-~+@".contains(&byte);

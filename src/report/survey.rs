@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::markup::{code, head, plain, row};
+use super::markup::{Align, code, head, plain, row};
 use super::phrase::{grouped, wrapped};
 use super::style::{Styles, Tone};
 use super::tiles::{policies_markdown, tile_counts};
-use crate::record::{TileRow, TileTable};
+use crate::record::{PeerAnswer, Tile, TileRow, TileTable};
 
 /// How a cell of the grid is read.
 const LEGEND: &str = "Kernels that run, of those checked (K, path and load); * marks kernels that spill.";
@@ -28,18 +28,12 @@ fn spilling(table: &TileTable) -> Vec<&TileRow> {
     out
 }
 
-/// M, N and K of a tile's name.
-fn sizes(tile: &str) -> Option<(u32, u32, u32)> {
-    let mut parts = tile.split('x').map(|part| part.parse().ok());
-    Some((parts.next()??, parts.next()??, parts.next()??))
-}
-
 /// Rows of the grid are M and side, columns N; a cell says how many kernels run.
 fn grid(table: &TileTable) -> Vec<Vec<String>> {
     let mut cells: BTreeMap<(u32, bool, u32), (usize, usize, bool)> = BTreeMap::new();
     for tile in &table.rows {
-        let Some((m, n, _)) = sizes(&tile.tile) else { continue };
-        let cell = cells.entry((m, tile.swap_ab, n)).or_default();
+        let Some(Tile { m, n, .. }) = tile.configuration.tile.known().copied() else { continue };
+        let cell = cells.entry((m, tile.configuration.swap_ab, n)).or_default();
         cell.0 += usize::from(tile.blocked.is_none());
         cell.1 += 1;
         cell.2 |= tile.blocked.is_none() && spilled(tile) > 0;
@@ -64,9 +58,9 @@ fn grid(table: &TileTable) -> Vec<Vec<String>> {
 /// Who was asked, on one line.
 fn asked(table: &TileTable) -> String {
     let Some(first) = table.rows.first() else { return String::new() };
-    let ptxas = match first.toolkit.as_str() {
-        "" => "no ptxas: capabilities, registers and spills are unknown".to_owned(),
-        version => format!("ptxas {version}"),
+    let ptxas = match &first.toolkit {
+        None => "no ptxas: capabilities, registers and spills are unknown".to_owned(),
+        Some(version) => format!("ptxas {version}"),
     };
     format!("{}, {ptxas}", first.target)
 }
@@ -78,21 +72,20 @@ fn spills(table: &TileTable) -> Option<String> {
     }
     let spilling = spilling(table);
     let worst = spilling.first().map_or(String::new(), |r| {
-        let swap = if r.swap_ab { " swap_ab" } else { "" };
         let bytes = grouped(spilled(r) as usize);
-        format!(", {bytes} bytes per thread at most ({}{swap} {} {})", r.tile, r.kernel_path, r.load)
+        format!(", {bytes} bytes per thread at most ({})", r.configuration)
     });
     Some(format!("{} of those that run spill{worst}.", spilling.len()))
 }
 
-/// How often each project offers a tile.
-fn offers(table: &TileTable) -> Vec<(&str, usize, usize)> {
+/// How many tiles each project supports.
+fn peers(table: &TileTable) -> Vec<(&str, usize, usize)> {
     let mut out: Vec<(&str, usize, usize)> = Vec::new();
-    for offer in &table.offers {
-        let hit = usize::from(offer.answer == "offered");
-        match out.iter_mut().find(|(stack, ..)| *stack == offer.stack) {
+    for peer in &table.peers {
+        let hit = usize::from(peer.answer == PeerAnswer::Offered);
+        match out.iter_mut().find(|(stack, ..)| *stack == peer.stack) {
             Some(found) => (found.1, found.2) = (found.1 + hit, found.2 + 1),
-            None => out.push((&offer.stack, hit, 1)),
+            None => out.push((&peer.stack, hit, 1)),
         }
     }
     out
@@ -126,7 +119,7 @@ pub(super) fn markdown(table: &TileTable) -> String {
         format!("## Tiles of the grouped GEMM\n\n{}. {}\n", plain(&asked(table)), tile_counts(&table.rows));
     let mut lines = grid(table).into_iter();
     if let Some(names) = lines.next() {
-        out.push_str(&head(&names));
+        out.push_str(&head(&names, Align::Centre));
     }
     lines.for_each(|line| out.push_str(&row(&line)));
     let _ = writeln!(out, "\n{}", LEGEND.replace('*', "\\*"));
@@ -134,25 +127,27 @@ pub(super) fn markdown(table: &TileTable) -> String {
         let _ = writeln!(out, "\n{} {SPILLS}\n", plain(&line));
         let spilling = spilling(table);
         if !spilling.is_empty() {
-            out.push_str(&head(&["kernel", "registers", "spill stores", "spill loads"].map(str::to_owned)));
+            out.push_str(&head(
+                &["kernel", "registers", "spill stores", "spill loads"].map(str::to_owned),
+                Align::Centre,
+            ));
         }
         for tile in spilling {
             let (stores, loads) = tile.spills.unwrap_or_default();
-            let swap = if tile.swap_ab { " swap_ab" } else { "" };
             out.push_str(&row(&[
-                code(&format!("{}{swap} {} {}", tile.tile, tile.kernel_path, tile.load)),
+                code(&tile.configuration.to_string()),
                 tile.registers.map_or(String::new(), |r| r.to_string()),
                 stores.to_string(),
                 loads.to_string(),
             ]));
         }
     }
-    let offers = offers(table);
-    if !offers.is_empty() {
+    let peers = peers(table);
+    if !peers.is_empty() {
         out.push_str(
             "\nTiles and sides that peers support; `sm121probe tiles` shows which, and why not:\n\n",
         );
-        for (stack, offered, all) in offers {
+        for (stack, offered, all) in peers {
             let _ = writeln!(out, "- {}: {offered} of {all}", plain(stack));
         }
     }
@@ -181,12 +176,10 @@ pub(super) fn terminal(table: &TileTable, styles: &Styles) -> String {
         let _ = writeln!(out, "  {}", cells.join("  ").trim_end());
     }
     let _ = writeln!(out, "  {}", styles.paint(Tone::Faint, LEGEND));
-    let offers: Vec<String> = offers(table)
-        .into_iter()
-        .map(|(stack, offered, all)| format!("{stack} {offered} of {all}"))
-        .collect();
-    if !offers.is_empty() {
-        out.push_str(&wrapped("  peers        ", offers.join(", ").split(' ')));
+    let peers: Vec<String> =
+        peers(table).into_iter().map(|(stack, offered, all)| format!("{stack} {offered} of {all}")).collect();
+    if !peers.is_empty() {
+        out.push_str(&wrapped("  peers        ", peers.join(", ").split(' ')));
     }
     let policies = policies(table);
     if !policies.is_empty() {

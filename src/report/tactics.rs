@@ -5,21 +5,22 @@
 
 use std::collections::BTreeMap;
 
+use ptx::arch::Target;
 use serde::Serialize;
 
 use super::trials::{rung_sentence, sentence};
-use crate::record::{Record, TrialRow, Verdict};
+use crate::record::{CodeBy, Load, MmaPath, Named, Record, TrialRow, Verdict};
 
 /// What one tactic is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
     device: &'a str,
-    target: &'a str,
-    code: &'a str,
+    target: &'a Named<Target>,
+    code: &'a CodeBy,
     mnk: [u32; 3],
     swap_ab: bool,
-    kernel_path: &'a str,
-    load: &'a str,
+    kernel_path: &'a Named<MmaPath>,
+    load: &'a Named<Load>,
 }
 
 #[derive(Serialize)]
@@ -28,14 +29,14 @@ struct Tactic<'a> {
     /// Name and driver of the device, where the record says them.
     #[serde(skip_serializing_if = "Option::is_none")]
     device_name: Option<String>,
-    target: &'a str,
-    code: &'a str,
+    target: &'a Named<Target>,
+    code: &'a CodeBy,
     tile_m: u32,
     tile_n: u32,
     tile_k: u32,
     swap_ab: bool,
-    kernel_path: &'a str,
-    load: &'a str,
+    kernel_path: &'a Named<MmaPath>,
+    load: &'a Named<Load>,
     stages: u32,
     allowed: bool,
     verdict: &'static str,
@@ -51,14 +52,16 @@ struct Tactic<'a> {
 pub fn tactics(record: &Record) -> serde_json::Result<String> {
     let mut found: BTreeMap<Key<'_>, Vec<&TrialRow>> = BTreeMap::new();
     for trial in &record.pipeline {
+        let of = &trial.configuration;
         let key = Key {
             device: &trial.device,
             target: &trial.target,
             code: &trial.code,
-            mnk: dimensions(&trial.tile),
-            swap_ab: trial.swap_ab,
-            kernel_path: &trial.kernel_path,
-            load: &trial.load,
+            // Zeros for what is not a tile.
+            mnk: of.tile.known().map_or([0; 3], |tile| [tile.m, tile.n, tile.k]),
+            swap_ab: of.swap_ab,
+            kernel_path: &of.path,
+            load: &of.load,
         };
         found.entry(key).or_default().push(trial);
     }
@@ -71,7 +74,7 @@ fn tactic<'a>(record: &Record, key: Key<'a>, trials: &[&TrialRow]) -> Tactic<'a>
     let wrong = trials.iter().find(|t| !t.conforms() || t.verdict() == Verdict::KnownFail);
     let of = |trial: &TrialRow| {
         let result = trial.results.iter().find(|r| r.verdict != Verdict::Pass).map(sentence);
-        let rung = trial.wrong_rung().map(rung_sentence);
+        let rung = trial.wrong_check().map(rung_sentence);
         format!("{}: {}", trial.case, result.or(rung).unwrap_or_default())
     };
     let (allowed, verdict, reason) = match (wrong, trials.first()) {
@@ -102,10 +105,4 @@ fn tactic<'a>(record: &Record, key: Key<'a>, trials: &[&TrialRow]) -> Tactic<'a>
 fn device_name(record: &Record, device: &str) -> Option<String> {
     let row = record.devices.iter().find(|d| d.device == device)?;
     Some(format!("{}, driver {}", row.name, row.driver))
-}
-
-/// `128x32x128`; zeros for what is no tile.
-fn dimensions(tile: &str) -> [u32; 3] {
-    let mut parts = tile.split('x').map(|p| p.parse().unwrap_or_default());
-    [(); 3].map(|()| parts.next().unwrap_or_default())
 }

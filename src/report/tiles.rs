@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::csv::table as csv_of;
-use crate::record::{OfferRow, PolicyRow, TileRow, TileTable};
+use super::markup::{Align, head, plain, row as markdown_row};
+use crate::record::{Named, PeerRow, PolicyRow, Tile, TileRow, TileTable};
 
 const HEADER: [&str; 14] = [
     "tile",
@@ -48,8 +49,8 @@ fn spills(row: &TileRow) -> String {
 }
 
 /// What a project has, in words.
-fn answered(offer: &OfferRow) -> String {
-    format!("{}: {}", offer.answer, offer.sentence)
+fn answered(peer: &PeerRow) -> String {
+    format!("{}: {}", peer.answer, peer.sentence)
 }
 
 /// The projects, in their order.
@@ -57,13 +58,14 @@ fn stacks(table: &TileTable) -> Vec<&str> {
     table
         .rows
         .first()
-        .map(|first| table.offers_for(first).map(|o| o.stack.as_str()).collect())
+        .map(|first| table.peers_of(first).map(|o| o.stack.as_str()).collect())
         .unwrap_or_default()
 }
 
 /// Rows of one tile and side; rows come tile by tile.
 fn blocks(rows: &[TileRow]) -> impl Iterator<Item = &[TileRow]> {
-    rows.chunk_by(|a, b| (&a.tile, a.swap_ab, &a.target) == (&b.tile, b.swap_ab, &b.target))
+    let of = |row: &TileRow| (row.configuration.tile.clone(), row.configuration.swap_ab, row.target.clone());
+    rows.chunk_by(move |a, b| of(a) == of(b))
 }
 
 /// A block per tile: ours by path and load, then what others offer.
@@ -73,10 +75,13 @@ pub fn tiles_text(table: &TileTable) -> String {
     let mut out = String::new();
     for block in blocks(rows) {
         let Some(first) = block.first() else { continue };
-        let side = if first.swap_ab { "channels on the 16-row side" } else { "tokens on the 16-row side" };
-        let ptxas =
-            if first.toolkit.is_empty() { String::new() } else { format!(", ptxas {}", first.toolkit) };
-        let _ = writeln!(out, "{}  {side}, {}{ptxas}", first.tile, first.target);
+        let side = if first.configuration.swap_ab {
+            "channels on the 16-row side"
+        } else {
+            "tokens on the 16-row side"
+        };
+        let ptxas = first.toolkit.as_ref().map_or_else(String::new, |version| format!(", ptxas {version}"));
+        let _ = writeln!(out, "{}  {side}, {}{ptxas}", first.configuration.tile, first.target);
         for row in block {
             let mut facts = Vec::new();
             if let (Some(stages), Some(shared)) = (row.stages, row.shared) {
@@ -86,10 +91,11 @@ pub fn tiles_text(table: &TileTable) -> String {
                 facts.push(format!("{registers} registers"));
             }
             facts.push(admitted(row));
-            let _ = writeln!(out, "  {:<8} {:<8}  {}", row.kernel_path, row.load, facts.join("; "));
+            let key = &row.configuration;
+            let _ = writeln!(out, "  {:<8} {:<8}  {}", key.path, key.load, facts.join("; "));
         }
-        for offer in table.offers_for(first) {
-            let _ = writeln!(out, "  {:<17}  {}: {}", offer.stack, offer.answer, offer.sentence);
+        for peer in table.peers_of(first) {
+            let _ = writeln!(out, "  {:<17}  {}", peer.stack, answered(peer));
         }
         out.push('\n');
     }
@@ -100,8 +106,8 @@ pub fn tiles_text(table: &TileTable) -> String {
 /// How many run, on one line.
 pub(super) fn tile_counts(rows: &[TileRow]) -> String {
     let runs: Vec<&TileRow> = rows.iter().filter(|r| r.blocked.is_none()).collect();
-    let tiles: BTreeSet<&str> = rows.iter().map(|r| r.tile.as_str()).collect();
-    let running: BTreeSet<&str> = runs.iter().map(|r| r.tile.as_str()).collect();
+    let tiles: BTreeSet<&Named<Tile>> = rows.iter().map(|r| &r.configuration.tile).collect();
+    let running: BTreeSet<&Named<Tile>> = runs.iter().map(|r| &r.configuration.tile).collect();
     format!(
         "{} of {} tiles run in some configuration; {} of {} kernels run\n",
         running.len(),
@@ -116,29 +122,36 @@ pub(super) fn tile_counts(rows: &[TileRow]) -> String {
 pub fn tiles_markdown(table: &TileTable) -> String {
     let rows = &table.rows;
     let stacks = stacks(table);
-    let mut out = format!(
-        "| tile | swap_ab | path | load | target | stages | shared / limit | registers | spills | admission | {} |\n|{}\n",
-        stacks.join(" | "),
-        "---|".repeat(10 + stacks.len())
-    );
+    let mut names = vec![
+        "tile",
+        "swap_ab",
+        "path",
+        "load",
+        "target",
+        "stages",
+        "shared / limit",
+        "registers",
+        "spills",
+        "admission",
+    ];
+    names.extend(&stacks);
+    let mut out = head(&names, Align::Left);
     for row in rows {
-        let offers: Vec<String> = table.offers_for(row).map(|o| answered(o).replace('|', "\\|")).collect();
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} / {} | {} | {} | {} | {} |",
-            row.tile,
-            row.swap_ab,
-            row.kernel_path,
-            row.load,
-            row.target,
+        let key = &row.configuration;
+        let mut cells = vec![
+            key.tile.to_string(),
+            key.swap_ab.to_string(),
+            key.path.to_string(),
+            key.load.to_string(),
+            row.target.to_string(),
             number(row.stages),
-            number(row.shared),
-            row.shared_limit,
+            format!("{} / {}", number(row.shared), row.shared_limit),
             number(row.registers),
             spills(row),
-            admitted(row).replace('|', "\\|"),
-            offers.join(" | "),
-        );
+            plain(&admitted(row)),
+        ];
+        cells.extend(table.peers_of(row).map(|p| plain(&answered(p))));
+        out.push_str(&markdown_row(&cells));
     }
     let _ = write!(out, "\n{}", tile_counts(rows));
     out
@@ -150,14 +163,15 @@ pub fn tiles_csv(table: &TileTable) -> String {
     let mut header: Vec<String> = HEADER.map(str::to_owned).to_vec();
     header.extend(stacks(table).iter().map(|s| s.to_lowercase().replace([' ', '.', '-'], "_")));
     let line = |row: &TileRow| {
+        let key = &row.configuration;
         let empty = |v: Option<u32>| v.map(|v| v.to_string()).unwrap_or_default();
         let mut cells = vec![
-            row.tile.clone(),
-            row.swap_ab.to_string(),
-            row.kernel_path.clone(),
-            row.load.clone(),
-            row.target.clone(),
-            row.toolkit.clone(),
+            key.tile.to_string(),
+            key.swap_ab.to_string(),
+            key.path.to_string(),
+            key.load.to_string(),
+            row.target.to_string(),
+            row.toolkit.as_ref().map(ToString::to_string).unwrap_or_default(),
             empty(row.stages),
             empty(row.shared),
             row.shared_limit.to_string(),
@@ -167,7 +181,7 @@ pub fn tiles_csv(table: &TileTable) -> String {
             admission(row).to_owned(),
             sentence(row).to_owned(),
         ];
-        cells.extend(table.offers_for(row).map(answered));
+        cells.extend(table.peers_of(row).map(answered));
         cells
     };
     csv_of(std::iter::once(header).chain(table.rows.iter().map(line)))
@@ -188,7 +202,6 @@ pub fn policies_markdown(rows: &[PolicyRow]) -> String {
 fn policies(rows: &[PolicyRow], markdown: bool) -> String {
     let mut out = String::new();
     let names: Vec<&PolicyRow> = first_of_each(rows);
-    let edge = if markdown { "|" } else { "" };
     for of_shape in rows.chunk_by(|a, b| a.shape == b.shape) {
         let Some(first) = of_shape.first() else { continue };
         let heading = if markdown { "### " } else { "" };
@@ -205,20 +218,20 @@ fn policies(rows: &[PolicyRow], markdown: bool) -> String {
         let width = |n: usize| lines.iter().filter_map(|l| l.get(n).map(String::len)).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns).map(width).collect();
         for (n, line) in lines.iter().enumerate() {
+            if markdown {
+                let cells: Vec<String> = line.iter().map(|cell| plain(cell)).collect();
+                out.push_str(&if n == 0 { head(&cells, Align::Right) } else { markdown_row(&cells) });
+                continue;
+            }
             let cells: Vec<String> =
                 line.iter().zip(&widths).map(|(cell, w)| format!("{cell:>w$}")).collect();
-            let between = if markdown { " | " } else { "  " };
-            let pad = if markdown { " " } else { "" };
-            let _ = writeln!(out, "{edge}{pad}{}{pad}{edge}", cells.join(between));
-            if markdown && n == 0 {
-                let _ = writeln!(out, "|{}", "---:|".repeat(columns));
-            }
+            let _ = writeln!(out, "{}", cells.join("  "));
         }
         out.push('\n');
     }
     for row in names {
-        let bullet = if markdown { "* " } else { "" };
-        let _ = writeln!(out, "{bullet}{} needs the {}; {}", row.policy, row.needs, row.source);
+        let line = format!("{} needs the {}; {}", row.policy, row.needs, row.source);
+        let _ = if markdown { writeln!(out, "- {}", plain(&line)) } else { writeln!(out, "{line}") };
     }
     out
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::record::{Rung, RungResult, StageResult, TrialRow, Verdict};
+use super::markup::{Align, head, plain, row};
+use crate::record::{Check, CheckResult, StageResult, TrialRow, Verdict};
 
 const HEADER: [&str; 13] = [
     "case",
@@ -33,15 +34,16 @@ fn rows(trials: &[TrialRow]) -> Result<String, Box<dyn std::error::Error>> {
         csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(Vec::new());
     writer.write_record(HEADER)?;
     for trial in trials {
+        let key = &trial.configuration;
         for result in &trial.results {
             writer.write_record([
-                &trial.case,
-                &trial.tile,
-                &trial.swap_ab.to_string(),
+                trial.case.as_str(),
+                &key.tile.text(),
+                &key.swap_ab.to_string(),
                 &trial.stages.to_string(),
-                &trial.load,
-                &trial.kernel_path,
-                &trial.target,
+                &key.load.text(),
+                &key.path.text(),
+                &trial.target.text(),
                 &trial.device,
                 result.stage.word(),
                 result.verdict.word(),
@@ -76,28 +78,24 @@ pub fn trial_counts<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<(
 }
 
 /// Where a rung that does not conform stands, in a sentence.
-pub(super) fn rung_sentence(wrong: &RungResult) -> String {
-    format!("check {}: {}: {}", wrong.rung.word(), wrong.verdict.word(), wrong.note)
+pub(super) fn rung_sentence(wrong: &CheckResult) -> String {
+    format!("check {}: {}: {}", wrong.check.word(), wrong.verdict.word(), wrong.note)
 }
 
 /// How many trials stand on each rung, for those that ran on a device other than the emulator.
 #[must_use]
 pub(super) fn rung_counts<'a>(
     trials: impl IntoIterator<Item = &'a TrialRow>,
-) -> Vec<(Rung, Vec<(Verdict, usize)>)> {
-    let mut counts: BTreeMap<Rung, BTreeMap<Verdict, usize>> = BTreeMap::new();
-    for result in trials.into_iter().flat_map(|t| &t.rungs) {
-        *counts.entry(result.rung).or_default().entry(result.verdict).or_default() += 1;
+) -> Vec<(Check, Vec<(Verdict, usize)>)> {
+    let mut counts: BTreeMap<Check, BTreeMap<Verdict, usize>> = BTreeMap::new();
+    for result in trials.into_iter().flat_map(|t| &t.checks) {
+        *counts.entry(result.check).or_default().entry(result.verdict).or_default() += 1;
     }
     counts.into_iter().map(|(rung, of)| (rung, of.into_iter().collect())).collect()
 }
 
 pub(super) fn name(trial: &TrialRow) -> String {
-    let swap = if trial.swap_ab { " swap_ab" } else { "" };
-    format!(
-        "{} {}{swap} {} {} {} on {}",
-        trial.case, trial.tile, trial.kernel_path, trial.load, trial.target, trial.device
-    )
+    format!("{} {} {} on {}", trial.case, trial.configuration, trial.target, trial.device)
 }
 
 pub(super) fn sentence(result: &StageResult) -> String {
@@ -132,7 +130,7 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
         for known in trial.results.iter().filter(|r| r.verdict == Verdict::KnownFail) {
             let _ = writeln!(out, "{}\n  {}", name(trial), sentence(known));
         }
-        if let Some(wrong) = trial.wrong_rung() {
+        if let Some(wrong) = trial.wrong_check() {
             let _ = writeln!(out, "{}\n  {}", name(trial), rung_sentence(wrong));
         }
     }
@@ -164,28 +162,39 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
 /// A table of the trials with the first stage that is wrong.
 #[must_use]
 pub fn trials_markdown(trials: &[TrialRow]) -> String {
-    let mut out = String::from(
-        "| case | tile | swap_ab | stages | load | path | target | device | verdict | worst / bound | first wrong |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|\n",
-    );
+    const COLUMNS: [&str; 11] = [
+        "case",
+        "tile",
+        "swap_ab",
+        "stages",
+        "load",
+        "path",
+        "target",
+        "device",
+        "verdict",
+        "worst / bound",
+        "first wrong",
+    ];
+    let mut out = head(&COLUMNS, Align::Left);
     for t in trials {
         let worst = t.results.iter().map(|r| r.worst_over_bound).fold(0.0, f64::max);
-        let rung = || t.wrong_rung().map(rung_sentence);
-        let wrong = t.first_wrong().map(sentence).or_else(rung).unwrap_or_default().replace('|', "\\|");
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {wrong} |",
-            t.case,
-            t.tile,
-            t.swap_ab,
-            t.stages,
-            t.load,
-            t.kernel_path,
-            t.target,
-            t.device,
-            t.verdict().word(),
+        let check = || t.wrong_check().map(rung_sentence);
+        let wrong = t.first_wrong().map(sentence).or_else(check).unwrap_or_default();
+        let key = &t.configuration;
+        out.push_str(&row(&[
+            t.case.clone(),
+            key.tile.to_string(),
+            key.swap_ab.to_string(),
+            t.stages.to_string(),
+            key.load.to_string(),
+            key.path.to_string(),
+            t.target.to_string(),
+            t.device.clone(),
+            t.verdict().word().to_owned(),
             ratio(worst),
-        );
+            wrong,
+        ]
+        .map(|cell| plain(&cell))));
     }
     out
 }

@@ -59,8 +59,7 @@ pub(super) fn verdict(record: &Record) -> Verdict {
     Verdict { word, good, counts, ran }
 }
 
-/// What trials call the emulator.
-pub(super) const EMULATOR: &str = "emulator";
+pub(super) use crate::record::EMULATOR;
 
 /// The trials of each device, in the order of the record: the evidence of one is not that of another.
 pub(super) fn by_device(trials: &[TrialRow]) -> Vec<(&str, Vec<&TrialRow>)> {

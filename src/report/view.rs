@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ptx::arch::{Requirement, Target, ToolkitVersion};
+use ptx::arch::{Target, ToolkitVersion};
 
 use super::history::History;
 use crate::record::{
@@ -43,12 +43,6 @@ impl Answer {
     }
 }
 
-/// A claim that something is absent by design, read once.
-struct Absence<'a> {
-    claim: &'a ClaimRow,
-    toolkits: Option<Requirement>,
-}
-
 /// A record with its indices.
 pub(super) struct View<'a> {
     /// The record's matrix.
@@ -58,7 +52,8 @@ pub(super) struct View<'a> {
     /// The targets: SM12x first, then the relatives, each ascending.
     pub(super) targets: Vec<Target>,
     pairs: BTreeMap<Pair, usize>,
-    absences: BTreeMap<usize, Vec<Absence<'a>>>,
+    /// The confirmed claims that something is absent by design, by snippet.
+    absences: BTreeMap<usize, Vec<&'a ClaimRow>>,
 }
 
 impl<'a> View<'a> {
@@ -70,11 +65,10 @@ impl<'a> View<'a> {
         toolkits.dedup();
         let mut targets = matrix.targets();
         targets.sort_by_key(|t| (!t.is_sm12x(), *t));
-        let mut absences: BTreeMap<usize, Vec<Absence<'a>>> = BTreeMap::new();
+        let mut absences: BTreeMap<usize, Vec<&'a ClaimRow>> = BTreeMap::new();
         for claim in &matrix.claims {
             if claim.expect == Expect::AbsentByDesign && claim.standing == Standing::Confirmed {
-                let toolkits = claim.toolkits.parse().ok();
-                absences.entry(claim.snippet).or_default().push(Absence { claim, toolkits });
+                absences.entry(claim.snippet).or_default().push(claim);
             }
         }
         let pairs = matrix.pairs.iter().enumerate().map(|(n, p)| (*p, n)).collect();
@@ -93,7 +87,7 @@ impl<'a> View<'a> {
 
     /// The variants that are asked on every target: all but files judged as written.
     pub(super) fn variants(&self) -> impl Iterator<Item = (usize, &'a VariantRow)> {
-        self.matrix.variants.iter().enumerate().filter(|(_, v)| !is_as_written(v))
+        self.matrix.variants.iter().enumerate().filter(|(_, v)| !v.is_as_written())
     }
 
     /// The family of a variant.
@@ -122,11 +116,8 @@ impl<'a> View<'a> {
         arch: Target,
     ) -> Answer {
         let pair = self.toolkits.get(toolkit).map(|t| Pair { toolkit: *t, target, arch });
-        let letter = pair
-            .and_then(|p| self.pairs.get(&p))
-            .and_then(|i| variant.outcomes.as_bytes().get(*i))
-            .and_then(|b| Outcome::from_letter(char::from(*b)));
-        match letter {
+        let answer = pair.and_then(|p| self.pairs.get(&p)).and_then(|i| variant.answer(*i));
+        match answer.map(|a| a.outcome) {
             None => Answer::NotAsked,
             Some(Outcome::Accepted) => Answer::Accepted,
             Some(Outcome::Rejected) if target == arch && self.is_absent(variant, toolkit, target) => {
@@ -178,18 +169,10 @@ impl<'a> View<'a> {
 
     fn is_absent(&self, variant: &VariantRow, toolkit: usize, target: Target) -> bool {
         let version = self.toolkits[toolkit];
-        self.absences.get(&variant.snippet).into_iter().flatten().any(|absence| {
-            // A range that cannot be read covers nothing; an empty one covers all.
-            let toolkits = absence.claim.toolkits.is_empty()
-                || absence.toolkits.as_ref().is_some_and(|r| r.allows(version));
-            toolkits && absence.claim.targets.contains(&target) && speaks_of(absence.claim, variant)
+        self.absences.get(&variant.snippet).into_iter().flatten().any(|claim| {
+            claim.covers_toolkit(version) && claim.targets.contains(&target) && speaks_of(claim, variant)
         })
     }
-}
-
-/// Whether a variant is a file judged as its author wrote it, which has one target.
-pub(super) fn is_as_written(variant: &VariantRow) -> bool {
-    variant.id.ends_with("@as-written")
 }
 
 /// Whether a claim speaks of a variant.

@@ -131,7 +131,7 @@ fn answer(device: &mut dyn Device, op: &WarpOp, ask: &Ask) -> Result<Vec<u32>, F
         cluster: [1; 3],
         cooperative: false,
     };
-    device.run(&[launch]).map_err(|(_, failure)| failure)?;
+    device.run(&[launch])?;
     let bytes = device.read(output)?;
     let (words, _) = bytes.as_chunks::<4>();
     Ok(words.iter().map(|b| u32::from_le_bytes(*b)).collect())

@@ -9,11 +9,9 @@ mod compare;
 mod fresh;
 mod kernel;
 mod matrices;
-mod table;
 
-pub use bounds::{BOUNDS, Bound, BoundRow, Limit};
+pub use bounds::{BOUNDS, Bound, BoundRow, Limit, of as bound_of};
 pub use fresh::{Answerer, Ask, Fresh, forms, record};
-pub use table::{csv, text};
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! What a document or a project says about cells.
 
-use ptx::arch::{Requirement, Target, ToolkitVersion};
+use ptx::arch::{Requirement, Target};
 use serde::Deserialize;
 
 use super::axes::Condition;
@@ -29,15 +29,4 @@ pub struct Claim {
     /// How it is known to stand.
     #[serde(default)]
     pub stands: Standing,
-}
-
-impl Claim {
-    /// Whether the claim speaks of this (toolkit, target, arch).
-    #[must_use]
-    pub fn covers(&self, toolkit: ToolkitVersion, target: Target, arch: Target) -> bool {
-        let arch_fits = if self.archs.is_empty() { arch == target } else { self.archs.contains(&arch) };
-        self.targets.contains(&target)
-            && arch_fits
-            && self.toolkits.as_ref().is_none_or(|r| r.allows(toolkit))
-    }
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use numerics::{OperandKind, UnknownKind};
 use ptx::arch::{Target, UnknownTarget};
+use ptx::scan::outline;
 
 use super::axes::{Assignment, holds};
 use super::embedded;
 use super::model::{AsWritten, Code, Execute, Header, Snippet, Variant};
-use super::module::outline;
 use super::template::{Fault, Scope};
 use crate::header::{self, HeaderError};
 

@@ -10,7 +10,6 @@ mod embedded;
 mod filter;
 mod library;
 mod model;
-mod module;
 mod scaffold;
 mod template;
 
@@ -21,5 +20,4 @@ pub use filter::{Filter, FilterError};
 pub use library::{Library, SnippetError};
 pub(crate) use model::preamble;
 pub use model::{AsWritten, Code, Execute, Grant, Header, LANE_BYTES, Snippet, Variant};
-pub(crate) use module::outline;
 pub use scaffold::{NewSnippetError, create as create_snippet};

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 use numerics::OperandKind;
 use ptx::arch::{PtxIsa, Target};
+use ptx::scan::Outline;
 use serde::Deserialize;
 
 use super::axes::{Assignment, Condition, Value, holds};
 use super::claim::Claim;
-use super::module::Outline;
 use super::template::Tables;
 
 /// The `//@` header of a snippet.
@@ -274,8 +274,8 @@ pub(crate) fn preamble(isa: PtxIsa, target: Target) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::module::outline;
     use super::*;
+    use ptx::scan::outline;
 
     #[test]
     fn a_module_is_rewritten_in_place() {

@@ -105,7 +105,7 @@ impl InstallError {
     }
 }
 
-/// Installs what `names` ask for (see [`Pins::resolve`]); what is there already and whole is left alone.
+/// Installs what `names` ask for (see [`Pins::resolve`]), all at once; what is there already and whole is left alone.
 ///
 /// # Errors
 /// [`InstallError`]; a bad wheel does not stop the others, and what was installed before an error stays.
@@ -116,10 +116,17 @@ pub fn install(
     options: &InstallOptions,
     sink: &dyn Sink,
 ) -> Result<Vec<Installed>, InstallError> {
+    let pins = pins.resolve(names)?;
+    // Side by side: most of the time is the network's.
+    let all: Vec<Result<Installed, InstallError>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = pins.iter().map(|pin| scope.spawn(|| one(store, pin, options, sink))).collect();
+        let joined = threads.into_iter().map(|t| t.join());
+        joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
     let mut done = Vec::new();
     let mut failures = Vec::new();
-    for pin in pins.resolve(names)? {
-        match one(store, pin, options, sink) {
+    for installed in all {
+        match installed {
             Ok(installed) => done.push(installed),
             Err(error) => {
                 let go_on = error.concerns_one_wheel();

@@ -205,7 +205,7 @@ fn faults() -> Vec<Fault> {
             |run, baseline| {
                 baseline.pipeline.push(on_gpu(baseline.pipeline[0].clone()));
                 let mut row = on_gpu(run.pipeline[0].clone());
-                let rung = row.rungs.iter_mut().find(|r| r.rung.word() == "deterministic").unwrap();
+                let rung = row.checks.iter_mut().find(|r| r.check.word() == "deterministic").unwrap();
                 (rung.verdict, rung.note) = (Verdict::Fail, "replay 17".to_owned());
                 run.pipeline.push(row);
             },

@@ -6,8 +6,9 @@ use std::process::{Command, Output};
 
 use ptx::arch::{Target, ToolkitVersion};
 use sm121probe::record::{
-    ClaimRow, Expect, KindRow, Matrix, MessageRow, Pair, PairSet, Place, Record, Rung, RungResult,
-    SnippetRow, Spread, Stage, StageResult, Standing, TileRow, ToolkitRow, TrialRow, VariantRow, Verdict,
+    Check, CheckResult, ClaimRow, CodeBy, ConfigurationKey, Expect, KindRow, Matrix, MessageRow, Pair,
+    PairSet, Place, Record, SnippetRow, Spread, Stage, StageResult, Standing, TileRow, ToolkitRow, TrialRow,
+    VariantRow, Verdict,
 };
 use tempfile::TempDir;
 
@@ -140,15 +141,19 @@ fn claim() -> ClaimRow {
         expect: Expect::AbsentByDesign,
         targets: TARGETS.iter().map(|t| target(t)).collect(),
         archs: vec![],
-        toolkits: String::new(),
+        toolkits: None,
         variants: vec![],
         whole: true,
         standing: Standing::Confirmed,
         recorded: Standing::Confirmed,
         cells: 9,
         disagree: 0,
-        example: String::new(),
+        example: None,
     }
+}
+
+fn configuration(tile: &str) -> ConfigurationKey {
+    ConfigurationKey { tile: tile.into(), swap_ab: false, path: "native".into(), load: "cp_async".into() }
 }
 
 /// A trial that passes.
@@ -156,27 +161,24 @@ pub(super) fn trial(case: &str, tile: &str) -> TrialRow {
     let of = |stage: &Stage| StageResult { verdict: Verdict::Pass, ..StageResult::skipped(*stage, "") };
     TrialRow {
         case: case.to_owned(),
-        tile: tile.to_owned(),
-        swap_ab: false,
+        configuration: configuration(tile),
         stages: 2,
-        load: "cp_async".to_owned(),
-        kernel_path: "native".to_owned(),
-        target: "sm_121a".to_owned(),
+        target: "sm_121a".into(),
         device: "emulator".to_owned(),
         remark: String::new(),
         results: Stage::ALL.iter().map(of).collect(),
-        code: String::new(),
-        rungs: vec![],
+        code: CodeBy::Nobody,
+        checks: vec![],
     }
 }
 
-/// The same on a GPU, with rungs.
+/// The same on a GPU, with checks.
 pub(super) fn on_gpu(mut row: TrialRow) -> TrialRow {
     row.device = "gpu:0".to_owned();
-    row.code = "ptxas 13.5.37".to_owned();
-    row.rungs = Rung::ALL
+    row.code = CodeBy::from("ptxas 13.5.37");
+    row.checks = Check::ALL
         .iter()
-        .map(|rung| RungResult { rung: *rung, verdict: Verdict::Pass, note: String::new() })
+        .map(|check| CheckResult { check: *check, verdict: Verdict::Pass, note: String::new() })
         .collect();
     row
 }
@@ -196,12 +198,9 @@ pub(super) fn fail(row: &mut TrialRow, stage: Stage, verdict: Verdict, note: &st
 
 fn tile(name: &str, blocked: Option<&str>) -> TileRow {
     TileRow {
-        tile: name.to_owned(),
-        swap_ab: false,
-        kernel_path: "native".to_owned(),
-        load: "cp_async".to_owned(),
-        target: "sm_121a".to_owned(),
-        toolkit: "13.5.37".to_owned(),
+        configuration: configuration(name),
+        target: "sm_121a".into(),
+        toolkit: Some("13.5.37".into()),
         stages: Some(2),
         shared: Some(49_152),
         shared_limit: 101_376,
@@ -234,7 +233,7 @@ impl Desk {
     /// Writes a record, its claims judged on its cells.
     pub(super) fn record(&self, name: &str, record: &Record) -> String {
         let mut record = record.clone();
-        sm121probe::gate::rejudge(&mut record.matrix);
+        sm121probe::record::claims::judge(&mut record.matrix);
         self.write(name, &record.to_json().unwrap())
     }
 

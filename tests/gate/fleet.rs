@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use sm121probe::gate;
 use sm121probe::record::Record;
+use sm121probe::report;
 
 use super::fixture::{Desk, said};
 
@@ -113,7 +114,7 @@ fn parts_of_an_array_and_of_an_indexed_job_are_the_undivided_run_cell_by_cell() 
         let read = |name: &str| Record::read(&fleet.desk.path(name)).unwrap();
         let (whole, merged) = (read("whole.json"), read("merged.json"));
         let diff = gate::diff(&whole, &merged);
-        assert!(diff.is_empty(), "{}", gate::terminal(&diff));
+        assert!(diff.is_empty(), "{}", report::diff_text(&diff));
         let mut cells = 0;
         for row in &whole.matrix.variants {
             let found = merged.matrix.variants.iter().find(|v| v.id == row.id).unwrap();

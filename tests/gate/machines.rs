@@ -107,7 +107,7 @@ fn junit_is_what_its_readers_expect() {
     set(&mut run, "tcgen05.alloc", ("13.5.37", "sm_121a"), 'A', 'N');
     fail(&mut run.pipeline[0], Stage::Fc1, Verdict::Fail, "a <scale> & \"more\" \u{1b}[31m");
     fail(&mut run.pipeline[2], Stage::Fc1, Verdict::Unsupported, "wgmma");
-    sm121probe::gate::rejudge(&mut run.matrix);
+    sm121probe::record::claims::judge(&mut run.matrix);
     let xml = report::junit(&run);
     assert_eq!(faults_of(&xml), Vec::<String>::new(), "{xml}");
     let document = roxmltree::Document::parse(&xml).unwrap();
@@ -162,8 +162,8 @@ fn junit_tells_each_run_of_a_variant_on_a_gpu() {
     let mut record =
         Record::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/h100/run.json")).unwrap();
     assert!(!record.runs.is_empty());
-    record.runs[0].rungs[0].verdict = Verdict::Fail;
-    "lane 3".clone_into(&mut record.runs[0].rungs[0].note);
+    record.runs[0].checks[0].verdict = Verdict::Fail;
+    "lane 3".clone_into(&mut record.runs[0].checks[0].note);
     let xml = report::junit(&record);
     assert_eq!(faults_of(&xml), Vec::<String>::new());
     let parts =

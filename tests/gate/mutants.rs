@@ -126,8 +126,9 @@ fn a_line_under_a_condition_selects_what_it_is_compiled_for() {
         let affected = Affected::by(&library, &folder, &[folder.join(name)], base);
         let selected = affected.select(&library, &cases).unwrap();
         fs::remove_file(folder.join(name)).unwrap();
-        let ways: Vec<_> = selected.trials.iter().map(|t| (t.case.name.clone(), t.way())).collect();
-        (ways, affected.reasons, selected.reasons)
+        let found: Vec<_> =
+            selected.trials.iter().map(|t| (t.case.name.clone(), t.configuration())).collect();
+        (found, affected.reasons, selected.reasons)
     };
     let gemm = ours("gemm.cuh");
     let marker = "u32 slab = part * 32 / SLAB_K, chunk";
@@ -135,36 +136,36 @@ fn a_line_under_a_condition_selects_what_it_is_compiled_for() {
         gemm.replacen(marker, &format!("#if {condition}\nlane += 0;\n#endif\n        {marker}"), 1)
     };
     // A line for K tile 256 of the native path.
-    let (ways, _, reasons) = select("gemm.cuh", &under("TILE_K == 256"), &Base::Ours);
+    let (found, _, reasons) = select("gemm.cuh", &under("TILE_K == 256"), &Base::Ours);
     assert!(
-        !ways.is_empty() && ways.iter().all(|(_, w)| w.tile.k == 256 && w.path.word() == "native"),
-        "{ways:?}"
+        !found.is_empty() && found.iter().all(|(_, w)| w.tile.k == 256 && w.path.word() == "native"),
+        "{found:?}"
     );
     assert!(
         reasons[0].contains("changed, active for K tile 256") && reasons[0].contains("path native"),
         "{reasons:?}"
     );
     // What the file itself makes of the macros counts too.
-    let (ways, _, reasons) = select("gemm.cuh", &under("SLABS == 4 && SWAP_AB"), &Base::Ours);
-    assert!(!ways.is_empty() && ways.iter().all(|(_, w)| w.tile.k == 512 && w.swap_ab), "{reasons:?}");
+    let (found, _, reasons) = select("gemm.cuh", &under("SLABS == 4 && SWAP_AB"), &Base::Ours);
+    assert!(!found.is_empty() && found.iter().all(|(_, w)| w.tile.k == 512 && w.swap_ab), "{reasons:?}");
     // The condition itself: what it brings in or takes out.
     let old = Base::Texts([(folder.join("gemm.cuh"), under("TILE_K > 256"))].into_iter().collect());
-    let (ways, _, _) = select("gemm.cuh", &under("TILE_K >= 256"), &old);
-    assert!(!ways.is_empty() && ways.iter().all(|(_, w)| w.tile.k == 256), "{ways:?}");
+    let (found, _, _) = select("gemm.cuh", &under("TILE_K >= 256"), &old);
+    assert!(!found.is_empty() && found.iter().all(|(_, w)| w.tile.k == 256), "{found:?}");
     // No tile compiles it; nothing but a comment; and a line of every configuration.
     assert!(select("gemm.cuh", &under("TILE_K == 1024"), &Base::Ours).0.is_empty());
     let comment = gemm.replacen("// Element e of a lane", "// The element e of a lane", 1) + "\n\n// done\n";
-    let (ways, reasons, _) = select("gemm.cuh", &comment, &Base::Ours);
-    assert!(ways.is_empty() && reasons[0].contains("no code changed, affects nothing"), "{reasons:?}");
-    let (ways, _, reasons) = select("gemm.cuh", &gemm.replacen("u32 x0 =", "u32 x0 = 0 +", 1), &Base::Ours);
+    let (found, reasons, _) = select("gemm.cuh", &comment, &Base::Ours);
+    assert!(found.is_empty() && reasons[0].contains("no code changed, affects nothing"), "{reasons:?}");
+    let (found, _, reasons) = select("gemm.cuh", &gemm.replacen("u32 x0 =", "u32 x0 = 0 +", 1), &Base::Ours);
     assert!(
-        ways.len() > 24 && reasons[0].contains("active in every configuration of the GEMM"),
+        found.len() > 24 && reasons[0].contains("active in every configuration of the GEMM"),
         "{reasons:?}"
     );
     // A rule of another stage: the cases that follow it, and no other.
     let mx = ours("mx.cuh").replace("mantissa >= 0x780000", "mantissa > 0x780000");
-    let (ways, _, reasons) = select("mx.cuh", &mx, &Base::Ours);
-    assert!(!ways.is_empty() && ways.iter().all(|(case, _)| case == "scale-even"), "{ways:?}");
+    let (found, _, reasons) = select("mx.cuh", &mx, &Base::Ours);
+    assert!(!found.is_empty() && found.iter().all(|(case, _)| case == "scale-even"), "{found:?}");
     assert!(reasons[0].contains("active in scale-even (1 of "), "{reasons:?}");
 }
 

@@ -2,6 +2,7 @@
 
 use sm121probe::gate::{self, Direction};
 use sm121probe::record::{DeviceRow, Record, Stage, Verdict};
+use sm121probe::report;
 
 use super::fixture::{Desk, record, said, set, stdout};
 
@@ -44,14 +45,11 @@ fn a_new_toolkit_is_compared_with_the_one_before_it() {
         .collect();
     // Targets that answer alike stand together; 13.1's own gains are in both records and are no change.
     assert!(lines.contains(&"sm_120: +1 form since 13.5: mma.mxf4.4X".to_owned()), "{lines:#?}");
-    assert!(diff.asked_anew.names.contains("toolkit 13.5.37") && diff.not_asked_again.names.is_empty());
+    let newest = gate::Lane::Toolkit("13.5.37".parse().unwrap());
+    assert!(diff.asked_anew.contains(&newest) && diff.not_asked_again.is_empty());
     // The other way round nothing is worse: the toolkit was not queried, which is said.
     let back = gate::diff(&new, &old);
-    assert!(
-        back.cells.is_empty() && back.not_asked_again.names.contains("toolkit 13.5.37"),
-        "{:?}",
-        back.cells
-    );
+    assert!(back.cells.is_empty() && back.not_asked_again.contains(&newest), "{:?}", back.cells);
 }
 
 #[test]
@@ -85,7 +83,7 @@ fn an_unknown_toolkit_is_answered_with_the_command_that_blesses_it() {
     let (old, mut new) = (without_newest(), record());
     set(&mut new, "mma.mxf4.4X", ("13.5.37", "sm_120"), 'A', 'N');
     let version = "13.5.37".parse().unwrap();
-    let found = gate::newcomer(&old, "reports/matrix.json", &new, version).unwrap();
+    let found = report::newcomer(&old, "reports/matrix.json", &new, version).unwrap();
     assert_eq!(found.regressions, []);
     for words in [
         "toolkit 13.5.37 is not in reports/matrix.json",
@@ -95,13 +93,13 @@ fn an_unknown_toolkit_is_answered_with_the_command_that_blesses_it() {
         assert!(found.answer.contains(words), "no `{words}` in {}", found.answer);
     }
     set(&mut new, "griddepcontrol", ("13.5.37", "sm_121f"), 'R', '.');
-    let found = gate::newcomer(&old, "reports/matrix.json", &new, version).unwrap();
+    let found = report::newcomer(&old, "reports/matrix.json", &new, version).unwrap();
     assert_eq!(found.regressions.len(), 1);
     assert!(
         found.regressions[0].1.contains("griddepcontrol on sm_121f: 13.1.115 accepts it, 13.5.37 rejects it")
     );
     // One that the baseline holds is none.
-    assert_eq!(gate::newcomer(&new, "reports/matrix.json", &new, version), None);
+    assert_eq!(report::newcomer(&new, "reports/matrix.json", &new, version), None);
 }
 
 #[test]
@@ -115,7 +113,7 @@ fn an_unknown_driver_is_named_and_what_it_changes_is_the_answer() {
     let same = desk.run(&["gate", "--baseline", &baseline, "--from", &desk.record("same.json", &run)]);
     assert_eq!(same.status.code(), Some(0), "{}", said(&same));
     assert!(said(&same).contains(note) && said(&same).contains("gate --bless"), "{}", said(&same));
-    let wrong = run.runs[0].rungs.iter_mut().find(|r| r.verdict == Verdict::Pass).unwrap();
+    let wrong = run.runs[0].checks.iter_mut().find(|r| r.verdict == Verdict::Pass).unwrap();
     (wrong.verdict, wrong.note) = (Verdict::Fail, "lane 3".to_owned());
     let worse = desk.run(&["gate", "--baseline", &baseline, "--from", &desk.record("worse.json", &run)]);
     assert_eq!(worse.status.code(), Some(100), "{}", said(&worse));
@@ -137,7 +135,7 @@ fn json_holds_every_group() {
     set(&mut new, "mma.mxf4.4X", ("13.0.88", "sm_121f"), 'A', 'N');
     let diff = gate::diff(&old, &new);
     assert_eq!((diff.count(|d| d == Direction::Worse), diff.count(|d| d == Direction::Better)), (1, 1));
-    let json: serde_json::Value = serde_json::from_str(&gate::json(&diff).unwrap()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&report::diff_json(&diff).unwrap()).unwrap();
     assert_eq!(json["worse"], 1);
     let groups = json["cells"].as_array().unwrap();
     assert_eq!(groups.len(), 2);
@@ -183,7 +181,7 @@ fn halves_merge_into_the_whole() {
     let merged = Record::parse(std::path::Path::new("merged"), &stdout(&output)).unwrap();
     let whole = record();
     let diff = gate::diff(&whole, &merged);
-    assert!(diff.is_empty(), "{}", gate::terminal(&diff));
+    assert!(diff.is_empty(), "{}", report::diff_text(&diff));
     for row in &whole.matrix.variants {
         let found = merged.matrix.variants.iter().find(|v| v.id == row.id).unwrap();
         for (n, pair) in whole.matrix.pairs.iter().enumerate() {

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use ptx::arch::{Suffix, Target};
-use sm121probe::lint::{Instead, instead_table, instructions};
+use ptx::scan::instructions;
+use sm121probe::lint::{Instead, instead_table};
 use sm121probe::record::{Outcome, Record};
 use sm121probe::snippet::{Library, Variant};
 

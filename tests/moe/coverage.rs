@@ -1,4 +1,4 @@
-//! Witness coverage of a run, kernel by kernel: whole where the default set passes, and said not to be where it does not.
+//! Fault coverage of a run, kernel by kernel: whole where the default set passes, and said not to be where it does not.
 
 use std::borrow::Cow;
 
@@ -9,22 +9,19 @@ use sm121probe::moe::plan::{self, Trial};
 use sm121probe::moe::tile::Config;
 use sm121probe::moe::witness::witness;
 use sm121probe::moe::{Accumulation, coverage, problem};
-use sm121probe::record::{Stage, StageResult, TrialRow, Verdict};
+use sm121probe::record::{CodeBy, Stage, StageResult, TrialRow, Verdict};
 
 fn row(trial: &Trial<'_>, verdict: Verdict) -> TrialRow {
     TrialRow {
         case: trial.case.name.clone(),
-        tile: trial.tile.to_string(),
-        swap_ab: trial.swap_ab,
+        configuration: trial.configuration().key(),
         stages: 2,
-        load: trial.load.word().to_owned(),
-        kernel_path: trial.path.word().to_owned(),
-        target: "sm_121a".to_owned(),
+        target: "sm_121a".into(),
         device: "emulator".to_owned(),
         remark: String::new(),
         results: vec![StageResult { verdict, ..StageResult::skipped(Stage::Fc1, "") }],
-        code: String::new(),
-        rungs: Vec::new(),
+        code: CodeBy::Nobody,
+        checks: Vec::new(),
     }
 }
 
@@ -50,7 +47,7 @@ fn the_default_set_leaves_no_kernel_without_a_witness() {
     let witness = coverage::of_run(&library, &one.iter().zip(&rows).collect::<Vec<_>>(), None).unwrap();
     assert!(!witness.is_empty());
     for w in &witness {
-        assert!(!w.is_whole() && w.witnessed > 0 && w.cases == ["tiny-impulse"], "{w:?}");
+        assert!(!w.is_whole() && w.exposed > 0 && w.cases == ["tiny-impulse"], "{w:?}");
     }
     let real = cases.iter().find(|c| c.name == "tiny-real").unwrap();
     let of_real: Vec<Trial<'_>> =

@@ -82,3 +82,47 @@ fn tensors_that_contradict_each_other_are_refused() {
     assert!(e.contains("`fc1_out`") && e.contains("2 dimensions"), "{e}");
     assert!(!path.exists());
 }
+
+/// `SM121PROBE_FUZZ_SECONDS` says for how long.
+#[test]
+fn damaged_dumps_are_survived() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.safetensors");
+    let (contract, tensors) = stored();
+    tensors::write(&path, &tensors, &contract.metadata()).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    let header = 8 + usize::try_from(u64::from_le_bytes(whole[..8].try_into().unwrap())).unwrap();
+    let seconds = std::env::var("SM121PROBE_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let mut state = 0x5EED_0013_u64;
+    let mut below = |limit: usize| {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (state >> 33) as usize % limit.max(1)
+    };
+    let (mut rounds, mut refused) = (0_usize, 0_usize);
+    while rounds < 50 || std::time::Instant::now() < end {
+        let mut bytes = whole.clone();
+        for _ in 0..=below(3) {
+            // Most of the damage is in the header: its length, names, types, shapes and places.
+            let at = if below(4) == 0 { below(bytes.len()) } else { below(header.min(bytes.len())) };
+            match below(4) {
+                0 => bytes[at] = b"0123456789\"{}[],:-FUI"[below(21)],
+                1 => bytes[at] ^= 1 << below(8),
+                2 => bytes.truncate(at.max(1)),
+                _ => _ = bytes.remove(at),
+            }
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        match tensors::read(&path) {
+            // What is read may still contradict itself, which the contract tells.
+            Ok(dump) => _ = Contract::of_dump(&dump.tensors, &dump.metadata),
+            Err(_) => refused += 1,
+        }
+        rounds += 1;
+    }
+    println!("{rounds} rounds, {refused} refused");
+    assert!(refused * 2 > rounds, "{refused} of {rounds}");
+}

@@ -1,4 +1,4 @@
-//! The pipeline on a GPU: every admitted trial of the run, rung by rung. The GPU runs one at a time; while it does, others are
+//! The pipeline on a GPU: every admitted trial of the run, check by check. The GPU runs one at a time; while it does, others are
 //! emulated and judged.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,13 +90,15 @@ fn run(
     stands(&runner.run(trial, target).map_err(|e| e.to_string())?)
 }
 
-/// Fails unless the trial is green and stands on every rung.
+/// Fails unless the trial is green and passes every check.
 fn stands(row: &TrialRow) -> Result<(), Failed> {
     green(row)?;
-    match row.rungs.iter().find(|r| !r.verdict.conforms()) {
-        Some(wrong) => Err(format!("{}: {}: {}", wrong.rung.word(), wrong.verdict.word(), wrong.note).into()),
-        None if row.rungs.iter().any(|r| r.verdict == Verdict::Pass) => Ok(()),
-        None => Err("no rung stands".into()),
+    match row.checks.iter().find(|r| !r.verdict.conforms()) {
+        Some(wrong) => {
+            Err(format!("{}: {}: {}", wrong.check.word(), wrong.verdict.word(), wrong.note).into())
+        }
+        None if row.checks.iter().any(|r| r.verdict == Verdict::Pass) => Ok(()),
+        None => Err("no check passes".into()),
     }
 }
 

@@ -41,7 +41,7 @@ fn run(gpu: &mut GpuDevice, body: &str, change: impl Fn(Launch) -> Launch) -> Re
         cluster: [1; 3],
         cooperative: false,
     };
-    gpu.run(&[change(launch)]).map_err(|(_, failure)| failure)?;
+    gpu.run(&[change(launch)])?;
     gpu.read(out)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use emulator::device::{Buffer, Device, Failure, Graph, Launch, Module, Timer};
+use emulator::device::{Buffer, Device, Failure, Graph, Launch, LaunchFailure, Module, Timer};
 use emulator::{EmulatorDevice, Options, Programs};
 use libtest_mimic::{Failed, Trial};
 use numerics::random;
@@ -64,16 +64,16 @@ impl Device for Clock {
     fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>> {
         self.inner.parameters(module, entry)
     }
-    fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)> {
+    fn run(&mut self, launches: &[Launch]) -> Result<(), LaunchFailure> {
         // One after the other, as a stream without overlap.
         launches.iter().enumerate().try_for_each(|(n, launch)| {
-            self.inner.run(std::slice::from_ref(launch)).map_err(|(_, failure)| (n, failure))
+            self.inner.run(std::slice::from_ref(launch)).map_err(|f| LaunchFailure { launch: n, ..f })
         })
     }
-    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, (usize, Failure)> {
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, LaunchFailure> {
         self.inner.capture(launches)
     }
-    fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)> {
+    fn replay(&mut self, graph: Graph) -> Result<(), LaunchFailure> {
         self.inner.replay(graph)
     }
 }
@@ -85,10 +85,10 @@ impl Timer for Clock {
         before: &Launch,
         warm_up: usize,
         samples: usize,
-    ) -> Result<Vec<Vec<f32>>, (usize, Failure)> {
+    ) -> Result<Vec<Vec<f32>>, LaunchFailure> {
         self.run(std::slice::from_ref(before))?;
         if let Some(n) = self.broken.filter(|n| *n < launches.len()) {
-            return Err((n, Failure::Crashed("planted".to_owned())));
+            return Err(LaunchFailure { launch: n, failure: Failure::Crashed("planted".to_owned()) });
         }
         for _ in 0..warm_up.max(1) {
             self.run(launches)?;
@@ -146,12 +146,13 @@ fn bench(shared: &Shared, broken: Option<usize>) -> Result<Measured, Failed> {
 
 fn every_stage(shared: &Shared) -> Result<(), Failed> {
     let got = bench(shared, None)?;
-    let ways: std::collections::BTreeSet<String> = got.rows.iter().map(|r| r.way()).collect();
+    let kernels: std::collections::BTreeSet<String> =
+        got.rows.iter().map(|r| r.configuration.to_string()).collect();
     let want = ["16x64x128 swap_ab portable tma", "8x64x128 gemv direct", "8x64x128 swap_ab native cp_async"];
-    if ways.iter().map(String::as_str).ne(want) || got.rows.len() != 3 * 2 * 7 {
-        return Err(format!("{ways:?}, {} rows", got.rows.len()).into());
+    if kernels.iter().map(String::as_str).ne(want) || got.rows.len() != 3 * 2 * 7 {
+        return Err(format!("{kernels:?}, {} rows", got.rows.len()).into());
     }
-    let rates: Vec<&str> = got.rates.iter().map(|r| r.kernel_path.as_str()).collect();
+    let rates: Vec<String> = got.rates.iter().map(|r| r.path.to_string()).collect();
     if rates != ["native", "portable"] || got.flushed < 4096 || got.bandwidth <= 0.0 {
         return Err(format!("{rates:?} {} {}", got.flushed, got.bandwidth).into());
     }
@@ -163,7 +164,7 @@ fn every_stage(shared: &Shared) -> Result<(), Failed> {
             && row.of_bandwidth > 0.0
             && (row.operations > 0) == gemm
             && (row.weights > 0) == gemm
-            && row.of_rate.is_some() == (gemm && row.kernel_path != "gemv");
+            && row.of_rate.is_some() == (gemm && row.configuration.path != MmaPath::Gemv);
         if !sane {
             return Err(format!("{row:?}").into());
         }
@@ -172,7 +173,7 @@ fn every_stage(shared: &Shared) -> Result<(), Failed> {
     // Two paths, two batches, every policy; the tile of 8 rows was timed for the native path alone.
     let known = regrets.iter().filter(|r| r.m == 8 && r.microseconds.is_some());
     if regrets.len() != 2 * 2 * 9
-        || !known.clone().all(|r| r.kernel_path == "native" && r.regret() == Some(0.0))
+        || !known.clone().all(|r| r.path == MmaPath::Native && r.regret() == Some(0.0))
     {
         return Err(format!("{regrets:?}").into());
     }
@@ -191,7 +192,7 @@ fn reader() -> Result<(), Failed> {
     let mut clock = Clock::new(None);
     let (launch, bytes) =
         bench::reader(&mut clock, (ISA, target), 100_000, 3).map_err(|failure| failure.to_string())?;
-    clock.run(std::slice::from_ref(&launch)).map_err(|(_, failure)| failure.to_string())?;
+    clock.run(std::slice::from_ref(&launch)).map_err(|f| f.failure.to_string())?;
     let words = |bytes: &[u8]| -> u32 {
         bytes.as_chunks::<4>().0.iter().fold(0, |sum, word| sum ^ u32::from_le_bytes(*word))
     };

@@ -6,18 +6,18 @@ use sm121probe::record::Stage;
 use super::Fault;
 
 /// The way that a fault is looked at: case, tile, path and load.
-type Way = (&'static str, &'static str, MmaPath, Load);
+type At = (&'static str, &'static str, MmaPath, Load);
 
-const GEMV: Way = ("tiny-exact", "8x64x128", MmaPath::Gemv, Load::Direct);
-const REPLACE: Way = ("tiny-exact", "8x64x128", MmaPath::Native, Load::TmaReplace);
-const ATOMIC: Way = ("tiny-atomic", "16x64x128", MmaPath::Native, Load::CpAsync);
-const EX2: Way = ("tiny-ex2", "8x64x128", MmaPath::Native, Load::CpAsync);
+const GEMV: At = ("tiny-exact", "8x64x128", MmaPath::Gemv, Load::Direct);
+const REPLACE: At = ("tiny-exact", "8x64x128", MmaPath::Native, Load::TmaReplace);
+const ATOMIC: At = ("tiny-atomic", "16x64x128", MmaPath::Native, Load::CpAsync);
+const EX2: At = ("tiny-ex2", "8x64x128", MmaPath::Native, Load::CpAsync);
 
 const fn fault(
     name: &'static str,
     file: &'static str,
     (from, to): (&'static str, &'static str),
-    (case, tile, path, load): Way,
+    (case, tile, path, load): At,
     stage: Stage,
     says: &'static str,
 ) -> Fault {
@@ -194,14 +194,14 @@ fn replaced_maps() -> Vec<Fault> {
         of(
             "the map of the tokens not acquired",
             (
-                "        asm volatile(\"fence.proxy.tensormap::generic.acquire.gpu [%0], 128;\" ::\"l\"(&maps[0]) : \"memory\");\n",
+                "    asm volatile(\"fence.proxy.tensormap::generic.acquire.gpu [%0], 128;\" ::\"l\"(&maps[0]) : \"memory\");\n",
                 "",
             ),
             "no proxy fence: the tensor map",
         ),
         of(
             "the map of the weights acquired before it is published",
-            ("\"l\"(&maps[1]) : \"memory\");\n    }", "\"l\"(&maps[0]) : \"memory\");\n    }"),
+            ("acquire.gpu [%0], 128;\" ::\"l\"(&maps[1])", "acquire.gpu [%0], 128;\" ::\"l\"(&maps[0])"),
             "no proxy fence: the tensor map",
         ),
         of(

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use sm121probe::bench;
-use sm121probe::record::{BenchRow, BenchTable, DeviceRow, RateRow, Stage};
+use sm121probe::record::{BenchRow, BenchTable, CodeBy, ConfigurationKey, DeviceRow, RateRow, Stage};
 use sm121probe::report;
 
 fn row(tile: &str, path: &str, tokens: usize, stage: Stage, microseconds: f64) -> BenchRow {
     BenchRow {
-        tile: tile.to_owned(),
-        swap_ab: path != "gemv",
-        kernel_path: path.to_owned(),
-        load: if path == "gemv" { "direct" } else { "tma" }.to_owned(),
+        configuration: ConfigurationKey {
+            tile: tile.into(),
+            swap_ab: path != "gemv",
+            path: path.into(),
+            load: if path == "gemv" { "direct" } else { "tma" }.into(),
+        },
         tokens,
         experts: 4 * tokens,
         stage,
@@ -55,8 +57,8 @@ fn table() -> BenchTable {
             l2: 1 << 25,
             id: String::new(),
         },
-        target: "sm_90a".to_owned(),
-        code: "ptxas 13.5.37".to_owned(),
+        target: "sm_90a".into(),
+        code: CodeBy::from("ptxas 13.5.37"),
         dimensions: "made-up".to_owned(),
         sizes: [64, 32, 4, 2],
         routing: "random".to_owned(),
@@ -65,7 +67,7 @@ fn table() -> BenchTable {
         flushed: 1 << 26,
         bandwidth: 3.0e12,
         rates: vec![RateRow {
-            kernel_path: "portable".to_owned(),
+            path: "portable".into(),
             instruction: "mma.sync m16n8k16 bf16".to_owned(),
             operations: 6.0e14,
         }],

@@ -1,12 +1,17 @@
 //! The sections on the pipeline: trials, tiles, what data show, and what was skipped.
 
 use sm121probe::record::{
-    DeviceRow, FaultRow, GPU, OfferRow, PIPELINE, Place, Record, Rung, RungResult, SkippedRow, Stage,
-    StageResult, TileRow, TrialRow, VariantRun, Verdict, WitnessRow,
+    Check, CheckResult, CodeBy, ConfigurationKey, DeviceRow, FaultCoverageRow, FaultRow, GPU, PIPELINE,
+    PeerAnswer, PeerRow, Place, Record, SkippedRow, Stage, StageResult, TileRow, TrialRow, VariantRun,
+    Verdict,
 };
 use sm121probe::report::{self, Styles};
 
 use crate::fixture;
+
+fn configuration(tile: &str, swap_ab: bool, path: &str) -> ConfigurationKey {
+    ConfigurationKey { tile: tile.into(), swap_ab, path: path.into(), load: "tma".into() }
+}
 
 fn trial(case: &str, verdict: Verdict, note: &str) -> TrialRow {
     let place = (verdict == Verdict::Fail).then_some(Place { expert: Some(3), row: 7, col: 11 });
@@ -20,17 +25,14 @@ fn trial(case: &str, verdict: Verdict, note: &str) -> TrialRow {
     };
     TrialRow {
         case: case.to_owned(),
-        tile: "8x64x128".to_owned(),
-        swap_ab: true,
+        configuration: configuration("8x64x128", true, "native"),
         stages: 4,
-        load: "tma".to_owned(),
-        kernel_path: "native".to_owned(),
-        target: "sm_121a".to_owned(),
+        target: "sm_121a".into(),
         device: "emulator".to_owned(),
         remark: String::new(),
         results: vec![result],
-        code: String::new(),
-        rungs: Vec::new(),
+        code: CodeBy::Nobody,
+        checks: Vec::new(),
     }
 }
 
@@ -65,12 +67,9 @@ fn the_pipeline_stands_in_every_form() {
 
 fn tile(name: &str, spills: u32, blocked: Option<&str>) -> TileRow {
     TileRow {
-        tile: name.to_owned(),
-        swap_ab: false,
-        kernel_path: "portable".to_owned(),
-        load: "tma".to_owned(),
-        target: "sm_121a".to_owned(),
-        toolkit: "13.5.37".to_owned(),
+        configuration: configuration(name, false, "portable"),
+        target: "sm_121a".into(),
+        toolkit: Some("13.5.37".into()),
         stages: Some(3),
         shared: Some(1000),
         shared_limit: 101_376,
@@ -95,25 +94,22 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
     record.pipeline = vec![trial("green", Verdict::Pass, "")];
     record.tiles.rows =
         vec![tile("8x64x128", 0, None), tile("64x64x128", 100, None), tile("64x64x256", 0, Some("too much"))];
-    record.tiles.offers = vec![OfferRow {
-        tile: "8x64x128".to_owned(),
+    record.tiles.peers = vec![PeerRow {
+        tile: "8x64x128".into(),
         swap_ab: false,
         stack: "CUTLASS 9".to_owned(),
-        answer: "offered".to_owned(),
+        answer: PeerAnswer::Offered.into(),
         sentence: "x".to_owned(),
     }];
-    let witness = |tile: &str, witnessed| WitnessRow {
-        tile: tile.to_owned(),
-        swap_ab: false,
-        kernel_path: "native".to_owned(),
-        load: "tma".to_owned(),
-        target: "sm_121a".to_owned(),
+    let coverage = |tile: &str, exposed| FaultCoverageRow {
+        configuration: configuration(tile, false, "native"),
+        target: "sm_121a".into(),
         device: "emulator".to_owned(),
         cases: vec!["a".to_owned(), "b".to_owned()],
-        witnessed,
+        exposed,
         total: 200,
     };
-    record.witness = vec![witness("8x64x128", 200)];
+    record.fault_coverage = vec![coverage("8x64x128", 200)];
     record.faults = vec![FaultRow {
         dimensions: "d".to_owned(),
         faults: 1000,
@@ -134,8 +130,8 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
         }
     }
     // A kernel whose bytes are not all seen is named.
-    record.witness.push(witness("64x64x128", 150));
-    let text = report::evidence_text(&[], &record.witness, &[]);
+    record.fault_coverage.push(coverage("64x64x128", 150));
+    let text = report::evidence_text(&[], &record.fault_coverage, &[]);
     assert!(
         text.contains("for 1 of 2 kernels; 1 cover less, 75.00 % at least, the first 64x64x128 native tma sm_121a (a + b)"),
         "{text}"
@@ -144,24 +140,29 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
     assert_eq!(Record::parse(std::path::Path::new("run.json"), &json).unwrap(), record);
 }
 
-fn rung(rung: Rung, verdict: Verdict, note: &str) -> RungResult {
-    RungResult { rung, verdict, note: note.to_owned() }
+fn result(check: Check, verdict: Verdict, note: &str) -> CheckResult {
+    CheckResult { check, verdict, note: note.to_owned() }
 }
 
-fn run(variant: &str, rungs: Vec<RungResult>) -> VariantRun {
-    let [target, device, code] = ["sm_90a", "gpu:0", "ptxas 13.5.37"].map(str::to_owned);
-    VariantRun { variant: variant.to_owned(), target, device, code, rungs }
+fn run(variant: &str, checks: Vec<CheckResult>) -> VariantRun {
+    VariantRun {
+        variant: variant.to_owned(),
+        target: "sm_90a".into(),
+        device: "gpu:0".to_owned(),
+        code: CodeBy::from("ptxas 13.5.37"),
+        checks,
+    }
 }
 
 #[test]
 fn a_gpu_stands_apart_from_the_emulator() {
     let mut record = fixture();
     let on_gpu = |case: &str, verdict, note: &str| {
-        let rungs = vec![rung(Rung::Loads, Verdict::Pass, ""), rung(Rung::Graph, verdict, note)];
+        let checks = vec![result(Check::Loads, Verdict::Pass, ""), result(Check::Graph, verdict, note)];
         TrialRow {
             device: "gpu:0".to_owned(),
-            code: "ptxas 13.5.37".to_owned(),
-            rungs,
+            code: CodeBy::from("ptxas 13.5.37"),
+            checks,
             ..trial(case, Verdict::Pass, "")
         }
     };
@@ -179,16 +180,19 @@ fn a_gpu_stands_apart_from_the_emulator() {
     record.matrix.claims.clear();
     record.pipeline = vec![trial("both", Verdict::Pass, ""), on_gpu("both", Verdict::Pass, "")];
     record.runs = vec![
-        run("a.right", vec![rung(Rung::Loads, Verdict::Pass, ""), rung(Rung::Runs, Verdict::Pass, "")]),
+        run("a.right", vec![result(Check::Loads, Verdict::Pass, ""), result(Check::Runs, Verdict::Pass, "")]),
         run(
             "b.absent",
-            vec![rung(Rung::Loads, Verdict::Blocked, "no such"), rung(Rung::Runs, Verdict::Skipped, "")],
+            vec![
+                result(Check::Loads, Verdict::Blocked, "no such"),
+                result(Check::Runs, Verdict::Skipped, ""),
+            ],
         ),
     ];
     let md = report::markdown(&record);
-    let device = "gpu:0 (NVIDIA Test, sm\\_90, driver 580.1, CUDA 13.0)";
+    let device = "gpu:0 (NVIDIA Test, sm_90, driver 580.1, CUDA 13.0)";
     for words in [
-        format!("## Snippets on {device}\n\ncode for sm\\_90a by ptxas 13.5.37; 2 variants run: 1 loads"),
+        format!("## Snippets on {device}\n\ncode for sm_90a by ptxas 13.5.37; 2 variants run: 1 loads"),
         "|`b.absent`|⊘|·|".to_owned(),
         format!("## {PIPELINE}\n\n**conforms.** 1 trial: 1 pass. PTX that differs"),
         format!("## {PIPELINE} on {device}\n\n**conforms.** 1 trial: 1 pass. Every trial ran its checks"),
@@ -197,11 +201,11 @@ fn a_gpu_stands_apart_from_the_emulator() {
     ] {
         assert!(md.contains(&words), "{words}\n{md}");
     }
-    // What a GPU gets wrong on any rung is no good news, and is named in every form.
+    // What a GPU gets wrong in any check is no good news, and is named in every form.
     for (runs, trial) in [(true, false), (false, true)] {
         let mut record = record.clone();
         if runs {
-            record.runs.push(run("c.wrong", vec![rung(Rung::Correct, Verdict::Fail, "lane 3")]));
+            record.runs.push(run("c.wrong", vec![result(Check::Correct, Verdict::Fail, "lane 3")]));
         }
         if trial {
             record.pipeline.push(on_gpu("late", Verdict::Fail, "the graph with half"));

@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use ptx::arch::{PtxIsa, Suffix};
+use ptx::arch::{PtxIsa, Suffix, Target};
+use ptx::scan::Cursor;
 
 use super::entry::{KERNELS_LIMIT, Kernel, Trouble};
 
@@ -18,9 +19,9 @@ pub(super) struct Facts {
 
 /// Whether a file that starts with `head` is PTX: `.version` is the first directive of every module.
 pub(super) fn is_ptx(head: &[u8]) -> bool {
-    let mut scanner = Scanner::new(head);
-    scanner.blank();
-    scanner.rest().starts_with(b".version") && scanner.rest().get(8).is_some_and(u8::is_ascii_whitespace)
+    let mut cursor = Cursor::new(head);
+    cursor.blank();
+    cursor.rest().starts_with(b".version") && cursor.rest().get(8).is_some_and(u8::is_ascii_whitespace)
 }
 
 /// Reads `text`; what stands behind its first NUL is padding.
@@ -29,18 +30,18 @@ pub(super) fn is_ptx(head: &[u8]) -> bool {
 /// [`Trouble::Damaged`] without a `.version` and a `.target` that can be read.
 pub(super) fn facts(text: &[u8]) -> Result<Facts, Trouble> {
     let text = &text[..text.iter().position(|b| *b == 0).unwrap_or(text.len())];
-    let mut scanner = Scanner::new(text);
+    let mut walk = Walk::new(text);
     let (mut isa, mut target) = (None, None);
     let mut kernels: Vec<Kernel> = Vec::new();
     let mut known = HashSet::new();
     // The kernel whose head is being read, before its body, and the one whose body is.
     let (mut head, mut body) = (None, None);
-    while let Some(directive) = scanner.next() {
+    while let Some(directive) = walk.next() {
         match directive {
-            Directive::Version => isa = isa.or_else(|| scanner.word().parse().ok()),
-            Directive::Target => target = target.or_else(|| parse_target(scanner.word())),
+            Directive::Version => isa = isa.or_else(|| walk.cursor.word().parse().ok()),
+            Directive::Target => target = target.or_else(|| Target::written(walk.cursor.word())),
             Directive::Entry => {
-                let name = scanner.word();
+                let name = walk.cursor.word();
                 if kernels.len() >= KERNELS_LIMIT {
                     return Err(Trouble::TooLarge(format!("it has more than {KERNELS_LIMIT} kernels")));
                 }
@@ -51,7 +52,7 @@ pub(super) fn facts(text: &[u8]) -> Result<Facts, Trouble> {
                 });
             }
             Directive::Threads => {
-                let threads = scanner.numbers();
+                let threads = walk.numbers();
                 if let Some(kernel) = head.and_then(|i| kernels.get_mut(i)) {
                     kernel.max_threads = threads;
                 }
@@ -67,22 +68,9 @@ pub(super) fn facts(text: &[u8]) -> Result<Facts, Trouble> {
         }
     }
     let isa = isa.ok_or_else(|| Trouble::Damaged("the PTX has no `.version` that can be read".to_owned()))?;
-    let (number, suffix) =
+    let target =
         target.ok_or_else(|| Trouble::Damaged("the PTX has no `.target` that can be read".to_owned()))?;
-    Ok(Facts { isa, number, suffix, kernels })
-}
-
-/// `sm_121a`; targets that are not known yet too.
-fn parse_target(word: &str) -> Option<(u16, Suffix)> {
-    let name = word.strip_prefix("sm_")?;
-    let digits = name.trim_end_matches(['a', 'f']);
-    let suffix = match &name[digits.len()..] {
-        "" => Suffix::Base,
-        "a" => Suffix::Arch,
-        "f" => Suffix::Family,
-        _ => return None,
-    };
-    Some((digits.parse().ok()?, suffix))
+    Ok(Facts { isa, number: target.number, suffix: target.suffix, kernels })
 }
 
 /// What is looked for.
@@ -143,24 +131,24 @@ const DIRECTIVES: [(&[u8], Directive); 6] = [
     (b".func", Directive::Function),
 ];
 
-struct Scanner<'a> {
-    text: &'a [u8],
-    at: usize,
+/// Walks over the directives and statements of a text.
+struct Walk<'a> {
+    cursor: Cursor<'a>,
     /// Where the statement begins.
     statement: usize,
     /// Blocks that are open.
     depth: u32,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> Walk<'a> {
     const fn new(text: &'a [u8]) -> Self {
-        Self { text, at: 0, statement: 0, depth: 0 }
+        Self { cursor: Cursor::new(text), statement: 0, depth: 0 }
     }
 
     /// The statement so far, behind the comments, line numbers and labels in front of it.
     fn statement(&mut self) -> &'a [u8] {
-        let end = self.at;
-        let mut inner = Self { text: &self.text[..end], at: self.statement.min(end), statement: 0, depth: 0 };
+        let start = self.statement.min(self.cursor.at);
+        let mut inner = Cursor::new(self.cursor.since(start));
         loop {
             inner.blank();
             let rest = inner.rest();
@@ -172,89 +160,51 @@ impl<'a> Scanner<'a> {
                 inner.at += label + 1;
             } else {
                 // Not read twice.
-                self.statement = inner.at;
+                self.statement = start + inner.at;
                 return rest;
             }
         }
     }
 
     fn rest(&self) -> &'a [u8] {
-        self.text.get(self.at..).unwrap_or_default()
-    }
-
-    /// Goes behind the next `end`, or to the end of the text.
-    fn behind(&mut self, end: &[u8]) {
-        let (first, rest) = (end[0], &end[1..]);
-        while let Some(i) = self.rest().iter().position(|b| *b == first) {
-            self.at += i + 1;
-            if self.rest().starts_with(rest) {
-                self.at += rest.len();
-                return;
-            }
-        }
-        self.at = self.text.len();
-    }
-
-    /// Goes behind spaces and comments.
-    fn blank(&mut self) {
-        loop {
-            let rest = self.rest();
-            self.at += rest.iter().take_while(|b| b.is_ascii_whitespace()).count();
-            match self.rest() {
-                [b'/', b'/', ..] => self.behind(b"\n"),
-                [b'/', b'*', ..] => {
-                    self.at += 2;
-                    self.behind(b"*/");
-                }
-                _ => return,
-            }
-        }
-    }
-
-    /// The next word, without what follows it; empty where there is none.
-    fn word(&mut self) -> &'a str {
-        self.blank();
-        let rest = self.rest();
-        let len = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || b"_$.%".contains(b)).count();
-        self.at += len;
-        std::str::from_utf8(&rest[..len]).unwrap_or_default()
+        self.cursor.rest()
     }
 
     /// The product of numbers with commas between them.
     fn numbers(&mut self) -> Option<u32> {
         let mut product = 1_u32;
         loop {
-            product = product.checked_mul(self.word().parse().ok()?)?;
-            self.blank();
+            product = product.checked_mul(self.cursor.word().parse().ok()?)?;
+            self.cursor.blank();
             if self.rest().first() != Some(&b',') {
                 return Some(product);
             }
-            self.at += 1;
+            self.cursor.at += 1;
         }
     }
 
     fn next(&mut self) -> Option<Directive> {
         loop {
-            self.at +=
+            self.cursor.at +=
                 self.rest().iter().position(|b| matches!(b, b'.' | b'/' | b'"' | b'{' | b'}' | b';'))?;
             match self.rest() {
-                [b'/', b'/' | b'*', ..] => self.blank(),
+                [b'/', b'/' | b'*', ..] => self.cursor.blank(),
                 [b'{', ..] => {
                     let statement = self.statement();
                     // Of a declaration's values, or of operands.
                     let inside =
                         if self.depth == 0 { statement.contains(&b'=') } else { !statement.is_empty() };
-                    self.at += 1;
+                    self.cursor.at += 1;
                     if !inside {
-                        (self.statement, self.depth) = (self.at, self.depth + 1);
+                        (self.statement, self.depth) = (self.cursor.at, self.depth + 1);
                         return Some(Directive::Open);
                     }
                 }
                 [b'}', ..] => {
                     let inside = self.depth == 0 || !self.statement().is_empty();
-                    self.at += 1;
+                    self.cursor.at += 1;
                     if !inside {
-                        (self.statement, self.depth) = (self.at, self.depth - 1);
+                        (self.statement, self.depth) = (self.cursor.at, self.depth - 1);
                         if self.depth == 0 {
                             return Some(Directive::End);
                         }
@@ -262,8 +212,8 @@ impl<'a> Scanner<'a> {
                 }
                 [b';', ..] => {
                     let statement = self.statement();
-                    self.at += 1;
-                    self.statement = self.at;
+                    self.cursor.at += 1;
+                    self.statement = self.cursor.at;
                     if self.depth > 0
                         && let Some(class) = class(statement)
                     {
@@ -271,12 +221,12 @@ impl<'a> Scanner<'a> {
                     }
                 }
                 [b'"', ..] => {
-                    self.at += 1;
-                    self.behind(b"\"");
+                    self.cursor.at += 1;
+                    self.cursor.behind(b"\"");
                 }
                 [b'.', ..] => {
-                    let before = self.at.checked_sub(1).and_then(|i| self.text.get(i));
-                    let starts = !before.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
+                    let starts =
+                        !self.cursor.before().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
                     if starts {
                         let rest = self.rest();
                         let found = DIRECTIVES.into_iter().find(|(name, _)| {
@@ -284,13 +234,13 @@ impl<'a> Scanner<'a> {
                                 && rest.get(name.len()).is_some_and(u8::is_ascii_whitespace)
                         });
                         if let Some((name, directive)) = found {
-                            self.at += name.len();
+                            self.cursor.at += name.len();
                             return Some(directive);
                         }
                     }
-                    self.at += 1;
+                    self.cursor.at += 1;
                 }
-                _ => self.at += 1,
+                _ => self.cursor.at += 1,
             }
         }
     }

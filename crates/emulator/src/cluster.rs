@@ -47,10 +47,14 @@ pub(super) fn shape(
     if let (Some(required), Some(asked)) = (required, asked)
         && required != asked
     {
-        return refuse(format!("{name} requires .reqnctapercluster {required:?}, not a cluster of {asked:?}"));
+        return refuse(format!(
+            "{name} requires .reqnctapercluster {required:?}, not a cluster of {asked:?}"
+        ));
     }
     if explicit && required.or(asked).is_none() {
-        return refuse(format!("{name} is .explicitcluster: the launch must name the dimensions of its cluster"));
+        return refuse(format!(
+            "{name} is .explicitcluster: the launch must name the dimensions of its cluster"
+        ));
     }
     let shape = required.or(asked).unwrap_or([1; 3]);
     let size = shape.iter().map(|n| u64::from(*n)).product::<u64>();

@@ -237,13 +237,9 @@ impl<'a> Decoder<'a> {
                     self.tables.insert(format!("{}{name}", self.prefix), full);
                 }
                 Statement::Instruction(instruction) => self.instruction(instruction)?,
-                Statement::Pragma(words) => {
-                    if let Some(why) = words.iter().find_map(|text| directives::of_pragma(text)) {
-                        return Err(self.unsupported(".pragma", why));
-                    }
-                }
-                // They say which functions a call through a register may reach; such calls are refused.
-                Statement::CallTargets { .. } | Statement::CallPrototype { .. } => {}
+                // A pragma has no impact on the meaning. Targets and prototypes say which functions a call through a register may
+                // reach; such calls are refused.
+                Statement::Pragma(_) | Statement::CallTargets { .. } | Statement::CallPrototype { .. } => {}
             }
         }
         Ok(())

@@ -102,12 +102,12 @@ pub struct Launch {
 /// Why a launch did not finish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The kernel broke a law: its word, and what happened where.
+    /// The kernel violated a rule.
     #[error("{what}")]
     Trap {
-        /// The law in one word.
-        law: String,
-        /// The whole story.
+        /// The rule in one word.
+        rule: String,
+        /// What happened, and where.
         what: String,
     },
     /// The device lacks something that the kernel uses.
@@ -128,6 +128,28 @@ pub enum Failure {
     /// The GPU is gone.
     #[error("{0}")]
     DeviceLost(String),
+}
+
+/// A launch of a stream or of a graph that did not finish.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("launch {launch}: {failure}")]
+pub struct LaunchFailure {
+    /// Its index; 0 where the device does not say which it was.
+    pub launch: usize,
+    /// Why.
+    pub failure: Failure,
+}
+
+impl From<Failure> for LaunchFailure {
+    fn from(failure: Failure) -> Self {
+        Self { launch: 0, failure }
+    }
+}
+
+impl From<LaunchFailure> for Failure {
+    fn from(failed: LaunchFailure) -> Self {
+        failed.failure
+    }
 }
 
 /// The first place at which two pieces of the same length differ.
@@ -228,20 +250,20 @@ pub trait Device {
     /// Runs launches as one stream, to the end of the last.
     ///
     /// # Errors
-    /// [`Failure`], and the launch that it is of.
-    fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)>;
+    /// [`LaunchFailure`].
+    fn run(&mut self, launches: &[Launch]) -> Result<(), LaunchFailure>;
 
     /// Keeps launches as one unit, arguments and sizes as they are now, and runs nothing.
     ///
     /// # Errors
     /// As [`Device::run`].
-    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, (usize, Failure)>;
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, LaunchFailure>;
 
     /// Runs what was captured, to its end.
     ///
     /// # Errors
     /// As [`Device::run`].
-    fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)>;
+    fn replay(&mut self, graph: Graph) -> Result<(), LaunchFailure>;
 
     /// Replays a graph `times` times, the buffers of `fresh` unwritten before each; the first replay, from 1, after which one of them
     /// does not hold what it held after the first.
@@ -253,14 +275,12 @@ pub trait Device {
         graph: Graph,
         times: usize,
         fresh: &[Buffer],
-    ) -> Result<Option<usize>, (usize, Failure)> {
-        let of_none = |failure| (0, failure);
+    ) -> Result<Option<usize>, LaunchFailure> {
         let mut first: Option<Vec<Vec<u8>>> = None;
         for n in 0..times {
-            fresh.iter().try_for_each(|buffer| self.forget(*buffer)).map_err(of_none)?;
+            fresh.iter().try_for_each(|buffer| self.forget(*buffer))?;
             self.replay(graph)?;
-            let now: Vec<_> =
-                fresh.iter().map(|b| self.read(*b)).collect::<Result<_, _>>().map_err(of_none)?;
+            let now: Vec<_> = fresh.iter().map(|b| self.read(*b)).collect::<Result<_, _>>()?;
             if *first.get_or_insert_with(|| now.clone()) != now {
                 return Ok(Some(n + 1));
             }
@@ -282,5 +302,5 @@ pub trait Timer: Device {
         before: &Launch,
         warm_up: usize,
         samples: usize,
-    ) -> Result<Vec<Vec<f32>>, (usize, Failure)>;
+    ) -> Result<Vec<Vec<f32>>, LaunchFailure>;
 }

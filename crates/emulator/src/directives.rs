@@ -36,9 +36,6 @@ const FUNCTION: &[(&str, Handling)] = &[
 /// Attributes of variables and functions: memory is one here, whoever may access it.
 const ATTRIBUTES: &[&str] = &["managed", "unified"];
 
-/// Pragmas, by their first word: none changes what is computed.
-const PRAGMAS: &[&str] = &["nounroll", "used_bytes_mask", "enable_smem_spilling", "frequency"];
-
 /// Options of `.target` beside the architecture.
 const OPTIONS: &[(&str, Handling)] = &[
     ("debug", Handling::NoEffect),
@@ -60,7 +57,8 @@ fn refusal(name: &str, handling: Option<Handling>) -> Option<String> {
 pub(super) fn of_function(function: &Function) -> Option<(String, String)> {
     function.directives.iter().find_map(|directive| {
         let why = match directive.name.as_str() {
-            "pragma" => directive.words.iter().find_map(|text| of_pragma(text)),
+            // Whatever it says, it has no impact on the meaning of PTX (PTX ISA, `.pragma`).
+            "pragma" => None,
             "attribute" => directive.words.iter().find_map(|text| of_attribute(text)),
             name => {
                 let known = FUNCTION.iter().find(|(known, _)| *known == name);
@@ -85,13 +83,6 @@ pub(super) fn of_entry(function: &Function, arch: u32) -> Option<(String, String
         return refused(".maxclusterrank", "ptxas refuses it beside .reqnctapercluster");
     }
     of_function(function)
-}
-
-/// Why a pragma cannot be ignored.
-pub(super) fn of_pragma(text: &str) -> Option<String> {
-    let first = text.split_whitespace().next().unwrap_or_default();
-    let known = PRAGMAS.contains(&first);
-    (!known).then(|| format!("the pragma \"{text}\" is unknown"))
 }
 
 /// Why an attribute such as `attribute(.managed)` or `.unified(1,2)` cannot be ignored.

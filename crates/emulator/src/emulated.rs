@@ -11,8 +11,8 @@ use super::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use super::tensor_type::{Swizzle, TensorType};
 use super::trap::{Stop, StreamStop};
 use crate::device::{
-    Argument, Buffer, Device, Failure, Graph, Launch, MapElement, MapSwizzle, Module, TensorMapSpec,
-    first_difference,
+    Argument, Buffer, Device, Failure, Graph, Launch, LaunchFailure, MapElement, MapSwizzle, Module,
+    TensorMapSpec, first_difference,
 };
 
 /// Decoded modules by their text, shared by the devices of a run: many runs launch the same kernels.
@@ -87,7 +87,7 @@ impl From<Stop> for Failure {
     fn from(stop: Stop) -> Self {
         let what = stop.to_string();
         match stop {
-            Stop::Trap(trap) => Self::Trap { law: trap.law.word().to_owned(), what },
+            Stop::Trap(trap) => Self::Trap { rule: trap.law.word().to_owned(), what },
             Stop::Unsupported(_) => Self::Unsupported(what),
             Stop::Launch(_) => Self::Launch(what),
             Stop::Bug(_) => Self::Broken(what),
@@ -168,23 +168,23 @@ impl Device for EmulatorDevice {
         Some(kernel.params.iter().map(|p| (p.name.clone(), p.size)).collect())
     }
 
-    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, (usize, Failure)> {
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, LaunchFailure> {
         for (n, launch) in launches.iter().enumerate() {
-            self.made(launch).map_err(|failure| (n, failure))?;
+            self.made(launch).map_err(|failure| LaunchFailure { launch: n, failure })?;
         }
         self.graphs.push(launches.to_vec());
         Ok(Graph(self.graphs.len() - 1))
     }
 
-    fn replay(&mut self, graph: Graph) -> Result<(), (usize, Failure)> {
+    fn replay(&mut self, graph: Graph) -> Result<(), LaunchFailure> {
         let launches = self.graphs.get(graph.0).cloned();
-        self.run(&launches.ok_or_else(|| (0, Failure::Launch(format!("there is no graph {}", graph.0))))?)
+        self.run(&launches.ok_or_else(|| Failure::Launch(format!("there is no graph {}", graph.0)))?)
     }
 
-    fn run(&mut self, launches: &[Launch]) -> Result<(), (usize, Failure)> {
+    fn run(&mut self, launches: &[Launch]) -> Result<(), LaunchFailure> {
         let mut made = Vec::new();
         for (n, launch) in launches.iter().enumerate() {
-            made.push(self.made(launch).map_err(|failure| (n, failure))?);
+            made.push(self.made(launch).map_err(|failure| LaunchFailure { launch: n, failure })?);
         }
         let mut stream = Vec::new();
         for ((program, launch), asked) in made.iter().zip(launches) {
@@ -201,12 +201,12 @@ impl Device for EmulatorDevice {
             Ok(counts) => {
                 self.warp_instructions += counts.warp_instructions;
                 // All that a stage stores is read by another, or compared.
-                match self.memory.any_undefined() {
-                    Some(trap) => Err((trap.place.launch, Stop::Trap(Box::new(trap.clone())).into())),
-                    None => Ok(()),
-                }
+                self.memory.any_undefined().map_or(Ok(()), |trap| {
+                    let failure = Stop::Trap(Box::new(trap.clone())).into();
+                    Err(LaunchFailure { launch: trap.place.launch, failure })
+                })
             }
-            Err(StreamStop { launch, stop }) => Err((launch, stop.into())),
+            Err(StreamStop { launch, stop }) => Err(LaunchFailure { launch, failure: stop.into() }),
         }
     }
 }

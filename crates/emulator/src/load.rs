@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use ptx::arch::Target;
 use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
 
+use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
 use super::directives;
 use super::isa::availability::Arch;
-use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
 use super::program::{Program, Static};
 use super::trap::{Stop, Unsupported};
 
@@ -37,7 +38,7 @@ pub fn load_only(text: &str, names: &[&str]) -> Result<Program, Stop> {
 
 fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) -> Result<Program, Stop> {
     let module = ptx::parse(text).map_err(|error| Stop::Launch(error.to_string()))?;
-    let arch = module.targets.first().and_then(|target| Arch::named(target));
+    let arch = module.targets.first().and_then(|target| Target::written(target)).map(Arch::of);
     let arch = arch.ok_or_else(|| {
         Stop::Launch(format!("`.target {}` is not an sm_ target", module.targets.join(", ")))
     })?;
@@ -109,14 +110,8 @@ fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) 
                 };
                 symbols.insert(v.name.clone(), symbol);
             }
-            Item::Pragma(words) => {
-                if let Some(why) = words.iter().find_map(|text| directives::of_pragma(text)) {
-                    let form = ".pragma".to_owned();
-                    return Err(Stop::Unsupported(Unsupported { form, line: 1, why }));
-                }
-            }
-            // Debug information, and what is looked at below.
-            Item::Section { .. } | Item::Alias { .. } => {}
+            // Debug information, what has no impact on the meaning, and what is looked at below.
+            Item::Section { .. } | Item::Pragma(_) | Item::Alias { .. } => {}
         }
     }
     for item in &module.items {

@@ -8,7 +8,7 @@ use super::memory::{
 use super::order::Strong;
 use super::program::{Kernel, Row};
 use super::races::{At, GlobalAccess};
-use super::tolerance::Stored;
+use super::remarks::{Said, Stored};
 use super::trap::{Fault, Judge, Law};
 use super::undefined::{Loaded, Shadow, stores};
 
@@ -134,16 +134,6 @@ pub(super) struct Machine<'a> {
     pub(super) loaded: Option<Box<Loaded>>,
     /// A store is run once more, on masks of undefined bits, which make memory unwritten.
     pub(super) unmarks: Option<stores::Unmark>,
-}
-
-/// Something that is right and worth a remark: where, what, and how often.
-#[derive(Debug, Clone)]
-pub(super) struct Said {
-    pub(super) cta: [u32; 3],
-    pub(super) warp: u32,
-    pub(super) lane: usize,
-    pub(super) what: String,
-    pub(super) times: u64,
 }
 
 /// A state space as an instruction names it.

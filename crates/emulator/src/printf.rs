@@ -122,9 +122,7 @@ impl Conversion {
                 text.chars().take(self.precision.unwrap_or(usize::MAX)).collect()
             }
             'p' => format!("{:#x}", values.long()?),
-            'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => {
-                self.float(f64::from_bits(values.long()?), kind)
-            }
+            'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => self.float(f64::from_bits(values.long()?), kind),
             _ => return Ok(None),
         }))
     }
@@ -271,7 +269,11 @@ mod tests {
             ("%hhd|%hu", vec![0x1FF, 0x1_0001], "-1|1"),
             ("%c%c|%s|%.2s|%6s", vec![72, 105, 4, 4, 4], "Hi|text4|te| text4"),
             ("%p", vec![0x1000], "0x1000"),
-            ("%f|%.2f|%8.3f|%-8.1f|", vec![f(1.5), f(2.675), f(-1.0), f(3.0)], "1.500000|2.67|  -1.000|3.0     |"),
+            (
+                "%f|%.2f|%8.3f|%-8.1f|",
+                vec![f(1.5), f(2.675), f(-1.0), f(3.0)],
+                "1.500000|2.67|  -1.000|3.0     |",
+            ),
             ("%e|%.1E", vec![f(12345.678), f(0.00012)], "1.234568e+04|1.2E-04"),
             ("%g|%g|%g|%g", vec![f(100_000.0), f(1e6), f(0.0001), f(1e-5)], "100000|1e+06|0.0001|1e-05"),
             ("%g|%f|%5g", vec![f(f64::NAN), f(f64::INFINITY), f(-0.5)], "nan|inf| -0.5"),

@@ -29,9 +29,9 @@ use clock::{Clock, WARPS};
 pub(super) use cluster::ClusterRaces;
 pub(super) use global::{GlobalAccess, GlobalRaces};
 use global::{STRONG, WIDE, Who};
-pub(super) use sync::At;
-pub(super) use same::Values;
 use same::Same;
+pub(super) use same::Values;
+pub(super) use sync::At;
 use sync::{Beside, Meeting, Places};
 
 /// Who touched a byte, and when: clock, warp, whether the access was strong, and, in the place of a read, whether it was a

@@ -368,7 +368,8 @@ fn run<O: Observer>(
                     }
                     let before = counts.warp_instructions;
                     let steps = &mut counts.warp_instructions;
-                    let turn = warp.run(kernel, cta, peers.reborrow(), world, quantum, steps, observer);
+                    let turn =
+                        warp.run(kernel, (&mut *cta, peers.reborrow()), world, quantum, steps, observer);
                     if !world.printed.is_empty() {
                         world.printed.drain(..).for_each(|text| observer.printed(&text));
                     }

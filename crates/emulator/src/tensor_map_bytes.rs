@@ -28,7 +28,8 @@ const UNUSED: u32 = 0xFF98_0000;
 /// Element types in the order of their codes.
 const TYPES: [TensorType; 16] = {
     use TensorType::{
-        Bf16, F16, F32, F32Ftz, F64, S32, S64, Tf32, Tf32Ftz, U4Align8, U4Align16, U6Align16, U8, U16, U32, U64,
+        Bf16, F16, F32, F32Ftz, F64, S32, S64, Tf32, Tf32Ftz, U4Align8, U4Align16, U6Align16, U8, U16, U32,
+        U64,
     };
     [U8, U16, U32, S32, U64, S64, F16, F32, F32Ftz, F64, Bf16, U4Align8, U4Align16, U6Align16, Tf32, Tf32Ftz]
 };
@@ -195,7 +196,15 @@ mod tests {
     use super::*;
 
     /// Maps that host code wrote for hardware: type, dimensions, strides, box, swizzle, L2 promotion, and their words.
-    type Written = (TensorType, &'static [u64], &'static [u64], &'static [u32], Swizzle, L2Promotion, [(usize, u32); 10]);
+    type Written = (
+        TensorType,
+        &'static [u64],
+        &'static [u64],
+        &'static [u32],
+        Swizzle,
+        L2Promotion,
+        [(usize, u32); 10],
+    );
 
     #[rustfmt::skip]
     const WRITTEN: [Written; 7] = [

@@ -122,8 +122,7 @@ impl Warp {
     pub(super) fn run<O: Observer>(
         &mut self,
         kernel: &Kernel,
-        cta: &mut Cta,
-        peers: Peers<'_>,
+        (cta, peers): (&mut Cta, Peers<'_>),
         world: &mut World,
         quantum: u32,
         steps: &mut u64,

@@ -9,6 +9,7 @@ mod lexer;
 mod meaning;
 mod parser;
 mod printer;
+pub mod scan;
 
 pub use ast::{
     Address, AddressBase, Directive, Function, Guard, Immediate, Init, Instruction, Item, Linkage, Module,

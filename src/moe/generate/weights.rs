@@ -164,11 +164,13 @@ fn specials(w13: &mut Made, w2: &mut Made) {
     const ONES: u8 = 0x22;
     /// A scale of 4: with a code of 6 beyond what the scales in front of it reach.
     const LARGE: u8 = 129;
+    /// 2^119.
+    const VERY_LARGE: u8 = 246;
     for made in [w13, w2] {
         let [n, rows, blocks] = made.scales.shape[..] else { continue };
-        // The largest scale, in a block of ones: with the largest of activations the exponents sum to the most there is.
+        // A scale so large that the exponents of very large activations sum to 200, and no other sum comes near infinity.
         let at = (4 % rows) * blocks + 1 % blocks;
-        made.scales.data[at] = 254;
+        made.scales.data[at] = VERY_LARGE;
         made.blocks.data[at * BLOCK / 2..(at + 1) * BLOCK / 2].fill(ONES);
         for expert in 0..n {
             let (channels, code): (&[usize], u8) = if expert == 0 { (&[0, 65], 0xFF) } else { (&[0], 0x00) };

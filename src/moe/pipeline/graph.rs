@@ -61,7 +61,8 @@ impl<'a> Session<'a> {
         launches.iter_mut().skip(1).for_each(|launch| launch.programmatic = programmatic);
         let file = |n: usize| self.kernels[STEPS[n.min(STEPS.len() - 1)].1].kernel.file.clone();
         let captured = self.run.device.capture(&launches);
-        captured.map_err(|(n, failure)| PipelineError::Device { file: file(n), failure })
+        captured
+            .map_err(|failed| PipelineError::Device { file: file(failed.launch), failure: failed.failure })
     }
 
     /// Puts the tokens and the routing of another problem of the same dimensions and weights into the buffers. What stages store
@@ -94,7 +95,7 @@ impl<'a> Session<'a> {
         let stored = self.run.workspaces().into_iter().filter(|(_, _, before)| *before == Before::Unwritten);
         let fresh: Vec<_> = stored.filter_map(|(name, ..)| self.run.buffers.get(name).copied()).collect();
         let stopped = match self.run.device.replay_often(graph, times, &fresh) {
-            Err((_, failure)) => Some((Stage::Route, failure)),
+            Err(failed) => Some((Stage::Route, failed.failure)),
             Ok(Some(differs)) => return Err(differs),
             Ok(None) => self.collect().err(),
         };
@@ -107,7 +108,7 @@ impl<'a> Session<'a> {
         let replayed = self.run.device.replay(graph);
         let stopped = match replayed {
             // Nobody knows how far a graph came that did not end.
-            Err((_, failure)) => Some((Stage::Route, failure)),
+            Err(failed) => Some((Stage::Route, failed.failure)),
             Ok(()) => self.collect().err(),
         };
         self.ran(stopped)

@@ -45,7 +45,7 @@ impl Session<'_> {
         }
         launches[1].programmatic = true;
         let ended = self.run.device.run(&launches);
-        Ok(ended.err().map(|(n, failure)| (steps[n.min(1)].0, failure)))
+        Ok(ended.err().map(|failed| (steps[failed.launch.min(1)].0, failed.failure)))
     }
 
     /// Makes what stages write whole count as unwritten; the state that kernels keep from launch to launch stays.

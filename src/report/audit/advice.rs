@@ -127,7 +127,7 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
 /// How code for these devices is built.
 fn build(table: &AuditTable, lost: &BTreeSet<usize>) -> Option<String> {
     let numbers: Vec<u16> =
-        lost.iter().filter_map(|d| table.devices[*d].name.trim_start_matches("sm_").parse().ok()).collect();
+        lost.iter().filter_map(|d| table.devices[*d].architecture()).map(|target| target.number).collect();
     let names: Vec<&str> = lost.iter().map(|d| table.devices[*d].name.as_str()).collect();
     let how = arch::rebuild(&numbers);
     let since = how.cuda.map_or_else(String::new, |v| format!(" (CUDA {v} or later)"));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::markup::{head, plain, row};
+use super::super::markup::{Align, head, plain, row};
 use super::super::phrase::{WIDTH, clean, wrapped};
 use super::super::style::{Styles, Tone};
 use super::page::{Extent, Section, page};
@@ -98,44 +98,29 @@ fn cut(text: &str, width: usize) -> String {
     format!("…{tail}")
 }
 
-/// Text for Markdown, where an underscore inside a word is no markup.
-fn prose(text: &str) -> String {
-    let text = plain(text);
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.as_str();
-    while let Some(at) = rest.find("\\_") {
-        let (before, after) = (&rest[..at], &rest[at + 2..]);
-        let inside = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-        out.push_str(before);
-        out.push_str(if inside(before.chars().last()) && inside(after.chars().next()) { "_" } else { "\\_" });
-        rest = after;
-    }
-    out + rest
-}
-
 /// As Markdown, whole; its first heading is of this level.
 #[must_use]
 pub fn audit_markdown(table: &AuditTable, level: usize) -> String {
     let all = usize::MAX;
     let page = page(table, Extent { rows: all, exceptions: all, name: 160, problems: all, files: all });
-    let mut out = format!("{} {}\n", "#".repeat(level), prose(&page.title));
+    let mut out = format!("{} {}\n", "#".repeat(level), plain(&page.title));
     for line in &page.lines {
-        _ = write!(out, "\n{}\n", prose(line));
+        _ = write!(out, "\n{}\n", plain(line));
     }
     for section in &page.sections {
-        _ = write!(out, "\n{} {}\n\n", "#".repeat(level + 1), prose(&section.title));
+        _ = write!(out, "\n{} {}\n\n", "#".repeat(level + 1), plain(&section.title));
         if !section.note.is_empty() {
-            _ = write!(out, "{}\n\n", prose(&section.note));
+            _ = write!(out, "{}\n\n", plain(&section.note));
         }
         if !section.columns.is_empty() {
-            let names: Vec<String> = section.columns.iter().map(|c| prose(c)).collect();
-            out.push_str(&head(&names));
+            let names: Vec<String> = section.columns.iter().map(|c| plain(c)).collect();
+            out.push_str(&head(&names, Align::Centre));
             for cells in &section.rows {
-                out.push_str(&row(&cells.iter().map(|c| prose(c)).collect::<Vec<_>>()));
+                out.push_str(&row(&cells.iter().map(|c| plain(c)).collect::<Vec<_>>()));
             }
         }
         for item in &section.items {
-            _ = writeln!(out, "- {}", prose(item));
+            _ = writeln!(out, "- {}", plain(item));
         }
     }
     out

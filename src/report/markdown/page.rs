@@ -6,7 +6,7 @@ use std::fmt::Write;
 use ptx::arch::Target;
 
 use super::super::audit::audit_markdown;
-use super::super::markup::{code, head, plain, row};
+use super::super::markup::{Align, code, head, plain, row};
 use super::super::phrase::{counted, grouped, names, short};
 use super::super::view::{Answer, View};
 use super::super::{catalogue, claims, cross, pipeline, rollup, runs, survey, verdict};
@@ -48,9 +48,7 @@ pub(super) struct Page<'a> {
 impl Page<'_> {
     fn headline(&self, record: &Record) -> String {
         let (view, matrix) = (self.view, self.view.matrix);
-        let count = |outcome: Outcome| -> usize {
-            matrix.variants.iter().map(|v| v.outcomes.matches(outcome.letter()).count()).sum()
-        };
+        let count = |outcome: Outcome| -> usize { matrix.variants.iter().map(|v| v.count(outcome)).sum() };
         let each: Vec<String> = Outcome::ALL
             .iter()
             .filter(|o| count(**o) > 0)
@@ -93,7 +91,7 @@ impl Page<'_> {
             confirmed claim; `?`: unknown to this toolkit, or not queried; `!`: ptxas crashed or timed out. Forms \
             that must be rejected, and are, have a column of their own.\n\n{}",
             view.newest_name(),
-            head(&names_row)
+            head(&names_row, Align::Centre)
         );
         for family in families {
             let name = plain(family.name);
@@ -122,7 +120,7 @@ impl Page<'_> {
         );
         let mut names_row = vec![String::new()];
         names_row.extend(base.archs.iter().map(|a| short(*a)));
-        out.push_str(&head(&names_row));
+        out.push_str(&head(&names_row, Align::Centre));
         for target in &base.targets {
             let mut cells = vec![target.to_string()];
             cells.extend(base.archs.iter().map(|arch| mark(base.answer(view, *target, *arch)).to_owned()));

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use ptx::arch::{Suffix, Target};
 
-use super::super::markup::{code, head, plain, row};
+use super::super::markup::{Align, code, head, plain, row};
 use super::super::phrase::{all_of, counted, grouped, names, short};
 use super::super::sm12x::{self, Contrast, Difference, Group};
 use super::super::{ids, native};
@@ -93,7 +93,7 @@ impl Page<'_> {
             all_of(targets.len()),
             self.view.newest_name()
         );
-        out.push_str(&head(&names_row));
+        out.push_str(&head(&names_row, Align::Centre));
         for group in &groups {
             let mut cells = vec![group.title.clone()];
             cells.extend(group.answers.iter().map(|a| mark(*a).to_owned()));
@@ -161,7 +161,7 @@ impl Page<'_> {
         );
         let mut names_row = vec!["machine code".to_owned()];
         names_row.extend(targets.iter().map(|t| short(*t)));
-        out.push_str(&head(&names_row));
+        out.push_str(&head(&names_row, Align::Centre));
         for (native, counts) in &shown.counts {
             let mut cells = vec![native::words(*native).to_owned()];
             cells.extend(counts.iter().map(|n| grouped(*n)));

@@ -4,4 +4,4 @@ mod page;
 mod sm12x;
 mod tables;
 
-pub use page::terminal;
+pub use page::{terminal, terminal_matrix, terminal_rest};

@@ -1,4 +1,4 @@
-//! The page: which sections stand in which order, the headline, the findings and the hint.
+//! The page: sections in order, the headline, the findings, the verdict and the hint.
 
 use super::super::audit::audit_text;
 use super::super::phrase::{clean, counted, grouped, wrapped};
@@ -18,6 +18,12 @@ pub fn terminal(record: &Record, styles: &Styles) -> String {
     if record.audit.stands_alone(record) {
         return audit_text(&record.audit, styles);
     }
+    terminal_matrix(record, styles) + &terminal_rest(record, styles)
+}
+
+/// The part of [`terminal`] that the matrix alone decides, known long before the rest.
+#[must_use]
+pub fn terminal_matrix(record: &Record, styles: &Styles) -> String {
     let view = View::new(&record.matrix);
     let page = Page { view: &view, styles };
     let few = (1..=FEW).contains(&record.matrix.variants.len());
@@ -30,13 +36,25 @@ pub fn terminal(record: &Record, styles: &Styles) -> String {
         sections.extend([page.groups(), page.natives(), page.families()]);
     }
     sections.push(page.crossing());
-    sections.push(runs::terminal(record, styles));
+    together(sections)
+}
+
+/// What follows [`terminal_matrix`].
+#[must_use]
+pub fn terminal_rest(record: &Record, styles: &Styles) -> String {
+    let view = View::new(&record.matrix);
+    let page = Page { view: &view, styles };
+    let mut sections = vec![runs::terminal(record, styles)];
     sections.push(pipeline::terminal(record, styles));
     sections.push(survey::terminal(&record.tiles, styles));
     if record.audit != AuditTable::default() {
         sections.push(audit_text(&record.audit, styles));
     }
-    sections.extend([page.findings(), page.hint()]);
+    sections.extend([page.findings(), page.verdict(record), page.hint()]);
+    "\n".to_owned() + &together(sections)
+}
+
+fn together(mut sections: Vec<String>) -> String {
     sections.retain(|s| !s.is_empty());
     sections.join("\n")
 }
@@ -59,9 +77,7 @@ impl Page<'_> {
             [one] => format!("toolkit {one}"),
             [first, .., last] => format!("{} toolkits, {first} to {last}", view.toolkits.len()),
         };
-        let count = |outcome: Outcome| -> usize {
-            matrix.variants.iter().map(|v| v.outcomes.matches(outcome.letter()).count()).sum()
-        };
+        let count = |outcome: Outcome| -> usize { matrix.variants.iter().map(|v| v.count(outcome)).sum() };
         let cells: usize = Outcome::ALL.iter().map(|o| count(*o)).sum();
         let mut out = self.heading(&clean(&record.tool));
         out.push_str(&wrapped(
@@ -98,13 +114,15 @@ impl Page<'_> {
             line.push_str("; ");
             line.push_str(&self.styles.paint(Tone::Bad, &counted(counts.findings, "finding")));
         }
-        out = out + &line + "\n";
+        out + &line + "\n"
+    }
+
+    fn verdict(&self, record: &Record) -> String {
         let verdict = verdict::verdict(record);
         let tone = if verdict.good { Tone::Good } else { Tone::Bad };
         let counts: String = verdict.ran.iter().map(|clause| format!(", {clause}")).collect();
         let skipped: String = record.skipped.iter().map(|s| format!(", {} skipped", s.part)).collect();
-        let line = format!("  verdict {}{counts}{skipped}", self.styles.paint(tone, verdict.word));
-        out + &line + "\n"
+        format!("Verdict: {}{counts}{skipped}\n", self.styles.paint(tone, verdict.word))
     }
 
     fn findings(&self) -> String {
@@ -131,7 +149,7 @@ impl Page<'_> {
     fn hint(&self) -> String {
         let variants = &self.view.matrix.variants;
         let mut accepted_somewhere = variants.iter().filter(|v| {
-            let has = |outcome: Outcome| v.outcomes.contains(outcome.letter());
+            let has = |outcome: Outcome| v.count(outcome) > 0;
             has(Outcome::Accepted) && has(Outcome::Rejected)
         });
         let differing = self.main_contrast().and_then(|c| c.only_left.into_iter().chain(c.only_right).next());
@@ -141,7 +159,7 @@ impl Page<'_> {
         };
         let lines = [
             format!("sm121probe explain {}", clean(&example.id)),
-            "  shows everything known about one variant; --report md shows every variant.".to_owned(),
+            "  shows everything known about one variant; --format md shows every variant.".to_owned(),
         ];
         lines.map(|line| self.styles.paint(Tone::Faint, &line) + "\n").concat()
     }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use ptx::arch::{Suffix, Target};
 use ptx::{Immediate, Instruction, Operand};
 
 use crate::decode::{Decoder, Refusal};
@@ -19,12 +20,13 @@ pub(crate) struct Arch {
 }
 
 impl Arch {
-    /// The target of this name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        let rest = name.strip_prefix("sm_")?;
-        let suffix = rest.chars().last().filter(|c| matches!(c, 'a' | 'f'));
-        let number = rest.trim_end_matches(['a', 'f']).parse().ok()?;
-        Some(Self { number, suffix })
+    pub(crate) fn of(target: Target) -> Self {
+        let suffix = match target.suffix {
+            Suffix::Base => None,
+            Suffix::Arch => Some('a'),
+            Suffix::Family => Some('f'),
+        };
+        Self { number: u32::from(target.number), suffix }
     }
 
     /// The first version of PTX that knows the target, as major and minor.
@@ -108,7 +110,9 @@ impl Has {
     fn says(self) -> String {
         match self {
             Self::From(first) => format!("it requires sm_{first} or later"),
-            Self::Suffixed => "it requires sm_90a, or a target from sm_100 on with the suffix a or f".to_owned(),
+            Self::Suffixed => {
+                "it requires sm_90a, or a target from sm_100 on with the suffix a or f".to_owned()
+            }
             Self::Family => "it requires a target from sm_100 on with the suffix a or f".to_owned(),
             Self::ArchOnly => "it requires a target from sm_100 on with the suffix a".to_owned(),
             Self::DataCentre => "it requires sm_100, sm_103 or sm_110 with the suffix a or f".to_owned(),
@@ -163,7 +167,9 @@ fn requirements(d: &Decoder<'_>, i: &Instruction) -> Vec<Has> {
     let cluster = any(i, &["cluster", "shared::cluster"]);
     when(cluster && !i.has("mbarrier_init"), Has::From(90));
     let special = |name: &str| {
-        ["%cluster", "%ncluster", "%is_explicit_cluster", "%aggr_smem_size"].iter().any(|p| name.starts_with(p))
+        ["%cluster", "%ncluster", "%is_explicit_cluster", "%aggr_smem_size"]
+            .iter()
+            .any(|p| name.starts_with(p))
     };
     when(i.operands.iter().any(|o| matches!(o, Operand::Name(name) if special(name))), Has::From(90));
     match i.opcode.as_str() {
@@ -171,7 +177,9 @@ fn requirements(d: &Decoder<'_>, i: &Instruction) -> Vec<Has> {
         "cvt" => cvt(d, i, &mut when),
         "ldmatrix" => when(any(i, &["m16n16", "m8n16"]) && !i.has("s4"), Has::Family),
         "stmatrix" => when(true, if i.has("m16n8") { Has::Family } else { Has::From(90) }),
-        "add" | "sub" | "mul" | "fma" | "min" | "max" | "neg" | "abs" | "ex2" | "tanh" => arithmetic(i, &mut when),
+        "add" | "sub" | "mul" | "fma" | "min" | "max" | "neg" | "abs" | "ex2" | "tanh" => {
+            arithmetic(i, &mut when)
+        }
         "redux" => when(i.has("f32"), Has::Family100),
         "barrier" => when(i.has("cluster"), Has::From(90)),
         "bar" if !i.has("warp") => {
@@ -354,7 +362,8 @@ fn tensormap(i: &Instruction, when: &mut impl FnMut(bool, Has)) {
     when(true, Has::Suffixed);
     let value = integer(i.operands.last());
     let above = |most: u64| value.is_some_and(|v| v > most);
-    let enumerated = any(i, &["elemtype", "interleave_layout", "swizzle_mode", "swizzle_atomicity", "fill_mode"]);
+    let enumerated =
+        any(i, &["elemtype", "interleave_layout", "swizzle_mode", "swizzle_atomicity", "fill_mode"]);
     when(enumerated && value.is_none(), Has::Nobody);
     when(i.has("swizzle_atomicity"), Has::Family);
     when(i.has("swizzle_atomicity") && above(3), Has::Nobody);

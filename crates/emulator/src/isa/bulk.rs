@@ -94,10 +94,17 @@ impl BarrierOperand {
     }
 
     /// The same for the CTAs of a multicast: the object of each is at the same place.
-    pub(crate) fn place_in(self, m: &mut Machine<'_>, lane: usize, rank: Option<u32>) -> Result<usize, Fault> {
+    pub(crate) fn place_in(
+        self,
+        m: &mut Machine<'_>,
+        lane: usize,
+        rank: Option<u32>,
+    ) -> Result<usize, Fault> {
         let address = m.r.d[self.slot as usize][lane].wrapping_add_signed(self.offset);
         let site = cluster_object(m, true, address)?.of(rank);
-        m.with_barrier(site, |cta, at| cta.mbarrier(at).map(|_| ()).and_then(|()| cta.seen_by_proxy(at)).map(|()| at))
+        m.with_barrier(site, |cta, at| {
+            cta.mbarrier(at).map(|_| ()).and_then(|()| cta.seen_by_proxy(at)).map(|()| at)
+        })
     }
 }
 
@@ -330,7 +337,8 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
                 None => (Piece::whole(lane, at, size, to_at as u64), Work::Within { reduce: bulk.reduce }),
                 // Its source is read at once, which is one of the times it may be read.
                 Some(_) => {
-                    let bytes = m.cta.read_for_copy(at, size, m.warp * 32 + lane as u32, m.world.check_init)?;
+                    let bytes =
+                        m.cta.read_for_copy(at, size, m.warp * 32 + lane as u32, m.world.check_init)?;
                     (Piece::whole(lane, to_at, size, 0), Work::Put { bytes, reduce: bulk.reduce })
                 }
             }

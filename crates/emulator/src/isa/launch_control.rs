@@ -123,7 +123,7 @@ fn ask(m: &mut Machine<'_>, row: &Row, request: &Request, lane: usize) -> Result
             work: Work::Put { bytes: words.iter().flat_map(|w| w.to_le_bytes()).collect(), reduce: None },
             barrier: Some((barrier, BYTES as u32)),
             foreign: false,
-        map: None,
+            map: None,
         };
         m.issue_at(rank, pending)?;
     }

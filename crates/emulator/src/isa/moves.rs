@@ -322,7 +322,9 @@ fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let exec = match (to_space, space) {
         (_, Space::Global | Space::Generic) => move_d,
-        (false, Space::Shared | Space::Cluster) => |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| SHARED_WINDOW + a),
+        (false, Space::Shared | Space::Cluster) => {
+            |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| SHARED_WINDOW + a)
+        }
         (false, Space::Local) => |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| LOCAL_WINDOW + a),
         (false, Space::Const) => {
             |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| Machine::generic(Space::Const, a))
@@ -330,7 +332,9 @@ fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         (false, Space::Param) => {
             |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| Machine::generic(Space::Param, a))
         }
-        (true, Space::Shared | Space::Cluster) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Shared),
+        (true, Space::Shared | Space::Cluster) => {
+            |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Shared)
+        }
         (true, Space::Local) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Local),
         (true, Space::Const) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Const),
         (true, Space::Param) => |m: &mut Machine<'_>, row: &Row| to_window(m, row, Window::Param),
@@ -367,8 +371,9 @@ fn decode_isspacep(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> 
 }
 
 fn is_space(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let wanted = [Window::Global, Window::Shared, Window::Local, Window::Const, Window::Param, Window::Shared]
-        [row.imm as usize % 6];
+    let wanted =
+        [Window::Global, Window::Shared, Window::Local, Window::Const, Window::Param, Window::Shared]
+            [row.imm as usize % 6];
     // `.shared` is the window of this CTA, within that of the cluster.
     let own = row.imm == 5;
     let base = m.cta.member.base();

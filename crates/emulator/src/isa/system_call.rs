@@ -39,7 +39,9 @@ pub(crate) fn is_known(name: &str) -> bool {
 /// A call of such a function.
 pub(crate) fn decode(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let (name, arguments, results) = match i.operands.as_slice() {
-        [Operand::Group(results), Operand::Name(name), Operand::Group(arguments)] => (name, arguments, results),
+        [Operand::Group(results), Operand::Name(name), Operand::Group(arguments)] => {
+            (name, arguments, results)
+        }
         [Operand::Name(name), Operand::Group(arguments)] => (name, arguments, &Vec::new()),
         _ => return Err("a call of a system function names it and its arguments".to_owned()),
     };

@@ -9,8 +9,8 @@ use crate::boxes::{self, Mode, Use};
 use crate::cluster::RANK_SHIFT;
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, Space, lanes};
-use crate::pending::{Pending, PendingKind, Store, Work};
 use crate::memory::{Window, window_of};
+use crate::pending::{Pending, PendingKind, Store, Work};
 use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::tensor_map_bytes::missing;
@@ -177,7 +177,9 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     Machine::aligned(address, 64)?;
     let (bytes, map) = read_map(m, Space::Generic, address, lane)?;
     if let Some(field) = missing(&bytes, &map) {
-        return Err(law(format!("the tensor map at {address:#x} is built from zeros, and `{field}` was never set")));
+        return Err(law(format!(
+            "the tensor map at {address:#x} is built from zeros, and `{field}` was never set"
+        )));
     }
     map.check().map_err(|e| law(e.to_string()))?;
     let in_global = (window_of(address).0 == Window::Global).then_some(address);

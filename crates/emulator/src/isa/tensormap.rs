@@ -106,9 +106,16 @@ fn decode_replace(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 
 fn replace(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(Replace { field, space }) = row.extra::<Replace>() else { return Flow::Next };
+    let (addresses, values) = (m.r.d[row.a as usize], m.r.d[row.b as usize]);
     for lane in lanes(m.mask) {
-        let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
-        let value = m.r.d[row.b as usize][lane];
+        let (address, value) = (addresses[lane].wrapping_add(row.imm), values[lane]);
+        // Lanes of one instruction may set the same field to the same value.
+        if lanes(m.mask)
+            .take_while(|l| *l < lane)
+            .any(|l| (addresses[l], values[l]) == (addresses[lane], value))
+        {
+            continue;
+        }
         let result = Machine::aligned(address, 64).and_then(|()| {
             met(m, *space, address, Some(lane))?;
             let (bytes, mut map) = read_map(m, *space, address, lane)?;
@@ -119,6 +126,7 @@ fn replace(m: &mut Machine<'_>, row: &Row) -> Flow {
             return m.fail(fault.at(lane));
         }
     }
+    m.remark(row);
     if matches!(space, Space::Shared) {
         m.cta.events += 1
     } else {

@@ -1,8 +1,8 @@
 //! Stores of one value to the same bytes by warps that nothing orders.
 //!
-//! The PTX memory model calls them a data race, but any of its outcomes leaves the same value (PTX ISA 8.7.1: conflicting accesses are
-//! defined by the values they write). Compilers rely on it for replicated layouts, and compute-sanitizer's racecheck ranks such a hazard
-//! as information. It is therefore a remark here. A thread that reads the bytes needs an order behind one of the stores; a store of
+//! The PTX memory model calls them a data race, but a read that races still returns what one of the stores wrote (PTX ISA 8.10), so
+//! every outcome is the same. Compilers rely on it for replicated layouts, and compute-sanitizer's racecheck ranks such a hazard as
+//! information. It is therefore a remark here. A thread that reads the bytes needs an order behind one of the stores; a store of
 //! another value needs an order behind all of them.
 //!
 //! All of this is looked at once the observer has found a conflict: accesses in order pay nothing.
@@ -59,9 +59,10 @@ impl Races {
     /// Whether a weak store to shared memory that is in conflict changes nothing; it is remembered then.
     #[cold]
     pub(crate) fn stores_same(&mut self, at: usize, values: Values<'_>, warp: u32) -> bool {
-        if let Some(stored) = self.in_memory_of_cluster(|races, all, address, who| {
-            all.stores_same(races, who, address(at), values)
-        }, warp) {
+        if let Some(stored) = self.in_memory_of_cluster(
+            |races, all, address, who| all.stores_same(races, who, address(at), values),
+            warp,
+        ) {
             return stored;
         }
         let clock = &self.clocks[warp as usize];
@@ -93,9 +94,10 @@ impl Races {
     /// Whether a weak read of shared memory that is in conflict is ordered behind one of the stores of the value that is there.
     #[cold]
     pub(crate) fn reads_same(&mut self, at: usize, len: usize, warp: u32) -> bool {
-        if let Some(reads) =
-            self.in_memory_of_cluster(|races, all, address, who| all.reads_same(races, who, address(at), len), warp)
-        {
+        if let Some(reads) = self.in_memory_of_cluster(
+            |races, all, address, who| all.reads_same(races, who, address(at), len),
+            warp,
+        ) {
             return reads;
         }
         let clock = &self.clocks[warp as usize];
@@ -127,7 +129,13 @@ impl Races {
 
     /// The same for a weak read of global memory.
     #[cold]
-    pub(crate) fn reads_same_global(&self, address: u64, len: usize, warp: u32, world: &mut GlobalRaces) -> bool {
+    pub(crate) fn reads_same_global(
+        &self,
+        address: u64,
+        len: usize,
+        warp: u32,
+        world: &mut GlobalRaces,
+    ) -> bool {
         world.reads_same(self, self.who(warp), address, len)
     }
 }

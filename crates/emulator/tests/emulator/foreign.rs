@@ -2,7 +2,9 @@
 
 #![expect(clippy::panic, reason = "a test that panics has failed")]
 
-use emulator::{Executed, GlobalMemory, InStream, Launch, Law, Observer, Options, Stop, launch_with, load_only};
+use emulator::{
+    Executed, GlobalMemory, InStream, Launch, Law, Observer, Options, Stop, launch_with, load_only,
+};
 
 /// How a kernel is launched on one buffer of zeros, `out`, of 4096 words.
 #[derive(Debug, Clone)]
@@ -83,8 +85,7 @@ pub(crate) fn run_and_listen(text: &str, how: &How, said: &mut Said) -> Result<V
         memory.allocate_with(vec![0; 4096]);
         let out = memory.allocate_with(vec![0; 4 * WORDS]);
         let params = if kernel.param_bytes == 0 { Vec::new() } else { out.to_le_bytes().to_vec() };
-        let launch =
-            Launch { grid: how.grid, block: how.block, shared_bytes: how.shared_bytes, params };
+        let launch = Launch { grid: how.grid, block: how.block, shared_bytes: how.shared_bytes, params };
         let step = InStream { cluster: how.cluster, ..InStream::new(&program, kernel, &launch) };
         let options = Options { seed, fuel: how.fuel, ..Options::default() };
         launch_with(&step, &mut memory, &options, said)?;
@@ -110,7 +111,9 @@ pub(crate) fn gives(text: &str, how: &How, wanted: &[u32]) {
 #[track_caller]
 pub(crate) fn breaks(text: &str, how: &How, law: Law, says: &str) {
     match run(text, how) {
-        Err(Stop::Trap(trap)) if trap.law == law => assert!(trap.to_string().contains(says), "{trap}\n{text}"),
+        Err(Stop::Trap(trap)) if trap.law == law => {
+            assert!(trap.to_string().contains(says), "{trap}\n{text}")
+        }
         Err(stop) => panic!("{stop} instead of {law:?}\n{text}"),
         Ok(words) => panic!("{:?} instead of {law:?}\n{text}", &words[..8]),
     }

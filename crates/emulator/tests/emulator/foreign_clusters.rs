@@ -42,7 +42,11 @@ mul.wide.u32 a, x, 4; add.u64 a, out, a; mov.u32 v, %cluster_ctarank; mov.u32 w,
 
 #[test]
 fn what_directives_and_targets_do_not_allow_is_refused() {
-    refused(&module(".reqnctapercluster 2", ""), &How::of(4, 32).in_clusters(4), "requires .reqnctapercluster");
+    refused(
+        &module(".reqnctapercluster 2", ""),
+        &How::of(4, 32).in_clusters(4),
+        "requires .reqnctapercluster",
+    );
     refused(&module(".explicitcluster", ""), &How::of(4, 32), "must name the dimensions");
     refused(&module(".maxclusterrank 2", ""), &How::of(4, 32).in_clusters(4), ".maxclusterrank 2");
     refused(&module("", ""), &How::of(5, 32).in_clusters(2), "not a multiple of its cluster");
@@ -75,8 +79,10 @@ fn shared_memory_of_a_peer_is_read_between_two_meetings() {
 #[test]
 fn generic_addresses_reach_peers_and_the_cta_window_does_not() {
     let read = |how: &str| {
-        exchange(MEET, MEET)
-            .replace("mov.u32 w, word; mapa.shared::cluster.u32 w, w, x; @one ld.shared::cluster.u32 v, [w];", how)
+        exchange(MEET, MEET).replace(
+            "mov.u32 w, word; mapa.shared::cluster.u32 w, w, x; @one ld.shared::cluster.u32 v, [w];",
+            how,
+        )
     };
     let generic = read(
         "mov.u64 b, word; cvta.shared.u64 b, b; mapa.u64 b, b, x; @one ld.u32 v, [b]; getctarank.u64 z, b; \
@@ -113,7 +119,11 @@ add.u64 a, out, a; @p st.global.u32 [a], v;"
         )
     };
     gives(&module("", &body("atom.shared::cluster.add.u32 v, [w], 1;")), &pairs(), &[64, 0, 64, 0]);
-    gives(&module("", &body("red.relaxed.cluster.shared::cluster.add.u32 [w], 1;")), &pairs(), &[64, 0, 64, 0]);
+    gives(
+        &module("", &body("red.relaxed.cluster.shared::cluster.add.u32 [w], 1;")),
+        &pairs(),
+        &[64, 0, 64, 0],
+    );
     let scoped = body("red.relaxed.cta.shared::cluster.add.u32 [w], 1;");
     breaks(&module("", &scoped), &pairs(), Law::Race, "of CTA rank");
     breaks(&module("", &body("@one st.shared::cluster.u32 [w], c;")), &pairs(), Law::Race, "of CTA rank");
@@ -159,9 +169,19 @@ fn asynchronous_stores_and_copies_reach_a_peer() {
     let send = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [w], [s], 128, [x];";
     gives(&module("", &filled(&init, &format!("{expect} {copy} @one {send}"))), &two, &[3, 4, 5]);
     let unfenced = copy.replace("fence.proxy.async.shared::cta;", "");
-    breaks(&module("", &filled(&init, &format!("{expect} {unfenced} @one {send}"))), &two, Law::Race, "no proxy fence");
+    breaks(
+        &module("", &filled(&init, &format!("{expect} {unfenced} @one {send}"))),
+        &two,
+        Law::Race,
+        "no proxy fence",
+    );
     let apart = send.replace("[x]", "[bar]");
-    breaks(&module("", &filled(&init, &format!("{expect} {copy} @one {apart}"))), &two, Law::Operand, "its mbarrier is in");
+    breaks(
+        &module("", &filled(&init, &format!("{expect} {copy} @one {apart}"))),
+        &two,
+        Law::Operand,
+        "its mbarrier is in",
+    );
 }
 
 /// One CTA brings bytes to all CTAs of a mask.

@@ -22,7 +22,12 @@ add.u32 w, w, x; @one st.global.u32 [out], w;"
     let mut said = Said::default();
     let words = run_and_listen(&same, &How { seeds: 1, ..two_warps() }, &mut said);
     assert!(words.is_ok());
-    assert!(said.remarks.iter().any(|r| r.contains("the value is the same") && r.contains("line 10") && r.contains("1 times")), "{said:?}");
+    assert!(
+        said.remarks
+            .iter()
+            .any(|r| r.contains("the value is the same") && r.contains("line 10") && r.contains("1 times")),
+        "{said:?}"
+    );
     // A warp reads what it has itself stored.
     gives(&module("", &body("mov.u32 v, 3;", "")), &two_warps(), &[6]);
     breaks(&module("", &body("shr.u32 v, t, 5;", "bar.sync 0;")), &two_warps(), Law::Race, "which warp");
@@ -96,7 +101,8 @@ SPIN: add.u64 a, out, 512; ld.acquire.gpu.global.u32 v, [a]; setp.eq.u32 q, v, 0
         )
     };
     gives(&module("", &body("setp.ne.u32 p, c, 0;")), &How::of(2, 32), &[1]);
-    let within = body("setp.ge.u32 p, t, 32;").replace("@one st.global.u32 [out], v;", "st.global.u32 [out], v;");
+    let within =
+        body("setp.ge.u32 p, t, 32;").replace("@one st.global.u32 [out], v;", "st.global.u32 [out], v;");
     gives(&module("", &within), &two_warps(), &[1]);
     // What nobody raises is waited for until the fuel is spent.
     let never = body("setp.ne.u32 p, c, 0;").replace("@one st.release.gpu.global.u32 [a], 1;", "");
@@ -106,7 +112,12 @@ SPIN: add.u64 a, out, 512; ld.acquire.gpu.global.u32 v, [a]; setp.eq.u32 q, v, 0
 #[test]
 fn the_acquire_of_a_null_tensor_map_is_remarked() {
     let text = |address: &str| {
-        module("", &format!("mov.u64 a, {address}; fence.proxy.tensormap::generic.acquire.gpu [a], 128; @one st.global.u32 [out], 1;"))
+        module(
+            "",
+            &format!(
+                "mov.u64 a, {address}; fence.proxy.tensormap::generic.acquire.gpu [a], 128; @one st.global.u32 [out], 1;"
+            ),
+        )
     };
     let mut said = Said::default();
     assert!(run_and_listen(&text("0"), &How { seeds: 1, ..How::of(1, 32) }, &mut said).is_ok());

@@ -94,3 +94,18 @@ fn a_wait_for_the_sources_of_stores_gives_the_map_back() {
     gives(&stored("cp.async.bulk.wait_group.read 0;"), &one_warp(), &[5 + 64]);
     breaks(&stored(""), &one_warp(), Law::Race, "to the tensor map");
 }
+
+#[test]
+fn lanes_of_one_instruction_set_a_field_to_one_value() {
+    let together = |value: &str| {
+        module(
+            "",
+            &format!(
+                "shl.b32 x, t, 2; add.u32 x, x, s; st.shared.u32 [x], 0; bar.warp.sync -1; {value}
+tensormap.replace.tile.global_address.shared::cta.b1024.b64 [s], a; @one st.global.u32 [out], 1;"
+            ),
+        )
+    };
+    gives(&together("mov.u64 a, out;"), &one_warp(), &[1]);
+    breaks(&together("mul.wide.u32 a, t, 128;"), &one_warp(), Law::Race, "reads the tensor map");
+}

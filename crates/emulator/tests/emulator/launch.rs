@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use emulator::device::{self, Argument, Device, Failure};
+use emulator::device::{self, Argument, Device, Failure, LaunchFailure};
 use emulator::{EmulatorDevice, GlobalMemory, Launch, Options, Stop, launch, load};
 
 const HEADER: &str = ".version 9.0\n.target sm_121a\n.address_size 64\n";
@@ -36,12 +36,12 @@ fn a_failure_names_its_launch_where_two_have_the_same_entry() {
     for wrong in 0..3 {
         let mut index = [0, 1, 2];
         index[wrong] = 1000;
-        let (launch, failure) = fails(&index, &[1; 3]).unwrap_err();
-        assert!(matches!(&failure, Failure::Trap { law, .. } if law == "out_of_bounds"), "{failure}");
+        let LaunchFailure { launch, failure } = fails(&index, &[1; 3]).unwrap_err();
+        assert!(matches!(&failure, Failure::Trap { rule, .. } if rule == "out_of_bounds"), "{failure}");
         assert_eq!(launch, wrong);
         let mut block = [1; 3];
         block[wrong] = 2000;
-        let (launch, failure) = fails(&[0, 1, 2], &block).unwrap_err();
+        let LaunchFailure { launch, failure } = fails(&[0, 1, 2], &block).unwrap_err();
         assert!(matches!(failure, Failure::Launch(_)), "{failure}");
         assert_eq!(launch, wrong);
     }

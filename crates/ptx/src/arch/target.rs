@@ -96,6 +96,21 @@ fn select(keep: impl Fn(&Group) -> bool) -> Vec<Target> {
 }
 
 impl Target {
+    /// Reads `sm_121a`, as PTX and images write it; targets that the tool does not know, too.
+    #[must_use]
+    pub fn written(text: &str) -> Option<Self> {
+        Self::numbered(text.strip_prefix("sm_")?)
+    }
+
+    fn numbered(text: &str) -> Option<Self> {
+        let (digits, suffix) = match text.strip_suffix(['a', 'f']) {
+            Some(digits) if text.ends_with('a') => (digits, Suffix::Arch),
+            Some(digits) => (digits, Suffix::Family),
+            None => (text, Suffix::Base),
+        };
+        Some(Self { number: digits.parse().ok()?, suffix })
+    }
+
     /// The six SM12x targets: asked when no target is named.
     #[must_use]
     pub fn default_set() -> Vec<Self> {
@@ -180,19 +195,9 @@ impl FromStr for Target {
     /// Reads `sm_121a` or `121a`; only targets the tool knows.
     fn from_str(text: &str) -> Result<Self, UnknownTarget> {
         let unknown = || UnknownTarget(text.to_owned());
-        let rest = text.strip_prefix("sm_").unwrap_or(text);
-        let (digits, suffix) = match rest.strip_suffix(['a', 'f']) {
-            Some(digits) if rest.ends_with('a') => (digits, Suffix::Arch),
-            Some(digits) => (digits, Suffix::Family),
-            None => (rest, Suffix::Base),
-        };
-        let number: u16 = digits.parse().map_err(|_| unknown())?;
-        let target = Self { number, suffix };
-        if KNOWN.iter().any(|k| k.number == number && k.suffix == suffix) {
-            Ok(target)
-        } else {
-            Err(unknown())
-        }
+        let target = Self::numbered(text.strip_prefix("sm_").unwrap_or(text)).ok_or_else(unknown)?;
+        let known = KNOWN.iter().any(|k| k.number == target.number && k.suffix == target.suffix);
+        if known { Ok(target) } else { Err(unknown()) }
     }
 }
 

@@ -1,0 +1,52 @@
+//! `--format`: a verb lists those formats that it has, and clap refuses the others with that list.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+use super::error::CliError;
+use crate::report::Format;
+
+/// The formats of a verb, each with what it contains.
+pub(super) type Formats = [(Format, &'static str)];
+
+/// The formats of a record.
+pub(super) const OF_RECORD: &Formats = &[
+    (Format::Text, "For the terminal"),
+    (Format::Md, "Markdown, every variant"),
+    (Format::Json, "The record itself"),
+    (Format::Csv, "One row per cell"),
+    (Format::Junit, "JUnit XML: a suite for each family and each case"),
+];
+
+/// Parses a format of the verb.
+pub(super) fn parser(formats: &'static Formats) -> impl TypedValueParser<Value = Format> {
+    let values = formats.iter().map(|(format, help)| PossibleValue::new(format.word()).help(help));
+    PossibleValuesParser::new(values).try_map(move |word| {
+        formats.iter().map(|(format, _)| *format).find(|f| f.word() == word).ok_or("there is no such format")
+    })
+}
+
+/// That a part of a verb lacks a format which another part has.
+pub(super) fn lacks(format: Format, formats: &'static Formats) -> CliError {
+    CliError::NoFormat(format.word(), formats.iter().map(|(f, _)| f.word()).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::super::args::Cli;
+
+    #[test]
+    fn every_format_is_called_format_and_text_is_the_default() {
+        let verbs = Cli::command();
+        let mut with_formats = 0;
+        for verb in verbs.get_subcommands() {
+            let Some(arg) = verb.get_arguments().find(|a| a.get_long() == Some("format")) else { continue };
+            with_formats += 1;
+            let values = arg.get_possible_values();
+            assert_eq!(values.first().map(|v| v.get_name()), Some("text"), "{}", verb.get_name());
+            assert!(values.iter().all(|v| v.get_help().is_some()), "{}", verb.get_name());
+        }
+        assert_eq!(with_formats, 15);
+    }
+}

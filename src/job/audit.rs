@@ -1,0 +1,172 @@
+//! An audit: what is found below paths, and what becomes of it on devices.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use devcode::{Found, Limits};
+use ptx::arch::PtxIsa;
+
+use super::context::Context;
+use super::error::JobError;
+use crate::audit::{self, Collector, Device, Installed, Naming, Which};
+use crate::doctor;
+use crate::event::Sink;
+use crate::gate::Glob;
+use crate::gpu::{Chain, Description, GpuDevice, Launcher};
+use crate::record::{AuditTable, Matrix, Record};
+use crate::store::Store;
+use crate::toolkit::{self, Environment, Places};
+
+/// Asked about where nothing is said.
+const DEFAULT: [u16; 2] = [120, 121];
+
+/// How long a GPU may take to say what it is.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// What is audited, for which devices.
+#[derive(Debug, Clone)]
+pub struct AuditOptions {
+    /// Files and folders.
+    pub paths: Vec<PathBuf>,
+    /// A Python whose packages are audited, too.
+    pub python: Option<PathBuf>,
+    /// Whether the caches of JIT compilers are audited, too.
+    pub jit_caches: bool,
+    /// Architectures by number; SM120, SM121 and this machine's GPUs where there is none.
+    pub devices: Vec<u16>,
+    /// Only kernels whose linked name matches one of these; all where there is none.
+    pub kernels: Vec<Glob>,
+    /// Whose opcodes are named.
+    pub opcodes: Which,
+}
+
+/// What an audit found.
+#[derive(Debug, Clone)]
+pub struct Audited {
+    /// The record with the table.
+    pub record: Record,
+    /// Paths that do not exist.
+    pub missing: Vec<String>,
+}
+
+/// Audits.
+///
+/// # Errors
+/// [`JobError::Sites`] where the Python cannot be asked; a scratch folder that cannot be made.
+pub fn audit(options: &AuditOptions, context: &Context<'_>) -> Result<Audited, JobError> {
+    let mut paths = options.paths.clone();
+    if let Some(python) = &options.python {
+        paths.extend(audit::sites_of(python)?);
+    }
+    let caches = if options.jit_caches { doctor::caches(&Environment::of_process()) } else { Vec::new() };
+    let caches: Vec<(String, PathBuf)> =
+        caches.into_iter().filter(|c| c.files.is_some()).map(|c| (c.owner, c.path)).collect();
+    paths.extend(caches.iter().map(|(_, path)| path.clone()));
+    let missing: Vec<String> =
+        paths.iter().filter(|p| p.symlink_metadata().is_err()).map(|p| p.display().to_string()).collect();
+    let here = Here::look(context);
+    let (devices, gpus) = devices(options, &here.gpus);
+    let mut table = collect(options, &paths, devices, &gpus, context.sink)?;
+    table.no_gpu = here.others.join("; ");
+    audit::describe(&mut table, &Installed::below(&paths));
+    audit::describe_caches(&mut table, &caches);
+    let mut record =
+        Record::of_matrix(concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(), Matrix::default());
+    record.audit = table;
+    Ok(Audited { record, missing })
+}
+
+/// What is asked about, and for each the GPU of this machine that is one; empty where none is.
+fn devices(options: &AuditOptions, here: &[Description]) -> (Vec<Device>, Vec<String>) {
+    let mut numbers: Vec<u16> = options.devices.clone();
+    if numbers.is_empty() {
+        numbers.extend(DEFAULT);
+        numbers.extend(here.iter().map(|gpu| gpu.target().number));
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    let of = |number: u16| match here.iter().find(|gpu| gpu.target().number == number) {
+        None => (Device::of(number), String::new()),
+        Some(gpu) => {
+            let isa = PtxIsa::of_cuda(&gpu.cuda);
+            let device = Device { number, cuda: Some(gpu.cuda.clone()), isa };
+            (device, format!("gpu:{} {}", gpu.ordinal, gpu.name))
+        }
+    };
+    numbers.into_iter().map(of).unzip()
+}
+
+/// This machine's GPUs.
+#[derive(Debug, Default)]
+struct Here {
+    /// What they are.
+    gpus: Vec<Description>,
+    /// Why others could not be asked: there is no driver, or one may not be used. The rules answer without them.
+    others: Vec<String>,
+}
+
+impl Here {
+    fn look(context: &Context<'_>) -> Self {
+        let mut out = Self::default();
+        let (mut count, mut ordinal) = (1, 0);
+        while ordinal < count {
+            let launcher =
+                Launcher { program: context.program.clone(), ordinal: ordinal.to_string(), limit: LIMIT };
+            match GpuDevice::open(launcher, Chain::default()) {
+                Ok(gpu) => {
+                    count = gpu.about().gpus;
+                    out.gpus.push(gpu.about().clone());
+                }
+                Err(failure) => out.others.push(format!("gpu:{ordinal}: {failure}")),
+            }
+            ordinal += 1;
+        }
+        out
+    }
+}
+
+/// Scans, and answers for what is found.
+fn collect(
+    options: &AuditOptions,
+    paths: &[PathBuf],
+    devices: Vec<Device>,
+    gpus: &[String],
+    sink: &dyn Sink,
+) -> Result<AuditTable, JobError> {
+    let which = options.opcodes;
+    let store = Store::open(None).ok();
+    let (scratch, discovery);
+    let mut naming = None;
+    let mut no_opcodes = String::new();
+    if which != Which::None {
+        let places = Places::from_environment(store.as_ref().map(Store::root));
+        discovery = toolkit::discover(store.as_ref(), &places);
+        scratch = tempfile::tempdir().map_err(JobError::Scratch)?;
+        match &discovery.disassembler {
+            Some(disassembler) => {
+                let (store, scratch) = (store.as_ref(), scratch.path());
+                naming = Some(Naming { disassembler, store, scratch, which, sink });
+            }
+            None => {
+                "This machine has no nvdisasm: fall-backs cannot be recognised. `sm121probe toolkit install latest` fetches one."
+                    .clone_into(&mut no_opcodes);
+            }
+        }
+    }
+    let mut collector = Collector::new(devices, gpus, naming);
+    devcode::scan(paths, &Limits::default(), &mut |found| match found {
+        Found::Entry { mut entry, code } => {
+            if !options.kernels.is_empty() {
+                entry.kernels.retain(|k| options.kernels.iter().any(|glob| glob.matches(&k.name)));
+                if entry.kernels.is_empty() {
+                    return;
+                }
+            }
+            collector.take(Found::Entry { entry, code });
+        }
+        other => collector.take(other),
+    });
+    let mut table = collector.finish();
+    table.no_opcodes = no_opcodes;
+    Ok(table)
+}

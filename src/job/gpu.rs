@@ -1,0 +1,217 @@
+//! Snippets and the pipeline on a GPU: its code, its limits, its row in records, and what runs on it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use emulator::device::Device as _;
+use numerics::random;
+use ptx::arch::{PtxIsa, Target};
+use rayon::prelude::*;
+
+use super::context::Context;
+use super::error::JobError;
+use super::toolchain::{self, Toolchain};
+use super::trials;
+use crate::case::{self, Case};
+use crate::execute::{self, Asked};
+use crate::gpu::{Chain, Description, GpuDevice, Launcher};
+use crate::kernel::Library;
+use crate::moe::admission::Limits;
+use crate::moe::plan::{self, Trial};
+use crate::moe::runner::Runner;
+use crate::record::{DeviceRow, PIPELINE, Record, SkippedRow, TrialRow, VariantRun};
+use crate::snippet;
+use crate::store::Store;
+use crate::toolkit::{Nvrtc, Toolkit};
+
+/// The target that the emulator runs when none is named.
+const TARGET: &str = "sm_121a";
+
+/// The version of what only the emulator reads.
+const ISA: PtxIsa = PtxIsa { major: 9, minor: 5 };
+
+/// Decides the inputs of snippets in the whole job.
+const SEED: u64 = 1;
+
+/// Opens a GPU by its number; `limit` bounds one request.
+///
+/// # Errors
+/// [`JobError::Device`] where it cannot be used.
+pub fn open(program: &Path, number: usize, limit: Duration) -> Result<GpuDevice, JobError> {
+    let launcher = Launcher { program: program.to_owned(), ordinal: number.to_string(), limit };
+    let opened = GpuDevice::open(launcher, Chain::default());
+    opened.map_err(|failure| JobError::Device(format!("gpu:{number}"), failure))
+}
+
+/// Code for this GPU by the toolkit, or by the driver where there is none.
+#[must_use]
+pub fn chain(toolkit: Option<&Toolkit>, store: Option<&Store>) -> Chain {
+    Chain { toolkit: toolkit.cloned(), store: store.cloned() }
+}
+
+/// What code for a GPU is made for, and the PTX version that its assembler knows: the driver's where there is no ptxas.
+///
+/// # Errors
+/// [`JobError::DeviceTarget`] and [`JobError::NoPtxIsa`].
+pub fn code_of(
+    about: &Description,
+    ptxas: Option<&Toolkit>,
+    named: Option<&str>,
+) -> Result<(Target, PtxIsa), JobError> {
+    let target = match named {
+        Some(name) => name.parse()?,
+        None => about.target(),
+    };
+    if !target.cubin_runs_on(about.target()) {
+        return Err(JobError::DeviceTarget(target.to_string(), about.architecture()));
+    }
+    let isa = match ptxas {
+        Some(ptxas) => ptxas.isa,
+        None => PtxIsa::of_cuda(&about.cuda).ok_or_else(|| JobError::NoPtxIsa(about.cuda.clone()))?,
+    };
+    Ok((target, isa))
+}
+
+/// What records say of a GPU.
+#[must_use]
+pub fn row(name: &str, about: &Description) -> DeviceRow {
+    DeviceRow {
+        device: name.to_owned(),
+        name: about.name.clone(),
+        architecture: about.architecture(),
+        driver: about.driver.clone(),
+        cuda: about.cuda.clone(),
+        multiprocessors: about.multiprocessors,
+        memory: about.memory,
+        l2: about.l2,
+        id: identity(about.ordinal),
+    }
+}
+
+/// What tells this GPU from those of other machines: a digest from which the machine's identity cannot be had.
+fn identity(ordinal: usize) -> String {
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    match machine.trim() {
+        "" => String::new(),
+        machine => crate::store::sha256(format!("sm121probe device\0{machine}\0{ordinal}").as_bytes())[..16]
+            .to_owned(),
+    }
+}
+
+/// SM12x's limits, or this GPU's where it has less: a tile that SM12x cannot hold proves nothing elsewhere.
+#[must_use]
+pub fn limits(about: &Description) -> Limits {
+    let least = |own: i32, other: u32| u32::try_from(own).map_or(other, |own| own.min(other));
+    let of = Limits::SM12X;
+    Limits {
+        shared: least(about.shared_optin, of.shared),
+        registers: least(about.registers, of.registers),
+        threads: least(about.threads, of.threads),
+    }
+}
+
+/// What is asked of a device beside the variants.
+pub struct Question<'a> {
+    /// The target of the code; the device's own when left out.
+    pub target: Option<&'a str>,
+    /// The ptxas; the newest when left out.
+    pub toolkit: Option<&'a str>,
+    /// Seed of the inputs
+    pub seed: u64,
+}
+
+/// Runs variants on the emulator.
+///
+/// # Errors
+/// [`JobError::Target`] where the name is none.
+pub fn variants_on_emulator(
+    variants: &[&snippet::Variant],
+    question: &Question<'_>,
+) -> Result<Vec<VariantRun>, JobError> {
+    let asked = Asked { target: question.target.unwrap_or(TARGET).parse()?, isa: ISA, seed: question.seed };
+    Ok(variants.par_iter().map(|v| execute::on_emulator(v, asked)).collect())
+}
+
+/// Runs variants on a GPU, and gives it back.
+///
+/// # Errors
+/// As [`code_of`] and [`toolchain::ptxas`].
+pub fn variants_on_gpu(
+    variants: &[&snippet::Variant],
+    gpu: GpuDevice,
+    question: &Question<'_>,
+) -> Result<(Vec<VariantRun>, GpuDevice), JobError> {
+    let store = Store::open(None).ok();
+    let ptxas = toolchain::ptxas(question.toolkit, store.as_ref())?;
+    let (target, isa) = code_of(gpu.about(), ptxas.as_ref(), question.target)?;
+    let mut gpu = gpu.with_chain(chain(ptxas.as_ref(), store.as_ref()));
+    let code = gpu.chain().code_by();
+    let asked = Asked { target, isa, seed: question.seed };
+    // Emulated side by side; a GPU runs one kernel after the other.
+    let emulated: Vec<_> = variants.par_iter().map(|v| execute::emulated(v, asked)).collect();
+    let runs = variants.iter().zip(emulated).map(|(v, want)| execute::run(&mut gpu, &code, v, asked, want));
+    Ok((runs.collect(), gpu))
+}
+
+/// Runs the variants that say how, into `record`.
+pub(super) fn snippets(
+    gpu: GpuDevice,
+    variants: &[&snippet::Variant],
+    record: &mut Record,
+) -> Result<GpuDevice, JobError> {
+    let question = Question { target: None, toolkit: None, seed: SEED };
+    record.devices.push(row(&gpu.name(), gpu.about()));
+    let (runs, gpu) = variants_on_gpu(variants, gpu, &question)?;
+    record.runs.extend(runs);
+    Ok(gpu)
+}
+
+/// Runs the pipeline's default set, as far as the toolchain and the GPU admit it, into `record`. Cases with tiles of their own
+/// come first, the sweep over all tiles after them in an order that leaves an even sample where time ends it.
+pub(super) fn pipeline(
+    (gpu, time): (GpuDevice, Duration),
+    nvrtc: &Nvrtc,
+    (store, context): (Option<&Store>, &Context<'_>),
+    record: &mut Record,
+) -> Result<(), JobError> {
+    let began = Instant::now();
+    let target = gpu.about().target();
+    let limits = limits(gpu.about());
+    let name = gpu.name();
+    let kernels = Library::embedded()?;
+    let toolchain = Toolchain::find(None, &[target], store, context.sink)?;
+    let library = case::library();
+    let cases: Vec<&Case> = library.cases.iter().collect();
+    let code = chain(toolchain.as_ref().map(|t| &t.toolkit), store);
+    let gpu = Arc::new(Mutex::new(gpu.with_chain(code)));
+    let runner = Runner::new(&kernels, nvrtc, store, context.program.clone()).on(gpu);
+    let ask = |asked: Vec<Trial<'_>>, deadline| -> Result<Vec<TrialRow>, JobError> {
+        let (asked, chain) = ([(target, asked)], toolchain.as_ref());
+        Ok(trials::run(&runner, &asked, chain, limits, |_| true, (deadline, context.sink))?.rows)
+    };
+    let all = trials::admitted(&plan::default_set(&cases), &kernels, toolchain.as_ref(), target, limits)?;
+    let (free, blocked): (Vec<_>, Vec<_>) = all.into_iter().partition(|t| t.config.is_ok());
+    let mut order: Vec<((bool, u64), Trial<'_>)> = Vec::new();
+    for (n, trial) in free.into_iter().enumerate() {
+        let (n, swept) = (n as u64, plan::is_swept(&trial.case));
+        order.push(((swept, if swept { random::mix(n) } else { n }), trial));
+    }
+    order.sort_by_key(|(place, _)| *place);
+    let free: Vec<Trial<'_>> = order.into_iter().map(|(_, trial)| trial).collect();
+    let wanted = free.len();
+    let rows = ask(free, Some(began + time))?;
+    let begun = rows.len();
+    record.pipeline.extend(rows);
+    record.pipeline.extend(ask(blocked, None)?);
+    if begun < wanted {
+        let reason = format!(
+            "{} of {wanted} trials did not start within {} s; raise --gpu-time, or run `sm121probe moe --device \
+            {name}` for all",
+            wanted - begun,
+            time.as_secs()
+        );
+        record.skipped.push(SkippedRow { part: format!("the rest of the {PIPELINE} on {name}"), reason });
+    }
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! Jobs: what the command line asks for, from typed options to typed results, with progress into a sink. Nothing here prints.
+
+mod audit;
+mod compiler;
+mod context;
+mod error;
+mod gpu;
+mod kernels;
+mod mutants;
+mod tiles;
+mod toolchain;
+mod trials;
+mod whole;
+
+pub use audit::{AuditOptions, Audited, audit};
+pub use compiler::nvrtc;
+pub use context::Context;
+pub use error::JobError;
+pub use gpu::{Question, chain, code_of, limits, open, row, variants_on_emulator, variants_on_gpu};
+pub use kernels::{Folder, OfKernels, kernels};
+pub use mutants::MutantOptions;
+pub use tiles::{POLICY_MODEL, TILE_TARGET, TileOptions, policies, tile_table};
+pub use toolchain::{Toolchain, ptxas};
+pub use trials::{Ran, TARGETS, admitted, run};
+pub use whole::{Job, Options, snippets};

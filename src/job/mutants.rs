@@ -1,0 +1,170 @@
+//! Mutants of a folder's kernels: made, run on few trials that cover what they affect, and counted.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ptx::arch::Target;
+
+use super::context::Context;
+use super::error::JobError;
+use super::toolchain::Toolchain;
+use super::{compiler, trials};
+use crate::case::Case;
+use crate::event::Event;
+use crate::gate::Affected;
+use crate::kernel::{KernelError, Library};
+use crate::moe::admission::Limits;
+use crate::moe::plan::Trial;
+use crate::moe::tile::Tile;
+use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Survey};
+use crate::store::Store;
+
+/// Progress is told after so many mutants.
+const TOLD_EVERY: usize = 25;
+
+/// Which mutants are made, and on how many trials each is run.
+#[derive(Debug, Clone)]
+pub struct MutantOptions {
+    /// Only faults of these operators; all where there is none.
+    pub operators: Vec<Operator>,
+    /// Trials per mutant, at most; a mutant that survives them meets as many again, which have what these lack.
+    pub most_trials: u16,
+    /// So many random mutants; all where left out.
+    pub sample: Option<usize>,
+    /// Seed of the sample.
+    pub seed: u64,
+}
+
+/// What is asked: the kernels, and which files and trials of them.
+pub(super) struct Question<'a> {
+    pub(super) kernels: &'a Library,
+    pub(super) folder: &'a Path,
+    /// Files that changed; every file where none is named.
+    pub(super) changed: &'a [PathBuf],
+    /// What they affect, lines included.
+    pub(super) affected: &'a Affected,
+    pub(super) cases: &'a [&'a Case],
+    pub(super) tiles: &'a [Tile],
+    pub(super) target: Target,
+}
+
+/// Runs mutants and says which survive.
+pub(super) fn survey(
+    question: &Question<'_>,
+    options: &MutantOptions,
+    context: &Context<'_>,
+) -> Result<Survey, JobError> {
+    let Question { kernels, folder, .. } = *question;
+    let notice = |text: String| context.sink.emit(Event::Notice { text });
+    let entries = mutants::read_explained(folder)?;
+    let files = files(question)?;
+    let mut made: Vec<Mutant> = files.iter().flat_map(|(name, text)| mutants::mutants(name, text)).collect();
+    let of_operator = |m: &Mutant| options.operators.is_empty() || options.operators.contains(&m.operator);
+    let all = made.clone();
+    // What did not change is somebody else's.
+    let is_changed =
+        |m: &Mutant| question.affected.lines(&m.file).is_none_or(|lines| lines.contains(&m.line));
+    made.retain(|m| of_operator(m) && is_changed(m));
+    let chosen = match options.sample {
+        Some(count) => mutants::sample(made.clone(), count, options.seed),
+        None => made.clone(),
+    };
+    if chosen.is_empty() {
+        return Err(JobError::NothingRan);
+    }
+    let store = Store::open(None).ok();
+    let nvrtc = compiler::nvrtc(None, store.as_ref(), context.sink)?;
+    let toolchain = Toolchain::find(None, &[question.target], store.as_ref(), context.sink)?;
+    let program = context.program.clone();
+    let bench =
+        Bench { library: kernels, nvrtc: &nvrtc, store: store.as_ref(), program, target: question.target };
+    let mut prepared: BTreeMap<&str, Vec<Prepared<'_>>> = BTreeMap::new();
+    let (mut unfit, mut idle) = (Vec::new(), Vec::new());
+    for name in files.keys().filter(|name| chosen.iter().any(|m| m.file == **name)) {
+        let trials = trials_of(question, name, &[], options.most_trials, toolchain.as_ref())?;
+        let (ready, wrong) = bench.prepare(&trials)?;
+        notice(format!("{name}: {} trials", ready.len()));
+        unfit.extend(wrong);
+        if ready.is_empty() {
+            idle.push(name.clone());
+        }
+        prepared.insert(name, ready);
+    }
+    unfit.sort_by(|a: &mutants::Unfit, b| a.trial.cmp(&b.trial));
+    unfit.dedup();
+    let runnable: Vec<Mutant> = chosen.into_iter().filter(|m| !idle.contains(&m.file)).collect();
+    let trials = |m: &Mutant| prepared.get(m.file.as_str()).map_or(&[][..], Vec::as_slice);
+    let (done, total) = (AtomicUsize::new(0), runnable.len());
+    let told = |n: usize, fate: &Fate| {
+        let m = &runnable[n];
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        if matches!(fate, Fate::Survived(_)) && !entries.iter().any(|e| e.explains(m)) {
+            let operator = m.operator.word();
+            notice(format!("{done} of {total}: {}:{}: {operator} survives: {}", m.file, m.line, m.after));
+        } else if done.is_multiple_of(TOLD_EVERY) {
+            notice(format!("{done} of {total}"));
+        }
+    };
+    let mut fates = bench.run(&runnable, &trials, &told);
+    let open: Vec<usize> = (0..runnable.len())
+        .filter(|n| matches!(fates[*n], Fate::Survived(_)))
+        .filter(|n| !entries.iter().any(|e| e.explains(&runnable[*n])))
+        .collect();
+    let mut further: BTreeMap<&str, Vec<Prepared<'_>>> = BTreeMap::new();
+    for name in files.keys().filter(|name| open.iter().any(|n| runnable[*n].file == **name)) {
+        let before: Vec<Trial<'_>> =
+            prepared.get(name.as_str()).into_iter().flatten().map(|p| p.trial.clone()).collect();
+        let trials = trials_of(question, name, &before, options.most_trials, toolchain.as_ref())?;
+        notice(format!("{name}: {} trials more for what survives", trials.len()));
+        further.insert(name, bench.prepare(&trials)?.0);
+    }
+    let survivors: Vec<Mutant> = open.iter().map(|n| runnable[*n].clone()).collect();
+    let trials = |m: &Mutant| further.get(m.file.as_str()).map_or(&[][..], Vec::as_slice);
+    for (n, fate) in open.into_iter().zip(bench.run(&survivors, &trials, &|_, _| {})) {
+        fates[n] = fates[n].clone().and(fate);
+    }
+    let mut survey = Survey::new(runnable, fates, entries, &all, unfit);
+    (survey.idle, survey.made) = (idle, made.len());
+    Ok(survey)
+}
+
+/// The folder's files that may be changed, with their texts.
+fn files(question: &Question<'_>) -> Result<BTreeMap<String, String>, JobError> {
+    let folder = question.folder;
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| JobError::Kernel(KernelError::Read { path, source })
+    };
+    let mut out = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable(folder))? {
+        let path = entry.map_err(unreadable(folder))?.path();
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let asked =
+            question.changed.is_empty() || question.changed.iter().any(|c| c.file_name() == path.file_name());
+        if asked && path.extension().is_some_and(|e| e == "cu" || e == "cuh") {
+            let text = std::fs::read_to_string(&path).map_err(unreadable(&path))?;
+            out.insert(name, text);
+        }
+    }
+    Ok(out)
+}
+
+/// The trials on which mutants of a file are run: few that together have what those that it affects have, and those `before` lack.
+fn trials_of<'a>(
+    question: &Question<'a>,
+    file: &str,
+    before: &[Trial<'a>],
+    most: u16,
+    toolchain: Option<&Toolchain>,
+) -> Result<Vec<Trial<'a>>, JobError> {
+    let affected = Affected::by_file(question.kernels, file);
+    let mut all = affected.trials(question.kernels, question.cases)?;
+    all.retain(|t| question.tiles.is_empty() || question.tiles.contains(&t.tile));
+    let mut admitted = trials::admitted(&all, question.kernels, toolchain, question.target, Limits::SM12X)?;
+    admitted.retain(|t| t.config.is_ok());
+    // What tiles and loads differ in is nothing to the kernels beside the GEMM.
+    let features =
+        if affected.has_gemm(question.kernels) { mutants::features } else { mutants::features_beside };
+    Ok(mutants::choose(&admitted, before, most.into(), features))
+}

@@ -1,0 +1,84 @@
+//! One thing that does not conform: what kind, about what, in words, and where in a file.
+
+use super::{ConfigurationKey, Stage};
+
+/// Why a run does not conform, the weightiest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ground {
+    /// A verdict is wrong, an expectation is not met, or records disagree.
+    Wrong,
+    /// A planted fault of one line passes every trial, and nobody says why.
+    Survivor,
+    /// A claim stands otherwise than recorded.
+    Claim,
+    /// An answer differs from the baseline.
+    Baseline,
+    /// A toolkit of the baseline was not queried.
+    Toolkit,
+    /// A device of the baseline was not used.
+    Device,
+}
+
+impl Ground {
+    /// Its name, as rules of SARIF and titles of annotations have it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Wrong => "does_not_conform",
+            Self::Survivor => "mutant_survives",
+            Self::Claim => "claim_contradicted",
+            Self::Baseline => "baseline_contradicted",
+            Self::Toolkit => "toolkit_missing",
+            Self::Device => "device_missing",
+        }
+    }
+
+    /// What it means, in a sentence.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Wrong => "A verdict is wrong, an expectation is not met, or records disagree.",
+            Self::Survivor => {
+                "A planted one-line fault passes every trial, and no entry of mutants.yaml explains it."
+            }
+            Self::Claim => "A claim about cells differs from its recorded status.",
+            Self::Baseline => "An answer differs from the baseline.",
+            Self::Toolkit => "A toolkit of the baseline was not queried.",
+            Self::Device => "A device of the baseline was not used.",
+        }
+    }
+
+    /// Every ground.
+    pub const ALL: [Self; 6] =
+        [Self::Wrong, Self::Survivor, Self::Claim, Self::Baseline, Self::Toolkit, Self::Device];
+}
+
+/// One thing that does not conform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Why it does not.
+    pub ground: Ground,
+    /// What it is about.
+    pub about: String,
+    /// What is wrong.
+    pub message: String,
+    /// File and line (from 1) to look at.
+    pub place: Option<(String, usize)>,
+    /// Of a trial: its configuration, and the stage that is wrong.
+    pub trial: Option<(ConfigurationKey, Stage)>,
+}
+
+impl Finding {
+    /// A finding without a place.
+    #[must_use]
+    pub const fn new(ground: Ground, about: String, message: String) -> Self {
+        Self { ground, about, message, place: None, trial: None }
+    }
+
+    /// `FILE:LINE: about: message`.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let place = self.place.as_ref().map_or_else(String::new, |(file, line)| format!("{file}:{line}: "));
+        format!("{place}{}: {}", self.about, self.message)
+    }
+}

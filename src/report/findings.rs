@@ -1,0 +1,93 @@
+//! Findings as annotations of GitHub and as SARIF.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::phrase::clean;
+use super::sarif;
+use crate::record::{Finding, Ground};
+
+/// Annotations that GitHub shows of one step; the others are in the summary.
+const ANNOTATIONS: usize = 10;
+
+/// Workflow commands that GitHub turns into annotations: one error per finding, with file and line where there are.
+#[must_use]
+pub fn annotations(findings: &[Finding]) -> String {
+    let mut out = String::new();
+    // Those with a place first: they appear beside the code.
+    let mut findings: Vec<&Finding> = findings.iter().collect();
+    findings.sort_by_key(|f| f.place.is_none());
+    for f in findings.iter().take(ANNOTATIONS) {
+        let mut properties = vec![format!("title={}", property(&format!("sm121probe: {}", f.about)))];
+        if let Some((file, line)) = &f.place {
+            properties.insert(0, format!("file={},line={line}", property(file)));
+        }
+        _ = writeln!(out, "::error {}::{}", properties.join(","), data(&f.message));
+    }
+    if findings.len() > ANNOTATIONS {
+        let more = findings.len() - ANNOTATIONS;
+        _ = writeln!(out, "::notice title=sm121probe::{more} more findings are in the summary of the step");
+    }
+    out
+}
+
+/// SARIF 2.1.0: a rule for each ground, a result for each finding.
+///
+/// # Errors
+/// Only when serialisation itself fails.
+pub fn findings_sarif(findings: &[Finding]) -> serde_json::Result<String> {
+    let rules = Ground::ALL.iter().map(|g| sarif::rule(g.word(), g.sentence())).collect();
+    sarif::document(rules, findings.iter().map(result).collect())
+}
+
+fn result(finding: &Finding) -> Value {
+    let rule = Ground::ALL.iter().position(|g| *g == finding.ground);
+    let mut out = json!({
+        "ruleId": finding.ground.word(),
+        "ruleIndex": rule,
+        "level": "error",
+        "message": {"text": clean(&format!("{}: {}", finding.about, finding.message))},
+        "partialFingerprints": {"sm121probe/v1": fingerprint(finding)},
+    });
+    if let Some((file, line)) = &finding.place {
+        out["locations"] = json!([{
+            "physicalLocation": {"artifactLocation": {"uri": sarif::uri(file)}, "region": {"startLine": line}},
+        }]);
+    }
+    out
+}
+
+fn fingerprint(finding: &Finding) -> String {
+    let file = finding.place.as_ref().map_or("", |(file, _)| file.as_str());
+    sarif::fingerprint(&[finding.ground.word(), &finding.about, file])
+}
+
+/// The text of a workflow command.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// A property of a workflow command.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_findings_end_no_command() {
+        let mut finding = Finding::new(Ground::Wrong, "a:b,c".to_owned(), "50% of\n::error::x".to_owned());
+        finding.place = Some(("k e/r.cu".to_owned(), 7));
+        let findings = [finding];
+        assert_eq!(
+            annotations(&findings),
+            "::error file=k e/r.cu,line=7,title=sm121probe%3A a%3Ab%2Cc::50%25 of%0A::error::x\n"
+        );
+        assert!(findings_sarif(&findings).unwrap().contains("\"k%20e/r.cu\""));
+        let many = vec![Finding::new(Ground::Claim, "x".into(), "y".into()); 12];
+        assert_eq!(annotations(&many).lines().count(), 11);
+    }
+}

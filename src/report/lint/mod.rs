@@ -1,0 +1,12 @@
+//! What lint found: for the terminal, as Markdown, JSON, CSV, and as findings.
+
+mod findings;
+mod markdown;
+mod rows;
+mod terminal;
+mod words;
+
+pub use findings::lint_findings;
+pub use markdown::lint_markdown;
+pub use rows::{lint_csv, lint_json};
+pub use terminal::lint_text;
