@@ -433,7 +433,10 @@ impl Call {
         };
         let watched = args.trace || args.profile;
         // What threads print is the same in all schedules but for its order.
-        let mut heard = Heard { prints: trials(args.judge, args.seed, args.schedules, args.poison).first() == Some(&trial), ..Heard::default() };
+        let mut heard = Heard {
+            prints: trials(args.judge, args.seed, args.schedules, args.poison).first() == Some(&trial),
+            ..Heard::default()
+        };
         let counts = if watched {
             let listing = program.listing(kernel);
             let mut watcher = Watcher {

@@ -9,7 +9,12 @@ use crate::stream::InStream;
 use crate::trap::{Cause, Law, Place, Trap};
 
 /// What happened, and where the undefined bits come from that it is about.
-pub(crate) fn with_cause(launches: &[InStream<'_>], launch: usize, what: String, cause: Option<Cause>) -> String {
+pub(crate) fn with_cause(
+    launches: &[InStream<'_>],
+    launch: usize,
+    what: String,
+    cause: Option<Cause>,
+) -> String {
     let Some(Cause { pc, register }) = cause else { return what };
     let Place { line, instruction, .. } = place(launches, launch, pc, [0; 3], 0, None);
     let how = if register {
