@@ -1,7 +1,7 @@
 //! Element types as safetensors files name them.
 
 use emulator::argument::Element;
-use safetensors::Dtype;
+use safetensors::tensor::Dtype;
 
 const DTYPES: [(Element, Dtype); 14] = [
     (Element::U8, Dtype::U8),

@@ -16,6 +16,7 @@ use ptx::Type;
 use ptx::arch::Target;
 use safetensors::tensor::{SafeTensors, TensorView};
 
+use super::available_memory::available_memory;
 use super::dtypes::{dtype, element};
 use super::emulate_trials::{JudgeBy, POISONS, Trial, gather, listed, trials};
 use super::error::CliError;
@@ -595,13 +596,4 @@ fn buffer(
             Buffer { name, shape, bytes: Some(data) }
         }
     })
-}
-
-/// Bytes that may be used: what Linux says is available, or a modest guess.
-fn available_memory() -> usize {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text.lines().find_map(|line| {
-        line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
-    });
-    kib.map_or(4 << 30, |kib| kib.saturating_mul(1024))
 }

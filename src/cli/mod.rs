@@ -3,6 +3,7 @@
 mod args;
 mod assumptions;
 mod audit;
+mod available_memory;
 mod bench;
 mod device;
 mod diff;

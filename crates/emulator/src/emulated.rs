@@ -201,13 +201,10 @@ impl Device for EmulatorDevice {
             Ok(counts) => {
                 self.warp_instructions += counts.warp_instructions;
                 // All that a stage stores is read by another, or compared.
-                match self.memory.any_undefined() {
-                    Some(trap) => {
-                        let failure = Stop::Trap(Box::new(trap.clone())).into();
-                        Err(LaunchFailure { launch: trap.place.launch, failure })
-                    }
-                    None => Ok(()),
-                }
+                self.memory.any_undefined().map_or(Ok(()), |trap| {
+                    let failure = Stop::Trap(Box::new(trap.clone())).into();
+                    Err(LaunchFailure { launch: trap.place.launch, failure })
+                })
             }
             Err(StreamStop { launch, stop }) => Err(LaunchFailure { launch, failure: stop.into() }),
         }

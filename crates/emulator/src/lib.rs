@@ -44,7 +44,6 @@ mod tensor_argument;
 mod tensor_map;
 mod tensor_map_bytes;
 mod tensor_type;
-mod tolerance;
 mod transfer;
 mod trap;
 mod undefined;

@@ -8,8 +8,7 @@ use super::memory::{
 use super::order::Strong;
 use super::program::{Kernel, Row};
 use super::races::{At, GlobalAccess};
-use super::remarks::Said;
-use super::tolerance::Stored;
+use super::remarks::{Said, Stored};
 use super::trap::{Fault, Judge, Law};
 use super::undefined::{Loaded, Shadow, stores};
 

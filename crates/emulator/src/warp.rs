@@ -122,24 +122,23 @@ impl Warp {
     pub(super) fn run<O: Observer>(
         &mut self,
         kernel: &Kernel,
-        (cta, peers): (&mut Cta, Peers<'_>),
+        cta: (&mut Cta, Peers<'_>),
         world: &mut World,
         quantum: u32,
         steps: &mut u64,
         observer: &mut O,
     ) -> Result<Turn, Stopped> {
         if self.registers.holds_undefined() || world.judge == Judge::Values {
-            self.turn::<O, true>(kernel, cta, peers, world, quantum, steps, observer)
+            self.turn::<O, true>(kernel, cta, world, quantum, steps, observer)
         } else {
-            self.turn::<O, false>(kernel, cta, peers, world, quantum, steps, observer)
+            self.turn::<O, false>(kernel, cta, world, quantum, steps, observer)
         }
     }
 
     fn turn<O: Observer, const CAREFUL: bool>(
         &mut self,
         kernel: &Kernel,
-        cta: &mut Cta,
-        peers: Peers<'_>,
+        (cta, peers): (&mut Cta, Peers<'_>),
         world: &mut World,
         quantum: u32,
         steps: &mut u64,
