@@ -165,8 +165,9 @@ pub fn run<'a>(
     };
     let mut work: Vec<_> = work.into_iter().enumerate().collect();
     if deadline.is_none() {
-        // A long trial that begins last leaves the other cores without work.
-        work.sort_by_key(|(_, (_, _, trial))| std::cmp::Reverse(products(trial)));
+        // A long trial that begins last leaves the other cores without work. Targets come one after the other: what the first has
+        // run of the same PTX is in the cache.
+        work.sort_by_key(|(_, (target, _, trial))| (*target, std::cmp::Reverse(products(trial))));
     }
     let mut done = in_turn(work, deadline, one);
     sink.emit(Event::TrialsFinished);
