@@ -91,8 +91,6 @@ pub(super) fn survey(
         }
         prepared.insert(name, ready);
     }
-    unfit.sort_by(|a: &mutants::Unfit, b| a.trial.cmp(&b.trial));
-    unfit.dedup();
     let runnable: Vec<Mutant> = chosen.into_iter().filter(|m| !idle.contains(&m.file)).collect();
     let trials = |m: &Mutant| prepared.get(m.file.as_str()).map_or(&[][..], Vec::as_slice);
     let (done, total) = (AtomicUsize::new(0), runnable.len());
@@ -117,13 +115,17 @@ pub(super) fn survey(
             prepared.get(name.as_str()).into_iter().flatten().map(|p| p.trial.clone()).collect();
         let trials = trials_of(question, name, &before, options.most_trials, toolchain.as_ref())?;
         notice(format!("{name}: {} trials more for what survives", trials.len()));
-        further.insert(name, bench.prepare(&trials)?.0);
+        let (ready, wrong) = bench.prepare(&trials)?;
+        unfit.extend(wrong);
+        further.insert(name, ready);
     }
     let survivors: Vec<Mutant> = open.iter().map(|n| runnable[*n].clone()).collect();
     let trials = |m: &Mutant| further.get(m.file.as_str()).map_or(&[][..], Vec::as_slice);
     for (n, fate) in open.into_iter().zip(bench.run(&survivors, &trials, &|_, _| {})) {
         fates[n] = fates[n].clone().and(fate);
     }
+    unfit.sort_by(|a: &mutants::Unfit, b| a.trial.cmp(&b.trial));
+    unfit.dedup();
     let mut survey = Survey::new(runnable, fates, entries, &all, unfit);
     (survey.idle, survey.made) = (idle, made.len());
     Ok(survey)
