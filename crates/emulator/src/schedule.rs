@@ -249,7 +249,7 @@ fn model_of(arch: u32) -> Model {
 }
 
 /// Gives module variables their addresses.
-fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec<u64> {
+pub(super) fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec<u64> {
     let bases: Vec<u64> = program.globals.iter().map(|g| memory.allocate_with(g.bytes.clone())).collect();
     for (g, base) in program.globals.iter().zip(&bases) {
         for (at, target, addend) in &g.relocations {
