@@ -88,7 +88,7 @@ mod tests {
             (a, " (buffer `a`, byte 0 of 64)"),
             (a + 64, " (buffer `a`, byte 64 of 64)"),
             (a - 4, " (buffer `a`, byte -4 of 64)"),
-            (b - 8, " (buffer `a`, byte 4088 of 64)"),
+            (b - 8, " (buffer `b`, byte -8 of 4096)"),
             (b + 4095, " (buffer `b`, byte 4095 of 4096)"),
             (b + 3 * 4096, ""),
         ] {

@@ -216,6 +216,14 @@ impl Element {
                 let exponent = if value > 0.0 { value.log2().floor() } else { f64::from(-SCALE_BIAS) };
                 (exponent as i32 + SCALE_BIAS).clamp(0, 2 * SCALE_BIAS) as u64
             }
+            // Conversions to e5m2 saturate, and yet it has infinities.
+            (Self::E5m2, _) if !saturate && value.is_infinite() => {
+                if value > 0.0 {
+                    0x7C
+                } else {
+                    0xFC
+                }
+            }
             (_, Some(format)) => {
                 u64::from(convert::f64_to(format, value, Rounding::NearestEven, saturate, false))
             }
@@ -249,7 +257,8 @@ impl Element {
             (Self::F64, _) => text.parse::<f64>().map_err(|_| bad())?.to_bits(),
             (Self::F32, _) => u64::from(text.parse::<f32>().map_err(|_| bad())?.to_bits()),
             (Self::Ue8m0, _) => {
-                let value = text.parse::<f64>().map_err(|_| bad())?;
+                // As it is shown: the shortest number that is this one in single precision.
+                let value = f64::from(text.parse::<f32>().map_err(|_| bad())?);
                 let code = self.nearest(value, false);
                 if self.value(code) != value {
                     return Err(format!("`{text}` is not a power of two from 2^-127 to 2^127"));
