@@ -14,7 +14,7 @@ use super::observe::{Nobody, Observer, Remark};
 use super::program::{Kernel, Program};
 use super::races::{GlobalRaces, Races};
 use super::random::Random;
-use super::resident::{Resident, Spares, Together, resident};
+use super::resident::{Resident, Spares, Together, remove_ended, resident};
 use super::stream::{InStream, Stream};
 use super::trap::{Fault, Judge, Law, Place, Stop, StreamStop, Trap};
 use super::undefined::report::{keep_undefined, told, with_cause};
@@ -468,19 +468,6 @@ fn run<O: Observer>(
                 continue;
             }
             return Err(held.map_or_else(|| deadlock(launches, &residents), |h| h.stop));
-        }
-    }
-}
-
-/// Takes out the clusters all of whose CTAs have ended.
-fn remove_ended(residents: &mut Vec<Resident>, spares: &mut Spares) {
-    let mut first = 0;
-    while let Some(resident) = residents.get(first) {
-        let end = first + resident.cta.member.size() as usize;
-        if residents.get(first..end).is_some_and(|cluster| cluster.iter().all(|r| r.ended)) {
-            residents.drain(first..end).for_each(|r| spares.leave(r));
-        } else {
-            first = end;
         }
     }
 }
