@@ -223,7 +223,7 @@ fn a_file_is_refused_with_its_line_and_a_remedy() {
         ("args: [{buffer: y}]", "args: [{u32: 1}]", 24, "argument 1 of twice is 4 bytes of u32"),
         ("block: [4, 2]", "block: [4, 2, 1, 1]", 22, "a list of up to three"),
         ("m: {file: k.ptx}", "m: {}", 2, "a module is a `file`"),
-        ("  ones:", "  a:", 6, "`a` is there twice"),
+        ("  ones:", "  a:", 4, "`a` is there twice"),
     ] {
         assert!(FILE.contains(from), "{from}");
         let text = launch(&FILE.replacen(from, to, 1), 2, &[]);

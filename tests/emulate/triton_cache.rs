@@ -72,6 +72,18 @@ fn metadata_gives_block_shared_memory_and_hidden_parameters() {
         let text = run(0, &[&["emulate", "--triton", one.to_str().unwrap()], &ARGS[..]].concat());
         assert!(text.contains("y u32[128]\n  256 257 258") && !text.contains("scratch"), "{text}");
     }
+    // The base of shared memory is where a GPU has it, in all schedules: Triton's tensor maps rely on that.
+    let ptx = fs::read_to_string(one.join("add.ptx")).unwrap();
+    let relies = "mov.u32 j, box;\nand.b32 j, j, 127;\nadd.u32 k, k, j;\nst.global.u32 [b], k;";
+    fs::write(one.join("add.ptx"), ptx.replace("st.global.u32 [b], k;", relies)).unwrap();
+    let several = ["--schedules", "4"];
+    let text = run(0, &[&["emulate", "--triton", one.to_str().unwrap()], &ARGS[..], &several].concat());
+    assert!(text.contains("y u32[128]\n  256 257 258"), "{text}");
+    let file = one.join("add.ptx").display().to_string();
+    let by_hand = ["--smem", "256", "--arg", "u64:0", "--arg", "u64:0"];
+    let text = run(100, &[&["emulate", &file], &ARGS[..], &several, &by_hand].concat());
+    assert!(text.contains("schedules disagree"), "{text}");
+    run(0, &[&["emulate", &file], &ARGS[..], &several, &by_hand, &["--judge", "values"]].concat());
     // Too little scratch memory is found.
     cached(&one, "add", 64);
     let text = run(100, &[&["emulate", "--triton", one.to_str().unwrap()], &ARGS[..]].concat());

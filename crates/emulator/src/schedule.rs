@@ -50,6 +50,9 @@ pub struct Options {
     pub judge: Judge,
     /// What memory and registers hold that nobody has written, byte by byte.
     pub poison: u8,
+    /// Whether a seed other than 0 shifts dynamic shared memory by multiples of 16 bytes: no kernel is promised more than the alignment
+    /// that it declares. Those of Triton rely on more, which GPUs give.
+    pub shift_shared: bool,
     /// The accumulation model of tensor-core instructions; `None` is that of the module's target.
     pub model: Option<Model>,
 }
@@ -64,6 +67,7 @@ impl Default for Options {
             check_races: true,
             judge: Judge::Strict,
             poison: POISON,
+            shift_shared: true,
             model: None,
         }
     }

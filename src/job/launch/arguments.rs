@@ -76,6 +76,7 @@ pub fn from_command_line(call: &CommandLine, context: &Context<'_>) -> Result<Se
         cluster: call.cluster,
         cooperative: call.cooperative,
         shared_bytes: call.shared_bytes.unwrap_or(0),
+        shift_shared: true,
         args: Vec::new(),
     };
     if let Some(cached) = &cached {

@@ -197,6 +197,7 @@ impl Reader {
             cluster: dims(&launch.cluster),
             cooperative: launch.cooperative,
             shared_bytes: launch.smem.unwrap_or(0),
+            shift_shared: true,
             args: Vec::new(),
         };
         if let Some(cached) = cached {

@@ -121,6 +121,9 @@ impl Session {
                 cooperative: step.cooperative,
                 ..InStream::new(&module.program, kernel, &launched)
             };
+            // What is promised is for strict judges; results are as on a GPU.
+            let shift_shared = step.shift_shared && judge == Judge::Strict;
+            let options = Options { shift_shared, ..options.clone() };
             let (counts, heard) = launch(n, &in_stream, &mut memory, &options)?;
             findings.gather(heard.violations);
             remarks.extend(heard.remarks);

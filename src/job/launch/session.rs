@@ -140,6 +140,8 @@ pub struct Step {
     pub cooperative: bool,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
+    /// Whether a schedule may shift dynamic shared memory within the alignment that the kernel declares.
+    pub shift_shared: bool,
     /// One for each parameter, of its size.
     pub args: Vec<Value>,
 }

@@ -130,6 +130,8 @@ impl Cached {
         let m = &self.metadata;
         step.block = given.block.unwrap_or([m.num_warps.saturating_mul(m.warp_size), 1, 1]);
         step.shared_bytes = given.shared_bytes.unwrap_or(m.shared);
+        // Triton declares 16 bytes and relies on the alignment that a GPU gives, for tensor maps and swizzled tiles.
+        step.shift_shared = false;
         step.cooperative |= m.launch_cooperative_grid;
         let cluster = match m.cluster_dims {
             Some(dims) if dims != [1; 3] => dims,
