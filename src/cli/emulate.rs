@@ -7,7 +7,7 @@ use emulator::{self, Counts, GlobalMemory, InStream, Options, Profile, Stop};
 
 use super::emulate_report::{Report, listed};
 use super::error::CliError;
-use super::format::{Formats, parser};
+use super::format::{Formats, lacks, parser};
 use super::output;
 use super::ptx_error::PtxError;
 use super::watch::{Ear, Trace, Watcher, show_profile};
@@ -96,10 +96,10 @@ pub(super) struct EmulateArgs {
     /// Print the address of every buffer
     #[arg(long)]
     addresses: bool,
-    /// Print every executed instruction with its CTA, warp and lanes
+    /// Print every executed instruction with its CTA, warp and lanes (--format text)
     #[arg(long)]
     trace: bool,
-    /// Print instruction counts, sectors of global memory and bank conflicts of shared memory
+    /// Print instruction counts, sectors of global memory and bank conflicts of shared memory (--format text)
     #[arg(long)]
     profile: bool,
     /// Output format
@@ -136,6 +136,9 @@ fn tolerance(text: &str) -> Result<f64, String> {
 
 /// `emulate`.
 pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
+    if args.format == Format::Json && (args.trace || args.profile) {
+        return Err(lacks(Format::Json, &FORMATS[..1]));
+    }
     let mut session = session(args, context)?;
     if let Some(path) = &args.expect {
         session.expect_file(path, Tolerance { relative: args.rtol, absolute: args.atol })?;

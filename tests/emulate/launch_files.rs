@@ -112,6 +112,8 @@ fn launches_run_in_order_on_the_same_memory() {
     assert_eq!(json["launches"][1]["block"], serde_json::json!([4, 2, 1]));
     assert_eq!(json["buffers"][3]["changed"], true);
     assert_eq!(json["expectations"][0]["wrong"], 0);
+    let text = launch(FILE, 2, &["--format", "json", "--profile"]);
+    assert!(text.contains("this has no format json; it has text"), "{text}");
 }
 
 #[test]
@@ -223,6 +225,8 @@ fn a_file_is_refused_with_its_line_and_a_remedy() {
         ("args: [{buffer: y}]", "args: [{u32: 1}]", 24, "argument 1 of twice is 4 bytes of u32"),
         ("block: [4, 2]", "block: [4, 2, 1, 1]", 22, "a list of up to three"),
         ("m: {file: k.ptx}", "m: {}", 2, "a module is a `file`"),
+        ("m: {file: k.ptx}", "m: {file: k.ptx, target: sm_90}", 2, "`target` is for .cu files"),
+        ("- {u32: 8}", "- {u32: 8, at: 2000000000000}", 17, "more than a struct may have"),
         ("  ones:", "  a:", 4, "`a` is there twice"),
     ] {
         assert!(FILE.contains(from), "{from}");
@@ -288,6 +292,40 @@ fn maps_and_structs_in_memory_are_what_the_command_line_gives() {
         let text = run(2, &["emulate", &path]);
         assert!(text.contains("l.yaml:12:") && text.contains(says), "{to}: {text}");
     }
+}
+
+#[test]
+fn a_launch_has_clusters_and_shared_memory() {
+    let dir = TempDir::new().unwrap();
+    let kernel = "\
+.version 9.0
+.target sm_121a
+.address_size 64
+.visible .entry k(.param .u64 y)
+{
+.reg .b64 p, o;
+.reg .b32 r, n;
+ld.param.u64 p, [y];
+mov.u32 n, %ctaid.y;
+mul.wide.u32 o, n, 4;
+add.u64 p, p, o;
+mov.u32 r, %cluster_ctarank;
+mov.u32 n, %dynamic_smem_size;
+add.u32 r, r, n;
+st.global.u32 [p], r;
+ret;
+}
+";
+    fs::write(dir.path().join("k.ptx"), kernel).unwrap();
+    let path = dir.path().join("l.yaml");
+    let file = "modules: {m: {file: k.ptx}}\nbuffers: {y: {type: u32, shape: 4, expect: {values: [100, 101, 100, 101]}}}\n\
+                launches:\n- {grid: [1, 4], block: 1, cluster: [1, 2], smem: 100, args: [{buffer: y}]}\n";
+    fs::write(&path, file).unwrap();
+    run(0, &["emulate", path.to_str().unwrap()]);
+    fs::write(&path, file.replace("cluster: [1, 2], ", "")).unwrap();
+    assert!(run(100, &["emulate", path.to_str().unwrap()]).contains("the first is y[1]: 100, expected 101"));
+    fs::write(&path, file.replace("cluster: [1, 2]", "cluster: [1, 3]")).unwrap();
+    assert!(run(2, &["emulate", path.to_str().unwrap()]).contains("cluster"));
 }
 
 #[test]

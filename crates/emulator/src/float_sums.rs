@@ -100,7 +100,7 @@ impl FloatSum {
 
 /// The sums of one memory, by the address of the element; `None` where nobody wants them. Any other write to it ends a sum.
 #[derive(Debug, Clone, Default)]
-pub(super) struct FloatSums(Option<Box<HashMap<u64, FloatSum>>>);
+pub(super) struct FloatSums(Option<HashMap<u64, FloatSum>>);
 
 impl FloatSums {
     /// Bytes are written by something else than a float add.

@@ -5,6 +5,9 @@ use super::session::Value;
 /// The alignment of a tensor map in a struct (`CUtensorMap`).
 const MAP_ALIGN: usize = 64;
 
+/// The largest struct, bytes: far above any that a kernel takes, and no danger to the machine.
+const MOST: usize = 1 << 30;
+
 /// A field to lay out.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Field {
@@ -55,6 +58,9 @@ pub(super) fn lay_out(
     if size < end {
         return Err((None, format!("`size` is {size}, but the fields end at byte {end}")));
     }
+    if size > MOST {
+        return Err((None, format!("{size} bytes are more than a struct may have ({MOST})")));
+    }
     if placed.iter().all(|(_, v)| matches!(v, Value::Bytes(_))) {
         // Nothing in it depends on addresses.
         let all = Value::Fields { size, fields: placed };
@@ -96,6 +102,7 @@ mod tests {
         assert!(field == Some(1) && text.contains("bytes 2 to 6 overlap field 0"), "{text}");
         let (field, text) = why(vec![number(4, None)], Some(3), None);
         assert!(field.is_none() && text.contains("the fields end at byte 4"), "{text}");
+        assert!(why(vec![number(4, None)], Some(1 << 60), None).1.contains("more than a struct may have"));
         assert!(why(vec![number(4, None)], None, Some(3)).1.contains("power of two"));
         assert!(why(vec![number(4, Some(usize::MAX))], None, None).1.contains("too large"));
     }

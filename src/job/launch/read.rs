@@ -148,6 +148,13 @@ impl Reader {
     ) -> Result<(Module, Option<triton::Cached>), Fault> {
         match (&entry.file, &entry.triton) {
             (Some(file), None) => {
+                let given = [("target", entry.target.is_some()), ("toolkit", entry.toolkit.is_some())];
+                if let Some((key, _)) = given.into_iter().find(|(_, given)| *given)
+                    && file.extension().is_some_and(|e| e == "ptx")
+                {
+                    let what = format!("`{key}` is for .cu files; a .ptx file names its own target");
+                    return fault(with(path, key), what);
+                }
                 let compile = Compile { target: entry.target.clone(), toolkit: entry.toolkit.clone() };
                 let source = Source { path: self.folder.join(file), compile };
                 Ok((modules::load(&source, entries, context)?, None))
