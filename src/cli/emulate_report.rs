@@ -44,17 +44,17 @@ impl Report<'_> {
         for n in 0..session.buffers.len() {
             self.buffer(n, &mut text);
         }
-        let Sums { elements, differ, worst } = self.sums;
+        let Sums { elements, differences, worst } = self.sums;
         if elements > 0 {
             let _ = writeln!(
                 text,
                 "float atomics: the rounding of {elements} elements depends on the order of adds"
             );
-            if differ > 0 {
+            if differences > 0 {
                 let percent = worst * 100.0;
                 let _ = writeln!(
                     text,
-                    "  {differ} differ between schedules, by {percent:.1} % of their bound at most"
+                    "  {differences} differences between schedules, of {percent:.1} % of their bound at most"
                 );
             }
         }

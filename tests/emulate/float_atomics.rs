@@ -34,7 +34,7 @@ fn the_order_of_rounding_is_no_disagreement() {
     ] {
         let text = call(&sums(&dir, bytes, "", add), element, 0, &[]);
         assert!(text.contains("float atomics: the rounding of "), "{add}: {text}");
-        assert!(text.contains("differ between schedules, by "), "{add}: {text}");
+        assert!(text.contains("differences between schedules, of "), "{add}: {text}");
     }
     // Integers add up to the same, and nothing is said of them.
     let add = "ld.global.u32 %r2, [%rd3];\nred.global.add.u32 [%rd2], %r2;";
@@ -108,5 +108,5 @@ fn sums_of_bulk_reductions_count_too() {
     ];
     let text = run(0, &[&["emulate", path.to_str().unwrap()], &args[..]].concat());
     assert!(text.contains("float atomics: the rounding of 4 elements"), "{text}");
-    assert!(text.contains("differ between schedules"), "{text}");
+    assert!(text.contains("differences between schedules"), "{text}");
 }

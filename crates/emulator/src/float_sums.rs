@@ -161,7 +161,7 @@ impl FloatSums {
 }
 
 impl super::memory::GlobalMemory {
-    /// Keeps count of what float atomics add from now on, for [`GlobalMemory::float_sum`]. It costs some 40 bytes for each element
+    /// Keeps count of what float atomics add from now on, for [`Self::float_sum`]. It costs some 40 bytes for each element
     /// that they add to.
     pub fn track_float_sums(&mut self) {
         self.sums.0.get_or_insert_default();

@@ -11,8 +11,8 @@ use super::session::Session;
 pub struct Sums {
     /// Elements of buffers that are such sums.
     pub elements: usize,
-    /// Those that differed.
-    pub differ: usize,
+    /// How often one differed from the first schedule.
+    pub differences: usize,
     /// The largest difference, as a part of its bound.
     pub worst: f64,
 }
@@ -67,7 +67,7 @@ impl Session {
                         bound,
                     });
                 }
-                sums.differ += 1;
+                sums.differences += 1;
                 if difference > 0.0 {
                     sums.worst = sums.worst.max(difference / bound);
                 }

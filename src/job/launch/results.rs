@@ -80,7 +80,7 @@ struct First {
 #[derive(Debug, Serialize)]
 struct SumsResult {
     elements: usize,
-    differ: usize,
+    differences: usize,
     /// The largest difference between two schedules, as a part of its bound.
     worst: f64,
 }
@@ -149,7 +149,11 @@ pub fn results(
         violations: violations.collect(),
         remarks: remarks.collect(),
         expectations: expectations.collect(),
-        float_atomics: SumsResult { elements: sums.elements, differ: sums.differ, worst: sums.worst },
+        float_atomics: SumsResult {
+            elements: sums.elements,
+            differences: sums.differences,
+            worst: sums.worst,
+        },
     }
 }
 
