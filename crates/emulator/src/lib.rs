@@ -2,11 +2,13 @@
 //!
 #![doc = include_str!("../README.md")]
 
+mod apart;
 pub mod argument;
 mod assignment;
 mod boxes;
 mod cluster;
 mod copies;
+mod cores;
 mod cta;
 mod decode;
 pub mod device;
@@ -15,6 +17,7 @@ mod drafts;
 mod emulated;
 mod flow;
 mod guard;
+mod held;
 mod isa;
 mod launch_check;
 mod liveness;
