@@ -11,5 +11,6 @@ mod foreign_tensormaps;
 mod kernels;
 mod launch;
 mod matrix;
+mod measured;
 mod registers;
 mod tensor;

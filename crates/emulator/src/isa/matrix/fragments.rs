@@ -105,7 +105,10 @@ impl Fragment {
                     continue;
                 };
                 let word = *word >> shift;
-                *to = std::array::from_fn(|n| word >> (n * 32 / N) & mask);
+                // No closure: it would be compiled apart, as a loop.
+                for n in 0..N {
+                    to[n] = word >> (n * 32 / N) & mask;
+                }
             }
         }
     }
@@ -126,10 +129,11 @@ impl Fragment {
                 let Some(codes) = from.get(usize::from(*place)..).and_then(|o| o.first_chunk::<N>()) else {
                     continue;
                 };
-                *word = codes
-                    .iter()
-                    .enumerate()
-                    .fold(0, |word, (n, code)| word | (code & self.mask) << (n * 32 / N));
+                let mut all = 0;
+                for n in 0..N {
+                    all |= (codes[n] & self.mask) << (n * 32 / N);
+                }
+                *word = all;
             }
         }
     }
