@@ -20,7 +20,12 @@ fn size(measured: u32, brief: u32) -> u32 {
 }
 
 fn measure(bencher: Bencher<'_, '_>, work: &Work, threads: usize) {
-    let instructions = work.run(&mut work.memory.clone(), threads);
+    let (mut memory, mut by_one) = (work.memory.clone(), work.memory.clone());
+    let instructions = work.run(&mut memory, threads);
+    if threads > 1 {
+        assert_eq!(work.run(&mut by_one, 1), instructions);
+        assert!(work.contents(&by_one) == work.contents(&memory));
+    }
     bencher
         .counter(ItemsCount::new(instructions))
         .with_inputs(|| work.memory.clone())
@@ -53,7 +58,7 @@ fn sort(bencher: Bencher<'_, '_>, threads: usize) {
 }
 
 fn mma_of(bencher: Bencher<'_, '_>, format: Format) {
-    let rounds = size(1000, 1);
+    let rounds = size(50, 1);
     let work = setup::mma(format, rounds);
     bencher
         .counter(ItemsCount::new(rounds * setup::ROUND))
@@ -61,12 +66,12 @@ fn mma_of(bencher: Bencher<'_, '_>, format: Format) {
         .bench_values(|mut memory| work.run(&mut memory, 1));
 }
 
-#[divan::bench(sample_count = 10)]
+#[divan::bench(sample_count = 200)]
 fn mma_f16(bencher: Bencher<'_, '_>) {
     mma_of(bencher, Format::F16);
 }
 
-#[divan::bench(sample_count = 10)]
+#[divan::bench(sample_count = 200)]
 fn mma_bf16(bencher: Bencher<'_, '_>) {
     mma_of(bencher, Format::Bf16);
 }

@@ -12,7 +12,7 @@ pub(crate) struct Work {
     pub(crate) memory: GlobalMemory,
     launch: Launch,
     /// Addresses of the buffers, in the order of the arguments.
-    pub(crate) buffers: Vec<u64>,
+    buffers: Vec<u64>,
 }
 
 /// An argument.
@@ -38,8 +38,14 @@ impl Work {
             params.extend(address.to_le_bytes());
             buffers.push(address);
         }
-        let launch = Launch { grid: [grid[0], grid[1], 1], block: [block[0], block[1], 1], shared_bytes, params };
+        let launch =
+            Launch { grid: [grid[0], grid[1], 1], block: [block[0], block[1], 1], shared_bytes, params };
         Self { program, memory, launch, buffers }
+    }
+
+    /// What the buffers hold, in the order of the arguments.
+    pub(crate) fn contents(&self, memory: &GlobalMemory) -> Vec<Vec<u8>> {
+        self.buffers.iter().map(|at| memory.bytes(*at).unwrap().to_vec()).collect()
     }
 
     /// Runs it on `memory` under all rules; its instructions.
@@ -114,8 +120,7 @@ pub(crate) fn matmul_mx(size: u32) -> Work {
     let b = codes(len / 2, &mut || numbers.word() as u8);
     let mut scale = || 118 + (numbers.word() % 3) as u8;
     let (sfa, sfb) = (codes(len / 32, &mut scale), codes(len / 32, &mut scale));
-    let given =
-        vec![a, b, sfa, sfb, Given::Output(4 * len), Given::Number(size), Given::Number(size)];
+    let given = vec![a, b, sfa, sfb, Given::Output(4 * len), Given::Number(size), Given::Number(size)];
     Work::new(include_str!("../../tests/kernels/gemm_mx.ptx"), [[size / 32; 2], [128, 1]], 0, given)
 }
 

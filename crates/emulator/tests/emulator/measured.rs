@@ -1,7 +1,5 @@
 //! The kernels that `benches/kernels.rs` measures compute what they should.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
-
 #[path = "../../benches/kernels/setup.rs"]
 mod setup;
 
@@ -14,11 +12,9 @@ fn end(work: &Work) -> Vec<Vec<u8>> {
     let instructions = work.run(&mut memory, 2);
     let mut again = work.memory.clone();
     assert_eq!(work.run(&mut again, 1), instructions);
-    let all = |memory: &emulator::GlobalMemory| -> Vec<Vec<u8>> {
-        work.buffers.iter().map(|at| memory.bytes(*at).unwrap().to_vec()).collect()
-    };
-    assert!(all(&again) == all(&memory));
-    all(&memory)
+    let contents = work.contents(&memory);
+    assert!(work.contents(&again) == contents);
+    contents
 }
 
 fn halves(bytes: &[u8]) -> Vec<f64> {
@@ -42,8 +38,7 @@ fn attention_is_a_weighted_mean() {
         let weights: Vec<f64> = (first..=row).map(|key| (dot(key) / 128f64.sqrt()).exp()).collect();
         let total: f64 = weights.iter().sum();
         for i in 0..128 {
-            let mean =
-                weights.iter().zip(first..).map(|(w, key)| w * v[key * 128 + i]).sum::<f64>() / total;
+            let mean = weights.iter().zip(first..).map(|(w, key)| w * v[key * 128 + i]).sum::<f64>() / total;
             assert!((o[row * 128 + i] - mean).abs() < 4e-3, "row {row}, column {i}");
         }
     }
@@ -64,12 +59,25 @@ fn a_product_of_halves_is_one() {
 #[test]
 fn keys_are_sorted_with_their_places() {
     let work = setup::sort(2);
-    let before = words(work.memory.bytes(work.buffers[0]).unwrap());
+    let before = words(&work.contents(&work.memory)[0]);
     let buffers = end(&work);
     let (keys, places) = (words(&buffers[0]), words(&buffers[1]));
     for run in 0..2 {
         let run = run * 1024..(run + 1) * 1024;
         assert!(keys[run.clone()].is_sorted());
         assert!(run.clone().all(|i| before[run.start + places[i] as usize] == keys[i]));
+    }
+}
+
+#[test]
+fn rows_sum_to_one_and_others_end() {
+    let rows = words(&end(&setup::softmax(2))[1]);
+    for row in rows.chunks(1024) {
+        assert!((row.iter().map(|bits| f64::from(f32::from_bits(*bits))).sum::<f64>() - 1.0).abs() < 1e-5);
+    }
+    assert!(words(&end(&setup::matmul_mx(64))[4]).iter().all(|bits| f32::from_bits(*bits).is_finite()));
+    for format in [Format::F16, Format::Bf16] {
+        let all = u64::from(setup::ROUND);
+        assert!(setup::mma(format, 2).run(&mut setup::mma(format, 2).memory.clone(), 1) > 2 * all);
     }
 }

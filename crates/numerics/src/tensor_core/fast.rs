@@ -261,7 +261,8 @@ impl Addends {
             lowest[n] = ((significand & -significand) as f32).to_bits() >> 23;
         }
         let high = each!(n => if zeros[n] { ZERO } else { fields[n] as i16 - 127 });
-        let low = each!(n => if zeros[n] { SPECIAL } else { (fields[n] + lowest[n]) as i16 - 127 - 127 - 23 });
+        let low =
+            each!(n => if zeros[n] { SPECIAL } else { (fields[n] + lowest[n]) as i16 - 127 - 127 - 23 });
         // `+ 0.0` makes a zero positive.
         Self { values: each!(n => f64::from(f32::from_bits(bits[n])) + 0.0), high, low }
     }
@@ -347,26 +348,28 @@ impl Step<'_> {
     /// The dot products with every product cut toward zero to whole multiples of its column's window.
     ///
     /// Each product has at most 22 bits and is below 2^27 windows. Less nearly half a window it is still exact in a
-    /// double, and rounds to the cut value when 1.5·2^52 windows are added. The sums of all those stay in one binade,
-    /// where the bits of a double count windows.
+    /// double, and rounds to the cut value when 1.5·2^52 windows are added, which are then taken away again. The sums
+    /// of all those are exact. They are sums of doubles, whose order compilers keep: of integers they would take several
+    /// rows of B at once, and gather the elements of a column.
     #[inline(always)]
     fn cut_dot(&self, windows: &Lanes<i16>) -> Lanes<f64> {
         let unit = each!(n => power_of_two(i32::from(windows[n] - self.shifts[n])));
         let anchor = each!(n => unit[n] * ANCHOR);
         let nearly_half = each!(n => unit[n] * NEARLY_HALF);
-        let mut counts = [0u64; N];
-        for (element, values) in self.row.iter().zip(self.values) {
-            for n in 0..N {
-                let product = element * values[n];
-                let cut = (product - nearly_half[n].copysign(product)) + anchor[n];
-                counts[n] = counts[n].wrapping_add(cut.to_bits());
-            }
-        }
-        let terms = self.row.len() as u64;
         let mut sums = [0.0; N];
-        for n in 0..N {
-            let count = counts[n].wrapping_sub(anchor[n].to_bits().wrapping_mul(terms));
-            sums[n] = count.cast_signed() as f64 * unit[n];
+        // Sums of a few products each do not wait for one another.
+        for (elements, rows) in self.row.chunks(4).zip(self.values.chunks(4)) {
+            let mut part = [0.0; N];
+            for (element, values) in elements.iter().zip(rows) {
+                for n in 0..N {
+                    let product = element * values[n];
+                    let cut = (product - nearly_half[n].copysign(product)) + anchor[n];
+                    part[n] += cut - anchor[n];
+                }
+            }
+            for n in 0..N {
+                sums[n] += part[n];
+            }
         }
         sums
     }
