@@ -10,6 +10,7 @@ mod cluster;
 mod copies;
 mod cores;
 mod cta;
+mod deadlock;
 mod decode;
 pub mod device;
 mod directives;
@@ -51,6 +52,7 @@ mod transfer;
 mod trap;
 mod undefined;
 mod warp;
+mod world;
 
 pub use decode::Registers;
 pub use emulated::{EmulatorDevice, Programs};

@@ -87,6 +87,26 @@ impl Spares {
     }
 }
 
+/// Takes out the clusters all of whose CTAs have ended.
+pub(super) fn remove_ended(residents: &mut Vec<Resident>, spares: &mut Spares) {
+    let (mut first, mut kept) = (0, 0);
+    while let Some(resident) = residents.get(first) {
+        let size = resident.cta.member.size() as usize;
+        let cluster = residents.get(first..first + size);
+        if cluster.is_none_or(|cluster| cluster.iter().any(|r| !r.ended)) {
+            // What stays moves to the front, each CTA once.
+            for at in first..(first + size).min(residents.len()) {
+                if kept != at {
+                    residents.swap(kept, at);
+                }
+                kept += 1;
+            }
+        }
+        first += size;
+    }
+    residents.drain(kept..).for_each(|r| spares.leave(r));
+}
+
 /// The next CTA of a grid.
 pub(super) fn resident(
     step: &InStream<'_>,

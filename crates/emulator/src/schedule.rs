@@ -8,6 +8,7 @@ use numerics::tensor_core::Model;
 use super::cluster;
 use super::cores;
 use super::cta::Cta;
+use super::deadlock::{deadlock, place};
 use super::isa::launch_control;
 use super::launch_check::check;
 use super::machine::World;
@@ -16,9 +17,9 @@ use super::observe::{Nobody, Observer, Remark};
 use super::program::{Kernel, Program};
 use super::races::Races;
 use super::random::Random;
-use super::resident::{Resident, Spares, Together, resident};
+use super::resident::{Resident, Spares, Together, remove_ended, resident};
 use super::stream::{InStream, Stream};
-use super::trap::{Fault, Judge, Law, Place, Stop, StreamStop, Trap};
+use super::trap::{Fault, Judge, Law, Stop, StreamStop, Trap};
 use super::undefined::report::{keep_undefined, told, with_cause};
 use super::warp::{Stopped, Turn, Wait, Warp};
 
@@ -529,19 +530,6 @@ fn waits_for_company(resident: &Resident) -> bool {
     !resident.cta.pending.is_empty() || resident.warps.iter().any(company)
 }
 
-/// Takes out the clusters all of whose CTAs have ended.
-fn remove_ended(residents: &mut Vec<Resident>, spares: &mut Spares) {
-    let mut first = 0;
-    while let Some(resident) = residents.get(first) {
-        let end = first + resident.cta.member.size() as usize;
-        if residents.get(first..end).is_some_and(|cluster| cluster.iter().all(|r| r.ended)) {
-            residents.drain(first..end).for_each(|r| spares.leave(r));
-        } else {
-            first = end;
-        }
-    }
-}
-
 /// A stop that waits for the grids in front to end: what they do then may explain it.
 struct Held {
     grid: usize,
@@ -584,68 +572,4 @@ fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault
         }
     }
     Ok(any)
-}
-
-/// Where in the text a row is.
-pub(super) fn place(
-    launches: &[InStream<'_>],
-    launch: usize,
-    pc: u32,
-    cta: [u32; 3],
-    warp: u32,
-    lane: Option<u32>,
-) -> Place {
-    let InStream { program, kernel, .. } = launches[launch];
-    let origin = kernel.origins.get(pc as usize).copied();
-    let text = origin.and_then(|o| program.text.get(o.start as usize..o.end as usize)).unwrap_or_default();
-    let line = origin.map_or(0, |o| ptx::line_column(&program.text, o.start as usize).line);
-    let source = origin
-        .filter(|o| o.line > 0)
-        .map(|o| (program.files.get(&o.file).cloned().unwrap_or_else(|| format!("file {}", o.file)), o.line));
-    let instruction = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    Place { launch, kernel: kernel.name.clone(), line, instruction, source, cta, warp, lane }
-}
-
-/// Who waits for what.
-fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Stop {
-    let mut who = Vec::new();
-    let mut first = None;
-    for resident in residents {
-        for warp in &resident.warps {
-            for fragment in &warp.fragments {
-                let at = place(launches, resident.cta.grid, fragment.pc, resident.cta.id, warp.index, None);
-                let what = match fragment.wait {
-                    Wait::Barrier { id, .. } => {
-                        let barrier = &resident.cta.barriers[id as usize & 15];
-                        let wanted = if barrier.expected == u32::MAX {
-                            resident.cta.threads
-                        } else {
-                            barrier.expected
-                        };
-                        format!("barrier {id} ({} of {wanted} threads)", barrier.arrived)
-                    }
-                    Wait::Event { .. } => {
-                        let thread = warp.index * 32 + fragment.mask.trailing_zeros() % 32;
-                        let object =
-                            resident.cta.waits_for(thread).map_or_else(String::new, |o| format!("{o}, "));
-                        format!("{object}line {} `{}`", at.line, at.instruction)
-                    }
-                    Wait::Company(_) => "the other lanes of its warp".to_owned(),
-                    Wait::Converge(wanted) => {
-                        format!("lanes {wanted:#010x} to reach line {} `{}`", at.line, at.instruction)
-                    }
-                    Wait::Nothing | Wait::Impatient => "its turn".to_owned(),
-                };
-                if who.len() < 8 {
-                    who.push(format!(
-                        "CTA {:?} warp {} lanes {:#010x} wait for {what}",
-                        resident.cta.id, warp.index, fragment.mask
-                    ));
-                }
-                first.get_or_insert(at);
-            }
-        }
-    }
-    let what = format!("no warp can make progress: {}", who.join("; "));
-    Stop::Trap(Box::new(Trap { law: Law::Deadlock, what, place: first.unwrap_or_default() }))
 }

@@ -1,5 +1,7 @@
 //! A launch ends the same whatever the number of threads: memory, counts, remarks, violations, what is printed.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
 use emulator::{
     Counts, Executed, GlobalMemory, InStream, Judge, Launch, Observer, Options, Remark, Stop, Violation,
     launch_with, load,
@@ -126,7 +128,7 @@ ld.shared.u32 %r5, [%r1];
 st.global.u32 [%a], %r5;";
     let (counts, bytes, ..) = alike(".reqnctapercluster 2", body);
     counts.unwrap();
-    let of = |i: u32| (i / BLOCK ^ 1) * BLOCK + i % BLOCK;
+    let of = |i: u32| ((i / BLOCK) ^ 1) * BLOCK + i % BLOCK;
     assert!((0..GRID * BLOCK).all(|i| bytes[4 * i as usize..][..4] == of(i).to_le_bytes()));
 }
 
