@@ -402,7 +402,8 @@ impl Call {
             JudgeBy::Strict => Judge::Strict,
             JudgeBy::Values => Judge::Values,
         };
-        let options = Options { seed, poison, judge, fuel: args.fuel, ..Options::default() };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let options = Options { seed, poison, judge, threads, fuel: args.fuel, ..Options::default() };
         let mut memory = GlobalMemory::default();
         let place = |buffer: &Buffer| match &buffer.bytes {
             Some(bytes) => memory.allocate_with(bytes.clone()),

@@ -2,12 +2,15 @@
 //!
 #![doc = include_str!("../README.md")]
 
+mod apart;
 pub mod argument;
 mod assignment;
 mod boxes;
 mod cluster;
 mod copies;
+mod cores;
 mod cta;
+mod deadlock;
 mod decode;
 pub mod device;
 mod directives;
@@ -15,6 +18,7 @@ mod drafts;
 mod emulated;
 mod flow;
 mod guard;
+mod held;
 mod isa;
 mod launch_check;
 mod liveness;
@@ -48,6 +52,7 @@ mod transfer;
 mod trap;
 mod undefined;
 mod warp;
+mod world;
 
 pub use decode::Registers;
 pub use emulated::{EmulatorDevice, Programs};
