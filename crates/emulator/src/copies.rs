@@ -436,6 +436,7 @@ impl Cta {
             self.shared.unmark(at, piece.taken);
             return Ok(());
         }
+        world.touch(piece.address, piece.taken, false);
         let (index, from) = world.global.locate(piece.address, piece.taken)?;
         let region: &Region = world.global.region(index);
         self.shared.data[at..at + piece.taken].copy_from_slice(&region.data[from..from + piece.taken]);

@@ -154,6 +154,16 @@ impl FloatSums {
         }
     }
 
+    /// Takes over what a clone knows of bytes that it wrote.
+    pub(super) fn adopt(&mut self, clone: &Self, address: u64, len: usize) {
+        self.written(address, len);
+        let (Some(sums), Some(theirs)) = (&mut self.0, &clone.0) else { return };
+        if !theirs.is_empty() {
+            let written = (address..address.saturating_add(len as u64)).step_by(2);
+            sums.extend(written.filter_map(|at| theirs.get(&at).map(|sum| (at, *sum))));
+        }
+    }
+
     /// The sum at an address.
     pub(super) fn at(&self, address: u64) -> Option<FloatSum> {
         self.0.as_ref()?.get(&address).copied()
@@ -211,6 +221,15 @@ mod tests {
         assert_eq!(one.bound(), 0.0);
         let sum = FloatSum { terms: 3, ..one };
         assert!((sum.bound() / (2.0 * 2.0 * 2f64.powi(-24) * 4.0) - 1.0).abs() < 1e-9);
+        // A clone that writes one ends it, for the other too once it takes the bytes over.
+        let mut clone = memory.clone();
+        add(&mut clone, 24, F32, 0.0, 2.0);
+        clone.sums.written(16, 4);
+        memory.sums.adopt(&clone.sums, 16, 4);
+        memory.sums.adopt(&clone.sums, 24, 4);
+        assert!(memory.float_sum(16).is_none() && memory.float_sum(20).is_some());
+        assert_eq!(memory.float_sum(24).unwrap().1.magnitude, 2.0);
+        add(&mut memory, 16, F32, 0.0, 1.0);
         memory.sums.written(23, 1);
         assert!(memory.float_sum(20).is_none() && memory.float_sum(16).is_some());
         memory.sums.written(0, 1 << 20);

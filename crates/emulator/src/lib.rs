@@ -2,13 +2,16 @@
 //!
 #![doc = include_str!("../README.md")]
 
+mod apart;
 pub mod argument;
 mod assignment;
 mod boxes;
 mod buffer_names;
 mod cluster;
 mod copies;
+mod cores;
 mod cta;
+mod deadlock;
 mod decode;
 pub mod device;
 mod directives;
@@ -18,6 +21,7 @@ mod emulated;
 mod float_sums;
 mod flow;
 mod guard;
+mod held;
 mod isa;
 mod launch_check;
 mod liveness;
@@ -52,6 +56,7 @@ mod trap;
 mod undefined;
 mod variables;
 mod warp;
+mod world;
 
 pub use decode::Registers;
 pub use emulated::{EmulatorDevice, Programs};

@@ -9,7 +9,7 @@ use super::memory::{Region, SHARED_START};
 use super::program::{Constant, Kernel, Special};
 use super::races::{ClusterRaces, Races, SharedShadow};
 use super::random::Random;
-use super::schedule::{Launch, Options};
+use super::schedule::{Launch, Options, chance};
 use super::stream::InStream;
 use super::warp::Warp;
 
@@ -21,6 +21,8 @@ pub(super) struct Resident {
     pub(super) ended: bool,
     /// Turns since one of its copies was done.
     pub(super) copies_wait: u32,
+    /// Of the CTA with rank 0: what chooses the turns in its cluster, under a random schedule.
+    pub(super) random: Random,
 }
 
 /// What the CTAs of a cluster begin with.
@@ -162,7 +164,8 @@ pub(super) fn resident(
         Warp::new(w, live, registers((kernel, options.poison), launch, globals, &cta, w))
     });
     let warps = warps.collect();
-    Resident { cta, warps, ended: false, copies_wait: 0 }
+    let random = chance(options.seed, u64::from(place.ctas.start + place.begun) << 16);
+    Resident { cta, warps, ended: false, copies_wait: 0, random }
 }
 
 /// Steps of 16 bytes by which a seed may shift dynamic shared memory.

@@ -74,6 +74,7 @@ impl Machine<'_> {
     fn note_run(&mut self, place: Place, address: u64, len: usize, write: bool) -> Option<()> {
         match place {
             Place::Global { .. } => {
+                self.world.touch(address, len, write);
                 let Some(races) = &self.cta.races else { return Some(()) };
                 let World { races: world, stream, .. } = &mut *self.world;
                 world.access(races, GlobalAccess { address, len, write }, self.warp, stream).ok()

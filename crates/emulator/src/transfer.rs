@@ -24,6 +24,7 @@ pub(super) fn store_piece(
     } else {
         &bytes[piece.skip..piece.skip + piece.taken]
     };
+    world.touch(piece.address, bytes.len(), true);
     let (index, at) = world.global.locate(piece.address, bytes.len())?;
     if let Some(reduce) = store.reduce {
         let region = world.global.region(index);

@@ -78,7 +78,8 @@ impl Session {
             JudgeBy::Values => Judge::Values,
         };
         let Trial { seed, poison } = trial;
-        let options = Options { seed, poison, judge, fuel: trials.fuel, ..Options::default() };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let options = Options { seed, poison, judge, threads, fuel: trials.fuel, ..Options::default() };
         let mut memory = GlobalMemory::default();
         if trials.all().len() > 1 {
             memory.track_float_sums();
