@@ -469,6 +469,7 @@ impl Machine<'_> {
                     drafts.stored(at, N, self.warp, lane);
                 }
                 self.world.global.region_mut(index).put(place, &bytes);
+                self.world.global.sums.written(at, N);
             }
             Window::Shared => {
                 if at >> RANK_SHIFT != 0 {

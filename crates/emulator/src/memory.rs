@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::buffer_names::Names;
+use super::float_sums::FloatSums;
 use super::held::Held;
 use super::trap::{Fault, Law, Trap};
 
@@ -144,6 +146,10 @@ pub struct GlobalMemory {
     undefined: Vec<(Range<u64>, Trap)>,
     /// What bytes hold that nobody has written; [`POISON`] where nothing else was asked for.
     poison: Option<u8>,
+    /// What buffers are called in messages.
+    pub(super) names: Names,
+    /// What float atomics have added up.
+    pub(super) sums: FloatSums,
 }
 
 impl GlobalMemory {
@@ -260,6 +266,7 @@ impl GlobalMemory {
     /// Takes over runs of bytes that a clone wrote.
     pub(super) fn adopt(&mut self, clone: &Self, runs: &[(u64, usize)]) {
         for (address, len) in runs {
+            self.sums.adopt(&clone.sums, *address, *len);
             let (mut address, end) = (*address, *address + *len as u64);
             // A run may go on in the next piece of a sparse buffer.
             while address < end {
@@ -346,6 +353,14 @@ impl GlobalMemory {
         self.allocations.iter().find_map(|a| self.undefined(a.base))
     }
 
+    /// Whether `len` bytes from byte `at` of the allocation that begins at `base` are there and have been written.
+    #[must_use]
+    pub fn is_written(&self, base: u64, at: usize, len: usize) -> bool {
+        let held = self.allocations.iter().find(|a| a.base == base && !a.freed);
+        let end = at.checked_add(len);
+        held.is_some_and(|a| end.is_some_and(|end| end <= a.region.len()) && a.region.is_written(at, len))
+    }
+
     /// Makes the allocation that begins at `base` one that nobody has written.
     pub(super) fn forget(&mut self, base: u64) {
         if let Some(len) = self.bytes(base).map(|bytes| bytes.len() as u64) {
@@ -416,6 +431,10 @@ impl GlobalMemory {
                 Law::UseAfterFree,
                 format!("{len} bytes at {address:#x} lie in a freed allocation"),
             ),
+            // The message gets the name, the byte and the size.
+            Some(_) if self.names.near(address).is_some() => {
+                Fault::new(Law::OutOfBounds, format!("{len} bytes at global address {address:#x}"))
+            }
             Some(a) => Fault::new(
                 Law::OutOfBounds,
                 format!(

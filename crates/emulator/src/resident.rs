@@ -121,7 +121,7 @@ pub(super) fn resident(
     let place = &world.stream.grids[grid];
     let id = place.place(place.begun);
     let threads: u32 = launch.block.iter().product();
-    let dynamic = dynamic_at(kernel, launch, options.seed);
+    let dynamic = dynamic_at(kernel, launch, if options.shift_shared { options.seed } else { 0 });
     let gap = kernel.shared_bytes..dynamic;
     let bytes = (dynamic + launch.shared_bytes) as usize;
     let member = cluster.member.clone();
@@ -172,7 +172,7 @@ pub(super) fn resident(
 const SHIFTS: usize = 64;
 
 /// Where dynamic shared memory begins: right behind the static variables, on 16 bytes or on the alignment that the kernel
-/// declares. Nothing else can be relied on, so a seed shifts it; all CTAs of a grid have the same place.
+/// declares. Nothing else can be relied on, so a seed shifts it (`Options::shift_shared`); all CTAs of a grid have the same place.
 fn dynamic_at(kernel: &Kernel, launch: &Launch, seed: u64) -> u32 {
     let shift =
         if seed == 0 || launch.shared_bytes == 0 { 0 } else { Random(!seed).below(SHIFTS) as u32 * 16 };

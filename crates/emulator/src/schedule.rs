@@ -53,6 +53,9 @@ pub struct Options {
     pub judge: Judge,
     /// What memory and registers hold that nobody has written, byte by byte.
     pub poison: u8,
+    /// Whether a seed other than 0 shifts dynamic shared memory by multiples of 16 bytes: no kernel is promised more than the alignment
+    /// that it declares. Those of Triton rely on more, which GPUs give.
+    pub shift_shared: bool,
     /// The accumulation model of tensor-core instructions; `None` is that of the module's target.
     pub model: Option<Model>,
     /// Threads that may run clusters of a grid at the same time. Nothing else depends on their number.
@@ -69,6 +72,7 @@ impl Default for Options {
             check_races: true,
             judge: Judge::Strict,
             poison: POISON,
+            shift_shared: true,
             model: None,
             threads: 1,
         }
@@ -237,7 +241,7 @@ fn model_of(arch: u32) -> Model {
 }
 
 /// Gives module variables their addresses.
-fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec<u64> {
+pub(super) fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec<u64> {
     let bases: Vec<u64> = program.globals.iter().map(|g| memory.allocate_with(g.bytes.clone())).collect();
     for (g, base) in program.globals.iter().zip(&bases) {
         for (at, target, addend) in &g.relocations {

@@ -153,6 +153,9 @@ impl Machine<'_> {
         let (chunks, _) = region.data.get_mut(at..at + len)?.as_chunks_mut::<T>();
         give(chunks.first_chunk_mut()?, &self.r.w, &self.r.d);
         region.mark(at, len);
+        if matches!(place, Place::Global { .. }) {
+            self.world.global.sums.written(address, len);
+        }
         Some(())
     }
 
@@ -218,6 +221,9 @@ impl Machine<'_> {
             };
             if !region.put(place.at(), bytes[first..end].as_flattened()) {
                 return None;
+            }
+            if matches!(place, Place::Global { .. }) {
+                self.world.global.sums.written(address, count * T);
             }
             left &= !lanes_of(end);
         }
