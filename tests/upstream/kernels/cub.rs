@@ -30,6 +30,7 @@ pub(crate) static KERNELS: &[Kernel] = &[
     kernel("cub/reduce", "reduce", "cub/device/device_reduce.cuh", sum),
     kernel("cub/reduce_large", "reduce_large", "cub/device/device_reduce.cuh", sum),
     kernel("cub/sort", "sort", "cub/device/device_radix_sort.cuh", sorted),
+    kernel("cub/sort_large", "sort_large", "cub/device/device_radix_sort.cuh", sorted),
     kernel("cub/select", "select", "cub/device/device_select.cuh", selected),
     kernel("cub/histogram", "histogram", "cub/device/device_histogram.cuh", histogram),
     kernel("cub/run_lengths", "run_lengths", "cub/device/device_run_length_encode.cuh", run_lengths),

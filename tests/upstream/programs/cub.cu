@@ -49,6 +49,12 @@ int main(int, char** argv) {
         auto y = output<int>("y", n);
         twice([&](void* s, size_t& b) { cub::DeviceRadixSort::SortKeys(s, b, x, y, n); });
     }
+    // Several passes, each overlapped with the one in front.
+    CASE("sort_large") {
+        auto x = integers<int>("x", 9000, 10, 65536);
+        auto y = output<int>("y", 9000);
+        twice([&](void* s, size_t& b) { cub::DeviceRadixSort::SortKeys(s, b, x, y, 9000, 0, 16); });
+    }
     CASE("select") {
         auto x = integers<int>("x", n, 5, 1000);
         auto y = output<int>("y", n);
