@@ -192,7 +192,7 @@ impl GlobalMemory {
     }
 
     /// Replaces bytes of a buffer that is there; false where it is not, or not as long.
-    pub(super) fn write_at(&mut self, address: u64, bytes: &[u8]) -> bool {
+    pub fn write_at(&mut self, address: u64, bytes: &[u8]) -> bool {
         if bytes.is_empty() {
             return true;
         }

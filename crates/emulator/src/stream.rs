@@ -55,6 +55,8 @@ pub(super) struct Grid {
     pub(super) until: u32,
     /// Whether a CTA ran `griddepcontrol.launch_dependents`.
     asked: bool,
+    /// CTAs that waited for the grid in front before they let dependents begin.
+    released_behind_wait: u32,
     /// CTAs of earlier grids that it knew to have ended when it began, and that it knows behind its wait.
     pub(super) known_at_start: Range<u32>,
     known: Option<Range<u32>>,
@@ -132,6 +134,9 @@ impl Stream {
     pub(super) fn begin(&mut self, n: usize) -> bool {
         let Some(primary) = n.checked_sub(1).map(|p| &self.grids[p]) else { return true };
         if self.grids[n].programmatic && primary.asked {
+            // Where all of the primary waited before it let this grid begin, the grids in front of it have ended.
+            let waited = primary.known.clone().filter(|_| primary.released_behind_wait == primary.total());
+            self.grids[n].known_at_start = waited.unwrap_or_else(|| primary.known_at_start.clone());
             return false;
         }
         self.grids[n].known_at_start = Self::known_through(primary);
@@ -151,9 +156,10 @@ impl Stream {
         next
     }
 
-    /// A CTA lets dependents begin.
-    pub(super) fn release(&mut self, n: usize) {
+    /// A CTA lets dependents begin; `waited` says whether it has waited for the grid in front.
+    pub(super) fn release(&mut self, n: usize, waited: bool) {
         self.grids[n].asked = true;
+        self.grids[n].released_behind_wait += u32::from(waited);
         self.grids[n].released += 1;
     }
 

@@ -68,7 +68,8 @@ fn decode_griddepcontrol(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Ref
 fn launch_dependents(m: &mut Machine<'_>, _: &Row) -> Flow {
     if !m.cta.released {
         m.cta.released = true;
-        m.world.stream.release(m.cta.grid);
+        let waited = m.cta.races.as_ref().is_some_and(|races| races.has_waited(m.warp));
+        m.world.stream.release(m.cta.grid, waited);
         m.world.events += 1;
     }
     Flow::Next

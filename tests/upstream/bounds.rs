@@ -1,0 +1,33 @@
+//! Comparison of results with references in f64.
+
+/// Roundings of f32 and f16 to nearest: half a unit in the last place, relative.
+pub(crate) const F32: f64 = 1.0 / (1u64 << 24) as f64;
+pub(crate) const F16: f64 = 1.0 / (1u64 << 11) as f64;
+
+/// The largest error in units of its bound.
+///
+/// # Errors
+/// The first element that is farther from its reference than its bound.
+pub(crate) fn within(got: &[f64], wanted: &[(f64, f64)]) -> Result<f64, String> {
+    if got.len() != wanted.len() || got.is_empty() {
+        return Err(format!("{} elements, not {}", got.len(), wanted.len()));
+    }
+    let mut largest = 0.0f64;
+    for (n, (got, (wanted, bound))) in got.iter().zip(wanted).enumerate() {
+        let error = if got == wanted { 0.0 } else { (got - wanted).abs() / bound };
+        // Written so that a NaN is an error.
+        if !(error <= 1.0) {
+            return Err(format!("element {n} is {got}, not {wanted} within {bound:e}"));
+        }
+        largest = largest.max(error);
+    }
+    Ok(largest)
+}
+
+/// The same values; the error is 0.
+///
+/// # Errors
+/// The first element that differs.
+pub(crate) fn equal(got: &[f64], wanted: &[f64]) -> Result<f64, String> {
+    within(got, &wanted.iter().map(|wanted| (*wanted, 0.0)).collect::<Vec<_>>())
+}

@@ -1,0 +1,135 @@
+//! A program of `programs/` and upstream's headers become PTX and a host program, linked with the recording runtime. Both are kept by what
+//! they are made of.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use sm121probe::store::{self, Store};
+use sm121probe::worker::{self, Ended};
+
+use super::packages::{self, CUDA, Package};
+
+/// How long one compilation may take.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// A program and what it includes.
+pub(crate) struct Source {
+    /// File name in `programs/`, without its ending.
+    pub(crate) program: &'static str,
+    /// The package with upstream's source, and its folder in the cache.
+    pub(crate) package: Option<(&'static Package, &'static str)>,
+    /// Folders of that package to search for headers.
+    pub(crate) includes: &'static [&'static str],
+    /// Further options of nvcc.
+    pub(crate) options: &'static [&'static str],
+}
+
+/// What a program has become.
+#[derive(Debug, Clone)]
+pub(crate) struct Built {
+    /// The PTX of all its kernels.
+    pub(crate) ptx: String,
+    /// The host program; its argument is the name of a case.
+    pub(crate) host: PathBuf,
+}
+
+/// Compiles a program, or finds it in the cache.
+///
+/// # Errors
+/// Why it cannot be, in words.
+pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream");
+    let program = here.join("programs").join(source.program).with_extension("cu");
+    let runtime = here.join("host/runtime.cpp");
+    let mut key = format!("{:?} {:?}\n", source.includes, source.options);
+    for path in [&program, &runtime, &here.join("host/record.h")] {
+        let sum = store::sha256_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        key += &format!("{sum}\n");
+    }
+    for package in CUDA.iter().copied().chain(source.package.map(|(package, _)| package)) {
+        key += &format!("{}\n", package.sha256);
+    }
+    let name = format!("{}-{}", source.program, &store::sha256(key.as_bytes())[..16]);
+    let folder = packages::folder(store).join("built").join(&name);
+    let found = |folder: &Path| {
+        let ptx = fs::read_to_string(folder.join("kernels.ptx")).ok()?;
+        Some(Built { ptx, host: folder.join("host") })
+    };
+    if let Some(built) = found(&folder) {
+        return Ok(built);
+    }
+    let _lock = store.lock(&format!("upstream-{name}")).map_err(|error| error.to_string())?;
+    if let Some(built) = found(&folder) {
+        return Ok(built);
+    }
+    let cuda = packages::unpacked(store, "cuda", &CUDA)?.join("nvidia/cu13");
+    executable(&cuda)?;
+    let mut includes =
+        vec![here.join("host"), here.join("host/absent"), cuda.join("include"), cuda.join("include/cccl")];
+    if let Some((package, at)) = source.package {
+        let root = packages::unpacked(store, at, &[package])?;
+        includes.splice(0..0, source.includes.iter().map(|folder| root.join(folder)));
+    }
+    let scratch = store.scratch().map_err(|error| error.to_string())?;
+    let (object, host_object) = (scratch.path().join("program.o"), scratch.path().join("runtime.o"));
+    let include = |path: &PathBuf| format!("-I{}", path.display());
+    run(Command::new("g++")
+        .args(["-std=c++17", "-O1", "-c"])
+        .arg(&runtime)
+        .arg("-o")
+        .arg(&host_object)
+        .arg(include(&cuda.join("include"))))?;
+    run(Command::new(cuda.join("bin/nvcc"))
+        .args([
+            "-gencode",
+            "arch=compute_121a,code=compute_121a",
+            "-std=c++17",
+            "--cudart",
+            "none",
+            "-w",
+            "--keep",
+        ])
+        .arg("--keep-dir")
+        .arg(scratch.path())
+        .args(source.options)
+        .args(includes.iter().map(include))
+        .arg("-c")
+        .arg(&program)
+        .arg("-o")
+        .arg(&object))?;
+    let told = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(&folder).map_err(told)?;
+    // What no case calls may be missing; a call of it ends the program. Only a program at a fixed address may have such gaps.
+    let missing = ["-no-pie", "-Wl,--unresolved-symbols=ignore-all"];
+    run(Command::new("g++").arg(&object).arg(&host_object).args(missing).arg("-o").arg(folder.join("host")))?;
+    // The PTX comes last: with it, the folder is whole.
+    let ptx = fs::read(scratch.path().join(source.program).with_extension("ptx")).map_err(told)?;
+    fs::write(folder.join("part"), &ptx).map_err(told)?;
+    fs::rename(folder.join("part"), folder.join("kernels.ptx")).map_err(told)?;
+    found(&folder).ok_or_else(|| format!("{} was built and cannot be read", folder.display()))
+}
+
+/// Wheels do not say which files are programs.
+fn executable(cuda: &Path) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt;
+    for folder in ["bin", "nvvm/bin"] {
+        for entry in fs::read_dir(cuda.join(folder)).map_err(|error| error.to_string())?.flatten() {
+            if entry.path().is_file() {
+                fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o755))
+                    .map_err(|error| error.to_string())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = worker::run(command, LIMIT).map_err(|error| format!("cannot start {name}: {error}"))?;
+    match output.ended {
+        Ended::Exited(0) => Ok(()),
+        _ => Err(format!("{name} failed: {}", output.text().chars().take(4000).collect::<String>())),
+    }
+}

@@ -1,0 +1,146 @@
+//! One kernel through all its runs: schedules, contents of unwritten memory, the reference, planted faults.
+
+use sm121probe::store::Store;
+
+use super::compile::{self, Source};
+use super::faults::{self, Fault};
+use super::recording::{self, Recording};
+use super::replay::{self, Buffers, Ended};
+
+/// Schedules of each kernel.
+pub(crate) const SCHEDULES: u64 = 4;
+
+/// The most warp instructions of a launch, and of a launch with a fault in multiples of what the kernel needs.
+const FUEL: u64 = 50_000_000;
+const PATIENCE: u64 = 8;
+
+/// What a case is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// Right under all rules.
+    Right,
+    /// It violates this rule, and this is why.
+    Defect {
+        /// The rule's word.
+        rule: &'static str,
+        /// The place in upstream's source, and what shows it.
+        why: &'static str,
+    },
+}
+
+/// A kernel of upstream, launched by upstream's host code.
+pub(crate) struct Kernel {
+    /// Its name: `cub/scan`.
+    pub(crate) name: &'static str,
+    /// What is compiled.
+    pub(crate) source: &'static Source,
+    /// The argument of the host program.
+    pub(crate) case: &'static str,
+    /// Upstream's file, in its package.
+    pub(crate) file: &'static str,
+    /// The largest error in units of its bound, at most 1; or the first wrong element.
+    pub(crate) reference: fn(&Buffers) -> Result<f64, String>,
+    /// How the reference bounds the error, in words.
+    pub(crate) bound: &'static str,
+    /// What is expected.
+    pub(crate) expected: Expected,
+}
+
+/// What a kernel showed.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    /// Launches of the case.
+    pub(crate) launches: usize,
+    /// The largest error in units of its bound.
+    pub(crate) error: f64,
+    /// Each fault: its name, and how it was found; `None` where neither rules nor numbers show it.
+    pub(crate) faults: Vec<(String, Option<String>)>,
+}
+
+/// Why a case fails.
+#[derive(Debug)]
+pub(crate) enum Why {
+    /// A package or a compiler is not to be had.
+    Missing(String),
+    /// It is not as expected.
+    Failed(String),
+}
+
+/// Runs everything that is asked of a kernel.
+///
+/// # Errors
+/// [`Why`].
+pub(crate) fn judge(store: &Store, kernel: &Kernel) -> Result<Shown, Why> {
+    let built = compile::built(store, kernel.source).map_err(Why::Missing)?;
+    let failed = |ended: Ended| Why::Failed(format!("{ended:?}"));
+    let recording = Recording::of(store, &built, kernel.case).map_err(Why::Failed)?;
+    // Faults are planted in it, and each is decoded anew.
+    let ptx = recording::launched_only(&built.ptx, &recording);
+    let program = replay::program(&ptx, &recording).map_err(failed)?;
+    let launches = recording.launches().count();
+    let first = replay::run(&program, &recording, &replay::schedule(0, FUEL));
+    if let Expected::Defect { rule, .. } = kernel.expected {
+        return match first {
+            Err(Ended::Rule(found, _)) if found == rule => {
+                Ok(Shown { launches, error: 0.0, faults: Vec::new() })
+            }
+            other => Err(Why::Failed(format!("a violation of `{rule}` was expected, not {other:?}"))),
+        };
+    }
+    let first = first.map_err(failed)?;
+    for seed in 1..SCHEDULES {
+        let outcome = replay::run(&program, &recording, &replay::schedule(seed, FUEL));
+        let outcome = outcome.map_err(|ended| Why::Failed(format!("schedule {seed}: {ended:?}")))?;
+        if let Some(buffer) = first.differs(&outcome) {
+            return Err(Why::Failed(format!(
+                "schedule {seed}: buffer `{buffer}` differs from that of schedule 0"
+            )));
+        }
+    }
+    let outcome = replay::run(&program, &recording, &replay::poisoned(FUEL));
+    let outcome =
+        outcome.map_err(|ended| Why::Failed(format!("other contents of unwritten memory: {ended:?}")))?;
+    if let Some(buffer) = first.depends(&outcome) {
+        return Err(Why::Failed(format!("buffer `{buffer}` depends on unwritten memory")));
+    }
+    let error = (kernel.reference)(&first).map_err(|what| Why::Failed(format!("wrong numbers: {what}")))?;
+    let executed = replay::executed(&program, &recording, &replay::schedule(0, FUEL)).map_err(failed)?;
+    let fuel = first.instructions * PATIENCE + 10_000;
+    let overlapped = recording.launches().any(|launch| launch.programmatic);
+    let mut found = Vec::new();
+    for fault in faults::planted(&ptx, &executed, overlapped) {
+        let how = caught(kernel, &recording, &fault, &first, fuel);
+        found.push((fault.name, how));
+    }
+    if !found.is_empty() && found.iter().all(|(_, how)| how.is_none()) {
+        return Err(Why::Failed("none of the planted faults is found".to_owned()));
+    }
+    Ok(Shown { launches, error, faults: found })
+}
+
+/// How a fault is found: by a rule, or by its numbers.
+fn caught(
+    kernel: &Kernel,
+    recording: &Recording,
+    fault: &Fault,
+    right: &Buffers,
+    fuel: u64,
+) -> Option<String> {
+    let program = match replay::program(&fault.ptx, recording) {
+        Ok(program) => program,
+        Err(ended) => return Some(format!("{ended:?}")),
+    };
+    let mut changed = None;
+    for seed in 0..SCHEDULES {
+        match replay::run(&program, recording, &replay::schedule(seed, fuel)) {
+            Err(Ended::Rule(rule, _)) => return Some(format!("`{rule}`")),
+            Err(other) => return Some(format!("{other:?}")),
+            Ok(buffers) if (kernel.reference)(&buffers).is_err() => return Some("wrong numbers".to_owned()),
+            Ok(buffers) if right.differs(&buffers).is_some() => {
+                changed = Some("other numbers, within the bound".to_owned())
+            }
+            Ok(_) => {}
+        }
+    }
+    changed
+}

@@ -1,0 +1,69 @@
+//! Kernels that nobody here wrote, launched as upstream's host code launches them, against references of ours and with planted faults.
+//!
+//! Upstream's sources and compilers come as packages from pip's index. Without them the trials are ignored with the reason;
+//! `SM121PROBE_REQUIRE=upstream` fetches them (about 700 MB, once into the cache) and makes a trial that cannot run a failure.
+//! `SNAPSHOTS=overwrite` writes the table of a whole run to `reports/upstream.md`.
+
+mod bounds;
+mod compile;
+mod faults;
+mod judge;
+mod kernels;
+mod packages;
+mod recording;
+mod replay;
+mod report;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use sm121probe::store::Store;
+
+use judge::{Kernel, Shown, Why};
+
+/// What the trials of this run showed, by the kernel's name.
+type Table = Mutex<Vec<(&'static str, Shown)>>;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(2);
+    let store = Store::open(None).map(Arc::new);
+    let table: Arc<Table> = Arc::default();
+    let all = kernels::all();
+    let count = all.len();
+    let mut trials = Vec::new();
+    for kernel in all {
+        let (store, table) =
+            (store.as_ref().map(Arc::clone).map_err(ToString::to_string), Arc::clone(&table));
+        trials.push(Trial::ignorable_test(format!("upstream.{}", kernel.name), move || {
+            run(store, &table, kernel)
+        }));
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let table = table.lock().unwrap_or_else(PoisonError::into_inner);
+    // A part of the table says nothing about the whole.
+    if table.len() == count
+        && let Err(why) = report::checked(&kernels::all(), &table)
+    {
+        eprintln!("{why}");
+        return ExitCode::FAILURE;
+    }
+    conclusion.exit_code()
+}
+
+fn run(
+    store: Result<Arc<Store>, String>,
+    table: &Table,
+    kernel: &'static Kernel,
+) -> Result<Completion, Failed> {
+    match judge::judge(&*store?, kernel) {
+        Ok(shown) => {
+            table.lock().unwrap_or_else(PoisonError::into_inner).push((kernel.name, shown));
+            Ok(Completion::Completed)
+        }
+        Err(Why::Failed(what)) => Err(what.into()),
+        Err(Why::Missing(what)) if packages::required() => Err(what.into()),
+        Err(Why::Missing(what)) => Ok(Completion::ignored_with(what)),
+    }
+}

@@ -1,0 +1,188 @@
+//! The packages that hold upstream's sources and compilers: fetched by name with pip, checked by SHA-256, unpacked once into the cache.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use sm121probe::store::{self, Store};
+use sm121probe::toolkit::PipSource;
+use sm121probe::worker::{self, Ended};
+
+/// How long one download may take.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// One file of a package index.
+#[derive(Debug)]
+pub(crate) struct Package {
+    /// The project's name.
+    pub(crate) name: &'static str,
+    /// Its version.
+    pub(crate) version: &'static str,
+    /// A wheel, or the archive of a source distribution.
+    pub(crate) file: &'static str,
+    /// SHA-256 of the file.
+    pub(crate) sha256: &'static str,
+}
+
+/// The CUDA compiler and what its host code includes, of one release; unpacked into one folder.
+pub(crate) const CUDA: [&Package; 6] = [
+    &Package {
+        name: "nvidia-cuda-nvcc",
+        version: "13.5.37",
+        file: "nvidia_cuda_nvcc-13.5.37-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
+        sha256: "f5c4f7ead5d964fb4af42bbf1e6d3ec3c1e6e9d83b53749f691d387e7fcaa3a7",
+    },
+    &Package {
+        name: "nvidia-nvvm",
+        version: "13.5.37",
+        file: "nvidia_nvvm-13.5.37-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl",
+        sha256: "c41bfa362e407405163f103c2229f0765f8cc2ed7d148b754dc77f228bf7e070",
+    },
+    &Package {
+        name: "nvidia-cuda-crt",
+        version: "13.5.37",
+        file: "nvidia_cuda_crt-13.5.37-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
+        sha256: "e898b7f73d3035fa89915a3f7bf3b54a73e90249746111aed295822c4729bb29",
+    },
+    &Package {
+        name: "nvidia-cuda-runtime",
+        version: "13.5.37",
+        file: "nvidia_cuda_runtime-13.5.37-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
+        sha256: "df2b79a8852f10d1fef8c848489c49eebb5754051bf870202a862831412b179d",
+    },
+    &Package {
+        name: "nvidia-curand",
+        version: "10.4.5.25",
+        file: "nvidia_curand-10.4.5.25-py3-none-manylinux_2_27_x86_64.whl",
+        sha256: "22bb226a857e5888fe6b54ae465fc4371296bcff13a35f79e19691bcf454f529",
+    },
+    &CCCL,
+];
+
+/// CUB, Thrust and libcu++.
+pub(crate) static CCCL: Package = Package {
+    name: "nvidia-cuda-cccl",
+    version: "13.3.5.0.6",
+    file: "nvidia_cuda_cccl-13.3.5.0.6-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
+    sha256: "d5230098fa2df5021e1a00c0c4eee41797671a91119d31e892463e5ccf3ee326",
+};
+
+/// llama.cpp, as its Python bindings carry it.
+pub(crate) static LLAMA: Package = Package {
+    name: "llama-cpp-python",
+    version: "0.3.36",
+    file: "llama_cpp_python-0.3.36.tar.gz",
+    sha256: "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
+};
+
+/// FlashInfer, with the CUTLASS that it is built with.
+pub(crate) static FLASHINFER: Package = Package {
+    name: "flashinfer-python",
+    version: "0.7.2.post1",
+    file: "flashinfer_python-0.7.2.post1-py3-none-any.whl",
+    sha256: "bfdc18b9e1e4d8d0730fe4343dc0e284cd0c160086de80f99888bc4867922d49",
+};
+
+/// Whether packages are to be fetched, and a trial that cannot run is a failure.
+pub(crate) fn required() -> bool {
+    std::env::var("SM121PROBE_REQUIRE")
+        .is_ok_and(|list| list.split(',').any(|word| word.trim() == "upstream"))
+}
+
+/// Where packages and what is built of them are kept.
+pub(crate) fn folder(store: &Store) -> PathBuf {
+    store.root().join("upstream")
+}
+
+/// The folder into which these packages are unpacked together.
+///
+/// # Errors
+/// Why one cannot be had, in words.
+pub(crate) fn unpacked(store: &Store, name: &str, packages: &[&Package]) -> Result<PathBuf, String> {
+    let folder = folder(store).join(name);
+    let done = folder.join("unpacked");
+    let wanted: String = packages.iter().map(|p| format!("{} {}\n", p.sha256, p.file)).collect();
+    let _lock = store.lock(&format!("upstream-{name}")).map_err(|error| error.to_string())?;
+    if fs::read_to_string(&done).is_ok_and(|there| there == wanted) {
+        return Ok(folder);
+    }
+    let told = |error: std::io::Error| format!("{}: {error}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(told)?;
+    }
+    fs::create_dir_all(&folder).map_err(told)?;
+    for package in packages {
+        let file = fetched(store, package)?;
+        unpack(&file, &folder)?;
+    }
+    fs::write(&done, wanted).map_err(told)?;
+    Ok(folder)
+}
+
+/// The package's file in the cache.
+fn fetched(store: &Store, package: &Package) -> Result<PathBuf, String> {
+    let folder = folder(store).join("files");
+    let path = folder.join(package.file);
+    let whole = |path: &Path| store::sha256_file(path).is_ok_and(|sum| sum == package.sha256);
+    if whole(&path) {
+        return Ok(path);
+    }
+    if !required() {
+        return Err(format!(
+            "{} {} is not in the cache; SM121PROBE_REQUIRE=upstream fetches it",
+            package.name, package.version
+        ));
+    }
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let source = PipSource::from_environment();
+    let mut command = Command::new(&source.python);
+    command
+        .args([
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--no-input",
+            "download",
+            "--no-deps",
+            "--progress-bar=off",
+        ])
+        .arg(if package.file.ends_with(".whl") { "--only-binary" } else { "--no-binary" })
+        .arg(package.name)
+        .arg("--dest")
+        .arg(&folder)
+        .args(&source.args)
+        .arg(format!("{}=={}", package.name, package.version))
+        .env("PIP_REQUIRE_VIRTUALENV", "false");
+    let output = worker::run(&mut command, LIMIT)
+        .map_err(|error| format!("cannot start Python at {}: {error}", source.python.display()))?;
+    if !matches!(output.ended, Ended::Exited(0)) {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        return Err(format!("pip could not fetch {} {}: {last}", package.name, package.version));
+    }
+    if !path.is_file() {
+        return Err(format!(
+            "pip fetched another file of {} {} than {}",
+            package.name, package.version, package.file
+        ));
+    }
+    if whole(&path) {
+        Ok(path)
+    } else {
+        Err(format!("{} has another SHA-256 than {}", package.file, package.sha256))
+    }
+}
+
+fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
+    let told = |error: &dyn std::fmt::Display| format!("{} cannot be unpacked: {error}", file.display());
+    if file.extension().is_some_and(|ending| ending == "whl") {
+        let mut archive = zip::ZipArchive::new(File::open(file).map_err(|error| told(&error))?)
+            .map_err(|error| told(&error))?;
+        archive.extract(folder).map_err(|error| told(&error))
+    } else {
+        let ended = Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(folder).status();
+        let ended = ended.map_err(|error| told(&error))?;
+        if ended.success() { Ok(()) } else { Err(told(&"tar failed")) }
+    }
+}

@@ -1,0 +1,264 @@
+//! Runs a recording in the emulator, under all rules.
+
+use std::collections::{BTreeSet, HashMap};
+
+use emulator::{Executed, GlobalMemory, InStream, Kernel, Observer, Options, Program, Stop};
+use numerics::Format;
+
+use super::recording::{Recording, Step};
+
+/// Contents of memory that nobody has written, for the second run of each kernel.
+const OTHER_POISON: u8 = 0x36;
+
+/// How a run ends other than well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The kernel violates a rule: the rule's word and the message.
+    Rule(String, String),
+    /// The emulator lacks something.
+    Unsupported(String),
+    /// The launch cannot be made, or the emulator failed.
+    Broken(String),
+}
+
+impl From<Stop> for Ended {
+    fn from(stop: Stop) -> Self {
+        let what = stop.to_string();
+        match stop {
+            Stop::Trap(trap) => Self::Rule(trap.law.word().to_owned(), what),
+            Stop::Unsupported(_) => Self::Unsupported(what),
+            Stop::Launch(_) | Stop::Bug(_) => Self::Broken(what),
+        }
+    }
+}
+
+/// The contents of the named buffers before the first launch and after the last.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Buffers {
+    before: HashMap<String, Vec<u8>>,
+    after: HashMap<String, Vec<u8>>,
+    /// Warp instructions of all launches.
+    pub(crate) instructions: u64,
+}
+
+/// How an element is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Element {
+    I32,
+    U8,
+    F32,
+    F16,
+}
+
+impl Element {
+    fn decode(self, bytes: &[u8]) -> Vec<f64> {
+        let two = |format: Format| {
+            bytes
+                .chunks_exact(2)
+                .map(|b| f64::from(format.decode(u32::from(u16::from_le_bytes([b[0], b[1]])))))
+                .collect()
+        };
+        match self {
+            Self::U8 => bytes.iter().map(|b| f64::from(*b)).collect(),
+            Self::I32 => bytes
+                .chunks_exact(4)
+                .map(|b| f64::from(i32::from_le_bytes([b[0], b[1], b[2], b[3]])))
+                .collect(),
+            Self::F32 => bytes
+                .chunks_exact(4)
+                .map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]])))
+                .collect(),
+            Self::F16 => two(Format::F16),
+        }
+    }
+}
+
+impl Buffers {
+    /// A buffer's contents after the last launch; empty where there is no such buffer.
+    pub(crate) fn after(&self, name: &str, element: Element) -> Vec<f64> {
+        self.after.get(name).map(|bytes| element.decode(bytes)).unwrap_or_default()
+    }
+
+    /// A buffer's contents before the first launch.
+    pub(crate) fn before(&self, name: &str, element: Element) -> Vec<f64> {
+        self.before.get(name).map(|bytes| element.decode(bytes)).unwrap_or_default()
+    }
+
+    /// The bytes of a buffer after the last launch.
+    pub(crate) fn bytes_after(&self, name: &str) -> &[u8] {
+        self.after.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// A buffer whose bytes depend on what unwritten memory held; bytes that nobody has written are no result.
+    pub(crate) fn depends(&self, other: &Self) -> Option<&str> {
+        let same = |(a, b): (&u8, &u8)| a == b || (*a, *b) == (Options::default().poison, OTHER_POISON);
+        let differs = |(name, bytes): &(&String, &Vec<u8>)| {
+            other.after.get(*name).is_none_or(|others| !bytes.iter().zip(others).all(same))
+        };
+        self.after.iter().find(differs).map(|(name, _)| name.as_str())
+    }
+
+    /// A buffer whose bytes differ.
+    pub(crate) fn differs(&self, other: &Self) -> Option<&str> {
+        self.after
+            .iter()
+            .find(|(name, bytes)| other.after.get(*name) != Some(*bytes))
+            .map(|(name, _)| name.as_str())
+    }
+}
+
+/// Options of the schedule `seed`; `fuel` is the most warp instructions of a launch.
+pub(crate) fn schedule(seed: u64, fuel: u64) -> Options {
+    Options { seed, fuel, ..Options::default() }
+}
+
+/// Options with other contents of unwritten memory.
+pub(crate) fn poisoned(fuel: u64) -> Options {
+    Options { poison: OTHER_POISON, ..schedule(0, fuel) }
+}
+
+/// The entries that a recording launches, decoded.
+///
+/// # Errors
+/// What the emulator lacks.
+pub(crate) fn program(ptx: &str, recording: &Recording) -> Result<Program, Ended> {
+    let mut names: Vec<&str> = recording.launches().map(|l| l.entry.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    Ok(emulator::load_only(ptx, &names)?)
+}
+
+/// Runs all steps.
+///
+/// # Errors
+/// The first violation, or what is missing.
+pub(crate) fn run(program: &Program, recording: &Recording, options: &Options) -> Result<Buffers, Ended> {
+    steps(program, recording, &mut |stream, memory| {
+        Ok(emulator::launch_stream(stream, memory, options).map_err(Stop::from)?.warp_instructions)
+    })
+}
+
+/// The lines of the PTX text, from 1, that a case executes.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn executed(
+    program: &Program,
+    recording: &Recording,
+    options: &Options,
+) -> Result<BTreeSet<usize>, Ended> {
+    let mut lines = Lines { rows: Vec::new(), executed: BTreeSet::new() };
+    steps(program, recording, &mut |stream, memory| {
+        let mut all = 0;
+        for each in stream {
+            lines.rows = program.listing(each.kernel).iter().map(|row| row.line).collect();
+            all += emulator::launch_with(each, memory, options, &mut lines)?.warp_instructions;
+        }
+        Ok(all)
+    })?;
+    Ok(lines.executed)
+}
+
+/// Notes the lines that a launch executes.
+struct Lines {
+    /// The lines of the launched kernel's rows.
+    rows: Vec<usize>,
+    executed: BTreeSet<usize>,
+}
+
+impl Observer for Lines {
+    fn row(&mut self, executed: &Executed<'_>) {
+        self.executed.extend(self.rows.get(executed.row));
+    }
+}
+
+/// Launches that overlap, on a memory; warp instructions.
+type Run<'a> = &'a mut dyn FnMut(&[InStream<'_>], &mut GlobalMemory) -> Result<u64, Stop>;
+
+fn steps(program: &Program, recording: &Recording, run: Run<'_>) -> Result<Buffers, Ended> {
+    let mut memory = GlobalMemory::default();
+    for buffer in &recording.buffers {
+        let at = memory.allocate(buffer.bytes);
+        if at != buffer.address {
+            return Err(Ended::Broken(format!("a buffer lies at {at:#x}, not at {:#x}", buffer.address)));
+        }
+    }
+    let kernel = |name: &str| {
+        program.kernel(name).ok_or_else(|| Ended::Broken(format!("the PTX has no entry {name}")))
+    };
+    let mut before = None;
+    let mut instructions = 0;
+    let mut steps = recording.steps.iter().peekable();
+    while let Some(step) = steps.next() {
+        match step {
+            Step::Write(at, bytes) => {
+                if !memory.write_at(*at, bytes) {
+                    return Err(Ended::Broken(format!(
+                        "a copy of {} bytes to {at:#x} leaves its buffer",
+                        bytes.len()
+                    )));
+                }
+            }
+            Step::Launch(first) => {
+                before.get_or_insert_with(|| contents(recording, &memory));
+                // A programmatic launch overlaps with the one in front of it.
+                let mut together = vec![first];
+                while let Some(Step::Launch(next)) = steps.peek()
+                    && next.programmatic
+                {
+                    together.push(next);
+                    steps.next();
+                }
+                let mut made = Vec::new();
+                for launch in &together {
+                    let kernel = kernel(&launch.entry)?;
+                    made.push((
+                        kernel,
+                        emulator::Launch {
+                            grid: launch.grid,
+                            block: launch.block,
+                            shared_bytes: launch.shared_bytes,
+                            params: placed(kernel, &launch.arguments),
+                        },
+                    ));
+                }
+                let stream: Vec<InStream<'_>> = made
+                    .iter()
+                    .zip(&together)
+                    .map(|((kernel, launch), asked)| InStream {
+                        programmatic: asked.programmatic,
+                        cluster: Some(asked.cluster).filter(|cluster| *cluster != [1; 3]),
+                        cooperative: asked.cooperative,
+                        ..InStream::new(program, kernel, launch)
+                    })
+                    .collect();
+                instructions += run(&stream, &mut memory)?;
+            }
+        }
+    }
+    if let Some(trap) =
+        recording.buffers.iter().filter(|b| b.name.is_some()).find_map(|b| memory.undefined(b.address))
+    {
+        return Err(Stop::Trap(Box::new(trap.clone())).into());
+    }
+    let before = before.unwrap_or_default();
+    Ok(Buffers { before, after: contents(recording, &memory), instructions })
+}
+
+fn contents(recording: &Recording, memory: &GlobalMemory) -> HashMap<String, Vec<u8>> {
+    let named = recording.named();
+    let bytes = |n: usize| memory.bytes(recording.buffers[n].address).unwrap_or_default().to_vec();
+    named.into_iter().map(|(name, n)| (name.to_owned(), bytes(n))).collect()
+}
+
+/// Arguments at the places of the kernel's parameters.
+fn placed(kernel: &Kernel, arguments: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; kernel.param_bytes];
+    let mut rest = arguments;
+    for parameter in &kernel.params {
+        let (bytes, behind) = rest.split_at(parameter.size.min(rest.len()));
+        out[parameter.offset..parameter.offset + bytes.len()].copy_from_slice(bytes);
+        rest = behind;
+    }
+    out
+}
