@@ -2,6 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+#[path = "emulate/float_atomics.rs"]
+mod float_atomics;
+#[path = "emulate/launch_files.rs"]
+mod launch_files;
+#[path = "emulate/triton_cache.rs"]
+mod triton_cache;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

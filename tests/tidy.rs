@@ -299,3 +299,31 @@ fn the_lock_file_has_one_source_and_one_version_of_each_crate() {
         names.iter().filter(|n| names.iter().filter(|m| m == n).count() > 1).map(String::as_str).collect();
     assert_eq!(several, BTreeSet::from(SEVERAL_VERSIONS), "say in SEVERAL_VERSIONS which are meant");
 }
+
+/// Licences under which what the binary contains may be passed on together with it.
+const LICENCES: [&str; 9] =
+    ["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Zlib"];
+
+/// Whether an SPDX expression can be met by [`LICENCES`]; `/` is how older manifests write `OR`.
+fn is_free(expression: &str) -> bool {
+    let flat = expression.replace(['(', ')'], "").replace('/', " OR ");
+    let one = |licence: &str| LICENCES.contains(&licence.trim());
+    flat.split(" AND ").all(|all| all.split(" OR ").any(one))
+}
+
+#[test]
+fn every_dependency_has_a_licence_that_lets_it_be_passed_on() {
+    let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let asked = ["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform", &host];
+    let out = std::process::Command::new(env!("CARGO")).args(asked).current_dir(root()).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    assert!(packages.len() > 100, "{}", packages.len());
+    for package in packages {
+        let licence = package["license"].as_str().unwrap_or_default();
+        assert!(is_free(licence), "{} {}: licence {licence:?}", package["name"], package["version"]);
+    }
+    assert!(is_free("MIT/Apache-2.0") && is_free("(MIT OR GPL-3.0) AND Unicode-3.0"));
+    assert!(!is_free("GPL-3.0") && !is_free("") && !is_free("MIT AND GPL-3.0"));
+}

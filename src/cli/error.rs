@@ -3,7 +3,6 @@
 use emulator::device::Failure;
 use miette::Diagnostic;
 
-use super::emulate::EmulateError;
 use super::exit;
 use super::ptx_error::PtxError;
 use crate::job::JobError;
@@ -95,7 +94,10 @@ pub(super) enum CliError {
     #[error(transparent)]
     Bench(#[from] crate::bench::BenchError),
     #[error(transparent)]
-    Emulate(#[from] EmulateError),
+    Launch(crate::job::launch::LaunchError),
+    #[error("{0} is not for a launch file, which says that itself")]
+    #[diagnostic(help("write it into the file; docs/emulator.md lists the fields"))]
+    InLaunchFile(&'static str),
     #[error(transparent)]
     #[diagnostic(transparent)]
     Ptx(#[from] Box<PtxError>),
@@ -230,10 +232,8 @@ impl CliError {
             | Self::DeviceTarget(..)
             | Self::NoModel(..)
             | Self::Matrix(_) => exit::USAGE,
-            Self::Emulate(EmulateError::Schedules { .. } | EmulateError::Poison { .. }) => {
-                exit::DOES_NOT_CONFORM
-            }
-            Self::Emulate(_) | Self::Nvrtc(NvrtcError::Rejected { .. }) => exit::USAGE,
+            Self::Launch(error) if error.is_finding() => exit::DOES_NOT_CONFORM,
+            Self::Launch(_) | Self::InLaunchFile(_) | Self::Nvrtc(NvrtcError::Rejected { .. }) => exit::USAGE,
             // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })
             | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,

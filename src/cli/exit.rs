@@ -11,7 +11,7 @@ pub const USAGE: u8 = 2;
 /// The call selects nothing.
 pub const NOTHING_SELECTED: u8 = 4;
 /// The run does not conform: a verdict is wrong, an expectation does not hold, records disagree, batch and isolated verdicts
-/// differ, or an emulated kernel broke a law of PTX.
+/// differ, or an emulated kernel broke a rule of PTX.
 pub const DOES_NOT_CONFORM: u8 = 100;
 /// A claim stands otherwise than recorded.
 pub const CLAIMS_CONTRADICTED: u8 = 110;

@@ -3,14 +3,12 @@
 mod args;
 mod assumptions;
 mod audit;
-mod available_memory;
 mod bench;
 mod device;
 mod diff;
 mod doctor;
-mod dtypes;
 mod emulate;
-mod emulate_trials;
+mod emulate_report;
 mod entry;
 mod error;
 pub mod exit;

@@ -5,6 +5,8 @@ use std::io::Write as _;
 
 use emulator::{Executed, Listed, Observer, Profile, Remark, SpaceTraffic, Violation};
 
+use crate::job::launch::Heard;
+
 /// Lines with bank conflicts that are printed.
 const CONFLICTS_SHOWN: usize = 10;
 
@@ -18,21 +20,19 @@ pub(super) struct Trace {
 pub(super) struct Watcher {
     pub(super) trace: Option<Trace>,
     pub(super) profile: Option<Profile>,
-    pub(super) heard: Heard,
+    pub(super) ear: Ear,
 }
 
-/// What a launch says of itself: text of `vprintf`, and remarks.
+/// Hears what a launch says of itself: text of `vprintf`, violations, remarks.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct Ear {
     /// Whether text is printed, as it comes.
     pub(super) prints: bool,
     pub(super) problem: Option<std::io::Error>,
-    pub(super) remarks: Vec<Remark>,
-    /// Violations that the launch went on behind.
-    pub(super) violations: Vec<Violation>,
+    pub(super) heard: Heard,
 }
 
-impl Observer for Heard {
+impl Observer for Ear {
     const WATCHES: bool = false;
 
     fn row(&mut self, _: &Executed<'_>) {}
@@ -44,11 +44,11 @@ impl Observer for Heard {
     }
 
     fn violation(&mut self, violation: &Violation) {
-        self.violations.push(violation.clone());
+        self.heard.violations.push(violation.clone());
     }
 
     fn remark(&mut self, remark: &Remark) {
-        self.remarks.push(remark.clone());
+        self.heard.remarks.push(remark.clone());
     }
 }
 
@@ -75,15 +75,15 @@ impl Observer for Watcher {
     }
 
     fn printed(&mut self, text: &str) {
-        self.heard.printed(text);
+        self.ear.printed(text);
     }
 
     fn violation(&mut self, violation: &Violation) {
-        self.heard.violation(violation);
+        self.ear.violation(violation);
     }
 
     fn remark(&mut self, remark: &Remark) {
-        self.heard.remark(remark);
+        self.ear.remark(remark);
     }
 }
 

@@ -6,6 +6,7 @@ mod context;
 mod error;
 mod gpu;
 mod kernels;
+pub mod launch;
 mod mutants;
 mod tiles;
 mod toolchain;

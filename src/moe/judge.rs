@@ -110,11 +110,11 @@ impl Inputs<'_> {
             && self.tensors.topk_weights.is_some()
     }
 
-    /// The expert of each row as the device stored it, or, without it, as the law has it for the stored choices.
+    /// The expert of each row as the device stored it, or, without it, as the reference permutes the stored choices.
     fn row_experts(&self) -> Result<Vec<usize>, Skip> {
         match &self.tensors.row_expert {
             Some(stored) => indices(&stored.data, self.contract.dims.experts, "row_expert"),
-            None => Ok(self.lawful_rows()?.iter().map(|r| r.expert).collect()),
+            None => Ok(self.expected_rows()?.iter().map(|r| r.expert).collect()),
         }
     }
 
@@ -122,7 +122,7 @@ impl Inputs<'_> {
     fn row_tokens(&self) -> Result<Vec<usize>, Skip> {
         match &self.tensors.row_token {
             Some(stored) => indices(&stored.data, self.contract.dims.tokens, "row_token"),
-            None => Ok(self.lawful_rows()?.iter().map(|r| r.token).collect()),
+            None => Ok(self.expected_rows()?.iter().map(|r| r.token).collect()),
         }
     }
 }

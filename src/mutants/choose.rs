@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::moe::plan::Trial;
 
-/// How the feature of a tile's K begins: every K has a trial, whatever it costs.
-const DEPTH: &str = "tile of K ";
+/// How the features begin that have a trial whatever it costs: each K of a tile, and each power of two that K reaches.
+const DEPTHS: [&str; 2] = ["tile of K ", "K of 2^"];
 
 /// What a trial has that another may lack: a word for each rule, dimension and way, and for pairs of what a GEMM is compiled for.
 #[must_use]
@@ -53,7 +53,8 @@ fn features_of_gemm(trial: &Trial<'_>) -> BTreeSet<String> {
     let (tile, path, load) = (trial.tile, trial.path.word(), trial.load.word());
     let rows = c.tokens * c.top_k;
     let mut out = BTreeSet::from([
-        format!("{DEPTH}{}", tile.k),
+        format!("{}{}", DEPTHS[0], tile.k),
+        format!("{}{}", DEPTHS[1], c.hidden.max(1).ilog2()),
         format!("{path} {load} {}", trial.swap_ab),
         format!("{path} {load} K {}", tile.k),
         format!("{path} K {} {}", tile.k, trial.swap_ab),
@@ -114,7 +115,9 @@ pub fn choose<'a>(
         let worth = |f: &BTreeSet<String>, cost: u64| {
             (f.difference(&had).count() as u64) * 1_000_000_000_000 / cost.max(1)
         };
-        let deeper = |f: &BTreeSet<String>| f.difference(&had).any(|feature| feature.starts_with(DEPTH));
+        let deeper = |f: &BTreeSet<String>| {
+            f.difference(&had).any(|feature| DEPTHS.iter().any(|depth| feature.starts_with(depth)))
+        };
         let best = |new_case: bool, new_depth: bool| {
             let of = left.iter().enumerate().filter(|(_, (f, _, t))| {
                 !(f.is_subset(&had)
@@ -155,6 +158,11 @@ mod tests {
         }
         for k in plan::tiles().iter().map(|t| t.k) {
             assert!(few.iter().any(|t| t.tile.k == k), "K {k}");
+        }
+        let later = choose(&all, &few, 24, features);
+        let power = |t: &Trial<'_>| t.case.hidden.ilog2();
+        for wanted in all.iter().map(power) {
+            assert!(few.iter().chain(&later).any(|t| power(t) == wanted), "K of 2^{wanted}");
         }
         let met: BTreeSet<&str> = few.iter().map(|t| t.case.name.as_str()).collect();
         assert!(met.len() >= 16, "{met:?}");

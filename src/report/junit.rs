@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use super::claims::{measured, says};
-use super::trials::{name, rung_sentence, sentence};
+use super::trials::{check_sentence, name, sentence};
 use super::view::{Answer, View, speaks_of};
 use crate::record::{CheckResult, Record, TrialRow, VariantRow, VariantRun, Verdict};
 
@@ -160,7 +160,7 @@ fn of_run(run: &VariantRun, family: &str) -> Test {
 
 fn of_trial(trial: &TrialRow) -> Test {
     let wrong = trial.first_wrong().map(|r| (r.verdict, sentence(r)));
-    let wrong = wrong.or_else(|| trial.wrong_check().map(|r| (r.verdict, rung_sentence(r))));
+    let wrong = wrong.or_else(|| trial.wrong_check().map(|r| (r.verdict, check_sentence(r))));
     let first = || trial.results.first().map_or_else(String::new, sentence);
     let status = match (wrong, trial.verdict()) {
         (Some((verdict @ (Verdict::Fail | Verdict::UnexpectedPass), text)), _) => {
@@ -175,8 +175,8 @@ fn of_trial(trial: &TrialRow) -> Test {
         (None, _) => Status::Skipped(first()),
     };
     let mut out: String = trial.results.iter().map(|r| sentence(r) + "\n").collect();
-    for rung in &trial.checks {
-        _ = writeln!(out, "{}: {}: {}", rung.check.word(), rung.verdict.word(), rung.note);
+    for check in &trial.checks {
+        _ = writeln!(out, "{}: {}: {}", check.check.word(), check.verdict.word(), check.note);
     }
     Test { name: name(trial), class: format!("moe.{}", trial.case), status, out }
 }

@@ -8,7 +8,7 @@ use super::markup::{Align, code, head, plain, row};
 use super::phrase::{counted, grouped, wrapped};
 use super::runs::device;
 use super::style::{Styles, Tone};
-use super::trials::{name, ratio, rung_counts, rung_sentence, sentence};
+use super::trials::{check_counts, check_sentence, name, ratio, sentence};
 use super::verdict::{EMULATOR, by_device, trials as counts};
 use crate::record::{
     Check, CodeBy, ExerciseRow, FaultCoverageRow, FaultRow, Named, PIPELINE, Record, SkippedRow, Tile,
@@ -121,33 +121,33 @@ fn known(trials: &[&TrialRow]) -> Vec<String> {
     trials.iter().flat_map(of).collect()
 }
 
-/// The rungs of a device's trials by who made the code; empty without any.
-fn rungs(trials: &[&TrialRow]) -> String {
+/// The checks of a device's trials by who made the code; empty without any.
+fn checks(trials: &[&TrialRow]) -> String {
     let mut makers: Vec<&CodeBy> = trials.iter().filter(|t| !t.checks.is_empty()).map(|t| &t.code).collect();
     makers.dedup();
     let mut out = String::new();
     for made in makers {
         let of = || trials.iter().copied().filter(|t| !t.checks.is_empty() && t.code == *made);
-        let _ = writeln!(out, "\n### Rungs, code by {}\n", plain(&made.text()));
-        for line in rung_lines(of()) {
+        let _ = writeln!(out, "\n### Checks, code by {}\n", plain(&made.text()));
+        for line in check_lines(of()) {
             let _ = writeln!(out, "- {line}");
         }
         for trial in of() {
             if let Some(wrong) = trial.wrong_check() {
-                let _ = writeln!(out, "- {}: {}", plain(&name(trial)), plain(&rung_sentence(wrong)));
+                let _ = writeln!(out, "- {}: {}", plain(&name(trial)), plain(&check_sentence(wrong)));
             }
         }
     }
     out
 }
 
-/// How many stand on each rung, a line each.
-fn rung_lines<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<String> {
+/// Verdicts of each check, counted, a line each.
+fn check_lines<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<String> {
     let words = |counts: Vec<(Verdict, usize)>| -> Vec<String> {
         counts.iter().map(|(v, n)| format!("{n} {}", v.word())).collect()
     };
-    let line = |(rung, counts): (Check, Vec<_>)| format!("{}: {}", rung.word(), words(counts).join(", "));
-    rung_counts(trials).into_iter().map(line).collect()
+    let line = |(check, counts): (Check, Vec<_>)| format!("{}: {}", check.word(), words(counts).join(", "));
+    check_counts(trials).into_iter().map(line).collect()
 }
 
 /// What is said of a device's trials: its title, what it proves, its witnesses; faults stand with the emulator.
@@ -235,7 +235,7 @@ fn section(part: &Part<'_>) -> String {
         out.push_str("\n### Known failures\n\n");
         known.iter().for_each(|line| _ = writeln!(out, "- {}", plain(line)));
     }
-    out.push_str(&rungs(trials));
+    out.push_str(&checks(trials));
     let blocked = blocked(trials);
     if !blocked.is_empty() {
         out.push_str("\n### Blocked\n\n");
@@ -265,14 +265,14 @@ fn shown(part: &Part<'_>, styles: &Styles) -> String {
     for line in &part.evidence {
         out.push_str(&wrapped("  ", line.split(' ')));
     }
-    let rungs = rung_lines(trials.iter().copied());
-    if !rungs.is_empty() {
-        out.push_str(&wrapped("  checks  ", rungs.join("; ").split(' ')));
+    let checks = check_lines(trials.iter().copied());
+    if !checks.is_empty() {
+        out.push_str(&wrapped("  checks  ", checks.join("; ").split(' ')));
     }
     let mut wrong: Vec<String> = Vec::new();
     for trial in trials {
         let stage = trial.first_wrong().map(sentence);
-        let found = stage.or_else(|| trial.wrong_check().map(rung_sentence));
+        let found = stage.or_else(|| trial.wrong_check().map(check_sentence));
         wrong.extend(found.map(|what| format!("  {}\n    {what}\n", name(trial))));
     }
     wrong.iter().take(LISTED).for_each(|lines| out.push_str(lines));

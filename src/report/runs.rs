@@ -11,7 +11,7 @@ use crate::record::{Check, CheckResult, DeviceRow, Record, VariantRun, Verdict};
 
 const HEADER: [&str; 7] = ["variant", "target", "device", "code", "rung", "verdict", "note"];
 
-/// What is not right, then how many stand on each rung.
+/// What is not right, then how many passed each check.
 #[must_use]
 pub fn runs_text(runs: &[VariantRun]) -> String {
     let mut out = String::new();
@@ -31,36 +31,36 @@ pub fn runs_text(runs: &[VariantRun]) -> String {
     out
 }
 
-/// How many stand on each rung, on one line, and how many the device does not have.
+/// How many passed each check, on one line, and how many the device does not have.
 #[must_use]
 pub fn run_counts<'a>(runs: impl IntoIterator<Item = &'a VariantRun>) -> String {
     let mut counts: BTreeMap<Check, usize> = BTreeMap::new();
     let (mut all, mut blocked, mut wrong) = (0, 0, 0);
     for run in runs {
-        for rung in run.checks.iter().filter(|rung| rung.verdict == Verdict::Pass) {
-            *counts.entry(rung.check).or_default() += 1;
+        for check in run.checks.iter().filter(|check| check.verdict == Verdict::Pass) {
+            *counts.entry(check.check).or_default() += 1;
         }
         all += 1;
         blocked += usize::from(run.checks.iter().any(|r| r.verdict == Verdict::Blocked));
         wrong += usize::from(run.first_wrong().is_some());
     }
-    let rungs: Vec<String> = counts.iter().map(|(rung, n)| format!("{n} {}", rung.word())).collect();
-    format!("{all} variants run: {}; {blocked} blocked, {wrong} wrong\n", rungs.join(", "))
+    let checks: Vec<String> = counts.iter().map(|(check, n)| format!("{n} {}", check.word())).collect();
+    format!("{all} variants run: {}; {blocked} blocked, {wrong} wrong\n", checks.join(", "))
 }
 
-/// A row per variant and rung.
+/// A row per variant and check.
 #[must_use]
 pub fn runs_csv(runs: &[VariantRun]) -> String {
     let rows = runs.iter().flat_map(|run| {
-        run.checks.iter().map(|rung| {
+        run.checks.iter().map(|check| {
             vec![
                 run.variant.clone(),
                 run.target.to_string(),
                 run.device.clone(),
                 run.code.to_string(),
-                rung.check.word().to_owned(),
-                rung.verdict.word().to_owned(),
-                rung.note.lines().next().unwrap_or_default().to_owned(),
+                check.check.word().to_owned(),
+                check.verdict.word().to_owned(),
+                check.note.lines().next().unwrap_or_default().to_owned(),
             ]
         })
     });
@@ -137,18 +137,18 @@ pub(super) fn markdown(record: &Record) -> String {
         if !wrong.is_empty() {
             out.push('\n');
         }
-        let mut rungs: Vec<Check> = runs.iter().flat_map(|run| &run.checks).map(|r| r.check).collect();
-        rungs.sort_unstable();
-        rungs.dedup();
+        let mut checks: Vec<Check> = runs.iter().flat_map(|run| &run.checks).map(|r| r.check).collect();
+        checks.sort_unstable();
+        checks.dedup();
         let _ = writeln!(out, "✓ passes, ✗ fails, ⊘ the GPU has no such instruction, · not tried.\n");
         let mut names = vec!["variant".to_owned()];
-        names.extend(rungs.iter().map(|rung| rung.word().to_owned()));
+        names.extend(checks.iter().map(|check| check.word().to_owned()));
         out.push_str(&head(&names, Align::Centre));
         for run in runs {
             let of =
-                |rung: &Check| run.checks.iter().find(|r| r.check == *rung).map_or("", |r| mark(r.verdict));
+                |check: &Check| run.checks.iter().find(|r| r.check == *check).map_or("", |r| mark(r.verdict));
             let mut cells = vec![code(&run.variant)];
-            cells.extend(rungs.iter().map(|rung| of(rung).to_owned()));
+            cells.extend(checks.iter().map(|check| of(check).to_owned()));
             out.push_str(&row(&cells));
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use ptx::arch::Target;
 use serde::Serialize;
 
-use super::trials::{rung_sentence, sentence};
+use super::trials::{check_sentence, sentence};
 use crate::record::{CodeBy, Load, MmaPath, Named, Record, TrialRow, Verdict};
 
 /// What one tactic is.
@@ -74,8 +74,8 @@ fn tactic<'a>(record: &Record, key: Key<'a>, trials: &[&TrialRow]) -> Tactic<'a>
     let wrong = trials.iter().find(|t| !t.conforms() || t.verdict() == Verdict::KnownFail);
     let of = |trial: &TrialRow| {
         let result = trial.results.iter().find(|r| r.verdict != Verdict::Pass).map(sentence);
-        let rung = trial.wrong_check().map(rung_sentence);
-        format!("{}: {}", trial.case, result.or(rung).unwrap_or_default())
+        let check = trial.wrong_check().map(check_sentence);
+        format!("{}: {}", trial.case, result.or(check).unwrap_or_default())
     };
     let (allowed, verdict, reason) = match (wrong, trials.first()) {
         (Some(wrong), _) => (false, wrong.verdict(), of(wrong)),

@@ -77,21 +77,21 @@ pub fn trial_counts<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<(
     counts.into_iter().collect()
 }
 
-/// Where a rung that does not conform stands, in a sentence.
-pub(super) fn rung_sentence(wrong: &CheckResult) -> String {
+/// A check that does not conform, in a sentence.
+pub(super) fn check_sentence(wrong: &CheckResult) -> String {
     format!("check {}: {}: {}", wrong.check.word(), wrong.verdict.word(), wrong.note)
 }
 
-/// How many trials stand on each rung, for those that ran on a device other than the emulator.
+/// Verdicts of each check, counted over the trials that ran on a device other than the emulator.
 #[must_use]
-pub(super) fn rung_counts<'a>(
+pub(super) fn check_counts<'a>(
     trials: impl IntoIterator<Item = &'a TrialRow>,
 ) -> Vec<(Check, Vec<(Verdict, usize)>)> {
     let mut counts: BTreeMap<Check, BTreeMap<Verdict, usize>> = BTreeMap::new();
     for result in trials.into_iter().flat_map(|t| &t.checks) {
         *counts.entry(result.check).or_default().entry(result.verdict).or_default() += 1;
     }
-    counts.into_iter().map(|(rung, of)| (rung, of.into_iter().collect())).collect()
+    counts.into_iter().map(|(check, of)| (check, of.into_iter().collect())).collect()
 }
 
 pub(super) fn name(trial: &TrialRow) -> String {
@@ -131,7 +131,7 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
             let _ = writeln!(out, "{}\n  {}", name(trial), sentence(known));
         }
         if let Some(wrong) = trial.wrong_check() {
-            let _ = writeln!(out, "{}\n  {}", name(trial), rung_sentence(wrong));
+            let _ = writeln!(out, "{}\n  {}", name(trial), check_sentence(wrong));
         }
     }
     let mut blocked: BTreeMap<&str, usize> = BTreeMap::new();
@@ -150,10 +150,10 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
     }
     let counts: Vec<String> =
         trial_counts(trials).iter().map(|(verdict, n)| format!("{n} {}", verdict.word())).collect();
-    for (rung, counts) in rung_counts(trials) {
+    for (check, counts) in check_counts(trials) {
         let words: Vec<String> =
             counts.iter().map(|(verdict, n)| format!("{n} {}", verdict.word())).collect();
-        let _ = writeln!(out, "check {}: {}", rung.word(), words.join(", "));
+        let _ = writeln!(out, "check {}: {}", check.word(), words.join(", "));
     }
     let _ = writeln!(out, "{} trials: {}", trials.len(), counts.join(", "));
     out
@@ -178,7 +178,7 @@ pub fn trials_markdown(trials: &[TrialRow]) -> String {
     let mut out = head(&COLUMNS, Align::Left);
     for t in trials {
         let worst = t.results.iter().map(|r| r.worst_over_bound).fold(0.0, f64::max);
-        let check = || t.wrong_check().map(rung_sentence);
+        let check = || t.wrong_check().map(check_sentence);
         let wrong = t.first_wrong().map(sentence).or_else(check).unwrap_or_default();
         let key = &t.configuration;
         out.push_str(&row(&[

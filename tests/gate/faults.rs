@@ -199,14 +199,14 @@ fn faults() -> Vec<Fault> {
             },
         ),
         fault(
-            "a rung does not stand",
+            "a check does not stand",
             100,
-            &["rung tiny-exact 128x32x128 native cp_async deterministic", "fail", "replay 17"],
+            &["check tiny-exact 128x32x128 native cp_async deterministic", "fail", "replay 17"],
             |run, baseline| {
                 baseline.pipeline.push(on_gpu(baseline.pipeline[0].clone()));
                 let mut row = on_gpu(run.pipeline[0].clone());
-                let rung = row.checks.iter_mut().find(|r| r.check.word() == "deterministic").unwrap();
-                (rung.verdict, rung.note) = (Verdict::Fail, "replay 17".to_owned());
+                let check = row.checks.iter_mut().find(|r| r.check.word() == "deterministic").unwrap();
+                (check.verdict, check.note) = (Verdict::Fail, "replay 17".to_owned());
                 run.pipeline.push(row);
             },
         ),

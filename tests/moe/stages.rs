@@ -226,7 +226,7 @@ fn what_is_missing_is_skipped_with_its_reason_and_never_passes() {
     let results = judge(&contract, &problem.inputs).unwrap();
     assert!(results.iter().all(|r| r.verdict == Verdict::Skipped && !r.note.is_empty()), "{results:?}");
     let mut stored = run(&problem, NATIVE);
-    // Rows follow from the choices by law where a dump does not say them.
+    // Rows follow from the choices where a dump does not say them.
     (stored.row_token, stored.row_expert) = (None, None);
     let results = judge(&contract, &stored).unwrap();
     let skipped: Vec<Stage> =

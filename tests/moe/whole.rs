@@ -112,7 +112,7 @@ fn garbage_is_found() {
 }
 
 #[test]
-fn laws_of_nan_hold_and_what_is_missing_is_named() {
+fn nan_is_judged_and_what_is_missing_is_named() {
     let problem = problem("tiny-special", 0);
     let seen = black_box(&run(&problem, NATIVE));
     assert_eq!(finalize(&contract(&problem), &seen).verdict, Verdict::Pass);
@@ -124,9 +124,9 @@ fn laws_of_nan_hold_and_what_is_missing_is_named() {
     ] {
         let mut few = seen.clone();
         take(&mut few);
-        let mut law = contract(&problem);
-        law.settings.fc1_bias = BiasPlace::Epilogue;
-        let result = finalize(&law, &few);
+        let mut contract = contract(&problem);
+        contract.settings.fc1_bias = BiasPlace::Epilogue;
+        let result = finalize(&contract, &few);
         assert_eq!(result.verdict, Verdict::Skipped, "{name}");
         assert!(result.note.contains(&format!("`{name}` is missing")), "{}", result.note);
     }

@@ -19,7 +19,7 @@ pub(crate) struct Fault {
     pub(crate) load: Load,
     /// The first stage that is wrong.
     pub(crate) stage: Stage,
-    /// Words that the note holds: the law, where it is one.
+    /// Words that the note holds: the rule, where one is broken.
     pub(crate) says: &'static str,
 }
 

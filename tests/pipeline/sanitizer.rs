@@ -37,7 +37,7 @@ const SYNCCHECK: Tool = Tool { name: "synccheck", finds: "Barrier error", clean:
 struct Planted {
     name: &'static str,
     change: (&'static str, &'static str),
-    law: &'static str,
+    rule: &'static str,
     tool: Tool,
 }
 
@@ -48,19 +48,19 @@ const PLANTED: [Planted; 3] = [
     Planted {
         name: "k_counted_in_bytes_of_weights",
         change: ("* p.k_padded + at) / 2 :", "* p.k_padded + at) :"),
-        law: "out_of_bounds",
+        rule: "out_of_bounds",
         tool: MEMCHECK,
     },
     Planted {
         name: "a_stage_refilled_while_others_read_it",
         change: ("        __syncthreads();\n        u32 next", "        u32 next"),
-        law: "race",
+        rule: "race",
         tool: RACECHECK,
     },
     Planted {
         name: "a_wait_for_one_group_too_few",
         change: ("\"n\"(STAGES - 2)", "\"n\"(STAGES - 1)"),
-        law: "race",
+        rule: "race",
         tool: RACECHECK,
     },
 ];
@@ -82,7 +82,7 @@ pub(super) fn trials<T: Send + 'static>(shared: &Arc<Shared>, gpu: &Arc<Mutex<T>
             let mut library = shared.library.clone();
             plant(&mut library, planted.change)?;
             let said = on_emulator(&shared, &library)?.ok_or("the emulator noticed nothing")?;
-            if !said.contains(planted.law) {
+            if !said.contains(planted.rule) {
                 return Err(format!("the emulator says: {said}").into());
             }
             let _held = gpu.lock().unwrap_or_else(PoisonError::into_inner);

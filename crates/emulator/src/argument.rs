@@ -12,123 +12,9 @@
 
 use std::path::PathBuf;
 
-use numerics::{Format, Rounding, convert};
-
+pub use super::element::Element;
 use super::tensor_argument;
-pub use super::tensor_argument::MapOf;
-
-/// An element type, by its PTX name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is the PTX type of its name")]
-pub enum Element {
-    U8,
-    S8,
-    U16,
-    S16,
-    U32,
-    S32,
-    U64,
-    S64,
-    F16,
-    Bf16,
-    F32,
-    F64,
-    E4m3,
-    E5m2,
-}
-
-impl Element {
-    const ALL: [Self; 14] = [
-        Self::U8,
-        Self::S8,
-        Self::U16,
-        Self::S16,
-        Self::U32,
-        Self::S32,
-        Self::U64,
-        Self::S64,
-        Self::F16,
-        Self::Bf16,
-        Self::F32,
-        Self::F64,
-        Self::E4m3,
-        Self::E5m2,
-    ];
-
-    /// The PTX name, as in `bf16`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::U8 => "u8",
-            Self::S8 => "s8",
-            Self::U16 => "u16",
-            Self::S16 => "s16",
-            Self::U32 => "u32",
-            Self::S32 => "s32",
-            Self::U64 => "u64",
-            Self::S64 => "s64",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::E4m3 => "e4m3",
-            Self::E5m2 => "e5m2",
-        }
-    }
-
-    /// Bytes of one element.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::U8 | Self::S8 | Self::E4m3 | Self::E5m2 => 1,
-            Self::U16 | Self::S16 | Self::F16 | Self::Bf16 => 2,
-            Self::U32 | Self::S32 | Self::F32 => 4,
-            Self::U64 | Self::S64 | Self::F64 => 8,
-        }
-    }
-
-    /// Whether its values are floating-point numbers.
-    #[must_use]
-    pub const fn is_float(self) -> bool {
-        matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64 | Self::E4m3 | Self::E5m2)
-    }
-
-    const fn format(self) -> Option<Format> {
-        match self {
-            Self::F16 => Some(Format::F16),
-            Self::Bf16 => Some(Format::Bf16),
-            Self::E4m3 => Some(Format::E4m3),
-            Self::E5m2 => Some(Format::E5m2),
-            _ => None,
-        }
-    }
-
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|element| element.name() == name)
-    }
-
-    /// One element, little endian, as a decimal number.
-    #[must_use]
-    pub fn show(self, bytes: &[u8]) -> String {
-        let mut word = [0; 8];
-        let n = bytes.len().min(8);
-        word[..n].copy_from_slice(&bytes[..n]);
-        let bits = u64::from_le_bytes(word);
-        let low = bits as u32;
-        match self {
-            Self::U8 | Self::U16 | Self::U32 | Self::U64 => bits.to_string(),
-            Self::S8 => (bits as i8).to_string(),
-            Self::S16 => (bits as i16).to_string(),
-            Self::S32 => (bits as i32).to_string(),
-            Self::S64 => (bits as i64).to_string(),
-            Self::F32 => f32::from_bits(low).to_string(),
-            Self::F64 => f64::from_bits(bits).to_string(),
-            Self::F16 | Self::Bf16 | Self::E4m3 | Self::E5m2 => {
-                self.format().map_or(0.0, |format| format.decode(low)).to_string()
-            }
-        }
-    }
-}
+pub use super::tensor_argument::{MapFields, MapOf};
 
 /// Element type and dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,6 +25,31 @@ pub struct Shape {
     pub dims: Vec<usize>,
     /// All elements, in bytes.
     pub bytes: usize,
+}
+
+impl Shape {
+    /// Of these dimensions.
+    ///
+    /// # Errors
+    /// What is wrong with them, in words: no element, more than any memory has, or half a byte at the end.
+    pub fn new(element: Element, dims: Vec<usize>) -> Result<Self, String> {
+        let count = dims.iter().try_fold(1usize, |all, n| all.checked_mul(*n));
+        let large = "it is larger than any memory";
+        let count = count.filter(|n| *n <= isize::MAX as usize / element.bits().div_ceil(8)).ok_or(large)?;
+        if count == 0 {
+            return Err("a buffer needs at least one element".to_owned());
+        }
+        let bytes = element
+            .bytes_of(count)
+            .ok_or_else(|| format!("{count} elements of {} leave half a byte at the end", element.name()))?;
+        Ok(Self { element, dims, bytes })
+    }
+
+    /// Its elements.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.element.count_in(self.bytes)
+    }
 }
 
 /// What a buffer holds at first.
@@ -237,10 +148,8 @@ fn argument(text: &str) -> Result<Argument, String> {
         }
         "tmap" => Ok(Argument::Map(tensor_argument::parse(&named(rest)?.1)?)),
         _ => {
-            let element = Element::named(kind).ok_or_else(|| {
-                let names: Vec<&str> = Element::ALL.iter().map(|e| e.name()).collect();
-                format!("`{kind}` is not one of {}, buf, out, tmap", names.join(", "))
-            })?;
+            let element = Element::named(kind)
+                .ok_or_else(|| format!("`{kind}` is not one of {}, buf, out, tmap", Element::names()))?;
             Ok(Argument::Value { element, bytes: value(element, rest)? })
         }
     }
@@ -274,20 +183,13 @@ fn shape(text: &str) -> Result<Shape, String> {
     let inside = text.strip_suffix(']').and_then(|text| text.split_once('['));
     let (name, dims) =
         inside.ok_or_else(|| format!("`{text}` is not a type with dimensions, as in `f32[64,64]`"))?;
-    let element = Element::named(name).ok_or_else(|| {
-        let names: Vec<&str> = Element::ALL.iter().map(|e| e.name()).collect();
-        format!("`{name}` is not one of {}", names.join(", "))
-    })?;
+    let element =
+        Element::named(name).ok_or_else(|| format!("`{name}` is not one of {}", Element::names()))?;
     let dims = dims
         .split(',')
         .map(|n| n.trim().parse::<usize>().map_err(|_| format!("`{n}` is not a number of elements")))
         .collect::<Result<Vec<_>, _>>()?;
-    let bytes = dims.iter().try_fold(element.bytes(), |all, n| all.checked_mul(*n));
-    let bytes = bytes.filter(|n| *n <= isize::MAX as usize).ok_or("it is larger than any memory")?;
-    if bytes == 0 {
-        return Err("a buffer needs at least one element".to_owned());
-    }
-    Ok(Shape { element, dims, bytes })
+    Shape::new(element, dims)
 }
 
 /// Reads a number as the bytes of an element, little endian: decimal, and hexadecimal with `0x` for integers.
@@ -295,76 +197,62 @@ fn shape(text: &str) -> Result<Shape, String> {
 /// # Errors
 /// What is wrong with the number, in words.
 pub fn value(element: Element, text: &str) -> Result<Vec<u8>, String> {
-    let bad = || format!("`{text}` is not of type {}", element.name());
-    let bits: u64 = match element {
-        Element::F64 => text.parse::<f64>().map_err(|_| bad())?.to_bits(),
-        Element::F32 => u64::from(text.parse::<f32>().map_err(|_| bad())?.to_bits()),
-        _ if let Some(format) = element.format() => {
-            let value = text.parse::<f64>().map_err(|_| bad())?;
-            u64::from(convert::f64_to(format, value, Rounding::NearestEven, false, false))
-        }
-        _ => {
-            let number = match text.strip_prefix("0x") {
-                Some(digits) => i128::from_str_radix(digits, 16).map_err(|_| bad())?,
-                None => text.parse::<i128>().map_err(|_| bad())?,
-            };
-            let size = 8 * element.bytes() as u32;
-            let signed = matches!(element, Element::S8 | Element::S16 | Element::S32 | Element::S64);
-            let range = if signed { -(1i128 << (size - 1))..1i128 << (size - 1) } else { 0..1i128 << size };
-            if !range.contains(&number) {
-                return Err(format!("{text} does not fit {}", element.name()));
-            }
-            number as u64
-        }
-    };
-    Ok(bits.to_le_bytes()[..element.bytes()].to_vec())
+    if element.bits() < 8 {
+        return Err(format!("a value of {} is half a byte; only buffers have such elements", element.name()));
+    }
+    Ok(element.pack([element.parse(text)?]))
 }
 
-/// The bytes of a buffer of 0, 1, 2 and so on: integers wrap, floats are rounded to nearest even and saturate.
+/// The bytes of a buffer of 0, 1, 2 and so on: integers wrap, floats are rounded to nearest even and saturate; `ue8m0` counts codes.
 #[must_use]
 pub fn iota(shape: &Shape) -> Vec<u8> {
     let element = shape.element;
-    let mut bytes = Vec::with_capacity(shape.bytes);
-    for n in 0..(shape.bytes / element.bytes()) as u64 {
-        let bits = match element {
-            Element::F64 => (n as f64).to_bits(),
-            Element::F32 => u64::from((n as f32).to_bits()),
-            _ => element.format().map_or(n, |format| {
-                u64::from(convert::f64_to(format, n as f64, Rounding::NearestEven, true, false))
-            }),
-        };
-        bytes.extend_from_slice(&bits.to_le_bytes()[..element.bytes()]);
-    }
-    bytes
+    let code = |n: u64| match element {
+        Element::Ue8m0 => n & 0xFF,
+        Element::Bool => n & 1,
+        _ if element.is_float() => element.nearest(n as f64, true),
+        _ => n,
+    };
+    element.pack((0..shape.count() as u64).map(code))
 }
 
-/// The bytes of a random buffer: SplitMix64 by element; floats in [-1, 1), integers of all bits.
+/// The bytes of a random buffer: SplitMix64 by element; floats in [-1, 1), integers of all bits; `ue8m0` from 2^-4 to 2^3.
 #[must_use]
 pub fn random(seed: u64, shape: &Shape) -> Vec<u8> {
     let element = shape.element;
+    let code = |(z, uniform): (u64, f64)| match element {
+        Element::Ue8m0 => element.nearest(((z >> 61) as f64 - 4.0).exp2(), true),
+        Element::Bool => z & 1,
+        _ if element.is_float() => element.nearest(uniform, true),
+        _ => z,
+    };
+    element.pack(uniforms(seed).take(shape.count()).map(code))
+}
+
+/// The bytes of a random buffer of values from `least` to `most`, rounded to the nearest, for integers downward.
+#[must_use]
+pub fn random_between(seed: u64, shape: &Shape, least: f64, most: f64) -> Vec<u8> {
+    let element = shape.element;
+    // An integer at the upper end comes as often as the others.
+    let width = most - least + if element.is_float() { 0.0 } else { 1.0 };
+    let code = |(_, uniform): (u64, f64)| {
+        let value = least + (uniform + 1.0) / 2.0 * width;
+        element.nearest(if element.is_float() { value } else { value.floor().min(most) }, true)
+    };
+    element.pack(uniforms(seed).take(shape.count()).map(code))
+}
+
+/// SplitMix64: 64 bits each, and 53 of them as a number in [-1, 1).
+fn uniforms(seed: u64) -> impl Iterator<Item = (u64, f64)> {
     let mut state = seed;
-    let mut bytes = Vec::with_capacity(shape.bytes);
-    for _ in 0..shape.bytes / element.bytes() {
+    std::iter::repeat_with(move || {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^= z >> 31;
-        // 53 random bits in [0, 1), then in [-1, 1).
-        let uniform = (z >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
-        let bits = match element {
-            Element::F64 => uniform.to_bits(),
-            Element::F32 => u64::from((uniform as f32).to_bits()),
-            _ => match element.format() {
-                Some(format) => {
-                    u64::from(convert::f64_to(format, uniform, Rounding::NearestEven, true, false))
-                }
-                None => z,
-            },
-        };
-        bytes.extend_from_slice(&bits.to_le_bytes()[..element.bytes()]);
-    }
-    bytes
+        (z, (z >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
+    })
 }
 
 #[cfg(test)]
@@ -434,6 +322,8 @@ mod tests {
         };
         assert_eq!(bytes("buf:x=iota:u16[3]"), [0, 0, 1, 0, 2, 0]);
         assert_eq!(bytes("buf:x=iota:u8[258]")[254..], [254, 255, 0, 1]);
+        assert_eq!(bytes("buf:x=iota:e2m1[6]"), [0x20, 0x54, 0x66]);
+        assert_eq!(bytes("buf:x=iota:ue8m0[3]"), [0, 1, 2]);
         assert_eq!(bytes("buf:x=iota:bf16[2,2]"), [0, 0, 0x80, 0x3F, 0, 0x40, 0x40, 0x40]);
     }
 
@@ -450,6 +340,15 @@ mod tests {
             bytes.chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
         assert!(values.iter().all(|x| (-1.0..=1.0).contains(x)));
         assert!(values.iter().any(|x| *x < -0.9) && values.iter().any(|x| *x > 0.9));
+        let of = |element| Shape::new(element, vec![1000]).unwrap();
+        let digits = random_between(3, &of(Element::U8), 2.0, 5.0);
+        assert!((2..=5).all(|n| digits.contains(&n)) && digits.iter().all(|n| (2..=5).contains(n)));
+        assert!(random(3, &of(Element::Bool)).iter().all(|n| *n < 2));
+        let scales = random(3, &of(Element::Ue8m0));
+        assert!(
+            scales.contains(&123) && scales.contains(&130) && scales.iter().all(|n| (123..=130).contains(n))
+        );
+        assert!(Shape::new(Element::E2m1, vec![3]).unwrap_err().contains("half a byte"));
     }
 
     proptest! {
@@ -463,7 +362,7 @@ mod tests {
             text in "(buf|out|u8|s64|f16|e4m3|bf16)?:?[a-z]{0,3}[=:]?(zeros|random|@)?[:=]?[0-9]{0,30}:?(f32|u8|e5m2)?\\[?[0-9,]{0,40}\\]?(#x)?"
         ) {
             if let Ok(Argument::Buffer { content: Content::Zeros(shape) | Content::Unwritten(shape), .. }) = parse(&text) {
-                prop_assert_eq!(shape.dims.iter().product::<usize>() * shape.element.bytes(), shape.bytes);
+                prop_assert_eq!(shape.element.bytes_of(shape.dims.iter().product()), Some(shape.bytes));
             }
         }
     }

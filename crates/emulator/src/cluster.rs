@@ -85,6 +85,8 @@ pub(super) struct Barrier {
     phase: u64,
     /// Threads that have not ended.
     threads: u32,
+    /// Counts what may let a waiting warp of any CTA of the cluster go on.
+    events: u64,
 }
 
 impl Barrier {
@@ -93,6 +95,7 @@ impl Barrier {
         if complete {
             self.arrived = 0;
             self.phase += 1;
+            self.events += 1;
         }
         complete
     }
@@ -146,6 +149,16 @@ impl Member {
     /// Whether all CTAs of the cluster are known to have begun, since they met at the barrier.
     pub(super) fn all_began(&self) -> bool {
         self.met
+    }
+
+    /// What may let a waiting warp of any CTA of the cluster go on, counted.
+    pub(super) fn events(&self) -> u64 {
+        self.barrier.borrow().events
+    }
+
+    /// Something has happened that a warp of any CTA of the cluster may wait for.
+    pub(super) fn tell(&self) {
+        self.barrier.borrow_mut().events += 1;
     }
 
     /// The phase in which a thread arrives now.

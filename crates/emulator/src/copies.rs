@@ -264,19 +264,25 @@ impl Cta {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let mut rest = Vec::new();
-        let mut done = Vec::new();
-        for mut pending in std::mem::take(&mut self.pending) {
-            match which(&pending) {
-                0 => rest.push(pending),
-                lanes if pending.lanes & !lanes == 0 => done.push(pending),
-                lanes => {
-                    done.extend(pending.split(lanes));
-                    rest.push(pending);
-                }
+        // Most calls find nothing to do: only then is nothing moved.
+        let mut chosen: Vec<(usize, u32)> = Vec::new();
+        for (n, pending) in self.pending.iter().enumerate() {
+            let lanes = which(pending) & pending.lanes;
+            if lanes != 0 {
+                chosen.push((n, lanes));
             }
         }
-        self.pending = rest;
+        let mut done = Vec::with_capacity(chosen.len());
+        let mut gone = 0;
+        for (n, lanes) in chosen {
+            let pending = &mut self.pending[n - gone];
+            if pending.lanes & !lanes == 0 {
+                done.push(self.pending.remove(n - gone));
+                gone += 1;
+            } else {
+                done.extend(pending.split(lanes));
+            }
+        }
         for pending in done {
             self.finish(pending, world)?;
             self.events += 1;
@@ -430,6 +436,7 @@ impl Cta {
             self.shared.unmark(at, piece.taken);
             return Ok(());
         }
+        world.touch(piece.address, piece.taken, false);
         let (index, from) = world.global.locate(piece.address, piece.taken)?;
         let region: &Region = world.global.region(index);
         self.shared.data[at..at + piece.taken].copy_from_slice(&region.data[from..from + piece.taken]);

@@ -2,19 +2,26 @@
 //!
 #![doc = include_str!("../README.md")]
 
+mod apart;
 pub mod argument;
 mod assignment;
 mod boxes;
+mod buffer_names;
 mod cluster;
 mod copies;
+mod cores;
 mod cta;
+mod deadlock;
 mod decode;
 pub mod device;
 mod directives;
 mod drafts;
+mod element;
 mod emulated;
+mod float_sums;
 mod flow;
 mod guard;
+mod held;
 mod isa;
 mod launch_check;
 mod liveness;
@@ -47,10 +54,13 @@ mod tensor_type;
 mod transfer;
 mod trap;
 mod undefined;
+mod variables;
 mod warp;
+mod world;
 
 pub use decode::Registers;
 pub use emulated::{EmulatorDevice, Programs};
+pub use float_sums::{FloatSum, FloatType};
 pub use isa::{Coverage, FormRow, coverage};
 pub use load::{load, load_only, load_with};
 pub use memory::GlobalMemory;
@@ -62,3 +72,4 @@ pub use stream::InStream;
 pub use tensor_map::{Rule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
 pub use tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 pub use trap::{Judge, Law, Place, Stop, StreamStop, Trap, Unsupported};
+pub use variables::VariableError;

@@ -8,7 +8,7 @@ use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
 use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
 use super::directives;
 use super::isa::availability::Arch;
-use super::program::{Program, Static};
+use super::program::{ModuleVariable, Program, Static, VariablePlace};
 use super::trap::{Stop, Unsupported};
 
 /// Decodes the module of `text`.
@@ -56,6 +56,7 @@ fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) 
     }
     let mut globals: Vec<Static> = Vec::new();
     let mut constants = Vec::new();
+    let mut variables = Vec::new();
     let mut symbols = HashMap::new();
     let mut functions = HashMap::new();
     let mut files = HashMap::new();
@@ -90,12 +91,16 @@ fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) 
                 }
                 let symbol = match v.space {
                     Space::Global => {
+                        let place = VariablePlace::Global(globals.len());
+                        variables.push(ModuleVariable { name: v.name.clone(), size, place });
                         globals.push(Static { bytes: vec![0; size], relocations: Vec::new() });
                         Symbol::Global(globals.len() - 1)
                     }
                     Space::Const => {
                         let at = constants.len().next_multiple_of(alignment(v) as usize);
                         constants.resize(at + size, 0);
+                        let place = VariablePlace::Const(at);
+                        variables.push(ModuleVariable { name: v.name.clone(), size, place });
                         Symbol::Const(at as u64)
                     }
                     Space::Shared if v.linkage == Some(Linkage::Extern) || v.dims.contains(&None) => {
@@ -136,7 +141,8 @@ fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) 
             kernels.push(kernel.map_err(Stop::Unsupported)?);
         }
     }
-    Ok(Program { text: text.into(), files, kernels, entries: names, globals, constants, arch: arch.number })
+    let text = text.into();
+    Ok(Program { text, files, kernels, entries: names, globals, constants, variables, arch: arch.number })
 }
 
 /// Whether a variable is of another module. `.extern .shared` is dynamic shared memory.

@@ -2,15 +2,14 @@
 
 use super::cluster::{Peers, RANK_SHIFT};
 use super::cta::Cta;
-use super::memory::{
-    GlobalMemory, LOCAL_WINDOW, PARAM_WINDOW, SHARED_START, SHARED_WINDOW, Window, window_of,
-};
+use super::memory::{LOCAL_WINDOW, PARAM_WINDOW, Region, SHARED_START, SHARED_WINDOW, Window, window_of};
 use super::order::Strong;
 use super::program::{Kernel, Row};
 use super::races::{At, GlobalAccess};
-use super::remarks::{Said, Stored};
-use super::trap::{Fault, Judge, Law};
+use super::remarks::Stored;
+use super::trap::{Fault, Law};
 use super::undefined::{Loaded, Shadow, stores};
+pub(super) use super::world::{Tolerated, World};
 
 pub(super) const LANES: usize = 32;
 
@@ -53,57 +52,7 @@ pub(super) struct Registers {
     /// Their undefined bits, once there were any.
     pub(super) shadow: Option<Box<Shadow>>,
     /// Local memory, lane after lane.
-    pub(super) local: super::memory::Region,
-}
-
-/// Violations by grid, row and rule: the first, its CTA and warp, and how many.
-pub(super) type Tolerated = std::collections::BTreeMap<(usize, u32, Law), (Fault, [u32; 3], u32, u64)>;
-
-/// What all CTAs of a launch share.
-pub(super) struct World {
-    pub(super) global: GlobalMemory,
-    pub(super) params: Vec<u8>,
-    pub(super) constants: super::memory::Region,
-    /// Counts what may let a waiting warp of any CTA go on.
-    pub(super) events: u64,
-    /// What had happened when waits were last ended early.
-    pub(super) hurried: Option<u64>,
-    pub(super) races: super::races::GlobalRaces,
-    /// Instructions so far: what clocks read.
-    pub(super) clock: u64,
-    pub(super) check_init: bool,
-    pub(super) check_loads: bool,
-    pub(super) random: super::random::Random,
-    /// Whether `mbarrier.try_wait` may give up before the phase is complete, as its time limit lets it: under random schedules.
-    pub(super) gives_up: bool,
-    /// The grids that run, and who waits for whom.
-    pub(super) stream: super::stream::Stream,
-    /// The accumulation model of tensor-core instructions.
-    pub(super) model: numerics::tensor_core::Model,
-    /// Tensor maps that copies under way go by.
-    pub(super) maps: super::maps_in_use::MapsInUse,
-    /// What `vprintf` wrote and nobody has been told of.
-    pub(super) printed: Vec<String>,
-    /// What is remarked, by grid and row.
-    pub(super) remarks: std::collections::BTreeMap<(usize, u32), Said>,
-    /// What `malloc` gave and `free` has not taken back: address and bytes.
-    pub(super) heap: std::collections::BTreeMap<u64, u64>,
-    /// Undefined bytes that were stored to global memory.
-    pub(super) undefined: stores::Stores,
-    pub(super) judge: Judge,
-    /// What registers hold that nobody has written, byte by byte.
-    pub(super) poison: u8,
-    /// Violations that the launch went on behind.
-    pub(super) tolerated: Tolerated,
-    /// Buffers of matrix instructions.
-    pub(super) scratch: super::isa::matrix::Scratch,
-}
-
-impl World {
-    /// Whether a warp runs beside a grid that it has to wait for and has not.
-    pub(super) fn in_front(&self, cta: &Cta, warp: u32) -> bool {
-        !self.stream.alone(cta.grid) && cta.races.as_ref().is_some_and(|races| !races.has_waited(warp))
-    }
+    pub(super) local: Region,
 }
 
 /// The running warp and all it may touch.
@@ -123,7 +72,7 @@ pub(super) struct Machine<'a> {
     pub(super) kernel: &'a Kernel,
     /// Whether a wait that may end early is to end now, as nothing else can go on.
     pub(super) impatient: bool,
-    /// Whether and how the accesses being made are strong; only kept for the race observer.
+    /// Whether and how the accesses being made are strong; only kept for those who observe accesses.
     pub(super) strong: Option<Strong>,
     pub(super) fault: Option<Fault>,
     /// The row that runs, in a careful turn ([`super::warp::Warp::run`]).
@@ -362,9 +311,11 @@ impl Machine<'_> {
 
     fn set_strong(&mut self, strong: Option<Strong>) {
         if let Some(races) = &mut self.cta.races {
-            self.strong = strong;
             races.set_strong(strong);
+        } else if self.world.apart.is_none() {
+            return;
         }
+        self.strong = strong;
     }
 
     /// Tells the race observer of an access to shared memory, which is a location of its own if it is strong.
@@ -388,6 +339,10 @@ impl Machine<'_> {
     /// Tells the race observer of an access to global memory.
     #[inline]
     fn note_global(&mut self, address: u64, len: usize, write: bool) -> Result<(), Fault> {
+        self.world.touch(address, len, write);
+        if self.strong.is_some() && !write {
+            self.world.communicate();
+        }
         let Some(races) = &mut self.cta.races else { return Ok(()) };
         let World { races: world, stream, .. } = &mut *self.world;
         if let Some(strong) = self.strong.filter(|_| !write) {
@@ -514,6 +469,7 @@ impl Machine<'_> {
                     drafts.stored(at, N, self.warp, lane);
                 }
                 self.world.global.region_mut(index).put(place, &bytes);
+                self.world.global.sums.written(at, N);
             }
             Window::Shared => {
                 if at >> RANK_SHIFT != 0 {

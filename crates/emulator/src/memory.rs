@@ -3,6 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::buffer_names::Names;
+use super::float_sums::FloatSums;
+use super::held::Held;
 use super::trap::{Fault, Law, Trap};
 
 /// Generic addresses of the windows; global allocations lie below all of them.
@@ -98,6 +101,20 @@ impl Region {
         }
     }
 
+    /// Takes bytes over from a region of the same length, with whether they were written.
+    fn adopt(&mut self, from: &Self, at: usize, len: usize) {
+        let (Some(to), Some(bytes)) = (self.data.get_mut(at..at + len), from.data.get(at..at + len)) else {
+            return;
+        };
+        to.copy_from_slice(bytes);
+        if from.is_written(at, len) {
+            return self.mark(at, len);
+        }
+        for at in at..at + len {
+            if from.is_written(at, 1) { self.mark(at, 1) } else { self.unmark(at, 1) }
+        }
+    }
+
     #[inline]
     pub(super) fn put(&mut self, at: usize, bytes: &[u8]) -> bool {
         let Some(place) = self.data.get_mut(at..at + bytes.len()) else { return false };
@@ -111,7 +128,7 @@ impl Region {
 #[derive(Debug, Clone)]
 struct Allocation {
     base: u64,
-    region: Region,
+    region: Held,
     freed: bool,
 }
 
@@ -129,6 +146,10 @@ pub struct GlobalMemory {
     undefined: Vec<(Range<u64>, Trap)>,
     /// What bytes hold that nobody has written; [`POISON`] where nothing else was asked for.
     poison: Option<u8>,
+    /// What buffers are called in messages.
+    pub(super) names: Names,
+    /// What float atomics have added up.
+    pub(super) sums: FloatSums,
 }
 
 impl GlobalMemory {
@@ -141,7 +162,7 @@ impl GlobalMemory {
 
     fn add(&mut self, region: Region) -> u64 {
         let base = self.next();
-        self.allocations.push(Allocation { base, region, freed: false });
+        self.allocations.push(Allocation { base, region: Held::Own(region), freed: false });
         base
     }
 
@@ -195,7 +216,8 @@ impl GlobalMemory {
         let at = (address - base) as usize;
         data.resize(data.len().max(at + bytes.len()), 0);
         data[at..at + bytes.len()].copy_from_slice(bytes);
-        self.allocations.insert(first, Allocation { base, region: Region::written(data), freed: false });
+        let region = Held::Own(Region::written(data));
+        self.allocations.insert(first, Allocation { base, region, freed: false });
         self.last = 0;
         true
     }
@@ -216,6 +238,50 @@ impl GlobalMemory {
     /// Keeps them.
     pub(super) fn keep_variables(&mut self, module: &Arc<str>, addresses: &[u64]) {
         self.variables.push((Arc::clone(module), addresses.to_vec()));
+    }
+
+    /// Bytes that it keeps.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.allocations.iter().map(|a| a.region.len()).sum()
+    }
+
+    /// Lets clones read the same bytes, until one of them writes an allocation: it then has one of its own.
+    pub(super) fn share(&mut self) {
+        self.allocations.iter_mut().for_each(|a| a.region.share());
+    }
+
+    /// Ends [`GlobalMemory::share`].
+    pub(super) fn own_all(&mut self) {
+        self.allocations.iter_mut().for_each(|a| {
+            a.region.own();
+        });
+    }
+
+    /// Lets go of what others may read, too: only what this clone wrote is left.
+    pub(super) fn drop_shared(&mut self) {
+        self.allocations.retain(|a| matches!(a.region, Held::Own(_)));
+        self.last = 0;
+    }
+
+    /// Takes over runs of bytes that a clone wrote.
+    pub(super) fn adopt(&mut self, clone: &Self, runs: &[(u64, usize)]) {
+        for (address, len) in runs {
+            self.sums.adopt(&clone.sums, *address, *len);
+            let (mut address, end) = (*address, *address + *len as u64);
+            // A run may go on in the next piece of a sparse buffer.
+            while address < end {
+                let n = self.allocations.partition_point(|a| a.base <= address);
+                let m = clone.allocations.partition_point(|a| a.base <= address);
+                let (Some(n), Some(m)) = (n.checked_sub(1), m.checked_sub(1)) else { break };
+                let (to, from) = (&mut self.allocations[n], &clone.allocations[m]);
+                let piece = end.min(to.base + to.region.len() as u64).saturating_sub(address) as usize;
+                if to.base != from.base || piece == 0 {
+                    break;
+                }
+                to.region.adopt(&from.region, (address - to.base) as usize, piece);
+                address += piece as u64;
+            }
+        }
     }
 
     /// `len` bytes nobody has written; their address.
@@ -251,7 +317,7 @@ impl GlobalMemory {
             return;
         }
         self.poison = Some(poison);
-        for region in self.allocations.iter_mut().map(|a| &mut a.region).filter(|r| !r.init.is_empty()) {
+        for region in self.allocations.iter_mut().map(|a| a.region.own()).filter(|r| !r.init.is_empty()) {
             for at in 0..region.len() {
                 if !region.is_written(at, 1) {
                     region.data[at] = poison;
@@ -287,6 +353,14 @@ impl GlobalMemory {
         self.allocations.iter().find_map(|a| self.undefined(a.base))
     }
 
+    /// Whether `len` bytes from byte `at` of the allocation that begins at `base` are there and have been written.
+    #[must_use]
+    pub fn is_written(&self, base: u64, at: usize, len: usize) -> bool {
+        let held = self.allocations.iter().find(|a| a.base == base && !a.freed);
+        let end = at.checked_add(len);
+        held.is_some_and(|a| end.is_some_and(|end| end <= a.region.len()) && a.region.is_written(at, len))
+    }
+
     /// Makes the allocation that begins at `base` one that nobody has written.
     pub(super) fn forget(&mut self, base: u64) {
         if let Some(len) = self.bytes(base).map(|bytes| bytes.len() as u64) {
@@ -298,7 +372,7 @@ impl GlobalMemory {
             return;
         }
         if let Some(a) = self.allocations.iter_mut().find(|a| a.base == base && !a.freed) {
-            a.region = Region::unwritten(a.region.len(), self.poison.unwrap_or(POISON));
+            a.region = Held::Own(Region::unwritten(a.region.len(), self.poison.unwrap_or(POISON)));
         }
     }
 
@@ -357,6 +431,10 @@ impl GlobalMemory {
                 Law::UseAfterFree,
                 format!("{len} bytes at {address:#x} lie in a freed allocation"),
             ),
+            // The message gets the name, the byte and the size.
+            Some(_) if self.names.near(address).is_some() => {
+                Fault::new(Law::OutOfBounds, format!("{len} bytes at global address {address:#x}"))
+            }
             Some(a) => Fault::new(
                 Law::OutOfBounds,
                 format!(

@@ -240,6 +240,23 @@ pub(super) struct Static {
     pub(super) relocations: Vec<(usize, usize, i64)>,
 }
 
+/// Where a module variable lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum VariablePlace {
+    /// A number of [`Program::globals`].
+    Global(usize),
+    /// A byte of [`Program::constants`].
+    Const(usize),
+}
+
+/// A module variable that a host can set.
+#[derive(Debug, Clone)]
+pub(super) struct ModuleVariable {
+    pub(super) name: String,
+    pub(super) size: usize,
+    pub(super) place: VariablePlace,
+}
+
 /// A decoded module.
 pub struct Program {
     /// The text it was made of.
@@ -251,6 +268,7 @@ pub struct Program {
     pub entries: Vec<String>,
     pub(super) globals: Vec<Static>,
     pub(super) constants: Vec<u8>,
+    pub(super) variables: Vec<ModuleVariable>,
     /// The target's architecture number: 121 for `sm_121a`.
     pub(super) arch: u32,
 }

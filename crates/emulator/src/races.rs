@@ -29,6 +29,7 @@ use clock::{Clock, WARPS};
 pub(super) use cluster::ClusterRaces;
 pub(super) use global::{GlobalAccess, GlobalRaces};
 use global::{STRONG, WIDE, Who};
+pub(super) use pages::Pages;
 use same::Same;
 pub(super) use same::Values;
 pub(super) use sync::At;

@@ -1,5 +1,8 @@
 //! What breaks no rule and is worth a remark, and stores of one value that the race observer finds in conflict.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use super::machine::Machine;
 use super::program::Row;
 use super::races::Values;
@@ -21,6 +24,43 @@ pub(super) enum Stored<'a> {
     Global { address: u64, new: &'a [u8] },
 }
 
+/// Whether a CTA comes before another in the grid.
+pub(super) fn earlier([x, y, z]: [u32; 3], other: [u32; 3]) -> bool {
+    let [i, j, k] = other;
+    (z, y, x) < (k, j, i)
+}
+
+/// What is remarked, by grid and row. Of several CTAs that have something to say of a row the first in the grid is told of, so that
+/// it does not matter which came first in time.
+#[derive(Debug, Default)]
+pub(super) struct Remarks(BTreeMap<(usize, u32), Said>);
+
+impl Remarks {
+    pub(super) fn add(&mut self, place: (usize, u32), said: Said) {
+        match self.0.entry(place) {
+            Entry::Vacant(entry) => {
+                entry.insert(said);
+            }
+            Entry::Occupied(mut entry) => {
+                let times = entry.get().times + said.times;
+                if earlier(said.cta, entry.get().cta) {
+                    entry.insert(said);
+                }
+                entry.get_mut().times = times;
+            }
+        }
+    }
+}
+
+impl IntoIterator for Remarks {
+    type Item = ((usize, u32), Said);
+    type IntoIter = std::collections::btree_map::IntoIter<(usize, u32), Said>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 impl Machine<'_> {
     /// Remarks what was said while a row ran.
     #[inline]
@@ -37,8 +77,7 @@ impl Machine<'_> {
         let pc = u32::try_from(bytes / size_of::<Row>()).unwrap_or(u32::MAX);
         if let Some((lane, what)) = self.said.drain(..).next() {
             let (cta, warp) = (self.cta.id, self.warp);
-            let said = self.world.remarks.entry((self.cta.grid, pc));
-            said.or_insert(Said { cta, warp, lane, what, times: 0 }).times += 1;
+            self.world.remarks.add((self.cta.grid, pc), Said { cta, warp, lane, what, times: 1 });
         }
     }
 
@@ -50,7 +89,11 @@ impl Machine<'_> {
         }
         let (cta, warp) = (self.cta.id, self.warp);
         let found = self.world.tolerated.entry((self.cta.grid, self.pc, fault.law));
-        found.or_insert((fault, cta, warp, 0)).3 += 1;
+        let found = found.or_insert_with(|| (fault.clone(), cta, warp, 0));
+        found.3 += 1;
+        if earlier(cta, found.1) {
+            (found.0, found.1, found.2) = (fault, cta, warp);
+        }
         Ok(())
     }
 

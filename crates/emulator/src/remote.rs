@@ -147,6 +147,7 @@ impl Machine<'_> {
         let (rank, at) = self.peer_site(space, address, N)?;
         self.note_peer(rank, at, N, true)?;
         self.world.events += 1;
+        self.cta.member.tell();
         let peer = self.at_site(rank)?;
         if let Some(proxy) = &mut peer.proxy {
             // Its own threads alone are known there.
@@ -190,6 +191,7 @@ impl Machine<'_> {
             }
         }
         self.world.events += 1;
+        self.cta.member.tell();
         f(self.at_site(rank)?, at)
     }
 
@@ -213,6 +215,7 @@ impl Machine<'_> {
         }
         pending.foreign = true;
         self.world.events += 1;
+        self.cta.member.tell();
         match self.peers.get(rank) {
             Some(peer) => peer.issue(pending, self.world),
             None => self.reach_peer(rank),

@@ -9,7 +9,7 @@ use super::memory::{Region, SHARED_START};
 use super::program::{Constant, Kernel, Special};
 use super::races::{ClusterRaces, Races, SharedShadow};
 use super::random::Random;
-use super::schedule::{Launch, Options};
+use super::schedule::{Launch, Options, chance};
 use super::stream::InStream;
 use super::warp::Warp;
 
@@ -21,6 +21,8 @@ pub(super) struct Resident {
     pub(super) ended: bool,
     /// Turns since one of its copies was done.
     pub(super) copies_wait: u32,
+    /// Of the CTA with rank 0: what chooses the turns in its cluster, under a random schedule.
+    pub(super) random: Random,
 }
 
 /// What the CTAs of a cluster begin with.
@@ -85,6 +87,26 @@ impl Spares {
     }
 }
 
+/// Takes out the clusters all of whose CTAs have ended.
+pub(super) fn remove_ended(residents: &mut Vec<Resident>, spares: &mut Spares) {
+    let (mut first, mut kept) = (0, 0);
+    while let Some(resident) = residents.get(first) {
+        let size = resident.cta.member.size() as usize;
+        let cluster = residents.get(first..first + size);
+        if cluster.is_none_or(|cluster| cluster.iter().any(|r| !r.ended)) {
+            // What stays moves to the front, each CTA once.
+            for at in first..(first + size).min(residents.len()) {
+                if kept != at {
+                    residents.swap(kept, at);
+                }
+                kept += 1;
+            }
+        }
+        first += size;
+    }
+    residents.drain(kept..).for_each(|r| spares.leave(r));
+}
+
 /// The next CTA of a grid.
 pub(super) fn resident(
     step: &InStream<'_>,
@@ -99,7 +121,7 @@ pub(super) fn resident(
     let place = &world.stream.grids[grid];
     let id = place.place(place.begun);
     let threads: u32 = launch.block.iter().product();
-    let dynamic = dynamic_at(kernel, launch, options.seed);
+    let dynamic = dynamic_at(kernel, launch, if options.shift_shared { options.seed } else { 0 });
     let gap = kernel.shared_bytes..dynamic;
     let bytes = (dynamic + launch.shared_bytes) as usize;
     let member = cluster.member.clone();
@@ -142,14 +164,15 @@ pub(super) fn resident(
         Warp::new(w, live, registers((kernel, options.poison), launch, globals, &cta, w))
     });
     let warps = warps.collect();
-    Resident { cta, warps, ended: false, copies_wait: 0 }
+    let random = chance(options.seed, u64::from(place.ctas.start + place.begun) << 16);
+    Resident { cta, warps, ended: false, copies_wait: 0, random }
 }
 
 /// Steps of 16 bytes by which a seed may shift dynamic shared memory.
 const SHIFTS: usize = 64;
 
 /// Where dynamic shared memory begins: right behind the static variables, on 16 bytes or on the alignment that the kernel
-/// declares. Nothing else can be relied on, so a seed shifts it; all CTAs of a grid have the same place.
+/// declares. Nothing else can be relied on, so a seed shifts it (`Options::shift_shared`); all CTAs of a grid have the same place.
 fn dynamic_at(kernel: &Kernel, launch: &Launch, seed: u64) -> u32 {
     let shift =
         if seed == 0 || launch.shared_bytes == 0 { 0 } else { Random(!seed).below(SHIFTS) as u32 * 16 };

@@ -1,24 +1,27 @@
 //! A launch: resident CTAs, the seeded scheduler, and what is said when nothing can go on.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use numerics::tensor_core::Model;
 
 use super::cluster;
+use super::cores;
 use super::cta::Cta;
+use super::deadlock::{deadlock, place};
 use super::isa::launch_control;
 use super::launch_check::check;
 use super::machine::World;
 use super::memory::{GlobalMemory, POISON, Region};
 use super::observe::{Nobody, Observer, Remark};
 use super::program::{Kernel, Program};
-use super::races::{GlobalRaces, Races};
+use super::races::Races;
 use super::random::Random;
-use super::resident::{Resident, Spares, Together, resident};
+use super::resident::{Resident, Spares, Together, remove_ended, resident};
 use super::stream::{InStream, Stream};
-use super::trap::{Fault, Judge, Law, Place, Stop, StreamStop, Trap};
+use super::trap::{Fault, Judge, Law, Stop, StreamStop, Trap};
 use super::undefined::report::{keep_undefined, told, with_cause};
-use super::warp::{Stopped, Turn, Wait};
+use super::warp::{Stopped, Turn, Wait, Warp};
 
 /// How a kernel is launched.
 #[derive(Debug, Clone)]
@@ -50,8 +53,13 @@ pub struct Options {
     pub judge: Judge,
     /// What memory and registers hold that nobody has written, byte by byte.
     pub poison: u8,
+    /// Whether a seed other than 0 shifts dynamic shared memory by multiples of 16 bytes: no kernel is promised more than the alignment
+    /// that it declares. Those of Triton rely on more, which GPUs give.
+    pub shift_shared: bool,
     /// The accumulation model of tensor-core instructions; `None` is that of the module's target.
     pub model: Option<Model>,
+    /// Threads that may run clusters of a grid at the same time. Nothing else depends on their number.
+    pub threads: usize,
 }
 
 impl Default for Options {
@@ -64,7 +72,9 @@ impl Default for Options {
             check_races: true,
             judge: Judge::Strict,
             poison: POISON,
+            shift_shared: true,
             model: None,
+            threads: 1,
         }
     }
 }
@@ -143,12 +153,31 @@ pub fn launch_stream(
 }
 
 /// What a grid has to itself; the world holds that of the grid whose CTA runs.
-struct Own {
+#[derive(Debug, Clone)]
+pub(super) struct Own {
     params: Vec<u8>,
     constants: Region,
     model: Model,
     /// Addresses of the module's variables.
     globals: Vec<u64>,
+}
+
+impl Own {
+    /// Of a launch that is going to run on this memory.
+    pub(super) fn of(step: &InStream<'_>, memory: &mut GlobalMemory, options: &Options) -> Self {
+        let InStream { program, launch, .. } = step;
+        // A module has its variables once, and launches find what those before them left there.
+        let globals = match memory.variables(&program.text) {
+            Some(addresses) => addresses.to_vec(),
+            None => place_globals(program, memory),
+        };
+        Self {
+            params: launch.params.clone(),
+            constants: Region::written(program.constants.clone()),
+            model: options.model.unwrap_or_else(|| model_of(program.arch)),
+            globals,
+        }
+    }
 }
 
 fn run_stream<O: Observer>(
@@ -164,17 +193,7 @@ fn run_stream<O: Observer>(
         let shape = check(each.kernel, each.launch, arch)
             .and_then(|()| cluster::shape(each.kernel, each.cluster, each.launch.grid, arch));
         clusters.push(shape.map_err(|stop| StreamStop { launch: n, stop })?);
-        // A module has its variables once, and launches find what those before them left there.
-        let globals = match memory.variables(&each.program.text) {
-            Some(addresses) => addresses.to_vec(),
-            None => place_globals(each.program, memory),
-        };
-        own.push(Own {
-            params: each.launch.params.clone(),
-            constants: Region::written(each.program.constants.clone()),
-            model: options.model.unwrap_or_else(|| model_of(each.program.arch)),
-            globals,
-        });
+        own.push(Own::of(each, memory, options));
     }
     let stream = Stream::new(launches, &clusters);
     if stream.grids.last().is_none_or(|g| g.ctas.end == u32::MAX) {
@@ -182,36 +201,10 @@ fn run_stream<O: Observer>(
         return Err(StreamStop { launch: launches.len().saturating_sub(1), stop: Stop::Launch(what) });
     }
     memory.fill_unwritten(options.poison);
-    let mut world = World {
-        global: std::mem::take(memory),
-        params: Vec::new(),
-        constants: Region::default(),
-        events: 0,
-        hurried: None,
-        races: GlobalRaces::of(&stream),
-        clock: 0,
-        check_init: options.check_init,
-        check_loads: options.check_loads,
-        random: Random(options.seed),
-        gives_up: options.seed != 0,
-        stream,
-        model: own[0].model,
-        scratch: Default::default(),
-        maps: Default::default(),
-        printed: Vec::new(),
-        remarks: Default::default(),
-        heap: Default::default(),
-        undefined: Default::default(),
-        judge: options.judge,
-        poison: options.poison,
-        tolerated: Default::default(),
-    };
-    // The grid whose CTA runs.
-    let mut inside = usize::MAX;
+    let mut world = World::new(std::mem::take(memory), stream, options);
+    let mut stage = Stage { own, inside: None, grids: 0..launches.len(), spares: Spares::default() };
     // A panic in here is ours, not the kernel's.
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        run(launches, &mut own, &mut world, &mut inside, options, observer)
-    }));
+    let result = catch_unwind(AssertUnwindSafe(|| run(launches, &mut stage, &mut world, options, observer)));
     *memory = std::mem::take(&mut world.global);
     keep_undefined(launches, std::mem::take(&mut world.undefined), memory);
     told(launches, std::mem::take(&mut world.tolerated), observer);
@@ -231,8 +224,7 @@ fn run_stream<O: Observer>(
     let launch = match &stop {
         Stop::Trap(trap) => trap.place.launch,
         // Before any CTA ran, it is the first.
-        _ if inside == usize::MAX => 0,
-        _ => inside,
+        _ => stage.inside.unwrap_or(0),
     };
     Err(StreamStop { launch, stop })
 }
@@ -249,7 +241,7 @@ fn model_of(arch: u32) -> Model {
 }
 
 /// Gives module variables their addresses.
-fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec<u64> {
+pub(super) fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec<u64> {
     let bases: Vec<u64> = program.globals.iter().map(|g| memory.allocate_with(g.bytes.clone())).collect();
     for (g, base) in program.globals.iter().zip(&bases) {
         for (at, target, addend) in &g.relocations {
@@ -263,36 +255,63 @@ fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec<u64> {
     bases
 }
 
-/// Lets the world be that of another grid.
-fn enter(world: &mut World, own: &mut [Own], current: &mut usize, grid: usize) {
-    let mut swap = |own: &mut Own| {
-        std::mem::swap(&mut own.params, &mut world.params);
-        std::mem::swap(&mut own.constants, &mut world.constants);
-        std::mem::swap(&mut own.model, &mut world.model);
-    };
-    if *current != grid {
-        if let Some(own) = own.get_mut(*current) {
-            swap(own);
+/// What the scheduler runs, and what it keeps from grid to grid.
+pub(super) struct Stage {
+    /// By grid, from the first of `grids` on.
+    own: Vec<Own>,
+    /// The grid whose CTA runs: the world holds what is its own.
+    inside: Option<usize>,
+    /// The grids that are run.
+    grids: Range<usize>,
+    spares: Spares,
+}
+
+impl Stage {
+    /// Of one grid.
+    pub(super) fn of_grid(grid: usize, own: Own) -> Self {
+        Self { own: vec![own], inside: None, grids: grid..grid + 1, spares: Spares::default() }
+    }
+
+    fn own(&self, grid: usize) -> &Own {
+        &self.own[grid - self.grids.start]
+    }
+
+    /// Lets the world be that of another grid.
+    fn enter(&mut self, world: &mut World, grid: usize) {
+        if self.inside == Some(grid) {
+            return;
         }
-        swap(&mut own[grid]);
-        *current = grid;
+        for grid in self.inside.into_iter().chain([grid]) {
+            let own = &mut self.own[grid - self.grids.start];
+            std::mem::swap(&mut own.params, &mut world.params);
+            std::mem::swap(&mut own.constants, &mut world.constants);
+            std::mem::swap(&mut own.model, &mut world.model);
+        }
+        self.inside = Some(grid);
     }
 }
 
-fn run<O: Observer>(
+/// What the turns of one cluster, or the order of those of one grid, are chosen by. A cluster's do not depend on when others have
+/// theirs.
+pub(super) fn chance(seed: u64, number: u64) -> Random {
+    let mut mixed = Random(seed ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+    Random(mixed.next())
+}
+
+pub(super) fn run<O: Observer>(
     launches: &[InStream<'_>],
-    own: &mut [Own],
+    stage: &mut Stage,
     world: &mut World,
-    inside: &mut usize,
     options: &Options,
     observer: &mut O,
 ) -> Result<Counts, Stop> {
     // Kernels that take the work of CTAs that have not begun.
     let few: Vec<bool> = launches.iter().map(|l| launch_control::used_by(l.kernel)).collect();
     let mut residents: Vec<Resident> = Vec::new();
-    let mut spares = Spares::default();
     let mut counts = Counts::default();
-    let mut next = 0usize;
+    let (mut next, end) = (stage.grids.start, stage.grids.end);
+    // Chooses whose turn it is.
+    let mut order = chance(options.seed, 0);
     // A read of what nobody wrote yet, by a grid that should have waited for who writes it.
     let mut held: Option<Held> = None;
     let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
@@ -301,11 +320,14 @@ fn run<O: Observer>(
         Stop::Trap(Box::new(Trap { law: stopped.fault.law, what, place }))
     };
     loop {
-        while next < launches.len() && held.is_none() {
+        if world.apart.as_ref().is_some_and(|apart| apart.stops(counts.warp_instructions)) {
+            return Err(Stop::Launch("the cluster cannot run apart from the others".to_owned()));
+        }
+        while next < end && held.is_none() {
             if residents.len() >= RESIDENT && !launches[next].cooperative {
                 break;
             }
-            if world.stream.grids[next].begun == world.stream.grids[next].total() {
+            if world.stream.grids[next].begun == world.stream.grids[next].until {
                 next += 1;
                 continue;
             }
@@ -317,18 +339,28 @@ fn run<O: Observer>(
             if world.stream.grids[next].begun == 0 {
                 // Under a random schedule a grid may begin later than it could.
                 let late = options.seed != 0 && next > 0 && !residents.is_empty();
-                if !world.stream.may_begin(next) || late && world.random.below(2) == 0 {
+                if !world.stream.may_begin(next) || late && order.below(2) == 0 {
                     break;
                 }
                 if world.stream.begin(next) {
                     world.races.forget();
                 }
+                if residents.is_empty() {
+                    order = chance(options.seed, next as u64);
+                    if !O::WATCHES
+                        && let Some(all) = cores::run_grid(launches, next, stage.own(next), world, options)
+                    {
+                        counts.warp_instructions += all;
+                        continue;
+                    }
+                }
             }
-            let globals = &own[next].globals;
             let shape = world.stream.grids[next].cluster;
             let mut together = Together::of(&launches[next], shape, options);
             for _ in 0..together.member.size() {
-                let both = (&together, &mut spares);
+                let Stage { own, grids, spares, .. } = &mut *stage;
+                let globals = &own[next - grids.start].globals;
+                let both = (&together, spares);
                 residents.push(resident(&launches[next], globals, next, world, options, both));
                 world.stream.grids[next].begun += 1;
                 together.advance();
@@ -340,16 +372,29 @@ fn run<O: Observer>(
         let mut ran = false;
         let count = residents.len();
         for turn in 0..count {
-            let at = if options.seed == 0 { turn } else { world.random.below(count) };
+            let mut at = if options.seed == 0 { turn } else { order.below(count) };
+            if held.as_ref().is_some_and(|h| residents[at].cta.grid >= h.grid) {
+                continue;
+            }
+            let first = at - residents[at].cta.member.rank as usize;
+            if options.seed != 0 {
+                // A cluster that can do nothing has no turn, so that its turns do not depend on how long others take.
+                let end = first + residents[at].cta.member.size() as usize;
+                let acts = |r: &Resident| {
+                    !r.cta.pending.is_empty() || r.warps.iter().any(|w| w.can_run(&r.cta, world))
+                };
+                if !residents[first..end].iter().any(acts) {
+                    continue;
+                }
+                std::mem::swap(&mut world.random, &mut residents[first].random);
+                at = first + if end - first > 1 { world.random.below(end - first) } else { 0 };
+            }
             let Some((Resident { cta, warps, copies_wait, .. }, mut peers)) =
                 cluster::split(&mut residents, at)
             else {
                 continue;
             };
-            if held.as_ref().is_some_and(|h| cta.grid >= h.grid) {
-                continue;
-            }
-            enter(world, own, inside, cta.grid);
+            stage.enter(world, cta.grid);
             let kernel = launches[cta.grid].kernel;
             // A CTA goes on for some rounds while its memory is in the cache.
             let rounds = if options.seed == 0 { ROUNDS } else { 1 + world.random.below(ROUNDS) };
@@ -406,13 +451,19 @@ fn run<O: Observer>(
                     *copies_wait += 1;
                     (stuck || *copies_wait >= PATIENCE).then_some(0)
                 }
-                (n, _) => (world.random.below(4) == 0).then(|| world.random.below(n)),
+                (n, _) => {
+                    let ends = stuck && !warps.iter().any(|w| w.can_run(cta, world));
+                    (ends || world.random.below(4) == 0).then(|| world.random.below(n))
+                }
             };
             if let Some(chosen) = chosen {
                 *copies_wait = 0;
                 ran = true;
                 cta.complete_nth(world, chosen)
                     .map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
+            }
+            if options.seed != 0 {
+                std::mem::swap(&mut world.random, &mut residents[first].random);
             }
         }
         if counts.warp_instructions > options.fuel {
@@ -439,19 +490,24 @@ fn run<O: Observer>(
             }
             world.stream.end(cta.grid, cta.released);
             world.events += 1;
+            world.ends += u64::from(world.stream.overlaps());
         }
         let before = residents.len();
-        remove_ended(&mut residents, &mut spares);
+        remove_ended(&mut residents, &mut stage.spares);
         if let Some(h) = held.take_if(|h| world.stream.alone(h.grid)) {
             return Err(h.stop);
         }
         // With a random schedule a round may have missed the warps that can run.
         let can_run = |r: &Resident| {
             held.as_ref().is_none_or(|h| r.cta.grid < h.grid)
-                && r.warps.iter().any(|w| w.can_run(&r.cta, world))
+                && (r.warps.iter().any(|w| w.can_run(&r.cta, world))
+                    || options.seed != 0 && !r.cta.pending.is_empty())
         };
         if ran || residents.len() != before || residents.iter().any(can_run) {
             continue;
+        }
+        if world.apart.is_some() && !residents.iter().any(waits_for_company) {
+            return Err(Stop::Launch("nothing can go on but what another cluster may do".to_owned()));
         }
         let unblocked = unblock(&mut residents, world).map_err(|(f, n)| {
             let cta = &residents[n].cta;
@@ -461,7 +517,7 @@ fn run<O: Observer>(
             // A grid that could have begun later may be what the others wait for.
             if held.is_none()
                 && residents.len() < RESIDENT
-                && next < launches.len()
+                && next < end
                 && world.stream.grids[next].begun == 0
                 && world.stream.may_begin(next)
             {
@@ -472,17 +528,10 @@ fn run<O: Observer>(
     }
 }
 
-/// Takes out the clusters all of whose CTAs have ended.
-fn remove_ended(residents: &mut Vec<Resident>, spares: &mut Spares) {
-    let mut first = 0;
-    while let Some(resident) = residents.get(first) {
-        let end = first + resident.cta.member.size() as usize;
-        if residents.get(first..end).is_some_and(|cluster| cluster.iter().all(|r| r.ended)) {
-            residents.drain(first..end).for_each(|r| spares.leave(r));
-        } else {
-            first = end;
-        }
-    }
+/// Whether lanes of a CTA wait for nothing but others of their warp, or for a copy.
+fn waits_for_company(resident: &Resident) -> bool {
+    let company = |warp: &Warp| warp.fragments.iter().any(|f| matches!(f.wait, Wait::Company(_)));
+    !resident.cta.pending.is_empty() || resident.warps.iter().any(company)
 }
 
 /// A stop that waits for the grids in front to end: what they do then may explain it.
@@ -527,68 +576,4 @@ fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault
         }
     }
     Ok(any)
-}
-
-/// Where in the text a row is.
-pub(super) fn place(
-    launches: &[InStream<'_>],
-    launch: usize,
-    pc: u32,
-    cta: [u32; 3],
-    warp: u32,
-    lane: Option<u32>,
-) -> Place {
-    let InStream { program, kernel, .. } = launches[launch];
-    let origin = kernel.origins.get(pc as usize).copied();
-    let text = origin.and_then(|o| program.text.get(o.start as usize..o.end as usize)).unwrap_or_default();
-    let line = origin.map_or(0, |o| ptx::line_column(&program.text, o.start as usize).line);
-    let source = origin
-        .filter(|o| o.line > 0)
-        .map(|o| (program.files.get(&o.file).cloned().unwrap_or_else(|| format!("file {}", o.file)), o.line));
-    let instruction = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    Place { launch, kernel: kernel.name.clone(), line, instruction, source, cta, warp, lane }
-}
-
-/// Who waits for what.
-fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Stop {
-    let mut who = Vec::new();
-    let mut first = None;
-    for resident in residents {
-        for warp in &resident.warps {
-            for fragment in &warp.fragments {
-                let at = place(launches, resident.cta.grid, fragment.pc, resident.cta.id, warp.index, None);
-                let what = match fragment.wait {
-                    Wait::Barrier { id, .. } => {
-                        let barrier = &resident.cta.barriers[id as usize & 15];
-                        let wanted = if barrier.expected == u32::MAX {
-                            resident.cta.threads
-                        } else {
-                            barrier.expected
-                        };
-                        format!("barrier {id} ({} of {wanted} threads)", barrier.arrived)
-                    }
-                    Wait::Event { .. } => {
-                        let thread = warp.index * 32 + fragment.mask.trailing_zeros() % 32;
-                        let object =
-                            resident.cta.waits_for(thread).map_or_else(String::new, |o| format!("{o}, "));
-                        format!("{object}line {} `{}`", at.line, at.instruction)
-                    }
-                    Wait::Company(_) => "the other lanes of its warp".to_owned(),
-                    Wait::Converge(wanted) => {
-                        format!("lanes {wanted:#010x} to reach line {} `{}`", at.line, at.instruction)
-                    }
-                    Wait::Nothing | Wait::Impatient => "its turn".to_owned(),
-                };
-                if who.len() < 8 {
-                    who.push(format!(
-                        "CTA {:?} warp {} lanes {:#010x} wait for {what}",
-                        resident.cta.id, warp.index, fragment.mask
-                    ));
-                }
-                first.get_or_insert(at);
-            }
-        }
-    }
-    let what = format!("no warp can make progress: {}", who.join("; "));
-    Stop::Trap(Box::new(Trap { law: Law::Deadlock, what, place: first.unwrap_or_default() }))
 }

@@ -74,6 +74,7 @@ impl Machine<'_> {
     fn note_run(&mut self, place: Place, address: u64, len: usize, write: bool) -> Option<()> {
         match place {
             Place::Global { .. } => {
+                self.world.touch(address, len, write);
                 let Some(races) = &self.cta.races else { return Some(()) };
                 let World { races: world, stream, .. } = &mut *self.world;
                 world.access(races, GlobalAccess { address, len, write }, self.warp, stream).ok()
@@ -152,6 +153,9 @@ impl Machine<'_> {
         let (chunks, _) = region.data.get_mut(at..at + len)?.as_chunks_mut::<T>();
         give(chunks.first_chunk_mut()?, &self.r.w, &self.r.d);
         region.mark(at, len);
+        if matches!(place, Place::Global { .. }) {
+            self.world.global.sums.written(address, len);
+        }
         Some(())
     }
 
@@ -217,6 +221,9 @@ impl Machine<'_> {
             };
             if !region.put(place.at(), bytes[first..end].as_flattened()) {
                 return None;
+            }
+            if matches!(place, Place::Global { .. }) {
+                self.world.global.sums.written(address, count * T);
             }
             left &= !lanes_of(end);
         }

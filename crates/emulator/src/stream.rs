@@ -51,6 +51,8 @@ pub(super) struct Grid {
     pub(super) begun: u32,
     pub(super) released: u32,
     pub(super) ended: u32,
+    /// CTAs that are to begin: all, or those of the clusters that a thread runs.
+    pub(super) until: u32,
     /// Whether a CTA ran `griddepcontrol.launch_dependents`.
     asked: bool,
     /// CTAs that waited for the grid in front before they let dependents begin.
@@ -99,8 +101,9 @@ impl Stream {
             let end = first.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
             let ctas = first..end;
             first = end;
-            let (name, size) = (l.kernel.name.clone(), l.launch.grid);
-            Grid { name, ctas, size, cluster: *cluster, programmatic: l.programmatic, ..Grid::default() }
+            let (name, size, until) = (l.kernel.name.clone(), l.launch.grid, ctas.end - ctas.start);
+            let programmatic = l.programmatic;
+            Grid { name, ctas, size, cluster: *cluster, programmatic, until, ..Grid::default() }
         });
         Self { grids: grids.collect() }
     }

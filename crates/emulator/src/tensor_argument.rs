@@ -82,42 +82,92 @@ pub(super) fn parse(text: &str) -> Result<MapOf, String> {
     }
     let optional = |name: &str| FIELDS.iter().position(|f| *f == name).and_then(|n| given[n]);
     let needed = |name: &str| optional(name).ok_or_else(|| format!("a tensor map needs the field `{name}`"));
-    let of = needed("of")?.to_owned();
-    let data_type = word("type", needed("type")?, TYPES)?;
     let dims: Vec<u64> = numbers("dims", needed("dims")?)?;
-    let boxes: Vec<u32> = numbers("box", needed("box")?)?;
-    if dims.len() > 5 {
-        return Err(format!("`dims` has {} dimensions; a tensor map has 1 to 5", dims.len()));
+    let box_dims: Vec<u32> = numbers("box", needed("box")?)?;
+    let strides = match optional("strides") {
+        Some("") => Some(Vec::new()),
+        Some(strides) => Some(numbers("strides", strides)?),
+        None => None,
+    };
+    MapFields {
+        of: needed("of")?,
+        data_type: needed("type")?,
+        dims: &dims,
+        box_dims: &box_dims,
+        strides: strides.as_deref(),
+        element_strides: optional("estrides").map(|n| numbers("estrides", n)).transpose()?.as_deref(),
+        swizzle: optional("swizzle"),
+        interleave: optional("interleave"),
+        oob: optional("oob"),
+        l2: optional("l2"),
     }
-    same_length("box", boxes.len(), dims.len())?;
-    let mut map = TensorMap::dense(data_type, 0, &dims, &boxes);
-    if let Some(choice) = optional("interleave") {
-        map.interleave = word("interleave", choice, INTERLEAVES)?;
+    .map()
+}
+
+/// The fields of a tensor map by their words, as `cuTensorMapEncodeTiled` takes them: innermost dimension first.
+#[derive(Debug, Clone, Copy)]
+pub struct MapFields<'a> {
+    /// The buffer's name.
+    pub of: &'a str,
+    /// The element type, as in `bf16` or `16u4_align8b`.
+    pub data_type: &'a str,
+    /// Elements by dimension.
+    pub dims: &'a [u64],
+    /// Elements of a box by dimension.
+    pub box_dims: &'a [u32],
+    /// Bytes from index to index of all dimensions but the first; rows without gaps when left out.
+    pub strides: Option<&'a [u64]>,
+    /// Steps between elements by dimension; 1 when left out.
+    pub element_strides: Option<&'a [u32]>,
+    /// `none`, `32B`, `64B`, `128B` or an atom form.
+    pub swizzle: Option<&'a str>,
+    /// `none`, `16B` or `32B`.
+    pub interleave: Option<&'a str>,
+    /// What lies outside the tensor: `zeros` or `nan`.
+    pub oob: Option<&'a str>,
+    /// `none`, `64B`, `128B` or `256B`.
+    pub l2: Option<&'a str>,
+}
+
+impl MapFields<'_> {
+    /// The tensor map.
+    ///
+    /// # Errors
+    /// The field at fault, or why the map cannot be encoded, in words.
+    pub fn map(&self) -> Result<MapOf, String> {
+        let dims = self.dims;
+        let data_type = word("type", self.data_type, TYPES)?;
+        if dims.is_empty() || dims.len() > 5 {
+            return Err(format!("`dims` has {} dimensions; a tensor map has 1 to 5", dims.len()));
+        }
+        same_length("box", self.box_dims.len(), dims.len())?;
+        let mut map = TensorMap::dense(data_type, 0, dims, self.box_dims);
+        if let Some(choice) = self.interleave {
+            map.interleave = word("interleave", choice, INTERLEAVES)?;
+        }
+        if let Some(strides) = self.strides {
+            same_length("strides", strides.len(), dims.len() - 1)?;
+            map.strides[..strides.len()].copy_from_slice(strides);
+        } else if map.interleave != Interleave::None {
+            return Err("an interleaved tensor map needs the field `strides`".to_owned());
+        }
+        if let Some(strides) = self.element_strides {
+            same_length("estrides", strides.len(), dims.len())?;
+            map.element_strides[..strides.len()].copy_from_slice(strides);
+        }
+        if let Some(choice) = self.swizzle {
+            map.swizzle = word("swizzle", choice, SWIZZLES)?;
+        }
+        if let Some(choice) = self.oob {
+            map.oob_fill = word("oob", choice, FILLS)?;
+        }
+        if let Some(choice) = self.l2 {
+            map.l2_promotion = word("l2", choice, PROMOTIONS)?;
+        }
+        // Buffers begin at multiples of every alignment that a map asks for.
+        map.check().map_err(|error| format!("this tensor map cannot be encoded: {error}"))?;
+        Ok(MapOf { of: self.of.to_owned(), map })
     }
-    if let Some(strides) = optional("strides") {
-        let strides: Vec<u64> = if strides.is_empty() { Vec::new() } else { numbers("strides", strides)? };
-        same_length("strides", strides.len(), dims.len() - 1)?;
-        map.strides[..strides.len()].copy_from_slice(&strides);
-    } else if map.interleave != Interleave::None {
-        return Err("an interleaved tensor map needs the field `strides`".to_owned());
-    }
-    if let Some(strides) = optional("estrides") {
-        let strides: Vec<u32> = numbers("estrides", strides)?;
-        same_length("estrides", strides.len(), dims.len())?;
-        map.element_strides[..strides.len()].copy_from_slice(&strides);
-    }
-    if let Some(choice) = optional("swizzle") {
-        map.swizzle = word("swizzle", choice, SWIZZLES)?;
-    }
-    if let Some(choice) = optional("oob") {
-        map.oob_fill = word("oob", choice, FILLS)?;
-    }
-    if let Some(choice) = optional("l2") {
-        map.l2_promotion = word("l2", choice, PROMOTIONS)?;
-    }
-    // Buffers begin at multiples of every alignment that a map asks for.
-    map.check().map_err(|error| format!("this tensor map cannot be encoded: {error}"))?;
-    Ok(MapOf { of, map })
 }
 
 impl MapOf {

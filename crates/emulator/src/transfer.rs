@@ -24,6 +24,7 @@ pub(super) fn store_piece(
     } else {
         &bytes[piece.skip..piece.skip + piece.taken]
     };
+    world.touch(piece.address, bytes.len(), true);
     let (index, at) = world.global.locate(piece.address, bytes.len())?;
     if let Some(reduce) = store.reduce {
         let region = world.global.region(index);
@@ -32,16 +33,24 @@ pub(super) fn store_piece(
                 format!("{} bytes at {:#x} that were never written are reduced", bytes.len(), piece.address);
             return Err(Fault::new(Law::Uninitialised, what));
         }
-        let mut bytes = bytes.to_vec();
-        reduce.apply(&mut bytes, &region.data[at..at + piece.taken]);
-        world.global.region_mut(index).put(at, &bytes);
-    } else if let Some(mask) = store.mask {
+        let mut new = bytes.to_vec();
+        let old = region.data[at..at + piece.taken].to_vec();
+        reduce.apply(&mut new, &old);
+        world.global.region_mut(index).put(at, &new);
+        match reduce.sum() {
+            Some(ty) => world.global.sums.add_all(piece.address, ty, &old, bytes),
+            None => world.global.sums.written(piece.address, new.len()),
+        }
+        return Ok(());
+    }
+    if let Some(mask) = store.mask {
         for (i, byte) in bytes.iter().enumerate().filter(|(i, _)| mask >> (i % 16) & 1 == 1) {
             world.global.region_mut(index).put(at + i, &[*byte]);
         }
     } else {
         world.global.region_mut(index).put(at, bytes);
     }
+    world.global.sums.written(piece.address, bytes.len());
     Ok(())
 }
 

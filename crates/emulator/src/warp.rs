@@ -21,10 +21,11 @@ pub(super) enum Wait {
         id: u32,
         generation: u32,
     },
-    /// Something to happen: event counts of CTA and world when it last looked.
+    /// Something to happen: event counts of CTA, cluster and grids when it last looked.
     Event {
         cta: u64,
-        world: u64,
+        cluster: u64,
+        grids: u64,
     },
     /// Nothing, but it did, and a wait that may end early is to end now.
     Impatient,
@@ -251,7 +252,10 @@ impl Warp {
                         break Wait::Nothing;
                     }
                 }
-                Flow::Retry => break Wait::Event { cta: m.cta.events, world: m.world.events },
+                Flow::Retry => {
+                    let (cta, cluster) = (m.cta.events, m.cta.member.events());
+                    break Wait::Event { cta, cluster, grids: m.world.ends };
+                }
                 Flow::Barrier(id) => {
                     pc += 1;
                     let rest = fragment & !mask;
@@ -373,7 +377,9 @@ fn ready(fragment: &Fragment, cta: &Cta, world: &World) -> bool {
     match fragment.wait {
         Wait::Nothing | Wait::Impatient => true,
         Wait::Barrier { id, generation } => cta.barriers[id as usize & 15].generation != generation,
-        Wait::Event { cta: seen, world: seen_world } => cta.events != seen || world.events != seen_world,
+        Wait::Event { cta: seen, cluster, grids } => {
+            cta.events != seen || cta.member.events() != cluster || world.ends != grids
+        }
         Wait::Company(_) | Wait::Converge(_) => false,
     }
 }

@@ -7,7 +7,7 @@ use crate::moe::reference::route::{self, Row};
 use crate::record::{Stage, StageResult};
 
 impl Inputs<'_> {
-    /// Choices by law, weights by softmax over the choices that are stored.
+    /// Choices by the reference, weights by softmax over the choices that are stored.
     pub(super) fn route(&self) -> Result<StageResult, Skip> {
         let (logits, ids) = (need!(self, router_logits)?, need!(self, topk_ids)?);
         let weights = self.tensors.topk_weights.as_ref();
@@ -24,12 +24,12 @@ impl Inputs<'_> {
                 ids.iter().map(|id| logits.get(usize::try_from(*id).ok()?).copied()).collect();
             // Choices out of range are wrong already, and have no weights.
             let Some(chosen) = chosen else { continue };
-            let law = softmax(&chosen, &self.contract.exp);
+            let bounds = softmax(&chosen, &self.contract.exp);
             for (slot, found) in weights.row(token).iter().enumerate() {
-                let (right, over) = match &law {
+                let (right, over) = match &bounds {
                     None => (found.is_nan(), if found.is_nan() { 0.0 } else { f64::INFINITY }),
-                    Some(law) => {
-                        let (lo, hi, x) = (law[slot].lo, law[slot].hi, f64::from(*found));
+                    Some(bounds) => {
+                        let (lo, hi, x) = (bounds[slot].lo, bounds[slot].hi, f64::from(*found));
                         let over = (x - f64::midpoint(lo, hi)).abs() / ((hi - lo) / 2.0);
                         let right = lo <= x && x <= hi;
                         (right, if right { if over.is_nan() { 0.0 } else { over } } else { over.max(1.0) })
@@ -39,10 +39,13 @@ impl Inputs<'_> {
                     tally.right(over);
                 } else {
                     let over = if over.is_nan() { f64::INFINITY } else { over };
-                    tally.wrong(token, slot, over, || match &law {
+                    tally.wrong(token, slot, over, || match &bounds {
                         None => format!("weight {found} instead of NaN"),
-                        Some(law) => {
-                            format!("weight {found} instead of {:e} to {:e}", law[slot].lo, law[slot].hi)
+                        Some(bounds) => {
+                            format!(
+                                "weight {found} instead of {:e} to {:e}",
+                                bounds[slot].lo, bounds[slot].hi
+                            )
                         }
                     });
                 }
@@ -52,7 +55,7 @@ impl Inputs<'_> {
     }
 
     /// The rows that the stored choices demand.
-    pub(super) fn lawful_rows(&self) -> Result<Vec<Row>, Skip> {
+    pub(super) fn expected_rows(&self) -> Result<Vec<Row>, Skip> {
         let ids = indices(&need!(self, topk_ids)?.data, self.contract.dims.experts, "topk_ids")?;
         let choices: Vec<Vec<usize>> =
             ids.chunks(self.contract.dims.top_k.max(1)).map(<[usize]>::to_vec).collect();
@@ -62,7 +65,7 @@ impl Inputs<'_> {
     /// Rows by (expert, token, slot), exactly.
     pub(super) fn permute(&self) -> Result<StageResult, Skip> {
         let (tokens, experts) = (need!(self, row_token)?, need!(self, row_expert)?);
-        let rows = self.lawful_rows()?;
+        let rows = self.expected_rows()?;
         let mut tally = Tally::default();
         for (at, row) in rows.iter().enumerate() {
             let found = (i64::from(tokens.data[at]), i64::from(experts.data[at]));

@@ -117,7 +117,7 @@ impl Inputs<'_> {
         .collect()
     }
 
-    /// The choices, stored or by law: token by token.
+    /// The choices, as stored or else the reference's: token by token.
     fn ids(&self) -> Result<Vec<usize>, Skip> {
         let dims = &self.contract.dims;
         if let Some(ids) = &self.tensors.topk_ids {
@@ -145,14 +145,14 @@ impl Inputs<'_> {
         let of = |(token, ids): (usize, &[usize])| {
             let chosen: Vec<f32> = ids.iter().filter_map(|id| logits.row(token).get(*id).copied()).collect();
             match softmax(&chosen, &self.contract.exp) {
-                Some(law) => law.into_iter().map(Value::Within).collect(),
+                Some(weights) => weights.into_iter().map(Value::Within).collect(),
                 None => vec![Value::Nan; k],
             }
         };
         Ok(ids.chunks(k.max(1)).enumerate().flat_map(of).collect())
     }
 
-    /// Token and expert of each row, stored or by law.
+    /// Token and expert of each row, as stored or else the reference's.
     fn rows(&self, ids: &[usize]) -> Result<(Vec<usize>, Vec<usize>), Skip> {
         let dims = &self.contract.dims;
         if let (Some(tokens), Some(experts)) = (&self.tensors.row_token, &self.tensors.row_expert) {

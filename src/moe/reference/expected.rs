@@ -60,7 +60,7 @@ impl Expected {
     }
 
     /// |found − value| over the bound with half a step of bf16: at most 1 where [`Expected::accepts`], 0 where the value is
-    /// exact and the code its rounding, infinite where an exact value or a law is missed.
+    /// exact and the code its rounding, infinite where the code misses an exact value or a rule.
     #[must_use]
     pub fn over_bound(&self, code: u16) -> f64 {
         let accepted = self.accepts(code);

@@ -1,4 +1,4 @@
-//! MXFP8 quantization: the scale of a block by rule, its elements, and the law of NaN and infinity.
+//! MXFP8 quantization: the scale of a block by rule, its elements, and what becomes of NaN and infinity.
 
 use super::formats::{exp2, exponent, to_e4m3};
 use crate::case::ScaleRule;

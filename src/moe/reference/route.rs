@@ -1,4 +1,4 @@
-//! Top-k and permutation, by their laws.
+//! Top-k and permutation, by their definitions.
 
 use std::cmp::Ordering;
 

@@ -371,7 +371,7 @@ mod tests {
             let mut next = numbers(seed);
             let count = 1 << (seed % 6);
             let (blocks, spread) = (1 + next() as usize % 100, 1 + next() % 40);
-            let mut law = Partials::new(&Accumulation::partials(count as u8), count);
+            let mut sums = Partials::new(&Accumulation::partials(count as u8), count);
             let mut lanes = vec![0.0_f32; count];
             for block in 0..blocks {
                 // An integer of 27 bits times a power of two, as a block's dot product is.
@@ -379,7 +379,7 @@ mod tests {
                 let power = exp2((next() % spread) as i32 - 10);
                 let low = dot.trailing_zeros().min(26) as i32;
                 let unit = exponent(power) + low;
-                law.step(f64::from(dot) * power, Extent { high: unit, low: unit, count: 32 });
+                sums.step(f64::from(dot) * power, Extent { high: unit, low: unit, count: 32 });
                 let lane = &mut lanes[block % count];
                 *lane = (dot as f32).mul_add(power as f32, *lane);
             }
@@ -390,7 +390,7 @@ mod tests {
                 }
                 half /= 2;
             }
-            let total = law.total();
+            let total = sums.total();
             let off = (f64::from(lanes[0]) - total.value).abs();
             assert!(off <= total.error, "seed {seed}: {off:e} above {:e}", total.error);
             if total.error > 0.0 {

@@ -12,6 +12,7 @@ use super::moves::space;
 use super::reduce::{Combine, Reduce};
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
+use crate::float_sums::FloatType;
 use crate::machine::{Flow, Machine, Space, lanes};
 use crate::memory::{Window, window_of};
 use crate::order::{Order, Scope, Strong, Touch};
@@ -63,6 +64,8 @@ struct Atomic {
     /// `atom` writes destinations, `red` has none.
     returns: bool,
     order: Order,
+    /// What it adds, where it adds floats.
+    sum: Option<FloatType>,
 }
 
 pub(super) const OPS: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"];
@@ -128,7 +131,9 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         }
     }
     let (bytes, count) = if ty == Type::B128 { (8, 2) } else { (ty.bytes(), count) };
-    let extra = Atomic { action, space, bytes, count, wide, returns, order };
+    let flush = matches!(action, Action::AddSingle { flush: true });
+    let sum = FloatType::of(ty, flush).filter(|_| op == "add");
+    let extra = Atomic { action, space, bytes, count, wide, returns, order, sum };
     let row = Row {
         a,
         b: space_number(space),
@@ -231,10 +236,21 @@ fn lane_atomic(
     }
     // A comparison that fails writes nothing, and so it releases nothing.
     let writes = !matches!(atomic.action, Action::Swap) || old[..count] == compared[..count];
-    for n in 0..count {
-        if writes {
-            write(m, atomic.space, address + (n * bytes) as u64, lane, bytes, new[n])?;
+    // Each write would end the sums that it goes on with.
+    let sums = atomic.sum.map(|_| std::mem::take(&mut m.world.global.sums));
+    let written = (0..if writes { count } else { 0 })
+        .try_for_each(|n| write(m, atomic.space, address + (n * bytes) as u64, lane, bytes, new[n]));
+    if let Some((mut sums, ty)) = sums.zip(atomic.sum) {
+        if window == Window::Global && sums.tracked() {
+            let all = |words: &[u64]| -> Vec<u8> {
+                words[..count].iter().flat_map(|w| w.to_le_bytes().into_iter().take(bytes)).collect()
+            };
+            sums.add_all(address, ty, &all(&old), &all(&compared));
         }
+        m.world.global.sums = sums;
+    }
+    written?;
+    for n in 0..count {
         if atomic.returns {
             match atomic.wide {
                 true => m.r.d[row.list[n] as usize][lane] = old[n],

@@ -294,6 +294,7 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
             m.said.push((lane, "an acquire of the tensor map at address 0, which is none".to_owned()));
             continue;
         }
+        m.world.touch(address, TENSOR_MAP_BYTES, false);
         let place = match m.world.global.locate(address, TENSOR_MAP_BYTES) {
             Ok((region, at)) => m.world.global.region(region).get::<TENSOR_MAP_BYTES>(at),
             Err(fault) => return m.fail(fault.at(lane)),

@@ -112,6 +112,7 @@ fn ask(m: &mut Machine<'_>, row: &Row, request: &Request, lane: usize) -> Result
     };
     // Who waits for room or for the grid's end may go on.
     m.world.events += 1;
+    m.world.ends += 1;
     for rank in ranks {
         let pending = Pending {
             warp: m.warp,

@@ -159,6 +159,7 @@ fn clock(name: &str) -> Option<u64> {
 
 fn read_clock_w(m: &mut Machine<'_>, row: &Row) -> Flow {
     m.world.clock += 1;
+    m.world.communicate();
     let value = (m.world.clock >> row.imm) as u32;
     for i in lanes(m.mask) {
         m.r.w[row.d as usize][i] = value;
@@ -168,6 +169,7 @@ fn read_clock_w(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 fn read_clock_d(m: &mut Machine<'_>, row: &Row) -> Flow {
     m.world.clock += 1;
+    m.world.communicate();
     let value = m.world.clock;
     for i in lanes(m.mask) {
         m.r.d[row.d as usize][i] = value;

@@ -5,6 +5,7 @@ use numerics::round::Rounding;
 use ptx::Type;
 
 use crate::decode::Refusal;
+use crate::float_sums::FloatType;
 
 /// The new element from that in memory and that of the copy.
 pub(crate) type Combine = fn(u64, u64) -> u64;
@@ -14,6 +15,7 @@ pub(crate) type Combine = fn(u64, u64) -> u64;
 pub(crate) struct Reduce {
     bytes: usize,
     combine: Combine,
+    sum: Option<FloatType>,
 }
 
 impl Reduce {
@@ -44,14 +46,20 @@ impl Reduce {
             ("dec", U32) => |a, b| if a == 0 || a > b { b } else { a - 1 },
             _ => return Err(format!("there is no reduction `{op}` of {ty:?}")),
         };
-        Ok(Self { bytes: ty.bytes(), combine })
+        let sum = FloatType::of(ty, false).filter(|_| op == "add");
+        Ok(Self { bytes: ty.bytes(), combine, sum })
     }
 
     /// The sum of `f32` elements with subnormals flushed: tensors whose type says `.ftz`.
     pub(crate) fn flushed_sum() -> Self {
         let combine: Combine =
             |a, b| u64::from(add_f32(a as u32, b as u32, Rounding::NearestEven, true, false));
-        Self { bytes: 4, combine }
+        Self { bytes: 4, combine, sum: Some(FloatType::F32 { flush: true }) }
+    }
+
+    /// The type of its elements where it adds floats: the order of such adds decides their rounding.
+    pub(crate) fn sum(self) -> Option<FloatType> {
+        self.sum
     }
 
     /// The new element from the old one and the operand, both in the low bits.

@@ -137,6 +137,7 @@ impl Values for Packed<'_, '_> {
 }
 
 fn vprintf(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.world.communicate();
     for lane in lanes(m.mask) {
         let (pattern, at) = (address(m, row, 0, lane), address(m, row, 1, lane));
         let printed = string(m, pattern, lane)
@@ -153,6 +154,7 @@ fn vprintf(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn malloc(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.world.communicate();
     for lane in lanes(m.mask) {
         let size = address(m, row, 0, lane);
         let used: u64 = m.world.heap.values().sum();
@@ -167,6 +169,7 @@ fn malloc(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn free(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.world.communicate();
     for lane in lanes(m.mask) {
         let base = address(m, row, 0, lane);
         if base == 0 {

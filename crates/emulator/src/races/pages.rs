@@ -7,7 +7,7 @@ const GROUP: usize = 4096;
 type Group<T> = Vec<Option<Box<T>>>;
 
 /// The pages of an address range of which few are used.
-pub(super) struct Pages<T>(Vec<Group<T>>);
+pub(crate) struct Pages<T>(Vec<Group<T>>);
 
 impl<T> Default for Pages<T> {
     fn default() -> Self {
@@ -17,11 +17,11 @@ impl<T> Default for Pages<T> {
 
 impl<T> Pages<T> {
     #[inline]
-    pub(super) fn get_mut(&mut self, page: usize) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, page: usize) -> Option<&mut T> {
         self.0.get_mut(page / GROUP)?.get_mut(page % GROUP)?.as_deref_mut()
     }
 
-    pub(super) fn get_or_insert_with(&mut self, page: usize, new: impl FnOnce() -> T) -> &mut T {
+    pub(crate) fn get_or_insert_with(&mut self, page: usize, new: impl FnOnce() -> T) -> &mut T {
         let (group, at) = (page / GROUP, page % GROUP);
         if self.0.len() <= group {
             self.0.resize_with(group + 1, Vec::new);
@@ -33,7 +33,7 @@ impl<T> Pages<T> {
         group[at].get_or_insert_with(|| Box::new(new()))
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 }

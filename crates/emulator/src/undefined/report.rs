@@ -1,10 +1,10 @@
 //! What is said of undefined values when a launch ends, and of violations that it went on behind.
 
 use super::stores::Stores;
+use crate::deadlock::place;
 use crate::machine::Tolerated;
 use crate::memory::GlobalMemory;
 use crate::observe::{Observer, Violation};
-use crate::schedule::place;
 use crate::stream::InStream;
 use crate::trap::{Cause, Law, Place, Trap};
 

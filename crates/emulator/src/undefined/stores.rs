@@ -1,12 +1,14 @@
 //! Stores of undefined bytes: memory that they make unwritten, and what is kept of those to global memory, which may leave the grid.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::cluster::RANK_SHIFT;
 use crate::isa::numbered;
 use crate::machine::{LANES, Machine, Space, lanes};
 use crate::memory::Window;
 use crate::program::Row;
+use crate::remarks::earlier;
 use crate::trap::{Cause, Fault};
 
 /// A store whose undefined bytes are being made unwritten: its row, and the row that they come from.
@@ -26,6 +28,17 @@ pub(crate) struct Stored {
     pub(crate) cta: [u32; 3],
     pub(crate) warp: u32,
     pub(crate) lane: usize,
+}
+
+impl Stored {
+    /// What the same instruction stored elsewhere. The first CTA of the grid is told of.
+    pub(crate) fn join(&mut self, other: Self) {
+        let (low, high) = (self.low.min(other.low), self.high.max(other.high));
+        if earlier(other.cta, self.cta) {
+            *self = other;
+        }
+        (self.low, self.high) = (low, high);
+    }
 }
 
 /// By grid and row.
@@ -86,9 +99,12 @@ impl Machine<'_> {
     fn remember(&mut self, at: u64, lane: usize, store: Unmark) {
         let cause = self.cause(store.from);
         let (cta, warp) = (self.cta.id, self.warp);
-        let stored = self.world.undefined.entry((self.cta.grid, store.pc));
-        let stored = stored.or_insert(Stored { low: at, high: at, cause, cta, warp, lane });
-        stored.low = stored.low.min(at);
-        stored.high = stored.high.max(at + 1);
+        let stored = Stored { low: at, high: at + 1, cause, cta, warp, lane };
+        match self.world.undefined.entry((self.cta.grid, store.pc)) {
+            Entry::Vacant(entry) => {
+                entry.insert(stored);
+            }
+            Entry::Occupied(mut entry) => entry.get_mut().join(stored),
+        }
     }
 }

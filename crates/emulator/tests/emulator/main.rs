@@ -1,6 +1,7 @@
 //! The emulator through its API: recordings of hardware, plain computations, random programs. Tests that are PTX and an
 //! expected outcome are in `tests/filetests`.
 
+mod cores;
 mod foreign;
 mod foreign_calls;
 mod foreign_clusters;
@@ -10,5 +11,6 @@ mod foreign_tensormaps;
 mod kernels;
 mod launch;
 mod matrix;
+mod measured;
 mod registers;
 mod tensor;

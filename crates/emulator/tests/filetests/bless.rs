@@ -31,7 +31,7 @@ pub(crate) fn rewrite(path: &Path, test: Test) -> Result<Test, String> {
 /// The text of the file with the values that the test's buffers have.
 pub(crate) fn blessed(text: &str, test: &Test) -> String {
     let Expected::Values(all) = &test.expected else { return text.to_owned() };
-    let Ok(buffers) = launch::run(test, 0, Registers::default()) else { return text.to_owned() };
+    let Ok(buffers) = launch::run(test, 0, Registers::default(), 1) else { return text.to_owned() };
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for values in all {
         let at = test.buffers.iter().position(|(name, _)| *name == values.buffer);

@@ -13,7 +13,7 @@ use super::section::{Given, Run};
 pub(crate) type Buffers = Vec<Vec<u8>>;
 
 /// Runs all launches of a test, in order, on one memory.
-pub(crate) fn run(test: &Test, seed: u64, registers: Registers) -> Result<Buffers, Stop> {
+pub(crate) fn run(test: &Test, seed: u64, registers: Registers, threads: usize) -> Result<Buffers, Stop> {
     let program = load_with(&test.ptx, registers)?;
     let mut memory = GlobalMemory::default();
     let mut addresses = Vec::new();
@@ -57,6 +57,7 @@ pub(crate) fn run(test: &Test, seed: u64, registers: Registers) -> Result<Buffer
         fuel: test.fuel,
         check_init: test.checks.initialisation,
         check_races: test.checks.races,
+        threads,
         ..Options::default()
     };
     launch_stream(&stream, &mut memory, &options)?;

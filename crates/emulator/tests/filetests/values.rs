@@ -32,7 +32,7 @@ impl Values {
     /// Reads a list such as `1, 7 x 32, 0..64, 100..40 by -20, 0x1F`.
     pub(crate) fn read(raw: &RawValues, shape: &Shape) -> Result<Self, String> {
         let element = shape.element;
-        let total = shape.bytes / element.bytes();
+        let total = shape.bytes / size_of(element);
         let mut bytes = Vec::new();
         // An empty list is for blessing: all elements.
         for item in raw.list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -48,7 +48,7 @@ impl Values {
                 bytes.extend(number(element, item)?);
             }
         }
-        let listed = bytes.len() / element.bytes();
+        let listed = bytes.len() / size_of(element);
         let count = if listed == 0 { total.saturating_sub(raw.first) } else { listed };
         if raw.first + count > total || count == 0 {
             return Err(format!("`{}` has {total} elements, not {}", raw.buffer, raw.first + count));
@@ -65,13 +65,13 @@ impl Values {
     }
 
     fn of<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
-        let size = self.element.bytes();
+        let size = size_of(self.element);
         buffer.get(self.first * size..(self.first + self.count) * size).unwrap_or_default()
     }
 
     /// What is wrong with a buffer, if anything.
     pub(crate) fn compare(&self, buffer: &[u8]) -> Result<(), String> {
-        let size = self.element.bytes();
+        let size = size_of(self.element);
         let got = self.of(buffer);
         if got == self.bytes {
             return Ok(());
@@ -94,9 +94,11 @@ impl Values {
 
     /// The list that describes a buffer as it is.
     pub(crate) fn list(&self, buffer: &[u8]) -> String {
-        let size = self.element.bytes();
+        let size = size_of(self.element);
         let all: Vec<&[u8]> = self.of(buffer).chunks(size).collect();
-        let whole = |bytes: &[u8]| self.element.show(bytes).parse::<i64>().ok();
+        let whole = |bytes: &[u8]| {
+            self.element.show(self.element.code_at(bytes, 0).unwrap_or_default()).parse::<i64>().ok()
+        };
         let mut items = Vec::new();
         let mut rest = all.as_slice();
         while let Some(first) = rest.first() {
@@ -130,7 +132,7 @@ impl Values {
     }
 
     fn show(&self, bytes: &[u8]) -> String {
-        let text = self.element.show(bytes);
+        let text = self.element.show(self.element.code_at(bytes, 0).unwrap_or_default());
         let bits = || {
             let hex: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
             format!("0x{hex}")
@@ -161,7 +163,7 @@ fn number(element: Element, text: &str) -> Result<Vec<u8>, String> {
         Some(digits) => {
             let bits = u64::from_str_radix(digits, 16).map_err(|_| format!("`{text}` is not a number"))?;
             let bytes = bits.to_le_bytes();
-            let (low, high) = bytes.split_at(element.bytes());
+            let (low, high) = bytes.split_at(size_of(element));
             if high.iter().any(|byte| *byte != 0) {
                 return Err(format!("`{text}` does not fit {}", element.name()));
             }
@@ -169,4 +171,9 @@ fn number(element: Element, text: &str) -> Result<Vec<u8>, String> {
         }
         None => argument::value(element, text),
     }
+}
+
+/// Bytes that an item of a list takes; two elements of 4 bits are one.
+fn size_of(element: Element) -> usize {
+    element.bits().div_ceil(8)
 }

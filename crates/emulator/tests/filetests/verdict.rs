@@ -12,7 +12,14 @@ pub(crate) fn check(test: &Test) -> Result<(), String> {
     let all = (0..test.schedules.count).map(|seed| (seed, Registers::Shared)).chain([(0, Registers::Own)]);
     let (mut found, mut ran) = (0, 0);
     for (seed, registers) in all {
-        let end = launch::run(test, seed, registers);
+        let end = launch::run(test, seed, registers, 1);
+        // A grid of one CTA is run by one thread.
+        let several = test.runs.iter().any(|run| run.grid != [1, 1, 1]);
+        if several && launch::run(test, seed, registers, 4) != end {
+            return Err(format!(
+                "schedule {seed}, registers {registers:?}: 4 threads end otherwise than one"
+            ));
+        }
         (found, ran) = (found + usize::from(end.is_err()), ran + 1);
         one(test, end).map_err(|what| format!("schedule {seed}, registers {registers:?}: {what}"))?;
     }

@@ -134,14 +134,21 @@ impl Output {
     #[inline(always)]
     pub(super) fn of_doubles<const N: usize>(self, sums: &[f64; N]) -> [u32; N] {
         let smallest = power_of_two(F32.e_min());
-        let small = sums.iter().fold(false, |small, sum| small | ((sum.abs() < smallest) & (*sum != 0.0)));
+        let mut small = false;
+        for sum in sums {
+            small |= (sum.abs() < smallest) & (*sum != 0.0);
+        }
         let kept = match self {
             Self::Single if !small => u64::MAX << 29,
             Self::Single13 if !small => u64::MAX << 39,
             _ => return sums.map(|sum| self.of_double(sum)),
         };
         // What is left of a double converts exactly, or to infinity.
-        sums.map(|sum| (f64::from_bits(sum.to_bits() & kept) as f32).to_bits())
+        let mut out = [0; N];
+        for (out, sum) in out.iter_mut().zip(sums) {
+            *out = (f64::from_bits(sum.to_bits() & kept) as f32).to_bits();
+        }
+        out
     }
 
     /// [`Output::convert`] of a finite sum that is exact in a double.

@@ -30,6 +30,17 @@ pub(super) fn lanes<T>(f: impl FnMut(usize) -> T) -> Lanes<T> {
     std::array::from_fn(f)
 }
 
+/// [`lanes`] as a plain loop: a closure may be compiled apart, without the features that `dispatch` turns on.
+macro_rules! each {
+    ($n:ident => $value:expr) => {{
+        let mut out = [Default::default(); N];
+        for $n in 0..N {
+            out[$n] = $value;
+        }
+        out
+    }};
+}
+
 /// B by rows of K, eight columns side by side.
 struct Columns {
     values: [Lanes<f64>; K],
@@ -127,8 +138,8 @@ fn products(model: Model, rule: &Rule, form: &MmaForm, operands: &Operands<'_>, 
     let rows = operands.a.chunks_exact(k).zip(c_rows).zip(d_rows).take(form.shape.m);
     for (at, ((codes, c), out)) in rows.enumerate() {
         let (scale, nan) = scale_of(form, operands.sfa, at);
-        let mut special = lanes(|n| columns.special[n] || nan);
-        let shifts = lanes(|n| columns.shifts[n] + scale);
+        let mut special = each!(n => columns.special[n] || nan);
+        let shifts = each!(n => columns.shifts[n] + scale);
         *out = *c;
         for (step, codes) in codes.chunks(depth).enumerate() {
             let row = &mut values[..codes.len()];
@@ -147,7 +158,9 @@ fn products(model: Model, rule: &Rule, form: &MmaForm, operands: &Operands<'_>, 
                 addends,
                 shifts,
             };
-            let sums = match step.sums_without_cut() {
+            // Where one row needs single exponents, the next most likely does too.
+            let uncut = if highs.is_none() { step.sums_without_cut() } else { None };
+            let sums = match uncut {
                 Some(sums) => sums,
                 None => {
                     if highs.is_none() {
@@ -227,8 +240,8 @@ impl Addends {
     #[inline(always)]
     pub(super) fn of(accumulator: Format, bits: &Lanes<u32>) -> Self {
         let one = |bits: u32| Decoded::wide(accumulator, bits);
-        let fields = lanes(|n| bits[n] >> 23 & 0xFF);
-        let zeros = lanes(|n| bits[n] << 1 == 0);
+        let fields = each!(n => bits[n] >> 23 & 0xFF);
+        let zeros = each!(n => bits[n] << 1 == 0);
         let mut plain = accumulator == Format::F32;
         for n in 0..N {
             plain &= (fields[n] != 0 || zeros[n]) && fields[n] != 0xFF;
@@ -242,14 +255,16 @@ impl Addends {
             };
         }
         // The lowest bit that is set, alone, is a power of two whose exponent is its place.
-        let lowest = lanes(|n| {
+        let mut lowest = [0; N];
+        for n in 0..N {
             let significand = (bits[n] & 0x007F_FFFF | 0x0080_0000).cast_signed();
-            ((significand & -significand) as f32).to_bits() >> 23
-        });
-        let high = lanes(|n| if zeros[n] { ZERO } else { fields[n] as i16 - 127 });
-        let low = lanes(|n| if zeros[n] { SPECIAL } else { (fields[n] + lowest[n]) as i16 - 127 - 127 - 23 });
+            lowest[n] = ((significand & -significand) as f32).to_bits() >> 23;
+        }
+        let high = each!(n => if zeros[n] { ZERO } else { fields[n] as i16 - 127 });
+        let low =
+            each!(n => if zeros[n] { SPECIAL } else { (fields[n] + lowest[n]) as i16 - 127 - 127 - 23 });
         // `+ 0.0` makes a zero positive.
-        Self { values: lanes(|n| f64::from(f32::from_bits(bits[n])) + 0.0), high, low }
+        Self { values: each!(n => f64::from(f32::from_bits(bits[n])) + 0.0), high, low }
     }
 }
 
@@ -258,7 +273,7 @@ impl Step<'_> {
     /// anything.
     #[inline(always)]
     fn sums_without_cut(&self) -> Option<Lanes<f64>> {
-        let windows = self.windows(&lanes(|n| self.summary.high + self.bounds.high[n]));
+        let windows = self.windows(&each!(n => self.summary.high + self.bounds.high[n]));
         let products = self.lowest_products();
         let mut dropped = false;
         for n in 0..N {
@@ -279,8 +294,11 @@ impl Step<'_> {
         }
         let windows = self.windows(&largest);
         let products = self.lowest_products();
-        let addends = lanes(|n| cut(self.addends.values[n], windows[n]));
-        let products_drop = (0..N).any(|n| windows[n] > products[n]);
+        let addends = each!(n => cut(self.addends.values[n], windows[n]));
+        let mut products_drop = false;
+        for n in 0..N {
+            products_drop |= windows[n] > products[n];
+        }
         let dots = if products_drop { self.cut_dot(&windows) } else { self.dot() };
         self.finish(&dots, &addends)
     }
@@ -290,17 +308,20 @@ impl Step<'_> {
     fn windows(&self, largest: &Lanes<i16>) -> Lanes<i16> {
         let zero = self.rule.zero_exponent as i16;
         let fraction = self.rule.fraction as i16;
-        lanes(|n| {
+        let any = self.summary.has_zero;
+        let mut windows = [0; N];
+        for n in 0..N {
             let high = self.addends.high[n];
-            let zeros = self.summary.has_zero | self.bounds.has_zero[n] | (high == ZERO);
+            let zeros = any | self.bounds.has_zero[n] | (high == ZERO);
             let floor = if zeros { zero } else { ZERO };
-            (largest[n] + self.shifts[n]).max(high).max(floor) - fraction
-        })
+            windows[n] = (largest[n] + self.shifts[n]).max(high).max(floor) - fraction;
+        }
+        windows
     }
 
     #[inline(always)]
     fn lowest_products(&self) -> Lanes<i16> {
-        lanes(|n| self.summary.low + self.bounds.low[n] + self.shifts[n])
+        each!(n => self.summary.low + self.bounds.low[n] + self.shifts[n])
     }
 
     #[inline(always)]
@@ -321,38 +342,42 @@ impl Step<'_> {
                 parts[0][n] += element * values[n];
             }
         }
-        lanes(|n| (parts[0][n] + parts[1][n]) + (parts[2][n] + parts[3][n]))
+        each!(n => (parts[0][n] + parts[1][n]) + (parts[2][n] + parts[3][n]))
     }
 
     /// The dot products with every product cut toward zero to whole multiples of its column's window.
     ///
     /// Each product has at most 22 bits and is below 2^27 windows. Less nearly half a window it is still exact in a
-    /// double, and rounds to the cut value when 1.5·2^52 windows are added. The sums of all those stay in one binade,
-    /// where the bits of a double count windows.
+    /// double, and rounds to the cut value when 1.5·2^52 windows are added, which are then taken away again. The sums
+    /// of all those are exact. They are sums of doubles, whose order compilers keep: of integers they would take several
+    /// rows of B at once, and gather the elements of a column.
     #[inline(always)]
     fn cut_dot(&self, windows: &Lanes<i16>) -> Lanes<f64> {
-        let unit = lanes(|n| power_of_two(i32::from(windows[n] - self.shifts[n])));
-        let anchor = lanes(|n| unit[n] * ANCHOR);
-        let nearly_half = lanes(|n| unit[n] * NEARLY_HALF);
-        let mut counts = [0u64; N];
-        for (element, values) in self.row.iter().zip(self.values) {
+        let unit = each!(n => power_of_two(i32::from(windows[n] - self.shifts[n])));
+        let anchor = each!(n => unit[n] * ANCHOR);
+        let nearly_half = each!(n => unit[n] * NEARLY_HALF);
+        let mut sums = [0.0; N];
+        // Sums of a few products each do not wait for one another.
+        for (elements, rows) in self.row.chunks(4).zip(self.values.chunks(4)) {
+            let mut part = [0.0; N];
+            for (element, values) in elements.iter().zip(rows) {
+                for n in 0..N {
+                    let product = element * values[n];
+                    let cut = (product - nearly_half[n].copysign(product)) + anchor[n];
+                    part[n] += cut - anchor[n];
+                }
+            }
             for n in 0..N {
-                let product = element * values[n];
-                let cut = (product - nearly_half[n].copysign(product)) + anchor[n];
-                counts[n] = counts[n].wrapping_add(cut.to_bits());
+                sums[n] += part[n];
             }
         }
-        let terms = self.row.len() as u64;
-        lanes(|n| {
-            let count = counts[n].wrapping_sub(anchor[n].to_bits().wrapping_mul(terms));
-            count.cast_signed() as f64 * unit[n]
-        })
+        sums
     }
 
     /// Scales the dot products and adds C.
     #[inline(always)]
     fn finish(&self, dots: &Lanes<f64>, addends: &Lanes<f64>) -> Lanes<f64> {
-        lanes(|n| dots[n] * power_of_two(i32::from(self.shifts[n])) + addends[n])
+        each!(n => dots[n] * power_of_two(i32::from(self.shifts[n])) + addends[n])
     }
 }
 

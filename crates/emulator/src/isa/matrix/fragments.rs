@@ -100,12 +100,13 @@ impl Fragment {
         for (slot, places) in self.slots.iter().zip(self.places.chunks_exact(LANES)) {
             let words = &r.w[*slot as usize];
             for (word, place) in words.iter().zip(places) {
-                let Some(to) = out.get_mut(usize::from(*place)..).and_then(|o| o.first_chunk_mut::<N>())
-                else {
-                    continue;
-                };
+                let place = usize::from(*place);
+                let Some(to) = out.get_mut(place..place + N) else { continue };
                 let word = *word >> shift;
-                *to = std::array::from_fn(|n| word >> (n * 32 / N) & mask);
+                // No closure: it would be compiled apart, as a loop.
+                for n in 0..N {
+                    to[n] = word >> (n * 32 / N) & mask;
+                }
             }
         }
     }
@@ -123,13 +124,13 @@ impl Fragment {
         for (slot, places) in self.slots.iter().zip(self.places.chunks_exact(LANES)) {
             let words = &mut r.w[*slot as usize];
             for (word, place) in words.iter_mut().zip(places) {
-                let Some(codes) = from.get(usize::from(*place)..).and_then(|o| o.first_chunk::<N>()) else {
-                    continue;
-                };
-                *word = codes
-                    .iter()
-                    .enumerate()
-                    .fold(0, |word, (n, code)| word | (code & self.mask) << (n * 32 / N));
+                let place = usize::from(*place);
+                let Some(codes) = from.get(place..place + N) else { continue };
+                let mut all = 0;
+                for n in 0..N {
+                    all |= (codes[n] & self.mask) << (n * 32 / N);
+                }
+                *word = all;
             }
         }
     }

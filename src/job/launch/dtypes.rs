@@ -3,7 +3,8 @@
 use emulator::argument::Element;
 use safetensors::tensor::Dtype;
 
-const DTYPES: [(Element, Dtype); 14] = [
+const DTYPES: [(Element, Dtype); 17] = [
+    (Element::Bool, Dtype::BOOL),
     (Element::U8, Dtype::U8),
     (Element::S8, Dtype::I8),
     (Element::U16, Dtype::U16),
@@ -18,6 +19,9 @@ const DTYPES: [(Element, Dtype); 14] = [
     (Element::F64, Dtype::F64),
     (Element::E4m3, Dtype::F8_E4M3),
     (Element::E5m2, Dtype::F8_E5M2),
+    (Element::Ue8m0, Dtype::F8_E8M0),
+    // Two per byte, the first in the low bits.
+    (Element::E2m1, Dtype::F4),
 ];
 
 /// The type that a safetensors file gives elements.

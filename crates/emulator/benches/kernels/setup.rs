@@ -1,0 +1,180 @@
+//! Launches of the measured kernels: data like those of real models, as large as asked for.
+
+#![expect(clippy::unwrap_used, reason = "a measurement that fails has no result")]
+
+use emulator::{GlobalMemory, Launch, Options, Program, launch, load};
+use numerics::Format;
+use numerics::round::Rounding;
+
+/// A kernel with its memory.
+pub(crate) struct Work {
+    program: Program,
+    pub(crate) memory: GlobalMemory,
+    launch: Launch,
+    /// Addresses of the buffers, in the order of the arguments.
+    buffers: Vec<u64>,
+}
+
+/// An argument.
+enum Given {
+    Bytes(Vec<u8>),
+    Output(usize),
+    Number(u32),
+}
+
+impl Work {
+    fn new(ptx: &str, [grid, block]: [[u32; 2]; 2], shared_bytes: u32, given: Vec<Given>) -> Self {
+        let program = load(ptx).unwrap();
+        let (mut memory, mut params, mut buffers) = (GlobalMemory::default(), Vec::new(), Vec::new());
+        for given in given {
+            let address = match given {
+                Given::Bytes(bytes) => memory.allocate_with(bytes),
+                Given::Output(len) => memory.allocate(len),
+                Given::Number(number) => {
+                    params.extend(number.to_le_bytes());
+                    continue;
+                }
+            };
+            params.extend(address.to_le_bytes());
+            buffers.push(address);
+        }
+        let launch =
+            Launch { grid: [grid[0], grid[1], 1], block: [block[0], block[1], 1], shared_bytes, params };
+        Self { program, memory, launch, buffers }
+    }
+
+    /// What the buffers hold, in the order of the arguments.
+    pub(crate) fn contents(&self, memory: &GlobalMemory) -> Vec<Vec<u8>> {
+        self.buffers.iter().map(|at| memory.bytes(*at).unwrap().to_vec()).collect()
+    }
+
+    /// Runs it on `memory` under all rules; its instructions.
+    pub(crate) fn run(&self, memory: &mut GlobalMemory, threads: usize) -> u64 {
+        let options = Options { threads, ..Options::default() };
+        let kernel = &self.program.kernels[0];
+        launch(&self.program, kernel, &self.launch, memory, &options).unwrap().warp_instructions
+    }
+}
+
+/// A fixed sequence of numbers (xorshift).
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    fn word(&mut self) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 32) as u32
+    }
+
+    /// One like those of a normal distribution.
+    fn normal(&mut self) -> f32 {
+        ((0..12).map(|_| f64::from(self.word()) / 4_294_967_296.0).sum::<f64>() - 6.0) as f32
+    }
+}
+
+/// Normal numbers as f16 or bf16.
+pub(crate) fn normals(format: Format, count: usize, numbers: &mut Numbers) -> Vec<u8> {
+    let code = |x| numerics::convert::f32_to(format, x, Rounding::NearestEven, false, false) as u16;
+    (0..count).flat_map(|_| code(numbers.normal()).to_le_bytes()).collect()
+}
+
+/// Causal attention by heads of 128 columns: Q, K, V, O.
+pub(crate) fn flash_attention(heads: u32, rows: u32) -> Work {
+    let mut numbers = Numbers::new(1);
+    let len = (heads * rows * 128) as usize;
+    let mut given: Vec<Given> =
+        (0..3).map(|_| Given::Bytes(normals(Format::F16, len, &mut numbers))).collect();
+    // Scores count in powers of two.
+    let scale = std::f32::consts::LOG2_E / 128f32.sqrt();
+    given.extend([Given::Output(2 * len), Given::Number(rows), Given::Number(scale.to_bits())]);
+    Work::new(include_str!("flash_attention.ptx"), [[rows / 64, heads], [128, 1]], 5 * 16384, given)
+}
+
+/// C = A Bᵀ of squares: A, B, C.
+pub(crate) fn matmul_f16(size: u32) -> Work {
+    let mut numbers = Numbers::new(2);
+    let len = (size * size) as usize;
+    let mut given: Vec<Given> =
+        (0..2).map(|_| Given::Bytes(normals(Format::F16, len, &mut numbers))).collect();
+    given.push(Given::Output(4 * len));
+    given.extend([size; 3].map(Given::Number));
+    Work::new(include_str!("matmul_f16.ptx"), [[size / 64; 2], [128, 1]], 0, given)
+}
+
+/// A block-scaled product of squares, e4m3 by e2m1: A, B, their scales, C.
+pub(crate) fn matmul_mx(size: u32) -> Work {
+    let mut numbers = Numbers::new(3);
+    let len = (size * size) as usize;
+    let codes = |len, of: &mut dyn FnMut() -> u8| Given::Bytes((0..len).map(|_| of()).collect());
+    let mut a = || {
+        let x = numbers.normal() * 112.0;
+        numerics::convert::f32_to(Format::E4m3, x, Rounding::NearestEven, true, false) as u8
+    };
+    let a = codes(len, &mut a);
+    let mut numbers = Numbers::new(4);
+    let b = codes(len / 2, &mut || numbers.word() as u8);
+    let mut scale = || 118 + (numbers.word() % 3) as u8;
+    let (sfa, sfb) = (codes(len / 32, &mut scale), codes(len / 32, &mut scale));
+    let given = vec![a, b, sfa, sfb, Given::Output(4 * len), Given::Number(size), Given::Number(size)];
+    Work::new(include_str!("../../tests/kernels/gemm_mx.ptx"), [[size / 32; 2], [128, 1]], 0, given)
+}
+
+/// Softmax of rows of 1024 floats.
+pub(crate) fn softmax(rows: u32) -> Work {
+    let mut numbers = Numbers::new(5);
+    let len = (rows * 1024) as usize;
+    let values = (0..len).flat_map(|_| (8.0 * numbers.normal()).to_le_bytes()).collect();
+    let given = vec![Given::Bytes(values), Given::Output(4 * len), Given::Number(1024)];
+    Work::new(include_str!("../../tests/kernels/softmax.ptx"), [[rows, 1], [256, 1]], 4096, given)
+}
+
+/// Sorts runs of 1024 keys: keys, and their places.
+pub(crate) fn sort(runs: u32) -> Work {
+    let mut numbers = Numbers::new(6);
+    let len = (runs * 1024) as usize;
+    let keys = (0..len).flat_map(|_| numbers.word().to_le_bytes()).collect();
+    let given = vec![Given::Bytes(keys), Given::Output(4 * len)];
+    Work::new(include_str!("sort.ptx"), [[runs, 1], [256, 1]], 0, given)
+}
+
+/// Instructions of one round of [`mma`].
+pub(crate) const ROUND: u32 = 32;
+
+/// `mma.m16n8k16` of normal numbers, from registers alone; the accumulator begins anew after each round.
+pub(crate) fn mma(format: Format, rounds: u32) -> Work {
+    let ty = if format == Format::F16 { "f16" } else { "bf16" };
+    let mut text = String::from(
+        ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry kernel(.param .u64 p0, .param .u32 p1)\n{\n\
+         .reg .pred %p<2>;\n.reg .b32 %r<4>;\n.reg .b32 %x<48>;\n.reg .f32 %f<4>;\n.reg .b64 %rd<4>;\n\
+         ld.param.u64 %rd1, [p0];\nld.param.u32 %r1, [p1];\nmov.u32 %r2, %laneid;\n\
+         mul.wide.u32 %rd2, %r2, 4;\nadd.s64 %rd3, %rd1, %rd2;\nmov.u32 %r3, 0;\n",
+    );
+    for i in 0..48 {
+        text += &format!("ld.global.u32 %x{i}, [%rd3+{}];\n", i * 128);
+    }
+    text += "LOOP:\n";
+    for i in 0..4 {
+        text += &format!("mov.f32 %f{i}, 0f00000000;\n");
+    }
+    for n in 0..ROUND {
+        let x = |i: u32| format!("%x{}", n % 8 * 6 + i);
+        text += &format!(
+            "mma.sync.aligned.m16n8k16.row.col.f32.{ty}.{ty}.f32 {{%f0,%f1,%f2,%f3}}, {{{},{},{},{}}}, {{{},{}}}, \
+             {{%f0,%f1,%f2,%f3}};\n",
+            x(0),
+            x(1),
+            x(2),
+            x(3),
+            x(4),
+            x(5)
+        );
+    }
+    text += "add.s32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, %r1;\n@%p1 bra LOOP;\nst.global.f32 [%rd3], %f0;\nret;\n}\n";
+    let bytes = normals(format, 48 * 64, &mut Numbers::new(7));
+    Work::new(&text, [[1, 1], [32, 1]], 0, vec![Given::Bytes(bytes), Given::Number(rounds)])
+}

@@ -1,0 +1,99 @@
+//! Names of buffers, for messages: an address in or near a named buffer is told as a byte of it.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::memory::{GLOBAL_BASE, GlobalMemory};
+
+/// How far behind a buffer an address still counts as near.
+const NEAR: u64 = 4096;
+
+/// A buffer with a name.
+#[derive(Debug, Clone)]
+struct Named {
+    base: u64,
+    len: u64,
+    name: Arc<str>,
+}
+
+/// The named buffers, by address.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Names(Vec<Named>);
+
+impl Names {
+    fn add(&mut self, base: u64, len: u64, name: &str) {
+        let at = self.0.partition_point(|n| n.base < base);
+        self.0.insert(at, Named { base, len, name: name.into() });
+    }
+
+    fn last_before(&self, address: u64) -> Option<&Named> {
+        let at = self.0.partition_point(|n| n.base <= address);
+        self.0.get(at.checked_sub(1)?)
+    }
+
+    /// The buffer of an address, or the one that it lies right behind or right before: its name, its bytes, and how far
+    /// the address is from its beginning.
+    pub(super) fn near(&self, address: u64) -> Option<(&str, u64, i64)> {
+        let before = self.last_before(address).filter(|n| address - n.base < n.len.saturating_add(NEAR));
+        if let Some(n) = before {
+            return Some((&n.name, n.len, (address - n.base).cast_signed()));
+        }
+        let next = self.last_before(address.saturating_add(NEAR)).filter(|n| n.base > address)?;
+        Some((&next.name, next.len, -(next.base - address).cast_signed()))
+    }
+}
+
+impl GlobalMemory {
+    /// Gives the allocation that begins at `base` a name for messages.
+    pub fn name(&mut self, base: u64, name: &str) {
+        if let Some(len) = self.bytes(base).map(|bytes| bytes.len() as u64) {
+            self.names.add(base, len, name);
+        }
+    }
+
+    /// A message with the name of the buffer behind each global address in or near a named one.
+    #[must_use]
+    pub fn name_addresses(&self, message: &str) -> String {
+        let mut out = String::with_capacity(message.len());
+        let mut rest = message;
+        while let Some(at) = rest.find("0x") {
+            let digits = &rest[at + 2..];
+            let len = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
+            let (front, back) = rest.split_at(at + 2 + len);
+            out.push_str(front);
+            rest = back;
+            let address = u64::from_str_radix(&digits[..len], 16).ok().filter(|a| *a >= GLOBAL_BASE - NEAR);
+            if let Some((name, len, byte)) = address.and_then(|a| self.names.near(a)) {
+                let _ = write!(out, " (buffer `{name}`, byte {byte} of {len})");
+            }
+        }
+        out + rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_in_and_near_a_buffer_get_its_name() {
+        let mut memory = GlobalMemory::default();
+        let a = memory.allocate(64);
+        let b = memory.allocate(4096);
+        memory.allocate(64);
+        memory.name(b, "b");
+        memory.name(a, "a");
+        let told = |address: u64| memory.name_addresses(&format!("4 bytes at {address:#x}, or 0x10, twice"));
+        for (address, name) in [
+            (a, " (buffer `a`, byte 0 of 64)"),
+            (a + 64, " (buffer `a`, byte 64 of 64)"),
+            (a - 4, " (buffer `a`, byte -4 of 64)"),
+            (b - 8, " (buffer `b`, byte -8 of 4096)"),
+            (b + 4095, " (buffer `b`, byte 4095 of 4096)"),
+            (b + 3 * 4096, ""),
+        ] {
+            assert_eq!(told(address), format!("4 bytes at {address:#x}{name}, or 0x10, twice"));
+        }
+        assert_eq!(GlobalMemory::default().name_addresses("at 0x1000000000"), "at 0x1000000000");
+    }
+}

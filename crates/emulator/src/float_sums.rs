@@ -1,0 +1,256 @@
+//! Sums that float atomics have made, element by element: their rounding depends on the order of the adds, and so do the last
+//! bits of the result. What was added bounds how far two orders can lie apart.
+//!
+//! Adding n numbers in any order with rounding to nearest, unit roundoff u, errs by at most (n − 1) u Σ|xᵢ| (Jeannerod and Rump,
+//! "Improved error bounds for inner products in floating-point arithmetic", SIAM J. Matrix Anal. Appl. 34, 2013; without the
+//! denominator 1 − (n − 1) u of Higham, "Accuracy and Stability of Numerical Algorithms", 4.2, and so for every n). Two orders
+//! differ by at most twice that. An add that flushes subnormals errs by less than the least normal number more.
+
+use std::collections::HashMap;
+
+use numerics::Format;
+use ptx::Type;
+
+/// A type of element that float atomics add.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FloatType {
+    /// binary16.
+    F16,
+    /// The upper half of binary32.
+    Bf16,
+    /// binary32; `flush` where subnormals become zero.
+    F32 {
+        /// Whether they do.
+        flush: bool,
+    },
+    /// binary64.
+    F64,
+}
+
+impl FloatType {
+    pub(super) fn of(ty: Type, flush: bool) -> Option<Self> {
+        Some(match ty {
+            Type::F16 | Type::F16x2 => Self::F16,
+            Type::Bf16 | Type::Bf16x2 => Self::Bf16,
+            Type::F32 => Self::F32 { flush },
+            Type::F64 => Self::F64,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of an element.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 { .. } => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// The unit roundoff: half the distance from 1 to the next number.
+    #[must_use]
+    pub fn unit_roundoff(self) -> f64 {
+        let digits = match self {
+            Self::F16 => 11,
+            Self::Bf16 => 8,
+            Self::F32 { .. } => 24,
+            Self::F64 => 53,
+        };
+        (-f64::from(digits)).exp2()
+    }
+
+    /// The value of a code.
+    #[must_use]
+    pub fn value(self, code: u64) -> f64 {
+        match self {
+            Self::F16 => f64::from(Format::F16.decode(code as u32)),
+            Self::Bf16 => f64::from(Format::Bf16.decode(code as u32)),
+            Self::F32 { .. } => f64::from(f32::from_bits(code as u32)),
+            Self::F64 => f64::from_bits(code),
+        }
+    }
+}
+
+/// What has been added to one element.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FloatSum {
+    /// Its type.
+    pub ty: FloatType,
+    /// Numbers in the sum: what was there before, unless it was 0, and one for each add.
+    pub terms: u64,
+    /// The sum of their magnitudes.
+    pub magnitude: f64,
+}
+
+impl FloatSum {
+    /// How far two orders of the adds can lie apart, at most; infinite where something added is not finite.
+    #[must_use]
+    pub fn bound(&self) -> f64 {
+        let adds = self.terms.saturating_sub(1) as f64;
+        // The magnitudes are rounded sums themselves.
+        let magnitude = self.magnitude * (1.0 + 2.0 * adds * f64::EPSILON);
+        let flushed = match self.ty {
+            FloatType::F32 { flush: true } => 2.0 * self.terms as f64 * f64::from(f32::MIN_POSITIVE),
+            _ => 0.0,
+        };
+        2.0 * adds * self.ty.unit_roundoff() * magnitude + flushed
+    }
+}
+
+/// The sums of one memory, by the address of the element; `None` where nobody wants them. Any other write to it ends a sum.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FloatSums(Option<HashMap<u64, FloatSum>>);
+
+impl FloatSums {
+    /// Bytes are written by something else than a float add.
+    #[inline]
+    pub(super) fn written(&mut self, address: u64, len: usize) {
+        if self.0.is_some() {
+            self.end(address, len);
+        }
+    }
+
+    #[cold]
+    fn end(&mut self, address: u64, len: usize) {
+        let Some(sums) = &mut self.0 else { return };
+        let end = address.saturating_add(len as u64);
+        // Elements begin at multiples of their size, of 2 at least; one of 8 bytes may begin before the range.
+        if len / 2 > sums.len() {
+            sums.retain(|at, sum| *at >= end || *at + sum.ty.bytes() as u64 <= address);
+            return;
+        }
+        for at in ((address & !7)..end).step_by(2) {
+            if sums.get(&at).is_some_and(|sum| at + sum.ty.bytes() as u64 > address) {
+                sums.remove(&at);
+            }
+        }
+    }
+
+    /// Whether they are kept.
+    pub(super) fn tracked(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Elements from `address` on, which were `old`, become `old + added`.
+    pub(super) fn add_all(&mut self, address: u64, ty: FloatType, old: &[u8], added: &[u8]) {
+        let Some(sums) = &mut self.0 else { return };
+        let size = ty.bytes();
+        let value = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word[..size].copy_from_slice(bytes);
+            ty.value(u64::from_le_bytes(word))
+        };
+        for (n, (old, added)) in old.chunks_exact(size).zip(added.chunks_exact(size)).enumerate() {
+            let before = value(old);
+            let first = FloatSum { ty, terms: u64::from(before != 0.0), magnitude: before.abs() };
+            let known = sums.entry(address + (n * size) as u64).or_insert(first);
+            // A sum of another type is only a number to this one.
+            if known.ty != ty {
+                *known = first;
+            }
+            known.terms += 1;
+            known.magnitude += value(added).abs();
+        }
+    }
+
+    /// Takes over what a clone knows of bytes that it wrote.
+    pub(super) fn adopt(&mut self, clone: &Self, address: u64, len: usize) {
+        self.written(address, len);
+        let (Some(sums), Some(theirs)) = (&mut self.0, &clone.0) else { return };
+        if !theirs.is_empty() {
+            let written = (address..address.saturating_add(len as u64)).step_by(2);
+            sums.extend(written.filter_map(|at| theirs.get(&at).map(|sum| (at, *sum))));
+        }
+    }
+
+    /// The sum at an address.
+    pub(super) fn at(&self, address: u64) -> Option<FloatSum> {
+        self.0.as_ref()?.get(&address).copied()
+    }
+}
+
+impl super::memory::GlobalMemory {
+    /// Keeps count of what float atomics add from now on, for [`Self::float_sum`]. It costs some 40 bytes for each element
+    /// that they add to.
+    pub fn track_float_sums(&mut self) {
+        self.sums.0.get_or_insert_default();
+    }
+
+    /// The sum that float atomics made of the element in which a byte lies, with the element's address.
+    #[must_use]
+    pub fn float_sum(&self, address: u64) -> Option<(u64, FloatSum)> {
+        [2, 4, 8].into_iter().find_map(|size| {
+            let at = address & !(size - 1);
+            self.sums.at(at).filter(|sum| at + sum.ty.bytes() as u64 > address).map(|sum| (at, sum))
+        })
+    }
+
+    /// Elements from `base` on, `len` bytes, that are such sums.
+    #[must_use]
+    pub fn float_sums(&self, base: u64, len: usize) -> usize {
+        let inside = |at: &&u64| (base..base.saturating_add(len as u64)).contains(*at);
+        self.sums.0.as_ref().map_or(0, |sums| sums.keys().filter(inside).count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory::GlobalMemory;
+    use super::*;
+
+    const F32: FloatType = FloatType::F32 { flush: false };
+
+    fn add(memory: &mut GlobalMemory, at: u64, ty: FloatType, old: f32, added: f32) {
+        memory.track_float_sums();
+        memory.sums.add_all(at, ty, &old.to_le_bytes(), &added.to_le_bytes());
+    }
+
+    #[test]
+    fn a_sum_counts_its_terms_until_something_else_is_written() {
+        let mut memory = GlobalMemory::default();
+        add(&mut memory, 16, F32, 0.0, 1.0);
+        add(&mut memory, 16, F32, 1.0, -3.0);
+        add(&mut memory, 20, F32, 5.0, 1.0);
+        let (at, sum) = memory.float_sum(19).unwrap();
+        assert_eq!((at, sum.terms, sum.magnitude), (16, 2, 4.0));
+        assert_eq!(memory.float_sum(20).unwrap().1.terms, 2);
+        assert_eq!((memory.float_sums(16, 8), memory.float_sums(20, 8)), (2, 1));
+        // One add to zero is exact, whatever the order.
+        let one = FloatSum { ty: F32, terms: 1, magnitude: 4.0 };
+        assert_eq!(one.bound(), 0.0);
+        let sum = FloatSum { terms: 3, ..one };
+        assert!((sum.bound() / (2.0 * 2.0 * 2f64.powi(-24) * 4.0) - 1.0).abs() < 1e-9);
+        // A clone that writes one ends it, for the other too once it takes the bytes over.
+        let mut clone = memory.clone();
+        add(&mut clone, 24, F32, 0.0, 2.0);
+        clone.sums.written(16, 4);
+        memory.sums.adopt(&clone.sums, 16, 4);
+        memory.sums.adopt(&clone.sums, 24, 4);
+        assert!(memory.float_sum(16).is_none() && memory.float_sum(20).is_some());
+        assert_eq!(memory.float_sum(24).unwrap().1.magnitude, 2.0);
+        add(&mut memory, 16, F32, 0.0, 1.0);
+        memory.sums.written(23, 1);
+        assert!(memory.float_sum(20).is_none() && memory.float_sum(16).is_some());
+        memory.sums.written(0, 1 << 20);
+        assert!(memory.float_sum(16).is_none());
+    }
+
+    #[test]
+    fn two_orders_of_any_numbers_lie_within_the_bound() {
+        let mut state = 1u64;
+        for n in [2usize, 3, 10, 300, 5000] {
+            let numbers: Vec<f32> = (0..n)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (state >> 40) as f32 - 8_388_608.0
+                })
+                .collect();
+            let up: f32 = numbers.iter().sum();
+            let down: f32 = numbers.iter().rev().sum();
+            let magnitude = numbers.iter().map(|x| f64::from(x.abs())).sum();
+            let bound = FloatSum { ty: F32, terms: n as u64, magnitude }.bound();
+            assert!(f64::from((up - down).abs()) <= bound, "{n}: {up} {down} {bound}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Module variables by name, for a host that sets them before a launch (`cuModuleGetGlobal`).
+
+use super::memory::GlobalMemory;
+use super::program::{Program, VariablePlace};
+use super::schedule::place_globals;
+
+/// Why a variable cannot be set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VariableError {
+    /// No variable has this name.
+    #[error("the module has no variable `{name}`; its variables are: {there}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        there: String,
+    },
+    /// More bytes than the variable has.
+    #[error("variable `{name}` has {size} bytes; {wanted} do not fit at byte {at}")]
+    Large {
+        /// The name.
+        name: String,
+        /// Its bytes.
+        size: usize,
+        /// The first byte to set.
+        at: usize,
+        /// How many were to be set.
+        wanted: usize,
+    },
+}
+
+impl Program {
+    /// Sets bytes of a module variable, from byte `at` on: one in constant memory for all launches of this program, one in global
+    /// memory for those on `memory`.
+    ///
+    /// # Errors
+    /// [`VariableError`] where there is no such variable, or it is smaller.
+    pub fn set_variable(
+        &mut self,
+        memory: &mut GlobalMemory,
+        name: &str,
+        at: usize,
+        bytes: &[u8],
+    ) -> Result<(), VariableError> {
+        let found = self.variables.iter().find(|v| v.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.variables.iter().map(|v| v.name.as_str()).collect();
+            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            VariableError::Unknown { name: name.to_owned(), there }
+        })?;
+        if at.checked_add(bytes.len()).is_none_or(|end| end > found.size) {
+            let (name, size) = (name.to_owned(), found.size);
+            return Err(VariableError::Large { name, size, at, wanted: bytes.len() });
+        }
+        match found.place {
+            VariablePlace::Const(base) => {
+                self.constants[base + at..base + at + bytes.len()].copy_from_slice(bytes);
+            }
+            VariablePlace::Global(index) => {
+                let bases = match memory.variables(&self.text) {
+                    Some(bases) => bases.to_vec(),
+                    None => place_globals(self, memory),
+                };
+                memory.write_at(bases[index] + at as u64, bytes);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+//! A launch ends the same whatever the number of threads: memory, counts, remarks, violations, what is printed.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+use emulator::{
+    Counts, Executed, GlobalMemory, InStream, Judge, Launch, Observer, Options, Remark, Stop, Violation,
+    launch_with, load,
+};
+
+/// What a launch tells of.
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    remarks: Vec<Remark>,
+    violations: Vec<Violation>,
+    printed: Vec<String>,
+}
+
+impl Observer for Told {
+    const WATCHES: bool = false;
+
+    fn row(&mut self, _: &Executed<'_>) {}
+
+    fn printed(&mut self, text: &str) {
+        self.printed.push(text.to_owned());
+    }
+
+    fn violation(&mut self, violation: &Violation) {
+        self.violations.push(violation.clone());
+    }
+
+    fn remark(&mut self, remark: &Remark) {
+        self.remarks.push(remark.clone());
+    }
+}
+
+/// CTAs and threads of each.
+const GRID: u32 = 24;
+const BLOCK: u32 = 64;
+
+/// A kernel of this body. `%out` is 64 Ki zeros, `%new` as many bytes that nobody has written; `%i` numbers the thread in the grid,
+/// `%a` is its word of `%out`, and `%c` the CTA.
+fn kernel(directives: &str, body: &str) -> String {
+    format!(
+        ".version 8.8
+.target sm_120
+.address_size 64
+.global .align 4 .u32 lock;
+.visible .entry k(.param .u64 p0, .param .u64 p1) {directives}
+{{
+.reg .pred %p<4>;
+.reg .b32 %r<16>, %i, %c, %t;
+.reg .b64 %rd<8>, %out, %new, %a;
+.shared .align 8 .b8 tile[512];
+ld.param.u64 %out, [p0];
+ld.param.u64 %new, [p1];
+mov.u32 %t, %tid.x;
+mov.u32 %c, %ctaid.x;
+mad.lo.u32 %i, %c, {BLOCK}, %t;
+mul.wide.u32 %a, %i, 4;
+add.u64 %a, %a, %out;
+{body}
+ret;
+}}"
+    )
+}
+
+type End = (Result<Counts, Stop>, Vec<u8>, Option<String>, Told);
+
+fn end(ptx: &str, seed: u64, judge: Judge, threads: usize) -> End {
+    let program = load(ptx).unwrap();
+    let kernel = program.kernel("k").unwrap();
+    let mut memory = GlobalMemory::default();
+    let out = memory.allocate_with(vec![0; 1 << 16]);
+    let new = memory.allocate(1 << 16);
+    let params = [out.to_le_bytes(), new.to_le_bytes()].concat();
+    let launch = Launch { grid: [GRID, 1, 1], block: [BLOCK, 1, 1], shared_bytes: 0, params };
+    let options = Options { seed, judge, threads, fuel: 3_000_000, ..Options::default() };
+    let mut told = Told::default();
+    let counts = launch_with(&InStream::new(&program, kernel, &launch), &mut memory, &options, &mut told);
+    let bytes = [out, new].into_iter().flat_map(|at| memory.bytes(at).unwrap().to_vec()).collect();
+    (counts, bytes, memory.any_undefined().map(ToString::to_string), told)
+}
+
+/// The end under one thread, which that under several must be.
+fn alike(directives: &str, body: &str) -> End {
+    let ptx = kernel(directives, body);
+    for (seed, judge) in [(5, Judge::Strict), (0, Judge::Values), (2, Judge::Values)] {
+        let one = end(&ptx, seed, judge, 1);
+        for threads in [2, 4] {
+            assert_eq!(end(&ptx, seed, judge, threads), one, "seed {seed}, {threads} threads: {body}");
+        }
+    }
+    let one = end(&ptx, 0, Judge::Strict, 1);
+    assert_eq!(end(&ptx, 0, Judge::Strict, 4), one, "{body}");
+    one
+}
+
+#[test]
+fn ctas_that_have_nothing_to_do_with_each_other() {
+    let (counts, bytes, ..) = alike(
+        "",
+        "and.b32 %r1, %i, 15;
+LOOP: add.u32 %r2, %i, %i;
+sub.u32 %r1, %r1, 1;
+setp.ge.s32 %p1, %r1, 0;
+@%p1 bra LOOP;
+st.global.u32 [%a], %i;",
+    );
+    assert!(counts.is_ok());
+    assert!((0..GRID * BLOCK).all(|i| bytes[4 * i as usize..][..4] == i.to_le_bytes()));
+}
+
+#[test]
+fn clusters_meet_among_themselves() {
+    let body = "mov.u32 %r1, tile;
+mov.u32 %r2, %cluster_ctarank;
+xor.b32 %r2, %r2, 1;
+mapa.shared::cluster.u32 %r3, %r1, %r2;
+shl.b32 %r4, %t, 2;
+add.u32 %r3, %r3, %r4;
+barrier.cluster.arrive.aligned;
+barrier.cluster.wait.aligned;
+st.shared::cluster.u32 [%r3], %i;
+barrier.cluster.arrive.aligned;
+barrier.cluster.wait.aligned;
+add.u32 %r1, %r1, %r4;
+ld.shared.u32 %r5, [%r1];
+st.global.u32 [%a], %r5;";
+    let (counts, bytes, ..) = alike(".reqnctapercluster 2", body);
+    counts.unwrap();
+    let of = |i: u32| ((i / BLOCK) ^ 1) * BLOCK + i % BLOCK;
+    assert!((0..GRID * BLOCK).all(|i| bytes[4 * i as usize..][..4] == of(i).to_le_bytes()));
+}
+
+/// One thread of a CTA, `%p1`.
+const ONE: &str = "setp.eq.u32 %p1, %t, 0;\n";
+
+#[test]
+fn ctas_under_a_lock() {
+    let body = format!(
+        "{ONE}@!%p1 bra END;
+LOCK: atom.acquire.gpu.global.cas.b32 %r1, [lock], 0, 1;
+setp.ne.u32 %p2, %r1, 0;
+@%p2 bra LOCK;
+ld.global.u32 %r2, [%out];
+add.u32 %r2, %r2, 1;
+st.global.u32 [%out], %r2;
+atom.release.gpu.global.exch.b32 %r3, [lock], 0;
+END:"
+    );
+    let (counts, bytes, ..) = alike("", &body);
+    counts.unwrap();
+    assert_eq!(bytes[..4], GRID.to_le_bytes());
+}
+
+#[test]
+fn a_barrier_of_the_grid() {
+    let body = format!(
+        "st.global.u32 [%a+16384], %i;
+bar.sync 0;
+{ONE}@!%p1 bra MEET;
+atom.acq_rel.gpu.global.add.u32 %r1, [lock], 1;
+WAIT: ld.acquire.gpu.global.u32 %r1, [lock];
+setp.ne.u32 %p2, %r1, {GRID};
+@%p2 bra WAIT;
+MEET: bar.sync 0;
+xor.b32 %r2, %i, 64;
+mul.wide.u32 %rd1, %r2, 4;
+add.u64 %rd1, %rd1, %out;
+ld.global.u32 %r3, [%rd1+16384];
+st.global.u32 [%a], %r3;"
+    );
+    let (counts, bytes, ..) = alike("", &body);
+    counts.unwrap();
+    assert!((0..GRID * BLOCK).all(|i| bytes[4 * i as usize..][..4] == (i ^ 64).to_le_bytes()));
+}
+
+#[test]
+fn the_last_cta_of_an_arrival_counter() {
+    let body = format!(
+        "st.global.u32 [%a+16384], %i;
+bar.sync 0;
+{ONE}@!%p1 bra END;
+atom.acq_rel.gpu.global.add.u32 %r1, [lock], 1;
+setp.ne.u32 %p2, %r1, {};
+@%p2 bra END;
+ld.global.u32 %r2, [%out+16384];
+ld.global.u32 %r3, [%out+16640];
+add.u32 %r2, %r2, %r3;
+st.global.u32 [%out], %r2;
+END:",
+        GRID - 1
+    );
+    let (counts, bytes, ..) = alike("", &body);
+    counts.unwrap();
+    assert_eq!(bytes[..4], BLOCK.to_le_bytes());
+}
+
+#[test]
+fn places_taken_by_an_atomic() {
+    let body = "atom.global.add.u32 %r1, [lock], 1;
+mul.wide.u32 %rd1, %r1, 4;
+add.u64 %rd1, %rd1, %out;
+st.global.u32 [%rd1], %i;";
+    let (counts, bytes, ..) = alike("", body);
+    counts.unwrap();
+    let mut all: Vec<u32> = bytes.chunks(4).take((GRID * BLOCK) as usize).map(|b| b[0].into()).collect();
+    all.sort_unstable();
+    assert!(all.iter().zip(0..).all(|(low, n): (&u32, u32)| *low == n / 6 || *low < 256));
+}
+
+#[test]
+fn a_race_between_ctas_is_found_at_the_same_place() {
+    let (counts, ..) = alike("", "st.global.u32 [%out], %c;");
+    let Err(Stop::Trap(trap)) = counts else { panic!("{counts:?}") };
+    assert_eq!(trap.law.word(), "race");
+    // One that is only a read of what another CTA writes.
+    let _ = alike("", "ld.global.u32 %r1, [%out+128];\nst.global.u32 [%a], %r1;");
+    // A poll of what another CTA writes, which nothing orders.
+    let body = format!(
+        "{ONE}setp.ne.u32 %p2, %c, 1;
+@%p2 bra WRITE;
+WAIT: ld.global.u32 %r1, [%out];
+setp.eq.u32 %p3, %r1, 7;
+@!%p3 bra WAIT;
+bra END;
+WRITE: setp.ne.u32 %p2, %c, 0;
+@%p2 bra END;
+@%p1 st.global.u32 [%out], 7;
+END:"
+    );
+    let _ = alike("", &body);
+}
+
+#[test]
+fn a_violation_in_some_ctas_is_that_of_one_thread() {
+    let body = "setp.lt.u32 %p1, %c, 9;
+@%p1 bra FINE;
+add.u64 %a, %a, 1;
+FINE: st.global.u32 [%a], %i;";
+    let (counts, ..) = alike("", body);
+    let Err(Stop::Trap(trap)) = counts else { panic!("{counts:?}") };
+    assert_eq!((trap.law.word(), trap.place.cta), ("misaligned", [9, 0, 0]));
+}
+
+#[test]
+fn remarks_and_undefined_values_name_the_first_cta() {
+    let same = "mov.u32 %r1, tile;\nst.shared.u32 [%r1], %c;\nbar.sync 0;\nld.shared.u32 %r2, [%r1];\n\
+                st.global.u32 [%a], %r2;";
+    let (counts, _, _, told) = alike("", same);
+    counts.unwrap();
+    let [remark] = told.remarks.as_slice() else { panic!("{told:?}") };
+    assert_eq!((remark.place.cta, remark.times), ([0; 3], u64::from(GRID)));
+    let undefined = "ld.global.u32 %r1, [%new];\nsetp.lt.u32 %p1, %c, 3;\n@!%p1 st.global.u32 [%a], %r1;";
+    let (counts, _, undefined, _) = alike("", undefined);
+    counts.unwrap();
+    assert!(undefined.is_some_and(|what| what.contains("CTA (3,0,0)")));
+}
+
+#[test]
+fn clocks_and_fuel() {
+    let _ = alike("", "mov.u32 %r1, %clock;\nst.global.u32 [%a], %r1;");
+    let (counts, ..) = alike("", "LOOP: bra LOOP;");
+    let Err(Stop::Trap(trap)) = counts else { panic!("{counts:?}") };
+    assert_eq!(trap.law.word(), "fuel");
+}

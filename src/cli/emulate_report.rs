@@ -1,0 +1,122 @@
+//! What `emulate` prints behind its launches.
+
+use std::fmt::Write as _;
+
+use emulator::Violation;
+
+use crate::job::launch::{Checked, Outcome, Session, Sums, Trials};
+use crate::store;
+
+/// Elements of an output that are printed.
+const SHOWN: usize = 8;
+
+/// The violations, a line each.
+pub(super) fn listed(violations: &[Violation]) -> String {
+    let line = |v: &Violation| format!("violation: {}; {} times\n", v.trap, v.times);
+    violations.iter().map(line).collect()
+}
+
+/// The results of all trials.
+pub(super) struct Report<'a> {
+    pub(super) session: &'a Session,
+    /// The first trial.
+    pub(super) outcome: &'a Outcome,
+    pub(super) trials: &'a Trials,
+    pub(super) sums: Sums,
+    pub(super) checked: &'a [Checked],
+}
+
+impl Report<'_> {
+    /// In words; with remarks and addresses where they are wanted.
+    pub(super) fn text(&self, remarks: bool, addresses: bool) -> String {
+        let Self { session, outcome, .. } = self;
+        let mut text = String::new();
+        let tried = self.tried();
+        for (step, instructions) in session.steps.iter().zip(&outcome.instructions) {
+            let _ = writeln!(text, "{}: {instructions} instructions of warps{tried}", step.entry);
+        }
+        for (buffer, address) in session.buffers.iter().zip(&outcome.addresses).filter(|_| addresses) {
+            let _ = writeln!(text, "{} at {address:#x}, {} bytes", buffer.name, buffer.shape.bytes);
+        }
+        for remark in outcome.remarks.iter().filter(|_| remarks) {
+            let _ = writeln!(text, "remark: {}; {}; {} times", remark.what, remark.place, remark.times);
+        }
+        for n in 0..session.buffers.len() {
+            self.buffer(n, &mut text);
+        }
+        let Sums { elements, differences, worst } = self.sums;
+        if elements > 0 {
+            let _ = writeln!(
+                text,
+                "float atomics: the rounding of {elements} elements depends on the order of adds"
+            );
+            if differences > 0 {
+                let percent = worst * 100.0;
+                let _ = writeln!(
+                    text,
+                    "  {differences} differences between schedules, of {percent:.1} % of their bound at most"
+                );
+            }
+        }
+        self.checked.iter().for_each(|checked| expectation(checked, &mut text));
+        text
+    }
+
+    fn tried(&self) -> String {
+        let (schedules, poisons) = (self.trials.schedules(), self.trials.poisons());
+        if self.trials.all().len() < 2 {
+            return String::new();
+        }
+        let with =
+            if poisons > 1 { format!(" with {poisons} contents of unwritten memory") } else { String::new() };
+        format!(" in schedule {}; {schedules} schedules{with}, equal outputs", self.outcome.trial.seed)
+    }
+
+    /// A buffer that has changed.
+    fn buffer(&self, n: usize, text: &mut String) {
+        let buffer = &self.session.buffers[n];
+        if buffer.scratch || !self.session.changed(n, self.outcome) {
+            return;
+        }
+        let (bytes, element) = (self.outcome.bytes(n), buffer.shape.element);
+        let dims: Vec<String> = buffer.shape.dims.iter().map(ToString::to_string).collect();
+        let values: Vec<String> =
+            (0..SHOWN).map_while(|n| element.code_at(bytes, n)).map(|code| element.show(code)).collect();
+        let more = if buffer.shape.count() > SHOWN { " …" } else { "" };
+        let _ = writeln!(text, "{} {}[{}]", buffer.name, element.name(), dims.join(","));
+        let _ = writeln!(text, "  {}{more}", values.join(" "));
+        let _ = writeln!(text, "  sha256 {}", store::sha256(bytes));
+        let unwritten = self.outcome.unwritten(n);
+        if unwritten > 0 {
+            let _ = writeln!(text, "  {unwritten} of {} bytes were never written", bytes.len());
+        }
+    }
+}
+
+/// What became of a comparison.
+fn expectation(checked: &Checked, text: &mut String) {
+    let Checked { buffer, elements, wrong, largest, tolerance, .. } = checked;
+    let limits = format!("rtol {:e}, atol {:e}", tolerance.relative, tolerance.absolute);
+    match &checked.first {
+        None => {
+            let _ = writeln!(
+                text,
+                "{buffer}: {elements} elements as expected ({limits}; largest difference {largest:e})"
+            );
+        }
+        Some(first) => {
+            let index: Vec<String> = first.index.iter().map(ToString::to_string).collect();
+            let _ = writeln!(
+                text,
+                "{buffer}: {wrong} of {elements} elements are not as expected ({limits}; largest difference {largest:e})"
+            );
+            let _ = writeln!(
+                text,
+                "  the first is {buffer}[{}]: {}, expected {}",
+                index.join(","),
+                first.got,
+                first.wanted
+            );
+        }
+    }
+}

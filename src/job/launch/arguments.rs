@@ -1,0 +1,210 @@
+//! The launch of a command line: one kernel, an argument for each parameter.
+
+use std::path::{Path, PathBuf};
+
+use emulator::argument::{self, Argument, Element, MapOf};
+use emulator::{Kernel, Parameter, TENSOR_MAP_BYTES};
+use ptx::Type;
+
+use super::content::{self, Files};
+use super::error::LaunchError;
+use super::expect::{self, Tolerance};
+use super::modules::{self, Compile, Source, miscounted, wanted};
+use super::session::{Buffer, Session, Step, Value};
+use super::triton;
+use crate::job::Context;
+
+/// Threads of a CTA when neither the call nor the kernel says so.
+pub(super) const WARP: u32 = 32;
+
+/// A call, as it is typed.
+#[derive(Debug, Clone, Default)]
+pub struct CommandLine {
+    /// The file of the kernel, or a folder of Triton's cache.
+    pub file: PathBuf,
+    /// Whether it is such a folder.
+    pub triton: bool,
+    /// For a `.cu` file.
+    pub compile: Compile,
+    /// The kernel; the only one when left out.
+    pub entry: Option<String>,
+    /// CTAs of the grid; 1 when left out.
+    pub grid: Option<[u32; 3]>,
+    /// Threads of a CTA; what the kernel requires when left out, or a warp.
+    pub block: Option<[u32; 3]>,
+    /// CTAs of a cluster.
+    pub cluster: Option<[u32; 3]>,
+    /// Whether all CTAs are resident together.
+    pub cooperative: bool,
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: Option<u32>,
+    /// Arguments as [`argument::parse`] reads them.
+    pub args: Vec<String>,
+    /// Buffers as [`argument::parse_buffer`] reads them.
+    pub buffers: Vec<String>,
+}
+
+/// The launch of a call. Its modules are loaded, its buffers made.
+///
+/// # Errors
+/// [`LaunchError`] with what is wrong in the call.
+pub fn from_command_line(call: &CommandLine, context: &Context<'_>) -> Result<Session, LaunchError> {
+    let cached = match call.triton {
+        true => Some(triton::Cached::find(&call.file, call.entry.as_deref())?),
+        false => None,
+    };
+    let (module, path) = match &cached {
+        Some(cached) => {
+            (modules::module(cached.ptx.display().to_string(), cached.text()?, &[&cached.name])?, &cached.ptx)
+        }
+        None => {
+            let source = Source { path: call.file.clone(), compile: call.compile.clone() };
+            let entries: Vec<&str> = call.entry.as_deref().into_iter().collect();
+            (modules::load(&source, &entries, context)?, &call.file)
+        }
+    };
+    let name = cached.as_ref().map(|c| c.name.as_str()).or(call.entry.as_deref());
+    let kernel = modules::entry(&module, path, name)?;
+    let mut buffers = Vec::new();
+    let given = kernel.params.len().saturating_sub(cached.as_ref().map_or(0, |c| c.hidden()));
+    let mut args = arguments(call, kernel, &kernel.params[..given], &mut buffers)?;
+    let mut step = Step {
+        module: 0,
+        entry: kernel.name.clone(),
+        grid: call.grid.unwrap_or([1; 3]),
+        block: call.block.or(kernel.required_threads).unwrap_or([WARP, 1, 1]),
+        cluster: call.cluster,
+        cooperative: call.cooperative,
+        shared_bytes: call.shared_bytes.unwrap_or(0),
+        shift_shared: true,
+        args: Vec::new(),
+    };
+    if let Some(cached) = &cached {
+        let given = triton::Given { block: call.block, shared_bytes: call.shared_bytes };
+        args.extend(cached.complete(&mut step, given, &mut buffers)?);
+    }
+    step.args = args;
+    Ok(Session {
+        modules: vec![module],
+        buffers,
+        variables: Vec::new(),
+        steps: vec![step],
+        expectations: Vec::new(),
+    })
+}
+
+impl Session {
+    /// Compares each buffer with the tensor of its name in a safetensors file.
+    ///
+    /// # Errors
+    /// [`LaunchError::NothingExpected`] where no buffer is named like a tensor; what is wrong with the file.
+    pub fn expect_file(&mut self, path: &Path, tolerance: Tolerance) -> Result<(), LaunchError> {
+        let mut files = Files::default();
+        let tensors = files.tensors(path)?;
+        let before = self.expectations.len();
+        for (n, buffer) in self.buffers.iter().enumerate().filter(|(_, b)| tensors.contains(&b.name)) {
+            let (shape, bytes) = files.tensor(path, &buffer.name)?;
+            let expected = expect::expectation(n, buffer, shape.element, bytes, tolerance);
+            self.expectations
+                .push(expected.map_err(|why| LaunchError::Tensor { path: path.to_owned(), why })?);
+        }
+        if self.expectations.len() > before {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.buffers.iter().map(|b| b.name.as_str()).collect();
+        Err(LaunchError::NothingExpected {
+            path: path.to_owned(),
+            there: tensors.join(", "),
+            buffers: names.join(", "),
+        })
+    }
+}
+
+/// Why a value of `bytes` bytes of `element` is no argument for a parameter, in words.
+pub(super) fn unfit(param: &Parameter, element: Element, bytes: usize) -> Option<String> {
+    let float = matches!(param.ty, Type::F32 | Type::F64);
+    let integer = matches!(param.ty, Type::U32 | Type::S32 | Type::U64 | Type::S64);
+    let same_kind = if element.is_float() { !integer } else { !float };
+    (bytes != param.size || !same_kind).then(|| format!("{bytes} bytes of {}", element.name()))
+}
+
+/// Whether a parameter takes an address.
+pub(super) fn takes_address(param: &Parameter) -> bool {
+    param.size == 8 && !matches!(param.ty, Type::F64)
+}
+
+/// The bytes that a map spans beyond its buffer, in words.
+pub(super) fn beyond(map: &MapOf, offset: u64, buffer: &Buffer) -> Option<String> {
+    (offset.saturating_add(map.span()) > buffer.shape.bytes as u64).then(|| {
+        format!(
+            "a tensor map spans {} bytes of buffer `{}`, which has only {}",
+            map.span(),
+            map.of,
+            (buffer.shape.bytes as u64).saturating_sub(offset)
+        )
+    })
+}
+
+fn arguments(
+    call: &CommandLine,
+    kernel: &Kernel,
+    params: &[Parameter],
+    buffers: &mut Vec<Buffer>,
+) -> Result<Vec<Value>, LaunchError> {
+    if call.args.len() != params.len() {
+        return Err(miscounted(kernel, params, call.args.len()));
+    }
+    let mut files = Files::default();
+    let mut values = Vec::new();
+    let mut maps: Vec<(usize, MapOf)> = Vec::new();
+    for (n, (text, param)) in call.args.iter().zip(params).enumerate() {
+        let fit = |given: String| {
+            LaunchError::Fit(format!(
+                "argument {} of {}, `{text}`, is {given}, but parameter `{}` is {}",
+                n + 1,
+                kernel.name,
+                param.name,
+                wanted(param)
+            ))
+        };
+        values.push(match argument::parse(text)? {
+            Argument::Value { element, bytes } => match unfit(param, element, bytes.len()) {
+                Some(given) => return Err(fit(given)),
+                None => Value::Bytes(bytes),
+            },
+            Argument::Buffer { name, content } => {
+                if !takes_address(param) {
+                    return Err(fit("the 8-byte address of a buffer".to_owned()));
+                }
+                content::add(buffers, name, content, &mut files)?;
+                Value::Address { buffer: buffers.len() - 1, offset: 0 }
+            }
+            Argument::Map(map) => {
+                if param.size != TENSOR_MAP_BYTES {
+                    return Err(fit(format!("the {TENSOR_MAP_BYTES} bytes of a tensor map")));
+                }
+                // Its buffer may come behind it.
+                let value = Value::Map { buffer: usize::MAX, offset: 0, map: map.map };
+                maps.push((n, map));
+                value
+            }
+        });
+    }
+    for text in &call.buffers {
+        let (name, content) = argument::parse_buffer(text)?;
+        content::add(buffers, name, content, &mut files)?;
+    }
+    for (n, map) in maps {
+        let buffer = buffers.iter().position(|b| b.name == map.of).ok_or_else(|| {
+            LaunchError::Fit(format!(
+                "a tensor map refers to buffer `{}`, which no --arg or --buf defines",
+                map.of
+            ))
+        })?;
+        if let Some(why) = beyond(&map, 0, &buffers[buffer]) {
+            return Err(LaunchError::Fit(why));
+        }
+        values[n] = Value::Map { buffer, offset: 0, map: map.map };
+    }
+    Ok(values)
+}

@@ -1,0 +1,29 @@
+//! All buffers of an outcome as a safetensors file.
+
+use std::path::Path;
+
+use safetensors::tensor::TensorView;
+
+use super::dtypes::dtype;
+use super::error::LaunchError;
+use super::run::Outcome;
+use super::session::Session;
+use crate::record::write_atomic;
+
+impl Session {
+    /// Writes all buffers, scratch included.
+    ///
+    /// # Errors
+    /// [`LaunchError::Dump`].
+    pub fn dump(&self, outcome: &Outcome, path: &Path) -> Result<(), LaunchError> {
+        let failed = |why: String| LaunchError::Dump { path: path.to_owned(), why };
+        let mut views = Vec::new();
+        for (n, buffer) in self.buffers.iter().enumerate() {
+            let (element, dims) = (buffer.shape.element, buffer.shape.dims.clone());
+            let view = TensorView::new(dtype(element), dims, outcome.bytes(n));
+            views.push((buffer.name.clone(), view.map_err(|error| failed(error.to_string()))?));
+        }
+        let bytes = safetensors::serialize(views, None).map_err(|error| failed(error.to_string()))?;
+        write_atomic(path, &bytes).map_err(|error| failed(error.to_string()))
+    }
+}

@@ -1,0 +1,161 @@
+//! Results compared with what is expected: |result - expected| <= atol + rtol |expected|, integers exactly where neither is given.
+
+use emulator::argument::Element;
+
+use super::run::Outcome;
+use super::session::{Buffer, Expectation, Session};
+
+/// How far a result may lie apart from what is expected.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Tolerance {
+    /// As a part of the expected value.
+    pub relative: f64,
+    /// Beside that.
+    pub absolute: f64,
+}
+
+/// One element that is not as expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Its index, the outermost dimension first.
+    pub index: Vec<usize>,
+    /// What it is, or that nobody wrote it.
+    pub got: String,
+    /// What it should be.
+    pub wanted: String,
+}
+
+/// A buffer that was compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checked {
+    /// The buffer.
+    pub buffer: String,
+    /// Its elements.
+    pub elements: usize,
+    /// Elements that are not as expected.
+    pub wrong: usize,
+    /// The first of them.
+    pub first: Option<Mismatch>,
+    /// The largest difference of finite values.
+    pub largest: f64,
+    /// How far they may lie apart.
+    pub tolerance: Tolerance,
+}
+
+/// What a buffer is to hold, checked against its elements.
+///
+/// # Errors
+/// That there are more or fewer elements, in words.
+pub(super) fn expectation(
+    buffer: usize,
+    of: &Buffer,
+    element: Element,
+    bytes: Vec<u8>,
+    tolerance: Tolerance,
+) -> Result<Expectation, String> {
+    let (there, wanted) = (of.shape.count(), element.count_in(bytes.len()));
+    if there != wanted {
+        return Err(format!("buffer `{}` has {there} elements, but {wanted} are expected", of.name));
+    }
+    Ok(Expectation { buffer, element, bytes, tolerance })
+}
+
+impl Session {
+    /// Compares a trial's results with all that is expected, in order.
+    #[must_use]
+    pub fn check(&self, outcome: &Outcome) -> Vec<Checked> {
+        self.expectations.iter().map(|expected| self.check_one(expected, outcome)).collect()
+    }
+
+    fn check_one(&self, expected: &Expectation, outcome: &Outcome) -> Checked {
+        let buffer = &self.buffers[expected.buffer];
+        let element = buffer.shape.element;
+        let (bytes, address) = (outcome.bytes(expected.buffer), outcome.addresses[expected.buffer]);
+        let mut checked = Checked {
+            buffer: buffer.name.clone(),
+            elements: buffer.shape.count(),
+            wrong: 0,
+            first: None,
+            largest: 0.0,
+            tolerance: expected.tolerance,
+        };
+        let whole = outcome.memory.is_written(address, 0, bytes.len());
+        for n in 0..checked.elements {
+            let (Some(got), Some(want)) =
+                (element.code_at(bytes, n), expected.element.code_at(&expected.bytes, n))
+            else {
+                continue;
+            };
+            let (at, len) = (n * element.bits() / 8, element.bits().div_ceil(8));
+            let written = whole || outcome.memory.is_written(address, at, len);
+            let difference = difference((element, got), (expected.element, want));
+            let limit = expected.tolerance.absolute
+                + expected.tolerance.relative * expected.element.value(want).abs();
+            if written && difference.is_finite() {
+                checked.largest = checked.largest.max(difference);
+            }
+            // An infinite expectation makes the limit infinite; only itself is equal to it.
+            if written && (difference == 0.0 || difference.is_finite() && difference <= limit) {
+                continue;
+            }
+            checked.wrong += 1;
+            checked.first.get_or_insert_with(|| Mismatch {
+                index: index_of(n, &buffer.shape.dims),
+                got: if written { element.show(got) } else { "unwritten".to_owned() },
+                wanted: expected.element.show(want),
+            });
+        }
+        checked
+    }
+}
+
+/// How far two values lie apart: exactly 0 only where they are equal, a NaN being equal to a NaN.
+fn difference((one, a): (Element, u64), (other, b): (Element, u64)) -> f64 {
+    if let (Some(a), Some(b)) = (one.integer(a), other.integer(b)) {
+        return (a - b).unsigned_abs() as f64;
+    }
+    let (a, b) = (one.value(a), other.value(b));
+    match a == b || a.is_nan() && b.is_nan() {
+        true => 0.0,
+        // Never 0: the difference of two that are not equal is at least a subnormal.
+        false if a.is_nan() || b.is_nan() => f64::INFINITY,
+        false => (a - b).abs(),
+    }
+}
+
+/// The index of element `n`, the outermost dimension first.
+fn index_of(n: usize, dims: &[usize]) -> Vec<usize> {
+    let mut left = n;
+    let mut index: Vec<usize> = dims
+        .iter()
+        .rev()
+        .map(|d| {
+            let i = left % d.max(&1);
+            left /= d.max(&1);
+            i
+        })
+        .collect();
+    index.reverse();
+    index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_means_equal_values() {
+        let f32 = |x: f32| (Element::F32, u64::from(x.to_bits()));
+        let s32 = |x: i32| (Element::S32, u64::from(x.cast_unsigned()));
+        assert_eq!(difference(f32(1.5), (Element::F64, 1.5f64.to_bits())), 0.0);
+        assert_eq!(difference(f32(f32::NAN), f32(-f32::NAN)), 0.0);
+        assert_eq!(difference(f32(f32::NAN), f32(1.0)), f64::INFINITY);
+        assert_eq!(difference(f32(f32::INFINITY), f32(f32::MAX)), f64::INFINITY);
+        assert_eq!(difference(f32(0.0), f32(-0.0)), 0.0);
+        assert_eq!(difference(s32(-1), (Element::U32, 0xFFFF_FFFF)), 4_294_967_296.0);
+        // Integers that are the same in 53 bits are not equal for that.
+        let u64 = |x: u64| (Element::U64, x);
+        assert_eq!(difference(u64(u64::MAX), u64(u64::MAX - 1)), 1.0);
+        assert_eq!(index_of(7, &[2, 2, 3]), [1, 0, 1]);
+    }
+}

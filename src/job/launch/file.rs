@@ -1,0 +1,291 @@
+//! A launch file as it is written. `docs/emulator.md` describes it, `docs/launch.schema.json` is its schema.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::Hash;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// Launches of kernels, in order, on the same memory.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchFile {
+    /// The modules by name.
+    #[serde(deserialize_with = "unique")]
+    #[schemars(with = "BTreeMap<String, ModuleEntry>")]
+    pub(super) modules: IndexMap<String, ModuleEntry>,
+    /// The buffers by name, in the order of their addresses.
+    #[serde(default, deserialize_with = "unique")]
+    #[schemars(with = "BTreeMap<String, BufferEntry>")]
+    pub(super) buffers: IndexMap<String, BufferEntry>,
+    /// Module variables that are set before the first launch.
+    #[serde(default)]
+    pub(super) variables: Vec<VariableEntry>,
+    /// The launches.
+    pub(super) launches: Vec<LaunchEntry>,
+}
+
+/// A module: a file, or a kernel of Triton's cache. Paths start at the folder of the launch file.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModuleEntry {
+    /// A .ptx file, or a .cu file, which NVRTC compiles.
+    pub(super) file: Option<PathBuf>,
+    /// The target of a .cu file; sm_121a when left out.
+    pub(super) target: Option<String>,
+    /// The version of NVRTC; the newest when left out.
+    pub(super) toolkit: Option<String>,
+    /// A folder of Triton's cache.
+    pub(super) triton: Option<PathBuf>,
+}
+
+/// A buffer. Without contents, nobody has written it.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BufferEntry {
+    /// The element type, as in `bf16`.
+    pub(super) r#type: Option<String>,
+    /// Elements of each dimension, the outermost first.
+    pub(super) shape: Option<Dims>,
+    /// `zeros`, `iota`, or a value for all elements.
+    pub(super) fill: Option<Scalar>,
+    /// The seed of random elements.
+    pub(super) random: Option<u64>,
+    /// The least and the greatest random value; [-1, 1) and all bits of integers when left out.
+    pub(super) range: Option<[f64; 2]>,
+    /// The elements.
+    pub(super) values: Option<Vec<Scalar>>,
+    /// A safetensors file with the tensor `tensor`.
+    pub(super) file: Option<PathBuf>,
+    /// The tensor's name.
+    pub(super) tensor: Option<String>,
+    /// A file of the bytes alone.
+    pub(super) raw: Option<PathBuf>,
+    /// Addresses of buffers; null for a null pointer.
+    pub(super) pointers: Option<Vec<Option<String>>>,
+    /// Values one after the other, laid out like the fields of a struct.
+    pub(super) fields: Option<Vec<ValueEntry>>,
+    /// Whether the contents are no result: they are neither printed nor compared.
+    #[serde(default)]
+    pub(super) scratch: bool,
+    /// What the buffer is to hold after the last launch.
+    pub(super) expect: Option<ExpectEntry>,
+}
+
+/// What a buffer is to hold: one of `fill`, `values`, `file` with `tensor`, and `raw`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExpectEntry {
+    /// The type of the expected elements; the buffer's when left out.
+    pub(super) r#type: Option<String>,
+    /// `zeros`, `iota`, or a value for all elements.
+    pub(super) fill: Option<Scalar>,
+    /// The elements.
+    pub(super) values: Option<Vec<Scalar>>,
+    /// A safetensors file with the tensor `tensor`.
+    pub(super) file: Option<PathBuf>,
+    /// The tensor's name; the buffer's when left out.
+    pub(super) tensor: Option<String>,
+    /// A file of the bytes alone.
+    pub(super) raw: Option<PathBuf>,
+    /// How far results may lie apart, as a part of the expected value.
+    #[serde(default)]
+    pub(super) rtol: f64,
+    /// How far results may lie apart beside that.
+    #[serde(default)]
+    pub(super) atol: f64,
+}
+
+/// A module variable.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VariableEntry {
+    /// Its name in the PTX.
+    pub(super) name: String,
+    /// The module; the only one when left out.
+    pub(super) module: Option<String>,
+    /// The first byte to set.
+    #[serde(default)]
+    pub(super) at: usize,
+    /// What it becomes.
+    pub(super) value: ValueEntry,
+}
+
+/// One launch.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LaunchEntry {
+    /// The module; the only one when left out.
+    pub(super) module: Option<String>,
+    /// The kernel; the only one of the module when left out.
+    pub(super) entry: Option<String>,
+    /// CTAs of the grid; 1 when left out.
+    pub(super) grid: Option<Three>,
+    /// Threads of a CTA; the kernel's .reqntid when left out, or 32.
+    pub(super) block: Option<Three>,
+    /// CTAs of a cluster; the kernel's .reqnctapercluster when left out, or none.
+    pub(super) cluster: Option<Three>,
+    /// Dynamic shared memory, bytes.
+    pub(super) smem: Option<u32>,
+    /// Whether all CTAs are resident together.
+    #[serde(default)]
+    pub(super) cooperative: bool,
+    /// One for each parameter of the kernel, in order.
+    #[serde(default)]
+    pub(super) args: Vec<ValueEntry>,
+}
+
+/// A value: exactly one of a number by its type, `buffer`, `map` and `struct`. A list of numbers is an array.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ValueEntry {
+    /// The address of a buffer.
+    pub(super) buffer: Option<String>,
+    /// With `buffer` and `map`: the byte of the buffer.
+    pub(super) offset: Option<u64>,
+    /// A tensor map over a buffer.
+    pub(super) map: Option<MapEntry>,
+    /// A struct: its fields.
+    pub(super) r#struct: Option<Vec<ValueEntry>>,
+    /// With `struct`: its bytes.
+    pub(super) size: Option<usize>,
+    /// The alignment, where it is not the natural one.
+    pub(super) align: Option<usize>,
+    /// In a struct: the offset, where it is not the next one of this alignment.
+    pub(super) at: Option<usize>,
+    pub(super) bool: Option<Numbers>,
+    pub(super) u8: Option<Numbers>,
+    pub(super) s8: Option<Numbers>,
+    pub(super) u16: Option<Numbers>,
+    pub(super) s16: Option<Numbers>,
+    pub(super) u32: Option<Numbers>,
+    pub(super) s32: Option<Numbers>,
+    pub(super) u64: Option<Numbers>,
+    pub(super) s64: Option<Numbers>,
+    pub(super) f16: Option<Numbers>,
+    pub(super) bf16: Option<Numbers>,
+    pub(super) f32: Option<Numbers>,
+    pub(super) f64: Option<Numbers>,
+    pub(super) e4m3: Option<Numbers>,
+    pub(super) e5m2: Option<Numbers>,
+    pub(super) ue8m0: Option<Numbers>,
+}
+
+/// A tensor map, with the fields of `cuTensorMapEncodeTiled`, innermost dimension first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MapEntry {
+    /// The buffer.
+    pub(super) of: String,
+    /// The element type, as in `bf16` or `16u4_align8b`.
+    pub(super) r#type: String,
+    /// Elements by dimension.
+    pub(super) dims: Vec<u64>,
+    /// Elements of a box by dimension.
+    pub(super) r#box: Vec<u32>,
+    /// Bytes from index to index of all dimensions but the first; rows without gaps when left out.
+    pub(super) strides: Option<Vec<u64>>,
+    /// Steps between elements by dimension.
+    pub(super) estrides: Option<Vec<u32>>,
+    /// none, 32B, 64B, 128B, or an atom form such as 128B_atom_32B.
+    pub(super) swizzle: Option<String>,
+    /// none, 16B or 32B.
+    pub(super) interleave: Option<String>,
+    /// What lies outside the tensor: zeros or nan.
+    pub(super) oob: Option<String>,
+    /// none, 64B, 128B or 256B.
+    pub(super) l2: Option<String>,
+}
+
+/// A number, or a word.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a number, such as 1, 0x1F, -2.5 or .inf")]
+pub(super) enum Scalar {
+    Bool(bool),
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    Text(String),
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(b) => b.fmt(f),
+            Self::Unsigned(n) => n.fmt(f),
+            Self::Signed(n) => n.fmt(f),
+            Self::Float(x) => x.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// One number, or an array.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a number, or a list of numbers")]
+pub(super) enum Numbers {
+    One(Scalar),
+    Many(Vec<Scalar>),
+}
+
+/// One dimension, or several.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a number of elements, or a list of one for each dimension")]
+pub(super) enum Dims {
+    One(usize),
+    Many(Vec<usize>),
+}
+
+/// x, or x, y, z.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a number, or a list of up to three, as in [4, 2, 1]")]
+pub(super) enum Three {
+    X(u32),
+    Xy([u32; 2]),
+    Xyz([u32; 3]),
+    Alone([u32; 1]),
+}
+
+impl Three {
+    pub(super) fn dims(&self) -> [u32; 3] {
+        match *self {
+            Self::X(x) | Self::Alone([x]) => [x, 1, 1],
+            Self::Xy([x, y]) => [x, y, 1],
+            Self::Xyz(all) => all,
+        }
+    }
+}
+
+/// A map of which no key comes twice.
+fn unique<'de, D, K, V>(from: D) -> Result<IndexMap<K, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    K: Deserialize<'de> + Eq + Hash + fmt::Display,
+    V: Deserialize<'de>,
+{
+    struct Unique<K, V>(PhantomData<(K, V)>);
+    impl<'de, K: Deserialize<'de> + Eq + Hash + fmt::Display, V: Deserialize<'de>> Visitor<'de> for Unique<K, V> {
+        type Value = IndexMap<K, V>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("entries by name")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut all = IndexMap::new();
+            while let Some(key) = map.next_key::<K>()? {
+                if all.contains_key(&key) {
+                    return Err(A::Error::custom(format!("`{key}` is there twice; rename one of them")));
+                }
+                all.insert(key, map.next_value()?);
+            }
+            Ok(all)
+        }
+    }
+    from.deserialize_map(Unique(PhantomData))
+}

@@ -1,0 +1,32 @@
+//! Launches on the emulator, described on the command line or in a file: modules, buffers, arguments, what the results are compared with.
+
+mod arguments;
+mod available_memory;
+mod compare;
+mod content;
+mod dtypes;
+mod dump;
+mod error;
+mod expect;
+mod file;
+mod layout;
+mod modules;
+mod place;
+mod read;
+mod results;
+mod run;
+mod session;
+mod trials;
+mod triton;
+
+pub use arguments::{CommandLine, from_command_line};
+pub use compare::Sums;
+pub use error::LaunchError;
+pub use expect::{Checked, Mismatch, Tolerance};
+pub use file::LaunchFile;
+pub use modules::{Compile, Source};
+pub use read::from_file;
+pub use results::{LaunchResults, results};
+pub use run::{Heard, Outcome, Stopped};
+pub use session::{Buffer, Expectation, Initial, Module, Session, Step, Value, Variable};
+pub use trials::{Findings, JudgeBy, Trial, Trials};

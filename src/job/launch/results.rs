@@ -1,0 +1,172 @@
+//! What launches gave, for machines.
+
+use emulator::Violation;
+use serde::Serialize;
+
+use super::compare::Sums;
+use super::expect::Checked;
+use super::run::Outcome;
+use super::session::{Initial, Session};
+use super::trials::Trials;
+use crate::store;
+
+/// What launches gave. The first trial is reported; the others agree with it.
+#[derive(Debug, Serialize)]
+pub struct LaunchResults {
+    launches: Vec<LaunchResult>,
+    /// Schedules and contents of unwritten memory that were tried.
+    schedules: u64,
+    poisons: u8,
+    buffers: Vec<BufferResult>,
+    violations: Vec<Found>,
+    remarks: Vec<Found>,
+    expectations: Vec<ExpectationResult>,
+    float_atomics: SumsResult,
+}
+
+#[derive(Debug, Serialize)]
+struct LaunchResult {
+    kernel: String,
+    grid: [u32; 3],
+    block: [u32; 3],
+    /// Instructions that warps executed.
+    instructions: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct BufferResult {
+    name: String,
+    r#type: &'static str,
+    shape: Vec<usize>,
+    address: u64,
+    bytes: usize,
+    unwritten_bytes: usize,
+    /// Whether it differs from what it held at first.
+    changed: bool,
+    sha256: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Found {
+    /// The rule, for a violation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'static str>,
+    what: String,
+    kernel: String,
+    /// Line of the PTX, from 1.
+    line: usize,
+    times: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ExpectationResult {
+    buffer: String,
+    elements: usize,
+    wrong: usize,
+    largest_difference: f64,
+    rtol: f64,
+    atol: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<First>,
+}
+
+#[derive(Debug, Serialize)]
+struct First {
+    index: Vec<usize>,
+    got: String,
+    wanted: String,
+}
+
+#[derive(Debug, Serialize)]
+struct SumsResult {
+    elements: usize,
+    differences: usize,
+    /// The largest difference between two schedules, as a part of its bound.
+    worst: f64,
+}
+
+/// The results of all trials, of which `outcome` is the first.
+#[must_use]
+pub fn results(
+    session: &Session,
+    trials: &Trials,
+    outcome: &Outcome,
+    violations: &[Violation],
+    checked: &[Checked],
+    sums: Sums,
+) -> LaunchResults {
+    let launches = session.steps.iter().zip(&outcome.instructions).map(|(step, instructions)| LaunchResult {
+        kernel: step.entry.clone(),
+        grid: step.grid,
+        block: step.block,
+        instructions: *instructions,
+    });
+    let buffers = session.buffers.iter().enumerate().filter(|(_, b)| !b.scratch).map(|(n, buffer)| {
+        let bytes = outcome.bytes(n);
+        BufferResult {
+            name: buffer.name.clone(),
+            r#type: buffer.shape.element.name(),
+            shape: buffer.shape.dims.clone(),
+            address: outcome.addresses[n],
+            bytes: bytes.len(),
+            unwritten_bytes: outcome.unwritten(n),
+            changed: session.changed(n, outcome),
+            sha256: store::sha256(bytes),
+        }
+    });
+    let violations = violations.iter().map(|v| Found {
+        rule: Some(v.trap.law.word()),
+        what: v.trap.what.clone(),
+        kernel: v.trap.place.kernel.clone(),
+        line: v.trap.place.line,
+        times: v.times,
+    });
+    let remarks = outcome.remarks.iter().map(|r| Found {
+        rule: None,
+        what: r.what.clone(),
+        kernel: r.place.kernel.clone(),
+        line: r.place.line,
+        times: r.times,
+    });
+    let expectations = checked.iter().map(|c| ExpectationResult {
+        buffer: c.buffer.clone(),
+        elements: c.elements,
+        wrong: c.wrong,
+        largest_difference: c.largest,
+        rtol: c.tolerance.relative,
+        atol: c.tolerance.absolute,
+        first: c.first.as_ref().map(|m| First {
+            index: m.index.clone(),
+            got: m.got.clone(),
+            wanted: m.wanted.clone(),
+        }),
+    });
+    LaunchResults {
+        launches: launches.collect(),
+        schedules: trials.schedules(),
+        poisons: trials.poisons(),
+        buffers: buffers.collect(),
+        violations: violations.collect(),
+        remarks: remarks.collect(),
+        expectations: expectations.collect(),
+        float_atomics: SumsResult {
+            elements: sums.elements,
+            differences: sums.differences,
+            worst: sums.worst,
+        },
+    }
+}
+
+impl Session {
+    /// Whether a buffer differs from what it held at first.
+    #[must_use]
+    pub fn changed(&self, buffer: usize, outcome: &Outcome) -> bool {
+        match &self.buffers[buffer].initial {
+            Initial::Unwritten => true,
+            Initial::Bytes(bytes) => bytes != outcome.bytes(buffer),
+            Initial::Value(value) => {
+                value.bytes(&outcome.addresses).is_ok_and(|bytes| bytes != outcome.bytes(buffer))
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A trial on the emulator: fresh memory, all launches in order.
+
+use emulator::{Counts, GlobalMemory, InStream, Judge, Launch, Options, Remark, Stop, Trap, Violation};
+
+use super::error::LaunchError;
+use super::session::{Initial, Session, Step};
+use super::trials::{Findings, JudgeBy, Trial, Trials};
+
+/// A module that cannot be loaded, or a launch that did not end well, with the PTX it speaks of.
+#[derive(Debug, thiserror::Error)]
+#[error("{stop}")]
+pub struct Stopped {
+    /// What messages call the module.
+    pub name: String,
+    /// Its PTX.
+    pub text: String,
+    /// What happened.
+    pub stop: Stop,
+}
+
+/// What a launch told its observer.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// Remarks.
+    pub remarks: Vec<Remark>,
+    /// Violations that it went on behind.
+    pub violations: Vec<Violation>,
+}
+
+/// What a trial left.
+pub struct Outcome {
+    /// The trial.
+    pub trial: Trial,
+    /// Instructions that warps executed, by launch.
+    pub instructions: Vec<u64>,
+    /// The memory.
+    pub memory: GlobalMemory,
+    /// Where the buffers lie.
+    pub addresses: Vec<u64>,
+    /// Remarks.
+    pub remarks: Vec<Remark>,
+    /// Violations that launches went on behind.
+    pub violations: Vec<Violation>,
+}
+
+impl Outcome {
+    /// The bytes of a buffer.
+    #[must_use]
+    pub fn bytes(&self, buffer: usize) -> &[u8] {
+        self.addresses.get(buffer).and_then(|at| self.memory.bytes(*at)).unwrap_or_default()
+    }
+
+    /// Bytes of a buffer that nobody has written.
+    #[must_use]
+    pub fn unwritten(&self, buffer: usize) -> usize {
+        self.addresses.get(buffer).map_or(0, |at| self.memory.unwritten(*at))
+    }
+}
+
+impl Session {
+    /// Runs all launches on fresh memory. `launch` makes each of them, on its number, and says what it heard.
+    ///
+    /// # Errors
+    /// What `launch` meets; [`LaunchError::Stopped`] and what else is wrong with the session.
+    pub fn run<E: From<LaunchError>>(
+        &mut self,
+        trial: Trial,
+        trials: &Trials,
+        mut launch: impl FnMut(
+            usize,
+            &InStream<'_>,
+            &mut GlobalMemory,
+            &Options,
+        ) -> Result<(Result<Counts, Stop>, Heard), E>,
+    ) -> Result<Outcome, E> {
+        let judge = match trials.judge {
+            JudgeBy::Strict => Judge::Strict,
+            JudgeBy::Values => Judge::Values,
+        };
+        let Trial { seed, poison } = trial;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let options = Options { seed, poison, judge, threads, fuel: trials.fuel, ..Options::default() };
+        let mut memory = GlobalMemory::default();
+        if trials.all().len() > 1 {
+            memory.track_float_sums();
+        }
+        let addresses = self.place(&mut memory)?;
+        for variable in &self.variables {
+            let bytes = variable.value.bytes(&addresses).map_err(LaunchError::Fit)?;
+            let program = &mut self.modules[variable.module].program;
+            program
+                .set_variable(&mut memory, &variable.name, variable.at, &bytes)
+                .map_err(LaunchError::from)?;
+        }
+        let mut findings = Findings::default();
+        let mut remarks: Vec<Remark> = Vec::new();
+        let mut instructions = Vec::new();
+        // The launch that left a buffer with undefined bytes.
+        let mut blame: Vec<Option<(Trap, usize)>> = vec![None; self.buffers.len()];
+        for (n, step) in self.steps.iter().enumerate() {
+            let stopped = |stop: Stop, memory: &GlobalMemory| {
+                let stop = match stop {
+                    Stop::Trap(trap) => Stop::Trap(Box::new(named(memory, *trap))),
+                    other => other,
+                };
+                self.stopped(step, stop)
+            };
+            let module = &self.modules[step.module];
+            let Some(kernel) = self.kernel(step) else {
+                let what = format!("the module has no entry `{}`", step.entry);
+                return Err(stopped(Stop::Launch(what), &memory).into());
+            };
+            let mut params = vec![0; kernel.param_bytes];
+            for (value, param) in step.args.iter().zip(&kernel.params) {
+                let bytes = value.bytes(&addresses).map_err(|why| stopped(Stop::Launch(why), &memory))?;
+                params[param.offset..param.offset + param.size].copy_from_slice(&bytes);
+            }
+            let launched =
+                Launch { grid: step.grid, block: step.block, shared_bytes: step.shared_bytes, params };
+            let in_stream = InStream {
+                cluster: step.cluster,
+                cooperative: step.cooperative,
+                ..InStream::new(&module.program, kernel, &launched)
+            };
+            // What is promised is for strict judges; results are as on a GPU.
+            let shift_shared = step.shift_shared && judge == Judge::Strict;
+            let options = Options { shift_shared, ..options.clone() };
+            let (counts, heard) = launch(n, &in_stream, &mut memory, &options)?;
+            findings.gather(heard.violations);
+            remarks.extend(heard.remarks);
+            instructions.push(counts.map_err(|stop| stopped(stop, &memory))?.warp_instructions);
+            for (blame, at) in blame.iter_mut().zip(&addresses) {
+                let trap = memory.undefined(*at);
+                if blame.as_ref().map(|(known, _)| known) != trap {
+                    *blame = trap.map(|trap| (trap.clone(), n));
+                }
+            }
+        }
+        for ((trap, n), _) in blame
+            .into_iter()
+            .zip(&self.buffers)
+            .filter_map(|(b, buffer)| b.filter(|_| !buffer.scratch).map(|b| (b, buffer)))
+        {
+            if judge == Judge::Strict {
+                return Err(self.stopped(&self.steps[n], Stop::Trap(Box::new(named(&memory, trap)))).into());
+            }
+            findings.gather(vec![Violation { trap, times: 1 }]);
+        }
+        for violation in &mut findings.0 {
+            violation.trap = named(&memory, violation.trap.clone());
+        }
+        for remark in &mut remarks {
+            remark.what = memory.name_addresses(&remark.what);
+        }
+        Ok(Outcome { trial, instructions, memory, addresses, remarks, violations: findings.0 })
+    }
+
+    /// Allocates the buffers in order; their addresses.
+    fn place(&self, memory: &mut GlobalMemory) -> Result<Vec<u64>, LaunchError> {
+        // A value may hold addresses of buffers behind its own: this memory only tells where all lie.
+        let mut layout = GlobalMemory::default();
+        let reserved = self.buffers.iter().map(|b| layout.reserve(b.shape.bytes as u64));
+        let addresses: Option<Vec<u64>> = reserved.collect();
+        let addresses = addresses
+            .ok_or_else(|| LaunchError::Fit("the buffers need more addresses than there are".to_owned()))?;
+        for (buffer, address) in self.buffers.iter().zip(&addresses) {
+            let at = match &buffer.initial {
+                Initial::Bytes(bytes) => memory.allocate_with(bytes.clone()),
+                Initial::Value(value) => {
+                    memory.allocate_with(value.bytes(&addresses).map_err(LaunchError::Fit)?)
+                }
+                Initial::Unwritten => memory.allocate(buffer.shape.bytes),
+            };
+            debug_assert_eq!(at, *address);
+            memory.name(at, &buffer.name);
+        }
+        Ok(addresses)
+    }
+
+    fn stopped(&self, step: &Step, stop: Stop) -> LaunchError {
+        let module = &self.modules[step.module];
+        Stopped { name: module.name.clone(), text: module.text.clone(), stop }.into()
+    }
+}
+
+/// A violation with the names of buffers.
+fn named(memory: &GlobalMemory, trap: Trap) -> Trap {
+    Trap { what: memory.name_addresses(&trap.what), ..trap }
+}

@@ -1,0 +1,87 @@
+//! The trials of which results are compared: schedules, and contents of unwritten memory.
+
+use emulator::{Options, Violation};
+
+/// What a violation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JudgeBy {
+    /// The first ends the launch.
+    Strict,
+    /// Races and undefined values are listed, and results decide.
+    Values,
+}
+
+/// Schedules and contents of unwritten memory by which [`JudgeBy::Values`] judges.
+const SCHEDULES: u64 = 4;
+const POISONS: u8 = 2;
+
+/// One run of all launches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trial {
+    /// The schedule.
+    pub seed: u64,
+    /// What memory holds that nobody has written, byte by byte.
+    pub poison: u8,
+}
+
+/// How launches are tried and judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trials {
+    /// What a violation does.
+    pub judge: JudgeBy,
+    /// The schedule, where not several are compared.
+    pub seed: u64,
+    /// Schedules from 0 on.
+    pub schedules: Option<u64>,
+    /// Contents of unwritten memory.
+    pub poisons: Option<u8>,
+    /// Instructions that warps may execute in each launch.
+    pub fuel: u64,
+}
+
+impl Trials {
+    /// Contents of unwritten memory that are tried.
+    #[must_use]
+    pub fn poisons(&self) -> u8 {
+        self.poisons.unwrap_or(if self.judge == JudgeBy::Values { POISONS } else { 1 })
+    }
+
+    /// Schedules that are tried.
+    #[must_use]
+    pub fn schedules(&self) -> u64 {
+        let by_values = self.judge == JudgeBy::Values && self.seed == 0;
+        self.schedules.unwrap_or(if by_values { SCHEDULES } else { 1 })
+    }
+
+    /// All of them, the one that is reported first.
+    #[must_use]
+    pub fn all(&self) -> Vec<Trial> {
+        let first = if self.schedules.is_some() { 0 } else { self.seed };
+        let seeds = first..first.saturating_add(self.schedules());
+        // An odd step gives every byte once.
+        let byte = |n: u8| Options::default().poison.wrapping_add(n.wrapping_mul(0x69));
+        (0..self.poisons())
+            .flat_map(|n| seeds.clone().map(move |seed| Trial { seed, poison: byte(n) }))
+            .collect()
+    }
+}
+
+/// Violations of several trials.
+#[derive(Debug, Default)]
+pub struct Findings(pub Vec<Violation>);
+
+impl Findings {
+    /// Adds up what a trial found, by rule and line.
+    pub fn gather(&mut self, more: Vec<Violation>) {
+        for found in more {
+            let same = |known: &&mut Violation| {
+                let (a, b) = (&known.trap, &found.trap);
+                (a.law, a.place.line, &a.place.kernel) == (b.law, b.place.line, &b.place.kernel)
+            };
+            match self.0.iter_mut().find(same) {
+                Some(known) => known.times += found.times,
+                None => self.0.push(found),
+            }
+        }
+    }
+}
