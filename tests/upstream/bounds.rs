@@ -15,8 +15,7 @@ pub(crate) fn within(got: &[f64], wanted: &[(f64, f64)]) -> Result<f64, String> 
     let mut largest = 0.0f64;
     for (n, (got, (wanted, bound))) in got.iter().zip(wanted).enumerate() {
         let error = if got == wanted { 0.0 } else { (got - wanted).abs() / bound };
-        // Written so that a NaN is an error.
-        if !(error <= 1.0) {
+        if error.is_nan() || error > 1.0 {
             return Err(format!("element {n} is {got}, not {wanted} within {bound:e}"));
         }
         largest = largest.max(error);

@@ -106,7 +106,7 @@ pub(crate) fn judge(store: &Store, kernel: &Kernel) -> Result<Shown, Why> {
     let error = (kernel.reference)(&first).map_err(|what| Why::Failed(format!("wrong numbers: {what}")))?;
     let executed = replay::executed(&program, &recording, &replay::schedule(0, FUEL)).map_err(failed)?;
     let fuel = first.instructions * PATIENCE + 10_000;
-    let overlapped = recording.launches().any(|launch| launch.programmatic);
+    let overlapped = recording.overlaps();
     let mut found = Vec::new();
     for fault in faults::planted(&ptx, &executed, overlapped) {
         let how = caught(kernel, &recording, &fault, &first, fuel);

@@ -143,6 +143,13 @@ impl Recording {
         })
     }
 
+    /// Whether a launch may begin before the one in front of it has ended.
+    pub(crate) fn overlaps(&self) -> bool {
+        self.steps
+            .windows(2)
+            .any(|two| matches!(two, [Step::Launch(_), Step::Launch(next)] if next.programmatic))
+    }
+
     /// The buffers that have a name, by it.
     pub(crate) fn named(&self) -> HashMap<&str, usize> {
         self.buffers.iter().enumerate().filter_map(|(n, b)| Some((b.name.as_deref()?, n))).collect()

@@ -1,8 +1,6 @@
-// FlashInfer's attention for one request: FA2 with tensor cores, and decoding.
+// FlashInfer's attention for one query of one request.
 #include <flashinfer/attention/decode.cuh>
 #include <flashinfer/attention/default_decode_params.cuh>
-#include <flashinfer/attention/default_prefill_params.cuh>
-#include <flashinfer/attention/prefill.cuh>
 #include <flashinfer/attention/variants.cuh>
 
 #include "record.h"
@@ -12,20 +10,6 @@ using namespace flashinfer;
 int main(int, char** argv) {
     constexpr uint32_t dim = 64, heads = 2;
     using Variant = DefaultAttention<false, false, false, false>;
-    auto prefill = [&](auto mode, uint32_t queries, uint32_t keys) {
-        SinglePrefillParams<half, half, half> p;
-        p.q = reals<half>("q", queries * heads * dim, 1, 2.0f);
-        p.k = reals<half>("k", keys * heads * dim, 2, 2.0f);
-        p.v = reals<half>("v", keys * heads * dim, 3);
-        p.o = output<half>("o", queries * heads * dim);
-        p.group_size = uint_fastdiv(1);
-        p.qo_len = queries, p.kv_len = keys, p.num_qo_heads = p.num_kv_heads = heads;
-        p.q_stride_n = p.k_stride_n = p.v_stride_n = heads * dim, p.q_stride_h = p.k_stride_h = p.v_stride_h = dim;
-        p.head_dim = dim, p.window_left = -1, p.sm_scale = 0.125f, p.rope_rcp_scale = p.rope_rcp_theta = 1;
-        SinglePrefillWithKVCacheDispatched<dim, dim, PosEncodingMode::kNone, false, decltype(mode)::value, Variant>(p, (half*)nullptr, 0);
-    };
-    CASE("prefill") prefill(std::integral_constant<MaskMode, MaskMode::kNone>{}, 20, 45);
-    CASE("prefill_causal") prefill(std::integral_constant<MaskMode, MaskMode::kCausal>{}, 20, 45);
     CASE("decode") {
         SingleDecodeParams<half, half, half> p;
         p.q = reals<half>("q", heads * dim, 1, 2.0f);
