@@ -327,3 +327,33 @@ fn every_dependency_has_a_licence_that_lets_it_be_passed_on() {
     assert!(is_free("MIT/Apache-2.0") && is_free("(MIT OR GPL-3.0) AND Unicode-3.0"));
     assert!(!is_free("GPL-3.0") && !is_free("") && !is_free("MIT AND GPL-3.0"));
 }
+
+#[test]
+fn a_suite_with_a_main_of_its_own_is_declared_so() {
+    let mut folders = vec![root().to_owned()];
+    folders.extend(fs::read_dir(root().join("crates")).unwrap().map(|e| e.unwrap().path()));
+    let mut seen = 0;
+    for folder in folders {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        for (kind, below) in [("test", "tests"), ("bench", "benches")] {
+            let suites = fs::read_dir(folder.join(below)).into_iter().flatten().map(|e| e.unwrap().path());
+            let roots = suites.map(|path| if path.is_dir() { path.join("main.rs") } else { path });
+            for path in roots.filter(|path| path.extension().is_some_and(|e| e == "rs") && path.is_file()) {
+                let text = fs::read_to_string(&path).unwrap();
+                if !text.lines().any(|line| line.starts_with("fn main()")) {
+                    continue;
+                }
+                let stem = if path.ends_with("main.rs") { path.parent().unwrap() } else { &path };
+                let name = stem.file_stem().unwrap().to_string_lossy();
+                let sections = manifest.split("\n[").map(|s| s.trim_end_matches(']'));
+                // With the harness of libtest its own main would not run, and no test with it.
+                let declared = sections
+                    .filter(|s| s.starts_with(&format!("[{kind}]]")))
+                    .any(|s| s.contains(&format!("name = \"{name}\"")) && s.contains("harness = false"));
+                assert!(declared, "{}: its {kind} section lacks `harness = false`", path.display());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 6, "{seen}");
+}

@@ -201,7 +201,7 @@ fn faults() -> Vec<Fault> {
         fault(
             "a check does not stand",
             100,
-            &["check tiny-exact 128x32x128 native cp_async deterministic", "fail", "replay 17"],
+            &["rung tiny-exact 128x32x128 native cp_async deterministic", "fail", "replay 17"],
             |run, baseline| {
                 baseline.pipeline.push(on_gpu(baseline.pipeline[0].clone()));
                 let mut row = on_gpu(run.pipeline[0].clone());
