@@ -34,6 +34,22 @@ impl PipSource {
         let python = std::env::var_os("SM121PROBE_PYTHON").filter(|python| !python.is_empty());
         Self { python: python.map_or_else(|| PathBuf::from("python3"), PathBuf::from), args: Vec::new() }
     }
+
+    /// The call that downloads `requirement` alone to the folder `to`.
+    #[must_use]
+    pub fn download(&self, requirement: &str, to: &Path) -> Command {
+        let mut command = Command::new(&self.python);
+        command
+            .args(["-m", "pip", "--disable-pip-version-check", "--no-input", "download", "--no-deps"])
+            .arg("--progress-bar=off")
+            .arg("--dest")
+            .arg(to)
+            .args(&self.args)
+            .arg(requirement)
+            // Nothing is installed into any Python, so a user's rule against that must not stop it.
+            .env("PIP_REQUIRE_VIRTUALENV", "false");
+        command
+    }
 }
 
 /// Why pip brought no wheel.
@@ -109,27 +125,12 @@ pub(super) fn download(
         fs::create_dir_all(path).map_err(|source| PipError::Write { path: path.clone(), source })?;
     }
 
-    let mut command = Command::new(&source.python);
+    let mut command = source.download(&requirement, &arrived);
     command
-        .args([
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "--no-input",
-            "download",
-            "--no-deps",
-            "--only-binary=:all:",
-        ])
-        .args(["--progress-bar=off", "--python-version=3", "--implementation=py", "--abi=none"])
+        .args(["--only-binary=:all:", "--python-version=3", "--implementation=py", "--abi=none"])
         .args(platforms(&wheel.file).map(|platform| format!("--platform={platform}")))
-        .arg("--dest")
-        .arg(&arrived)
-        .args(&source.args)
-        .arg(&requirement)
         // Its partial download must lie where we look for progress and where a later install cleans up.
-        .env("TMPDIR", &temporary)
-        // Nothing is installed into any Python, so a user's rule against that must not stop it.
-        .env("PIP_REQUIRE_VIRTUALENV", "false");
+        .env("TMPDIR", &temporary);
     let output =
         watched(&[&arrived, &temporary], &pin.what(), wheel.bytes, sink, || worker::run(&mut command, limit))
             .map_err(start)?;

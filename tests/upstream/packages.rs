@@ -136,24 +136,10 @@ fn fetched(store: &Store, package: &Package) -> Result<PathBuf, String> {
     }
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let source = PipSource::from_environment();
-    let mut command = Command::new(&source.python);
-    command
-        .args([
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "--no-input",
-            "download",
-            "--no-deps",
-            "--progress-bar=off",
-        ])
-        .arg(if package.file.ends_with(".whl") { "--only-binary" } else { "--no-binary" })
-        .arg(package.name)
-        .arg("--dest")
-        .arg(&folder)
-        .args(&source.args)
-        .arg(format!("{}=={}", package.name, package.version))
-        .env("PIP_REQUIRE_VIRTUALENV", "false");
+    let requirement = format!("{}=={}", package.name, package.version);
+    let form = if package.file.ends_with(".whl") { "--only-binary" } else { "--no-binary" };
+    let mut command = source.download(&requirement, &folder);
+    command.args([form, package.name]);
     let output = worker::run(&mut command, LIMIT)
         .map_err(|error| format!("cannot start Python at {}: {error}", source.python.display()))?;
     if !matches!(output.ended, Ended::Exited(0)) {
