@@ -13,8 +13,7 @@ use super::ptx_error::PtxError;
 use super::watch::{Ear, Trace, Watcher, show_profile};
 use crate::job::Context;
 use crate::job::launch::{
-    self, CommandLine, Compile, Findings, Heard, JudgeBy, LaunchError, Outcome, Session, Sums, Tolerance,
-    Trials,
+    self, CommandLine, Compile, Heard, JudgeBy, LaunchError, Session, Tolerance, Trials,
 };
 use crate::report::Format;
 
@@ -153,47 +152,33 @@ pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), C
         poisons: args.poison,
         fuel: args.fuel,
     };
-    let mut first: Option<Outcome> = None;
-    let mut findings = Findings::default();
-    let mut sums = Sums::default();
-    let mut checked = Vec::new();
-    for trial in trials.all() {
+    let judged = session.judge(&trials, |first, step, memory, options| {
         // What threads print is the same in all schedules but for its order.
-        let prints = first.is_none() && args.format == Format::Text;
-        let mut outcome = session
-            .run(trial, &trials, |_, step, memory, options| launched(args, prints, step, memory, options))?;
-        findings.gather(std::mem::take(&mut outcome.violations));
-        let compared = first.as_ref().map_or(Ok(()), |first| session.compare(first, &outcome, &mut sums));
-        if let Err(error) = compared {
+        launched(args, first && args.format == Format::Text, step, memory, options)
+    });
+    let judged = match judged {
+        Ok(judged) => judged,
+        Err(ended) => {
             // What was found on the way may say why.
-            output::print(&listed(&findings.0))?;
-            return Err(error.into());
+            output::print(&listed(&ended.findings.0))?;
+            return Err(ended.error);
         }
-        // The trial that is wrong most is told of.
-        let now = session.check(&outcome);
-        let wrong = |checked: &[launch::Checked]| checked.iter().filter(|c| c.wrong > 0).count();
-        if first.is_none() || wrong(&now) > wrong(&checked) {
-            checked = now;
-        }
-        first.get_or_insert(outcome);
-    }
-    let Some(outcome) = first else { return Ok(()) };
+    };
     if let Some(path) = &args.dump {
-        session.dump(&outcome, path)?;
+        session.dump(&judged.outcome, path)?;
     }
     let text = match args.format {
         Format::Json => {
-            let results = launch::results(&session, &trials, &outcome, &findings.0, &checked, sums);
+            let results = launch::results(&session, &trials, &judged);
             serde_json::to_string_pretty(&results).map_err(|e| CliError::Output(e.into()))? + "\n"
         }
         _ => {
-            let report =
-                Report { session: &session, outcome: &outcome, trials: &trials, sums, checked: &checked };
-            report.text(args.strict, args.addresses) + &listed(&findings.0)
+            let report = Report { session: &session, judged: &judged, trials: &trials };
+            report.text(args.strict, args.addresses) + &listed(&judged.findings.0)
         }
     };
     output::print(&text)?;
-    match checked.iter().filter(|c| c.wrong > 0).count() {
+    match judged.wrong() {
         0 => Ok(()),
         wrong => Err(LaunchError::Expected(wrong).into()),
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use emulator::Violation;
 
-use crate::job::launch::{Checked, Outcome, Session, Sums, Trials};
+use crate::job::launch::{Checked, Judged, Session, Sums, Trials};
 use crate::store;
 
 /// Elements of an output that are printed.
@@ -19,17 +19,15 @@ pub(super) fn listed(violations: &[Violation]) -> String {
 /// The results of all trials.
 pub(super) struct Report<'a> {
     pub(super) session: &'a Session,
-    /// The first trial.
-    pub(super) outcome: &'a Outcome,
+    pub(super) judged: &'a Judged,
     pub(super) trials: &'a Trials,
-    pub(super) sums: Sums,
-    pub(super) checked: &'a [Checked],
 }
 
 impl Report<'_> {
     /// In words; with remarks and addresses where they are wanted.
     pub(super) fn text(&self, remarks: bool, addresses: bool) -> String {
-        let Self { session, outcome, .. } = self;
+        let Self { session, judged, .. } = self;
+        let outcome = &judged.outcome;
         let mut text = String::new();
         let tried = self.tried();
         for (step, instructions) in session.steps.iter().zip(&outcome.instructions) {
@@ -44,7 +42,7 @@ impl Report<'_> {
         for n in 0..session.buffers.len() {
             self.buffer(n, &mut text);
         }
-        let Sums { elements, differences, worst } = self.sums;
+        let Sums { elements, differences, worst } = judged.sums;
         if elements > 0 {
             let _ = writeln!(
                 text,
@@ -58,7 +56,7 @@ impl Report<'_> {
                 );
             }
         }
-        self.checked.iter().for_each(|checked| expectation(checked, &mut text));
+        judged.checked.iter().for_each(|checked| expectation(checked, &mut text));
         text
     }
 
@@ -69,16 +67,16 @@ impl Report<'_> {
         }
         let with =
             if poisons > 1 { format!(" with {poisons} contents of unwritten memory") } else { String::new() };
-        format!(" in schedule {}; {schedules} schedules{with}, equal outputs", self.outcome.trial.seed)
+        format!(" in schedule {}; {schedules} schedules{with}, equal outputs", self.judged.outcome.trial.seed)
     }
 
     /// A buffer that has changed.
     fn buffer(&self, n: usize, text: &mut String) {
         let buffer = &self.session.buffers[n];
-        if buffer.scratch || !self.session.changed(n, self.outcome) {
+        if buffer.scratch || !self.session.changed(n, &self.judged.outcome) {
             return;
         }
-        let (bytes, element) = (self.outcome.bytes(n), buffer.shape.element);
+        let (bytes, element) = (self.judged.outcome.bytes(n), buffer.shape.element);
         let dims: Vec<String> = buffer.shape.dims.iter().map(ToString::to_string).collect();
         let values: Vec<String> =
             (0..SHOWN).map_while(|n| element.code_at(bytes, n)).map(|code| element.show(code)).collect();
@@ -86,7 +84,7 @@ impl Report<'_> {
         let _ = writeln!(text, "{} {}[{}]", buffer.name, element.name(), dims.join(","));
         let _ = writeln!(text, "  {}{more}", values.join(" "));
         let _ = writeln!(text, "  sha256 {}", store::sha256(bytes));
-        let unwritten = self.outcome.unwritten(n);
+        let unwritten = self.judged.outcome.unwritten(n);
         if unwritten > 0 {
             let _ = writeln!(text, "  {unwritten} of {} bytes were never written", bytes.len());
         }

@@ -1,6 +1,6 @@
 //! Fetches one wheel with pip, so that mirrors, proxies and certificates configured for pip hold here too.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,15 +35,21 @@ impl PipSource {
         Self { python: python.map_or_else(|| PathBuf::from("python3"), PathBuf::from), args: Vec::new() }
     }
 
-    /// The call that downloads `requirement` alone to the folder `to`.
+    /// The call that downloads `requirement` alone to the folder `to`, with more options of `pip download`.
     #[must_use]
-    pub fn download(&self, requirement: &str, to: &Path) -> Command {
+    pub fn download(
+        &self,
+        requirement: &str,
+        to: &Path,
+        options: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Command {
         let mut command = Command::new(&self.python);
         command
             .args(["-m", "pip", "--disable-pip-version-check", "--no-input", "download", "--no-deps"])
             .arg("--progress-bar=off")
             .arg("--dest")
             .arg(to)
+            .args(options)
             .args(&self.args)
             .arg(requirement)
             // Nothing is installed into any Python, so a user's rule against that must not stop it.
@@ -125,10 +131,11 @@ pub(super) fn download(
         fs::create_dir_all(path).map_err(|source| PipError::Write { path: path.clone(), source })?;
     }
 
-    let mut command = source.download(&requirement, &arrived);
+    let fixed = ["--only-binary=:all:", "--python-version=3", "--implementation=py", "--abi=none"];
+    let platforms = platforms(&wheel.file).map(|platform| format!("--platform={platform}"));
+    let options = fixed.map(str::to_owned).into_iter().chain(platforms);
+    let mut command = source.download(&requirement, &arrived, options);
     command
-        .args(["--only-binary=:all:", "--python-version=3", "--implementation=py", "--abi=none"])
-        .args(platforms(&wheel.file).map(|platform| format!("--platform={platform}")))
         // Its partial download must lie where we look for progress and where a later install cleans up.
         .env("TMPDIR", &temporary);
     let output =

@@ -138,8 +138,7 @@ fn fetched(store: &Store, package: &Package) -> Result<PathBuf, String> {
     let source = PipSource::from_environment();
     let requirement = format!("{}=={}", package.name, package.version);
     let form = if package.file.ends_with(".whl") { "--only-binary" } else { "--no-binary" };
-    let mut command = source.download(&requirement, &folder);
-    command.args([form, package.name]);
+    let mut command = source.download(&requirement, &folder, [form, package.name]);
     let output = worker::run(&mut command, LIMIT)
         .map_err(|error| format!("cannot start Python at {}: {error}", source.python.display()))?;
     if !matches!(output.ended, Ended::Exited(0)) {

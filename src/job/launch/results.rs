@@ -1,10 +1,8 @@
 //! What launches gave, for machines.
 
-use emulator::Violation;
 use serde::Serialize;
 
-use super::compare::Sums;
-use super::expect::Checked;
+use super::judged::Judged;
 use super::run::Outcome;
 use super::session::{Initial, Session};
 use super::trials::Trials;
@@ -85,16 +83,10 @@ struct SumsResult {
     worst: f64,
 }
 
-/// The results of all trials, of which `outcome` is the first.
+/// The results of all trials.
 #[must_use]
-pub fn results(
-    session: &Session,
-    trials: &Trials,
-    outcome: &Outcome,
-    violations: &[Violation],
-    checked: &[Checked],
-    sums: Sums,
-) -> LaunchResults {
+pub fn results(session: &Session, trials: &Trials, judged: &Judged) -> LaunchResults {
+    let Judged { outcome, findings, checked, sums } = judged;
     let launches = session.steps.iter().zip(&outcome.instructions).map(|(step, instructions)| LaunchResult {
         kernel: step.entry.clone(),
         grid: step.grid,
@@ -114,7 +106,7 @@ pub fn results(
             sha256: store::sha256(bytes),
         }
     });
-    let violations = violations.iter().map(|v| Found {
+    let violations = findings.0.iter().map(|v| Found {
         rule: Some(v.trap.law.word()),
         what: v.trap.what.clone(),
         kernel: v.trap.place.kernel.clone(),

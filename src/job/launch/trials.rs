@@ -53,15 +53,23 @@ impl Trials {
         self.schedules.unwrap_or(if by_values { SCHEDULES } else { 1 })
     }
 
-    /// All of them, the one that is reported first.
+    /// The one that is reported.
+    #[must_use]
+    pub fn first(&self) -> Trial {
+        let seed = if self.schedules.is_some() { 0 } else { self.seed };
+        Trial { seed, poison: Options::default().poison }
+    }
+
+    /// All of them, the first in front.
     #[must_use]
     pub fn all(&self) -> Vec<Trial> {
-        let first = if self.schedules.is_some() { 0 } else { self.seed };
-        let seeds = first..first.saturating_add(self.schedules());
+        let Trial { seed, poison } = self.first();
+        let schedules = self.schedules();
         // An odd step gives every byte once.
-        let byte = |n: u8| Options::default().poison.wrapping_add(n.wrapping_mul(0x69));
+        let byte = |n: u8| poison.wrapping_add(n.wrapping_mul(0x69));
+        let seeds = move |n: u64| seed.wrapping_add(n);
         (0..self.poisons())
-            .flat_map(|n| seeds.clone().map(move |seed| Trial { seed, poison: byte(n) }))
+            .flat_map(|n| (0..schedules).map(move |m| Trial { seed: seeds(m), poison: byte(n) }))
             .collect()
     }
 }
@@ -81,6 +89,22 @@ impl Findings {
             match self.0.iter_mut().find(same) {
                 Some(known) => known.times += found.times,
                 None => self.0.push(found),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_seed_leaves_nothing_to_run() {
+        for judge in [JudgeBy::Strict, JudgeBy::Values] {
+            for seed in [0, 1, u64::MAX] {
+                let trials = Trials { judge, seed, schedules: None, poisons: None, fuel: 1 };
+                assert_eq!(trials.all().first(), Some(&trials.first()));
+                assert_eq!(trials.all().len() as u64, trials.schedules() * u64::from(trials.poisons()));
             }
         }
     }
