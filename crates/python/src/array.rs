@@ -124,7 +124,8 @@ impl Array {
             dense *= dim;
         }
         let len = if empty { 0 } else { span };
-        let shape = if contiguous { (ty.element, dims) } else { (Element::U8, vec![len]) };
+        // A shape has an element at least; an array without any has no buffer.
+        let shape = if contiguous && !empty { (ty.element, dims) } else { (Element::U8, vec![len.max(1)]) };
         let shape = Shape::new(shape.0, shape.1).map_err(PyValueError::new_err)?;
         Ok(Self { _owner: owner.clone().unbind(), start, len, read_only, shape, contiguous })
     }

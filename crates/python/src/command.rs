@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use sm121probe::event::{Event, Sink};
 use sm121probe::job::Context;
 use sm121probe::job::launch::{Compile, Findings, compile_cuda as compile};
+use sm121probe::packed::Packed;
 
 use crate::report;
 
@@ -14,6 +15,13 @@ use crate::report;
 #[pyfunction]
 pub(crate) fn run_command(py: Python<'_>, words: Vec<OsString>, program: PathBuf) -> u8 {
     py.detach(|| sm121probe::cli::command_line(words, Some(program)))
+}
+
+/// The committed record of the matrix, as JSON.
+#[pyfunction]
+pub(crate) fn matrix_record() -> &'static str {
+    static MATRIX: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/matrix.z")));
+    MATRIX.files().next().map_or("", |(_, text)| text)
 }
 
 /// What a job says is kept for the caller.

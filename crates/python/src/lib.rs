@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
-    use super::command::{compile_cuda, run_command};
+    use super::command::{compile_cuda, matrix_record, run_command};
     #[pymodule_export]
     use super::launch::launch;
     #[pymodule_export]

@@ -7,12 +7,12 @@ term cut toward zero F bits below the largest exponent, and the sum cut to 24 bi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Union
+from typing import Optional, Sequence, Union
 
 import numpy as np
 
 from .formats import decode, named
-from .quantized import Quantized, dequantize
+from .quantized import Quantized, as_quantized, dequantize
 
 #: By name: products L of a step, bits F kept below the largest exponent, and whether steps are added with rising k to one accumulator.
 #: `native` is one block-scaled `mma` per 32 elements (sm_120), `bf16` an `mma` of 16 (sm_90, sm_100, sm_120), `ampere` one of 8 (sm_80, sm_86,
@@ -72,7 +72,7 @@ def _operand(x: Union[Quantized, np.ndarray]) -> _Operand:
 
 def _unit(values: np.ndarray) -> np.ndarray:
     """The exponent of the lowest bit that is set."""
-    mantissa, exponent = np.frexp(values)
+    mantissa, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
     integer = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
     lowest = integer & -integer
     return exponent - 53 + np.where(integer == 0, 0, np.log2(np.maximum(lowest, 1)).astype(np.int64))
@@ -85,15 +85,18 @@ def _exponent(x: np.ndarray) -> np.ndarray:
 def bound(
     a: Union[Quantized, np.ndarray],
     b: Union[Quantized, np.ndarray],
+    formats: Optional[Sequence[Optional[str]]] = None,
     *,
     accumulation: str = "unknown",
+    order: Optional[str] = None,
     out: str = "bf16",
     bias: Optional[np.ndarray] = None,
 ) -> Bound:
     """What `a` [M, K] times the transpose of `b` [N, K] should give, plus `bias` [N], rounded once to `out`.
 
     Operands are `Quantized`, or arrays whose elements the kernel multiplies as they are (bf16, f16). `accumulation` is what is known of the
-    kernel (`ACCUMULATIONS`). Where an operand is NaN or infinite, or f32 may overflow, the value is NaN and the error infinite: such
+    kernel (`ACCUMULATIONS`), `order` whether steps are added with rising k to one accumulator (`ascending`) or in any way (`any`), where that
+    differs from it. `formats` quantizes operands that are not yet (`("mxfp8", "mxfp4")`; `None` leaves one as it is). Where an operand is NaN or infinite, or f32 may overflow, the value is NaN and the error infinite: such
     elements are not judged.
 
     For `nvfp4` the bound assumes that the tensor core applies a pair of scales without rounding.
@@ -102,10 +105,14 @@ def bound(
         raise ValueError(f"{accumulation!r} is no accumulation; there are {', '.join(ACCUMULATIONS)}")
     if out not in _RESULTS:
         raise ValueError(f"{out!r} is no type of results; there are {', '.join(_RESULTS)}")
+    if order not in (None, "any", "ascending"):
+        raise ValueError(f"{order!r} is no order; there are any, ascending")
+    a, b = as_quantized(a, b, formats)
     left, right = _operand(a), _operand(b)
     if left.values.shape[1] != right.values.shape[1]:
         raise ValueError(f"K differs: {left.values.shape} and {right.values.shape}")
     length, fraction, rising = ACCUMULATIONS[accumulation]
+    rising = rising if order is None else order == "ascending"
     if accumulation == "fma":
         value, error = _fma(left, right)
     else:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Optional, Tuple, Union
+from typing import Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from .bounds import Bound, bound
-from .quantized import Quantized
+from .quantized import Quantized, as_quantized
 
 
 def assert_within(
     out,
     a: Union[Quantized, np.ndarray],
     b: Union[Quantized, np.ndarray],
+    formats: Optional[Sequence[Optional[str]]] = None,
     *,
     accumulation: str = "unknown",
+    order: Optional[str] = None,
     out_type: Optional[str] = None,
     bias: Optional[np.ndarray] = None,
 ) -> Bound:
@@ -26,7 +28,9 @@ def assert_within(
     explains all wrong elements, where one of the known faults does.
     """
     values, found = _values(out)
-    expected = bound(a, b, accumulation=accumulation, out=out_type or found, bias=bias)
+    a, b = as_quantized(a, b, formats)
+    how = {"accumulation": accumulation, "order": order, "out": out_type or found}
+    expected = bound(a, b, bias=bias, **how)
     if values.shape != expected.value.shape:
         raise AssertionError(f"the result is {values.shape}, but should be {expected.value.shape}")
     judged = np.isfinite(expected.error)
@@ -45,7 +49,7 @@ def assert_within(
         f"{expected.value[row, column]:.9g} ± {expected.error[row, column]:.3g} is right; worst row {worst[0]}, column {worst[1]}: "
         f"{over[worst]:.3g} times its bound"
     )
-    fault = _explain(values, judged, a, b, accumulation, out_type or found, bias)
+    fault = _explain(values, judged, a, b, bias, how)
     raise AssertionError(text + (f"; explained entirely by: {fault}" if fault else ""))
 
 
@@ -63,11 +67,11 @@ def _within(values: np.ndarray, expected: Bound) -> np.ndarray:
     return np.abs(values - expected.value) <= expected.error
 
 
-def _explain(values, judged, a, b, accumulation, out, bias) -> Optional[str]:
+def _explain(values, judged, a, b, bias, how) -> Optional[str]:
     """The fault under which the whole result is right."""
     for what, other in _faults(a, b, bias):
         try:
-            expected = bound(other[0], other[1], accumulation=accumulation, out=out, bias=other[2])
+            expected = bound(other[0], other[1], bias=other[2], **how)
         except ValueError:
             continue
         if expected.value.shape != values.shape:

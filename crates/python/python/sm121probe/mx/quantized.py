@@ -152,3 +152,11 @@ def power_of_two(amax, element: str, rule: str) -> np.ndarray:
     if rule != "identity":
         codes = np.where(amax == 0, 0, np.where(np.isinf(amax), 254, codes))
     return np.where(np.isnan(amax), 255, codes).astype(np.uint8)
+
+
+def as_quantized(a, b, formats):
+    """Two operands, quantized to these formats where they are not yet and a format is named."""
+    wanted = tuple(formats or (None, None))
+    if len(wanted) != 2:
+        raise ValueError(f"formats are two, of both operands, not {formats!r}")
+    return tuple(quantize(x, f) if f and not isinstance(x, Quantized) else x for x, f in zip((a, b), wanted))
