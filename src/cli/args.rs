@@ -24,7 +24,7 @@ pub(super) struct Cli {
     pub(super) job: JobArgs,
     #[command(flatten)]
     pub(super) gpu: super::on_gpu::GpuArgs,
-    /// Format of the report: text, md, json, csv or junit [default: text]
+    /// Format of the report: text, md, json, csv, junit or html [default: text]
     #[arg(long, visible_alias = "report", value_name = "FORM", hide_possible_values = true, value_parser = format::parser(format::OF_RECORD))]
     pub(super) format: Option<Format>,
     /// Write a part of the record for other tools instead of a report: tactics
@@ -251,6 +251,9 @@ pub(super) struct ReportArgs {
     /// Write a part of the record for other tools instead
     #[arg(long, value_name = "PART", conflicts_with = "format")]
     pub(super) export: Option<Export>,
+    /// With --format html: show these times, too, as `bench --format json` writes them (repeatable)
+    #[arg(long, value_name = "FILE", conflicts_with = "export")]
+    pub(super) bench: Vec<PathBuf>,
     /// With --format csv: which table [default: cells]
     #[arg(long, value_name = "TABLE", conflicts_with = "export")]
     pub(super) table: Option<Table>,

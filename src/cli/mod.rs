@@ -23,6 +23,7 @@ mod moe;
 mod on_gpu;
 mod ops;
 mod output;
+mod page;
 mod progress;
 mod ptx_error;
 mod run;
