@@ -50,7 +50,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Kernels and binaries", &["lint", "audit", "emulate", "ops", "assumptions"]),
     ("Capability matrix", &["matrix", "explain", "run", "new"]),
     ("MoE pipeline", &["moe", "judge", "tiles", "bench", "kernels"]),
-    ("Records and CI", &["report", "gate", "diff", "merge", "selftest", "vectors"]),
+    ("Records and CI", &["report", "predicates", "gate", "diff", "merge", "selftest", "vectors"]),
 ];
 
 /// The verbs.
@@ -93,6 +93,8 @@ pub(super) enum Verb {
     Kernels(super::kernels::KernelsVerb),
     /// Render a record as a report
     Report(ReportArgs),
+    /// Generate feature tests from the matrix: a C header, a Python or a Rust module
+    Predicates(super::predicates::PredicatesArgs),
     /// Compare a run with its baseline, or check changed kernels
     Gate(super::gate::GateArgs),
     /// Compare two records; exits with 111 if something is worse

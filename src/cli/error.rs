@@ -79,6 +79,8 @@ pub(super) enum CliError {
     #[error(transparent)]
     Report(#[from] ReportError),
     #[error(transparent)]
+    Predicates(#[from] crate::report::PredicateError),
+    #[error(transparent)]
     Nvrtc(#[from] NvrtcError),
     #[error(transparent)]
     Cubin(#[from] CubinError),
@@ -216,6 +218,7 @@ impl CliError {
             | Self::NewSnippet(_)
             | Self::Record(_)
             | Self::Explain(_)
+            | Self::Predicates(_)
             | Self::UnusableFiles(_)
             | Self::UnusableSources(_)
             | Self::Remove(_)

@@ -24,6 +24,7 @@ mod on_gpu;
 mod ops;
 mod output;
 mod page;
+mod predicates;
 mod progress;
 mod ptx_error;
 mod run;
