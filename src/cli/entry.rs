@@ -84,6 +84,7 @@ fn run(cli: Cli, program: Option<PathBuf>) -> Result<(), CliError> {
         Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb, &context),
         Some(Verb::Report(args)) => verbs::report(&args),
         Some(Verb::Lint(args)) => super::lint::lint(&args, &context),
+        Some(Verb::Predicates(args)) => super::predicates::predicates(&args, &context),
         Some(Verb::Diff(args)) => super::diff::diff(&args),
         Some(Verb::Gate(args)) => super::gate::gate(&args, &context),
         Some(Verb::Merge(args)) => super::merge::merge(&args),

@@ -23,6 +23,8 @@ mod moe;
 mod on_gpu;
 mod ops;
 mod output;
+mod page;
+mod predicates;
 mod progress;
 mod ptx_error;
 mod run;
