@@ -53,12 +53,13 @@ pub(crate) static KERNELS: &[Kernel] = &[
     kernel("triton/matmul_fp8", "matmul_fp8", DOT, of::matmul_fp8),
     kernel("triton/matmul_split_k", "matmul_split_k", DOT, of::matmul_split_k),
     kernel("triton/matmul_descriptor", "matmul_descriptor", DOT, of::matmul_f16),
+    kernel("triton/matmul_descriptor_fp8", "matmul_descriptor_fp8", DOT, of::matmul_transposed_fp8),
     kernel("triton/matmul_persistent", "matmul_persistent", DOT, of::matmul_bf16),
     kernel("triton/matmul_persistent_specialised", "matmul_persistent_specialised", DOT, of::matmul_wide),
     kernel("triton/attention", "attention", ATTENTION, of::attention_f16),
     kernel("triton/attention_bf16", "attention_bf16", ATTENTION, of::attention_bf16),
     kernel("triton/attention_descriptor", "attention_descriptor", ATTENTION, of::attention_described),
-    kernel("triton/attention_specialised", "attention_specialised", ATTENTION, of::attention_described),
+    kernel("triton/attention_specialised", "attention_specialised", ATTENTION, of::attention_wide),
     kernel("triton/dot_scaled_mxfp8", "dot_scaled_mxfp8", DOT, of::mxfp8),
     kernel("triton/dot_scaled_mxfp8_mxfp4", "dot_scaled_mxfp8_mxfp4", DOT, of::mxfp8_mxfp4),
     kernel("triton/dot_scaled_mxfp4", "dot_scaled_mxfp4", DOT, of::mxfp4),
@@ -97,7 +98,7 @@ pub(crate) static OLDER: &[Kernel] = &[
             "triton-3.4/attention_specialised",
             "attention_specialised",
             ATTENTION,
-            of::attention_described,
+            of::attention_wide,
         ),
         "A warp that loads for the others reads its captured arguments from shared memory behind the second `barrier.sync 1`, which says that \
          it has read them; the other warps then reuse those bytes for their reductions. The barrier is inline assembly without a memory \

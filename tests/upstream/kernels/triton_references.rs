@@ -110,6 +110,14 @@ pub(super) fn matmul_fp8(b: &Buffers) -> Result<f64, String> {
     matmul(b, Element::E4m3, [224, 80], (Element::F32, F32))
 }
 
+/// B has its 224 columns in rows.
+pub(super) fn matmul_transposed_fp8(b: &Buffers) -> Result<f64, String> {
+    let columns = b.before("b", Element::E4m3);
+    let transposed: Vec<f64> = (0..columns.len()).map(|i| columns[i % 80 * 224 + i / 80]).collect();
+    let wanted = product(&b.before("a", Element::E4m3), &transposed, 224, 80, 0.0);
+    within(&b.after("c", Element::F32), &wanted)
+}
+
 pub(super) fn matmul_split_k(b: &Buffers) -> Result<f64, String> {
     matmul(b, Element::F16, [256, 64], (Element::F32, F32))
 }
@@ -173,6 +181,10 @@ pub(super) fn attention_bf16(b: &Buffers) -> Result<f64, String> {
 
 pub(super) fn attention_described(b: &Buffers) -> Result<f64, String> {
     attention(b, [128, 64], (Element::F16, F16))
+}
+
+pub(super) fn attention_wide(b: &Buffers) -> Result<f64, String> {
+    attention(b, [128, 128], (Element::F16, F16))
 }
 
 /// Rows of 256 elements times their scales, of which each is for `vector` elements.

@@ -112,6 +112,18 @@ def matmul_descriptor(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: 
 
 
 @triton.jit
+def matmul_descriptor_transposed(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
+    da = tl.make_tensor_descriptor(a, shape=[M, K], strides=[K, 1], block_shape=[BM, BK])
+    db = tl.make_tensor_descriptor(b, shape=[N, K], strides=[K, 1], block_shape=[BN, BK])
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(da.load([m, k]), db.load([n, k]).T, acc)
+    om, on = m + tl.arange(0, BM), n + tl.arange(0, BN)
+    tl.store(c + om[:, None] * N + on[None, :], acc, mask=(om[:, None] < M) & (on[None, :] < N))
+
+
+@triton.jit
 def matmul_persistent(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, P: tl.constexpr, WS: tl.constexpr):
     columns = tl.cdiv(N, BN)
     da = tl.make_tensor_descriptor(a, shape=[M, K], strides=[K, 1], block_shape=[BM, BK])
@@ -382,13 +394,15 @@ def main():
     split = {**matrices("f16", 64, 64, 256, "f32"), "c": zeros("f32", 64 * 64)}
     case("matmul_split_k", matmul_split_k, [2, 1, 2], split, dict(BM=32, BN=64, BK=32, SPLIT=2))
     case("matmul_descriptor", matmul_descriptor, [2, 2], matrices("f16", 80, 80, 112, "f16"), dict(BM=64, BN=64, BK=32), num_stages=3)
+    case("matmul_descriptor_fp8", matmul_descriptor_transposed, [2, 2], matrices("e4m3", 80, 80, 224, "f32"), dict(BM=64, BN=64, BK=64), num_stages=2)
     case("matmul_persistent", matmul_persistent, [2], matrices("bf16", 80, 144, 96, "bf16"), dict(BM=64, BN=64, BK=32, P=2, WS=False))
     case("matmul_persistent_specialised", matmul_persistent, [2], matrices("f16", 80, 144, 96, "f16"), dict(BM=64, BN=64, BK=32, P=2, WS=True))
     case("attention", attention, [3, 2], heads("f16", 2, 80, 64), dict(D=64, BM=32, BN=32), num_stages=3)
     case("attention_bf16", attention, [2, 1], heads("bf16", 1, 80, 128), dict(D=128, BM=64, BN=32), num_stages=2, num_warps=8)
     described = {**heads("f16", 2, 128, 64), "H": 2}
     case("attention_descriptor", attention_descriptor, [2, 2], described, dict(D=64, BM=64, BN=32, WS=False), num_stages=3)
-    case("attention_specialised", attention_descriptor, [2, 2], described, dict(D=64, BM=64, BN=32, WS=True), num_stages=2, num_warps=8)
+    described = {**heads("f16", 1, 128, 128), "H": 1}
+    case("attention_specialised", attention_descriptor, [2, 1], described, dict(D=128, BM=64, BN=32, WS=True), num_stages=2, num_warps=8)
     for name, kinds in [("mxfp8", ("e4m3", "e4m3", 32)), ("mxfp8_mxfp4", ("e4m3", "e2m1", 32)), ("mxfp4", ("e2m1", "e2m1", 32)), ("nvfp4", ("e2m1", "e2m1", 16))]:
         if name != "nvfp4" or not triton.__version__.startswith("3.4."):
             case(f"dot_scaled_{name}", dot_scaled, [2, 1], *scaled(*kinds), num_stages=2)
