@@ -51,6 +51,10 @@ pub struct Options {
     pub check_loads: bool,
     /// Whether accesses that nothing orders are traps.
     pub check_races: bool,
+    /// Whether two fences are demanded that NVIDIA's guides ask for and that Triton's kernels run without; otherwise their lack is a
+    /// remark. One is a proxy fence between `mbarrier.init` and a copy that signals the object in the same CTA, the other
+    /// `bar.warp.sync` between a lane's `tensormap.replace` and its warp's `tensormap.cp_fenceproxy`.
+    pub check_fences: bool,
     /// What a violation does.
     pub judge: Judge,
     /// What memory and registers hold that nobody has written, byte by byte.
@@ -74,6 +78,7 @@ impl Default for Options {
             check_init: true,
             check_loads: false,
             check_races: true,
+            check_fences: false,
             judge: Judge::Strict,
             poison: POISON,
             shift_shared: true,
