@@ -56,9 +56,8 @@ class Tester(Device):
         self._request = request
 
     def module(self, source: Any, **options: Any) -> Module:
-        """A module; CUDA C++ is compiled for the marker's target."""
-        made = Module(source, **options)
-        return made
+        """A module of PTX, or of a file."""
+        return Module(source, **options)
 
     def cuda(self, source: Any, **options: Any) -> Module:
         """A module of CUDA C++ for the marker's target."""
