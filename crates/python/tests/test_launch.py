@@ -253,7 +253,7 @@ def test_threads_launch_at_once(add):
 
 
 def test_an_interrupt_ends_a_long_launch():
-    program = "import sm121probe, sys\nfrom kernels import FOREVER\nm = sm121probe.Module(FOREVER)\nprint('ready', flush=True)\ntry:\n    m.launch('forever', 1, 32)\nexcept KeyboardInterrupt:\n    sys.exit(42)\n"
+    program = "import sm121probe, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nfrom kernels import FOREVER\nm = sm121probe.Module(FOREVER)\nprint('ready', flush=True)\ntry:\n    m.launch('forever', 1, 32)\nexcept KeyboardInterrupt:\n    sys.exit(42)\n"
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=os.path.dirname(__file__))
     assert child.stdout.readline() == b"ready\n"
     import time

@@ -85,10 +85,13 @@ def activate(target: str = "sm_121", **options: Any) -> None:
 
 
 def deactivate() -> None:
-    """End `activate`."""
+    """End `activate`. Without a GPU Triton has no driver then."""
     from triton.runtime import driver
 
-    driver.reset_active()
+    try:
+        driver.reset_active()
+    except RuntimeError:
+        driver._active = None
 
 
 def _driver(target: str, options: dict) -> Any:
