@@ -33,6 +33,16 @@ const fn kernel(
 
 pub(crate) static KERNELS: &[Kernel] = &[
     kernel("llama.cpp/mmq_mxfp4", "mxfp4", |b| mmq(b, false)),
+    Kernel {
+        expected: Expected::Defect {
+            rule: "out_of_bounds",
+            why: "11 columns. `ggml_cuda_mul_mat_q` (`mmq.cu`) allocates `ggml_cuda_mmq_get_J_max(…, ne11)` blocks behind `src1_q8_1`, which \
+                  rounds the 11 down to 8, while `mul_mat_q_switch_J` takes the tile of 16. The kernel copies whole tiles, in steps of all \
+                  its threads (`tile_y[l] = by0[l]`, `mmq.cuh`), and reads behind the buffer. What it reads there belongs to columns that \
+                  nobody stores; only the access is wrong. With 16 columns (`llama.cpp/mmq_mxfp4`) it stays inside.",
+        },
+        ..kernel("llama.cpp/mmq_mxfp4_narrow", "mxfp4_narrow", |b| mmq(b, false))
+    },
     kernel("llama.cpp/mmq_mxfp4_ragged", "mxfp4_ragged", |b| mmq(b, false)),
     kernel("llama.cpp/mmq_nvfp4", "nvfp4", |b| mmq(b, true)),
 ];

@@ -56,7 +56,8 @@ template <ggml_type TYPE, int J, bool FALLBACK> void product(int64_t rows, int64
 }
 
 int main(int, char** argv) {
-    CASE("mxfp4") product<GGML_TYPE_MXFP4, 16, false>(128, 11, 512);
+    CASE("mxfp4") product<GGML_TYPE_MXFP4, 16, false>(128, 16, 512);
+    CASE("mxfp4_narrow") product<GGML_TYPE_MXFP4, 16, false>(128, 11, 512);
     CASE("mxfp4_ragged") product<GGML_TYPE_MXFP4, 16, true>(80, 16, 512);
-    CASE("nvfp4") product<GGML_TYPE_NVFP4, 16, false>(128, 11, 512);
+    CASE("nvfp4") product<GGML_TYPE_NVFP4, 16, false>(128, 16, 512);
 }
