@@ -79,6 +79,8 @@ pub(super) enum CliError {
     #[error(transparent)]
     Report(#[from] ReportError),
     #[error(transparent)]
+    Predicates(#[from] crate::report::PredicateError),
+    #[error(transparent)]
     Nvrtc(#[from] NvrtcError),
     #[error(transparent)]
     Cubin(#[from] CubinError),
@@ -129,6 +131,8 @@ pub(super) enum CliError {
     Runs(usize),
     #[error("--table is for --format csv: the other formats contain every table")]
     TableForm,
+    #[error("--bench is for --format html: the other formats of a record have no times")]
+    BenchForm,
     #[error("this has no format {0}; it has {1}")]
     NoFormat(&'static str, String),
     #[error("times are measured on a GPU: name it with --device gpu:0")]
@@ -214,6 +218,7 @@ impl CliError {
             | Self::NewSnippet(_)
             | Self::Record(_)
             | Self::Explain(_)
+            | Self::Predicates(_)
             | Self::UnusableFiles(_)
             | Self::UnusableSources(_)
             | Self::Remove(_)
@@ -237,7 +242,7 @@ impl CliError {
             // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })
             | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
-            Self::TableForm | Self::NoFormat(..) | Self::NoClock | Self::NoPlot | Self::BenchTable(..) => {
+            Self::TableForm | Self::BenchForm | Self::NoFormat(..) | Self::NoClock | Self::NoPlot | Self::BenchTable(..) => {
                 exit::USAGE
             }
             // What a kernel does wrong on the GPU is a finding; a case that is too large is not.

@@ -99,6 +99,7 @@ fn recording(session: &Session) -> Result<Recording, String> {
             Initial::Unwritten => {}
             Initial::Bytes(bytes) => all.steps.push(Step::Write(*address, bytes.clone())),
             Initial::Value(value) => all.steps.push(Step::Write(*address, value.bytes(&addresses)?)),
+            Initial::There(_) => return Err("a launch file starts on empty memory".to_owned()),
         }
     }
     for step in &session.steps {

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use numerics::tensor_core::Model;
 
@@ -64,6 +66,8 @@ pub struct Options {
     pub model: Option<Model>,
     /// Threads that may run clusters of a grid at the same time. Nothing else depends on their number.
     pub threads: usize,
+    /// Ends the launch, with [`Stop::Launch`], soon after it has become true.
+    pub cancel: Option<Arc<AtomicBool>>,
 }
 
 impl Default for Options {
@@ -80,6 +84,7 @@ impl Default for Options {
             shift_shared: true,
             model: None,
             threads: 1,
+            cancel: None,
         }
     }
 }
@@ -470,6 +475,9 @@ pub(super) fn run<O: Observer>(
             if options.seed != 0 {
                 std::mem::swap(&mut world.random, &mut residents[first].random);
             }
+        }
+        if options.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            return Err(Stop::Launch("the launch was cancelled".to_owned()));
         }
         if counts.warp_instructions > options.fuel {
             let Resident { cta, warps, .. } = &residents[0];
