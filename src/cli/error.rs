@@ -242,9 +242,12 @@ impl CliError {
             // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })
             | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
-            Self::TableForm | Self::BenchForm | Self::NoFormat(..) | Self::NoClock | Self::NoPlot | Self::BenchTable(..) => {
-                exit::USAGE
-            }
+            Self::TableForm
+            | Self::BenchForm
+            | Self::NoFormat(..)
+            | Self::NoClock
+            | Self::NoPlot
+            | Self::BenchTable(..) => exit::USAGE,
             // What a kernel does wrong on the GPU is a finding; a case that is too large is not.
             Self::Timing(crate::bench::TimingError::Moe(_) | crate::bench::TimingError::Pipeline(_)) => {
                 exit::USAGE
