@@ -32,7 +32,9 @@ const fn kernel(
 }
 
 pub(crate) static KERNELS: &[Kernel] = &[
-    kernel("cutlass/nvfp4", "nvfp4", "collective/sm120_blockscaled_mma_tma.hpp", |b| gemm(b, [true, true], 16)),
+    kernel("cutlass/nvfp4", "nvfp4", "collective/sm120_blockscaled_mma_tma.hpp", |b| {
+        gemm(b, [true, true], 16)
+    }),
     kernel("cutlass/mxfp8_mxfp4", "mxfp8_mxfp4", "collective/sm120_blockscaled_mma_tma.hpp", |b| {
         gemm(b, [false, true], 32)
     }),
