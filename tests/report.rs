@@ -3,6 +3,8 @@
 
 #[path = "report/bench.rs"]
 mod bench;
+#[path = "report/page.rs"]
+mod page;
 #[path = "report/pipeline.rs"]
 mod pipeline;
 
@@ -320,7 +322,7 @@ fn reports_are_the_golden_ones() {
 fn every_form_is_rendered_from_the_record_alone() {
     let record = fixture();
     let again = Record::parse("fixture".as_ref(), &report::json(&record).unwrap()).unwrap();
-    for format in [Format::Text, Format::Md, Format::Json, Format::Csv, Format::Junit] {
+    for format in [Format::Text, Format::Md, Format::Json, Format::Csv, Format::Junit, Format::Html] {
         let render = |record| report::render(record, format, &Styles::plain()).unwrap();
         assert_eq!(render(&again), render(&record));
     }

@@ -1,5 +1,6 @@
 //! What may be typed.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub(super) struct Cli {
     pub(super) job: JobArgs,
     #[command(flatten)]
     pub(super) gpu: super::on_gpu::GpuArgs,
-    /// Format of the report: text, md, json, csv or junit [default: text]
+    /// Format of the report: text, md, json, csv, junit or html [default: text]
     #[arg(long, visible_alias = "report", value_name = "FORM", hide_possible_values = true, value_parser = format::parser(format::OF_RECORD))]
     pub(super) format: Option<Format>,
     /// Write a part of the record for other tools instead of a report: tactics
@@ -50,7 +51,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Kernels and binaries", &["lint", "audit", "emulate", "ops", "assumptions"]),
     ("Capability matrix", &["matrix", "explain", "run", "new"]),
     ("MoE pipeline", &["moe", "judge", "tiles", "bench", "kernels"]),
-    ("Records and CI", &["report", "gate", "diff", "merge", "selftest", "vectors"]),
+    ("Records and CI", &["report", "predicates", "gate", "diff", "merge", "selftest", "vectors"]),
 ];
 
 /// The verbs.
@@ -93,6 +94,8 @@ pub(super) enum Verb {
     Kernels(super::kernels::KernelsVerb),
     /// Render a record as a report
     Report(ReportArgs),
+    /// Generate feature tests from the matrix: a C header, a Python or a Rust module
+    Predicates(super::predicates::PredicatesArgs),
     /// Compare a run with its baseline, or check changed kernels
     Gate(super::gate::GateArgs),
     /// Compare two records; exits with 111 if something is worse
@@ -251,6 +254,9 @@ pub(super) struct ReportArgs {
     /// Write a part of the record for other tools instead
     #[arg(long, value_name = "PART", conflicts_with = "format")]
     pub(super) export: Option<Export>,
+    /// With --format html: show these times, too, as `bench --format json` writes them (repeatable)
+    #[arg(long, value_name = "FILE", conflicts_with = "export")]
+    pub(super) bench: Vec<PathBuf>,
     /// With --format csv: which table [default: cells]
     #[arg(long, value_name = "TABLE", conflicts_with = "export")]
     pub(super) table: Option<Table>,
@@ -312,9 +318,9 @@ pub fn command() -> clap::Command {
 }
 
 /// What was typed, or the help or the mistake to print.
-pub(super) fn parse() -> Result<Cli, clap::Error> {
+pub(super) fn parse(typed: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = command();
-    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let mut matches = command.try_get_matches_from_mut(typed)?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 

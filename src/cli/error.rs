@@ -56,6 +56,11 @@ pub(super) enum CliError {
     UnusableFiles(usize),
     #[error("nothing to lint: name PTX files, folders with .ptx files, or --stdin")]
     NothingToLint,
+    #[error("no source below {0}: C++, CUDA, Python, CMake and Bazel files are read")]
+    NoSources(String),
+    #[error("{0} architecture tests contradict what SM12x has")]
+    #[diagnostic(help("the lines above name each with what to write"))]
+    Gates(usize),
     #[error("{0} files cannot be used")]
     #[diagnostic(help("the lines above name them; the other files were linted"))]
     UnusableSources(usize),
@@ -78,6 +83,8 @@ pub(super) enum CliError {
     Threads(String),
     #[error(transparent)]
     Report(#[from] ReportError),
+    #[error(transparent)]
+    Predicates(#[from] crate::report::PredicateError),
     #[error(transparent)]
     Nvrtc(#[from] NvrtcError),
     #[error(transparent)]
@@ -129,6 +136,8 @@ pub(super) enum CliError {
     Runs(usize),
     #[error("--table is for --format csv: the other formats contain every table")]
     TableForm,
+    #[error("--bench is for --format html: the other formats of a record have no times")]
+    BenchForm,
     #[error("this has no format {0}; it has {1}")]
     NoFormat(&'static str, String),
     #[error("times are measured on a GPU: name it with --device gpu:0")]
@@ -214,6 +223,7 @@ impl CliError {
             | Self::NewSnippet(_)
             | Self::Record(_)
             | Self::Explain(_)
+            | Self::Predicates(_)
             | Self::UnusableFiles(_)
             | Self::UnusableSources(_)
             | Self::Remove(_)
@@ -237,9 +247,12 @@ impl CliError {
             // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })
             | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
-            Self::TableForm | Self::NoFormat(..) | Self::NoClock | Self::NoPlot | Self::BenchTable(..) => {
-                exit::USAGE
-            }
+            Self::TableForm
+            | Self::BenchForm
+            | Self::NoFormat(..)
+            | Self::NoClock
+            | Self::NoPlot
+            | Self::BenchTable(..) => exit::USAGE,
             // What a kernel does wrong on the GPU is a finding; a case that is too large is not.
             Self::Timing(crate::bench::TimingError::Moe(_) | crate::bench::TimingError::Pipeline(_)) => {
                 exit::USAGE
@@ -256,11 +269,12 @@ impl CliError {
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
-            Self::NothingToLint | Self::NothingRan | Self::NothingJudged | Self::NothingJudgedByGate => {
+            Self::NothingToLint | Self::NoSources(_) | Self::NothingRan | Self::NothingJudged | Self::NothingJudgedByGate => {
                 exit::NOTHING_SELECTED
             }
             Self::Doctor(_)
             | Self::Lint(_)
+            | Self::Gates(_)
             | Self::Trials(_)
             | Self::VerdictsDiffer(_)
             | Self::Selftest(_) => exit::DOES_NOT_CONFORM,

@@ -15,6 +15,7 @@ pub(super) const OF_RECORD: &Formats = &[
     (Format::Json, "The record itself"),
     (Format::Csv, "One row per cell"),
     (Format::Junit, "JUnit XML: a suite for each family and each case"),
+    (Format::Html, "One self-contained page with search"),
 ];
 
 /// Parses a format of the verb.

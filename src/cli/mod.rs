@@ -24,6 +24,8 @@ mod moe;
 mod on_gpu;
 mod ops;
 mod output;
+mod page;
+mod predicates;
 mod progress;
 mod ptx_error;
 mod run;
@@ -36,4 +38,4 @@ mod watch;
 mod ways;
 
 pub use args::command;
-pub use entry::main;
+pub use entry::{command_line, main};

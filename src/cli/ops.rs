@@ -80,6 +80,6 @@ fn decoded() -> Result<Instructions, CliError> {
     Ok(Instructions { forms: forms(), target: TARGET.to_owned(), families, missing })
 }
 
-fn version(error: ptx::arch::BadVersion) -> CliError {
+pub(super) fn version(error: ptx::arch::BadVersion) -> CliError {
     CliError::Output(std::io::Error::other(error))
 }

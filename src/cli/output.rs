@@ -4,9 +4,11 @@ use std::io::{self, IsTerminal, Write};
 
 use super::args::{Export, JobArgs, OutputArgs};
 use super::error::CliError;
+use super::page;
 use crate::matrix::Figures;
 use crate::record::Record;
 use crate::report::{self, Format, Styles};
+use crate::snippet::Library;
 
 /// Whether a stream may be coloured: a terminal, and nobody said NO_COLOR (no-color.org).
 pub(super) fn may_colour(stream: &impl IsTerminal) -> bool {
@@ -18,9 +20,17 @@ pub(super) fn styles(to_file: bool) -> Styles {
     if !to_file && may_colour(&io::stdout()) { Styles::colored() } else { Styles::plain() }
 }
 
-/// Renders a record.
-pub(super) fn render(record: &Record, format: Format, to_file: bool) -> Result<String, CliError> {
-    Ok(report::render(record, format, &styles(to_file))?)
+/// Renders a record of the snippets of `library`.
+pub(super) fn render(
+    record: &Record,
+    library: &Library,
+    format: Format,
+    to_file: bool,
+) -> Result<String, CliError> {
+    Ok(match format {
+        Format::Html => report::html(record, &page::beside(library, Vec::new())?)?,
+        _ => report::render(record, format, &styles(to_file))?,
+    })
 }
 
 /// A part of a record for other tools.

@@ -6,14 +6,14 @@ use ptx::arch::Target;
 
 use super::args::{Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, Table, ToolkitVerb};
 use super::error::CliError;
-use super::output;
+use super::{output, page, timing};
 use crate::case;
 use crate::gate;
 use crate::job::{self, Context, Job};
 use crate::matrix::{self, Options, Plan};
 use crate::record::{AS_WRITTEN, Record};
 use crate::report::{self, Format, audit_csv, runs_csv, trials_csv};
-use crate::snippet;
+use crate::snippet::{self, Library};
 use crate::store::Store;
 use crate::toolkit::{self, InstallOptions, Pins, Places};
 
@@ -42,7 +42,7 @@ pub(super) fn whole_job(cli: &Cli, context: &Context<'_>) -> Result<(), CliError
     let text = match cli.export {
         Some(part) => output::export(&record, part)?,
         None if early => report::terminal_rest(&record, &output::styles(false)),
-        None => output::render(&record, format, to.output.is_some())?,
+        None => output::render(&record, &job.library, format, to.output.is_some())?,
     };
     deliver(&job, &record, &text, to)
 }
@@ -59,7 +59,7 @@ pub(super) fn matrix(args: &MatrixArgs, context: &Context<'_>) -> Result<(), Cli
     }
     let (record, figures) = job.run(&options, args.isolated)?;
     output::figures(&args.job, &figures);
-    let text = output::render(&record, args.format, args.output.output.is_some())?;
+    let text = output::render(&record, &job.library, args.format, args.output.output.is_some())?;
     deliver(&job, &record, &text, &args.output)
 }
 
@@ -165,13 +165,20 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
     if let Some(part) = args.export {
         return output::write(&output::export(&record, part)?, &args.output);
     }
+    if !args.bench.is_empty() && args.format != Some(Format::Html) {
+        return Err(CliError::BenchForm);
+    }
     let form = args.format.unwrap_or(if args.private { Format::Json } else { Format::Text });
     let text = match (form, args.table) {
+        (Format::Html, None) => {
+            let benches = args.bench.iter().map(|path| timing::read(path)).collect::<Result<_, _>>()?;
+            report::html(&record, &page::beside(&Library::embedded(), benches)?)?
+        }
         (Format::Csv, Some(Table::Runs)) => runs_csv(&record.runs),
         (Format::Csv, Some(Table::Trials)) => trials_csv(&record.pipeline),
         (Format::Csv, Some(Table::Audit)) => audit_csv(&record.audit),
         (form, None) | (form @ Format::Csv, Some(Table::Cells)) => {
-            output::render(&record, form, args.output.output.is_some())?
+            report::render(&record, form, &output::styles(args.output.output.is_some()))?
         }
         (_, Some(_)) => return Err(CliError::TableForm),
     };

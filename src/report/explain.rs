@@ -154,6 +154,11 @@ fn outcomes(view: &View<'_>, variant: &VariantRow) -> (String, String) {
     (own.collect(), crossed.collect())
 }
 
+/// What other `-arch`s than the target's own answer, as lines; empty where none was asked.
+pub(super) fn crossed(view: &View<'_>, variant: &VariantRow) -> String {
+    outcomes(view, variant).1
+}
+
 /// Adds `item` to the group of `lines`; nothing to say is no group.
 fn add<T>(groups: &mut Vec<(String, Vec<T>)>, lines: String, item: T) {
     match groups.iter_mut().find(|(l, _)| *l == lines) {

@@ -1,6 +1,6 @@
 //! The formats of reports.
 
-use super::{Styles, csv, junit, markdown, terminal};
+use super::{Beside, Styles, csv, html, junit, markdown, terminal};
 use crate::record::Record;
 
 /// A format. Not everything has each.
@@ -21,6 +21,8 @@ pub enum Format {
     Sarif,
     /// A plot.
     Svg,
+    /// One self-contained page.
+    Html,
 }
 
 impl Format {
@@ -35,6 +37,7 @@ impl Format {
             Self::Junit => "junit",
             Self::Sarif => "sarif",
             Self::Svg => "svg",
+            Self::Html => "html",
         }
     }
 }
@@ -46,8 +49,11 @@ pub enum ReportError {
     #[error("the record cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// A record has no such format.
-    #[error("a record has no format {}; it has text, md, json, csv and junit", .0.word())]
+    #[error("a record has no format {}; it has text, md, json, csv, junit and html", .0.word())]
     Format(Format),
+    /// The data of a page cannot be compressed.
+    #[error("the data of the page cannot be compressed: {0}")]
+    Compress(std::io::Error),
 }
 
 /// The record as JSON.
@@ -58,7 +64,7 @@ pub fn json(record: &Record) -> Result<String, ReportError> {
     Ok(record.to_json()?)
 }
 
-/// The record in a format; `styles` are those of [`Format::Text`].
+/// The record in a format; `styles` are those of [`Format::Text`]. [`html`] shows more than a record alone.
 ///
 /// # Errors
 /// As [`json`], and [`ReportError::Format`] for SARIF and SVG.
@@ -69,6 +75,7 @@ pub fn render(record: &Record, format: Format, styles: &Styles) -> Result<String
         Format::Json => json(record),
         Format::Csv => Ok(csv(record)),
         Format::Junit => Ok(junit(record)),
+        Format::Html => html(record, &Beside::default()),
         Format::Sarif | Format::Svg => Err(ReportError::Format(format)),
     }
 }

@@ -7,6 +7,7 @@
 //! | JSON | [`json()`] | the record itself |
 //! | CSV | [`csv()`] | one row per cell |
 //! | JUnit | [`junit()`] | a suite for each family and each case of the pipeline |
+//! | HTML | [`html()`] | all of it on one page, with search |
 //! | tactics | [`tactics()`] | tiles that pass or fail on each device, for an autotuner |
 //!
 //! [`variants()`] is the Markdown of the variants alone, [`explain()`] all that is known of one. Nothing is printed here,
@@ -24,6 +25,7 @@ mod findings;
 mod form;
 mod gate;
 mod history;
+mod html;
 mod ids;
 mod instructions;
 mod junit;
@@ -37,6 +39,7 @@ mod phrase;
 mod pipeline;
 mod places;
 mod plot;
+mod predicates;
 mod profile;
 mod rollup;
 mod runs;
@@ -63,16 +66,18 @@ pub use gate::{
     Newcomer, diff_json, diff_markdown, diff_summary, diff_text, fleet_markdown, fleet_text, newcomer,
     survivors_markdown, survivors_summary, survivors_text, verdict_markdown, verdict_text,
 };
+pub use html::{Beside, FormText, html};
 pub use instructions::{
     InstructionForm, InstructionState, Instructions, instructions_csv, instructions_markdown,
     instructions_text,
 };
 pub use junit::junit;
-pub use lint::{lint_csv, lint_findings, lint_json, lint_markdown, lint_text};
+pub use lint::{gates_csv, gates_findings, gates_json, gates_markdown, gates_text, lint_csv, lint_findings, lint_json, lint_markdown, lint_text};
 pub use listing::{Named, listing_csv, listing_markdown, listing_text};
 pub use markdown::markdown;
 pub use pipeline::evidence_text;
 pub use plot::bench_svg;
+pub use predicates::{Language, PredicateError, predicates};
 pub use profile::{profile_csv, profile_markdown, profile_text};
 pub use runs::{run_counts, runs_csv, runs_text};
 pub use selftest::{exhaustive_csv, exhaustive_text, selftest_csv, selftest_text};

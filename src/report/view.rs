@@ -107,6 +107,12 @@ impl<'a> View<'a> {
         self.matrix.cell(variant, *self.pairs.get(&pair)?)
     }
 
+    /// The record's index of a target with its own `-arch`; none where it was not asked.
+    pub(super) fn pair(&self, toolkit: usize, target: Target) -> Option<usize> {
+        let pair = Pair { toolkit: *self.toolkits.get(toolkit)?, target, arch: target };
+        self.pairs.get(&pair).copied()
+    }
+
     /// What is known of a cell.
     pub(super) fn answer(
         &self,

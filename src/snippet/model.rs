@@ -236,6 +236,13 @@ impl Code {
         Some(format!("{}{before}v0{PROLOGUE}{OWN_PLACE}{body}", preamble(isa, target)))
     }
 
+    /// The body as its snippet has it, parameters and `ret` left out; nothing for files that are whole.
+    #[must_use]
+    pub fn body(&self) -> Option<&str> {
+        let Self::Entry { after, first_line: None, .. } = self else { return None };
+        after.strip_prefix(PROLOGUE)?.strip_suffix("ret;\n}\n")
+    }
+
     /// The line of the snippet file that `line` of [`Code::standalone`] is, both from 1; `None` for bodies, whose users know
     /// them by their id.
     #[must_use]

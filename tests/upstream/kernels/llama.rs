@@ -2,20 +2,18 @@
 
 use crate::bounds::{F16, F32, within};
 use crate::compile::Source;
-use crate::judge::{Expected, Kernel};
+use crate::judge::{Expected, Kernel, Origin};
 use crate::packages::LLAMA;
 use crate::replay::{Buffers, Element};
 
-static SOURCE: Source = Source {
-    program: "llama",
-    package: Some((&LLAMA, "llama")),
-    includes: &[
-        "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/src/ggml-cuda",
-        "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/src",
-        "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/include",
-    ],
-    options: &[],
-};
+pub(super) const INCLUDES: &[&str] = &[
+    "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/src/ggml-cuda",
+    "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/src",
+    "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/include",
+];
+
+static SOURCE: Source =
+    Source { program: "llama", package: Some((&LLAMA, "llama")), includes: INCLUDES, options: &[] };
 
 const fn kernel(
     name: &'static str,
@@ -24,7 +22,7 @@ const fn kernel(
     bound: &'static str,
     reference: fn(&Buffers) -> Result<f64, String>,
 ) -> Kernel {
-    Kernel { name, source: &SOURCE, case, file, reference, bound, expected: Expected::Right }
+    Kernel { name, source: Origin::Cuda(&SOURCE), case, file, reference, bound, expected: Expected::Right }
 }
 
 /// In words: the roundings of a sum of n terms, and a few more.

@@ -1,0 +1,92 @@
+"""The pytest plugin, on test files of its own."""
+
+import textwrap
+
+pytest_plugins = ["pytester"]
+
+BODY = """
+import numpy as np, pytest
+from kernels import ADD, REVERSE
+
+def test_right(sm12x):
+    x = np.ones(32, np.float32)
+    sm12x.launch(sm12x.module(ADD), "add", 1, 32, [x, x, x, 32])
+    assert (x == 2).all()
+
+@pytest.mark.sm12x(target="sm_120a")
+def test_race(sm12x):
+    out = np.zeros(64, np.uint32)
+    sm12x.launch(sm12x.module(REVERSE.replace("BARRIER", "")), "reverse", 1, 64, [out])
+"""
+
+
+def run(pytester, body, *options):
+    import pathlib
+
+    kernels = pathlib.Path(__file__).with_name("kernels.py").read_text()
+    pytester.makepyfile(kernels=kernels, test_kernels=textwrap.dedent(body))
+    return pytester.runpytest_subprocess(*options)
+
+
+def test_a_violation_fails_the_test_with_its_line(pytester):
+    result = run(pytester, BODY, "--junitxml=out.xml")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*PTX line *: race in kernel reverse: *"])
+    report = (pytester.path / "out.xml").read_text()
+    assert 'name="sm12x.instructions" value="' in report and 'name="sm12x.violation" value="race at PTX line' in report
+
+
+def test_schedules_are_compared(pytester):
+    body = """
+    import numpy as np
+    from kernels import ADD
+
+    def test_schedules(sm12x):
+        x = np.ones(32, np.float32)
+        assert sm12x.launch(sm12x.module(ADD), "add", 1, 32, [x, x, x, 32]).schedules == 5
+    """
+    run(pytester, body, "--sm12x-schedules=5").assert_outcomes(passed=1)
+
+
+ON_BOTH = """
+import numpy as np
+
+def test_on_both(sm12x):
+    x = np.arange(100, dtype=np.float32)
+    y = sm12x.array(2 * x)
+    module = sm12x.cuda('''extern "C" __global__ void axpy(float *x, const float *y, float a, int n) {
+        extern __shared__ float tile[];
+        int i = threadIdx.x;
+        tile[i] = i < n ? y[i] : 0.0f;
+        __syncthreads();
+        if (i < n) x[i] += a * tile[i];
+    }''')
+    sm12x.launch(module, "axpy", 1, 128, [x, y, 0.5, 100], smem=512)
+    assert (x == 2 * np.arange(100)).all()
+    assert (y.numpy() == 2 * np.arange(100)).all()
+"""
+
+
+def test_one_test_runs_on_the_emulator_and_on_a_gpu(pytester):
+    run(pytester, ON_BOTH).assert_outcomes(passed=1)
+    import sm121probe.gpu
+
+    try:
+        sm121probe.gpu.GpuDevice()
+    except sm121probe.Error as error:
+        result = run(pytester, ON_BOTH, "--sm12x=gpu")
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines([f"*{str(error)[:40]}*"])
+    else:
+        run(pytester, ON_BOTH, "--sm12x=gpu").assert_outcomes(passed=1)
+
+
+def test_a_marker_that_makes_no_sense_is_an_error(pytester):
+    body = """
+    import pytest
+
+    @pytest.mark.sm12x(targets="sm_120a")
+    def test_marked(sm12x):
+        pass
+    """
+    run(pytester, body).assert_outcomes(errors=1)

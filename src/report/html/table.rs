@@ -1,0 +1,237 @@
+//! The other parts of a record as tables, and benches as plots.
+
+use serde::Serialize;
+
+use super::super::bench::bench_csv;
+use super::super::phrase::{clean, kernel};
+use super::super::plot::bench_svg;
+use super::super::runs::device;
+use super::super::tiles::{policies_csv, tiles_csv};
+use super::super::trials::{check_sentence, ratio};
+use super::super::verdict;
+use super::Beside;
+use super::encode::base64;
+use crate::record::{AuditTable, BenchTable, Record, TileTable, TrialRow};
+
+/// Rows that a table carries: a page of every kernel of an installation would be no page.
+const ROWS: usize = 4000;
+
+/// Characters of a kernel's name.
+const NAME: usize = 120;
+
+/// A part of the record with a view of its own.
+#[derive(Serialize)]
+pub(super) struct Tab {
+    /// What the address names it.
+    id: &'static str,
+    title: &'static str,
+    tables: Vec<Table>,
+}
+
+/// A table of text.
+#[derive(Serialize)]
+struct Table {
+    title: String,
+    note: String,
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+/// A plot.
+#[derive(Serialize)]
+pub(super) struct Picture {
+    title: String,
+    /// The whole image as a `data:` address: an image runs no script.
+    image: String,
+}
+
+impl Picture {
+    pub(super) fn of(benches: &[BenchTable]) -> Vec<Self> {
+        let of = |bench: &BenchTable| Self {
+            title: format!(
+                "{}: both grouped GEMMs on {}",
+                clean(&bench.dimensions),
+                clean(&bench.device.name)
+            ),
+            image: format!("data:image/svg+xml;base64,{}", base64(bench_svg(bench).as_bytes())),
+        };
+        benches.iter().map(of).collect()
+    }
+}
+
+impl Table {
+    fn new(title: impl Into<String>, columns: &[&str], rows: Vec<Vec<String>>) -> Self {
+        let columns = columns.iter().map(|c| (*c).to_owned()).collect();
+        Self { title: title.into(), note: String::new(), columns, rows }.cut("")
+    }
+
+    /// A table of the CSV that the same part has.
+    fn of_csv(title: impl Into<String>, text: &str) -> Self {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let line = |record: &csv::StringRecord| record.iter().map(clean).collect::<Vec<_>>();
+        let columns = reader.headers().map(line).unwrap_or_default();
+        let rows = reader.records().filter_map(Result::ok).map(|r| line(&r)).collect();
+        Self { title: title.into(), note: String::new(), columns, rows }
+    }
+
+    /// Cut to [`ROWS`], with the sentence that says so.
+    fn cut(mut self, elsewhere: &str) -> Self {
+        if self.rows.len() > ROWS {
+            let left = self.rows.len() - ROWS;
+            self.note = format!("The first {ROWS} rows; {left} more are not on this page{elsewhere}.");
+            self.rows.truncate(ROWS);
+        }
+        self
+    }
+
+    fn noted(mut self, note: impl AsRef<str>) -> Self {
+        self.note = [note.as_ref(), &self.note]
+            .iter()
+            .filter(|n| !n.is_empty())
+            .copied()
+            .collect::<Vec<_>>()
+            .join(" ");
+        self
+    }
+}
+
+/// The tabs of the parts that the record has.
+pub(super) fn tabs(record: &Record, beside: &Beside) -> Vec<Tab> {
+    let all = [
+        Tab { id: "moe", title: "MoE pipeline", tables: pipeline(record) },
+        Tab { id: "tiles", title: "Tiles", tables: tiles(&record.tiles) },
+        Tab { id: "bench", title: "GPU times", tables: beside.benches.iter().map(bench).collect() },
+        Tab { id: "audit", title: "Audit", tables: audit(&record.audit) },
+    ];
+    all.into_iter().filter(|tab| !tab.tables.is_empty()).collect()
+}
+
+fn pipeline(record: &Record) -> Vec<Table> {
+    if record.pipeline.is_empty() {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    for (name, trials) in verdict::by_device(&record.pipeline) {
+        let note = verdict::trials(trials.iter().copied());
+        // What does not conform is read first, what was blocked last.
+        let mut trials = trials;
+        trials.sort_by_key(|t| (t.conforms(), !t.is_judged()));
+        let rows = trials.into_iter().map(trial).collect();
+        let columns = [
+            "case",
+            "kernel",
+            "stages",
+            "target",
+            "verdict",
+            "worst error over bound",
+            "code",
+            "checks",
+            "note",
+        ];
+        out.push(Table::new(clean(&device(record, name)), &columns, rows).noted(note + "."));
+    }
+    out
+}
+
+fn trial(trial: &TrialRow) -> Vec<String> {
+    let worst = trial.results.iter().map(|r| r.worst_over_bound).fold(0.0, f64::max);
+    let note = match (trial.first_wrong(), trial.wrong_check(), trial.results.as_slice()) {
+        (Some(stage), ..) => format!("{}: {}", stage.stage.word(), stage.note),
+        (_, Some(check), _) => check_sentence(check),
+        (_, _, [only]) if !trial.is_judged() => only.note.clone(),
+        _ => trial.remark.clone(),
+    };
+    let checks: Vec<String> =
+        trial.checks.iter().map(|c| format!("{} {}", c.check.word(), c.verdict.word())).collect();
+    vec![
+        trial.case.clone(),
+        trial.configuration.to_string(),
+        trial.stages.to_string(),
+        trial.target.to_string(),
+        trial.verdict().word().replace('_', " "),
+        ratio(worst),
+        trial.code.to_string(),
+        checks.join(", "),
+        clean(&note),
+    ]
+}
+
+fn tiles(table: &TileTable) -> Vec<Table> {
+    let mut out = Vec::new();
+    if !table.rows.is_empty() {
+        out.push(
+            Table::of_csv("What each tile needs, and whether it may run", &tiles_csv(table))
+                .cut("; `sm121probe tiles --format csv` prints all"),
+        );
+    }
+    if !table.policies.is_empty() {
+        out.push(
+            Table::of_csv("What tile policies choose, and what they waste", &policies_csv(&table.policies))
+                .cut(""),
+        );
+    }
+    out
+}
+
+fn bench(bench: &BenchTable) -> Table {
+    let title = format!("{} on {}", clean(&bench.dimensions), clean(&bench.device.name));
+    let note = format!("Medians of {} rounds after {} that are not counted.", bench.samples, bench.warm_up);
+    Table::of_csv(title, &bench_csv(bench)).cut("").noted(note)
+}
+
+fn audit(table: &AuditTable) -> Vec<Table> {
+    let devices: Vec<&str> = table.devices.iter().map(|d| d.name.as_str()).collect();
+    let mut out = Vec::new();
+    if !table.backends.is_empty() {
+        let columns: Vec<&str> =
+            ["backend", "computes with"].into_iter().chain(devices.iter().copied()).collect();
+        let rows = table.backends.iter().map(|b| {
+            let each = b
+                .standing
+                .iter()
+                .zip(&b.evidence)
+                .map(|(s, e)| format!("{}: {}", s.word().replace('_', " "), clean(e)));
+            [b.backend.clone(), clean(&b.about)].into_iter().chain(each).collect()
+        });
+        out.push(Table::new("Backends of serving engines", &columns, rows.collect()));
+    }
+    let reason = |n: usize| table.reasons.get(n).map(|r| clean(r)).unwrap_or_default();
+    let answers = |verdicts: &[crate::record::AuditVerdict], reasons: &[usize]| -> Vec<String> {
+        verdicts
+            .iter()
+            .zip(reasons)
+            .map(|(v, r)| format!("{}: {}", v.word().replace('_', " "), reason(*r)))
+            .collect()
+    };
+    let file = |n: usize| table.files.get(n).map(|f| clean(&f.path)).unwrap_or_default();
+    if !table.kernels.is_empty() {
+        let columns: Vec<&str> = ["kernel", "file"].into_iter().chain(devices.iter().copied()).collect();
+        let mut kernels: Vec<_> = table.kernels.iter().collect();
+        // What does not run is why people look.
+        kernels.sort_by_key(|k| std::cmp::Reverse(k.verdicts.iter().max().copied()));
+        let rows = kernels.into_iter().map(|k| {
+            [kernel(&k.name, NAME), file(k.file)]
+                .into_iter()
+                .chain(answers(&k.verdicts, &k.reasons))
+                .collect()
+        });
+        out.push(Table::new("Kernels", &columns, rows.collect()));
+    }
+    if !table.entries.is_empty() {
+        let columns: Vec<&str> = ["file", "piece", "kind", "target", "kernels"]
+            .into_iter()
+            .chain(devices.iter().copied())
+            .collect();
+        let rows = table.entries.iter().map(|e| {
+            let own =
+                [file(e.file), e.index.to_string(), e.kind.clone(), e.target.clone(), e.kernels.to_string()];
+            own.into_iter().chain(answers(&e.verdicts, &e.reasons)).collect()
+        });
+        out.push(Table::new("Pieces of device code", &columns, rows.collect()));
+    }
+    if !table.problems.is_empty() {
+        let rows = table.problems.iter().map(|p| vec![clean(&p.place), clean(&p.problem), clean(&p.remedy)]);
+        out.push(Table::new("What was not read", &["place", "problem", "remedy"], rows.collect()));
+    }
+    out
+}
