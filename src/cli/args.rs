@@ -1,5 +1,6 @@
 //! What may be typed.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -317,9 +318,9 @@ pub fn command() -> clap::Command {
 }
 
 /// What was typed, or the help or the mistake to print.
-pub(super) fn parse() -> Result<Cli, clap::Error> {
+pub(super) fn parse(typed: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = command();
-    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let mut matches = command.try_get_matches_from_mut(typed)?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 

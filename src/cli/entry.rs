@@ -1,5 +1,7 @@
 //! From arguments to exit code.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -11,13 +13,20 @@ use super::{assumptions, emulate, exit, ops, verbs};
 use crate::job::Context;
 use crate::{gpu, toolkit, worker};
 
-/// Runs the command line and returns its exit code.
+/// Runs this process's command line and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    if let Some(code) = worker_job() {
-        return ExitCode::from(code);
+    ExitCode::from(command_line(std::env::args_os().collect(), None))
+}
+
+/// Runs a command line, which begins with the program's name, and returns its exit code. `program` is what runs this command where it
+/// is not the process's own executable.
+#[must_use]
+pub fn command_line(typed: Vec<OsString>, program: Option<PathBuf>) -> u8 {
+    if let Some(code) = worker_job(&typed) {
+        return code;
     }
-    let cli = match args::parse() {
+    let cli = match args::parse(typed) {
         Ok(cli) => cli,
         Err(error) => {
             // `--help` and `--version` are no mistakes.
@@ -26,11 +35,11 @@ pub fn main() -> ExitCode {
                 _ => exit::USAGE,
             };
             let _ = error.print();
-            return ExitCode::from(code);
+            return code;
         }
     };
     // Rust's own exit code for a panic is 101; ours says "internal error" like every other defect.
-    let code = std::panic::catch_unwind(|| match run(cli) {
+    let code = std::panic::catch_unwind(|| match run(cli, program) {
         Ok(()) => exit::CONFORMS,
         Err(error) => {
             let code = error.exit_code();
@@ -38,12 +47,12 @@ pub fn main() -> ExitCode {
             code
         }
     });
-    ExitCode::from(code.unwrap_or(exit::INTERNAL))
+    code.unwrap_or(exit::INTERNAL)
 }
 
 /// Does a worker's job when this process was started as one.
-fn worker_job() -> Option<u8> {
-    let mut words = std::env::args_os().skip(1);
+fn worker_job(typed: &[OsString]) -> Option<u8> {
+    let mut words = typed.iter().skip(1);
     if words.next()? != worker::VERB {
         return None;
     }
@@ -58,13 +67,16 @@ fn worker_job() -> Option<u8> {
     })
 }
 
-fn run(cli: Cli) -> Result<(), CliError> {
+fn run(cli: Cli, program: Option<PathBuf>) -> Result<(), CliError> {
     #[cfg(debug_assertions)]
     if std::env::var_os("SM121PROBE_TEST_PANIC").is_some() {
         plant_a_panic();
     }
     let progress = Progress::new();
-    let context = Context::of_process(&progress)?;
+    let context = match program {
+        Some(program) => Context { program, sink: &progress },
+        None => Context::of_process(&progress)?,
+    };
     match cli.verb {
         None => verbs::whole_job(&cli, &context),
         Some(Verb::Matrix(args)) => verbs::matrix(&args, &context),

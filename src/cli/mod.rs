@@ -37,4 +37,4 @@ mod watch;
 mod ways;
 
 pub use args::command;
-pub use entry::main;
+pub use entry::{command_line, main};

@@ -1,8 +1,9 @@
 //! Comparison of results with references in f64.
 
-/// Roundings of f32 and f16 to nearest: half a unit in the last place, relative.
+/// Roundings of f32, f16 and bf16 to nearest: half a unit in the last place, relative.
 pub(crate) const F32: f64 = 1.0 / (1u64 << 24) as f64;
 pub(crate) const F16: f64 = 1.0 / (1u64 << 11) as f64;
+pub(crate) const BF16: f64 = 1.0 / (1u64 << 8) as f64;
 
 /// The largest error in units of its bound.
 ///

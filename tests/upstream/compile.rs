@@ -65,7 +65,9 @@ pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
         return Ok(built);
     }
     let cuda = packages::unpacked(store, "cuda", &CUDA)?.join("nvidia/cu13");
-    executable(&cuda)?;
+    for folder in ["bin", "nvvm/bin"] {
+        packages::executable(&cuda.join(folder))?;
+    }
     let mut includes =
         vec![here.join("host"), here.join("host/absent"), cuda.join("include"), cuda.join("include/cccl")];
     if let Some((package, at)) = source.package {
@@ -109,20 +111,6 @@ pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
     fs::write(folder.join("part"), &ptx).map_err(told)?;
     fs::rename(folder.join("part"), folder.join("kernels.ptx")).map_err(told)?;
     found(&folder).ok_or_else(|| format!("{} was built and cannot be read", folder.display()))
-}
-
-/// Wheels do not say which files are programs.
-fn executable(cuda: &Path) -> Result<(), String> {
-    use std::os::unix::fs::PermissionsExt;
-    for folder in ["bin", "nvvm/bin"] {
-        for entry in fs::read_dir(cuda.join(folder)).map_err(|error| error.to_string())?.flatten() {
-            if entry.path().is_file() {
-                fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o755))
-                    .map_err(|error| error.to_string())?;
-            }
-        }
-    }
-    Ok(())
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

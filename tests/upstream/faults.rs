@@ -1,4 +1,4 @@
-//! Faults for any kernel: barriers and waits cut, accesses one element off. They are planted only in lines that the kernel executes.
+//! Faults for any kernel: barriers, waits and guards cut, accesses one element off. They are planted only in lines that the kernel executes.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,8 @@ enum Operator {
     Barrier,
     /// A wait for copies, for an mbarrier or for the grid in front is cut.
     Wait,
+    /// An access of global memory loses its guard.
+    Guard,
     /// A load of global memory reads the next element.
     Load,
     /// A store writes the next element.
@@ -34,7 +36,15 @@ pub(crate) struct Fault {
 pub(crate) fn planted(ptx: &str, executed: &BTreeSet<usize>, overlapped: bool) -> Vec<Fault> {
     let lines: Vec<&str> = ptx.lines().collect();
     let mut out = Vec::new();
-    for operator in [Operator::Barrier, Operator::Wait, Operator::Load, Operator::Store, Operator::Shared] {
+    let operators = [
+        Operator::Barrier,
+        Operator::Wait,
+        Operator::Guard,
+        Operator::Load,
+        Operator::Store,
+        Operator::Shared,
+    ];
+    for operator in operators {
         let places: Vec<(usize, String, String)> = executed
             .iter()
             .filter_map(|line| {
@@ -73,7 +83,14 @@ impl Operator {
             Self::Barrier if begins(&["bar.sync", "barrier.sync", "barrier.cta.sync", "bar.warp.sync"]) => {
                 Some((format!("cut {opcode}"), line.replace(instruction, "")))
             }
-            Self::Wait if begins(&["cp.async.wait", "cp.async.bulk.wait_group", "griddepcontrol.wait"]) => {
+            Self::Wait
+                if begins(&[
+                    "cp.async.wait",
+                    "cp.async.bulk.wait_group",
+                    "griddepcontrol.wait",
+                    "fence.proxy.async",
+                ]) =>
+            {
                 Some((format!("cut {opcode}"), line.replace(instruction, "")))
             }
             Self::Wait if begins(&["mbarrier.try_wait", "mbarrier.test_wait"]) => {
@@ -82,6 +99,12 @@ impl Operator {
                     format!("cut {opcode}"),
                     line.replace(bare, &format!("setp.eq.u32 {predicate}, 0, 0;")),
                 ))
+            }
+            Self::Guard
+                if bare != instruction
+                    && begins(&["ld.global", "st.global", "atom.", "red.", "cp.async"]) =>
+            {
+                Some((format!("{opcode} without its guard"), line.replace(instruction, bare)))
             }
             Self::Load if begins(&["ld.global"]) => shifted(line, opcode),
             Self::Store if begins(&["st.global"]) => shifted(line, opcode),

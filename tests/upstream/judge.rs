@@ -2,10 +2,12 @@
 
 use sm121probe::store::Store;
 
-use super::compile::{self, Source};
+use super::compile;
 use super::faults::{self, Fault};
+use super::packages::{CCCL, Package};
 use super::recording::{self, Recording};
 use super::replay::{self, Buffers, Ended};
+use super::triton;
 
 /// Schedules of each kernel.
 pub(crate) const SCHEDULES: u64 = 4;
@@ -28,15 +30,50 @@ pub(crate) enum Expected {
     },
 }
 
-/// A kernel of upstream, launched by upstream's host code.
+/// Where a kernel comes from.
+#[derive(Clone, Copy)]
+pub(crate) enum Origin {
+    /// Upstream's CUDA, launched by its host code.
+    Cuda(&'static compile::Source),
+    /// A kernel of ours that Triton compiles.
+    Triton(&'static triton::Source),
+}
+
+impl Origin {
+    /// The package with upstream's part.
+    pub(crate) fn package(self) -> &'static Package {
+        match self {
+            Self::Cuda(source) => source.package.map_or(&CCCL, |(package, _)| package),
+            Self::Triton(source) => source.package,
+        }
+    }
+
+    /// The PTX of a case and what its host code does.
+    fn recorded(self, store: &Store, case: &str) -> Result<(String, Recording), Why> {
+        match self {
+            Self::Cuda(source) => {
+                let built = compile::built(store, source).map_err(Why::Missing)?;
+                let recording = Recording::of(store, &built, case).map_err(Why::Failed)?;
+                // Faults are planted in it, and each is decoded anew.
+                Ok((recording::launched_only(&built.ptx, &recording), recording))
+            }
+            Self::Triton(source) => {
+                let folder = triton::compiled(store, source).map_err(Why::Missing)?;
+                triton::recorded(&folder.join(case)).map_err(Why::Failed)
+            }
+        }
+    }
+}
+
+/// A kernel of upstream.
 pub(crate) struct Kernel {
     /// Its name: `cub/scan`.
     pub(crate) name: &'static str,
     /// What is compiled.
-    pub(crate) source: &'static Source,
-    /// The argument of the host program.
+    pub(crate) source: Origin,
+    /// The argument of the host program, or the case of the Python program.
     pub(crate) case: &'static str,
-    /// Upstream's file, in its package.
+    /// Upstream's file, in its package; or ours.
     pub(crate) file: &'static str,
     /// The largest error in units of its bound, at most 1; or the first wrong element.
     pub(crate) reference: fn(&Buffers) -> Result<f64, String>,
@@ -71,23 +108,22 @@ pub(crate) enum Why {
 /// # Errors
 /// [`Why`].
 pub(crate) fn judge(store: &Store, kernel: &Kernel) -> Result<Shown, Why> {
-    let built = compile::built(store, kernel.source).map_err(Why::Missing)?;
     let failed = |ended: Ended| Why::Failed(format!("{ended:?}"));
-    let recording = Recording::of(store, &built, kernel.case).map_err(Why::Failed)?;
-    // Faults are planted in it, and each is decoded anew.
-    let ptx = recording::launched_only(&built.ptx, &recording);
+    let (ptx, recording) = kernel.source.recorded(store, kernel.case)?;
     let program = replay::program(&ptx, &recording).map_err(failed)?;
     let launches = recording.launches().count();
-    let first = replay::run(&program, &recording, &replay::schedule(0, FUEL));
     if let Expected::Defect { rule, .. } = kernel.expected {
-        return match first {
-            Err(Ended::Rule(found, _)) if found == rule => {
+        // A race need not show in every schedule.
+        let mut runs =
+            (0..SCHEDULES).map(|seed| replay::run(&program, &recording, &replay::schedule(seed, FUEL)));
+        return match runs.find_map(Result::err) {
+            Some(Ended::Rule(found, _)) if found == rule => {
                 Ok(Shown { launches, error: 0.0, faults: Vec::new() })
             }
             other => Err(Why::Failed(format!("a violation of `{rule}` was expected, not {other:?}"))),
         };
     }
-    let first = first.map_err(failed)?;
+    let first = replay::run(&program, &recording, &replay::schedule(0, FUEL)).map_err(failed)?;
     for seed in 1..SCHEDULES {
         let outcome = replay::run(&program, &recording, &replay::schedule(seed, FUEL));
         let outcome = outcome.map_err(|ended| Why::Failed(format!("schedule {seed}: {ended:?}")))?;

@@ -1,7 +1,8 @@
-//! Kernels that nobody here wrote, launched as upstream's host code launches them, against references of ours and with planted faults.
+//! Kernels that nobody here wrote, launched as upstream's host code launches them, and kernels of ours that Triton compiles, against
+//! references of ours and with planted faults.
 //!
 //! Upstream's sources and compilers come as packages from pip's index. Without them the trials are ignored with the reason;
-//! `SM121PROBE_REQUIRE=upstream` fetches them (about 700 MB, once into the cache) and makes a trial that cannot run a failure.
+//! `SM121PROBE_REQUIRE=upstream` fetches them (about 1.2 GB, once into the cache) and makes a trial that cannot run a failure.
 //! `SNAPSHOTS=overwrite` writes the table of a whole run to `reports/upstream.md`.
 
 mod bounds;
@@ -13,6 +14,7 @@ mod packages;
 mod recording;
 mod replay;
 mod report;
+mod triton;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};

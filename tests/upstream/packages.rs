@@ -84,6 +84,25 @@ pub(crate) static FLASHINFER: Package = Package {
     sha256: "bfdc18b9e1e4d8d0730fe4343dc0e284cd0c160086de80f99888bc4867922d49",
 };
 
+/// Triton, for the Python of [`TRITON_PYTHON`].
+pub(crate) static TRITON: Package = Package {
+    name: "triton",
+    version: "3.9.0",
+    file: "triton-3.9.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
+    sha256: "1622118a038b0c6e16fa4a0305da62c8b3c15904ee1cc4d4e65846a25969e41e",
+};
+
+/// The oldest Triton that knows SM12x well.
+pub(crate) static TRITON_3_4: Package = Package {
+    name: "triton",
+    version: "3.4.0",
+    file: "triton-3.4.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
+    sha256: "7b70f5e6a41e52e48cfc087436c8a28c17ff98db369447bcaff3b887a3ab4467",
+};
+
+/// The tag of the Python that Triton's wheels are for.
+pub(crate) const TRITON_PYTHON: &str = "cpython-311";
+
 /// Whether packages are to be fetched, and a trial that cannot run is a failure.
 pub(crate) fn required() -> bool {
     std::env::var("SM121PROBE_REQUIRE")
@@ -170,4 +189,16 @@ fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
         let ended = ended.map_err(|error| told(&error))?;
         if ended.success() { Ok(()) } else { Err(told(&"tar failed")) }
     }
+}
+
+/// Wheels do not say which files are programs: all of a folder are.
+pub(crate) fn executable(folder: &Path) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt;
+    for entry in fs::read_dir(folder).map_err(|error| error.to_string())?.flatten() {
+        if entry.path().is_file() {
+            fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o755))
+                .map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
 }

@@ -56,6 +56,8 @@ pub(crate) struct Buffer {
 pub(crate) struct Recording {
     pub(crate) buffers: Vec<Buffer>,
     pub(crate) steps: Vec<Step>,
+    /// Whether dynamic shared memory is aligned as on a GPU, on which the kernels rely, and not shifted by schedules.
+    pub(crate) fixed_shared: bool,
 }
 
 impl Recording {

@@ -45,9 +45,12 @@ pub(crate) struct Buffers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Element {
     I32,
+    I8,
     U8,
     F32,
     F16,
+    Bf16,
+    E4m3,
 }
 
 impl Element {
@@ -59,7 +62,9 @@ impl Element {
                 .collect()
         };
         match self {
+            Self::I8 => bytes.iter().map(|b| f64::from(*b as i8)).collect(),
             Self::U8 => bytes.iter().map(|b| f64::from(*b)).collect(),
+            Self::E4m3 => bytes.iter().map(|b| f64::from(Format::E4m3.decode(u32::from(*b)))).collect(),
             Self::I32 => bytes
                 .chunks_exact(4)
                 .map(|b| f64::from(i32::from_le_bytes([b[0], b[1], b[2], b[3]])))
@@ -69,6 +74,7 @@ impl Element {
                 .map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]])))
                 .collect(),
             Self::F16 => two(Format::F16),
+            Self::Bf16 => two(Format::Bf16),
         }
     }
 }
@@ -133,6 +139,7 @@ pub(crate) fn program(ptx: &str, recording: &Recording) -> Result<Program, Ended
 /// # Errors
 /// The first violation, or what is missing.
 pub(crate) fn run(program: &Program, recording: &Recording, options: &Options) -> Result<Buffers, Ended> {
+    let options = &Options { shift_shared: !recording.fixed_shared, ..options.clone() };
     steps(program, recording, &mut |stream, memory| {
         Ok(emulator::launch_stream(stream, memory, options).map_err(Stop::from)?.warp_instructions)
     })

@@ -42,7 +42,7 @@ fn text(kernels: &[&'static Kernel], table: &[(&'static str, Shown)]) -> String 
     out += "| kernel | package | source | launches | verdict | largest error, in bounds | bound |\n|---|---|---|---|---|---|---|\n";
     for kernel in kernels {
         let Some(shown) = shown(kernel) else { continue };
-        let package = kernel.source.package.map_or(&super::packages::CCCL, |(package, _)| package);
+        let package = kernel.source.package();
         let verdict = match kernel.expected {
             Expected::Right => "right".to_owned(),
             Expected::Defect { rule, .. } => format!("defect: `{rule}`"),

@@ -26,6 +26,11 @@ impl Names {
         self.0.insert(at, Named { base, len, name: name.into() });
     }
 
+    /// Forgets the buffer that begins at `base`.
+    pub(super) fn remove(&mut self, base: u64) {
+        self.0.retain(|n| n.base != base);
+    }
+
     fn last_before(&self, address: u64) -> Option<&Named> {
         let at = self.0.partition_point(|n| n.base <= address);
         self.0.get(at.checked_sub(1)?)

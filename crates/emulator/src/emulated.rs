@@ -44,7 +44,8 @@ pub struct EmulatorDevice {
 }
 
 impl EmulatorDevice {
-    /// A device without buffers. Its kernels are to load nothing that nobody wrote, and to leave nothing undefined.
+    /// A device without buffers. Its kernels are to load nothing that nobody wrote, to leave nothing undefined, and to have all
+    /// fences.
     #[must_use]
     pub fn new(programs: Arc<Programs>, options: Options) -> Self {
         Self {
@@ -53,7 +54,7 @@ impl EmulatorDevice {
             buffers: Vec::new(),
             modules: Vec::new(),
             graphs: Vec::new(),
-            options: Options { check_loads: true, ..options },
+            options: Options { check_loads: true, check_fences: true, ..options },
             warp_instructions: 0,
         }
     }

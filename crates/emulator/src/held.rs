@@ -21,6 +21,13 @@ impl Held {
         }
     }
 
+    /// Makes it the owner again where no clone is left.
+    pub(super) fn unshare(&mut self) {
+        if matches!(self, Self::Shared(region) if Arc::strong_count(region) == 1) {
+            self.own();
+        }
+    }
+
     /// Makes it the owner again, without a copy where no clone is left.
     pub(super) fn own(&mut self) -> &mut Region {
         if let Self::Shared(region) = self {

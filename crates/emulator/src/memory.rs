@@ -155,9 +155,13 @@ pub struct GlobalMemory {
 impl GlobalMemory {
     /// The address of the next buffer, behind a guard.
     fn next(&self) -> u64 {
+        self.end().map_or(GLOBAL_BASE, |end| (end + GUARD).next_multiple_of(GUARD))
+    }
+
+    /// Where the last buffer ends.
+    fn end(&self) -> Option<u64> {
         let end = self.allocations.last().map(|a| a.base + a.region.len() as u64);
-        let end = end.max(self.sparse.last().map(|s| s.end));
-        end.map_or(GLOBAL_BASE, |end| (end + GUARD).next_multiple_of(GUARD))
+        end.max(self.sparse.last().map(|s| s.end))
     }
 
     fn add(&mut self, region: Region) -> u64 {
@@ -245,16 +249,31 @@ impl GlobalMemory {
         self.allocations.iter().map(|a| a.region.len()).sum()
     }
 
+    /// The same addresses, and no memory behind them.
+    #[must_use]
+    pub fn layout(&self) -> Self {
+        Self { sparse: self.end().map(|end| GLOBAL_BASE..end).into_iter().collect(), ..Self::default() }
+    }
+
+    /// Takes out the buffer that begins at `base`, as if it had never been; its bytes.
+    pub fn remove(&mut self, base: u64) -> Option<Vec<u8>> {
+        let at = self.allocations.iter().position(|a| a.base == base)?;
+        let mut gone = self.allocations.remove(at);
+        let end = base + gone.region.len() as u64;
+        self.undefined.retain(|(at, _)| at.end <= base || at.start >= end);
+        self.names.remove(base);
+        self.last = 0;
+        Some(std::mem::take(&mut gone.region.own().data))
+    }
+
     /// Lets clones read the same bytes, until one of them writes an allocation: it then has one of its own.
-    pub(super) fn share(&mut self) {
+    pub fn share(&mut self) {
         self.allocations.iter_mut().for_each(|a| a.region.share());
     }
 
-    /// Ends [`GlobalMemory::share`].
+    /// Ends [`GlobalMemory::share`] where no clone is left.
     pub(super) fn own_all(&mut self) {
-        self.allocations.iter_mut().for_each(|a| {
-            a.region.own();
-        });
+        self.allocations.iter_mut().for_each(|a| a.region.unshare());
     }
 
     /// Lets go of what others may read, too: only what this clone wrote is left.

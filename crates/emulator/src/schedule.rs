@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use numerics::tensor_core::Model;
 
@@ -49,6 +51,10 @@ pub struct Options {
     pub check_loads: bool,
     /// Whether accesses that nothing orders are traps.
     pub check_races: bool,
+    /// Whether two fences are demanded that NVIDIA's guides ask for and that Triton's kernels run without; otherwise their lack is a
+    /// remark. One is a proxy fence between `mbarrier.init` and a copy that signals the object in the same CTA, the other
+    /// `bar.warp.sync` between a lane's `tensormap.replace` and its warp's `tensormap.cp_fenceproxy`.
+    pub check_fences: bool,
     /// What a violation does.
     pub judge: Judge,
     /// What memory and registers hold that nobody has written, byte by byte.
@@ -60,6 +66,8 @@ pub struct Options {
     pub model: Option<Model>,
     /// Threads that may run clusters of a grid at the same time. Nothing else depends on their number.
     pub threads: usize,
+    /// Ends the launch, with [`Stop::Launch`], soon after it has become true.
+    pub cancel: Option<Arc<AtomicBool>>,
 }
 
 impl Default for Options {
@@ -70,11 +78,13 @@ impl Default for Options {
             check_init: true,
             check_loads: false,
             check_races: true,
+            check_fences: false,
             judge: Judge::Strict,
             poison: POISON,
             shift_shared: true,
             model: None,
             threads: 1,
+            cancel: None,
         }
     }
 }
@@ -465,6 +475,9 @@ pub(super) fn run<O: Observer>(
             if options.seed != 0 {
                 std::mem::swap(&mut world.random, &mut residents[first].random);
             }
+        }
+        if options.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            return Err(Stop::Launch("the launch was cancelled".to_owned()));
         }
         if counts.warp_instructions > options.fuel {
             let Resident { cta, warps, .. } = &residents[0];

@@ -55,16 +55,15 @@ pub(super) enum Field {
 }
 
 impl Field {
-    /// The bit that says that it was set; those whose zero means none have no bit.
+    /// The bit that says that it was set. Fields whose zero is a value have none: rank 1, `.u8`, no interleaving, no swizzle.
     fn mark(self) -> u32 {
         match self {
             Self::Address => 1,
-            Self::Rank => 1 << 1,
-            Self::Type => 1 << 2,
             Self::Box(n) => 1 << (3 + n),
             Self::Dim(n) => 1 << (8 + n),
             Self::Stride(n) => 1 << (13 + n),
             Self::ElementStride(n) => 1 << (17 + n),
+            Self::Rank | Self::Type => 0,
             Self::Interleave | Self::Swizzle | Self::Atomicity | Self::Fill => 0,
         }
     }
@@ -185,7 +184,7 @@ pub(super) fn missing(bytes: &Bytes, map: &TensorMap) -> Option<String> {
     }
     let rank = map.rank.min(5);
     let each = |n: usize| [Field::Dim(n), Field::Box(n), Field::ElementStride(n)];
-    let needed = [Field::Address, Field::Rank, Field::Type].into_iter();
+    let needed = std::iter::once(Field::Address);
     let needed = needed.chain((0..rank).flat_map(each)).chain((1..rank).map(|n| Field::Stride(n - 1)));
     let marks = word(bytes, 124);
     needed.into_iter().find(|field| marks & field.mark() == 0).map(Field::name)

@@ -32,6 +32,7 @@ pub(super) struct World {
     pub(super) clock: u64,
     pub(super) check_init: bool,
     pub(super) check_loads: bool,
+    pub(super) check_fences: bool,
     pub(super) random: Random,
     /// Whether `mbarrier.try_wait` may give up before the phase is complete, as its time limit lets it: under random schedules.
     pub(super) gives_up: bool,
@@ -74,6 +75,7 @@ impl World {
             clock: 0,
             check_init: options.check_init,
             check_loads: options.check_loads,
+            check_fences: options.check_fences,
             random: Random(options.seed),
             gives_up: options.seed != 0,
             stream,

@@ -1,7 +1,7 @@
 //! Pure numerics: narrow formats, conversions, IEEE arithmetic as PTX defines it, tensor-core accumulation and layouts.
 //!
 //! Everything works on bit patterns, so that one input has one answer on every host: NaNs are canonical, no result
-//! depends on the host's NaN payloads, and transcendentals come from the `libm` crate.
+//! depends on the host's NaN payloads, and special functions are those of the GPU.
 //!
 #![doc = include_str!("../README.md")]
 
@@ -15,6 +15,7 @@ mod path;
 pub mod random;
 pub mod round;
 pub mod scale_layout;
+pub mod special;
 pub mod stochastic;
 pub mod tensor_core;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use emulator::argument::{self, Argument, Element, MapOf};
-use emulator::{Kernel, Parameter, TENSOR_MAP_BYTES};
+use emulator::{GlobalMemory, Kernel, Parameter, TENSOR_MAP_BYTES};
 use ptx::Type;
 
 use super::content::{self, Files};
@@ -66,7 +66,7 @@ pub fn from_command_line(call: &CommandLine, context: &Context<'_>) -> Result<Se
     let name = cached.as_ref().map(|c| c.name.as_str()).or(call.entry.as_deref());
     let kernel = modules::entry(&module, path, name)?;
     let mut buffers = Vec::new();
-    let given = kernel.params.len().saturating_sub(cached.as_ref().map_or(0, |c| c.hidden()));
+    let given = kernel.params.len().saturating_sub(cached.as_ref().map_or(0, |c| c.metadata.hidden()));
     let mut args = arguments(call, kernel, &kernel.params[..given], &mut buffers)?;
     let mut step = Step {
         module: 0,
@@ -81,11 +81,12 @@ pub fn from_command_line(call: &CommandLine, context: &Context<'_>) -> Result<Se
     };
     if let Some(cached) = &cached {
         let given = triton::Given { block: call.block, shared_bytes: call.shared_bytes };
-        args.extend(cached.complete(&mut step, given, &mut buffers)?);
+        args.extend(cached.metadata.complete(&mut step, given, &mut buffers)?);
     }
     step.args = args;
     Ok(Session {
         modules: vec![module],
+        base: GlobalMemory::default(),
         buffers,
         variables: Vec::new(),
         steps: vec![step],

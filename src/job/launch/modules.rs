@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::{Kernel, Parameter};
@@ -54,25 +55,34 @@ fn ptx_of(source: &Source, context: &Context<'_>) -> Result<(String, String), La
             Ok((path.display().to_string(), text))
         }
         Some("cu") => {
-            let target: Target = compile.target.as_deref().unwrap_or(TARGET).parse()?;
-            let store = Store::open(None).ok();
-            let nvrtc = job::nvrtc(compile.toolkit.as_deref(), store.as_ref(), context.sink)?;
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-            let source = toolkit::Source {
-                text: &text,
-                name: &name,
-                options: toolkit::options_for(target),
-                headers: Vec::new(),
-            };
-            let compiled =
-                toolkit::compile(&nvrtc, &source, store.as_ref(), &context.program, COMPILE_LIMIT)?;
-            if !compiled.log.trim().is_empty() {
-                context.sink.emit(Event::Notice { text: compiled.log.trim().to_owned() });
-            }
-            Ok((format!("PTX of {} by NVRTC {}", path.display(), nvrtc.version), compiled.ptx))
+            let (version, ptx) = compile_cuda(&text, &name, compile, context)?;
+            Ok((format!("PTX of {} by NVRTC {version}", path.display()), ptx))
         }
         _ => Err(LaunchError::Kind(path.clone())),
     }
+}
+
+/// The PTX of CUDA C++ that messages call `name`, and the version of the NVRTC that compiled it.
+///
+/// # Errors
+/// [`LaunchError`] where there is no such NVRTC, or it refuses the text.
+pub fn compile_cuda(
+    text: &str,
+    name: &str,
+    compile: &Compile,
+    context: &Context<'_>,
+) -> Result<(String, String), LaunchError> {
+    let target: Target = compile.target.as_deref().unwrap_or(TARGET).parse()?;
+    let store = Store::open(None).ok();
+    let nvrtc = job::nvrtc(compile.toolkit.as_deref(), store.as_ref(), context.sink)?;
+    let options = toolkit::options_for(target);
+    let source = toolkit::Source { text, name, options, headers: Vec::new() };
+    let compiled = toolkit::compile(&nvrtc, &source, store.as_ref(), &context.program, COMPILE_LIMIT)?;
+    if !compiled.log.trim().is_empty() {
+        context.sink.emit(Event::Notice { text: compiled.log.trim().to_owned() });
+    }
+    Ok((nvrtc.version.to_string(), compiled.ptx))
 }
 
 /// The module of a file, with these entries decoded.
@@ -84,7 +94,7 @@ pub(super) fn load(source: &Source, entries: &[&str], context: &Context<'_>) -> 
 /// The module of a text.
 pub(super) fn module(name: String, text: String, entries: &[&str]) -> Result<Module, LaunchError> {
     match emulator::load_only(&text, entries) {
-        Ok(program) => Ok(Module { name, text, program }),
+        Ok(program) => Ok(Module { name, text, program: Arc::new(program) }),
         Err(stop) => Err(Stopped { name, text, stop }.into()),
     }
 }

@@ -5,7 +5,7 @@ mod value;
 
 use std::path::{Path, PathBuf};
 
-use emulator::{Kernel, Parameter};
+use emulator::{GlobalMemory, Kernel, Parameter};
 
 use super::arguments::{WARP, takes_address, unfit};
 use super::content::Files;
@@ -121,7 +121,14 @@ impl Reader {
             let step = self.step(launch, (module, &modules[module]), cached[module].as_ref(), &path)?;
             steps.push(step);
         }
-        Ok(Session { modules, buffers: self.buffers, variables, steps, expectations })
+        Ok(Session {
+            modules,
+            base: GlobalMemory::default(),
+            buffers: self.buffers,
+            variables,
+            steps,
+            expectations,
+        })
     }
 
     fn module_of(&self, file: &LaunchFile, name: Option<&str>, path: &[Part]) -> Result<usize, Fault> {
@@ -183,7 +190,7 @@ impl Reader {
             let place = if launch.entry.is_some() { with(path, "entry") } else { path.to_vec() };
             Fault::At(place, error.to_string().replace("--entry", "`entry`"))
         })?;
-        let hidden = cached.map_or(0, triton::Cached::hidden);
+        let hidden = cached.map_or(0, |c| c.metadata.hidden());
         let params = &kernel.params[..kernel.params.len().saturating_sub(hidden)];
         if launch.args.len() != params.len() {
             let place = if launch.args.is_empty() { path.to_vec() } else { with(path, "args") };
@@ -209,7 +216,7 @@ impl Reader {
         };
         if let Some(cached) = cached {
             let given = triton::Given { block: dims(&launch.block), shared_bytes: launch.smem };
-            args.extend(cached.complete(&mut step, given, &mut self.buffers)?);
+            args.extend(cached.metadata.complete(&mut step, given, &mut self.buffers)?);
         }
         step.args = args;
         Ok(step)

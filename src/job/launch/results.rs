@@ -156,6 +156,7 @@ impl Session {
         match &self.buffers[buffer].initial {
             Initial::Unwritten => true,
             Initial::Bytes(bytes) => bytes != outcome.bytes(buffer),
+            Initial::There(address) => self.base.bytes(*address) != Some(outcome.bytes(buffer)),
             Initial::Value(value) => {
                 value.bytes(&outcome.addresses).is_ok_and(|bytes| bytes != outcome.bytes(buffer))
             }

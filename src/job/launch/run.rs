@@ -1,5 +1,7 @@
 //! A trial on the emulator: fresh memory, all launches in order.
 
+use std::sync::Arc;
+
 use emulator::{Counts, GlobalMemory, InStream, Judge, Launch, Options, Remark, Stop, Trap, Violation};
 
 use super::error::LaunchError;
@@ -80,14 +82,16 @@ impl Session {
         let Trial { seed, poison } = trial;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let options = Options { seed, poison, judge, threads, fuel: trials.fuel, ..Options::default() };
-        let mut memory = GlobalMemory::default();
+        let mut memory = self.base.clone();
         if trials.all().len() > 1 {
             memory.track_float_sums();
         }
         let addresses = self.place(&mut memory)?;
         for variable in &self.variables {
             let bytes = variable.value.bytes(&addresses).map_err(LaunchError::Fit)?;
-            let program = &mut self.modules[variable.module].program;
+            let module = &mut self.modules[variable.module];
+            let program = Arc::get_mut(&mut module.program)
+                .ok_or_else(|| LaunchError::Fit(format!("{} is in use elsewhere", module.name)))?;
             program
                 .set_variable(&mut memory, &variable.name, variable.at, &bytes)
                 .map_err(LaunchError::from)?;
@@ -158,8 +162,11 @@ impl Session {
     /// Allocates the buffers in order; their addresses.
     fn place(&self, memory: &mut GlobalMemory) -> Result<Vec<u64>, LaunchError> {
         // A value may hold addresses of buffers behind its own: this memory only tells where all lie.
-        let mut layout = GlobalMemory::default();
-        let reserved = self.buffers.iter().map(|b| layout.reserve(b.shape.bytes as u64));
+        let mut layout = memory.layout();
+        let reserved = self.buffers.iter().map(|b| match b.initial {
+            Initial::There(address) => Some(address),
+            _ => layout.reserve(b.shape.bytes as u64),
+        });
         let addresses: Option<Vec<u64>> = reserved.collect();
         let addresses = addresses
             .ok_or_else(|| LaunchError::Fit("the buffers need more addresses than there are".to_owned()))?;
@@ -170,6 +177,7 @@ impl Session {
                     memory.allocate_with(value.bytes(&addresses).map_err(LaunchError::Fit)?)
                 }
                 Initial::Unwritten => memory.allocate(buffer.shape.bytes),
+                Initial::There(address) => *address,
             };
             debug_assert_eq!(at, *address);
             memory.name(at, &buffer.name);

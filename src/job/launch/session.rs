@@ -1,7 +1,9 @@
 //! What is launched: everything read and checked, with buffers in place of addresses, which each trial has anew.
 
 use emulator::argument::{Element, Shape};
-use emulator::{Kernel, Program, TENSOR_MAP_BYTES, TensorMap};
+use std::sync::Arc;
+
+use emulator::{GlobalMemory, Kernel, Program, TENSOR_MAP_BYTES, TensorMap};
 
 use super::available_memory::available_memory;
 use super::error::LaunchError;
@@ -14,7 +16,7 @@ pub struct Module {
     /// Its PTX.
     pub text: String,
     /// The decoded module.
-    pub program: Program,
+    pub program: Arc<Program>,
 }
 
 /// What a buffer holds at first.
@@ -26,6 +28,8 @@ pub enum Initial {
     Bytes(Vec<u8>),
     /// Values with addresses among them.
     Value(Value),
+    /// What lies at this address in the memory before the first launch ([`Session::base`]).
+    There(u64),
 }
 
 /// A buffer.
@@ -163,6 +167,8 @@ pub struct Expectation {
 pub struct Session {
     /// The modules.
     pub modules: Vec<Module>,
+    /// Memory before the first launch, to which the buffers are added.
+    pub base: GlobalMemory,
     /// The buffers.
     pub buffers: Vec<Buffer>,
     /// Module variables that are set.

@@ -12,7 +12,7 @@ use super::session::{Buffer, Initial, Step, Value, check_memory};
 
 /// What the launcher reads of `NAME.json`. Other fields are the compiler's.
 #[derive(Debug, Deserialize)]
-struct Metadata {
+pub struct TritonMetadata {
     name: String,
     num_warps: u32,
     shared: u32,
@@ -45,14 +45,16 @@ pub(super) struct Cached {
     pub(super) name: String,
     /// Its PTX.
     pub(super) ptx: PathBuf,
-    metadata: Metadata,
+    pub(super) metadata: TritonMetadata,
 }
 
 /// What the call says itself.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Given {
-    pub(super) block: Option<[u32; 3]>,
-    pub(super) shared_bytes: Option<u32>,
+pub struct Given {
+    /// Threads of a CTA.
+    pub block: Option<[u32; 3]>,
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: Option<u32>,
 }
 
 impl Cached {
@@ -94,7 +96,7 @@ impl Cached {
     fn read(path: &Path) -> Result<Self, LaunchError> {
         let text =
             fs::read_to_string(path).map_err(|source| LaunchError::Read { path: path.to_owned(), source })?;
-        let metadata: Metadata = serde_json::from_str(&text).map_err(|error| LaunchError::Triton {
+        let metadata: TritonMetadata = serde_json::from_str(&text).map_err(|error| LaunchError::Triton {
             path: path.to_owned(),
             why: format!("not the metadata of a CUDA kernel of Triton: {error}"),
         })?;
@@ -106,28 +108,33 @@ impl Cached {
         let path = &self.ptx;
         fs::read_to_string(path).map_err(|source| LaunchError::Read { path: path.clone(), source })
     }
+}
 
+impl TritonMetadata {
     /// Parameters that the launcher adds behind those of the source.
-    pub(super) fn hidden(&self) -> usize {
+    #[must_use]
+    pub fn hidden(&self) -> usize {
         self.scratch().count()
     }
 
     fn scratch(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let m = &self.metadata;
-        [("global_scratch", m.global_scratch_size), ("profile_scratch", m.profile_scratch_size)]
+        [("global_scratch", self.global_scratch_size), ("profile_scratch", self.profile_scratch_size)]
             .into_iter()
             .filter_map(|(name, size)| size.map(|size| (name, size)))
     }
 
     /// Completes a launch as Triton's launcher does, except for what the call says itself: a grid counts programs, each a cluster of
     /// `num_ctas`. The hidden arguments, with their buffers.
-    pub(super) fn complete(
+    ///
+    /// # Errors
+    /// [`LaunchError::Memory`] where the machine has too little for the scratch.
+    pub fn complete(
         &self,
         step: &mut Step,
         given: Given,
         buffers: &mut Vec<Buffer>,
     ) -> Result<Vec<Value>, LaunchError> {
-        let m = &self.metadata;
+        let m = self;
         step.block = given.block.unwrap_or([m.num_warps.saturating_mul(m.warp_size), 1, 1]);
         step.shared_bytes = given.shared_bytes.unwrap_or(m.shared);
         // Triton declares 16 bytes and relies on the alignment that a GPU gives, for tensor maps and swizzled tiles.

@@ -2,7 +2,7 @@
 
 use crate::bounds::{F16, F32, within};
 use crate::compile::Source;
-use crate::judge::{Expected, Kernel};
+use crate::judge::{Expected, Kernel, Origin};
 use crate::packages::FLASHINFER;
 use crate::replay::{Buffers, Element};
 
@@ -20,7 +20,7 @@ const fn kernel(
     reference: fn(&Buffers) -> Result<f64, String>,
 ) -> Kernel {
     let bound = "one rounding of f16 for each weight, one for the sum; (n + c) of f32";
-    Kernel { name, source: &SOURCE, case, file, reference, bound, expected: Expected::Right }
+    Kernel { name, source: Origin::Cuda(&SOURCE), case, file, reference, bound, expected: Expected::Right }
 }
 
 pub(crate) static KERNELS: &[Kernel] =

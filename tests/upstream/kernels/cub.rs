@@ -2,7 +2,7 @@
 
 use crate::bounds::equal;
 use crate::compile::Source;
-use crate::judge::{Expected, Kernel};
+use crate::judge::{Expected, Kernel, Origin};
 use crate::replay::{Buffers, Element::I32};
 
 static SOURCE: Source = Source { program: "cub", package: None, includes: &[], options: &[] };
@@ -13,7 +13,15 @@ const fn kernel(
     file: &'static str,
     reference: fn(&Buffers) -> Result<f64, String>,
 ) -> Kernel {
-    Kernel { name, source: &SOURCE, case, file, reference, bound: "equal", expected: Expected::Right }
+    Kernel {
+        name,
+        source: Origin::Cuda(&SOURCE),
+        case,
+        file,
+        reference,
+        bound: "equal",
+        expected: Expected::Right,
+    }
 }
 
 pub(crate) static KERNELS: &[Kernel] = &[

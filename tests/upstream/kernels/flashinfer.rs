@@ -2,7 +2,7 @@
 
 use crate::bounds::{F16, F32, within};
 use crate::compile::Source;
-use crate::judge::{Expected, Kernel};
+use crate::judge::{Expected, Kernel, Origin};
 use crate::packages::FLASHINFER;
 use crate::replay::{Buffers, Element};
 
@@ -20,7 +20,7 @@ const fn kernel(
     bound: &'static str,
     reference: fn(&Buffers) -> Result<f64, String>,
 ) -> Kernel {
-    Kernel { name, source: &SOURCE, case, file, reference, bound, expected: Expected::Right }
+    Kernel { name, source: Origin::Cuda(&SOURCE), case, file, reference, bound, expected: Expected::Right }
 }
 
 const HALF: &str = "one rounding of f16, (n + c) of f32";

@@ -2,7 +2,7 @@
 
 use crate::bounds::{F16, F32, within};
 use crate::compile::Source;
-use crate::judge::{Expected, Kernel};
+use crate::judge::{Expected, Kernel, Origin};
 use crate::packages::LLAMA;
 use crate::replay::{Buffers, Element};
 
@@ -24,7 +24,7 @@ const fn kernel(
     bound: &'static str,
     reference: fn(&Buffers) -> Result<f64, String>,
 ) -> Kernel {
-    Kernel { name, source: &SOURCE, case, file, reference, bound, expected: Expected::Right }
+    Kernel { name, source: Origin::Cuda(&SOURCE), case, file, reference, bound, expected: Expected::Right }
 }
 
 /// In words: the roundings of a sum of n terms, and a few more.

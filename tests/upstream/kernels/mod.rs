@@ -4,6 +4,8 @@ mod attention;
 mod cub;
 mod flashinfer;
 mod llama;
+mod triton;
+mod triton_references;
 
 use numerics::Format;
 
@@ -11,7 +13,15 @@ use super::judge::Kernel;
 
 /// All of them, in the order of the report.
 pub(crate) fn all() -> Vec<&'static Kernel> {
-    [cub::KERNELS, llama::KERNELS, flashinfer::KERNELS, attention::KERNELS].into_iter().flatten().collect()
+    let lists = [
+        cub::KERNELS,
+        llama::KERNELS,
+        flashinfer::KERNELS,
+        attention::KERNELS,
+        triton::KERNELS,
+        triton::OLDER,
+    ];
+    lists.into_iter().flatten().collect()
 }
 
 /// Numbers in f16, little-endian.

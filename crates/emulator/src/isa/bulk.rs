@@ -90,7 +90,7 @@ impl BarrierOperand {
             );
             return Err(Fault::new(Law::Operand, what));
         }
-        m.with_barrier(site, |cta, at| cta.seen_by_proxy(at).map(|()| at))
+        signalled(m, site, lane)
     }
 
     /// The same for the CTAs of a multicast: the object of each is at the same place.
@@ -102,10 +102,19 @@ impl BarrierOperand {
     ) -> Result<usize, Fault> {
         let address = m.r.d[self.slot as usize][lane].wrapping_add_signed(self.offset);
         let site = cluster_object(m, true, address)?.of(rank);
-        m.with_barrier(site, |cta, at| {
-            cta.mbarrier(at).map(|_| ()).and_then(|()| cta.seen_by_proxy(at)).map(|()| at)
-        })
+        signalled(m, site, lane)
     }
+}
+
+/// The place of a barrier object that the async proxy is to signal: it is there, and the proxy sees it.
+pub(crate) fn signalled(m: &mut Machine<'_>, site: Site, lane: usize) -> Result<usize, Fault> {
+    m.with_barrier(site, |cta, at| cta.mbarrier(at).map(|_| ()))?;
+    match m.with_barrier(site, |cta, at| cta.seen_by_proxy(at)) {
+        // Other CTAs need the fence for more than the proxy.
+        Err(fault) if site.rank.is_none() && !m.world.check_fences => m.said.push((lane, fault.what)),
+        other => other?,
+    }
+    Ok(site.at)
 }
 
 /// The state spaces of a copy, as it names them: destination first. They are taken out of the words.
@@ -252,6 +261,7 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
             return m.fail(fault.at(lane));
         }
     }
+    m.remark(row);
     Flow::Next
 }
 

@@ -3,6 +3,7 @@
 use ptx::{Instruction, Operand, Type};
 
 use super::async_copy::shared_window;
+use super::bulk::signalled;
 use super::mbarrier::object;
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
@@ -81,6 +82,7 @@ fn cancel(m: &mut Machine<'_>, row: &Row) -> Flow {
             return m.fail(fault.at(lane));
         }
     }
+    m.remark(row);
     Flow::Next
 }
 
@@ -102,9 +104,7 @@ fn ask(m: &mut Machine<'_>, row: &Row, request: &Request, lane: usize) -> Result
         false => vec![None],
     };
     for rank in &ranks {
-        m.with_barrier(Site { rank: *rank, at: barrier }, |cta, at| {
-            cta.mbarrier(at).map(|_| ()).and_then(|()| cta.seen_by_proxy(at))
-        })?;
+        signalled(m, Site { rank: *rank, at: barrier }, lane)?;
     }
     let words = match m.world.stream.cancel(m.cta.grid) {
         Some([x, y, z]) => [x, y, z, CANCELED],

@@ -152,6 +152,7 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
             return m.fail(fault.at(lane));
         }
     }
+    m.remark(row);
     Flow::Next
 }
 

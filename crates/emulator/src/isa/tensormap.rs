@@ -263,8 +263,11 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
         return m.fail(Fault::new(Law::Operand, "lanes that name different tensor maps"));
     }
     let result = Machine::aligned(to | from, TENSOR_MAP_BYTES).and_then(|()| {
-        // Any lane may do the copying.
-        met(m, Space::Shared, from, None)?;
+        // Any lane may do the copying, and `.sync` alone orders no memory (PTX ISA 8).
+        match met(m, Space::Shared, from, None) {
+            Err(fault) if !m.world.check_fences => m.said.push((lane, fault.what)),
+            other => other?,
+        }
         let (bytes, _) = read_map(m, Space::Shared, from, lane)?;
         write_map(m, Space::Global, to, lane, &bytes)?;
         if let Some(races) = &mut m.cta.races {
@@ -272,6 +275,7 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
         }
         Ok(())
     });
+    m.remark(row);
     m.world.events += 1;
     match result {
         Ok(()) => Flow::Next,

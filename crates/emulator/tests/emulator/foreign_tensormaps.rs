@@ -54,15 +54,18 @@ fn a_map_built_from_zeros_is_complete_when_it_is_used() {
     gives(&built("", ""), &one_warp(), &[5 + 64]);
     for (left_out, says) in [
         ("global_address", "`.global_address` was never set"),
-        ("rank", "`.rank` was never set"),
+        ("rank", "a copy of 2 dimensions by a map of 1"),
         ("box_dim.shared::cta.b1024.b32 [s], 1", "`.box_dim 1` was never set"),
         ("global_dim.shared::cta.b1024.b32 [s], 0", "`.global_dim 0` was never set"),
         ("global_stride", "`.global_stride 0` was never set"),
         ("element_stride.shared::cta.b1024.b32 [s], 1", "`.element_stride 1` was never set"),
-        ("elemtype", "`.elemtype` was never set"),
     ] {
         breaks(&built(left_out, ""), &one_warp(), Law::TensorMap, says);
     }
+    // Zero is a type, `.u8`, of which a box has a quarter of the bytes.
+    breaks(&built("elemtype", ""), &one_warp(), Law::Deadlock, "192 bytes missing");
+    let bytes = built("elemtype", "").replace("_, [bar], 256", "_, [bar], 64");
+    gives(&bytes, &one_warp(), &[5 + 64]);
     // Zeros say that there is no swizzle, no interleaving and no NaN.
     for left_out in ["interleave_layout", "swizzle_mode", "fill_mode"] {
         gives(&built(left_out, ""), &one_warp(), &[5 + 64]);

@@ -57,6 +57,7 @@ pub(crate) fn run(test: &Test, seed: u64, registers: Registers, threads: usize) 
         fuel: test.fuel,
         check_init: test.checks.initialisation,
         check_races: test.checks.races,
+        check_fences: test.checks.fences,
         threads,
         ..Options::default()
     };

@@ -105,6 +105,7 @@ pub(crate) struct Schedules {
 pub(crate) struct Checks {
     pub(crate) initialisation: bool,
     pub(crate) races: bool,
+    pub(crate) fences: bool,
 }
 
 /// The lines in front of the first variant, or of one variant.

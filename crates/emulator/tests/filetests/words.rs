@@ -48,13 +48,14 @@ pub(crate) fn schedules(text: &str) -> Result<Schedules, String> {
 }
 
 pub(crate) fn checks(text: &str) -> Result<Checks, String> {
-    let mut checks = Checks { initialisation: false, races: false };
+    let mut checks = Checks { initialisation: false, races: false, fences: false };
     for word in text.split(',').map(str::trim) {
         match word {
             "initialisation" => checks.initialisation = true,
             "races" => checks.races = true,
+            "fences" => checks.fences = true,
             "none" => {}
-            _ => return Err(format!("`{word}` is not one of initialisation, races, none")),
+            _ => return Err(format!("`{word}` is not one of initialisation, races, fences, none")),
         }
     }
     Ok(checks)

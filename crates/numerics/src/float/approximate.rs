@@ -1,117 +1,184 @@
-//! The `.approx` instructions: computed in double precision by the `libm` crate and rounded once.
+//! The `.approx` and `.full` instructions of 32 and 16 bits: what the multifunction unit gives, inside the instructions that
+//! ptxas puts around it.
 //!
-//! PTX bounds their errors and promises no bits, so any answer inside the bound is right; these are the same on
-//! every host. Special values follow the manual's tables and the recorded answers of an H100.
+//! The sequences are read from the SASS of ptxas 12.9 and 13.5. They are the same for sm_80, sm_90, sm_100, sm_120 and sm_121.
+//! PTX bounds the errors and promises no bits: a kernel may rely on the bounds only.
 
 use super::single::{canonical_f32, flush_f32};
-use crate::convert::f64_to;
-use crate::format::{Format, NAN_F32, power_of_two};
+use crate::convert::f32_to;
+use crate::format::Format;
 use crate::round::Rounding;
+use crate::special;
 
-/// `function` of a float, in double precision, rounded to nearest.
-fn through(a: u32, ftz: bool, function: impl FnOnce(f64) -> f64) -> u32 {
-    let x = f64::from(f32::from_bits(flush_f32(a, ftz)));
-    flush_f32(canonical_f32((function(x) as f32).to_bits()), ftz)
+/// What ptxas multiplies a subnormal operand by.
+const UP: f32 = 16_777_216.0;
+/// A divisor above this is divided by four before its reciprocal, which would be subnormal otherwise.
+const LARGE: f32 = f32::from_bits(0x7E80_0000);
+/// The reciprocal of a turn in radians, rounded to nearest.
+const TURNS: f32 = f32::from_bits(0x3E22_F983);
+
+/// `FMUL` and `FADD` give the canonical NaN.
+#[inline(always)]
+fn bits(x: f32) -> u32 {
+    canonical_f32(x.to_bits())
 }
 
-/// `ex2.approx.f32`: two to the power of `a`.
+/// `unit` of a float.
+#[inline(always)]
+fn of(unit: impl FnOnce(u32) -> u32, x: f32) -> f32 {
+    f32::from_bits(unit(x.to_bits()))
+}
+
+/// `unit` of `a`; without `.ftz`, of a subnormal number times 2^24, after which `back` corrects the result.
+#[inline(always)]
+fn scaled(a: u32, ftz: bool, unit: impl FnOnce(u32) -> u32, back: impl FnOnce(f32) -> f32) -> u32 {
+    let x = f32::from_bits(a);
+    if ftz || !(x.abs() < f32::MIN_POSITIVE) {
+        return unit(a);
+    }
+    bits(back(of(unit, x * UP)))
+}
+
+/// `ex2.approx.f32`: two to the power of `a`. Without `.ftz` the square of the root, where the result may be subnormal.
+#[inline]
 #[must_use]
 pub fn ex2_approx_f32(a: u32, ftz: bool) -> u32 {
-    through(a, ftz, libm::exp2)
+    let x = f32::from_bits(a);
+    if ftz || x >= -126.0 {
+        return special::ex2(a);
+    }
+    let root = of(special::ex2, x * 0.5);
+    bits(root * root)
 }
 
 /// `lg2.approx.f32`: logarithm to base two.
+#[inline]
 #[must_use]
 pub fn lg2_approx_f32(a: u32, ftz: bool) -> u32 {
-    through(a, ftz, libm::log2)
+    scaled(a, ftz, special::lg2, |y| y - 24.0)
 }
 
-/// `sin.approx.f32`: a subnormal input counts as zero, with and without `.ftz`.
+/// `a / 2π` toward zero, which `MUFU.SIN` and `MUFU.COS` take.
+#[inline(always)]
+fn turns(a: u32) -> u32 {
+    let exact = f64::from(f32::from_bits(a)) * f64::from(TURNS);
+    let nearest = exact as f32;
+    if nearest.is_nan() {
+        return crate::format::NAN_F32;
+    }
+    // The product is exact, and infinite for infinities only.
+    nearest.to_bits() - u32::from(f64::from(nearest).abs() > exact.abs())
+}
+
+/// `sin.approx.f32`: the same with and without `.ftz`.
+#[inline]
 #[must_use]
-pub fn sin_approx_f32(a: u32, ftz: bool) -> u32 {
-    through(flush_f32(a, true), ftz, libm::sin)
+pub fn sin_approx_f32(a: u32) -> u32 {
+    special::sin(turns(a))
 }
 
-/// `cos.approx.f32`.
+/// `cos.approx.f32`: the same with and without `.ftz`.
+#[inline]
 #[must_use]
-pub fn cos_approx_f32(a: u32, ftz: bool) -> u32 {
-    through(a, ftz, libm::cos)
+pub fn cos_approx_f32(a: u32) -> u32 {
+    special::cos(turns(a))
 }
 
-/// `rcp.approx.f32`.
+/// `rcp.approx.f32`: without `.ftz`, subnormal operands and results are scaled.
+#[inline]
 #[must_use]
 pub fn rcp_approx_f32(a: u32, ftz: bool) -> u32 {
-    through(a, ftz, |x| 1.0 / x)
+    let x = f32::from_bits(a);
+    let scale = match x.abs() {
+        _ if ftz => return special::rcp(a),
+        y if y < f32::MIN_POSITIVE => UP,
+        y if y > LARGE => 0.25,
+        _ => 1.0,
+    };
+    bits(scale * of(special::rcp, x * scale))
 }
 
 /// `rsqrt.approx.f32`: minus infinity for `-0`.
+#[inline]
 #[must_use]
 pub fn rsqrt_approx_f32(a: u32, ftz: bool) -> u32 {
-    through(a, ftz, |x| 1.0 / x.sqrt())
+    scaled(a, ftz, special::rsq, |y| y * 4096.0)
 }
 
 /// `sqrt.approx.f32`.
+#[inline]
 #[must_use]
 pub fn sqrt_approx_f32(a: u32, ftz: bool) -> u32 {
-    through(a, ftz, f64::sqrt)
+    scaled(a, ftz, special::sqrt, |y| y / 4096.0)
 }
 
 /// `tanh.approx.f32`.
+#[inline]
 #[must_use]
 pub fn tanh_approx_f32(a: u32) -> u32 {
-    through(a, false, libm::tanh)
+    special::tanh(a)
 }
 
-/// `div.approx.f32`: `a · (1/b)`, where the reciprocal of a divisor above 2^126 counts as zero.
+/// `FMUL`, with `.ftz` or without.
+#[inline(always)]
+fn product(a: f32, b: f32, ftz: bool) -> u32 {
+    let flushed = |x: f32| f32::from_bits(flush_f32(x.to_bits(), ftz));
+    flush_f32(bits(flushed(a) * flushed(b)), ftz)
+}
+
+/// `div.approx.f32`: `a · (1/b)`; without `.ftz`, both are scaled when `b` is subnormal. The reciprocal of a divisor above 2^126
+/// is zero.
+#[inline]
 #[must_use]
 pub fn div_approx_f32(a: u32, b: u32, ftz: bool) -> u32 {
-    let (x, y) = (f32::from_bits(flush_f32(a, ftz)), f32::from_bits(flush_f32(b, ftz)));
-    if y.is_finite() && f64::from(y.abs()) > power_of_two(126) {
-        if x.is_nan() || x.is_infinite() {
-            return NAN_F32;
-        }
-        return (a ^ b) & 0x8000_0000;
-    }
-    div_full_f32(a, b, ftz)
+    let (x, y) = (f32::from_bits(a), f32::from_bits(b));
+    let scale = if !ftz && y.abs() < f32::MIN_POSITIVE { UP } else { 1.0 };
+    product(x * scale, of(special::rcp, y * scale), ftz)
 }
 
-/// `div.full.f32`: the full range, within 2 ulp.
+/// `div.full.f32`: as `div.approx.f32`, and both are scaled when `b` is above 2^126.
+#[inline]
 #[must_use]
 pub fn div_full_f32(a: u32, b: u32, ftz: bool) -> u32 {
-    let y = f64::from(f32::from_bits(flush_f32(b, ftz)));
-    through(a, ftz, |x| x / y)
+    let (x, y) = (f32::from_bits(flush_f32(a, ftz)), f32::from_bits(flush_f32(b, ftz)));
+    if y.abs() > LARGE {
+        let x = f32::from_bits(product(x, 0.25, ftz));
+        return product(x, of(special::rcp, y * 0.25), ftz);
+    }
+    div_approx_f32(x.to_bits(), y.to_bits(), ftz)
 }
 
-/// `function` of a value of 16 bits, cut toward zero as an H100 does; what is too large is infinite.
-fn through_16(format: Format, a: u16, function: impl FnOnce(f64) -> f64) -> u16 {
-    let x = f64::from(format.decode(u32::from(a)));
-    let y = function(x);
-    let beyond = if format == Format::F16 { 16 } else { 128 };
-    let rounding = if y.abs() < power_of_two(beyond) { Rounding::Zero } else { Rounding::NearestEven };
-    f64_to(format, y, rounding, false, false) as u16
+/// `unit` of a value of 16 bits, cut toward zero; what is too large is infinite.
+#[inline(always)]
+fn narrow(format: Format, a: u16, unit: impl FnOnce(u32) -> u32) -> u16 {
+    let y = of(unit, format.decode(u32::from(a)));
+    if format == Format::Bf16 {
+        return (y.to_bits() >> 16) as u16;
+    }
+    let rounding = if y.abs() < 65536.0 { Rounding::Zero } else { Rounding::NearestEven };
+    f32_to(format, y, rounding, false, false) as u16
 }
 
 /// `tanh.approx.f16`.
 #[must_use]
 pub fn tanh_approx_f16(a: u16) -> u16 {
-    through_16(Format::F16, a, libm::tanh)
+    narrow(Format::F16, a, special::tanh)
 }
 
 /// `tanh.approx.bf16`.
 #[must_use]
 pub fn tanh_approx_bf16(a: u16) -> u16 {
-    through_16(Format::Bf16, a, libm::tanh)
+    narrow(Format::Bf16, a, special::tanh)
 }
 
 /// `ex2.approx.f16`.
 #[must_use]
 pub fn ex2_approx_f16(a: u16) -> u16 {
-    through_16(Format::F16, a, libm::exp2)
+    narrow(Format::F16, a, special::ex2)
 }
 
-/// `ex2.approx.ftz.bf16`: subnormal inputs and results count as zero.
+/// `ex2.approx.ftz.bf16`.
 #[must_use]
 pub fn ex2_approx_bf16(a: u16) -> u16 {
-    let flush = |x: u16| if x & 0x7F80 == 0 { x & 0x8000 } else { x };
-    flush(through_16(Format::Bf16, flush(a), libm::exp2))
+    narrow(Format::Bf16, a, special::ex2)
 }

@@ -1,54 +1,49 @@
 //! The `.approx` instructions of double precision, and the NaN of out-of-bounds elements.
 //!
-//! PTX describes `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64` as working on the upper word: the lower 32 bits of the
-//! operand are ignored, those of the result are zero, and subnormal numbers count as zero.
+//! `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64` are one instruction of the multifunction unit on the upper word: the lower 32
+//! bits of the operand are ignored, those of the result are zero, and subnormal numbers count as zero.
 
 use super::{NAN_F64, quiet_f64};
+use crate::special;
 
-/// The NaN of the upper word that the manual names.
-const NAN: u64 = 0x7FFF_FFFF_0000_0000;
-
-const UPPER: u64 = 0xFFFF_FFFF_0000_0000;
-const EXPONENT: u64 = 0x7FF0_0000_0000_0000;
-
-const fn flush(bits: u64) -> u64 {
-    if bits & EXPONENT == 0 { bits & (1 << 63) } else { bits }
-}
-
-/// `f` of the upper word, cut to an upper word.
-fn through(a: u64, f: impl FnOnce(f64) -> f64) -> u64 {
-    let x = f64::from_bits(flush(a & UPPER));
-    let y = f(x);
-    // A NaN whose payload lies in the lower word would look like an infinity above.
-    if y.is_nan() || f64::from_bits(a).is_nan() {
-        return NAN;
-    }
-    let bits = y.to_bits();
-    // Cut, as an H100 does in nearly all cases.
-    flush(bits & UPPER)
+/// `unit` of the upper word.
+fn upper(a: u64, unit: impl FnOnce(u32) -> u32) -> u64 {
+    u64::from(unit((a >> 32) as u32)) << 32
 }
 
 /// `rcp.approx.ftz.f64`.
 #[must_use]
 pub fn rcp_approx_ftz_f64(a: u64) -> u64 {
-    through(a, |x| 1.0 / x)
+    upper(a, special::rcp64h)
 }
 
 /// `rsqrt.approx.ftz.f64`.
 #[must_use]
 pub fn rsqrt_approx_ftz_f64(a: u64) -> u64 {
-    through(a, |x| 1.0 / x.sqrt())
+    upper(a, special::rsq64h)
 }
 
-/// `rsqrt.approx.f64`.
+/// `rsqrt.approx.f64`: one step of a cubic iteration from the unit's value, as ptxas writes it; subnormal operands are scaled.
 #[must_use]
 pub fn rsqrt_approx_f64(a: u64) -> u64 {
+    const UP: f64 = 18_014_398_509_481_984.0;
+    const BACK: f64 = 134_217_728.0;
     let x = f64::from_bits(a);
-    if x.is_nan() {
-        return quiet_f64(a);
+    match x {
+        _ if x.is_nan() => quiet_f64(a),
+        0.0 => f64::INFINITY.copysign(x).to_bits(),
+        _ if x < 0.0 => NAN_F64,
+        f64::INFINITY => 0,
+        _ if x < f64::MIN_POSITIVE => (step(x * UP) * BACK).to_bits(),
+        _ => step(x).to_bits(),
     }
-    let y = 1.0 / x.sqrt();
-    if y.is_nan() { NAN_F64 } else { y.to_bits() }
+}
+
+/// A better `1/√x` than the unit's.
+fn step(x: f64) -> f64 {
+    let y = f64::from_bits(rsqrt_approx_ftz_f64(x.to_bits()));
+    let error = x.mul_add(-(y * y), 1.0);
+    error.mul_add(0.375, 0.5).mul_add(y * error, y)
 }
 
 /// Whether a value of 16 bits is the NaN that `fma.oob` takes for an element outside a tensor: 0x7FF7 of either sign, the one

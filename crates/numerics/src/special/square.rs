@@ -1,0 +1,67 @@
+//! The truncated squarer in front of every interpolation.
+
+/// What the upper nine bits of the operand add, by those bits.
+static UPPER: [u16; 1 << 9] = upper();
+/// What bits 2 to 7 and the lower eight add together, by bits 11 to 16 and the lower eight bits.
+static LOWER: [u8; 1 << 14] = lower();
+
+const fn upper() -> [u16; 1 << 9] {
+    let mut table = [0; 1 << 9];
+    let mut h = 0;
+    while h < table.len() {
+        let mut i = 0;
+        while i < 9 {
+            if h >> i & 1 == 1 {
+                table[h] += ((h << 8) >> (10 - i)) as u16;
+            }
+            i += 1;
+        }
+        h += 1;
+    }
+    table
+}
+
+const fn lower() -> [u8; 1 << 14] {
+    let mut table = [0; 1 << 14];
+    let mut k = 0;
+    while k < table.len() {
+        let (top, low) = (k >> 8, k & 0xFF);
+        let mut i = 0;
+        while i < 6 {
+            // Bit i + 2 of the operand times its top bits; bit i of those times its lower eight.
+            if low >> (i + 2) & 1 == 1 {
+                table[k] += (top >> (5 - i)) as u8;
+            }
+            if top >> i & 1 == 1 {
+                table[k] += (low >> (7 - i)) as u8;
+            }
+            i += 1;
+        }
+        k += 1;
+    }
+    table
+}
+
+/// The square of a number of 17 bits, divided by 2^19: each row of the partial products is cut below bit 18, and the sum
+/// below bit 19.
+#[inline(always)]
+pub(super) fn square(x: u32) -> u32 {
+    let upper = UPPER[(x >> 8 & 0x1FF) as usize];
+    let lower = LOWER[(x >> 3 & 0x3F00 | x & 0xFF) as usize];
+    u32::from((upper + u16::from(lower)) >> 1)
+}
+
+#[cfg(test)]
+mod tests {
+    /// The sum of rows that the two tables take apart.
+    fn rows(x: u32) -> u32 {
+        (0..17).filter(|i| x >> i & 1 == 1).map(|i| x >> (18 - i)).sum::<u32>() >> 1
+    }
+
+    #[test]
+    fn tables_add_up_to_the_rows() {
+        for x in 0..1 << 17 {
+            assert_eq!(super::square(x), rows(x), "{x:#x}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `MUFU.SIN`, `MUFU.COS` and `MUFU.TANH`.
+
+use super::square::square;
+use super::tables::{SIN, TANH};
+use super::{IMPLICIT, NAN, ONE, Places, SIGN, cut, exponent, fraction, is_nan, sum};
+
+/// `MUFU.SIN`: the sine of `a` turns (not radians).
+#[inline]
+#[must_use]
+pub fn sin(a: u32) -> u32 {
+    circle(a, 0, a & SIGN)
+}
+
+/// `MUFU.COS`: the cosine of `a` turns.
+#[inline]
+#[must_use]
+pub fn cos(a: u32) -> u32 {
+    circle(a, 1, 0)
+}
+
+/// The sine of `a`'s magnitude, so many quarters of a turn ahead, with a sign to begin with.
+#[inline(always)]
+fn circle(a: u32, ahead: u32, sign: u32) -> u32 {
+    const PLACES: Places = Places { constant: 11, linear: 0, quadratic: 0 };
+    if exponent(a) == 255 {
+        return NAN;
+    }
+    let significand = fraction(a) | IMPLICIT;
+    // In quarters of a turn, with 23 fraction bits: whole turns are shifted out.
+    let quarters = match exponent(a) - 125 {
+        place @ 0..25 => significand << place,
+        place @ -23..0 => significand >> -place,
+        _ => 0,
+    };
+    let quarter = (quarters >> 23) + ahead;
+    // In every other quarter the curve runs backwards.
+    let angle = fraction(if quarter & 1 == 1 { !quarters } else { quarters });
+    let sign = sign ^ (quarter & 2) << 30;
+    let (segment, x) = (angle >> 17, angle & 0x1_FFFF);
+    match sum(SIN[segment as usize], x, square(x), PLACES) {
+        0 => sign,
+        r => sign | cut(r, 37),
+    }
+}
+
+/// The first row of a binade, and the logarithm of its rows, from 2^-8 to 2^2.
+const BINADES: [(u8, u8); 11] =
+    [(0, 0), (1, 0), (2, 0), (3, 1), (5, 1), (7, 2), (11, 2), (15, 2), (19, 3), (27, 4), (43, 3)];
+
+/// `MUFU.TANH`: the operand itself below 2^-8, one from 8 on.
+#[inline]
+#[must_use]
+pub fn tanh(a: u32) -> u32 {
+    const PLACES: Places = Places { constant: 13, linear: 0, quadratic: 0 };
+    if is_nan(a) {
+        return NAN;
+    }
+    let sign = a & SIGN;
+    let Ok(binade) = usize::try_from(exponent(a) - 119) else { return a };
+    let Some(&(first, bits)) = BINADES.get(binade) else { return sign | ONE };
+    let row = usize::from(first) + (fraction(a) >> (23 - bits)) as usize;
+    let x = a >> (6 - bits) & 0x1_FFFF;
+    sign | cut(sum(TANH[row], x, square(x), PLACES), 39)
+}

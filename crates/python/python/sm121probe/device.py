@@ -1,0 +1,153 @@
+"""Devices, whose memory lives on between launches, and tensor maps."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence, Tuple, Union
+
+from . import _native
+from .module import Module
+from .report import Report
+
+#: CUDA's names for the element types of NumPy, PyTorch and `ml_dtypes`.
+_TYPES = {
+    "uint8": "u8",
+    "int8": "u8",
+    "bool": "u8",
+    "uint16": "u16",
+    "int16": "u16",
+    "uint32": "u32",
+    "int32": "s32",
+    "uint64": "u64",
+    "int64": "s64",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "u8",
+    "float8_e5m2": "u8",
+    "float8_e8m0fnu": "u8",
+}
+
+
+class DeviceArray:
+    """A buffer in the memory of a `Device`. Its address stays the same until it is freed, so that it may lie in other buffers."""
+
+    def __init__(self, device: "Device", address: int, shape: Tuple[int, ...], dtype: Any, nbytes: int):
+        self.device = device
+        self.address = address
+        self.shape = shape
+        self.dtype = dtype
+        self.nbytes = nbytes
+
+    @property
+    def __sm121probe_address__(self) -> int:
+        return self.address
+
+    def numpy(self, *, unwritten: str = "raise") -> Any:
+        """A copy, as a NumPy array. Bytes that no kernel has written raise `ValueError`, or are copied as they are with
+        ``unwritten="keep"``."""
+        import numpy
+
+        out = numpy.empty(self.shape, self.dtype)
+        missing = self.device._memory.read(self.address, out.reshape(-1).view(numpy.uint8))
+        if missing and unwritten == "raise":
+            raise ValueError(f"{missing} of {self.nbytes} bytes were never written")
+        return out
+
+    def copy_from(self, array: Any) -> None:
+        """Replace its contents by those of an array of as many bytes."""
+        self.device._memory.write(self.address, array)
+
+    def free(self) -> None:
+        """Free it: a kernel that uses it from now on violates a rule."""
+        self.device._memory.free(self.address)
+
+    def __repr__(self) -> str:
+        return f"<DeviceArray {self.dtype}{list(self.shape)} at {self.address:#x}>"
+
+
+class Device:
+    """Global memory that several launches share. Threads may use one device; its launches run one after the other."""
+
+    def __init__(self) -> None:
+        self._memory = _native.Memory()
+        self._count = 0
+
+    def _name(self, name: Optional[str]) -> str:
+        self._count += 1
+        return name or f"buffer {self._count - 1}"
+
+    def array(self, array: Any, *, name: Optional[str] = None) -> DeviceArray:
+        """A buffer with the contents of a contiguous array; `name` is what messages call it."""
+        address = self._memory.allocate(array, self._name(name))
+        shape = tuple(int(n) for n in array.shape)
+        dtype = array.dtype if hasattr(array, "__array_interface__") else str(array.dtype).rpartition(".")[2]
+        nbytes = int(array.nbytes)
+        return DeviceArray(self, address, shape, dtype, nbytes)
+
+    def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "float32", *, name: Optional[str] = None) -> DeviceArray:
+        """A buffer that nobody has written: a kernel that decides by its contents violates a rule."""
+        import numpy
+
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        kind = numpy.dtype(dtype)
+        nbytes = int(numpy.prod(shape, dtype=numpy.int64)) * kind.itemsize
+        return DeviceArray(self, self._memory.allocate_unwritten(nbytes, self._name(name)), shape, kind, nbytes)
+
+    def launch(self, module: Module, name: str, grid: Any, block: Any = None, args: Sequence[Any] = (), **options: Any) -> Report:
+        """`Module.launch` on this device."""
+        return module.launch(name, grid, block, args, device=self, **options)
+
+
+def TensorMap(
+    array: Any,
+    box: Sequence[int],
+    swizzle: str = "none",
+    *,
+    type: Optional[str] = None,
+    shape: Optional[Sequence[int]] = None,
+    strides: Optional[Sequence[int]] = None,
+    element_strides: Optional[Sequence[int]] = None,
+    interleave: str = "none",
+    oob: str = "zeros",
+    l2: str = "none",
+    offset: int = 0,
+) -> Any:
+    """A tensor map over an array or a `DeviceArray`, as an argument of a launch.
+
+    `box` has the elements of a box, in the order of the array's dimensions: the innermost comes **last**, as in `array.shape` (and the
+    other way round than for `cuTensorMapEncodeTiled`). So do `shape`, by default the array's, `strides` in bytes, without the
+    innermost one, and `element_strides`.
+
+    `type` is CUDA's element type, by default that of the array: `u8`, `u16`, `u32`, `s32`, `u64`, `s64`, `f16`, `f32`, `f64`, `bf16`,
+    `16u4_align8b`, `16u4_align16b`, `16u6_align16b`, … `swizzle` is `none`, `32B`, `64B`, `128B` or an atom form, `interleave` `none`,
+    `16B` or `32B`, `oob` `zeros` or `nan`, `l2` `none`, `64B`, `128B` or `256B`; `offset` the bytes in front of the first element.
+
+    Raises `ValueError` for what `cuTensorMapEncodeTiled` refuses.
+    """
+    if type is None:
+        named = str(array.dtype).rpartition(".")[2]
+        if named not in _TYPES:
+            raise ValueError(f"a tensor map has no type for {named}; name one by `type`")
+        type = _TYPES[named]
+    dims = [int(n) for n in (array.shape if shape is None else shape)]
+    if strides is None and shape is None and getattr(array, "strides", None) is not None:
+        strides = _byte_strides(array)[:-1]
+    back = lambda numbers: None if numbers is None else [int(n) for n in reversed(list(numbers))]  # noqa: E731
+    return _native.TensorMap(
+        array,
+        type,
+        back(dims),
+        back(box),
+        strides=back(strides),
+        element_strides=back(element_strides),
+        swizzle=swizzle,
+        interleave=interleave,
+        oob=oob,
+        l2=l2,
+        offset=offset,
+    )
+
+
+def _byte_strides(array: Any) -> Tuple[int, ...]:
+    return tuple(int(n) for n in array.strides)

@@ -1,0 +1,183 @@
+"""Modules of kernels."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+from . import _native
+from .errors import of_json
+from .report import Report
+
+#: CTAs of a grid, threads of a CTA: a number, or up to three.
+Dim = Union[int, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a kernel."""
+
+    name: str
+    #: The PTX type, as in `u64`; `b8` for structs.
+    type: str
+    #: Its bytes.
+    size: int
+
+
+class Kernel:
+    """A kernel of a module. `kernel(grid, block, args)` launches it."""
+
+    def __init__(self, module: "Module", name: str):
+        self.module = module
+        self.name = name
+
+    @property
+    def parameters(self) -> List[Parameter]:
+        """Its parameters, in order."""
+        parameters, failed = self.module._program.parameters(self.name)
+        if failed:
+            raise of_json({"error": json.loads(failed)})
+        return [Parameter(*one) for one in parameters]
+
+    def __call__(self, grid: Dim, block: Optional[Dim] = None, args: Sequence[Any] = (), **options: Any) -> Report:
+        return self.module.launch(self.name, grid, block, args, **options)
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name} of {self.module.name}>"
+
+
+class Module:
+    """Kernels from PTX or CUDA C++.
+
+    `source` is PTX, CUDA C++, or the path of a `.ptx` or `.cu` file. CUDA C++ is compiled by NVRTC for `target`; the newest NVRTC is
+    taken, or the one of version `toolkit`, and fetched with pip where the machine has none. PTX names its own target.
+    """
+
+    def __init__(
+        self,
+        source: Union[str, "os.PathLike[str]"],
+        target: Optional[str] = None,
+        *,
+        toolkit: Optional[str] = None,
+        name: Optional[str] = None,
+    ):
+        text, is_cuda, found = _source(source)
+        self.name = name or found
+        if is_cuda:
+            from .__main__ import program
+
+            ptx, notices, failed = _native.compile_cuda(text, self.name, target, toolkit, program())
+            for notice in notices:
+                warnings.warn(notice, stacklevel=2)
+            if failed:
+                raise of_json(json.loads(failed))
+            text = ptx
+        elif target is not None and f".target {target}" not in text:
+            raise ValueError(f"the PTX names its own target, which is not {target}")
+        self._program, failed = _native.Program.read(text, self.name)
+        if failed:
+            raise of_json({"error": json.loads(failed)})
+
+    @property
+    def ptx(self) -> str:
+        """The PTX."""
+        return self._program.text
+
+    @property
+    def kernels(self) -> Dict[str, Kernel]:
+        """The kernels by name."""
+        return {name: Kernel(self, name) for name in self._program.entries}
+
+    def launch(
+        self,
+        name: str,
+        grid: Dim,
+        block: Optional[Dim] = None,
+        args: Sequence[Any] = (),
+        *,
+        cluster: Optional[Dim] = None,
+        cooperative: bool = False,
+        smem: Optional[int] = None,
+        schedules: Optional[int] = None,
+        seed: int = 0,
+        poisons: Optional[int] = None,
+        rules: str = "strict",
+        fuel: Optional[int] = None,
+        profile: bool = False,
+        device: Any = None,
+    ) -> Report:
+        """Launch a kernel and judge it. Arrays among `args` are changed in place.
+
+        `args` are, in the order of the parameters: arrays in the memory of the CPU (NumPy, or anything with DLPack), whose address the
+        kernel gets; `DeviceArray`; `TensorMap`; numbers, those of NumPy where the parameter does not tell integers from floats; `bytes`
+        and structs of `ctypes` for parameters by value; `None` for a null pointer. Arrays that overlap stay one piece of memory.
+
+        `grid` counts CTAs, `block` threads (by default the kernel's `.reqntid`, or 32), `smem` bytes of dynamic shared memory.
+
+        `schedules=N` runs the launch under N orders of warps and CTAs from the same memory and demands equal results; `poisons=N` does so
+        with N contents of memory and registers that nobody wrote. With ``rules="strict"`` the first violation raises `ViolationError`.
+        With ``rules="values"`` races and undefined values are listed in the report, and 4 schedules and 2 contents of unwritten
+        memory (where nothing else is said) decide whether a result depends on them.
+
+        Raises `ViolationError`, `DisagreementError`, `UnsupportedError`, `LaunchError`; `TypeError`, `ValueError` and `OverflowError` for
+        arguments that do not fit, `KeyError` for an unknown kernel. Where it raises, no array has changed.
+        """
+        return _launch(
+            self._program,
+            None if device is None else device._memory,
+            {
+                "entry": name,
+                "grid": _three("grid", grid),
+                "block": None if block is None else _three("block", block),
+                "cluster": None if cluster is None else _three("cluster", cluster),
+                "cooperative": cooperative,
+                "smem": smem,
+                "rules": rules,
+                "seed": seed,
+                "schedules": _positive("schedules", schedules),
+                "poisons": _positive("poisons", poisons),
+                "fuel": fuel,
+                "profile": profile,
+                "triton": None,
+            },
+            args,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Module {self.name}: {', '.join(self._program.entries)}>"
+
+
+def _launch(program: Any, memory: Any, call: dict, args: Sequence[Any]) -> Report:
+    raw = json.loads(_native.launch(program, memory, call, list(args)))
+    if "error" in raw:
+        raise of_json(raw)
+    return Report._of(raw)
+
+
+def _source(source: Any) -> Tuple[str, bool, str]:
+    """Text, whether it is CUDA C++, and what messages call it."""
+    if isinstance(source, str) and ("\n" in source or "{" in source):
+        is_cuda = ".version" not in source or ".target" not in source
+        return source, is_cuda, "kernel.cu" if is_cuda else "the module"
+    path = os.fspath(source)
+    kind = os.path.splitext(path)[1]
+    if kind not in (".ptx", ".cu"):
+        raise ValueError(f"{path!r} is neither PTX, nor CUDA C++, nor the path of a .ptx or .cu file")
+    with open(path, encoding="utf-8") as file:
+        return file.read(), kind == ".cu", path
+
+
+def _three(what: str, dim: Dim) -> Tuple[int, int, int]:
+    numbers = (dim,) if isinstance(dim, int) else tuple(int(n) for n in dim)
+    if not 1 <= len(numbers) <= 3 or any(n < 1 or n >= 1 << 32 for n in numbers):
+        raise ValueError(f"{what} is one to three positive numbers, not {dim!r}")
+    return (*numbers, 1, 1)[:3]
+
+
+def _positive(what: str, number: Optional[int]) -> Optional[int]:
+    if number is not None and number < 1:
+        raise ValueError(f"{what} is at least 1, not {number}")
+    return number

@@ -1,0 +1,36 @@
+"""Microscaling formats on NumPy arrays: quantization by every rule, scale layouts, exact and impulse data, and derived bounds.
+
+>>> from sm121probe import mx
+>>> a, b = mx.quantize(x, "mxfp8"), mx.quantize(w, "mxfp4")         # [M, K], [N, K]
+>>> mx.assert_within(out, a, b, accumulation="native", out="bf16")   # out is [M, N]
+
+Formats: `mxfp8` (e4m3, or e5m2), `mxfp6` (e2m3, e3m2) and `mxfp4` (e2m1) with one power of two per 32 elements (OCP MX 1.0), `nvfp4` (e2m1
+with one ue4m3 per 16 elements and a factor in f32).
+"""
+
+from .bounds import ACCUMULATIONS, Bound, bound
+from .check import assert_within
+from .data import exact, impulse
+from .formats import FORMATS, decode, encode, pack4, unpack4
+from .layout import swizzle_scales, unswizzle_scales
+from .quantized import RULES, Quantized, dequantize, quantize
+
+__all__ = [
+    "ACCUMULATIONS",
+    "Bound",
+    "FORMATS",
+    "Quantized",
+    "RULES",
+    "assert_within",
+    "bound",
+    "decode",
+    "dequantize",
+    "encode",
+    "exact",
+    "impulse",
+    "pack4",
+    "quantize",
+    "swizzle_scales",
+    "unpack4",
+    "unswizzle_scales",
+]

@@ -1,0 +1,179 @@
+"""What a GEMM should give, and how far a correct kernel may lie apart from it.
+
+The model of a step of a tensor core, and the derivation, are section 4 of `docs/numerics.md`: a step adds L products to the accumulator, each
+term cut toward zero F bits below the largest exponent, and the sum cut to 24 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional, Sequence, Union
+
+import numpy as np
+
+from .formats import decode, named
+from .quantized import Quantized, as_quantized, dequantize
+
+#: By name: products L of a step, bits F kept below the largest exponent, and whether steps are added with rising k to one accumulator.
+#: `native` is one block-scaled `mma` per 32 elements (sm_120), `bf16` an `mma` of 16 (sm_90, sm_100, sm_120), `ampere` one of 8 (sm_80, sm_86,
+#: sm_89), `unknown` the loosest of them in any order. `fma` adds product by product in f32, in any order.
+ACCUMULATIONS = {
+    "native": (32, 25, True),
+    "bf16": (16, 25, True),
+    "ampere": (8, 24, True),
+    "unknown": (8, 24, False),
+    "fma": (1, 24, False),
+}
+
+#: Mantissa bits of the types of results.
+_RESULTS = {"f32": 23, "bf16": 7, "f16": 10, "f64": 52}
+
+#: The exponent of zeros.
+_ZERO = -132
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What every element [M, N] should be, f64, and how far it may lie apart."""
+
+    value: np.ndarray
+    error: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Operand:
+    values: np.ndarray
+    #: Largest nominal exponent of each row and each 32 elements is taken from these, by element; `_ZERO` for zeros.
+    exponents: np.ndarray
+    #: Exponent of the lowest bit, by element; large for zeros.
+    units: np.ndarray
+
+
+_NONE = 10_000
+
+
+def _operand(x: Union[Quantized, np.ndarray]) -> _Operand:
+    if isinstance(x, Quantized):
+        values = dequantize(x)
+        scales = np.repeat(x.scale_values() * x.global_scale, x.block, axis=1)
+        f = named(x.element)
+        # A scale of 1.m·2^e may lift a product to the next exponent.
+        lift = np.frexp(scales)[1] - 1 + (np.frexp(scales)[0] != 0.5)
+        nominal = f.nominal_exponent(x.codes) + lift
+        zero = decode(x.codes, x.element) == 0
+    else:
+        values = np.asarray(x, dtype=np.float64)
+        if values.ndim != 2:
+            raise ValueError(f"a matrix is wanted, not {values.shape}")
+        nominal = np.maximum(np.frexp(values)[1] - 1, -126)
+        zero = values == 0
+    return _Operand(values, np.where(zero, _ZERO, nominal), np.where(zero, _NONE, _unit(values)))
+
+
+def _unit(values: np.ndarray) -> np.ndarray:
+    """The exponent of the lowest bit that is set."""
+    mantissa, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
+    integer = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
+    lowest = integer & -integer
+    return exponent - 53 + np.where(integer == 0, 0, np.log2(np.maximum(lowest, 1)).astype(np.int64))
+
+
+def _exponent(x: np.ndarray) -> np.ndarray:
+    return np.frexp(x)[1] - 1
+
+
+def bound(
+    a: Union[Quantized, np.ndarray],
+    b: Union[Quantized, np.ndarray],
+    formats: Optional[Sequence[Optional[str]]] = None,
+    *,
+    accumulation: str = "unknown",
+    order: Optional[str] = None,
+    out: str = "bf16",
+    bias: Optional[np.ndarray] = None,
+) -> Bound:
+    """What `a` [M, K] times the transpose of `b` [N, K] should give, plus `bias` [N], rounded once to `out`.
+
+    Operands are `Quantized`, or arrays whose elements the kernel multiplies as they are (bf16, f16). `accumulation` is what is known of the
+    kernel (`ACCUMULATIONS`), `order` whether steps are added with rising k to one accumulator (`ascending`) or in any way (`any`), where that
+    differs from it. `formats` quantizes operands that are not yet (`("mxfp8", "mxfp4")`; `None` leaves one as it is). Where an operand is NaN or infinite, or f32 may overflow, the value is NaN and the error infinite: such
+    elements are not judged.
+
+    For `nvfp4` the bound assumes that the tensor core applies a pair of scales without rounding.
+    """
+    if accumulation not in ACCUMULATIONS:
+        raise ValueError(f"{accumulation!r} is no accumulation; there are {', '.join(ACCUMULATIONS)}")
+    if out not in _RESULTS:
+        raise ValueError(f"{out!r} is no type of results; there are {', '.join(_RESULTS)}")
+    if order not in (None, "any", "ascending"):
+        raise ValueError(f"{order!r} is no order; there are any, ascending")
+    a, b = as_quantized(a, b, formats)
+    left, right = _operand(a), _operand(b)
+    if left.values.shape[1] != right.values.shape[1]:
+        raise ValueError(f"K differs: {left.values.shape} and {right.values.shape}")
+    length, fraction, rising = ACCUMULATIONS[accumulation]
+    rising = rising if order is None else order == "ascending"
+    if accumulation == "fma":
+        value, error = _fma(left, right)
+    else:
+        value, error = _steps(left, right, length, fraction, rising)
+    if bias is not None:
+        value = value + np.asarray(bias, dtype=np.float64)
+        error = error + np.ldexp(1.0, _exponent(np.abs(value) + error) - 23)
+    reach = np.abs(value) + error
+    bits = _RESULTS[out]
+    if bits < 23:
+        # Half a unit in the last place, of what the accumulator may hold; nothing where that is a number of the type already.
+        lowest = -24 if out == "f16" else -133
+        half = np.ldexp(1.0, np.maximum(_exponent(reach) - bits, lowest) - 1)
+        kept = (error == 0) & (np.ldexp(np.round(np.ldexp(value, -_exponent(value) + bits)), _exponent(value) - bits) == value)
+        error = error + np.where(kept | (reach == 0), 0.0, half)
+    limit = 65504.0 if out == "f16" else float(np.finfo(np.float32).max)
+    open_ = ~np.isfinite(value) | (reach > limit)
+    return Bound(np.where(open_, np.nan, value), np.where(open_, np.inf, error))
+
+
+def _fma(left: _Operand, right: _Operand):
+    """K roundings of 2^-24 at most, each of a partial sum that is no larger than the sum of magnitudes (Jeannerod and Rump 2013), and as many
+    of subnormals."""
+    depth = left.values.shape[1]
+    value = left.values @ right.values.T
+    magnitude = np.abs(left.values) @ np.abs(right.values).T
+    unit = np.minimum(left.units.min(axis=1)[:, None] + right.units.min(axis=1)[None, :], _NONE)
+    exact = (magnitude < np.ldexp(1.0, np.clip(unit, -1000, 900) + 24)) & (unit >= -149)
+    error = depth * (2.0**-24 * magnitude + 2.0**-150) + depth * 2.0**-53 * magnitude
+    return value, np.where(exact, 0.0, error)
+
+
+def _steps(left: _Operand, right: _Operand, length: int, fraction: int, rising: bool):
+    """Section 4.2 for steps with rising k; else the same with the sum of all magnitudes in the place of every partial sum."""
+    depth = left.values.shape[1]
+    shape = (left.values.shape[0], right.values.shape[0])
+    total, error = np.zeros(shape), np.zeros(shape)
+    unit = np.full(shape, _NONE)
+    magnitude = np.abs(left.values) @ np.abs(right.values).T
+    for at in range(0, depth, length):
+        cut = slice(at, at + length)
+        part = left.values[:, cut] @ right.values[:, cut].T
+        high = left.exponents[:, cut].max(axis=1)[:, None] + right.exponents[:, cut].max(axis=1)[None, :]
+        high = np.maximum(high, _ZERO)
+        low = left.units[:, cut].min(axis=1)[:, None] + right.units[:, cut].min(axis=1)[None, :]
+        count = np.minimum(
+            (left.values[:, cut] != 0).sum(axis=1)[:, None], (right.values[:, cut] != 0).sum(axis=1)[None, :]
+        )
+        reach = np.abs(total) + error if rising else magnitude + error
+        top = np.maximum(high, np.where(reach > 0, np.maximum(_exponent(reach), -126), _ZERO))
+        lost = np.where(top - fraction <= low, 0.0, count * np.ldexp(1.0, top - fraction))
+        whole = (error == 0) & (unit >= high - fraction)
+        lost = lost + np.where(whole, 0.0, np.minimum(np.ldexp(1.0, high - fraction), reach))
+        after = total + part
+        most = (np.abs(after) if rising else magnitude) + error + lost
+        unit = np.minimum(unit, low)
+        # Numbers that share a unit and are below 2^24 of it are numbers of f32.
+        fits = (error == 0) & (lost == 0) & (unit >= -149) & (most < np.ldexp(1.0, np.clip(unit, -1000, 900) + 24))
+        cut_of_result = np.where(fits, 0.0, np.ldexp(1.0, np.maximum(_exponent(most) - 23, -149)))
+        doubles = np.where(fits, 0.0, most * 2.0**-52)
+        moves = count > 0
+        error = np.where(moves, error + lost + cut_of_result + doubles, error)
+        total = after
+    return total, error

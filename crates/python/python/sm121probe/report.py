@@ -1,0 +1,140 @@
+"""What a launch gave beside its numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import List, Optional, Tuple
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a kernel something happened."""
+
+    kernel: str
+    #: Line of the PTX, from 1; 0 where no single instruction is meant.
+    line: int
+    #: The instruction, as written.
+    instruction: str
+    #: File and line of the source, where the PTX says them (``-lineinfo``).
+    source: Optional[Tuple[str, int]]
+    cta: Tuple[int, int, int]
+    warp: int
+    lane: Optional[int]
+
+    @classmethod
+    def _of(cls, raw: dict) -> "Place":
+        source = tuple(raw["source"]) if raw["source"] else None
+        return cls(raw["kernel"], raw["line"], raw["instruction"], source, tuple(raw["cta"]), raw["warp"], raw["lane"])
+
+    def __str__(self) -> str:
+        text = f"kernel {self.kernel}"
+        if self.line:
+            text += f", PTX line {self.line} `{self.instruction}`"
+        if self.source:
+            text += f", {self.source[0]}:{self.source[1]}"
+        x, y, z = self.cta
+        text += f", CTA ({x},{y},{z}), warp {self.warp}"
+        return text if self.lane is None else f"{text}, lane {self.lane}"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A violation of a rule, or a remark, which has no rule."""
+
+    #: `race`, `uninitialised`, `out_of_bounds`, …
+    rule: Optional[str]
+    what: str
+    place: Place
+    #: How often it came about at this instruction.
+    times: int
+
+    @classmethod
+    def _of(cls, raw: dict) -> "Violation":
+        return cls(raw["rule"], raw["what"], Place._of(raw["place"]), raw["times"])
+
+    def __str__(self) -> str:
+        rule = f"{self.rule}: " if self.rule else ""
+        return f"{rule}{self.what}; {self.place}; {self.times} times"
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Accesses of one kind."""
+
+    #: Instructions of warps.
+    accesses: int
+    #: Bytes that lanes asked for.
+    bytes: int
+    #: Sectors of 32 bytes (global memory), or passes over the banks (shared memory).
+    transactions: int
+    #: Transactions more than a fully used, conflict-free access needs.
+    excess: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Counts of the first schedule."""
+
+    #: Opcode, executions by warps, lanes.
+    instructions: List[Tuple[str, int, int]]
+    global_loads: Traffic
+    global_stores: Traffic
+    shared_loads: Traffic
+    shared_stores: Traffic
+    #: Line, instruction, extra passes.
+    bank_conflicts: List[Tuple[int, str, int]]
+
+    @classmethod
+    def _of(cls, raw: dict) -> "Profile":
+        traffic = {
+            name: Traffic(**raw[name]) for name in ("global_loads", "global_stores", "shared_loads", "shared_stores")
+        }
+        return cls(
+            instructions=[(i["opcode"], i["executions"], i["lanes"]) for i in raw["instructions"]],
+            bank_conflicts=[(c["line"], c["instruction"], c["extra_passes"]) for c in raw["bank_conflicts"]],
+            **traffic,
+        )
+
+
+@dataclass(frozen=True)
+class FloatAtomics:
+    """Sums by float atomics, whose rounding depends on the order of the adds."""
+
+    #: Elements of buffers that are such sums.
+    elements: int
+    #: Differences between schedules, all within the bound that the order explains.
+    differences: int
+    #: The largest difference, as a part of its bound.
+    worst: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """A launch that ended, with equal results under all schedules that were tried."""
+
+    #: Instructions that warps executed, in one schedule.
+    instructions: int
+    #: Schedules, and contents of memory that nobody wrote, that were tried.
+    schedules: int
+    poisons: int
+    #: Violations on which no result depends (``rules="values"``).
+    violations: List[Violation]
+    #: What breaks no rule and deserves a look.
+    remarks: List[Violation]
+    float_atomics: FloatAtomics
+    #: What threads printed with ``printf``.
+    printed: str
+    profile: Optional[Profile] = field(repr=False, default=None)
+
+    @classmethod
+    def _of(cls, raw: dict) -> "Report":
+        return cls(
+            instructions=raw["instructions"],
+            schedules=raw["schedules"],
+            poisons=raw["poisons"],
+            violations=[Violation._of(v) for v in raw["violations"]],
+            remarks=[Violation._of(v) for v in raw["remarks"]],
+            float_atomics=FloatAtomics(**raw["float_atomics"]),
+            printed=raw["printed"],
+            profile=Profile._of(raw["profile"]) if raw["profile"] else None,
+        )

@@ -1,0 +1,118 @@
+"""What the command does, as functions: each runs it with `--format json` and returns what it prints.
+
+They need the toolkits that the command needs; `sm121probe toolkit install` fetches them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from .errors import Error, ToolkitError
+
+#: Exit codes of the command that are answers.
+_CONFORMS, _DIFFERS, _NO_TOOLKIT = 0, 100, 120
+
+
+def command(*words: str, answers: Sequence[int] = (_CONFORMS, _DIFFERS)) -> Tuple[int, str]:
+    """Run `sm121probe` with these words; its exit code and standard output. `Error` where the code is none of `answers`."""
+    call = [sys.executable, "-m", "sm121probe", *words]
+    done = subprocess.run(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode in answers:
+        return done.returncode, done.stdout
+    kind = ToolkitError if done.returncode == _NO_TOOLKIT else Error
+    raise kind(done.stderr.strip() or f"sm121probe ended with code {done.returncode}")
+
+
+def lint(
+    ptx: str,
+    *,
+    targets: Sequence[str] = (),
+    toolkits: Sequence[str] = (),
+    require: Optional[str] = None,
+) -> Dict[str, Any]:
+    """Assemble PTX with each toolkit for each target; what is refused, where, and what would be accepted.
+
+    `ptx` is PTX, or the path of a .ptx file. `require` is what every target must accept: `all`, `rewritten`, … (`sm121probe lint --help`).
+    The result has `conforms`, and `files` with `modules` with `cells`.
+    """
+    options = [f"--target={t}" for t in targets] + [f"--toolkit={t}" for t in toolkits]
+    if require:
+        options.append(f"--require={require}")
+    if "\n" not in ptx:
+        return json.loads(command("lint", ptx, *options, "--format", "json")[1])
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "kernel.ptx")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(ptx)
+        return json.loads(command("lint", path, *options, "--format", "json")[1])
+
+
+def audit(paths: Sequence[str], *, device: str = "sm_121") -> Dict[str, Any]:
+    """What becomes of the device code in libraries, wheels and folders on a device: a dictionary with `entries`, `kernels` and `files`."""
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    words = ["audit", *map(os.fspath, paths), "--for", device, "--format", "json"]
+    return json.loads(command(*words)[1])["audit"]
+
+
+def emulated() -> List[Dict[str, str]]:
+    """The instructions of PTX that the emulator knows, and those that it does not, as rows of the table of `sm121probe ops`."""
+    return list(csv.DictReader(io.StringIO(command("ops", "--format", "csv")[1])))
+
+
+def judge(tensors: Dict[str, Any], **metadata: Any) -> Dict[str, Any]:
+    """Judge the stages of an MXFP4 MoE run by their tensors (names and shapes: `docs/dump.md`; metadata likewise), as `sm121probe judge`.
+
+    The result has `results`, one for each stage that could be judged. `Error` where none can.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "run.safetensors")
+        with open(path, "wb") as file:
+            file.write(_safetensors(tensors, {k: str(v) for k, v in metadata.items()}))
+        return json.loads(command("judge", path, "--format", "json")[1])
+
+
+#: Types of safetensors by those of NumPy.
+_TYPES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "uint16": "U16",
+    "int16": "I16",
+    "uint32": "U32",
+    "int32": "I32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float16": "F16",
+    "float32": "F32",
+    "float64": "F64",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+}
+
+
+def _safetensors(tensors: Dict[str, Any], metadata: Dict[str, str]) -> bytes:
+    """A file of safetensors: the length of the header, the header as JSON, the bytes."""
+    header: Dict[str, Any] = {"__metadata__": metadata}
+    parts, at = [], 0
+    for name, tensor in tensors.items():
+        dtype = str(tensor.dtype).rpartition(".")[2]
+        if dtype not in _TYPES:
+            raise TypeError(f"tensor {name}: safetensors has no type for {dtype}")
+        if dtype == "bfloat16" and hasattr(tensor, "view") and not hasattr(tensor, "tobytes"):
+            import torch
+
+            tensor = tensor.contiguous().view(torch.int16)
+        data = tensor.tobytes() if hasattr(tensor, "tobytes") else tensor.contiguous().numpy().tobytes()
+        header[name] = {"dtype": _TYPES[dtype], "shape": list(tensor.shape), "data_offsets": [at, at + len(data)]}
+        parts.append(data)
+        at += len(data)
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + b"".join(parts)

@@ -1,0 +1,232 @@
+"""Triton's kernels without a GPU: compiled ones, and `kernel[grid](…)` itself.
+
+>>> import sm121probe, triton
+>>> compiled = triton.compile(triton.compiler.ASTSource(kernel, signature, constexprs), target=GPUTarget("cuda", 121, 32))
+>>> report = sm121probe.triton.launch(compiled, (8,), x, y, 1000)
+
+>>> sm121probe.triton.activate("sm_121")      # a driver: kernel[grid](x, y, 1000) runs on the emulator from now on
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, List, Optional
+
+from . import _native
+from .module import Module, _launch, _positive, _three
+from .report import Report
+
+#: Programs by the hash of what was compiled.
+_programs: dict = {}
+
+
+def _metadata(compiled: Any) -> dict:
+    metadata = compiled.metadata
+    raw = metadata._asdict() if hasattr(metadata, "_asdict") else dict(metadata)
+    return {k: v for k, v in raw.items() if isinstance(v, (str, int, float, bool, list, tuple, type(None)))}
+
+
+def launch(
+    compiled: Any,
+    grid: Any,
+    *args: Any,
+    schedules: Optional[int] = None,
+    seed: int = 0,
+    poisons: Optional[int] = None,
+    rules: str = "values",
+    profile: bool = False,
+    device: Any = None,
+) -> Report:
+    """Launch a compiled kernel as Triton's own launcher does: `grid` counts programs, `args` are the parameters that are no constants.
+
+    Warps, cluster, shared memory and hidden scratch arguments come from the kernel's metadata. Tensors may have strides; their memory is
+    what the kernel sees. Options and errors are those of `Module.launch`, but that races and undefined values count by the
+    values that they change (``rules="values"``).
+    """
+    text = compiled.asm["ptx"]
+    program = _programs.get(text)
+    if program is None:
+        program = _programs[text] = Module(text, name=f"kernel {compiled.metadata.name}")._program
+    metadata = _metadata(compiled)
+    return _launch(
+        program,
+        None if device is None else device._memory,
+        {
+            "entry": metadata["name"],
+            "grid": _three("grid", grid),
+            "block": None,
+            "cluster": None,
+            "cooperative": False,
+            "smem": None,
+            "rules": rules,
+            "seed": seed,
+            "schedules": _positive("schedules", schedules),
+            "poisons": _positive("poisons", poisons),
+            "fuel": None,
+            "profile": profile,
+            "triton": json.dumps(metadata),
+        },
+        args,
+    )
+
+
+#: Reports of launches through `kernel[grid](…)`, the last one last.
+reports: List[Report] = []
+
+
+def activate(target: str = "sm_121", **options: Any) -> None:
+    """Make the emulator Triton's active driver: `kernel[grid](…)` compiles for `target` and runs on the CPU, with tensors of the CPU.
+
+    `options` are those of `launch`. Reports are kept in `sm121probe.triton.reports`. `deactivate` brings the former driver back.
+    """
+    from triton.runtime import driver
+
+    driver.set_active(_driver(target, options))
+
+
+def deactivate() -> None:
+    """End `activate`. Without a GPU Triton has no driver then."""
+    from triton.runtime import driver
+
+    try:
+        driver.reset_active()
+    except RuntimeError:
+        driver._active = None
+
+
+def _driver(target: str, options: dict) -> Any:
+    from triton.backends.compiler import GPUTarget
+    from triton.backends.driver import DriverBase
+
+    digits = "".join(c for c in target if c.isdigit())
+    if not target.startswith("sm_") or not digits:
+        raise ValueError(f"{target!r} is no target, as in 'sm_121'")
+
+    class Utils:
+        """What Triton asks of a loaded kernel: nothing is loaded, so that a handle is the name of the kernel."""
+
+        @staticmethod
+        def load_binary(name, kernel, shared, device):
+            # Module, function, registers, spills, threads of a block at most.
+            return name, name, 0, 0, 1024
+
+        @staticmethod
+        def get_device_properties(device):
+            return {
+                "max_shared_mem": 101_376,
+                "max_num_regs": 65_536,
+                "multiprocessor_count": 48,
+                "warpSize": 32,
+                "sm_clock_rate": 2_400_000,
+                "mem_clock_rate": 4_266_000,
+                "mem_bus_width": 256,
+            }
+
+        @staticmethod
+        def unload_module(module):
+            pass
+
+    class Launcher:
+        """Called by `kernel[grid](…)` with the grid, the stream, the function and Triton's own arguments, and then the kernel's."""
+
+        def __init__(self, source, metadata):
+            self.source, self.metadata = source, metadata
+            self.constants = {path[0] for path in source.constants if len(path) == 1}
+
+        def __call__(self, x, y, z, stream, function, kernel_metadata, launch_metadata, enter, leave, *args):
+            compiled = _compiled.get(self.metadata.hash)
+            if compiled is None:
+                raise RuntimeError("this kernel was compiled before `sm121probe.triton.activate`")
+            if enter is not None:
+                enter(launch_metadata)
+            kept = [a for n, a in enumerate(args) if n not in self.constants]
+            reports.append(launch(compiled, (x, y, z), *kept, **options))
+            if leave is not None:
+                leave(launch_metadata)
+
+    class Driver(DriverBase):
+        utils = Utils()
+        launcher_cls = Launcher
+
+        def __init__(self):
+            pass
+
+        @classmethod
+        def is_active(cls):
+            return False
+
+        def get_current_target(self):
+            return GPUTarget("cuda", int(digits), 32)
+
+        def get_current_device(self):
+            return 0
+
+        def set_current_device(self, device):
+            pass
+
+        def get_device_capability(self, device=0):
+            return divmod(int(digits), 10)
+
+        def get_current_stream(self, device=0):
+            return 0
+
+        def get_active_torch_device(self):
+            import torch
+
+            return torch.device("cpu")
+
+        def get_device_interface(self):
+            raise RuntimeError("there is no GPU to be timed: results come from an emulator")
+
+        def get_benchmarker(self):
+            raise RuntimeError("an emulator has no times")
+
+        def map_python_to_cpp_type(self, ty):
+            return "void*" if ty.startswith("*") else ty
+
+    _watch_compiled()
+    return Driver()
+
+
+#: Compiled kernels by hash, for the launcher.
+_compiled: dict = {}
+
+
+def _watch_compiled() -> None:
+    from triton.compiler import compiler
+
+    if getattr(compiler.CompiledKernel, "_sm121probe", False):
+        return
+    before = compiler.CompiledKernel.__init__
+
+    def init(self, *args, **kwargs):
+        before(self, *args, **kwargs)
+        _compiled[self.metadata.hash] = self
+
+    compiler.CompiledKernel.__init__ = init
+    compiler.CompiledKernel._sm121probe = True
+
+
+class Tensor:
+    """A NumPy array as Triton takes tensors, for `kernel[grid](…)` without PyTorch."""
+
+    def __init__(self, array: Any):
+        self.array = array
+        self.dtype = str(array.dtype)
+        self.shape = array.shape
+        self.__array_interface__ = array.__array_interface__
+
+    def data_ptr(self) -> int:
+        """The address of the first element in this process; kernels see another."""
+        return self.array.__array_interface__["data"][0]
+
+    def stride(self, dim: Optional[int] = None) -> Any:
+        """Elements from one index of a dimension to the next, or those of all dimensions."""
+        all_ = tuple(s // self.array.itemsize for s in self.array.strides)
+        return all_ if dim is None else all_[dim]
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self.array[at] = value
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.array[at]

@@ -1,0 +1,297 @@
+//! Arguments of a launch: Python objects become values, and the arrays among them buffers.
+
+use emulator::argument::{Element, Shape};
+use emulator::{Kernel, Parameter, TENSOR_MAP_BYTES};
+use ptx::Type;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt};
+use sm121probe::job::launch::{Buffer, Initial, Value};
+
+use crate::array::{Array, bytes_of, is_array};
+use crate::map::TensorMap;
+
+/// Bytes of the address that a pointer is.
+const ADDRESS: usize = 8;
+
+/// Arrays that overlap, which are one buffer.
+struct Group {
+    start: usize,
+    end: usize,
+    /// Indices of [`Arrays::all`].
+    members: Vec<usize>,
+}
+
+/// The arrays of a launch.
+#[derive(Default)]
+pub(crate) struct Arrays {
+    all: Vec<Array>,
+    groups: Vec<Group>,
+}
+
+/// An argument before it is known where arrays lie.
+enum Wanted {
+    Bytes(Vec<u8>),
+    /// An array, an index of [`Arrays::all`].
+    Array(usize),
+    /// A tensor map over an array, or at an address.
+    Map(Option<usize>, u64, Box<emulator::TensorMap>),
+}
+
+/// Arguments, and the buffers that they need.
+pub(crate) struct Arguments {
+    pub(crate) values: Vec<Value>,
+    pub(crate) buffers: Vec<Buffer>,
+    pub(crate) arrays: Arrays,
+}
+
+impl Arrays {
+    fn add(&mut self, array: Array) -> usize {
+        self.all.push(array);
+        self.all.len() - 1
+    }
+
+    /// Puts arrays that share bytes into groups, in the order of their first members.
+    fn group(&mut self) {
+        let mut order: Vec<usize> = (0..self.all.len()).collect();
+        order.sort_by_key(|n| self.all[*n].start);
+        let mut groups: Vec<Group> = Vec::new();
+        for n in order {
+            let Array { start, len, .. } = self.all[n];
+            match groups.last_mut() {
+                Some(group) if len > 0 && start < group.end => {
+                    group.end = group.end.max(start + len);
+                    group.members.push(n);
+                }
+                _ if len > 0 => groups.push(Group { start, end: start + len, members: vec![n] }),
+                _ => {}
+            }
+        }
+        groups.sort_by_key(|group| group.members.iter().min().copied());
+        self.groups = groups;
+    }
+
+    /// The buffer of an array, and the array's first byte in it.
+    fn place(&self, n: usize) -> Option<(usize, u64)> {
+        let array = &self.all[n];
+        let group = self.groups.iter().position(|group| group.members.contains(&n))?;
+        Some((group, (array.start - self.groups[group].start) as u64))
+    }
+
+    /// The bytes of a group's buffer.
+    fn bytes(&self, group: &Group) -> Vec<u8> {
+        let mut bytes = vec![0; group.end - group.start];
+        for n in &group.members {
+            let array = &self.all[*n];
+            let at = array.start - group.start;
+            bytes[at..at + array.len].copy_from_slice(&array.bytes());
+        }
+        bytes
+    }
+
+    /// Stores what a launch left in the buffer of group `n`.
+    ///
+    /// # Errors
+    /// `ValueError` where it wrote an array that is read-only.
+    pub(crate) fn store(&self, n: usize, before: &[u8], now: &[u8]) -> PyResult<()> {
+        if before == now {
+            return Ok(());
+        }
+        let group = &self.groups[n];
+        for member in &group.members {
+            let array = &self.all[*member];
+            let at = array.start - group.start;
+            let (before, now) = (&before[at..at + array.len], &now[at..at + array.len]);
+            if before != now {
+                if array.read_only {
+                    return Err(PyValueError::new_err("the kernel wrote an array that is read-only"));
+                }
+                array.store(before, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Buffers that arrays have.
+    pub(crate) fn count(&self) -> usize {
+        self.groups.len()
+    }
+}
+
+/// The arguments of a launch of `kernel`, as many as `params`; `strided` arrays are their whole span.
+pub(crate) fn arguments(
+    kernel: &Kernel,
+    params: &[Parameter],
+    given: &[Bound<'_, PyAny>],
+    strided: bool,
+) -> PyResult<Arguments> {
+    if given.len() != params.len() {
+        let list: Vec<String> =
+            params.iter().map(|p| format!("{} ({} bytes, {:?})", p.name, p.size, p.ty)).collect();
+        let list = if list.is_empty() { "none".to_owned() } else { list.join(", ").to_lowercase() };
+        return Err(PyTypeError::new_err(format!(
+            "{} takes {} arguments, not {}: {list}",
+            kernel.name,
+            params.len(),
+            given.len()
+        )));
+    }
+    let mut arrays = Arrays::default();
+    let mut wanted = Vec::new();
+    for (n, (object, param)) in given.iter().zip(params).enumerate() {
+        let one = argument(object, param, strided, &mut arrays).map_err(|error| {
+            let py = object.py();
+            let what = format!("argument {n} of {} (`{}`): {}", kernel.name, param.name, error.value(py));
+            PyErr::from_type(error.get_type(py), what)
+        })?;
+        wanted.push(one);
+    }
+    arrays.group();
+    let values = wanted.into_iter().map(|one| match one {
+        Wanted::Bytes(bytes) => Value::Bytes(bytes),
+        Wanted::Array(n) => match arrays.place(n) {
+            Some((buffer, offset)) => Value::Address { buffer, offset },
+            // An empty array has no address.
+            None => Value::Bytes(vec![0; ADDRESS]),
+        },
+        Wanted::Map(Some(n), at, map) => match arrays.place(n) {
+            Some((buffer, offset)) => Value::Map { buffer, offset: offset + at, map: *map },
+            None => Value::Bytes(vec![0; TENSOR_MAP_BYTES]),
+        },
+        // No buffer: the address is whole.
+        Wanted::Map(None, address, map) => Value::Map { buffer: usize::MAX, offset: address, map: *map },
+    });
+    let values = values.collect();
+    let mut buffers = Vec::new();
+    for group in &arrays.groups {
+        let first = group.members.iter().min().copied().unwrap_or_default();
+        let bytes = arrays.bytes(group);
+        let shape = match group.members.as_slice() {
+            [only] => arrays.all[*only].shape.clone(),
+            _ => Shape::new(Element::U8, vec![bytes.len()]).map_err(PyValueError::new_err)?,
+        };
+        let name = format!("array {first}");
+        buffers.push(Buffer { name, shape, initial: Initial::Bytes(bytes), scratch: false });
+    }
+    Ok(Arguments { values, buffers, arrays })
+}
+
+fn argument(
+    object: &Bound<'_, PyAny>,
+    param: &Parameter,
+    strided: bool,
+    arrays: &mut Arrays,
+) -> PyResult<Wanted> {
+    if let Ok(map) = object.cast::<TensorMap>() {
+        return of_map(map.get(), object.py(), param, arrays);
+    }
+    if let Some(address) = device_address(object)? {
+        return Ok(Wanted::Bytes(pointer(param)?.then_address(address)));
+    }
+    if is_array(object)? {
+        pointer(param)?;
+        let array = Array::of(object)?;
+        if !array.contiguous && !strided {
+            let what =
+                "the array is not contiguous; pass a copy of it (`numpy.ascontiguousarray`, `.contiguous()`)";
+            return Err(PyValueError::new_err(what));
+        }
+        return Ok(Wanted::Array(arrays.add(array)));
+    }
+    Ok(Wanted::Bytes(number(object, param)?))
+}
+
+/// The address of a buffer of a device.
+fn device_address(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    match object.getattr_opt("__sm121probe_address__")? {
+        Some(address) => address.extract().map(Some),
+        None => Ok(None),
+    }
+}
+
+/// That a parameter takes an address.
+struct Pointer;
+
+impl Pointer {
+    fn then_address(self, address: u64) -> Vec<u8> {
+        address.to_le_bytes().to_vec()
+    }
+}
+
+fn pointer(param: &Parameter) -> PyResult<Pointer> {
+    if param.size == ADDRESS && param.ty != Type::F64 {
+        return Ok(Pointer);
+    }
+    let what = format!("an array is the address of a buffer, but the parameter has {} bytes", param.size);
+    Err(PyTypeError::new_err(what))
+}
+
+fn of_map(map: &TensorMap, py: Python<'_>, param: &Parameter, arrays: &mut Arrays) -> PyResult<Wanted> {
+    if param.size != TENSOR_MAP_BYTES {
+        let what = format!("a tensor map has {TENSOR_MAP_BYTES} bytes, but the parameter has {}", param.size);
+        return Err(PyTypeError::new_err(what));
+    }
+    let of = map.of.bind(py);
+    let inner = Box::new(map.map.map);
+    if let Some(address) = device_address(of)? {
+        return Ok(Wanted::Map(None, address + map.offset, inner));
+    }
+    let array = Array::of(of)?;
+    let needs = map.map.span().saturating_add(map.offset);
+    if needs > array.len as u64 {
+        let what = format!("the tensor map spans {needs} bytes of an array that has {}", array.len);
+        return Err(PyValueError::new_err(what));
+    }
+    Ok(Wanted::Map(Some(arrays.add(array)), map.offset, inner))
+}
+
+/// The bytes of a number, or of a struct.
+fn number(object: &Bound<'_, PyAny>, param: &Parameter) -> PyResult<Vec<u8>> {
+    let size = param.size;
+    let float = matches!(param.ty, Type::F32 | Type::F64);
+    if object.is_none() && size == ADDRESS {
+        return Ok(vec![0; size]);
+    }
+    if object.is_instance_of::<PyBool>() {
+        let mut bytes = vec![0; size];
+        bytes[0] = u8::from(object.extract::<bool>()?);
+        return Ok(bytes);
+    }
+    if object.is_instance_of::<PyInt>() && !float {
+        let value: i128 = object.extract()?;
+        let bits = 8 * size.min(8) as u32;
+        if size > 8 || value >= 1 << bits || value < -(1 << (bits - 1)) {
+            return Err(PyOverflowError::new_err(format!("{value} does not fit into {size} bytes")));
+        }
+        return Ok(value.to_le_bytes()[..size].to_vec());
+    }
+    if object.is_instance_of::<PyFloat>() && !object.hasattr("dtype")? || object.is_instance_of::<PyInt>() {
+        let value: f64 = object.extract()?;
+        return match param.ty {
+            Type::F32 => Ok((value as f32).to_le_bytes().to_vec()),
+            Type::F64 => Ok(value.to_le_bytes().to_vec()),
+            _ => {
+                let what = format!(
+                    "a float for {size} bytes of .{:?}; pass a NumPy number, which says its type (`numpy.float16({value})`)",
+                    param.ty
+                );
+                Err(PyTypeError::new_err(what.to_lowercase()))
+            }
+        };
+    }
+    // A number of NumPy, a struct of ctypes, bytes.
+    let bytes = match object.getattr_opt("tobytes")? {
+        Some(tobytes) => tobytes.call0()?.extract::<Vec<u8>>()?,
+        None => bytes_of(object).map_err(|_| {
+            let ty = object.get_type();
+            PyTypeError::new_err(format!(
+                "{ty} is no argument; pass an array, a number, bytes or a TensorMap"
+            ))
+        })?,
+    };
+    if bytes.len() != size {
+        let what = format!("{} bytes for a parameter of {size}", bytes.len());
+        return Err(PyValueError::new_err(what));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,59 @@
+//! The command, and NVRTC, within the interpreter's process.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use sm121probe::event::{Event, Sink};
+use sm121probe::job::Context;
+use sm121probe::job::launch::{Compile, Findings, compile_cuda as compile};
+use sm121probe::packed::Packed;
+
+use crate::report;
+
+/// Runs `sm121probe` with these words, the program's name first; its exit code. `program` runs the same command.
+#[pyfunction]
+pub(crate) fn run_command(py: Python<'_>, words: Vec<OsString>, program: PathBuf) -> u8 {
+    py.detach(|| sm121probe::cli::command_line(words, Some(program)))
+}
+
+/// The committed record of the matrix, as JSON.
+#[pyfunction]
+pub(crate) fn matrix_record() -> &'static str {
+    static MATRIX: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/matrix.z")));
+    MATRIX.files().next().map_or("", |(_, text)| text)
+}
+
+/// What a job says is kept for the caller.
+#[derive(Default)]
+struct Said(std::sync::Mutex<Vec<String>>);
+
+impl Sink for Said {
+    fn emit(&self, event: Event) {
+        if let (Event::Notice { text }, Ok(mut said)) = (event, self.0.lock()) {
+            said.push(text);
+        }
+    }
+}
+
+/// The PTX of CUDA C++ for a target, and notices; or why there is none, as JSON.
+#[pyfunction]
+pub(crate) fn compile_cuda(
+    py: Python<'_>,
+    text: &str,
+    name: &str,
+    target: Option<String>,
+    toolkit: Option<String>,
+    program: PathBuf,
+) -> (Option<String>, Vec<String>, Option<String>) {
+    let said = Said::default();
+    let result = py.detach(|| {
+        let context = Context { program, sink: &said };
+        compile(text, name, &Compile { target, toolkit }, &context)
+    });
+    let notices = said.0.into_inner().unwrap_or_default();
+    match result {
+        Ok((_, ptx)) => (Some(ptx), notices, None),
+        Err(error) => (None, notices, Some(report::failed(&error, &Findings::default()).to_string())),
+    }
+}

@@ -1,0 +1,260 @@
+//! A launch: arguments in, all trials run beside the interpreter, arrays changed in place, a report out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use emulator::{Executed, GlobalMemory, Nobody, Observer, Options, Profile, Remark, Violation};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use sm121probe::job::launch::{
+    Ended, Given, Heard, Initial, JudgeBy, Judged, LaunchError, Session, Step, Trials, TritonMetadata,
+};
+
+use crate::argument::{Arguments, arguments};
+use crate::memory::Memory;
+use crate::program::{Program, kernel};
+use crate::report;
+
+/// How often a launch looks whether the user has interrupted it.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How a launch is made and judged.
+#[derive(FromPyObject)]
+pub(crate) struct Call {
+    #[pyo3(item)]
+    entry: String,
+    #[pyo3(item)]
+    grid: [u32; 3],
+    #[pyo3(item)]
+    block: Option<[u32; 3]>,
+    #[pyo3(item)]
+    cluster: Option<[u32; 3]>,
+    #[pyo3(item)]
+    cooperative: bool,
+    #[pyo3(item)]
+    smem: Option<u32>,
+    #[pyo3(item)]
+    rules: String,
+    #[pyo3(item)]
+    seed: u64,
+    #[pyo3(item)]
+    schedules: Option<u64>,
+    #[pyo3(item)]
+    poisons: Option<u8>,
+    #[pyo3(item)]
+    fuel: Option<u64>,
+    #[pyo3(item)]
+    profile: bool,
+    /// What Triton's compiler says of the kernel, as JSON.
+    #[pyo3(item)]
+    triton: Option<String>,
+}
+
+/// Hears what launches say, and profiles them where that is wanted.
+#[derive(Default)]
+struct Ear {
+    heard: Heard,
+    printed: String,
+    profile: Option<Profile>,
+}
+
+impl Observer for Ear {
+    fn row(&mut self, executed: &Executed<'_>) {
+        match &mut self.profile {
+            Some(profile) => profile.row(executed),
+            None => Nobody.row(executed),
+        }
+    }
+
+    fn printed(&mut self, text: &str) {
+        self.printed.push_str(text);
+    }
+
+    fn violation(&mut self, violation: &Violation) {
+        self.heard.violations.push(violation.clone());
+    }
+
+    fn remark(&mut self, remark: &Remark) {
+        self.heard.remarks.push(remark.clone());
+    }
+}
+
+/// The same, told of no rows: a launch that nobody watches is several times faster.
+struct Deaf<'a>(&'a mut Ear);
+
+impl Observer for Deaf<'_> {
+    const WATCHES: bool = false;
+
+    fn row(&mut self, _: &Executed<'_>) {}
+
+    fn printed(&mut self, text: &str) {
+        self.0.printed(text);
+    }
+
+    fn violation(&mut self, violation: &Violation) {
+        self.0.violation(violation);
+    }
+
+    fn remark(&mut self, remark: &Remark) {
+        self.0.remark(remark);
+    }
+}
+
+/// What all trials gave, what threads printed in the first, and its profiles.
+struct Ran {
+    judged: Result<Judged, Ended<LaunchError>>,
+    session: Session,
+    printed: String,
+    profiles: Vec<Profile>,
+}
+
+fn run(mut session: Session, trials: &Trials, profile: bool, cancel: &Arc<AtomicBool>) -> Ran {
+    let (mut printed, mut profiles) = (String::new(), Vec::new());
+    let judged = session.judge(trials, |first, step, memory, options| {
+        let options = Options { cancel: Some(Arc::clone(cancel)), ..options.clone() };
+        let mut ear = Ear::default();
+        let counts = if profile && first {
+            ear.profile = Some(Profile::new(step.program.listing(step.kernel)));
+            emulator::launch_with(step, memory, &options, &mut ear)
+        } else {
+            emulator::launch_with(step, memory, &options, &mut Deaf(&mut ear))
+        };
+        if first {
+            printed.push_str(&ear.printed);
+            profiles.extend(ear.profile);
+        }
+        Ok::<_, LaunchError>((counts, ear.heard))
+    });
+    Ran { judged, session, printed, profiles }
+}
+
+/// Runs the trials on a thread of their own, while this one watches for signals.
+fn run_interruptibly(py: Python<'_>, session: Session, trials: &Trials, profile: bool) -> PyResult<Ran> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        // Only to be had from another thread's point of view: nobody else locks it.
+        let receiver = Mutex::new(receiver);
+        let next = |within: Duration| match receiver.lock() {
+            Ok(receiver) => receiver.recv_timeout(within),
+            Err(_) => Err(RecvTimeoutError::Disconnected),
+        };
+        let theirs = Arc::clone(&cancel);
+        scope.spawn(move || {
+            // Nobody listens any more where the launch was interrupted.
+            let _ = sender.send(run(session, trials, profile, &theirs));
+        });
+        loop {
+            match py.detach(|| next(PATIENCE)) {
+                Ok(ran) => return Ok(ran),
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(interrupt) = py.check_signals() {
+                        cancel.store(true, Ordering::Relaxed);
+                        // The thread ends soon, and needs no interpreter for it.
+                        py.detach(|| next(Duration::MAX).is_ok());
+                        return Err(interrupt);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(PyValueError::new_err("the emulator failed; please report it"));
+                }
+            }
+        }
+    })
+}
+
+/// Launches a kernel. The report is JSON; so is what went wrong, under `error`.
+#[pyfunction]
+pub(crate) fn launch(
+    py: Python<'_>,
+    program: &Program,
+    memory: Option<&Memory>,
+    call: Call,
+    given: Vec<Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let decoded = match program.decoded(&call.entry)? {
+        Ok(decoded) => decoded,
+        Err(stop) => {
+            let error = report::stop_json(program.name(), &stop);
+            return Ok(serde_json::json!({"error": error, "violations": []}).to_string());
+        }
+    };
+    let kernel = kernel(&decoded, &call.entry)?;
+    let metadata: Option<TritonMetadata> = match &call.triton {
+        Some(text) => Some(
+            serde_json::from_str(text)
+                .map_err(|error| PyValueError::new_err(format!("no metadata of a Triton kernel: {error}")))?,
+        ),
+        None => None,
+    };
+    let hidden = metadata.as_ref().map_or(0, TritonMetadata::hidden);
+    let params = &kernel.params[..kernel.params.len().saturating_sub(hidden)];
+    let Arguments { values, mut buffers, arrays } = arguments(kernel, params, &given, metadata.is_some())?;
+    let mut step = Step {
+        module: 0,
+        entry: call.entry.clone(),
+        grid: call.grid,
+        block: call.block.or(kernel.required_threads).unwrap_or([32, 1, 1]),
+        cluster: call.cluster,
+        cooperative: call.cooperative,
+        shared_bytes: call.smem.unwrap_or(0),
+        shift_shared: true,
+        args: values,
+    };
+    if let Some(metadata) = &metadata {
+        let given = Given { block: call.block, shared_bytes: call.smem };
+        let hidden = metadata
+            .complete(&mut step, given, &mut buffers)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        step.args.extend(hidden);
+    }
+    let judge = match call.rules.as_str() {
+        "strict" => JudgeBy::Strict,
+        "values" => JudgeBy::Values,
+        other => {
+            return Err(PyValueError::new_err(format!("rules={other:?} is neither 'strict' nor 'values'")));
+        }
+    };
+    let trials = Trials {
+        judge,
+        seed: call.seed,
+        schedules: call.schedules,
+        poisons: call.poisons,
+        fuel: call.fuel.unwrap_or(Options::default().fuel),
+    };
+    // What lives on stays locked: launches on one device come one after the other.
+    let mut held = memory.map(|memory| memory.lock(py));
+    let base = held.as_mut().map_or_else(GlobalMemory::default, |memory| {
+        memory.share();
+        memory.clone()
+    });
+    let session = Session {
+        modules: vec![program.module(Arc::clone(&decoded))],
+        base,
+        buffers,
+        variables: Vec::new(),
+        steps: vec![step],
+        expectations: Vec::new(),
+    };
+    let ran = run_interruptibly(py, session, &trials, call.profile)?;
+    let mut judged = match ran.judged {
+        Ok(judged) => judged,
+        Err(ended) => return Ok(report::failed(&ended.error, &ended.findings).to_string()),
+    };
+    let text = report::report(&ran.session, &trials, &judged, &ran.printed, &ran.profiles).to_string();
+    for (n, buffer) in ran.session.buffers.iter().take(arrays.count()).enumerate() {
+        if let Initial::Bytes(bytes) = &buffer.initial {
+            arrays.store(n, bytes, judged.outcome.bytes(n))?;
+        }
+    }
+    if let Some(memory) = &mut held {
+        let mut after = std::mem::take(&mut judged.outcome.memory);
+        for address in &judged.outcome.addresses {
+            after.remove(*address);
+        }
+        **memory = after;
+    }
+    Ok(text)
+}

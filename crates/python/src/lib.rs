@@ -1,0 +1,29 @@
+//! What the Python package `sm121probe` is made of below Python: launches on the emulator, microscaling formats, and the command.
+//!
+//! Everything here is private to the package, which gives it names, types and documentation.
+#![expect(unsafe_code, reason = "arrays of other libraries are memory behind a pointer: `array.rs`")]
+
+mod argument;
+mod array;
+mod command;
+mod launch;
+mod map;
+mod memory;
+mod program;
+mod report;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    use super::command::{compile_cuda, matrix_record, run_command};
+    #[pymodule_export]
+    use super::launch::launch;
+    #[pymodule_export]
+    use super::map::TensorMap;
+    #[pymodule_export]
+    use super::memory::Memory;
+    #[pymodule_export]
+    use super::program::Program;
+}

@@ -1,0 +1,81 @@
+//! Global memory that lives on between launches.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use emulator::GlobalMemory;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt as _;
+
+use crate::array::Array;
+
+/// The global memory of one device.
+#[pyclass(frozen, module = "sm121probe._native")]
+#[derive(Default)]
+pub(crate) struct Memory(Mutex<GlobalMemory>);
+
+impl Memory {
+    /// The memory, alone.
+    pub(crate) fn lock(&self, py: Python<'_>) -> MutexGuard<'_, GlobalMemory> {
+        // A launch puts memory back whole or not at all.
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn freed(address: u64) -> PyErr {
+    PyValueError::new_err(format!("there is no buffer at {address:#x}; it was freed"))
+}
+
+#[pymethods]
+impl Memory {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// A buffer with the bytes of an array; its address.
+    fn allocate(&self, py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
+        let array = Array::of(array)?;
+        if !array.contiguous {
+            let what = "the array is not contiguous; pass a copy of it (`numpy.ascontiguousarray`)";
+            return Err(PyValueError::new_err(what));
+        }
+        let mut memory = self.lock(py);
+        let address = memory.allocate_with(array.bytes());
+        memory.name(address, name);
+        Ok(address)
+    }
+
+    /// A buffer that nobody has written; its address.
+    fn allocate_unwritten(&self, py: Python<'_>, bytes: usize, name: &str) -> u64 {
+        let mut memory = self.lock(py);
+        let address = memory.allocate(bytes);
+        memory.name(address, name);
+        address
+    }
+
+    /// Copies a buffer into an array of as many bytes; bytes that nobody has written.
+    fn read(&self, py: Python<'_>, address: u64, into: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let into = Array::of(into)?;
+        let memory = self.lock(py);
+        into.replace(memory.bytes(address).ok_or_else(|| freed(address))?)?;
+        Ok(memory.unwritten(address))
+    }
+
+    /// Replaces the bytes of a buffer.
+    fn write(&self, py: Python<'_>, address: u64, from: &Bound<'_, PyAny>) -> PyResult<()> {
+        let from = Array::of(from)?;
+        let mut memory = self.lock(py);
+        let len = memory.bytes(address).ok_or_else(|| freed(address))?.len();
+        if !from.contiguous || from.len != len {
+            return Err(PyValueError::new_err(format!("a contiguous array of {len} bytes is wanted")));
+        }
+        memory.write_at(address, &from.bytes());
+        Ok(())
+    }
+
+    /// Frees a buffer: kernels that use it violate a rule.
+    fn free(&self, py: Python<'_>, address: u64) -> PyResult<()> {
+        if self.lock(py).free(address) { Ok(()) } else { Err(freed(address)) }
+    }
+}

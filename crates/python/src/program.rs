@@ -1,0 +1,95 @@
+//! A module of PTX whose kernels are decoded when they are first launched.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use emulator::{Kernel, Stop};
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use sm121probe::job::launch::Module;
+
+use crate::report::stop_json;
+
+/// PTX, and the kernels of it that were launched.
+#[pyclass(frozen, module = "sm121probe._native")]
+pub(crate) struct Program {
+    /// What messages call it.
+    name: String,
+    text: String,
+    entries: Vec<String>,
+    decoded: Mutex<HashMap<String, Arc<emulator::Program>>>,
+}
+
+#[pymethods]
+impl Program {
+    /// Reads the names of the entries. The second value, where there is one, says as JSON why it cannot.
+    #[staticmethod]
+    fn read(text: String, name: String) -> (Option<Self>, Option<String>) {
+        // No entry is decoded yet, but where there is only one.
+        match emulator::load_only(&text, &[]) {
+            Ok(program) => {
+                let entries = program.entries.clone();
+                (Some(Self { name, text, entries, decoded: Mutex::default() }), None)
+            }
+            Err(stop) => (None, Some(stop_json(&name, &stop).to_string())),
+        }
+    }
+
+    #[getter]
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    #[getter]
+    fn entries(&self) -> Vec<String> {
+        self.entries.clone()
+    }
+
+    /// The parameters of a kernel, as name, PTX type, bytes; or why it cannot be decoded, as JSON.
+    fn parameters(&self, entry: &str) -> PyResult<(Vec<(String, String, usize)>, Option<String>)> {
+        let program = match self.decoded(entry)? {
+            Ok(program) => program,
+            Err(stop) => return Ok((Vec::new(), Some(stop_json(&self.name, &stop).to_string()))),
+        };
+        let params = program.kernel(entry).map_or(&[][..], |kernel| &kernel.params[..]);
+        let all = params.iter().map(|p| (p.name.clone(), format!("{:?}", p.ty).to_lowercase(), p.size));
+        Ok((all.collect(), None))
+    }
+}
+
+impl Program {
+    /// The program with this entry.
+    pub(crate) fn decoded(&self, entry: &str) -> PyResult<Result<Arc<emulator::Program>, Stop>> {
+        if !self.entries.iter().any(|name| name == entry) {
+            let there = self.entries.join(", ");
+            return Err(PyKeyError::new_err(format!(
+                "{} has no kernel `{entry}`; its kernels: {there}",
+                self.name
+            )));
+        }
+        // A thread that panicked has left the map whole: it only adds.
+        let known = self.decoded.lock().unwrap_or_else(PoisonError::into_inner).get(entry).cloned();
+        if let Some(program) = known {
+            return Ok(Ok(program));
+        }
+        Ok(emulator::load_only(&self.text, &[entry]).map(|program| {
+            let mut decoded = self.decoded.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(decoded.entry(entry.to_owned()).or_insert_with(|| Arc::new(program)))
+        }))
+    }
+
+    /// The module of a session.
+    pub(crate) fn module(&self, program: Arc<emulator::Program>) -> Module {
+        Module { name: self.name.clone(), text: self.text.clone(), program }
+    }
+}
+
+/// The kernel of a program that [`Program::decoded`] gave for it.
+pub(crate) fn kernel<'a>(program: &'a emulator::Program, entry: &str) -> PyResult<&'a Kernel> {
+    program.kernel(entry).ok_or_else(|| PyKeyError::new_err(entry.to_owned()))
+}

@@ -1,0 +1,100 @@
+//! What launches gave, as JSON for the package's classes.
+
+use emulator::{Place, Profile, Remark, SpaceTraffic, Stop, Violation};
+use serde_json::{Value, json};
+use sm121probe::job::launch::{Findings, Judged, LaunchError, Session, Trials};
+
+fn place(place: &Place) -> Value {
+    json!({
+        "kernel": place.kernel,
+        "line": place.line,
+        "instruction": place.instruction,
+        "source": place.source.as_ref().map(|(file, line)| json!([file, line])),
+        "cta": place.cta,
+        "warp": place.warp,
+        "lane": place.lane,
+    })
+}
+
+fn violation(found: &Violation) -> Value {
+    let trap = &found.trap;
+    json!({"rule": trap.law.word(), "what": trap.what, "place": place(&trap.place), "times": found.times})
+}
+
+fn remark(remark: &Remark) -> Value {
+    json!({"rule": null, "what": remark.what, "place": place(&remark.place), "times": remark.times})
+}
+
+/// Why a module or a launch did not end well.
+pub(crate) fn stop_json(module: &str, stop: &Stop) -> Value {
+    match stop {
+        Stop::Trap(trap) => json!({
+            "kind": "violation",
+            "what": format!("{module}: {stop}"),
+            "violation": violation(&Violation { trap: (**trap).clone(), times: 1 }),
+        }),
+        Stop::Unsupported(_) => json!({"kind": "unsupported", "what": format!("{module}: {stop}")}),
+        Stop::Launch(_) => json!({"kind": "launch", "what": format!("{module}: {stop}")}),
+        Stop::Bug(_) => json!({"kind": "bug", "what": format!("{module}: {stop}")}),
+    }
+}
+
+/// Trials that did not end well, or do not agree.
+pub(crate) fn failed(error: &LaunchError, findings: &Findings) -> Value {
+    let stop = match error {
+        LaunchError::Stopped(stopped) => stop_json(&stopped.name, &stopped.stop),
+        LaunchError::Job(_) | LaunchError::Nvrtc(_) => json!({"kind": "toolkit", "what": error.to_string()}),
+        _ if error.is_finding() => json!({"kind": "disagreement", "what": error.to_string()}),
+        _ => json!({"kind": "launch", "what": error.to_string()}),
+    };
+    let violations: Vec<Value> = findings.0.iter().map(violation).collect();
+    json!({"error": stop, "violations": violations})
+}
+
+fn traffic(of: &SpaceTraffic) -> Value {
+    json!({"accesses": of.accesses, "bytes": of.bytes, "transactions": of.transactions, "excess": of.excess})
+}
+
+fn profile(profile: &Profile) -> Value {
+    let instructions: Vec<Value> = profile
+        .histogram()
+        .into_iter()
+        .map(|(name, executions, lanes)| json!({"opcode": name, "executions": executions, "lanes": lanes}))
+        .collect();
+    let conflicts: Vec<Value> = profile
+        .conflicts()
+        .into_iter()
+        .map(|(row, passes)| json!({"line": row.line, "instruction": row.text, "extra_passes": passes}))
+        .collect();
+    json!({
+        "instructions": instructions,
+        "global_loads": traffic(&profile.global_loads),
+        "global_stores": traffic(&profile.global_stores),
+        "shared_loads": traffic(&profile.shared_loads),
+        "shared_stores": traffic(&profile.shared_stores),
+        "bank_conflicts": conflicts,
+    })
+}
+
+/// Trials that agree.
+pub(crate) fn report(
+    session: &Session,
+    trials: &Trials,
+    judged: &Judged,
+    printed: &str,
+    profiles: &[Profile],
+) -> Value {
+    let Judged { outcome, findings, sums, .. } = judged;
+    let unwritten = (0..session.buffers.len()).map(|n| outcome.unwritten(n)).collect::<Vec<_>>();
+    json!({
+        "instructions": outcome.instructions.iter().sum::<u64>(),
+        "schedules": trials.schedules(),
+        "poisons": trials.poisons(),
+        "violations": findings.0.iter().map(violation).collect::<Vec<_>>(),
+        "remarks": outcome.remarks.iter().map(remark).collect::<Vec<_>>(),
+        "unwritten": unwritten,
+        "float_atomics": {"elements": sums.elements, "differences": sums.differences, "worst": sums.worst},
+        "printed": printed,
+        "profile": profiles.first().map(profile),
+    })
+}

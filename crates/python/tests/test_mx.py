@@ -1,0 +1,193 @@
+"""Microscaling formats, bounds, and faults that are found and named."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sm121probe import mx
+
+
+@pytest.mark.parametrize("name", mx.FORMATS)
+def test_every_code_reads_back(name):
+    f = mx.FORMATS[name]
+    codes = np.arange(1 << f.bits, dtype=np.uint8)
+    values = mx.decode(codes, name)
+    finite = np.isfinite(values)
+    again = mx.encode(values[finite], name)
+    assert (mx.decode(again, name) == values[finite]).all() and (again == codes[finite]).all()
+
+
+def test_known_values():
+    assert mx.decode([0x7E, 0x01, 0xFE], "e4m3").tolist() == [448.0, 2.0**-9, -448.0]
+    assert mx.decode(range(8), "e2m1").tolist() == [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+    assert mx.decode([0, 127, 254], "ue8m0").tolist() == [2.0**-127, 1.0, 2.0**127]
+    assert mx.FORMATS["e5m2"].largest == 57344 and mx.FORMATS["e3m2"].largest == 28 and mx.FORMATS["e2m3"].largest == 7.5
+
+
+@pytest.mark.parametrize("name", ["e4m3", "e5m2", "e2m1", "e2m3", "e3m2", "ue4m3"])
+def test_rounding_is_to_nearest_even(name):
+    f = mx.FORMATS[name]
+    ladder = f.values[: 1 << (f.bits - f.signed)]
+    ladder = [Fraction(v) for v in ladder[np.isfinite(ladder)]]
+    random = np.random.default_rng(1)
+    xs = [float((a + b) / 2) for a, b in zip(ladder, ladder[1:])]
+    xs += list(random.uniform(0, float(ladder[-1]) * 1.1, 500))
+    for x, code in zip(xs, mx.encode(xs, name)):
+        exact = Fraction(x)
+        best = min(abs(v - exact) for v in ladder)
+        nearest = [n for n, v in enumerate(ladder) if abs(v - exact) == best]
+        assert code in nearest and (len(nearest) == 1 or code % 2 == 0)
+
+
+def test_rules_choose_the_documented_scale():
+    """docs/numerics.md, 9.2."""
+    for mantissa, wanted in {
+        1.0: {"ceil": -8, "floor": -8, "even": -8, "nearest": -9, "rz": -9},
+        1.3125: {"ceil": -8, "floor": -8, "even": -8, "nearest": -8, "rz": -9},
+        1.75: {"ceil": -8, "floor": -8, "even": -8, "nearest": -8, "rz": -8},
+        1.8: {"ceil": -7, "floor": -8, "even": -8, "nearest": -8, "rz": -8},
+        1.9375: {"ceil": -7, "floor": -8, "even": -7, "nearest": -8, "rz": -8},
+    }.items():
+        x = np.zeros((1, 32))
+        x[0, 3] = mantissa * 2.0**5
+        for rule, exponent in wanted.items():
+            assert int(mx.quantize(x, rule=rule).scales[0, 0]) == 127 + 5 + exponent, (mantissa, rule)
+    x[0, 3] = np.nan
+    assert mx.quantize(x).scales[0, 0] == 255 and (mx.quantize(x).codes == 0x7F).all()
+    assert mx.quantize(np.zeros((1, 32))).scales[0, 0] == 0
+    assert mx.quantize(np.full((1, 32), np.inf)).scales[0, 0] == 254
+
+
+def test_ceil_loses_no_magnitude():
+    x = np.random.default_rng(0).standard_normal((32, 128)) * 10.0 ** np.random.default_rng(1).integers(-20, 20, (32, 1))
+    for f, relative in (("mxfp8", 1 / 16), ("mxfp4", 1 / 2)):
+        q = mx.quantize(x, f)
+        amax = np.abs(x.reshape(32, -1, 32)).max(axis=2, keepdims=True)
+        error = np.abs(mx.dequantize(q) - x).reshape(32, -1, 32)
+        assert (error <= amax * relative).all()
+
+
+def test_nvfp4_has_a_scale_per_sixteen_and_one_for_all():
+    x = np.random.default_rng(0).standard_normal((8, 64)) * 1000
+    q = mx.quantize(x, "nvfp4")
+    assert q.scales.shape == (8, 4) and q.packed.shape == (8, 32)
+    assert q.global_scale == pytest.approx(np.abs(x).max() / (448 * 6), rel=1e-6)
+    assert np.abs(mx.dequantize(q) - x).max() < np.abs(x).max() / 5
+    assert (mx.unpack4(q.packed) == q.codes).all()
+
+
+@pytest.mark.parametrize("layout", ["linear", "128x4", "8x4"])
+@pytest.mark.parametrize("shape", [(1, 1), (128, 4), (130, 5), (9, 12)])
+def test_layouts_are_reversible(layout, shape):
+    scales = np.random.default_rng(0).integers(1, 255, shape).astype(np.uint8)
+    flat = mx.swizzle_scales(scales, layout)
+    assert (mx.unswizzle_scales(flat, *shape, layout) == scales).all()
+    assert np.count_nonzero(flat) == scales.size
+    if layout == "128x4" and shape == (130, 5):
+        assert flat[(0 * 2 + 1) * 512 + 33 % 32 * 16 + 33 // 32 * 4] == scales[33, 4]
+
+
+def kernel(a, b, length, fraction, out=np.float32):
+    """A tensor core by the model, in exact arithmetic: terms cut `fraction` bits below the largest exponent, sums cut to 24 bits."""
+    x, y = mx.dequantize(a), mx.dequantize(b)
+    result = np.zeros((x.shape[0], y.shape[0]))
+
+    def cut(value, exponent):
+        unit = Fraction(2) ** exponent
+        return (abs(value) // unit) * unit * (1 if value >= 0 else -1)
+
+    def exponent(value):
+        return int(np.frexp(float(value))[1]) - 1 if value else -132
+
+    for m in range(x.shape[0]):
+        for n in range(y.shape[0]):
+            c = Fraction(0)
+            for at in range(0, x.shape[1], length):
+                terms = [Fraction(p) * Fraction(q) for p, q in zip(x[m, at : at + length], y[n, at : at + length])]
+                top = max(exponent(t) for t in [*terms, c])
+                total = sum((cut(t, top - fraction) for t in [*terms, c]), Fraction(0))
+                c = cut(total, exponent(total) - 23) if total else Fraction(0)
+            result[m, n] = float(c)
+    return result.astype(out)
+
+
+@pytest.mark.parametrize("accumulation", ["native", "bf16", "ampere", "unknown"])
+def test_the_model_is_within_its_own_bound(accumulation):
+    random = np.random.default_rng(7)
+    x = random.standard_normal((4, 128)) * 2.0 ** random.integers(-12, 12, (4, 128))
+    w = random.standard_normal((5, 128)) * 2.0 ** random.integers(-12, 12, (5, 128))
+    a, b = mx.quantize(x), mx.quantize(w, "mxfp4")
+    length, fraction, _ = mx.ACCUMULATIONS[accumulation]
+    bound = mx.assert_within(kernel(a, b, length, fraction), a, b, accumulation=accumulation)
+    assert (bound.error < 1e-3 * np.abs(mx.dequantize(a)).sum()).all()
+
+
+def test_exact_data_leave_no_room():
+    a, b = mx.exact(16, 256), mx.exact(24, 256, "mxfp4", seed=1)
+    right = (mx.dequantize(a) @ mx.dequantize(b).T).astype(np.float32)
+    for accumulation in mx.ACCUMULATIONS:
+        assert mx.bound(a, b, accumulation=accumulation, out="f32").error.max() == 0
+    wrong = right.copy()
+    wrong[3, 5] = np.nextafter(wrong[3, 5], np.float32(np.inf))
+    mx.assert_within(right, a, b)
+    with pytest.raises(AssertionError, match="1 of 384 elements are wrong, first row 3, column 5"):
+        mx.assert_within(wrong, a, b)
+
+
+def test_an_impulse_shows_one_element():
+    a, b = mx.impulse(4, 64, (2, 40)), mx.impulse(6, 64, (5, 40), "mxfp4")
+    out = (mx.dequantize(a) @ mx.dequantize(b).T).astype(np.float32)
+    assert out[2, 5] == 1 and np.count_nonzero(out) == 1
+    mx.assert_within(out, a, b)
+
+
+def altered(q, **changes):
+    fields = {"codes": q.codes, "scales": q.scales, "global_scale": q.global_scale, **changes}
+    return mx.Quantized(q.format, q.element, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (lambda a, b: (altered(a, scales=np.roll(a.scales, 1, axis=1)), b), "taken from the block before of A"),
+        (lambda a, b: (a, altered(b, scales=np.roll(b.scales, -1, axis=0))), "taken from the row behind of B"),
+        (lambda a, b: (altered(a, scales=np.full_like(a.scales, 127)), b), "scales left out of A"),
+        (
+            lambda a, b: (a, altered(b, codes=b.codes.reshape(-1, 2)[:, ::-1].reshape(b.shape))),
+            "the two elements of each byte of B exchanged",
+        ),
+        (lambda a, b: (altered(a, codes=np.where(np.arange(256) < 224, a.codes, 0).astype(np.uint8)), b), "the last 32 of K left out"),
+    ],
+)
+def test_known_faults_are_named(fault, says):
+    random = np.random.default_rng(3)
+    scale = 2.0 ** random.integers(-3, 4, (12, 256))
+    a, b = mx.quantize(random.standard_normal((12, 256)) * scale), mx.quantize(random.standard_normal((12, 256)) * scale, "mxfp4")
+    x, y = fault(a, b)
+    with pytest.raises(AssertionError) as caught:
+        mx.assert_within((mx.dequantize(x) @ mx.dequantize(y).T).astype(np.float32), a, b)
+    assert "explained entirely by: " in str(caught.value) and says in str(caught.value)
+
+
+def test_nan_is_wrong_where_a_number_is_right():
+    a, b = mx.exact(4, 64), mx.exact(4, 64, seed=2)
+    out = (mx.dequantize(a) @ mx.dequantize(b).T).astype(np.float32)
+    out[1, 1] = np.nan
+    with pytest.raises(AssertionError, match="row 1, column 1"):
+        mx.assert_within(out, a, b)
+    with pytest.raises(AssertionError, match="nothing can be judged"):
+        mx.assert_within(out, np.full((4, 64), np.nan), b)
+    with pytest.raises(AssertionError, match="should be"):
+        mx.assert_within(out[:2], a, b)
+
+
+def test_what_makes_no_sense_is_said():
+    with pytest.raises(ValueError, match="K is a multiple of 32"):
+        mx.quantize(np.zeros((2, 33)))
+    with pytest.raises(ValueError, match="is no rule"):
+        mx.quantize(np.zeros((2, 32)), rule="up")
+    with pytest.raises(ValueError, match="is no accumulation"):
+        mx.bound(np.zeros((2, 32)), np.zeros((2, 32)), accumulation="x")
+    with pytest.raises(ValueError, match="K differs"):
+        mx.bound(np.zeros((2, 32)), np.zeros((2, 64)))

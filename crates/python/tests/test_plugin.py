@@ -1,0 +1,59 @@
+"""The pytest plugin, on test files of its own."""
+
+import textwrap
+
+pytest_plugins = ["pytester"]
+
+BODY = """
+import numpy as np, pytest
+from kernels import ADD, REVERSE
+
+def test_right(sm12x):
+    x = np.ones(32, np.float32)
+    sm12x.launch(sm12x.module(ADD), "add", 1, 32, [x, x, x, 32])
+    assert (x == 2).all()
+
+@pytest.mark.sm12x(target="sm_120a")
+def test_race(sm12x):
+    out = np.zeros(64, np.uint32)
+    sm12x.launch(sm12x.module(REVERSE.replace("BARRIER", "")), "reverse", 1, 64, [out])
+"""
+
+
+def run(pytester, body, *options):
+    import pathlib
+
+    kernels = pathlib.Path(__file__).with_name("kernels.py").read_text()
+    pytester.makepyfile(kernels=kernels, test_kernels=textwrap.dedent(body))
+    return pytester.runpytest_subprocess(*options)
+
+
+def test_a_violation_fails_the_test_with_its_line(pytester):
+    result = run(pytester, BODY, "--junitxml=out.xml")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*PTX line *: race in kernel reverse: *"])
+    report = (pytester.path / "out.xml").read_text()
+    assert 'name="sm12x.instructions" value="' in report and 'name="sm12x.violation" value="race at PTX line' in report
+
+
+def test_schedules_are_compared(pytester):
+    body = """
+    import numpy as np
+    from kernels import ADD
+
+    def test_schedules(sm12x):
+        x = np.ones(32, np.float32)
+        assert sm12x.launch(sm12x.module(ADD), "add", 1, 32, [x, x, x, 32]).schedules == 5
+    """
+    run(pytester, body, "--sm12x-schedules=5").assert_outcomes(passed=1)
+
+
+def test_a_marker_that_makes_no_sense_is_an_error(pytester):
+    body = """
+    import pytest
+
+    @pytest.mark.sm12x(targets="sm_120a")
+    def test_marked(sm12x):
+        pass
+    """
+    run(pytester, body).assert_outcomes(errors=1)
