@@ -82,11 +82,12 @@ impl<'a> Names<'a> {
 #[test]
 fn the_committed_files_are_made_from_the_committed_record() {
     let record = record();
-    for (language, committed) in
-        [(Language::C, HEADER), (Language::Python, PYTHON), (Language::Rust, RUST)]
-    {
+    for (language, committed) in [(Language::C, HEADER), (Language::Python, PYTHON), (Language::Rust, RUST)] {
         let made = report::predicates(&record, None, language).unwrap();
-        assert!(made == committed, "run .ci/reports: the {language:?} predicates are not those of the record");
+        assert!(
+            made == committed,
+            "run .ci/reports: the {language:?} predicates are not those of the record"
+        );
     }
 }
 
@@ -106,7 +107,11 @@ fn source(names: &Names<'_>, toolkits: &[ToolkitVersion]) -> String {
     array(&mut text, "own");
     for toolkit in toolkits {
         let number = u32::from(toolkit.major) * 1_000_000 + u32::from(toolkit.minor) * 10_000;
-        _ = writeln!(text, "#undef SM12X_TOOLKIT\n#define SM12X_TOOLKIT {}", number + u32::from(toolkit.patch));
+        _ = writeln!(
+            text,
+            "#undef SM12X_TOOLKIT\n#define SM12X_TOOLKIT {}",
+            number + u32::from(toolkit.patch)
+        );
         array(&mut text, &format!("by_{}", identifier(&toolkit.to_string())));
     }
     text
@@ -150,7 +155,8 @@ fn the_header_is_right_in_every_nvrtc_for_every_target() {
             // A release that the record lacks is taken for the newest below it.
             let own = toolkits.iter().rev().find(|t| **t <= nvrtc.version).copied();
             let arrays = own.map(|t| ("own".to_owned(), t)).into_iter();
-            let arrays = arrays.chain(toolkits.iter().map(|t| (format!("by_{}", identifier(&t.to_string())), *t)));
+            let arrays =
+                arrays.chain(toolkits.iter().map(|t| (format!("by_{}", identifier(&t.to_string())), *t)));
             for (array, toolkit) in arrays {
                 let got = values(&compiled.ptx, &array);
                 let want = names.expected(matrix, toolkit, target);

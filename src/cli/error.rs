@@ -247,9 +247,12 @@ impl CliError {
             // A folder of kernels brought what does not compile.
             Self::Cubin(CubinError::Refused { .. })
             | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
-            Self::TableForm | Self::BenchForm | Self::NoFormat(..) | Self::NoClock | Self::NoPlot | Self::BenchTable(..) => {
-                exit::USAGE
-            }
+            Self::TableForm
+            | Self::BenchForm
+            | Self::NoFormat(..)
+            | Self::NoClock
+            | Self::NoPlot
+            | Self::BenchTable(..) => exit::USAGE,
             // What a kernel does wrong on the GPU is a finding; a case that is too large is not.
             Self::Timing(crate::bench::TimingError::Moe(_) | crate::bench::TimingError::Pipeline(_)) => {
                 exit::USAGE
@@ -266,9 +269,11 @@ impl CliError {
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
-            Self::NothingToLint | Self::NoSources(_) | Self::NothingRan | Self::NothingJudged | Self::NothingJudgedByGate => {
-                exit::NOTHING_SELECTED
-            }
+            Self::NothingToLint
+            | Self::NoSources(_)
+            | Self::NothingRan
+            | Self::NothingJudged
+            | Self::NothingJudgedByGate => exit::NOTHING_SELECTED,
             Self::Doctor(_)
             | Self::Lint(_)
             | Self::Gates(_)

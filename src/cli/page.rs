@@ -62,7 +62,11 @@ mod tests {
         let beside = beside(&Library::embedded(), Vec::new()).unwrap();
         let form = &beside.forms["mma.mxf8f6f4.1X.e4m3.e2m1"];
         assert!(form.line.starts_with("mma.sync.aligned.m16n8k32"), "{}", form.line);
-        assert!(form.ptx.contains(".target sm_121a") && form.unsupported.is_none() && form.instead.is_empty());
-        assert!(beside.forms.iter().any(|(id, form)| id.starts_with("tcgen05.mma") && !form.instead.is_empty()));
+        assert!(
+            form.ptx.contains(".target sm_121a") && form.unsupported.is_none() && form.instead.is_empty()
+        );
+        assert!(
+            beside.forms.iter().any(|(id, form)| id.starts_with("tcgen05.mma") && !form.instead.is_empty())
+        );
     }
 }

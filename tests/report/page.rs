@@ -6,7 +6,7 @@ use std::io::Read as _;
 use ptx::arch::Target;
 use serde_json::Value;
 use sm121probe::record::{Matrix, MessageRow, Outcome, Record};
-use sm121probe::report::{self, Beside, Format, FormText, Styles};
+use sm121probe::report::{self, Beside, FormText, Format, Styles};
 
 use crate::fixture;
 
@@ -164,7 +164,9 @@ fn text_of_a_record_is_data_never_markup() {
 fn the_page_loads_nothing_and_admits_only_its_own_script() {
     let html = page(&fixture());
     assert!(html.contains("default-src 'none'") && html.contains("script-src 'sha256-"));
-    for outside in ["src=\"http", "href=\"http", "url(", "@import", "@@", "fetch(", "XMLHttpRequest", "innerHTML"] {
+    for outside in
+        ["src=\"http", "href=\"http", "url(", "@import", "@@", "fetch(", "XMLHttpRequest", "innerHTML"]
+    {
         assert!(!html.contains(outside), "{outside}");
     }
     assert_eq!(report::render(&fixture(), Format::Html, &Styles::plain()).unwrap(), html);

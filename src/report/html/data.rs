@@ -200,7 +200,8 @@ fn form<'a>(
             said(&variant.messages, *t, *target).and_then(|index| messages.index(view, index))
         })),
         code: indices(places.iter().map(|(t, target)| {
-            said(&variant.sass, *t, *target).filter(|n| view.matrix.opcodes.get(*n).is_some_and(|o| !o.is_empty()))
+            said(&variant.sass, *t, *target)
+                .filter(|n| view.matrix.opcodes.get(*n).is_some_and(|o| !o.is_empty()))
         })),
         expects: variant.expects.iter().map(String::as_str).collect(),
         crossed: crossed(view, variant),

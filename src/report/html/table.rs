@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::super::bench::bench_csv;
+use super::super::phrase::{clean, kernel};
 use super::super::plot::bench_svg;
 use super::super::runs::device;
-use super::super::phrase::{clean, kernel};
 use super::super::tiles::{policies_csv, tiles_csv};
 use super::super::trials::{check_sentence, ratio};
 use super::super::verdict;
@@ -48,7 +48,11 @@ pub(super) struct Picture {
 impl Picture {
     pub(super) fn of(benches: &[BenchTable]) -> Vec<Self> {
         let of = |bench: &BenchTable| Self {
-            title: format!("{}: both grouped GEMMs on {}", clean(&bench.dimensions), clean(&bench.device.name)),
+            title: format!(
+                "{}: both grouped GEMMs on {}",
+                clean(&bench.dimensions),
+                clean(&bench.device.name)
+            ),
             image: format!("data:image/svg+xml;base64,{}", base64(bench_svg(bench).as_bytes())),
         };
         benches.iter().map(of).collect()
@@ -81,7 +85,12 @@ impl Table {
     }
 
     fn noted(mut self, note: impl AsRef<str>) -> Self {
-        self.note = [note.as_ref(), &self.note].iter().filter(|n| !n.is_empty()).copied().collect::<Vec<_>>().join(" ");
+        self.note = [note.as_ref(), &self.note]
+            .iter()
+            .filter(|n| !n.is_empty())
+            .copied()
+            .collect::<Vec<_>>()
+            .join(" ");
         self
     }
 }
@@ -108,7 +117,17 @@ fn pipeline(record: &Record) -> Vec<Table> {
         let mut trials = trials;
         trials.sort_by_key(|t| (t.conforms(), !t.is_judged()));
         let rows = trials.into_iter().map(trial).collect();
-        let columns = ["case", "kernel", "stages", "target", "verdict", "worst error over bound", "code", "checks", "note"];
+        let columns = [
+            "case",
+            "kernel",
+            "stages",
+            "target",
+            "verdict",
+            "worst error over bound",
+            "code",
+            "checks",
+            "note",
+        ];
         out.push(Table::new(clean(&device(record, name)), &columns, rows).noted(note + "."));
     }
     out
@@ -146,7 +165,10 @@ fn tiles(table: &TileTable) -> Vec<Table> {
         );
     }
     if !table.policies.is_empty() {
-        out.push(Table::of_csv("What tile policies choose, and what they waste", &policies_csv(&table.policies)).cut(""));
+        out.push(
+            Table::of_csv("What tile policies choose, and what they waste", &policies_csv(&table.policies))
+                .cut(""),
+        );
     }
     out
 }
@@ -161,16 +183,25 @@ fn audit(table: &AuditTable) -> Vec<Table> {
     let devices: Vec<&str> = table.devices.iter().map(|d| d.name.as_str()).collect();
     let mut out = Vec::new();
     if !table.backends.is_empty() {
-        let columns: Vec<&str> = ["backend", "computes with"].into_iter().chain(devices.iter().copied()).collect();
+        let columns: Vec<&str> =
+            ["backend", "computes with"].into_iter().chain(devices.iter().copied()).collect();
         let rows = table.backends.iter().map(|b| {
-            let each = b.standing.iter().zip(&b.evidence).map(|(s, e)| format!("{}: {}", s.word().replace('_', " "), clean(e)));
+            let each = b
+                .standing
+                .iter()
+                .zip(&b.evidence)
+                .map(|(s, e)| format!("{}: {}", s.word().replace('_', " "), clean(e)));
             [b.backend.clone(), clean(&b.about)].into_iter().chain(each).collect()
         });
         out.push(Table::new("Backends of serving engines", &columns, rows.collect()));
     }
     let reason = |n: usize| table.reasons.get(n).map(|r| clean(r)).unwrap_or_default();
     let answers = |verdicts: &[crate::record::AuditVerdict], reasons: &[usize]| -> Vec<String> {
-        verdicts.iter().zip(reasons).map(|(v, r)| format!("{}: {}", v.word().replace('_', " "), reason(*r))).collect()
+        verdicts
+            .iter()
+            .zip(reasons)
+            .map(|(v, r)| format!("{}: {}", v.word().replace('_', " "), reason(*r)))
+            .collect()
     };
     let file = |n: usize| table.files.get(n).map(|f| clean(&f.path)).unwrap_or_default();
     if !table.kernels.is_empty() {
@@ -179,14 +210,21 @@ fn audit(table: &AuditTable) -> Vec<Table> {
         // What does not run is why people look.
         kernels.sort_by_key(|k| std::cmp::Reverse(k.verdicts.iter().max().copied()));
         let rows = kernels.into_iter().map(|k| {
-            [kernel(&k.name, NAME), file(k.file)].into_iter().chain(answers(&k.verdicts, &k.reasons)).collect()
+            [kernel(&k.name, NAME), file(k.file)]
+                .into_iter()
+                .chain(answers(&k.verdicts, &k.reasons))
+                .collect()
         });
         out.push(Table::new("Kernels", &columns, rows.collect()));
     }
     if !table.entries.is_empty() {
-        let columns: Vec<&str> = ["file", "piece", "kind", "target", "kernels"].into_iter().chain(devices.iter().copied()).collect();
+        let columns: Vec<&str> = ["file", "piece", "kind", "target", "kernels"]
+            .into_iter()
+            .chain(devices.iter().copied())
+            .collect();
         let rows = table.entries.iter().map(|e| {
-            let own = [file(e.file), e.index.to_string(), e.kind.clone(), e.target.clone(), e.kernels.to_string()];
+            let own =
+                [file(e.file), e.index.to_string(), e.kind.clone(), e.target.clone(), e.kernels.to_string()];
             own.into_iter().chain(answers(&e.verdicts, &e.reasons)).collect()
         });
         out.push(Table::new("Pieces of device code", &columns, rows.collect()));

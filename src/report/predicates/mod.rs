@@ -31,7 +31,9 @@ pub enum Language {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PredicateError {
     /// The record has no SM12x target, or no toolkit of the range.
-    #[error("the record has no answer for an SM12x target{0}; `matrix --toolkit all --format json` makes one")]
+    #[error(
+        "the record has no answer for an SM12x target{0}; `matrix --toolkit all --format json` makes one"
+    )]
     Nothing(String),
     /// Two forms have one identifier.
     #[error("the forms `{0}` and `{1}` have the same identifier; rename one of them")]
@@ -90,7 +92,10 @@ impl Predicates {
         }
         let accepted = |variant: &VariantRow| -> Condition {
             let on = |target: &Target| {
-                chosen.iter().map(|t| view.answer(variant, *t, *target, *target) == Answer::Accepted).collect()
+                chosen
+                    .iter()
+                    .map(|t| view.answer(variant, *t, *target, *target) == Answer::Accepted)
+                    .collect()
             };
             targets.iter().map(on).collect()
         };

@@ -56,7 +56,11 @@ pub(super) fn text(all: &Predicates) -> String {
     let targets = all.targets.iter().map(|t| format!("\"{t}\"")).collect();
     let toolkits = all.toolkits.iter().map(|t| tuple(*t)).collect();
     _ = writeln!(out, "/// The targets.\npub const TARGETS: &[&str] = &[{}];\n", list(targets));
-    _ = writeln!(out, "/// The toolkits of the record.\npub const TOOLKITS: &[Toolkit] = &[{}];\n", list(toolkits));
+    _ = writeln!(
+        out,
+        "/// The toolkits of the record.\npub const TOOLKITS: &[Toolkit] = &[{}];\n",
+        list(toolkits)
+    );
     out.push_str("/// Index of a target, the first toolkit that accepts, and the one that no longer does.\n");
     out.push_str("const CONDITIONS: &[&[(usize, Toolkit, Option<Toolkit>)]] = &[\n");
     for condition in &all.conditions {
@@ -71,7 +75,11 @@ pub(super) fn text(all: &Predicates) -> String {
     }
     out.push_str("];\n\nconst GENCODE: &[&[&str]] = &[\n");
     for condition in &all.conditions {
-        _ = writeln!(out, "    &[{}],", list(all.gencode(condition).iter().map(|f| format!("\"{f}\"")).collect()));
+        _ = writeln!(
+            out,
+            "    &[{}],",
+            list(all.gencode(condition).iter().map(|f| format!("\"{f}\"")).collect())
+        );
     }
     out.push_str("];\n");
     table(&mut out, "The capabilities, by name.", "CAPABILITIES", &all.capabilities);
