@@ -41,7 +41,7 @@ const list = (results, ask) => {
   const machines = gpus();
   const columns = own().map((_, n) => n);
   if (asked >= sm12x) columns.push(asked);
-  const head = el("tr", {}, el("th", { scope: "col" }, "form"), columns.map((n) => el("th", { scope: "col" }, short(targets[n]))), machines.map((gpu) => el("th", { scope: "col", title: `${gpu.name}, driver ${gpu.driver}` }, `${gpu.architecture} GPU`)));
+  const head = el("tr", {}, el("th", { scope: "col" }, "form"), columns.map((n) => el("th", { scope: "col" }, short(targets[n]))), machines.map((gpu) => el("th", { scope: "col", title: `${gpu.name}, driver ${gpu.driver}` }, `GPU ${short(gpu.architecture)}`)));
   const body = el("tbody");
   const row = (form) =>
     el(
