@@ -83,7 +83,7 @@ pub use plot::bench_svg;
 pub use predicates::{Language, PredicateError, predicates};
 pub use profile::{profile_csv, profile_markdown, profile_text};
 pub use runs::{run_counts, runs_csv, runs_text};
-pub use selftest::{selftest_csv, selftest_text};
+pub use selftest::{exhaustive_csv, exhaustive_text, selftest_csv, selftest_text};
 pub use style::Styles;
 pub use tactics::tactics;
 pub use terminal::{terminal, terminal_matrix, terminal_rest};

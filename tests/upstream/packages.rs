@@ -84,6 +84,14 @@ pub(crate) static FLASHINFER: Package = Package {
     sha256: "bfdc18b9e1e4d8d0730fe4343dc0e284cd0c160086de80f99888bc4867922d49",
 };
 
+/// DeepGEMM, with the CUTLASS that it is built with.
+pub(crate) static DEEPGEMM: Package = Package {
+    name: "sgl-deep-gemm",
+    version: "0.2.5",
+    file: "sgl_deep_gemm-0.2.5-py3-none-manylinux2014_x86_64.whl",
+    sha256: "e13778e53f682b806dd2c799b5ad81701114d9346044643a8df7589a845f34e6",
+};
+
 /// Triton, for the Python of [`TRITON_PYTHON`].
 pub(crate) static TRITON: Package = Package {
     name: "triton",

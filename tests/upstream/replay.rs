@@ -90,6 +90,11 @@ impl Buffers {
         self.before.get(name).map(|bytes| element.decode(bytes)).unwrap_or_default()
     }
 
+    /// The bytes of a buffer before the first launch.
+    pub(crate) fn bytes_before(&self, name: &str) -> &[u8] {
+        self.before.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// The bytes of a buffer after the last launch.
     pub(crate) fn bytes_after(&self, name: &str) -> &[u8] {
         self.after.get(name).map(Vec::as_slice).unwrap_or_default()

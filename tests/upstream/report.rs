@@ -31,9 +31,10 @@ fn text(kernels: &[&'static Kernel], table: &[(&'static str, Shown)]) -> String 
     let faults = table.iter().flat_map(|(_, shown)| &shown.faults);
     let (none, found): (Vec<_>, Vec<_>) = faults.partition(|(_, how)| how.is_none());
     let mut out = format!(
-        "# Upstream kernels in the emulator\n\nWritten by `cargo test --test upstream`. {} kernels of other projects, launched by their own host code, ran under all rules with \
+        "# Upstream kernels in the emulator\n\nWritten by `cargo test --test upstream`. {} kernels ran under all rules with \
          {SCHEDULES} schedules and 2 contents of unwritten memory; each result was compared with a reference in f64. {} faults were \
-         planted: {} were found, {} change neither a rule nor a bit of the results.\n\n",
+         planted: {} were found, {} change neither a rule nor a bit of the results. Kernels of \
+         other projects are launched by their own host code; those of Triton are written for this table in Triton's language.\n\n",
         kernels.len(),
         none.len() + found.len(),
         found.len(),

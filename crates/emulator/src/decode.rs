@@ -13,6 +13,7 @@ use super::liveness::{Life, Slots};
 use super::program::{Constant, Kernel, Origin, Parameter, Row, Special};
 use super::trap::Unsupported;
 use super::undefined::effect::Effect;
+use super::undefined::hammock;
 pub(super) use operands::immediate_bits;
 use ptx::{Function, Instruction, Operand, Space as AstSpace, Span, Statement, Type, Variable};
 
@@ -551,8 +552,9 @@ pub(super) fn kernel(
     let Entry { mut decoder, params, param_bytes, targets } = made;
     let shared = std::mem::take(&mut decoder.steps);
     let shared = if registers == Registers::Shared { &shared } else { &steps };
-    let watched =
+    let (watched, branches) =
         super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &successors, &steps, shared);
+    let hammocks = hammock::hammocks(&decoder.rows, &decoder.origins, &decoder.effects, &branches);
     let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
     let specials = |map: HashMap<Special, u32>| map.into_iter().map(|(s, slot)| (slot, s)).collect();
     let [w_slots, d_slots, p_slots] = decoder.slots.counts();
@@ -561,6 +563,7 @@ pub(super) fn kernel(
         rows: decoder.rows,
         origins: decoder.origins,
         effects: decoder.effects,
+        hammocks,
         w_slots,
         d_slots,
         p_slots,

@@ -41,7 +41,7 @@ pub(super) fn successors(rows: &[Row], target: &[Option<usize>]) -> Vec<[usize; 
 }
 
 /// Finds meeting points and registers that must be watched, and inserts the rows that both need. Gives the number of
-/// watched registers.
+/// watched registers, and the rows with a target.
 pub(super) fn finish(
     rows: &mut Vec<Row>,
     origins: &mut Vec<Origin>,
@@ -49,7 +49,7 @@ pub(super) fn finish(
     successors: &[[usize; 2]],
     steps: &[Step],
     shared: &[Step],
-) -> usize {
+) -> (usize, Vec<u32>) {
     let n = rows.len();
     let meets = post_dominators(successors, target);
     let mut insertions = Insertions::default();
@@ -74,6 +74,7 @@ pub(super) fn finish(
     let mut out_origins = Vec::with_capacity(out.capacity());
     let (mut behind, mut before) = (behind.into_iter().peekable(), before.into_iter().peekable());
     let mut last = Origin::default();
+    let mut branches = Vec::new();
     for (i, (mut row, origin)) in std::mem::take(rows).into_iter().zip(std::mem::take(origins)).enumerate() {
         while let Some((_, extra)) = behind.next_if(|(at, _)| *at == i) {
             out.push(extra);
@@ -86,6 +87,7 @@ pub(super) fn finish(
         if let Some(t) = target[i] {
             row.c = u32::try_from(moved(t)).unwrap_or(NEVER);
             row.d = if meets[i] < n { u32::try_from(moved(meets[i])).unwrap_or(NEVER) } else { NEVER };
+            branches.push(u32::try_from(out.len()).unwrap_or(NEVER));
         }
         last = origin;
         out.push(row);
@@ -93,7 +95,7 @@ pub(super) fn finish(
     }
     *rows = out;
     *origins = out_origins;
-    watched
+    (watched, branches)
 }
 
 /// For each row with a branch, the row where all its paths meet; `n` for the end.

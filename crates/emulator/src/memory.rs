@@ -255,6 +255,15 @@ impl GlobalMemory {
         Self { sparse: self.end().map(|end| GLOBAL_BASE..end).into_iter().collect(), ..Self::default() }
     }
 
+    /// The first byte of a buffer that holds another value in `other`, which has the same buffers.
+    #[must_use]
+    pub fn first_difference(&self, other: &Self) -> Option<u64> {
+        self.allocations.iter().zip(&other.allocations).find_map(|(a, b)| {
+            let at = super::device::first_difference(&a.region.data, &b.region.data)?;
+            Some(a.base + at as u64)
+        })
+    }
+
     /// Takes out the buffer that begins at `base`, as if it had never been; its bytes.
     pub fn remove(&mut self, base: u64) -> Option<Vec<u8>> {
         let at = self.allocations.iter().position(|a| a.base == base)?;

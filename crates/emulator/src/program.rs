@@ -7,6 +7,7 @@ use ptx::Type;
 
 use super::machine::{Flow, Machine};
 use super::undefined::effect::Effect;
+use super::undefined::hammock::Hammock;
 
 /// Runs one row for the lanes of the machine's mask.
 pub(super) type Exec = fn(&mut Machine<'_>, &Row) -> Flow;
@@ -187,6 +188,8 @@ pub struct Kernel {
     pub(super) origins: Vec<Origin>,
     /// What its instructions do with undefined bits.
     pub(super) effects: Vec<Effect>,
+    /// Its branches around nothing but arithmetic, by row.
+    pub(super) hammocks: HashMap<u32, Hammock>,
     pub(super) w_slots: usize,
     pub(super) d_slots: usize,
     pub(super) p_slots: usize,

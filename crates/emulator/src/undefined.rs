@@ -7,6 +7,7 @@
 //! Nethercote, "Using Valgrind to Detect Undefined Value Errors with Bit-Precision", USENIX 2005).
 
 pub(super) mod effect;
+pub(super) mod hammock;
 mod propagate;
 pub(super) mod report;
 pub(super) mod shadow;
@@ -18,6 +19,7 @@ use super::program::{NO_STEP, Row};
 use super::trap::{Cause, Fault, Law};
 use effect::{Role, Rule};
 pub(super) use shadow::Shadow;
+use shadow::Unsure;
 
 /// Bytes of a lane that were loaded and are undefined: 0xFF for each.
 pub(super) type Loaded = [[u8; MOST]; LANES];
@@ -87,6 +89,13 @@ pub(super) fn of_guard(m: &mut Machine<'_>, row: &Row, fragment: u32) -> Result<
     let place = (Bank::P, row.guard);
     match m.r.shadow.as_ref().map_or(0, |shadow| shadow.lanes(place) & fragment) {
         0 => Ok(()),
+        wrong if m.kernel.hammocks.contains_key(&m.pc) => {
+            let branch = m.pc;
+            let shadow = m.r.shadow();
+            let from = shadow.from(place).unwrap_or(branch);
+            shadow.unsure.push(Unsure { branch, lanes: wrong, from });
+            Ok(())
+        }
         wrong => m.tolerate(m.undefined(place, wrong, "a guard depends on undefined bits")),
     }
 }
@@ -95,6 +104,9 @@ pub(super) fn of_guard(m: &mut Machine<'_>, row: &Row, fragment: u32) -> Result<
 #[cold]
 pub(super) fn run_row(m: &mut Machine<'_>, row: &Row) -> Flow {
     let kernel = m.kernel;
+    if m.r.shadow.as_ref().is_some_and(|shadow| !shadow.unsure.is_empty()) {
+        meet(m);
+    }
     let Some(origin) = kernel.origins.get(m.pc as usize) else { return (row.exec)(m, row) };
     let Some(effect) = kernel.effects.get(origin.step as usize) else { return (row.exec)(m, row) };
     if origin.first {
@@ -130,6 +142,26 @@ pub(super) fn run_row(m: &mut Machine<'_>, row: &Row) -> Flow {
         }
     }
     (row.exec)(m, row)
+}
+
+/// Where the paths of a branch meet that undefined bits decided: what either path wrote is undefined in lanes that may have gone the other.
+#[cold]
+fn meet(m: &mut Machine<'_>) {
+    let (kernel, pc, mask) = (m.kernel, m.pc, m.mask);
+    let shadow = m.r.shadow();
+    for mut unsure in std::mem::take(&mut shadow.unsure) {
+        let hammock = kernel.hammocks.get(&unsure.branch).filter(|hammock| hammock.join == pc);
+        let here = unsure.lanes & mask;
+        for place in hammock.filter(|_| here != 0).map_or(&[][..], |hammock| &hammock.writes) {
+            shadow.set(*place, here, &shadow::whole(here), unsure.from);
+        }
+        if hammock.is_some() {
+            unsure.lanes &= !mask;
+        }
+        if unsure.lanes != 0 {
+            shadow.unsure.push(unsure);
+        }
+    }
 }
 
 /// A row in front of a read of register `b` (its bank as a number) in slot `d` that some path does not write: the lanes that came that way

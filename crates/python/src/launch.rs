@@ -223,6 +223,7 @@ pub(crate) fn launch(
         schedules: call.schedules,
         poisons: call.poisons,
         fuel: call.fuel.unwrap_or(Options::default().fuel),
+        model: None,
     };
     // What lives on stays locked: launches on one device come one after the other.
     let mut held = memory.map(|memory| memory.lock(py));

@@ -6,16 +6,14 @@ use crate::judge::{Expected, Kernel, Origin};
 use crate::packages::LLAMA;
 use crate::replay::{Buffers, Element};
 
-static SOURCE: Source = Source {
-    program: "llama",
-    package: Some((&LLAMA, "llama")),
-    includes: &[
-        "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/src/ggml-cuda",
-        "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/src",
-        "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/include",
-    ],
-    options: &[],
-};
+pub(super) const INCLUDES: &[&str] = &[
+    "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/src/ggml-cuda",
+    "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/src",
+    "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/include",
+];
+
+static SOURCE: Source =
+    Source { program: "llama", package: Some((&LLAMA, "llama")), includes: INCLUDES, options: &[] };
 
 const fn kernel(
     name: &'static str,

@@ -94,12 +94,7 @@ pub(crate) static OLDER: &[Kernel] = &[
          the 1 of its own CTA and adds the sum that nobody has stored yet. Triton 3.9 has a `bar.sync` in front of the exchange.",
     ),
     defect(
-        older(
-            "triton-3.4/attention_specialised",
-            "attention_specialised",
-            ATTENTION,
-            of::attention_wide,
-        ),
+        older("triton-3.4/attention_specialised", "attention_specialised", ATTENTION, of::attention_wide),
         "A warp that loads for the others reads its captured arguments from shared memory behind the second `barrier.sync 1`, which says that \
          it has read them; the other warps then reuse those bytes for their reductions. The barrier is inline assembly without a memory \
          clobber, and the compiler moves the loads behind it.",

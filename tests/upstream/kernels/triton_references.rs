@@ -1,12 +1,8 @@
 //! What the kernels of `programs/triton_kernels.py` compute, in f64.
 
+use super::{e2m1, product, rounded};
 use crate::bounds::{BF16, F16, F32, equal, within};
 use crate::replay::{Buffers, Element};
-
-/// One more rounding, to a type of this unit roundoff whose subnormal numbers have their own step.
-fn rounded((y, bound): (f64, f64), unit: f64) -> (f64, f64) {
-    (y, bound + (y.abs() * 1.01).max(6.2e-5) * unit)
-}
 
 pub(super) fn vector_add(b: &Buffers) -> Result<f64, String> {
     let (x, y) = (b.before("x", Element::F32), b.before("y", Element::F32));
@@ -66,20 +62,6 @@ pub(super) fn sum_of_products(b: &Buffers) -> Result<f64, String> {
     };
     let wanted: Vec<_> = x.chunks(128).zip(y.chunks(128)).map(row).collect();
     within(&b.after("o", Element::F32), &wanted)
-}
-
-/// The product of row-major matrices of `k` columns and `n` columns. A tensor core may cut each of its sums, which counts as two roundings;
-/// `input` is the relative error of a product of rounded inputs.
-fn product(a: &[f64], b: &[f64], k: usize, n: usize, input: f64) -> Vec<(f64, f64)> {
-    let mut out = Vec::new();
-    for row in a.chunks(k) {
-        for column in 0..n {
-            let terms = row.iter().enumerate().map(|(i, a)| a * b[i * n + column]);
-            let (y, all) = terms.fold((0.0, 0.0), |(y, all): (f64, f64), t| (y + t, all + t.abs()));
-            out.push((y, all * (input + 2.0 * (k as f64 + 16.0) * F32)));
-        }
-    }
-    out
 }
 
 /// Type, columns of A, columns of B.
@@ -189,14 +171,8 @@ pub(super) fn attention_wide(b: &Buffers) -> Result<f64, String> {
 
 /// Rows of 256 elements times their scales, of which each is for `vector` elements.
 fn scaled(b: &Buffers, name: &str, packed: bool, vector: usize) -> Vec<f64> {
-    const E2M1: [f64; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
-    let nibble = |code: u8| E2M1[usize::from(code & 7)] * if code & 8 == 0 { 1.0 } else { -1.0 };
     let values: Vec<f64> = match packed {
-        true => b
-            .before(name, Element::U8)
-            .iter()
-            .flat_map(|pair| [nibble(*pair as u8 & 15), nibble(*pair as u8 >> 4)])
-            .collect(),
+        true => b.before(name, Element::U8).iter().flat_map(|pair| e2m1(*pair as u8)).collect(),
         false => b.before(name, Element::E4m3),
     };
     let scales = format!("s{name}");

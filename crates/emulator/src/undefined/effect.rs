@@ -70,6 +70,8 @@ pub(crate) struct Effect {
     /// The other sources.
     pub(crate) reads: Box<[Place]>,
     pub(crate) writes: Box<[Place]>,
+    /// Whether it computes registers from registers, lane by lane, and does nothing else.
+    pub(crate) pure: bool,
 }
 
 /// What an instruction names: its sources in order, its address bases among them, its results.
@@ -109,6 +111,20 @@ impl Effect {
         let (rule, control) = rule(i, &has, &mut place);
         let (mut reads, bases) = (places(named.reads), places(named.bases));
         without(&mut reads, &bases);
+        let pure = matches!(control, Control::Nothing)
+            && !named.writes.is_empty()
+            && matches!(
+                rule,
+                Rule::Lane
+                    | Rule::Moves { .. }
+                    | Rule::Bitwise
+                    | Rule::Upward
+                    | Rule::Elements(_)
+                    | Rule::Pair(_)
+                    | Rule::Widths(..)
+                    | Rule::Select
+                    | Rule::Compare { .. }
+            );
         let mut decides: Vec<(Place, Role)> = bases.into_iter().map(|p| (p, Role::Address)).collect();
         match control {
             Control::Nothing => {}
@@ -134,7 +150,7 @@ impl Effect {
             }
             rule => rule,
         };
-        Self { rule, decides: decides.into(), reads: reads.into(), writes: places(named.writes).into() }
+        Self { rule, decides: decides.into(), reads: reads.into(), writes: places(named.writes).into(), pure }
     }
 }
 

@@ -24,6 +24,17 @@ pub(crate) struct Shadow {
     count: usize,
     /// Registers whose row is not known yet.
     pending: Vec<Place>,
+    /// Branches that undefined bits decided, and whose paths have not met since.
+    pub(crate) unsure: Vec<Unsure>,
+}
+
+/// A branch that undefined bits decided in these lanes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unsure {
+    pub(crate) branch: u32,
+    pub(crate) lanes: u32,
+    /// The row that the bits come from.
+    pub(crate) from: u32,
 }
 
 fn bank_number(bank: Bank) -> usize {
@@ -55,12 +66,13 @@ impl Shadow {
             from: [w, d, p].map(|n| vec![DEFINED; n]),
             count: 0,
             pending: Vec::new(),
+            unsure: Vec::new(),
         }
     }
 
     /// Whether any register has undefined bits.
     pub(crate) fn any(&self) -> bool {
-        self.count > 0 || self.carry != 0
+        self.count > 0 || self.carry != 0 || !self.unsure.is_empty()
     }
 
     /// Whether a register has undefined bits in some lane.

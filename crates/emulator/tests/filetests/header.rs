@@ -137,7 +137,11 @@ impl FileParts<'_> {
             runs,
             schedules: own.schedules.or(common.schedules).unwrap_or(Schedules { count: 1, any: false }),
             fuel: own.fuel.or(common.fuel).unwrap_or(FUEL),
-            checks: own.checks.or(common.checks).unwrap_or(Checks { initialisation: true, races: true, fences: false }),
+            checks: own.checks.or(common.checks).unwrap_or(Checks {
+                initialisation: true,
+                races: true,
+                fences: false,
+            }),
             expected,
             messages,
         })

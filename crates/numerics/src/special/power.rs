@@ -2,9 +2,7 @@
 
 use super::square::square;
 use super::tables::{EX2, LG2};
-use super::{
-    IMPLICIT, INFINITY, NAN, ONE, Places, SIGN, cut, exponent, float, fraction, is_nan, sum,
-};
+use super::{IMPLICIT, INFINITY, NAN, ONE, Places, SIGN, cut, exponent, float, fraction, is_nan, sum};
 
 /// `MUFU.EX2`: `2^a`. The operand becomes a fixed-point number of 23 fraction bits, cut toward zero.
 #[inline]

@@ -1,6 +1,5 @@
 //! Scalar instructions against the recorded answers of an H100, lane by lane, called as functions.
 
-
 use numerics::convert::*;
 use numerics::float::*;
 use numerics::{Format, Rounding};
