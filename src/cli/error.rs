@@ -269,9 +269,11 @@ impl CliError {
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
-            Self::NothingToLint | Self::NoSources(_) | Self::NothingRan | Self::NothingJudged | Self::NothingJudgedByGate => {
-                exit::NOTHING_SELECTED
-            }
+            Self::NothingToLint
+            | Self::NoSources(_)
+            | Self::NothingRan
+            | Self::NothingJudged
+            | Self::NothingJudgedByGate => exit::NOTHING_SELECTED,
             Self::Doctor(_)
             | Self::Lint(_)
             | Self::Gates(_)

@@ -33,7 +33,8 @@ const NAMES: usize = 400;
 
 /// The blocks of a file of C, and the tokens that belong to directives with conditions.
 pub(super) fn blocks<'a>(tokens: &[Token<'a>], targets: &[Target]) -> (Vec<Block<'a>>, Vec<Range<usize>>) {
-    let (mut blocks, mut directives, mut open): (Vec<Block<'a>>, Vec<Range<usize>>, Vec<Open>) = Default::default();
+    let (mut blocks, mut directives, mut open): (Vec<Block<'a>>, Vec<Range<usize>>, Vec<Open>) =
+        Default::default();
     let mut n = 0;
     while n < tokens.len() {
         let token = &tokens[n];
@@ -56,7 +57,9 @@ pub(super) fn blocks<'a>(tokens: &[Token<'a>], targets: &[Target]) -> (Vec<Block
                 let taken = before.map_or_else(|| vec![Some(false); targets.len()], |open| open.taken);
                 let reached: Vec<Option<bool>> =
                     own.iter().zip(&taken).map(|(own, taken)| both(*own, taken.map(|t| !t))).collect();
-                let around = |n: usize| open.iter().filter_map(|o| o.reached.get(n)).fold(reached[n], |a, b| both(a, *b));
+                let around = |n: usize| {
+                    open.iter().filter_map(|o| o.reached.get(n)).fold(reached[n], |a, b| both(a, *b))
+                };
                 let within = (0..targets.len()).map(around).collect();
                 let after = own.iter().zip(&taken).map(|(own, taken)| either(*own, *taken)).collect();
                 let tests = matches!(word, "if" | "elif") && condition.tests_architecture();

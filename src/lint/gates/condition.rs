@@ -389,7 +389,9 @@ impl Parser<'_> {
         let mut index = None;
         let mut argument = None;
         loop {
-            if self.takes(&[".", "->"]) || (self.peek(0).is_some_and(|t| t.is(":")) && self.peek(1).is_some_and(|t| t.is(":"))) {
+            if self.takes(&[".", "->"])
+                || (self.peek(0).is_some_and(|t| t.is(":")) && self.peek(1).is_some_and(|t| t.is(":")))
+            {
                 if self.peek(0).is_some_and(|t| t.is(":")) {
                     self.at += 2;
                 }
@@ -402,7 +404,9 @@ impl Parser<'_> {
             } else if self.peek(0).is_some_and(|t| t.is("[")) {
                 self.at += 1;
                 index = match self.bracket("[") {
-                    Node::List(list) => list.first().and_then(|n| if let Node::Number(n) = n { Some(*n) } else { None }),
+                    Node::List(list) => {
+                        list.first().and_then(|n| if let Node::Number(n) = n { Some(*n) } else { None })
+                    }
                     Node::Number(n) => Some(n),
                     _ => Some(-1.0),
                 };

@@ -31,7 +31,8 @@ pub(super) fn entries(tokens: &[Token<'_>], language: Language) -> Vec<Entry> {
 
 /// Whether a string is an option of nvcc.
 fn is_option(text: &str) -> bool {
-    ["gencode", "compute_", "--gpu-architecture", "-arch=", "code=sm_"].iter().any(|word| text.contains(word)) && !text.contains('\n')
+    ["gencode", "compute_", "--gpu-architecture", "-arch=", "code=sm_"].iter().any(|word| text.contains(word))
+        && !text.contains('\n')
 }
 
 /// Whether the statement of CMake names a list of architectures, or the option itself.

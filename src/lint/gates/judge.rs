@@ -88,11 +88,18 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> (usize, Vec<G
     }
     let lone: Vec<(usize, u16)> = seen.iter().filter_map(|s| Some((s.line, s.lone()?))).collect();
     for (n, one) in seen.iter().enumerate() {
-        let counterpart = |number| lone.iter().any(|(line, other)| *other != number && line.abs_diff(one.line) <= BESIDE);
+        let counterpart =
+            |number| lone.iter().any(|(line, other)| *other != number && line.abs_diff(one.line) <= BESIDE);
         let names = guarded.get(n).map_or(&[][..], |block| &block.names);
         let own = &tokens[one.range.clone()];
         let singled = one.lone().is_some_and(|number| !counterpart(number));
-        if singled && names_120(own) && !knows_121(own) && !is_meant(own, names) && !is_tuning(own) && !rows.mentions_121(one) {
+        if singled
+            && names_120(own)
+            && !knows_121(own)
+            && !is_meant(own, names)
+            && !is_tuning(own)
+            && !rows.mentions_121(one)
+        {
             rows.add(GateRule::OneDevice, one, Vec::new());
             continue;
         }
@@ -140,7 +147,8 @@ fn is_generation(tokens: &[Token<'_>]) -> bool {
 fn sm_is_a_device(text: &str) -> bool {
     let assigns = |line: &str| {
         let (left, right) = line.split_once('=')?;
-        let from = ["device", "capability", "props", "getSM", "get_sm"].iter().any(|word| right.contains(word));
+        let from =
+            ["device", "capability", "props", "getSM", "get_sm"].iter().any(|word| right.contains(word));
         (from && left.split_whitespace().last() == Some("sm")).then_some(())
     };
     text.lines().any(|line| assigns(line).is_some())
@@ -190,9 +198,8 @@ fn no_family(seen: &Seen, block: &Block<'_>) -> bool {
         let on = |suffix| seen.on(Target { number, suffix });
         on(Suffix::Family) == Some(false)
     });
-    let admitted = [120, 121].into_iter().all(|number| {
-        seen.on(Target { number, suffix: Suffix::Arch }) != Some(false)
-    });
+    let admitted =
+        [120, 121].into_iter().all(|number| seen.on(Target { number, suffix: Suffix::Arch }) != Some(false));
     // A name such as SM120A says that `a` is meant.
     let meant = block.names.iter().any(|name| name.contains("SM120A") || name.contains("SM121A"));
     let needs_a = block.holds.iter().any(|(instruction, _)| need(instruction) == Some(Need::Arch));
@@ -209,7 +216,11 @@ fn family_beside(seen: &[Seen], one: &Seen, tokens: &[Token<'_>]) -> bool {
 }
 
 /// Options that build for one number with a suffix and have nothing for the other.
-fn lone_builds(entries: &[Entry], tokens: &[Token<'_>], lines: &Lines) -> Vec<(Range<usize>, Vec<Target>, Vec<Target>)> {
+fn lone_builds(
+    entries: &[Entry],
+    tokens: &[Token<'_>],
+    lines: &Lines,
+) -> Vec<(Range<usize>, Vec<Target>, Vec<Target>)> {
     let line = |entry: &Entry| lines.number(tokens[entry.token].at);
     let mut out: Vec<(Range<usize>, Vec<Target>, Vec<Target>)> = Vec::new();
     for entry in entries.iter().filter(|e| e.target.suffix == Suffix::Arch) {
@@ -268,7 +279,8 @@ impl Rows<'_> {
     fn add(&mut self, rule: GateRule, seen: &Seen, instructions: Vec<String>) {
         let tokens = self.tokens.get(seen.range.clone()).unwrap_or_default();
         let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return };
-        let flat: Vec<&str> = self.text[first.at..last.end()].split_whitespace().filter(|w| *w != "\\").collect();
+        let flat: Vec<&str> =
+            self.text[first.at..last.end()].split_whitespace().filter(|w| *w != "\\").collect();
         let begin = self.lines.0.get(seen.line - 1).copied().unwrap_or_default();
         self.rows.push(GateRow {
             file: self.file.to_owned(),

@@ -17,20 +17,59 @@ pub(super) enum Meaning {
 
 /// Names that mean an architecture.
 const WHOLE: [&str; 14] = [
-    "sm", "cc", "arch", "cap", "capability", "capabilities", "sm_arch", "sm_", "compute_cap", "sm_num", "sm_ver", "m_sm", "msm", "_sm",
+    "sm",
+    "cc",
+    "arch",
+    "cap",
+    "capability",
+    "capabilities",
+    "sm_arch",
+    "sm_",
+    "compute_cap",
+    "sm_num",
+    "sm_ver",
+    "m_sm",
+    "msm",
+    "_sm",
 ];
 
 /// Parts of such names.
 const PARTS: [&str; 14] = [
-    "cuda_arch", "sm_version", "smversion", "compute_capability", "computecapability", "device_capability", "devicecapability",
-    "device_cc", "gpu_arch", "device_arch", "sm_arch", "arch_version", "getsm", "device_sm",
+    "cuda_arch",
+    "sm_version",
+    "smversion",
+    "compute_capability",
+    "computecapability",
+    "device_capability",
+    "devicecapability",
+    "device_cc",
+    "gpu_arch",
+    "device_arch",
+    "sm_arch",
+    "arch_version",
+    "getsm",
+    "device_sm",
 ];
 
 /// Parts of names that mean something else: counts, sizes, and versions of software.
 const OTHERS: [&str; 17] = [
     "mincomputecapability",
-    "count", "num_sm", "size", "smem", "name", "cuda_version", "cudart", "driver", "runtime", "nvcc", "toolkit", "toolchain", "torch_version", "cuda_major",
-    "cuda_minor", "cudacc_ver",
+    "count",
+    "num_sm",
+    "size",
+    "smem",
+    "name",
+    "cuda_version",
+    "cudart",
+    "driver",
+    "runtime",
+    "nvcc",
+    "toolkit",
+    "toolchain",
+    "torch_version",
+    "cuda_major",
+    "cuda_minor",
+    "cudacc_ver",
 ];
 
 /// What a name with its members means; none where it means no architecture.
@@ -43,7 +82,8 @@ pub(super) fn meaning(names: &[String]) -> Option<Meaning> {
     if OTHERS.iter().any(|other| whole.contains(other)) || whole.contains("version.cuda") {
         return None;
     }
-    let software = names.len() > 1 && names[..names.len() - 1].iter().any(|n| n.to_ascii_lowercase().contains("version"));
+    let software = names.len() > 1
+        && names[..names.len() - 1].iter().any(|n| n.to_ascii_lowercase().contains("version"));
     if last == "major" || last.ends_with("_major") || last == "capability_major" {
         return (!software).then_some(Meaning::Major);
     }
@@ -53,7 +93,9 @@ pub(super) fn meaning(names: &[String]) -> Option<Meaning> {
     // `gemm.arch` and `profile.sm_version` are those of a kernel, which one kernel has for all of SM12x.
     let owners: Vec<String> = names[..names.len() - 1].iter().map(|n| n.to_ascii_lowercase()).collect();
     let of = |words: &[&str]| owners.iter().any(|owner| words.iter().any(|word| owner.contains(word)));
-    if of(&["profile", "config", "kernel", "gemm", "tag"]) || (last == "arch" && !owners.is_empty() && !of(&["device", "prop", "gpu"])) {
+    if of(&["profile", "config", "kernel", "gemm", "tag"])
+        || (last == "arch" && !owners.is_empty() && !of(&["device", "prop", "gpu"]))
+    {
         return None;
     }
     let means = WHOLE.contains(&last.as_str()) || PARTS.iter().any(|part| last.contains(part));

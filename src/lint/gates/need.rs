@@ -29,7 +29,7 @@ impl Need {
 const NEEDS: [(&str, &[&str], Need); 12] = [
     ("tcgen05.", &[], Need::Absent),
     ("wgmma.", &[], Need::Absent),
-    ("mma.sp", &["kind::mxf8f6f4"], Need::Arch),
+    ("mma.sp", &["kind::mxf8f6f4"], Need::Family),
     ("mma.sp", &["kind::mxf4"], Need::Arch),
     ("mma.sp", &["kind::f8f6f4"], Need::Family),
     ("mma.sync", &["kind::mxf8f6f4"], Need::Family),

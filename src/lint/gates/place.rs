@@ -9,7 +9,8 @@ const COMPARISONS: [&str; 7] = ["==", "!=", "<", ">", "<=", ">=", "in"];
 
 /// What a condition does not go beyond.
 const ENDS: [&str; 17] = [
-    ";", "{", "}", "?", ":", "=", ",", "return", "if", "elif", "while", "assert", "else", "lambda", "for", "case", "+=",
+    ";", "{", "}", "?", ":", "=", ",", "return", "if", "elif", "while", "assert", "else", "lambda", "for",
+    "case", "+=",
 ];
 
 /// The expressions, as ranges of tokens, that hold a comparison with a number an architecture may have. None holds another.
@@ -32,7 +33,8 @@ pub(super) fn expressions(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
 
 /// Numbers of SM12x.
 fn is_ours(token: &Token<'_>) -> bool {
-    token.kind == Kind::Number && matches!(token.text, "120" | "121" | "1200" | "1210" | "12" | "12.0" | "12.1")
+    token.kind == Kind::Number
+        && matches!(token.text, "120" | "121" | "1200" | "1210" | "12" | "12.0" | "12.1")
 }
 
 fn ends(token: &Token<'_>) -> bool {

@@ -22,7 +22,9 @@ impl Language {
             return Some(Self::Python);
         }
         match lower.rsplit_once('.')?.1 {
-            "c" | "cc" | "cpp" | "cxx" | "cu" | "cuh" | "h" | "hh" | "hpp" | "hxx" | "inl" | "inc" => Some(Self::C),
+            "c" | "cc" | "cpp" | "cxx" | "cu" | "cuh" | "h" | "hh" | "hpp" | "hxx" | "inl" | "inc" => {
+                Some(Self::C)
+            }
             "py" | "pyi" | "bzl" => Some(Self::Python),
             "cmake" => Some(Self::Cmake),
             _ => None,
@@ -148,7 +150,8 @@ impl<'a> Scanner<'a> {
                     ')' | ']' | '}' => self.depth = self.depth.saturating_sub(1),
                     _ => {}
                 }
-                let pair = PAIRS.iter().any(|pair| rest.starts_with(pair)) && !(c_like && rest.starts_with("**"));
+                let pair =
+                    PAIRS.iter().any(|pair| rest.starts_with(pair)) && !(c_like && rest.starts_with("**"));
                 self.take(Kind::Sign, if pair { 2 } else { c.len_utf8() });
             }
         }
@@ -157,7 +160,10 @@ impl<'a> Scanner<'a> {
     fn string(&mut self, quote: char) {
         let rest = self.rest();
         let triple = [r#"""""#, "'''"].into_iter().find(|t| rest.starts_with(t));
-        let raw = self.out.last().is_some_and(|t| t.kind == Kind::Name && t.text.ends_with('R') && t.end() == self.at);
+        let raw = self
+            .out
+            .last()
+            .is_some_and(|t| t.kind == Kind::Name && t.text.ends_with('R') && t.end() == self.at);
         if let (Language::C, true) = (self.language, raw) {
             // R"tag( … )tag"
             let tag = rest[1..].split('(').next().unwrap_or_default();

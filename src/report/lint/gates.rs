@@ -21,7 +21,9 @@ fn message(row: &GateRow) -> String {
             format!("true on {admits}, false on {shut}; both accept the same instructions")
         }
         GateRule::NoFamily => {
-            format!("true on {admits}, false on {shut}; no known instruction of the guarded code needs the suffix `a`")
+            format!(
+                "true on {admits}, false on {shut}; no known instruction of the guarded code needs the suffix `a`"
+            )
         }
         GateRule::NeedsSuffix => {
             let lack = |t: &&Target| need(held).is_some_and(|need| !need.is_met_by(**t));
@@ -29,7 +31,9 @@ fn message(row: &GateRow) -> String {
             format!("true on {lacking}, for which ptxas rejects {held} of the guarded code")
         }
         GateRule::Absent => format!("true on {admits}, but no SM12x target has {held} of the guarded code"),
-        GateRule::OneBuild => format!("builds for {admits} alone; its code does not load on {}", device(&row.shuts_out)),
+        GateRule::OneBuild => {
+            format!("builds for {admits} alone; its code does not load on {}", device(&row.shuts_out))
+        }
     }
 }
 
@@ -52,7 +56,9 @@ fn remedy(row: &GateRow) -> &'static str {
         GateRule::NeedsSuffix => {
             "require `__CUDA_ARCH_FAMILY_SPECIFIC__` or `__CUDA_ARCH_SPECIFIC__` for SM12x, or write SM12X_HAS(...) of `sm121probe predicates --lang c`"
         }
-        GateRule::Absent => "bound the test from above, such as `__CUDA_ARCH__ < 1200`, or name the architectures that have it",
+        GateRule::Absent => {
+            "bound the test from above, such as `__CUDA_ARCH__ < 1200`, or name the architectures that have it"
+        }
         GateRule::OneBuild => "build for sm_120f (CUDA 12.9 or newer), or for sm_120a and sm_121a",
     }
 }
@@ -97,7 +103,13 @@ pub fn gates_markdown(result: &GateLint) -> String {
     }
     for r in &result.rows {
         let place = format!("{}:{}", r.file, r.line);
-        out.push_str(&row(&[plain(&place), plain(r.rule.word()), code(&r.text), plain(&message(r)), plain(remedy(r))]));
+        out.push_str(&row(&[
+            plain(&place),
+            plain(r.rule.word()),
+            code(&r.text),
+            plain(&message(r)),
+            plain(remedy(r)),
+        ]));
     }
     out
 }
@@ -105,7 +117,18 @@ pub fn gates_markdown(result: &GateLint) -> String {
 /// A row for each wrong test.
 #[must_use]
 pub fn gates_csv(result: &GateLint) -> String {
-    let head = ["file", "line", "column", "rule", "test", "admits", "shuts_out", "instructions", "message", "instead"];
+    let head = [
+        "file",
+        "line",
+        "column",
+        "rule",
+        "test",
+        "admits",
+        "shuts_out",
+        "instructions",
+        "message",
+        "instead",
+    ];
     let rows = result.rows.iter().map(|r| {
         vec![
             r.file.clone(),
