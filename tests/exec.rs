@@ -96,9 +96,16 @@ fn a_violation_is_named_with_kernel_rule_and_thread_and_gives_100() {
     let output = exec(&["--format", "json"], "program_that_reads_past_the_end");
     let text = told(&output);
     assert_eq!(output.status.code(), Some(100), "{text}");
-    assert!(text.contains("\"rule\": \"out_of_bounds\"") && text.contains("\"kernel\": \"double\""), "{text}");
+    assert!(
+        text.contains("\"rule\": \"out_of_bounds\"") && text.contains("\"kernel\": \"double\""),
+        "{text}"
+    );
     assert!(text.contains("\"lane\": 4"), "{text}");
-    for (format, part) in [("sarif", "\"ruleId\": \"out_of_bounds\""), ("junit", "<failure type=\"violation\""), ("md", "## Violations")] {
+    for (format, part) in [
+        ("sarif", "\"ruleId\": \"out_of_bounds\""),
+        ("junit", "<failure type=\"violation\""),
+        ("md", "## Violations"),
+    ] {
         let text = told(&exec(&["--format", format], "program_that_reads_past_the_end"));
         assert!(text.contains(part), "{text}");
     }

@@ -101,7 +101,9 @@ pub(super) enum CliError {
     #[error(transparent)]
     Bench(#[from] crate::bench::BenchError),
     #[error(transparent)]
-    #[diagnostic(help("`cargo build -p sm121probe-cuda` builds the library; packages put it beside the command"))]
+    #[diagnostic(help(
+        "`cargo build -p sm121probe-cuda` builds the library; packages put it beside the command"
+    ))]
     Exec(#[from] crate::job::ExecError),
     #[error("{0} violations in the program's kernels")]
     Violations(usize),
@@ -276,9 +278,11 @@ impl CliError {
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
-            Self::NothingToLint | Self::NoSources(_) | Self::NothingRan | Self::NothingJudged | Self::NothingJudgedByGate => {
-                exit::NOTHING_SELECTED
-            }
+            Self::NothingToLint
+            | Self::NoSources(_)
+            | Self::NothingRan
+            | Self::NothingJudged
+            | Self::NothingJudgedByGate => exit::NOTHING_SELECTED,
             Self::Doctor(_)
             | Self::Lint(_)
             | Self::Gates(_)

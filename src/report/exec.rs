@@ -32,7 +32,11 @@ pub fn exec_text(of: &Executed) -> String {
     }
     let launches: u64 = of.kernels.values().map(|k| k.launches).sum();
     let verdict = if of.violations.is_empty() { "no violation" } else { "does not conform" };
-    _ = writeln!(out, "exec on {}: {launches} launches, {verdict}; the program ended with {}", of.gpu, of.code);
+    _ = writeln!(
+        out,
+        "exec on {}: {launches} launches, {verdict}; the program ended with {}",
+        of.gpu, of.code
+    );
     out
 }
 
@@ -42,7 +46,12 @@ pub fn exec_markdown(of: &Executed) -> String {
     let mut out = format!("## Launches on {}\n\n", plain(&of.gpu));
     out += &head(&["Kernel", "Launches", "Warp instructions", "Violations"], Align::Right);
     for (kernel, ran) in &of.kernels {
-        out += &row(&[code(kernel), grouped(ran.launches as usize), grouped(ran.instructions as usize), ran.violations.to_string()]);
+        out += &row(&[
+            code(kernel),
+            grouped(ran.launches as usize),
+            grouped(ran.instructions as usize),
+            ran.violations.to_string(),
+        ]);
     }
     if !of.violations.is_empty() {
         out += "\n## Violations\n\n";
@@ -73,7 +82,12 @@ pub fn exec_junit(of: &Executed) -> String {
     }
     for (kernel, why) in &of.refused {
         let status = Status::Error("refused", why.clone());
-        tests.push(Test { name: kernel.clone(), class: "exec.refused".to_owned(), status, out: String::new() });
+        tests.push(Test {
+            name: kernel.clone(),
+            class: "exec.refused".to_owned(),
+            status,
+            out: String::new(),
+        });
     }
     let properties = vec![("gpu".to_owned(), of.gpu.clone()), ("exit_code".to_owned(), of.code.to_string())];
     document(&[("exec".to_owned(), properties, tests)])
@@ -87,7 +101,8 @@ pub fn exec_sarif(of: &Executed) -> serde_json::Result<String> {
     let mut names: Vec<&str> = of.violations.iter().map(|v| v.rule.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let rules = names.iter().map(|name| sarif::rule(name, &format!("A kernel violates the rule {name}."))).collect();
+    let rules =
+        names.iter().map(|name| sarif::rule(name, &format!("A kernel violates the rule {name}."))).collect();
     sarif::document(rules, of.violations.iter().map(|v| result(v, &names)).collect())
 }
 

@@ -5,7 +5,9 @@ use std::ffi::{c_char, c_int, c_void};
 
 use emulator::{Interleave, L2Promotion, OobFill, Swizzle, TensorMap, TensorType};
 
-use crate::api::{Answer, In, Out, Packed, Pointers, Text, call, entry_points, host_bytes, image, put_host_bytes};
+use crate::api::{
+    Answer, In, Out, Packed, Pointers, Text, call, entry_points, host_bytes, image, put_host_bytes,
+};
 use crate::device::{Handle, Kind, device};
 use crate::launch::Shape;
 use crate::runtime::{LaunchAttribute, attributed, file, launch, occupancy, words};

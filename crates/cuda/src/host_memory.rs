@@ -31,7 +31,10 @@ pub(crate) fn reserve_window() {
 
 /// Maps pages at a device address, which the allocation there keeps to itself. False where the system refuses.
 pub(crate) fn map(address: u64, len: usize) -> bool {
-    if !RESERVED.load(Ordering::Acquire) || address < WINDOW.0 || address - WINDOW.0 + len as u64 > WINDOW.1 as u64 {
+    if !RESERVED.load(Ordering::Acquire)
+        || address < WINDOW.0
+        || address - WINDOW.0 + len as u64 > WINDOW.1 as u64
+    {
         return false;
     }
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;

@@ -73,7 +73,12 @@ impl Device {
     }
 
     /// Runs a kernel.
-    pub(crate) fn launch(&mut self, function: &Function, shape: &Shape, arguments: &dyn Arguments) -> Launched {
+    pub(crate) fn launch(
+        &mut self,
+        function: &Function,
+        shape: &Shape,
+        arguments: &dyn Arguments,
+    ) -> Launched {
         let mut heard = Heard::default();
         let status = self.run(function, shape, arguments, &mut heard);
         Launched { status, printed: heard.printed }
@@ -94,8 +99,12 @@ impl Device {
             let bytes = arguments.bytes(n, *at, *size).ok_or(Status::INVALID_VALUE)?;
             params[*at..*at + *size].copy_from_slice(&bytes);
         }
-        let shared: Vec<(u64, usize)> =
-            self.allocations.iter().filter(|(_, a)| a.kind != Kind::Device).map(|(at, a)| (*at, a.len)).collect();
+        let shared: Vec<(u64, usize)> = self
+            .allocations
+            .iter()
+            .filter(|(_, a)| a.kind != Kind::Device)
+            .map(|(at, a)| (*at, a.len))
+            .collect();
         shared.iter().for_each(|(at, len)| host_memory::take(&mut self.memory, *at, *len));
         let result = self.emulate(function, shape, params, heard);
         shared.iter().for_each(|(at, len)| host_memory::give(&self.memory, *at, *len));
@@ -114,7 +123,11 @@ impl Device {
                 Err(status_of(trap.law, &trap.what))
             }
             Some(stop) => {
-                let status = if matches!(stop, Stop::Launch(_)) { Status::INVALID_CONFIGURATION } else { Status::NOT_SUPPORTED };
+                let status = if matches!(stop, Stop::Launch(_)) {
+                    Status::INVALID_CONFIGURATION
+                } else {
+                    Status::NOT_SUPPORTED
+                };
                 let why = refusal(stop).unwrap_or_default();
                 self.refuse(&kernel, why);
                 return Err(status);
@@ -133,9 +146,16 @@ impl Device {
         }
     }
 
-    fn emulate(&mut self, function: &Function, shape: &Shape, params: Vec<u8>, heard: &mut Heard) -> Result<u64, Stop> {
+    fn emulate(
+        &mut self,
+        function: &Function,
+        shape: &Shape,
+        params: Vec<u8>,
+        heard: &mut Heard,
+    ) -> Result<u64, Stop> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let options = Options { judge: Judge::Values, poison: 0, threads, shift_shared: false, ..Options::default() };
+        let options =
+            Options { judge: Judge::Values, poison: 0, threads, shift_shared: false, ..Options::default() };
         let gone = || Stop::Launch("the module is unloaded".to_owned());
         let module = self.modules.get_mut(function.module).ok_or_else(gone)?;
         module.take_constants(&mut self.memory, &function.name);
@@ -164,7 +184,9 @@ impl Device {
                     Some((*at, byte))
                 });
                 if let Some((at, byte)) = differs {
-                    let what = format!("schedules 0 and {seed} leave other values at byte {byte} of the allocation at {at:#x}");
+                    let what = format!(
+                        "schedules 0 and {seed} leave other values at byte {byte} of the allocation at {at:#x}"
+                    );
                     let place = emulator::Place { kernel: function.name.clone(), ..Default::default() };
                     let trap = emulator::Trap { law: Law::Race, what, place };
                     heard.violations.push(ViolationRecord::of(&trap, 1));

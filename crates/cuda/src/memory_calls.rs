@@ -30,8 +30,15 @@ impl Device {
     }
 
     /// Copies rows.
-    pub(crate) fn copy_rows(&mut self, to: (u64, usize), from: (u64, usize), width: usize, height: usize) -> Answer {
-        (0..height as u64).try_for_each(|y| self.copy(to.0 + y * to.1 as u64, from.0 + y * from.1 as u64, width))
+    pub(crate) fn copy_rows(
+        &mut self,
+        to: (u64, usize),
+        from: (u64, usize),
+        width: usize,
+        height: usize,
+    ) -> Answer {
+        (0..height as u64)
+            .try_for_each(|y| self.copy(to.0 + y * to.1 as u64, from.0 + y * from.1 as u64, width))
     }
 
     /// Repeats a pattern over bytes.
@@ -47,7 +54,13 @@ impl Device {
     }
 
     /// Fills rows.
-    pub(crate) fn fill_rows(&mut self, to: (u64, usize), pattern: &[u8], width: usize, height: usize) -> Answer {
+    pub(crate) fn fill_rows(
+        &mut self,
+        to: (u64, usize),
+        pattern: &[u8],
+        width: usize,
+        height: usize,
+    ) -> Answer {
         (0..height as u64).try_for_each(|y| self.fill(to.0 + y * to.1 as u64, pattern, width))
     }
 }

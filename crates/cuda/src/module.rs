@@ -26,7 +26,8 @@ impl Module {
         scan_bytes("image", image, &Limits::default(), &mut |found| {
             let Found::Entry { entry, code } = found else { return };
             if entry.kind != CodeKind::Ptx {
-                machine_code.extend(entry.kernels.iter().map(|k| format!("{} ({})", k.name, entry.target_text())));
+                machine_code
+                    .extend(entry.kernels.iter().map(|k| format!("{} ({})", k.name, entry.target_text())));
                 return;
             }
             let Some(rank) = entry.target().and_then(|target| runs(target, arch)) else { return };
@@ -36,7 +37,12 @@ impl Module {
                 best = Some((rank, text.trim_end_matches('\0').into()));
             }
         });
-        Self { text: best.map(|(_, text)| text), machine_code, programs: HashMap::new(), constants: HashMap::new() }
+        Self {
+            text: best.map(|(_, text)| text),
+            machine_code,
+            programs: HashMap::new(),
+            constants: HashMap::new(),
+        }
     }
 
     /// Whether there is code for the GPU.

@@ -3,7 +3,9 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::api::{Answer, In, Out, Pointers, Text, call, entry_points, host_bytes, image, last_error, print, put_host_bytes};
+use crate::api::{
+    Answer, In, Out, Pointers, Text, call, entry_points, host_bytes, image, last_error, print, put_host_bytes,
+};
 use crate::device::{Handle, Kind, device};
 use crate::launch::Shape;
 use crate::properties::device_properties;
@@ -382,5 +384,8 @@ pub(crate) fn file(path: Text) -> Result<Vec<u8>, Status> {
 /// Reads words of a caller's array.
 pub(crate) fn words(at: u64, count: usize) -> Result<Vec<u64>, Status> {
     let bytes = host_bytes(at, count * 8)?;
-    Ok(bytes.chunks_exact(8).map(|b| b.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))).collect())
+    Ok(bytes
+        .chunks_exact(8)
+        .map(|b| b.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte)))
+        .collect())
 }

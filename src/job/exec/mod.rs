@@ -112,9 +112,8 @@ pub fn exec(execution: &Execution) -> Result<Executed, ExecError> {
     if execution.keep_going {
         command.env(events::KEEP_GOING, "1");
     }
-    let status = command
-        .status()
-        .map_err(|error| ExecError::Start { program: execution.program.clone(), error })?;
+    let status =
+        command.status().map_err(|error| ExecError::Start { program: execution.program.clone(), error })?;
     let text = fs::read_to_string(&results).map_err(failed("the results cannot be read"))?;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     let code = u8::try_from(code).unwrap_or(u8::MAX);
@@ -124,9 +123,11 @@ pub fn exec(execution: &Execution) -> Result<Executed, ExecError> {
 /// The library beside the executable: where Cargo builds it, where a package puts it.
 fn library() -> Result<PathBuf, ExecError> {
     let executable = std::env::current_exe().and_then(fs::canonicalize);
-    let executable = executable.map_err(|error| ExecError::Io { what: "the executable is not known", error })?;
+    let executable =
+        executable.map_err(|error| ExecError::Io { what: "the executable is not known", error })?;
     let folder = executable.parent().unwrap_or(Path::new("/"));
-    let places = [folder.join(LIBRARY), folder.join("deps").join(LIBRARY), folder.join("../lib").join(LIBRARY)];
+    let places =
+        [folder.join(LIBRARY), folder.join("deps").join(LIBRARY), folder.join("../lib").join(LIBRARY)];
     places.into_iter().find(|path| path.is_file()).ok_or(ExecError::NoLibrary(executable))
 }
 
