@@ -48,7 +48,7 @@ The cache is SM121PROBE_CACHE, or sm121probe in the XDG cache folder.";
 /// The verbs by purpose, as `--help` lists them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Machine and toolkits", &["doctor", "toolkit"]),
-    ("Kernels and binaries", &["lint", "audit", "emulate", "ops", "assumptions"]),
+    ("Kernels and binaries", &["lint", "audit", "emulate", "exec", "ops", "assumptions"]),
     ("Capability matrix", &["matrix", "explain", "run", "new"]),
     ("MoE pipeline", &["moe", "judge", "tiles", "bench", "kernels"]),
     ("Records and CI", &["report", "predicates", "gate", "diff", "merge", "selftest", "vectors"]),
@@ -68,6 +68,8 @@ pub(super) enum Verb {
     Audit(super::audit::AuditArgs),
     /// Run a PTX or CUDA C++ kernel on the CPU, by the documented meaning of PTX
     Emulate(EmulateArgs),
+    /// Run a CUDA program on a simulated GPU, every launch checked by the rules of PTX
+    Exec(super::exec::ExecArgs),
     /// List the emulated instructions
     Ops(OpsArgs),
     /// List what the emulator takes on trust, and run a snippet for each

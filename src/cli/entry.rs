@@ -91,6 +91,7 @@ fn run(cli: Cli, program: Option<PathBuf>) -> Result<(), CliError> {
         Some(Verb::Selftest(args)) => super::selftest::selftest(&args, &context),
         Some(Verb::New(verb)) => verbs::new(&verb),
         Some(Verb::Emulate(args)) => emulate::emulate(&args, &context),
+        Some(Verb::Exec(args)) => super::exec::exec(&args),
         Some(Verb::Judge(args)) => super::judge::judge_file(&args),
         Some(Verb::Moe(args)) => super::moe::moe(&args, &context),
         Some(Verb::Tiles(args)) => super::tiles::tiles(&args, &context),

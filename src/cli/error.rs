@@ -101,6 +101,13 @@ pub(super) enum CliError {
     #[error(transparent)]
     Bench(#[from] crate::bench::BenchError),
     #[error(transparent)]
+    #[diagnostic(help(
+        "`cargo build -p sm121probe-cuda` builds the library; packages put it beside the command"
+    ))]
+    Exec(#[from] crate::job::ExecError),
+    #[error("{0} violations in the program's kernels")]
+    Violations(usize),
+    #[error(transparent)]
     Launch(crate::job::launch::LaunchError),
     #[error("{0} is not for a launch file, which says that itself")]
     #[diagnostic(help("write it into the file; docs/emulator.md lists the fields"))]
@@ -262,6 +269,8 @@ impl CliError {
             Self::NothingToRun | Self::NothingAudited => exit::NOTHING_SELECTED,
             Self::AuditPaths(_) | Self::Sites(_) => exit::USAGE,
             Self::AuditRequire(..) | Self::AuditUnread(_) => exit::DOES_NOT_CONFORM,
+            Self::Exec(_) => exit::USAGE,
+            Self::Violations(_) => exit::DOES_NOT_CONFORM,
             Self::Answer(..) | Self::Runs(_) => exit::DOES_NOT_CONFORM,
             Self::Device(..) => exit::DEVICE_MISSING,
             Self::Nvrtc(_) | Self::Code(_) | Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,

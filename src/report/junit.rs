@@ -12,7 +12,7 @@ use super::view::{Answer, View, speaks_of};
 use crate::record::{CheckResult, Record, TrialRow, VariantRow, VariantRun, Verdict};
 
 /// What became of a test.
-enum Status {
+pub(super) enum Status {
     /// Nothing contradicts it.
     Passed,
     /// Something does: a word of its kind, and what.
@@ -23,15 +23,15 @@ enum Status {
     Skipped(String),
 }
 
-struct Test {
-    name: String,
-    class: String,
-    status: Status,
-    out: String,
+pub(super) struct Test {
+    pub(super) name: String,
+    pub(super) class: String,
+    pub(super) status: Status,
+    pub(super) out: String,
 }
 
 /// Its name, its properties, its tests.
-type Suite = (String, Vec<(String, String)>, Vec<Test>);
+pub(super) type Suite = (String, Vec<(String, String)>, Vec<Test>);
 
 /// The record as JUnit XML.
 #[must_use]
@@ -181,7 +181,7 @@ fn of_trial(trial: &TrialRow) -> Test {
     Test { name: name(trial), class: format!("moe.{}", trial.case), status, out }
 }
 
-fn document(suites: &[Suite]) -> String {
+pub(super) fn document(suites: &[Suite]) -> String {
     let all = || suites.iter().flat_map(|(_, _, tests)| tests);
     let (failures, errors) = (count(all(), is_failed), count(all(), is_error));
     let mut out = format!(

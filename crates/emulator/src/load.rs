@@ -1,6 +1,7 @@
 //! A module's text into a program: module variables placed, every entry decoded.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use ptx::arch::Target;
 use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
@@ -34,6 +35,16 @@ pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
 /// As [`load`].
 pub fn load_only(text: &str, names: &[&str]) -> Result<Program, Stop> {
     load_chosen(text, Registers::default(), |name| names.contains(&name))
+}
+
+/// [`load_only`] of a text that several programs share: they have one set of module variables in global memory.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_shared(text: &Arc<str>, names: &[&str]) -> Result<Program, Stop> {
+    let mut program = load_only(text, names)?;
+    program.text = Arc::clone(text);
+    Ok(program)
 }
 
 fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) -> Result<Program, Stop> {

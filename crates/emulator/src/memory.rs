@@ -1,5 +1,6 @@
 //! Memory: regions of bytes with an initialisation bit each, and the address space that holds them.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,6 +22,9 @@ pub(super) const SHARED_START: u32 = 1024;
 
 /// What memory holds that nobody has written.
 pub(super) const POISON: u8 = 0xCD;
+
+/// Freed allocations that a fault tells from addresses that were never given.
+const FREED: usize = 4096;
 
 /// Bytes nobody may touch between two global allocations.
 const GUARD: u64 = 4096;
@@ -129,7 +133,6 @@ impl Region {
 struct Allocation {
     base: u64,
     region: Held,
-    freed: bool,
 }
 
 /// Global memory: allocations in ascending order, guarded from each other.
@@ -138,6 +141,10 @@ pub struct GlobalMemory {
     allocations: Vec<Allocation>,
     /// Addresses of sparse buffers. What was written of one lies in `allocations`, a piece for each stretch; the rest costs nothing.
     sparse: Vec<Range<u64>>,
+    /// Addresses of the allocations that were freed last.
+    freed: VecDeque<Range<u64>>,
+    /// Where the freed allocation with the highest address ends: no address is given twice.
+    behind_freed: Option<u64>,
     /// The allocation of the last access, most likely that of the next.
     last: usize,
     /// The variables of modules that have run: the module's text, which names it, and their addresses.
@@ -153,6 +160,12 @@ pub struct GlobalMemory {
 }
 
 impl GlobalMemory {
+    /// Memory in which bytes that nobody has written hold `fill`. With 0, memory that nobody touches costs nothing.
+    #[must_use]
+    pub fn filled_with(fill: u8) -> Self {
+        Self { poison: Some(fill), ..Self::default() }
+    }
+
     /// The address of the next buffer, behind a guard.
     fn next(&self) -> u64 {
         self.end().map_or(GLOBAL_BASE, |end| (end + GUARD).next_multiple_of(GUARD))
@@ -161,12 +174,12 @@ impl GlobalMemory {
     /// Where the last buffer ends.
     fn end(&self) -> Option<u64> {
         let end = self.allocations.last().map(|a| a.base + a.region.len() as u64);
-        end.max(self.sparse.last().map(|s| s.end))
+        end.max(self.sparse.last().map(|s| s.end)).max(self.behind_freed)
     }
 
     fn add(&mut self, region: Region) -> u64 {
         let base = self.next();
-        self.allocations.push(Allocation { base, region: Held::Own(region), freed: false });
+        self.allocations.push(Allocation { base, region: Held::Own(region) });
         base
     }
 
@@ -221,15 +234,16 @@ impl GlobalMemory {
         data.resize(data.len().max(at + bytes.len()), 0);
         data[at..at + bytes.len()].copy_from_slice(bytes);
         let region = Held::Own(Region::written(data));
-        self.allocations.insert(first, Allocation { base, region, freed: false });
+        self.allocations.insert(first, Allocation { base, region });
         self.last = 0;
         true
     }
 
     /// The bytes of a range that lies in one buffer, as far as they are kept.
-    pub(super) fn range(&self, address: u64, len: usize) -> Option<&[u8]> {
+    #[must_use]
+    pub fn range(&self, address: u64, len: usize) -> Option<&[u8]> {
         let n = self.allocations.partition_point(|a| a.base <= address);
-        let held = self.allocations.get(n.checked_sub(1)?).filter(|a| !a.freed)?;
+        let held = self.allocations.get(n.checked_sub(1)?)?;
         let at = (address - held.base) as usize;
         held.region.data.get(at..at.checked_add(len)?)
     }
@@ -324,19 +338,22 @@ impl GlobalMemory {
 
     /// Frees the allocation that begins at `base`; later accesses are faults.
     pub fn free(&mut self, base: u64) -> bool {
-        match self.allocations.iter_mut().find(|a| a.base == base && !a.freed) {
-            Some(a) => {
-                a.freed = true;
-                true
-            }
-            None => false,
+        let Ok(at) = self.allocations.binary_search_by_key(&base, |a| a.base) else { return false };
+        let end = base + self.allocations.remove(at).region.len() as u64;
+        self.undefined.retain(|(at, _)| at.end <= base || at.start >= end);
+        self.behind_freed = self.behind_freed.max(Some(end));
+        if self.freed.len() == FREED {
+            self.freed.pop_front();
         }
+        self.freed.push_back(base..end);
+        self.last = 0;
+        true
     }
 
     /// The bytes of the allocation that begins at `base`.
     #[must_use]
     pub fn bytes(&self, base: u64) -> Option<&[u8]> {
-        self.allocations.iter().find(|a| a.base == base && !a.freed).map(|a| a.region.data.as_slice())
+        self.allocations.iter().find(|a| a.base == base).map(|a| a.region.data.as_slice())
     }
 
     /// Fills all bytes that nobody has written, and those of allocations to come.
@@ -363,7 +380,7 @@ impl GlobalMemory {
     /// use them as a result. Bytes that nobody stored are none ([`GlobalMemory::unwritten`]).
     #[must_use]
     pub fn undefined(&self, base: u64) -> Option<&Trap> {
-        let held = self.allocations.iter().find(|a| a.base == base && !a.freed)?;
+        let held = self.allocations.iter().find(|a| a.base == base)?;
         let end = base + held.region.len() as u64;
         let unwritten = |range: &Range<u64>| {
             let (low, high) = (range.start.max(base), range.end.min(end));
@@ -384,7 +401,7 @@ impl GlobalMemory {
     /// Whether `len` bytes from byte `at` of the allocation that begins at `base` are there and have been written.
     #[must_use]
     pub fn is_written(&self, base: u64, at: usize, len: usize) -> bool {
-        let held = self.allocations.iter().find(|a| a.base == base && !a.freed);
+        let held = self.allocations.iter().find(|a| a.base == base);
         let end = at.checked_add(len);
         held.is_some_and(|a| end.is_some_and(|end| end <= a.region.len()) && a.region.is_written(at, len))
     }
@@ -399,7 +416,7 @@ impl GlobalMemory {
             self.last = 0;
             return;
         }
-        if let Some(a) = self.allocations.iter_mut().find(|a| a.base == base && !a.freed) {
+        if let Some(a) = self.allocations.iter_mut().find(|a| a.base == base) {
             a.region = Held::Own(Region::unwritten(a.region.len(), self.poison.unwrap_or(POISON)));
         }
     }
@@ -421,7 +438,7 @@ impl GlobalMemory {
     pub(super) fn locate(&mut self, address: u64, len: usize) -> Result<(usize, usize), Fault> {
         let inside = |a: &Allocation| {
             let at = address.wrapping_sub(a.base);
-            (at < a.region.len() as u64 && at + len as u64 <= a.region.len() as u64 && !a.freed).then_some(at)
+            (at < a.region.len() as u64 && at + len as u64 <= a.region.len() as u64).then_some(at)
         };
         if let Some(at) = self.allocations.get(self.last).and_then(inside) {
             return Ok((self.last, at as usize));
@@ -453,12 +470,12 @@ impl GlobalMemory {
                 ),
             );
         }
+        if self.freed.iter().any(|freed| freed.contains(&address)) {
+            let what = format!("{len} bytes at {address:#x} lie in a freed allocation");
+            return Fault::new(Law::UseAfterFree, what);
+        }
         let near = self.allocations.iter().rev().find(|a| a.base <= address);
         match near {
-            Some(a) if a.freed && address < a.base + a.region.len() as u64 => Fault::new(
-                Law::UseAfterFree,
-                format!("{len} bytes at {address:#x} lie in a freed allocation"),
-            ),
             // The message gets the name, the byte and the size.
             Some(_) if self.names.near(address).is_some() => {
                 Fault::new(Law::OutOfBounds, format!("{len} bytes at global address {address:#x}"))

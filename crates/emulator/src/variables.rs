@@ -29,7 +29,31 @@ pub enum VariableError {
     },
 }
 
+/// Where a host finds a module variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VariableOf<'a> {
+    /// In global memory: its address and its bytes.
+    Global(u64, usize),
+    /// In constant memory, which launches of this program read: what it holds.
+    Const(&'a [u8]),
+}
+
 impl Program {
+    /// Where a module variable lies on `memory`; `None` where the module has none of this name.
+    pub fn variable(&self, memory: &mut GlobalMemory, name: &str) -> Option<VariableOf<'_>> {
+        let found = self.variables.iter().find(|v| v.name == name)?;
+        Some(match found.place {
+            VariablePlace::Const(at) => VariableOf::Const(self.constants.get(at..at + found.size)?),
+            VariablePlace::Global(index) => {
+                let bases = match memory.variables(&self.text) {
+                    Some(bases) => bases.to_vec(),
+                    None => place_globals(self, memory),
+                };
+                VariableOf::Global(*bases.get(index)?, found.size)
+            }
+        })
+    }
+
     /// Sets bytes of a module variable, from byte `at` on: one in constant memory for all launches of this program, one in global
     /// memory for those on `memory`.
     ///

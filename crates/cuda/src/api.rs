@@ -1,0 +1,226 @@
+//! What the entry points share: pointers that the program hands over, and how a function answers.
+#![expect(unsafe_code, reason = "pointers of a C program")]
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::device::device;
+use crate::launch::Arguments;
+use crate::status::Status;
+
+/// What an entry point's body gives.
+pub(crate) type Answer = Result<(), Status>;
+
+/// Where the caller wants a result.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// Writes the result; a null pointer is an error.
+    pub(crate) fn set(self, value: T) -> Answer {
+        if self.0.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the API promises a pointer to a place for a T, aligned or, in packed structs, not.
+        unsafe { self.0.write_unaligned(value) };
+        Ok(())
+    }
+
+    /// Writes the result where the caller wants it.
+    pub(crate) fn set_if(self, value: T) {
+        if !self.0.is_null() {
+            let _ = self.set(value);
+        }
+    }
+
+    /// The place of element `n`.
+    pub(crate) fn nth(self, n: usize) -> Self {
+        Self(self.0.wrapping_add(n))
+    }
+}
+
+/// Where the caller keeps an input.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct In<T>(*const T);
+
+impl<T: Copy> In<T> {
+    /// The input.
+    pub(crate) fn get(self) -> Result<T, Status> {
+        if self.0.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the API promises a pointer to a T.
+        Ok(unsafe { self.0.read_unaligned() })
+    }
+
+    /// Element `n`.
+    pub(crate) fn nth(self, n: usize) -> Result<T, Status> {
+        if self.0.is_null() { Err(Status::INVALID_VALUE) } else { Self(self.0.wrapping_add(n)).get() }
+    }
+}
+
+/// A text of the caller.
+pub(crate) type Text = In<c_char>;
+
+impl Text {
+    /// The text.
+    pub(crate) fn text(self) -> Result<String, Status> {
+        if self.0.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the API promises a string that ends in NUL.
+        Ok(unsafe { CStr::from_ptr(self.0) }.to_string_lossy().into_owned())
+    }
+}
+
+/// Bytes of the host, for a copy.
+pub(crate) fn host_bytes<'a>(address: u64, len: usize) -> Result<&'a [u8], Status> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if address == 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    // SAFETY: the program says that so many bytes are there; where it is wrong, the copy faults as `memcpy` does.
+    Ok(unsafe { std::slice::from_raw_parts(address as *const u8, len) })
+}
+
+/// Writes bytes of the host.
+pub(crate) fn put_host_bytes(address: u64, bytes: &[u8]) -> Answer {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    if address == 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    // SAFETY: as for `host_bytes`; `copy` allows that both overlap.
+    unsafe { std::ptr::copy(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+    Ok(())
+}
+
+/// The array of pointers that a launch gets.
+pub(crate) struct Pointers(pub(crate) In<u64>);
+
+impl Arguments for Pointers {
+    fn bytes(&self, n: usize, _: usize, size: usize) -> Option<Vec<u8>> {
+        let at = self.0.nth(n).ok()?;
+        Some(host_bytes(at, size).ok()?.to_vec())
+    }
+}
+
+/// All arguments in one piece (`CU_LAUNCH_PARAM_BUFFER_POINTER`).
+pub(crate) struct Packed(pub(crate) Vec<u8>);
+
+impl Arguments for Packed {
+    fn bytes(&self, _: usize, offset: usize, size: usize) -> Option<Vec<u8>> {
+        Some(self.0.get(offset..offset + size)?.to_vec())
+    }
+}
+
+/// A device image by its first byte: as many bytes as it says it has.
+pub(crate) fn image(address: u64) -> Result<Vec<u8>, Status> {
+    const WRAPPER: u32 = 0x4662_43B1;
+    const FATBIN: u32 = 0xBA55_ED50;
+    const ELF: u32 = 0x464C_457F;
+    let word = |at: u64| In::<u32>(at as *const u32).get();
+    let long = |at: u64| In::<u64>(at as *const u64).get();
+    let half = |at: u64| In::<u16>(at as *const u16).get().map(u64::from);
+    match word(address)? {
+        WRAPPER => image(long(address + 8)?),
+        FATBIN => Ok(host_bytes(address, (half(address + 6)? + long(address + 8)?) as usize)?.to_vec()),
+        ELF => {
+            let sections = long(address + 40)? + half(address + 58)? * half(address + 60)?;
+            let programs = long(address + 32)? + half(address + 54)? * half(address + 56)?;
+            Ok(host_bytes(address, sections.max(programs) as usize)?.to_vec())
+        }
+        _ => Ok(In::<c_char>(address as *const c_char).text()?.into_bytes()),
+    }
+}
+
+thread_local! {
+    /// The runtime's last error of the thread.
+    static LAST: Cell<i32> = const { Cell::new(0) };
+}
+
+/// Takes the last error.
+pub(crate) fn last_error(clear: bool) -> c_int {
+    let last = LAST.get();
+    if clear {
+        LAST.set(0);
+    }
+    match device().ok().and_then(|device| device.sticky) {
+        Some(status) => status.0,
+        None => last,
+    }
+}
+
+/// The code of what a body gave. A panic is a defect of the library and no reason to end the program.
+pub(crate) fn answer(body: impl FnOnce() -> Answer) -> c_int {
+    let code = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(status)) => status.0,
+        Err(_) => Status::UNKNOWN.0,
+    };
+    if code != 0 && code != Status::NOT_READY.0 {
+        LAST.set(code);
+    }
+    code
+}
+
+/// An entry point that is not served.
+pub(crate) fn missed(name: &str) -> c_int {
+    answer(|| {
+        device()?.miss(name);
+        Err(Status::NOT_SUPPORTED)
+    })
+}
+
+/// Writes what kernels printed, in order with what the program prints through C.
+pub(crate) fn print(texts: &[String]) {
+    unsafe extern "C" {
+        fn printf(format: *const c_char, ...) -> c_int;
+    }
+    for text in texts {
+        let bytes = text.as_bytes();
+        // SAFETY: `%.*s` reads so many bytes.
+        unsafe { printf(c"%.*s".as_ptr(), bytes.len() as c_int, bytes.as_ptr()) };
+    }
+}
+
+/// Defines entry points, and a function that finds them by name.
+macro_rules! entry_points {
+    ($find:ident; $(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $name($($arg: $ty),*) -> std::ffi::c_int {
+                $crate::api::answer(|| $body)
+            }
+        )*
+
+        /// The entry point of a name.
+        pub(crate) fn $find(name: &str) -> Option<*const std::ffi::c_void> {
+            match name {
+                $(stringify!($name) => Some($name as *const std::ffi::c_void),)*
+                _ => None,
+            }
+        }
+    };
+}
+pub(crate) use entry_points;
+
+/// A function of the program that a stream calls.
+pub(crate) fn call(function: Option<extern "C" fn(*mut c_void)>, data: *mut c_void) -> Answer {
+    function.ok_or(Status::INVALID_VALUE)?(data);
+    Ok(())
+}
+
+extern "C" fn at_exit() {
+    crate::device::end();
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;

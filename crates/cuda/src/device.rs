@@ -1,0 +1,258 @@
+//! The simulated device of the process: memory, modules and functions, behind one lock.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use emulator::GlobalMemory;
+use emulator::events::{self, Event};
+
+use crate::gpus::{GPUS, Gpu};
+use crate::host_memory;
+use crate::module::Module;
+use crate::results::{Results, say};
+use crate::status::Status;
+use crate::streams::Streams;
+
+/// What an allocation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `cudaMalloc`.
+    Device,
+    /// `cudaMallocManaged`: the CPU uses it, too.
+    Managed,
+    /// `cudaMallocHost`.
+    Pinned,
+}
+
+/// A piece of memory that the program allocated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allocation {
+    pub(crate) len: usize,
+    pub(crate) kind: Kind,
+}
+
+/// A kernel that the program has a handle of.
+#[derive(Debug, Clone)]
+pub(crate) struct Function {
+    pub(crate) module: usize,
+    pub(crate) name: String,
+}
+
+/// A number that the program takes for a pointer; the upper half says of what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handle {
+    Module = 1,
+    Function = 2,
+}
+
+const HANDLE: u64 = 0x0057_0000_0000_0000;
+
+impl Handle {
+    pub(crate) fn make(self, index: usize) -> u64 {
+        HANDLE | (self as u64) << 40 | (index as u64 + 1) << 4
+    }
+
+    pub(crate) fn index(self, handle: u64) -> Option<usize> {
+        let low = handle.checked_sub(HANDLE | (self as u64) << 40)?;
+        if low >> 40 != 0 || !low.is_multiple_of(16) { None } else { (low as usize >> 4).checked_sub(1) }
+    }
+}
+
+/// The device.
+pub(crate) struct Device {
+    pub(crate) gpu: &'static Gpu,
+    pub(crate) memory: GlobalMemory,
+    pub(crate) allocations: BTreeMap<u64, Allocation>,
+    pub(crate) modules: Vec<Module>,
+    pub(crate) functions: Vec<Function>,
+    /// Handles by module and name.
+    by_name: HashMap<(usize, String), usize>,
+    /// What a launch left: every later call returns it, as with CUDA.
+    pub(crate) sticky: Option<Status>,
+    pub(crate) keep_going: bool,
+    pub(crate) schedules: u64,
+    pub(crate) streams: Streams,
+    pub(crate) results: Results,
+    used: u64,
+    missing: HashSet<String>,
+    pid: u32,
+}
+
+static DEVICE: OnceLock<Mutex<Device>> = OnceLock::new();
+
+/// The device, made at the first use.
+///
+/// # Errors
+/// [`Status::NOT_INITIALIZED`] in a process that was forked from one that uses the device: CUDA does not survive that either.
+pub(crate) fn device() -> Result<MutexGuard<'static, Device>, Status> {
+    let device = DEVICE.get_or_init(|| Mutex::new(Device::new()));
+    // The lock may be held by a thread that the fork left behind.
+    let device = match device.try_lock() {
+        Ok(device) => device,
+        Err(std::sync::TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(std::sync::TryLockError::WouldBlock) if forked() => return Err(Status::NOT_INITIALIZED),
+        Err(std::sync::TryLockError::WouldBlock) => device.lock().unwrap_or_else(PoisonError::into_inner),
+    };
+    if device.pid == std::process::id() { Ok(device) } else { Err(Status::NOT_INITIALIZED) }
+}
+
+static PID: OnceLock<u32> = OnceLock::new();
+
+fn forked() -> bool {
+    PID.get().is_some_and(|pid| *pid != std::process::id())
+}
+
+/// Says that the process ends, where it used the device.
+pub(crate) fn end() {
+    if forked() {
+        return;
+    }
+    let Some(Ok(mut device)) = DEVICE.get().map(Mutex::try_lock) else { return };
+    let leaks = device.allocations.values().map(|a| a.len as u64).collect();
+    let pid = device.pid;
+    device.results.tell(&Event::End { pid, leaks });
+}
+
+impl Device {
+    fn new() -> Self {
+        let key = std::env::var(events::GPU).unwrap_or_default();
+        let gpu = Gpu::of(&key).unwrap_or(&GPUS[0]);
+        let pid = *PID.get_or_init(std::process::id);
+        host_memory::reserve_window();
+        let mut results = Results::of_environment();
+        results.tell(&Event::Start { pid, gpu: gpu.key.to_owned() });
+        Self {
+            gpu,
+            // Zeros cost nothing until somebody writes there.
+            memory: GlobalMemory::filled_with(0),
+            allocations: BTreeMap::new(),
+            modules: Vec::new(),
+            functions: Vec::new(),
+            by_name: HashMap::new(),
+            sticky: None,
+            keep_going: std::env::var_os(events::KEEP_GOING).is_some(),
+            schedules: std::env::var(events::SCHEDULES).ok().and_then(|n| n.parse().ok()).unwrap_or(1),
+            streams: Streams::default(),
+            results,
+            used: 0,
+            missing: HashSet::new(),
+            pid,
+        }
+    }
+
+    /// A function of the API is not served: names it once.
+    pub(crate) fn miss(&mut self, function: &str) {
+        if self.missing.insert(function.to_owned()) {
+            say(&format!("{function} is not served; it returns CUDA_ERROR_NOT_SUPPORTED"));
+            self.results.tell(&Event::Missing { function: function.to_owned() });
+        }
+    }
+
+    /// What a launch left, as an error.
+    pub(crate) fn healthy(&self) -> Result<(), Status> {
+        self.sticky.map_or(Ok(()), Err)
+    }
+
+    /// Bytes that are free.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.gpu.memory.saturating_sub(self.used)
+    }
+
+    /// Allocates, and gives the address.
+    pub(crate) fn allocate(&mut self, len: usize, kind: Kind) -> Result<u64, Status> {
+        self.healthy()?;
+        if kind != Kind::Pinned && len as u64 > self.free_bytes() {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        // The system may have less than the device: asked here, a refusal is no abort.
+        if len > 1 << 28 && Vec::<u8>::new().try_reserve_exact(len).is_err() {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        let address = match kind {
+            Kind::Device => self.memory.allocate(len.max(1)),
+            Kind::Managed | Kind::Pinned => {
+                let address = self.memory.allocate_with(vec![0; len.max(1)]);
+                if !host_memory::map(address, len.max(1)) {
+                    self.memory.free(address);
+                    return Err(Status::OUT_OF_MEMORY);
+                }
+                address
+            }
+        };
+        if kind != Kind::Pinned {
+            self.used += len as u64;
+        }
+        self.allocations.insert(address, Allocation { len: len.max(1), kind });
+        Ok(address)
+    }
+
+    /// Frees what begins at `address`; nothing for 0.
+    pub(crate) fn free(&mut self, address: u64) -> Result<(), Status> {
+        if address == 0 {
+            return Ok(());
+        }
+        let gone = self.allocations.remove(&address).ok_or(Status::INVALID_VALUE)?;
+        self.memory.free(address);
+        if gone.kind == Kind::Pinned {
+            host_memory::unmap(address, gone.len);
+        } else {
+            self.used = self.used.saturating_sub(gone.len as u64);
+            if gone.kind == Kind::Managed {
+                host_memory::unmap(address, gone.len);
+            }
+        }
+        Ok(())
+    }
+
+    /// The allocation around an address.
+    pub(crate) fn around(&self, address: u64) -> Option<(u64, Allocation)> {
+        let (base, allocation) = self.allocations.range(..=address).next_back()?;
+        (address - base < allocation.len as u64).then_some((*base, *allocation))
+    }
+
+    /// Whether only kernels and copies use an address, not the CPU.
+    pub(crate) fn is_device(&self, address: u64) -> bool {
+        match self.around(address) {
+            Some((_, allocation)) => allocation.kind == Kind::Device,
+            // A module's variable.
+            None => self.memory.range(address, 1).is_some(),
+        }
+    }
+
+    /// Loads a module.
+    pub(crate) fn load(&mut self, image: Vec<u8>) -> usize {
+        self.modules.push(Module::of(image, self.gpu.arch()));
+        self.modules.len() - 1
+    }
+
+    /// The handle of a kernel.
+    pub(crate) fn function(&mut self, module: usize, name: &str) -> u64 {
+        let functions = &mut self.functions;
+        let index = *self.by_name.entry((module, name.to_owned())).or_insert_with(|| {
+            functions.push(Function { module, name: name.to_owned() });
+            functions.len() - 1
+        });
+        Handle::Function.make(index)
+    }
+
+    /// Address and bytes of a module's variable.
+    pub(crate) fn variable(&mut self, module: usize, name: &str) -> Result<(u64, usize), Status> {
+        let found = self.modules.get_mut(module).ok_or(Status::INVALID_HANDLE)?;
+        found.variable(&mut self.memory, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_say_what_they_are_of() {
+        for index in [0, 1, 77_000] {
+            let handle = Handle::Function.make(index);
+            assert_eq!(Handle::Function.index(handle), Some(index));
+            assert_eq!(Handle::Module.index(handle), None);
+        }
+        assert_eq!(Handle::Function.index(0x7fff_0000_1230), None);
+    }
+}

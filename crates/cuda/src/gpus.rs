@@ -1,0 +1,176 @@
+//! The GPUs that can be simulated, with figures of their data sheets and of the CUDA C++ Programming Guide ("Technical Specifications per
+//! Compute Capability").
+
+/// A simulated GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gpu {
+    /// As `--gpu` takes it.
+    pub key: &'static str,
+    /// As `cudaGetDeviceProperties` gives it.
+    pub name: &'static str,
+    /// Compute capability: major, minor.
+    pub capability: (u32, u32),
+    /// Streaming multiprocessors.
+    pub sms: u32,
+    /// Global memory, bytes.
+    pub memory: u64,
+    /// L2 cache, bytes.
+    pub l2: u32,
+    /// Shared memory that a block may ask for, bytes.
+    pub shared_optin: u32,
+    /// Shared memory of a multiprocessor, bytes.
+    pub shared_sm: u32,
+    /// Threads of a multiprocessor.
+    pub threads_sm: u32,
+    /// Blocks of a multiprocessor.
+    pub blocks_sm: u32,
+    /// Boost clock, kHz.
+    pub clock: u32,
+    /// Memory clock, kHz.
+    pub memory_clock: u32,
+    /// Width of the memory bus, bits.
+    pub bus: u32,
+    /// Whether it shares memory with the CPU.
+    pub integrated: bool,
+}
+
+const GIB: u64 = 1 << 30;
+const MIB: u32 = 1 << 20;
+const SM12X: Gpu = Gpu {
+    key: "",
+    name: "",
+    capability: (12, 0),
+    sms: 0,
+    memory: 0,
+    l2: 0,
+    shared_optin: 99 << 10,
+    shared_sm: 100 << 10,
+    threads_sm: 1536,
+    blocks_sm: 24,
+    clock: 0,
+    memory_clock: 14_001_000,
+    bus: 512,
+    integrated: false,
+};
+
+/// All of them; the first is the default.
+pub const GPUS: [Gpu; 4] = [
+    Gpu {
+        key: "gb10",
+        name: "NVIDIA GB10",
+        capability: (12, 1),
+        sms: 48,
+        memory: 128 * GIB,
+        l2: 24 * MIB,
+        clock: 2_418_000,
+        memory_clock: 4_267_000,
+        bus: 256,
+        integrated: true,
+        ..SM12X
+    },
+    Gpu {
+        key: "rtx5090",
+        name: "NVIDIA GeForce RTX 5090",
+        sms: 170,
+        memory: 32 * GIB,
+        l2: 96 * MIB,
+        clock: 2_407_000,
+        ..SM12X
+    },
+    Gpu {
+        key: "rtxpro6000",
+        name: "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+        sms: 188,
+        memory: 96 * GIB,
+        l2: 128 * MIB,
+        clock: 2_617_000,
+        ..SM12X
+    },
+    Gpu {
+        key: "h100",
+        name: "NVIDIA H100 80GB HBM3",
+        capability: (9, 0),
+        sms: 132,
+        memory: 80 * GIB,
+        l2: 50 * MIB,
+        shared_optin: 227 << 10,
+        shared_sm: 228 << 10,
+        threads_sm: 2048,
+        blocks_sm: 32,
+        clock: 1_980_000,
+        memory_clock: 2_619_000,
+        bus: 5120,
+        integrated: false,
+    },
+];
+
+impl Gpu {
+    /// The GPU of this key.
+    #[must_use]
+    pub fn of(key: &str) -> Option<&'static Self> {
+        GPUS.iter().find(|gpu| gpu.key == key)
+    }
+
+    /// 121 for compute capability 12.1.
+    #[must_use]
+    pub const fn arch(&self) -> u32 {
+        self.capability.0 * 10 + self.capability.1
+    }
+
+    /// A device attribute by its number (`CUdevice_attribute`, `cudaDeviceAttr`); those that say nothing here are 0.
+    #[must_use]
+    pub fn attribute(&self, number: i32) -> i32 {
+        let value: u32 = match number {
+            1..=3 => 1024,
+            4 => 64,
+            5 => i32::MAX as u32,
+            6 | 7 => 65_535,
+            8 => 48 << 10,
+            9 => 64 << 10,
+            10 => 32,
+            11 => i32::MAX as u32,
+            12 | 82 => 65_536,
+            13 => self.clock,
+            14 => 512,
+            16 => self.sms,
+            18 => u32::from(self.integrated),
+            // Overlap of copies, mapped host memory, concurrent kernels, unified addressing, stream priorities, L1 caches, managed
+            // memory, cooperative launch, registration of host memory, memory pools.
+            15 | 19 | 31 | 41 | 78 | 79 | 80 | 83 | 89 | 90 | 91 | 95 | 99 | 115 => 1,
+            21..=29 => 16_384,
+            30 | 51 => 512,
+            33 => 1,
+            36 => self.memory_clock,
+            37 => self.bus,
+            38 => self.l2,
+            39 => self.threads_sm,
+            40 => 2,
+            75 => self.capability.0,
+            76 => self.capability.1,
+            81 => self.shared_sm,
+            87 => 64,
+            97 => self.shared_optin,
+            106 => self.blocks_sm,
+            111 => 1024,
+            120 => 1,
+            126 => 1,
+            _ => 0,
+        };
+        i32::try_from(value).unwrap_or(i32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_have_the_numbers_of_the_headers() {
+        let gpu = Gpu::of("gb10").unwrap();
+        let block: Vec<i32> = (1..=7).map(|n| gpu.attribute(n)).collect();
+        assert_eq!(block, [1024, 1024, 1024, 64, i32::MAX, 65_535, 65_535]);
+        assert_eq!((gpu.attribute(75), gpu.attribute(76), gpu.attribute(16)), (12, 1, 48));
+        assert_eq!((gpu.attribute(97), gpu.attribute(92)), (101_376, 0));
+        assert!(Gpu::of("gb11").is_none());
+    }
+}

@@ -1,0 +1,210 @@
+//! A launch: arguments, the emulated grid, and what becomes of a violation.
+
+use emulator::events::{Event, ViolationRecord};
+use emulator::{InStream, Judge, Launch, Law, Observer, Options, Stop};
+
+use crate::device::{Device, Function, Kind};
+use crate::host_memory;
+use crate::results::{refusal, say};
+use crate::status::Status;
+
+/// How a kernel is launched.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shape {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    pub(crate) cluster: Option<[u32; 3]>,
+    pub(crate) cooperative: bool,
+}
+
+/// Where the arguments come from.
+pub(crate) trait Arguments {
+    /// The bytes of parameter `n`, which lies at `offset` and has `size` bytes.
+    fn bytes(&self, n: usize, offset: usize, size: usize) -> Option<Vec<u8>>;
+}
+
+/// What a launch says while it runs.
+#[derive(Default)]
+struct Heard {
+    printed: Vec<String>,
+    violations: Vec<ViolationRecord>,
+}
+
+impl Observer for Heard {
+    const WATCHES: bool = false;
+
+    fn row(&mut self, _: &emulator::Executed<'_>) {}
+
+    fn printed(&mut self, text: &str) {
+        self.printed.push(text.to_owned());
+    }
+
+    fn violation(&mut self, violation: &emulator::Violation) {
+        self.violations.push(ViolationRecord::of(&violation.trap, violation.times));
+    }
+}
+
+/// What a launch leaves for its caller, who writes the text without the lock.
+pub(crate) struct Launched {
+    pub(crate) status: Result<(), Status>,
+    pub(crate) printed: Vec<String>,
+}
+
+impl Device {
+    /// Parameters of a kernel: offset and bytes of each.
+    pub(crate) fn parameters(&mut self, function: &Function) -> Result<Vec<(usize, usize)>, Status> {
+        let module = self.modules.get_mut(function.module).ok_or(Status::INVALID_HANDLE)?;
+        let program = match module.program(&function.name) {
+            Ok(program) => program,
+            Err(stop) => {
+                let why = refusal(&stop).unwrap_or_default();
+                return Err(self.refuse(&function.name, why));
+            }
+        };
+        let kernel = program.kernel(&function.name).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
+        Ok(kernel.params.iter().map(|p| (p.offset, p.size)).collect())
+    }
+
+    fn refuse(&mut self, kernel: &str, why: String) -> Status {
+        say(&format!("kernel {kernel} cannot run: {why}"));
+        self.results.tell(&Event::Refused { kernel: kernel.to_owned(), why });
+        Status::NOT_SUPPORTED
+    }
+
+    /// Runs a kernel.
+    pub(crate) fn launch(
+        &mut self,
+        function: &Function,
+        shape: &Shape,
+        arguments: &dyn Arguments,
+    ) -> Launched {
+        let mut heard = Heard::default();
+        let status = self.run(function, shape, arguments, &mut heard);
+        Launched { status, printed: heard.printed }
+    }
+
+    fn run(
+        &mut self,
+        function: &Function,
+        shape: &Shape,
+        arguments: &dyn Arguments,
+        heard: &mut Heard,
+    ) -> Result<(), Status> {
+        self.healthy()?;
+        let parameters = self.parameters(function)?;
+        let end = parameters.iter().map(|(at, size)| at + size).max().unwrap_or(0);
+        let mut params = vec![0; end];
+        for (n, (at, size)) in parameters.iter().enumerate() {
+            let bytes = arguments.bytes(n, *at, *size).ok_or(Status::INVALID_VALUE)?;
+            params[*at..*at + *size].copy_from_slice(&bytes);
+        }
+        let shared: Vec<(u64, usize)> = self
+            .allocations
+            .iter()
+            .filter(|(_, a)| a.kind != Kind::Device)
+            .map(|(at, a)| (*at, a.len))
+            .collect();
+        shared.iter().for_each(|(at, len)| host_memory::take(&mut self.memory, *at, *len));
+        let result = self.emulate(function, shape, params, heard);
+        shared.iter().for_each(|(at, len)| host_memory::give(&self.memory, *at, *len));
+        let mut violations = std::mem::take(&mut heard.violations);
+        let (instructions, stop) = match result {
+            Ok(instructions) => (instructions, None),
+            Err(stop) => (0, Some(stop)),
+        };
+        // A microsecond for the launch, and a nanosecond for some instructions: a time to divide by, not a prediction.
+        self.streams.now += 1000 + instructions / 16;
+        let kernel = function.name.clone();
+        let status = match &stop {
+            None => Ok(()),
+            Some(Stop::Trap(trap)) => {
+                violations.push(ViolationRecord::of(trap, 1));
+                Err(status_of(trap.law, &trap.what))
+            }
+            Some(stop) => {
+                let status = if matches!(stop, Stop::Launch(_)) {
+                    Status::INVALID_CONFIGURATION
+                } else {
+                    Status::NOT_SUPPORTED
+                };
+                let why = refusal(stop).unwrap_or_default();
+                self.refuse(&kernel, why);
+                return Err(status);
+            }
+        };
+        for violation in &violations {
+            say(&violation.message);
+        }
+        self.results.tell(&Event::Launch { kernel, instructions, violations });
+        match status {
+            Err(status) if !self.keep_going => {
+                self.sticky = Some(status);
+                Err(status)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn emulate(
+        &mut self,
+        function: &Function,
+        shape: &Shape,
+        params: Vec<u8>,
+        heard: &mut Heard,
+    ) -> Result<u64, Stop> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let options =
+            Options { judge: Judge::Values, poison: 0, threads, shift_shared: false, ..Options::default() };
+        let gone = || Stop::Launch("the module is unloaded".to_owned());
+        let module = self.modules.get_mut(function.module).ok_or_else(gone)?;
+        module.take_constants(&mut self.memory, &function.name);
+        let program = module.program(&function.name)?;
+        let kernel = program.kernel(&function.name).ok_or_else(gone)?;
+        let Shape { grid, block, shared_bytes, cluster, cooperative } = shape.clone();
+        let mut params = params;
+        params.resize(kernel.param_bytes, 0);
+        let launch = Launch { grid, block, shared_bytes, params };
+        let step = InStream { cluster, cooperative, ..InStream::new(program, kernel, &launch) };
+        let before = (self.schedules > 1).then(|| {
+            self.memory.share();
+            self.memory.clone()
+        });
+        let counts = emulator::launch_with(&step, &mut self.memory, &options, heard)?;
+        if let Some(before) = before {
+            for seed in 1..self.schedules {
+                let mut again = before.clone();
+                let options = Options { seed, ..options.clone() };
+                let mut other = Heard::default();
+                emulator::launch_with(&step, &mut again, &options, &mut other)?;
+                heard.violations.append(&mut other.violations);
+                let differs = self.allocations.iter().find_map(|(at, a)| {
+                    let (one, two) = (self.memory.range(*at, a.len)?, again.range(*at, a.len)?);
+                    let byte = emulator::device::first_difference(one, two)?;
+                    Some((*at, byte))
+                });
+                if let Some((at, byte)) = differs {
+                    let what = format!(
+                        "schedules 0 and {seed} leave other values at byte {byte} of the allocation at {at:#x}"
+                    );
+                    let place = emulator::Place { kernel: function.name.clone(), ..Default::default() };
+                    let trap = emulator::Trap { law: Law::Race, what, place };
+                    heard.violations.push(ViolationRecord::of(&trap, 1));
+                }
+            }
+        }
+        Ok(counts.warp_instructions)
+    }
+}
+
+/// What CUDA returns for a violation.
+fn status_of(rule: Law, what: &str) -> Status {
+    match rule {
+        Law::OutOfBounds | Law::UseAfterFree => Status::ILLEGAL_ADDRESS,
+        Law::Misaligned => Status::MISALIGNED,
+        Law::WrongSpace => Status::ADDRESS_SPACE,
+        Law::Fuel | Law::Deadlock => Status::TIMEOUT,
+        Law::Explicit if what.contains("assert") => Status::ASSERT,
+        _ => Status::LAUNCH_FAILED,
+    }
+}

@@ -1,0 +1,145 @@
+//! Modules: the PTX that an image holds for the simulated GPU, its kernels and its variables.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use devcode::{CodeKind, Found, Limits, scan_bytes};
+use emulator::{GlobalMemory, Program, Stop, VariableOf, load_shared};
+
+use crate::status::Status;
+
+/// A loaded module. Kernels are decoded at their first use, so that what the emulator lacks in others does not matter.
+pub(crate) struct Module {
+    text: Option<Arc<str>>,
+    /// Kernels that exist only as machine code, and why they cannot run.
+    machine_code: Vec<String>,
+    programs: HashMap<String, Result<Program, Stop>>,
+    /// Constant variables that the host has an address of: the address and the bytes of the copy that launches take over.
+    constants: HashMap<String, (u64, usize)>,
+}
+
+impl Module {
+    /// The module of an image: a fatbin, PTX or a cubin.
+    pub(crate) fn of(image: Vec<u8>, arch: u32) -> Self {
+        let mut best: Option<(u32, Arc<str>)> = None;
+        let mut machine_code = Vec::new();
+        scan_bytes("image", image, &Limits::default(), &mut |found| {
+            let Found::Entry { entry, code } = found else { return };
+            if entry.kind != CodeKind::Ptx {
+                machine_code
+                    .extend(entry.kernels.iter().map(|k| format!("{} ({})", k.name, entry.target_text())));
+                return;
+            }
+            let Some(rank) = entry.target().and_then(|target| runs(target, arch)) else { return };
+            if let Ok(text) = std::str::from_utf8(code)
+                && best.as_ref().is_none_or(|(known, _)| *known < rank)
+            {
+                best = Some((rank, text.trim_end_matches('\0').into()));
+            }
+        });
+        Self {
+            text: best.map(|(_, text)| text),
+            machine_code,
+            programs: HashMap::new(),
+            constants: HashMap::new(),
+        }
+    }
+
+    /// Whether there is code for the GPU.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_none() && self.machine_code.is_empty()
+    }
+
+    /// The names of its kernels.
+    pub(crate) fn entries(&mut self) -> Vec<String> {
+        self.program("").map(|program| program.entries.clone()).unwrap_or_default()
+    }
+
+    /// The program with the kernel of this name; with an empty name, one that has the module's variables.
+    pub(crate) fn program(&mut self, name: &str) -> Result<&Program, Stop> {
+        self.decoded(name).as_ref().map(|p| &*p).map_err(Clone::clone)
+    }
+
+    fn decoded(&mut self, name: &str) -> &mut Result<Program, Stop> {
+        let (text, machine_code) = (&self.text, &self.machine_code);
+        self.programs.entry(name.to_owned()).or_insert_with(|| match text {
+            Some(text) => {
+                let program = load_shared(text, &[name])?;
+                if name.is_empty() || program.kernel(name).is_some() {
+                    return Ok(program);
+                }
+                let code = machine_code.iter().any(|known| known.starts_with(name));
+                let why = if code { ": it exists only as machine code; add PTX with -gencode" } else { "" };
+                Err(Stop::Launch(format!("the module has no entry `{name}`{why}")))
+            }
+            None => Err(Stop::Launch(format!(
+                "the module has no PTX for this GPU; build it with -gencode arch=compute_121a,code=compute_121a (found: {})",
+                if machine_code.is_empty() { "no kernel".to_owned() } else { machine_code.join(", ") }
+            ))),
+        })
+    }
+
+    /// Whether it has this kernel.
+    pub(crate) fn has(&mut self, name: &str) -> bool {
+        match &self.text {
+            Some(_) => self.entries().iter().any(|entry| entry == name),
+            None => self.machine_code.iter().any(|known| known.starts_with(name)),
+        }
+    }
+
+    /// Address and bytes of a variable. One in constant memory gets a copy in global memory, which launches take over.
+    pub(crate) fn variable(&mut self, memory: &mut GlobalMemory, name: &str) -> Result<(u64, usize), Status> {
+        if let Some(known) = self.constants.get(name) {
+            return Ok(*known);
+        }
+        let program = self.program("").map_err(|_| Status::INVALID_IMAGE)?;
+        match program.variable(memory, name).ok_or(Status::NOT_FOUND)? {
+            VariableOf::Global(address, size) => Ok((address, size)),
+            VariableOf::Const(bytes) => {
+                let bytes = bytes.to_vec();
+                let size = bytes.len();
+                let copy = (memory.allocate_with(bytes), size);
+                self.constants.insert(name.to_owned(), copy);
+                Ok(copy)
+            }
+        }
+    }
+
+    /// Lets a kernel's program read what the host wrote to constant variables.
+    pub(crate) fn take_constants(&mut self, memory: &mut GlobalMemory, kernel: &str) {
+        let Some(Ok(program)) = self.programs.get_mut(kernel) else { return };
+        for (name, (address, size)) in &self.constants {
+            if let Some(bytes) = memory.range(*address, *size).map(<[u8]>::to_vec) {
+                // The variable is there: its copy was made of it.
+                let _ = program.set_variable(memory, name, 0, &bytes);
+            }
+        }
+    }
+}
+
+/// How well PTX for a target fits a GPU: `None` where the GPU does not run it.
+fn runs(target: ptx::arch::Target, arch: u32) -> Option<u32> {
+    use ptx::arch::Suffix;
+    let number = u32::from(target.number);
+    let fits = match target.suffix {
+        Suffix::Arch => number == arch,
+        Suffix::Family => number <= arch && number / 10 == arch / 10,
+        Suffix::Base => number <= arch,
+    };
+    fits.then_some(number * 4 + target.suffix as u32 % 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_ptx_that_the_gpu_runs_is_chosen() {
+        let rank = |target: &str, arch| runs(ptx::arch::Target::written(target).unwrap(), arch);
+        assert!(rank("sm_121a", 121) > rank("sm_120f", 121) && rank("sm_120f", 121) > rank("sm_90", 121));
+        for refused in ["sm_120a", "sm_90a", "sm_100f"] {
+            assert_eq!(rank(refused, 121), None, "{refused}");
+        }
+        assert!(rank("sm_121", 120).is_none() && rank("sm_90a", 90).is_some());
+    }
+}

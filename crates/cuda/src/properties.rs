@@ -1,0 +1,90 @@
+//! `cudaDeviceProp`, in the layouts of CUDA 12 and 13.
+
+use crate::gpus::Gpu;
+
+/// A C struct that grows field by field.
+struct Fields(Vec<u8>);
+
+impl Fields {
+    /// A field of 4 bytes.
+    fn word(&mut self, value: i32) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// Fields of 4 bytes.
+    fn words(&mut self, values: &[i32]) -> &mut Self {
+        for value in values {
+            self.word(*value);
+        }
+        self
+    }
+
+    /// A field of 8 bytes, on 8.
+    fn long(&mut self, value: u64) -> &mut Self {
+        self.0.resize(self.0.len().next_multiple_of(8), 0);
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+}
+
+/// The bytes of the struct; `old` is the layout of CUDA 12 (`cudaGetDeviceProperties_v2`).
+pub(crate) fn device_properties(gpu: &Gpu, old: bool) -> Vec<u8> {
+    let at = |number: i32| gpu.attribute(number);
+    let mut f = Fields(vec![0; 256 + 16 + 8 + 4]);
+    f.0[..gpu.name.len()].copy_from_slice(gpu.name.as_bytes());
+    f.0[256..264].copy_from_slice(b"sm121prb");
+    let only_old = |f: &mut Fields, value: i32| {
+        if old {
+            f.word(value);
+        }
+    };
+    f.long(gpu.memory).long(at(8) as u64).word(at(12)).word(32).long(at(11) as u64);
+    f.word(1024).words(&[at(2), at(3), at(4)]).words(&[at(5), at(6), at(7)]);
+    only_old(&mut f, at(13));
+    f.long(at(9) as u64).words(&[at(75), at(76)]).long(512).long(32);
+    only_old(&mut f, 1);
+    f.word(at(16));
+    only_old(&mut f, 0);
+    f.words(&[at(18), 1]);
+    only_old(&mut f, 0);
+    // Texture sizes: textures are not served.
+    f.words(&[0; 2]);
+    only_old(&mut f, 0);
+    f.words(&[0; 2 + 2 + 3 + 2 + 3 + 3 + 1 + 2 + 3 + 2]);
+    f.words(&[0; 1 + 2 + 3 + 2 + 3 + 1 + 2]);
+    f.long(512);
+    // Concurrent kernels, ECC, PCI bus, device, domain, TCC, copy engines, unified addressing.
+    f.words(&[1, 0, 1, 0, 0, 0, 2, 1]);
+    only_old(&mut f, at(36));
+    f.words(&[at(37), at(38), 0, at(39), 1, 1, 1]).long(at(81) as u64);
+    f.words(&[at(82), 1, 0, 0, 0]);
+    only_old(&mut f, 64);
+    f.words(&[0, at(89), at(90), at(91), 1]);
+    only_old(&mut f, 0);
+    f.long(at(97) as u64).words(&[0, 0, at(106), 0]).long(1024);
+    // Registration, sparse arrays, read-only registration, timeline semaphores, pools, RDMA (3), handle types, deferred mapping, IPC,
+    // clusters, unified function pointers.
+    f.words(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0]);
+    if old {
+        f.words(&[0; 63]);
+    } else {
+        f.words(&[0; 7 + 56]);
+    }
+    f.long(0);
+    let len = f.0.len() - 8;
+    f.0.truncate(len);
+    f.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_layouts_have_the_sizes_of_the_headers() {
+        let gpu = Gpu::of("gb10").unwrap();
+        assert_eq!(device_properties(gpu, true).len(), 1032);
+        assert_eq!(device_properties(gpu, false).len(), 1008);
+    }
+}

@@ -1,0 +1,221 @@
+//! What nvcc's host code registers at a program's start: fatbins, kernels and variables by their host symbols. A fatbin is read at the
+//! first use of something in it.
+#![expect(unsafe_code, reason = "exported names")]
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use crate::api::{In, Out, Text, answer, image};
+use crate::device::{Device, Function, Handle};
+use crate::status::Status;
+
+/// A fatbin of the program.
+struct Binary {
+    image: u64,
+    module: Option<usize>,
+}
+
+/// What is registered.
+#[derive(Default)]
+pub(crate) struct Registry {
+    binaries: Vec<Binary>,
+    /// Kernels and variables by host symbol: fatbin and name.
+    kernels: HashMap<u64, (usize, String)>,
+    variables: HashMap<u64, (usize, String)>,
+    /// Managed variables: where the program keeps their address.
+    managed: Vec<(u64, usize)>,
+}
+
+static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
+
+fn registry() -> MutexGuard<'static, Registry> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Registry {
+    fn module(&mut self, device: &mut Device, binary: usize) -> Result<usize, Status> {
+        let binary = self.binaries.get_mut(binary).ok_or(Status::INVALID_IMAGE)?;
+        if let Some(module) = binary.module {
+            return Ok(module);
+        }
+        let module = device.load(image(binary.image)?);
+        binary.module = Some(module);
+        Ok(module)
+    }
+}
+
+/// The kernel of a host symbol, or of a handle.
+pub(crate) fn kernel(device: &mut Device, symbol: u64) -> Result<Function, Status> {
+    if let Some(index) = Handle::Function.index(symbol) {
+        return device.functions.get(index).cloned().ok_or(Status::INVALID_HANDLE);
+    }
+    let mut registry = registry();
+    let (binary, name) = registry.kernels.get(&symbol).cloned().ok_or(Status::INVALID_DEVICE_FUNCTION)?;
+    let module = registry.module(device, binary)?;
+    Ok(Function { module, name })
+}
+
+/// Address and bytes of the variable of a host symbol.
+pub(crate) fn variable(device: &mut Device, symbol: u64) -> Result<(u64, usize), Status> {
+    let mut registry = registry();
+    let (binary, name) = registry.variables.get(&symbol).cloned().ok_or(Status::INVALID_SYMBOL)?;
+    let module = registry.module(device, binary)?;
+    device.variable(module, &name)
+}
+
+/// Grid, block, shared memory and stream of a launch that `<<<>>>` is about to make.
+#[derive(Clone, Copy)]
+struct Configuration {
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+    stream: u64,
+}
+
+/// `dim3`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dim3 {
+    pub(crate) x: u32,
+    pub(crate) y: u32,
+    pub(crate) z: u32,
+}
+
+impl From<Dim3> for [u32; 3] {
+    fn from(dim: Dim3) -> Self {
+        [dim.x, dim.y, dim.z]
+    }
+}
+
+thread_local! {
+    static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaRegisterFatBinary(wrapper: u64) -> u64 {
+    let mut registry = registry();
+    registry.binaries.push(Binary { image: wrapper, module: None });
+    registry.binaries.len() as u64 * 16
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaRegisterFatBinaryEnd(_binary: u64) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaUnregisterFatBinary(_binary: u64) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaInitModule(_binary: u64) -> u8 {
+    1
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaRegisterFunction(
+    binary: u64,
+    host: u64,
+    _device: u64,
+    name: Text,
+    _limit: c_int,
+    _tid: u64,
+    _bid: u64,
+    _block: u64,
+    _grid: u64,
+    _warp: u64,
+) {
+    if let Ok(name) = name.text() {
+        registry().kernels.insert(host, ((binary / 16).saturating_sub(1) as usize, name));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaRegisterVar(
+    binary: u64,
+    host: u64,
+    _device: u64,
+    name: Text,
+    _external: c_int,
+    _size: usize,
+    _constant: c_int,
+    _global: c_int,
+) {
+    if let Ok(name) = name.text() {
+        registry().variables.insert(host, ((binary / 16).saturating_sub(1) as usize, name));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaRegisterManagedVar(
+    binary: u64,
+    host: u64,
+    _device: u64,
+    name: Text,
+    _external: c_int,
+    size: usize,
+    _constant: c_int,
+    _global: c_int,
+) {
+    let mut registry = registry();
+    registry.managed.push((host, size));
+    if let Ok(name) = name.text() {
+        registry.variables.insert(host, ((binary / 16).saturating_sub(1) as usize, name));
+    }
+    drop(registry);
+    crate::api::missed("__managed__ variables");
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaRegisterHostVar(_binary: u64, _name: u64, _host: u64, _size: usize) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaPushCallConfiguration(grid: Dim3, block: Dim3, shared: usize, stream: u64) -> c_int {
+    CONFIGURATIONS.with_borrow_mut(|all| all.push(Configuration { grid, block, shared, stream }));
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaPopCallConfiguration(
+    grid: Out<Dim3>,
+    block: Out<Dim3>,
+    shared: Out<usize>,
+    stream: Out<u64>,
+) -> c_int {
+    answer(|| {
+        let top = CONFIGURATIONS.with_borrow_mut(Vec::pop).ok_or(Status::MISSING_CONFIGURATION)?;
+        grid.set(top.grid)?;
+        block.set(top.block)?;
+        shared.set(top.shared)?;
+        stream.set(top.stream)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaGetKernel(kernel: Out<u64>, host: u64) -> c_int {
+    // A host symbol serves as the handle, too.
+    answer(|| kernel.set(host))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaLaunchKernel(
+    kernel: u64,
+    grid: Dim3,
+    block: Dim3,
+    arguments: In<u64>,
+    shared: usize,
+    stream: *mut c_void,
+) -> c_int {
+    crate::runtime::cudaLaunchKernel(kernel, grid, block, arguments, shared, stream)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __cudaLaunchKernel_ptsz(
+    kernel: u64,
+    grid: Dim3,
+    block: Dim3,
+    arguments: In<u64>,
+    shared: usize,
+    stream: *mut c_void,
+) -> c_int {
+    crate::runtime::cudaLaunchKernel(kernel, grid, block, arguments, shared, stream)
+}

@@ -1,0 +1,74 @@
+//! Status codes, which the driver and the runtime API share but for their names.
+
+/// What an entry point returns; 0 is success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status(pub i32);
+
+macro_rules! codes {
+    ($($constant:ident = $code:literal, $runtime:literal, $driver:literal, $text:literal;)*) => {
+        impl Status {
+            $(#[doc = $text] pub const $constant: Self = Self($code);)*
+        }
+
+        /// Code, the runtime's name, the driver's name, a sentence; each text ends in NUL.
+        const CODES: &[(i32, &str, &str, &str)] = &[
+            (0, "cudaSuccess\0", "CUDA_SUCCESS\0", "no error\0"),
+            $(($code, concat!($runtime, "\0"), concat!($driver, "\0"), concat!($text, "\0")),)*
+        ];
+    };
+}
+
+codes! {
+    INVALID_VALUE = 1, "cudaErrorInvalidValue", "CUDA_ERROR_INVALID_VALUE", "invalid argument";
+    OUT_OF_MEMORY = 2, "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY", "out of memory";
+    NOT_INITIALIZED = 3, "cudaErrorInitializationError", "CUDA_ERROR_NOT_INITIALIZED", "initialization error";
+    INVALID_CONFIGURATION = 9, "cudaErrorInvalidConfiguration", "cudaErrorInvalidConfiguration", "invalid configuration argument";
+    INVALID_SYMBOL = 13, "cudaErrorInvalidSymbol", "cudaErrorInvalidSymbol", "invalid device symbol";
+    MISSING_CONFIGURATION = 52, "cudaErrorMissingConfiguration", "cudaErrorMissingConfiguration", "the launch has no configuration";
+    INVALID_DEVICE_FUNCTION = 98, "cudaErrorInvalidDeviceFunction", "cudaErrorInvalidDeviceFunction", "invalid device function";
+    INVALID_DEVICE = 101, "cudaErrorInvalidDevice", "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal";
+    INVALID_IMAGE = 200, "cudaErrorInvalidKernelImage", "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid";
+    INVALID_CONTEXT = 201, "cudaErrorDeviceUninitialized", "CUDA_ERROR_INVALID_CONTEXT", "invalid device context";
+    NO_BINARY = 209, "cudaErrorNoKernelImageForDevice", "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device";
+    PEER_ACCESS = 217, "cudaErrorPeerAccessUnsupported", "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices";
+    INVALID_PTX = 218, "cudaErrorInvalidPtx", "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed";
+    FILE_NOT_FOUND = 301, "cudaErrorFileNotFound", "CUDA_ERROR_FILE_NOT_FOUND", "file not found";
+    INVALID_HANDLE = 400, "cudaErrorInvalidResourceHandle", "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle";
+    NOT_FOUND = 500, "cudaErrorSymbolNotFound", "CUDA_ERROR_NOT_FOUND", "named symbol not found";
+    NOT_READY = 600, "cudaErrorNotReady", "CUDA_ERROR_NOT_READY", "device not ready";
+    ILLEGAL_ADDRESS = 700, "cudaErrorIllegalAddress", "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered";
+    OUT_OF_RESOURCES = 701, "cudaErrorLaunchOutOfResources", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch";
+    TIMEOUT = 702, "cudaErrorLaunchTimeout", "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated";
+    ASSERT = 710, "cudaErrorAssert", "CUDA_ERROR_ASSERT", "device-side assert triggered";
+    ALREADY_REGISTERED = 712, "cudaErrorHostMemoryAlreadyRegistered", "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped";
+    NOT_REGISTERED = 713, "cudaErrorHostMemoryNotRegistered", "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region";
+    MISALIGNED = 716, "cudaErrorMisalignedAddress", "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address";
+    ADDRESS_SPACE = 717, "cudaErrorInvalidAddressSpace", "CUDA_ERROR_INVALID_ADDRESS_SPACE", "operation not supported on global/shared address space";
+    LAUNCH_FAILED = 719, "cudaErrorLaunchFailure", "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure";
+    NOT_SUPPORTED = 801, "cudaErrorNotSupported", "CUDA_ERROR_NOT_SUPPORTED", "operation not supported";
+    UNKNOWN = 999, "cudaErrorUnknown", "CUDA_ERROR_UNKNOWN", "unknown error";
+}
+
+impl Status {
+    fn row(self) -> Option<&'static (i32, &'static str, &'static str, &'static str)> {
+        CODES.iter().find(|(code, ..)| *code == self.0)
+    }
+
+    /// The runtime's name, with a NUL behind it.
+    #[must_use]
+    pub fn runtime_name(self) -> &'static str {
+        self.row().map_or("unrecognized error code\0", |row| row.1)
+    }
+
+    /// The driver's name, with a NUL behind it; `None` for a code that it lacks.
+    #[must_use]
+    pub fn driver_name(self) -> Option<&'static str> {
+        self.row().map(|row| row.2)
+    }
+
+    /// A sentence, with a NUL behind it.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        self.row().map_or("unrecognized error code\0", |row| row.3)
+    }
+}

@@ -1,0 +1,74 @@
+//! `exec`: a CUDA program on a simulated GPU.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::error::CliError;
+use super::format::{self, Formats};
+use crate::job::{self, Execution};
+use crate::report::{self, Format};
+
+/// Arguments of `exec`.
+#[derive(Debug, Args)]
+pub(super) struct ExecArgs {
+    /// The GPU to simulate
+    #[arg(long, value_name = "GPU", default_value = "gb10", value_parser = ["gb10", "rtx5090", "rtxpro6000", "h100"])]
+    gpu: String,
+    /// Report violations and let the program go on
+    #[arg(long)]
+    keep_going: bool,
+    /// Run each launch under the schedules 0 to N-1 from the same memory, and require equal results
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+    schedules: u64,
+    /// Output format
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
+    format: Format,
+    /// Write the report to FILE instead of standard error
+    #[arg(long, short = 'o', value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+/// The formats.
+const FORMATS: &Formats = &[
+    (Format::Text, "Launches by kernel, violations, what is missing"),
+    (Format::Md, "Markdown"),
+    (Format::Json, "Everything as JSON"),
+    (Format::Junit, "JUnit XML: a test for each kernel"),
+    (Format::Sarif, "SARIF 2.1.0: a result for each violation"),
+];
+
+/// `exec`. Ends the process with the program's exit code where that is not 0 and no rule was violated.
+pub(super) fn exec(args: &ExecArgs) -> Result<(), CliError> {
+    let Some((program, arguments)) = args.command.split_first() else { return Ok(()) };
+    let done = job::exec(&Execution {
+        program: program.clone(),
+        arguments: arguments.to_vec(),
+        gpu: args.gpu.clone(),
+        keep_going: args.keep_going,
+        schedules: args.schedules,
+    })?;
+    let told = |error: serde_json::Error| CliError::Output(error.into());
+    let text = match args.format {
+        Format::Text => report::exec_text(&done),
+        Format::Md => report::exec_markdown(&done),
+        Format::Json => serde_json::to_string_pretty(&done).map_err(told)? + "\n",
+        Format::Junit => report::exec_junit(&done),
+        Format::Sarif => report::exec_sarif(&done).map_err(told)?,
+        other => return Err(format::lacks(other, FORMATS)),
+    };
+    match &args.output {
+        Some(path) => std::fs::write(path, text).map_err(CliError::Output)?,
+        None => eprint!("{text}"),
+    }
+    match (done.violations.len(), done.code) {
+        (0, 0) => Ok(()),
+        // The program's own exit code, as if it had run alone.
+        (0, code) => std::process::exit(code.into()),
+        (count, _) => Err(CliError::Violations(count)),
+    }
+}

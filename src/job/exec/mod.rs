@@ -1,0 +1,216 @@
+//! `exec`: a CUDA program runs on a simulated GPU, and what it did is read back.
+
+mod stub;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use emulator::events::{self, Event, ViolationRecord};
+use serde::Serialize;
+
+/// The library's file.
+const LIBRARY: &str = "libsm121probe_cuda.so";
+
+/// What to run, and how.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Key of the GPU.
+    pub gpu: String,
+    /// Whether the program goes on behind violations.
+    pub keep_going: bool,
+    /// Schedules of each launch.
+    pub schedules: u64,
+}
+
+/// The launches of one kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct KernelLaunches {
+    /// How many.
+    pub launches: u64,
+    /// Instructions that warps executed in all of them.
+    pub instructions: u64,
+    /// Violations in them, each as often as it came about.
+    pub violations: u64,
+}
+
+/// What a program did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Executed {
+    /// Key of the GPU.
+    pub gpu: String,
+    /// Processes that used it.
+    pub processes: usize,
+    /// Processes that ended without saying so: they crashed or were killed.
+    pub cut_short: usize,
+    /// Launches by kernel.
+    pub kernels: BTreeMap<String, KernelLaunches>,
+    /// Violations, one for each rule and instruction.
+    pub violations: Vec<ViolationRecord>,
+    /// Kernels that could not run, and why.
+    pub refused: BTreeMap<String, String>,
+    /// Functions of the API that are not served.
+    pub missing: Vec<String>,
+    /// Allocations that were not freed: how many, and their bytes.
+    pub leaks: (usize, u64),
+    /// The program's exit code; 128 and the signal where one ended it.
+    pub code: u8,
+}
+
+/// Why a program cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// The library is not beside the executable.
+    #[error("{LIBRARY} is not beside {}", .0.display())]
+    NoLibrary(PathBuf),
+    /// The folder of libraries cannot be made, or the results cannot be read.
+    #[error("{what}: {error}")]
+    Io {
+        /// What failed.
+        what: &'static str,
+        /// Why.
+        error: io::Error,
+    },
+    /// The program cannot be started.
+    #[error("{} cannot be started: {error}", Path::new(.program).display())]
+    Start {
+        /// The program.
+        program: OsString,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// [`ExecError`]. A program that fails is none.
+pub fn exec(execution: &Execution) -> Result<Executed, ExecError> {
+    let failed = |what| move |error| ExecError::Io { what, error };
+    let library = library()?;
+    let folder = tempfile::Builder::new().prefix("sm121probe-exec").tempdir();
+    let folder = folder.map_err(failed("a temporary folder cannot be made"))?;
+    libraries(folder.path(), &library).map_err(failed("the folder of libraries cannot be made"))?;
+    let results = folder.path().join("results.jsonl");
+    fs::write(&results, "").map_err(failed("the file of results cannot be made"))?;
+    let mut command = Command::new(&execution.program);
+    command
+        .args(&execution.arguments)
+        .env("LD_LIBRARY_PATH", library_path(folder.path()))
+        .env(events::RESULTS, &results)
+        .env(events::GPU, &execution.gpu)
+        .env(events::SCHEDULES, execution.schedules.to_string());
+    if execution.keep_going {
+        command.env(events::KEEP_GOING, "1");
+    }
+    let status =
+        command.status().map_err(|error| ExecError::Start { program: execution.program.clone(), error })?;
+    let text = fs::read_to_string(&results).map_err(failed("the results cannot be read"))?;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    let code = u8::try_from(code).unwrap_or(u8::MAX);
+    Ok(gather(&read(&text), &execution.gpu, code))
+}
+
+/// The library beside the executable: where Cargo builds it, where a package puts it.
+fn library() -> Result<PathBuf, ExecError> {
+    let executable = std::env::current_exe().and_then(fs::canonicalize);
+    let executable =
+        executable.map_err(|error| ExecError::Io { what: "the executable is not known", error })?;
+    let folder = executable.parent().unwrap_or(Path::new("/"));
+    let places =
+        [folder.join(LIBRARY), folder.join("deps").join(LIBRARY), folder.join("../lib").join(LIBRARY)];
+    places.into_iter().find(|path| path.is_file()).ok_or(ExecError::NoLibrary(executable))
+}
+
+/// The names by which programs know the library. `libcudart` has versions of symbols, which the dynamic linker wants to see in a file of
+/// that name.
+fn libraries(folder: &Path, library: &Path) -> io::Result<()> {
+    for name in ["libcuda.so.1", "libcuda.so"] {
+        symlink(library, folder.join(name))?;
+    }
+    for name in ["libcudart.so.12", "libcudart.so.13"] {
+        fs::write(folder.join(name), stub::library(name, "libcuda.so.1"))?;
+    }
+    symlink("libcudart.so.13", folder.join("libcudart.so"))
+}
+
+fn library_path(folder: &Path) -> OsString {
+    let mut path = folder.as_os_str().to_owned();
+    if let Some(there) = std::env::var_os("LD_LIBRARY_PATH").filter(|there| !there.is_empty()) {
+        path.push(OsStr::new(":"));
+        path.push(there);
+    }
+    path
+}
+
+/// The lines that processes wrote; one that a process was killed in is left out.
+fn read(text: &str) -> Vec<Event> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn gather(events: &[Event], gpu: &str, code: u8) -> Executed {
+    let mut all = Executed { gpu: gpu.to_owned(), code, ..Executed::default() };
+    let mut ended = 0;
+    for event in events {
+        match event {
+            Event::Start { .. } => all.processes += 1,
+            Event::Launch { kernel, instructions, violations } => {
+                let of = all.kernels.entry(kernel.clone()).or_default();
+                of.launches += 1;
+                of.instructions += instructions;
+                of.violations += violations.iter().map(|v| v.times).sum::<u64>();
+                for violation in violations {
+                    let same = |known: &&mut ViolationRecord| {
+                        known.rule == violation.rule
+                            && known.kernel == violation.kernel
+                            && known.ptx_line == violation.ptx_line
+                    };
+                    match all.violations.iter_mut().find(same) {
+                        Some(known) => known.times += violation.times,
+                        None => all.violations.push(violation.clone()),
+                    }
+                }
+            }
+            Event::Refused { kernel, why } => {
+                all.refused.entry(kernel.clone()).or_insert_with(|| why.clone());
+            }
+            Event::Missing { function } => all.missing.push(function.clone()),
+            Event::End { leaks, .. } => {
+                ended += 1;
+                all.leaks.0 += leaks.len();
+                all.leaks.1 += leaks.iter().sum::<u64>();
+            }
+        }
+    }
+    all.cut_short = all.processes.saturating_sub(ended);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_become_one_line_for_each_kernel_and_each_violation() {
+        let violation = r#"{"rule":"race","what":"w","message":"m","kernel":"k","ptx_line":3,"instruction":"st","source":null,"cta":[0,0,0],"warp":0,"lane":1,"times":2}"#;
+        let lines = [
+            r#"{"event":"start","pid":1,"gpu":"gb10"}"#.to_owned(),
+            format!(r#"{{"event":"launch","kernel":"k","instructions":5,"violations":[{violation}]}}"#),
+            format!(r#"{{"event":"launch","kernel":"k","instructions":6,"violations":[{violation}]}}"#),
+            r#"{"event":"launch","kernel":"l","instruc"#.to_owned(),
+        ];
+        let all = gather(&read(&lines.join("\n")), "gb10", 139);
+        let kernel = KernelLaunches { launches: 2, instructions: 11, violations: 4 };
+        assert_eq!(all.kernels.into_iter().collect::<Vec<_>>(), [("k".to_owned(), kernel)]);
+        assert_eq!((all.violations.len(), all.violations[0].times, all.cut_short), (1, 4, 1));
+    }
+}

@@ -1,0 +1,150 @@
+//! What a program did on a simulated GPU.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::junit::{Status, Test, document};
+use super::markup::{Align, code, head, plain, row};
+use super::phrase::{clean, grouped};
+use super::sarif;
+use crate::job::{ExecViolation, Executed};
+
+/// For the terminal.
+#[must_use]
+pub fn exec_text(of: &Executed) -> String {
+    let mut out = String::new();
+    for (kernel, ran) in &of.kernels {
+        _ = writeln!(
+            out,
+            "{}: {} launches, {} warp instructions{}",
+            clean(kernel),
+            ran.launches,
+            grouped(ran.instructions as usize),
+            if ran.violations == 0 { String::new() } else { format!(", {} violations", ran.violations) }
+        );
+    }
+    for violation in &of.violations {
+        _ = writeln!(out, "violation: {}", sentence(violation));
+    }
+    for note in notes(of) {
+        _ = writeln!(out, "{note}");
+    }
+    let launches: u64 = of.kernels.values().map(|k| k.launches).sum();
+    let verdict = if of.violations.is_empty() { "no violation" } else { "does not conform" };
+    _ = writeln!(
+        out,
+        "exec on {}: {launches} launches, {verdict}; the program ended with {}",
+        of.gpu, of.code
+    );
+    out
+}
+
+/// As Markdown.
+#[must_use]
+pub fn exec_markdown(of: &Executed) -> String {
+    let mut out = format!("## Launches on {}\n\n", plain(&of.gpu));
+    out += &head(&["Kernel", "Launches", "Warp instructions", "Violations"], Align::Right);
+    for (kernel, ran) in &of.kernels {
+        out += &row(&[
+            code(kernel),
+            grouped(ran.launches as usize),
+            grouped(ran.instructions as usize),
+            ran.violations.to_string(),
+        ]);
+    }
+    if !of.violations.is_empty() {
+        out += "\n## Violations\n\n";
+        of.violations.iter().for_each(|v| _ = writeln!(out, "* {}", plain(&sentence(v))));
+    }
+    let notes = notes(of);
+    if !notes.is_empty() {
+        out += "\n## Notes\n\n";
+        notes.iter().for_each(|note| _ = writeln!(out, "* {}", plain(note)));
+    }
+    _ = writeln!(out, "\nThe program ended with exit code {}.", of.code);
+    out
+}
+
+/// As JUnit XML: a test for each kernel.
+#[must_use]
+pub fn exec_junit(of: &Executed) -> String {
+    let mut tests = Vec::new();
+    for (kernel, ran) in &of.kernels {
+        let mine: Vec<&ExecViolation> = of.violations.iter().filter(|v| v.kernel == *kernel).collect();
+        let lines: Vec<String> = mine.iter().map(|v| sentence(v)).collect();
+        let status = match mine.first() {
+            Some(_) => Status::Failed("violation", lines.join("\n")),
+            None => Status::Passed,
+        };
+        let out = format!("{} launches, {} warp instructions", ran.launches, ran.instructions);
+        tests.push(Test { name: kernel.clone(), class: "exec".to_owned(), status, out });
+    }
+    for (kernel, why) in &of.refused {
+        let status = Status::Error("refused", why.clone());
+        tests.push(Test {
+            name: kernel.clone(),
+            class: "exec.refused".to_owned(),
+            status,
+            out: String::new(),
+        });
+    }
+    let properties = vec![("gpu".to_owned(), of.gpu.clone()), ("exit_code".to_owned(), of.code.to_string())];
+    document(&[("exec".to_owned(), properties, tests)])
+}
+
+/// As SARIF 2.1.0: a rule for each rule that was broken, a result for each violation.
+///
+/// # Errors
+/// Only when serialisation itself fails.
+pub fn exec_sarif(of: &Executed) -> serde_json::Result<String> {
+    let mut names: Vec<&str> = of.violations.iter().map(|v| v.rule.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let rules =
+        names.iter().map(|name| sarif::rule(name, &format!("A kernel violates the rule {name}."))).collect();
+    sarif::document(rules, of.violations.iter().map(|v| result(v, &names)).collect())
+}
+
+fn result(violation: &ExecViolation, rules: &[&str]) -> Value {
+    let line = violation.ptx_line.to_string();
+    let mut out = json!({
+        "ruleId": violation.rule,
+        "ruleIndex": rules.iter().position(|rule| *rule == violation.rule),
+        "level": "error",
+        "message": {"text": clean(&sentence(violation))},
+        "partialFingerprints": {"sm121probe/v1": sarif::fingerprint(&[&violation.rule, &violation.kernel, &line])},
+    });
+    if let Some((file, line)) = &violation.source {
+        out["locations"] = json!([{
+            "physicalLocation": {"artifactLocation": {"uri": sarif::uri(file)}, "region": {"startLine": line}},
+        }]);
+    }
+    out
+}
+
+fn sentence(violation: &ExecViolation) -> String {
+    let times = if violation.times > 1 { format!(" ({} times)", violation.times) } else { String::new() };
+    format!("{}{times}", violation.message)
+}
+
+/// What is no violation and worth knowing.
+fn notes(of: &Executed) -> Vec<String> {
+    let mut notes: Vec<String> =
+        of.refused.iter().map(|(kernel, why)| format!("kernel {kernel} did not run: {why}")).collect();
+    notes.extend(of.missing.iter().map(|name| format!("not served: {name}")));
+    let (count, bytes) = of.leaks;
+    if count > 0 {
+        notes.push(format!("{count} allocations of {} bytes in all were not freed", grouped(bytes as usize)));
+    }
+    if of.cut_short > 0 {
+        notes.push(format!("{} of {} processes crashed or were killed", of.cut_short, of.processes));
+    }
+    if of.processes == 0 {
+        notes.push(
+            "the program did not use the simulated GPU: is the CUDA runtime linked statically? `nvcc -cudart shared` links it dynamically"
+                .to_owned(),
+        );
+    }
+    notes
+}
