@@ -34,6 +34,7 @@ const FILES: &[(&str, &str)] = &[
     ("scale_nan_times_zero", include_str!("assumptions/scale_nan_times_zero.ptx")),
     ("scale_zero_is_small", include_str!("assumptions/scale_zero_is_small.ptx")),
     ("sm_121_is_sm_120", include_str!("assumptions/sm_121_is_sm_120.ptx")),
+    ("special_functions", include_str!("assumptions/special_functions.ptx")),
     ("tx_packed_bytes", include_str!("assumptions/tx_packed_bytes.ptx")),
     ("u4_outside", include_str!("assumptions/u4_outside.ptx")),
     ("u4_swizzle_atoms", include_str!("assumptions/u4_swizzle_atoms.ptx")),

@@ -50,6 +50,15 @@ pub enum Event {
     TrialFinished,
     /// All of them are done.
     TrialsFinished,
+    /// So many functions are about to be compared, or asked of a GPU, on all their inputs.
+    FunctionsStarted {
+        /// Functions.
+        functions: usize,
+    },
+    /// One of them is done.
+    FunctionFinished,
+    /// All of them are done.
+    FunctionsFinished,
     /// Something the user should know that stops nothing.
     Warning {
         /// A full sentence.

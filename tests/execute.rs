@@ -186,9 +186,9 @@ fn fresh_answers_are_a_recording_that_the_selftest_reads() {
     fresh.recording.write(folder.path(), |path, bytes| fs::write(path, bytes)).unwrap();
     let read = vectors::Recording::load(folder.path()).unwrap();
     assert_eq!(read, fresh.recording);
-    assert!(selftest::run(&[read]).iter().all(|r| r.verdict.passes()));
+    assert!(selftest::run(&[read], None).iter().all(|r| r.verdict.passes()));
     // One wrong bit in each answer is seen.
-    let wrong = selftest::run(&[record(Fault::Bit).recording]);
+    let wrong = selftest::run(&[record(Fault::Bit).recording], None);
     assert!(wrong.iter().all(|r| !r.verdict.passes() && r.mismatches == 1), "{wrong:?}");
     assert_eq!(record(Fault::Load).lacking.len(), forms.len());
     assert_eq!(record(Fault::Run).failed.len(), forms.len());

@@ -10,5 +10,8 @@ mod dumps;
 #[path = "lint/forms.rs"]
 mod forms;
 #[cfg(test)]
+#[path = "lint/gates.rs"]
+mod gates;
+#[cfg(test)]
 #[path = "lint/known.rs"]
 mod known;

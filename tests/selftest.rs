@@ -17,7 +17,7 @@ fn failures(results: &[OpResult]) -> Vec<String> {
 fn more_answers_than_the_binary_carries_agree_too() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/vectors/recordings");
     for (file, forms) in [("sm90.zip", 336), ("sm120.zip", 70)] {
-        let results = selftest::run(&[Recording::load(&folder.join(file)).unwrap()]);
+        let results = selftest::run(&[Recording::load(&folder.join(file)).unwrap()], None);
         assert_eq!(results.len(), forms, "{file}");
         let wrong: Vec<_> = results.iter().filter(|r| !r.verdict.passes()).collect();
         assert!(wrong.is_empty(), "{file}: {wrong:?}");
@@ -28,7 +28,7 @@ fn more_answers_than_the_binary_carries_agree_too() {
 
 #[test]
 fn every_built_in_answer_is_met() {
-    let results = selftest::run(&vectors::builtin().unwrap());
+    let results = selftest::run(&vectors::builtin().unwrap(), None);
     assert_eq!(results.len(), 406);
     assert_eq!(failures(&results), [""; 0]);
     // Only what the manual bounds may differ.
@@ -51,7 +51,7 @@ const MANUAL: [&str; 3] = [
 #[test]
 fn the_scalar_answers_of_an_h100_are_met() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/vectors/recordings/h100-scalar.zip");
-    let mut results = selftest::run(&[Recording::load(&path).unwrap()]);
+    let mut results = selftest::run(&[Recording::load(&path).unwrap()], None);
     assert!(results.len() > 980, "{}", results.len());
     results.retain(|r| !MANUAL.contains(&r.op.as_str()));
     assert_eq!(failures(&results), [""; 0]);

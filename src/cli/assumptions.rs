@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use numerics::tensor_core::{Model, Part};
 
 use super::error::CliError;
 use super::output;
@@ -13,6 +14,17 @@ use crate::assumptions::{self, Status};
 pub(super) struct AssumptionsArgs {
     /// Show only this assumption, with its PTX
     name: Option<String>,
+}
+
+/// On what each part of each hardware model rests.
+fn models() -> String {
+    let mut text = String::from("hardware models (--model)\n");
+    for model in Model::ALL {
+        for part in Part::ALL {
+            let _ = writeln!(text, "  {:<6} {:<17} {}", model.name(), part.name(), model.proof(part));
+        }
+    }
+    text
 }
 
 /// `assumptions`.
@@ -49,6 +61,9 @@ pub(super) fn assumptions(args: &AssumptionsArgs) -> Result<(), CliError> {
         let names: Vec<&str> = assumptions::assumptions().iter().map(|a| a.name).collect();
         let name = args.name.clone().unwrap_or_default();
         return Err(CliError::NoAssumption(name, names.join(", ")));
+    }
+    if args.name.is_none() {
+        text.push_str(&models());
     }
     let _ = writeln!(text, "{shown} assumptions, {open} open: not yet settled on an SM12x GPU");
     output::print(&text)?;

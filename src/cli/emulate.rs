@@ -8,6 +8,7 @@ use emulator::{self, Counts, GlobalMemory, InStream, Options, Profile, Stop};
 use super::emulate_report::{Report, listed};
 use super::error::CliError;
 use super::format::{Formats, lacks, parser};
+use super::model::ModelArgs;
 use super::output;
 use super::ptx_error::PtxError;
 use super::watch::{Ear, Trace, Watcher, show_profile};
@@ -83,6 +84,8 @@ pub(super) struct EmulateArgs {
     /// Maximum number of warp instructions per launch
     #[arg(long, value_name = "N", default_value_t = Options::default().fuel)]
     fuel: u64,
+    #[command(flatten)]
+    hardware: ModelArgs,
     /// Target of a .cu file [default: sm_121a]
     #[arg(long, value_name = "T")]
     target: Option<String>,
@@ -151,6 +154,7 @@ pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), C
         schedules: args.schedules,
         poisons: args.poison,
         fuel: args.fuel,
+        model: args.hardware.model,
     };
     let judged = session.judge(&trials, |first, step, memory, options| {
         // What threads print is the same in all schedules but for its order.

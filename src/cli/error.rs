@@ -56,6 +56,11 @@ pub(super) enum CliError {
     UnusableFiles(usize),
     #[error("nothing to lint: name PTX files, folders with .ptx files, or --stdin")]
     NothingToLint,
+    #[error("no source below {0}: C++, CUDA, Python, CMake and Bazel files are read")]
+    NoSources(String),
+    #[error("{0} architecture tests contradict what SM12x has")]
+    #[diagnostic(help("the lines above name each with what to write"))]
+    Gates(usize),
     #[error("{0} files cannot be used")]
     #[diagnostic(help("the lines above name them; the other files were linted"))]
     UnusableSources(usize),
@@ -264,11 +269,14 @@ impl CliError {
             Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
             Self::Snippet(_) => exit::USAGE,
             Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
-            Self::NothingToLint | Self::NothingRan | Self::NothingJudged | Self::NothingJudgedByGate => {
-                exit::NOTHING_SELECTED
-            }
+            Self::NothingToLint
+            | Self::NoSources(_)
+            | Self::NothingRan
+            | Self::NothingJudged
+            | Self::NothingJudgedByGate => exit::NOTHING_SELECTED,
             Self::Doctor(_)
             | Self::Lint(_)
+            | Self::Gates(_)
             | Self::Trials(_)
             | Self::VerdictsDiffer(_)
             | Self::Selftest(_) => exit::DOES_NOT_CONFORM,

@@ -35,6 +35,10 @@ pub(super) struct LintArgs {
     /// Read standard input, too
     #[arg(long)]
     stdin: bool,
+    /// Check the architecture tests in the C++, CUDA, Python, CMake and Bazel sources below DIR instead: which SM12x targets
+    /// each admits and shuts out
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "stdin"])]
+    gates: Option<PathBuf>,
     /// Toolkit: 13.5, 13.5.37, `all`, or the path of a ptxas (repeatable) [default: all]
     #[arg(long = "toolkit", short = 'k', value_name = "V")]
     toolkits: Vec<String>,
@@ -90,6 +94,9 @@ const FORMATS: &Formats = &[
 
 /// `lint`.
 pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliError> {
+    if let Some(folder) = &args.gates {
+        return gates(folder, args);
+    }
     let (sources, unusable) = read(args);
     for line in &unusable {
         eprintln!("error: {line}");
@@ -129,6 +136,37 @@ pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliErro
     let result = lint::lint(&sources, unusable, &what, &assemblers, &job.library)?;
     job.trim();
     deliver(&result, &sources, args)
+}
+
+/// Architecture tests in sources.
+fn gates(folder: &Path, args: &LintArgs) -> Result<(), CliError> {
+    let result = lint::lint_gates(folder);
+    for line in &result.unusable {
+        eprintln!("error: {line}");
+    }
+    if result.files == 0 && result.unusable.is_empty() {
+        return Err(CliError::NoSources(folder.display().to_string()));
+    }
+    let findings = report::gates_findings(&result);
+    let sarif = || report::findings_sarif(&findings).map_err(|e| CliError::Output(e.into()));
+    let text = match args.format {
+        Format::Text => report::gates_text(&result),
+        Format::Md => report::gates_markdown(&result),
+        Format::Json => report::gates_json(&result).map_err(|e| CliError::Output(e.into()))?,
+        Format::Csv => report::gates_csv(&result),
+        Format::Sarif => sarif()?,
+        other => return Err(format::lacks(other, FORMATS)),
+    };
+    output::write(&text, &args.output)?;
+    if let Some(path) = &args.sarif {
+        Record::write_report(path, &sarif()?)?;
+    }
+    super::gate::on_github(&findings, &report::gates_markdown(&result))?;
+    match (result.rows.len(), result.unusable.len()) {
+        (0, 0) => Ok(()),
+        (0, unusable) => Err(CliError::UnusableSources(unusable)),
+        (wrong, _) => Err(CliError::Gates(wrong)),
+    }
 }
 
 /// Writes the result in every form that is asked, and says by exit code what it is.

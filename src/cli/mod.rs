@@ -19,6 +19,7 @@ mod judge;
 mod kernels;
 mod lint;
 mod merge;
+mod model;
 mod moe;
 mod on_gpu;
 mod ops;

@@ -11,6 +11,7 @@ use super::args::OutputArgs;
 use super::device::DeviceArgs;
 use super::error::CliError;
 use super::format::{self, Formats};
+use super::model::ModelArgs;
 use super::output;
 use super::ways::TrialArgs;
 use crate::case::{self, Case};
@@ -48,6 +49,8 @@ pub(super) struct MoeArgs {
     /// Number of schedules of warps and CTAs to run on the emulator; their results must be equal
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: u64,
+    #[command(flatten)]
+    hardware: ModelArgs,
     #[command(flatten)]
     device: DeviceArgs,
     /// Write all tensors of the selected case to FILE
@@ -129,6 +132,7 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
         runner = runner.on(Arc::new(Mutex::new(gpu.with_chain(code))));
     }
     (runner.seed, runner.schedules) = (args.seed, args.schedules);
+    runner.model = args.hardware.model;
     if let (Some(path), Some(layer)) = (&args.weights, args.layer) {
         let layer = Layer::open(path, layer)?;
         cases.iter().try_for_each(|case| layer.fits(case))?;

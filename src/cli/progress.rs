@@ -18,6 +18,7 @@ enum Work {
     Fetch(String),
     Matrix,
     Trials,
+    Functions,
 }
 
 /// How far it is.
@@ -37,6 +38,7 @@ pub(super) struct Progress {
 
 const CELLS: &str = "{bar:30} {pos}/{len} (toolkit, target, arch)  {msg}";
 const TRIALS: &str = "{bar:30} {pos}/{len} trials";
+const FUNCTIONS: &str = "{bar:30} {pos}/{len} functions";
 const BYTES: &str = "{bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec}  {msg}";
 
 impl Progress {
@@ -101,6 +103,7 @@ fn line(work: &Work, done: u64, length: u64) -> String {
         }
         Work::Matrix => format!("matrix: {done} of {length} (toolkit, target, arch)"),
         Work::Trials => format!("pipeline: {done} of {length} trials"),
+        Work::Functions => format!("all inputs: {done} of {length} functions"),
     }
 }
 
@@ -129,6 +132,11 @@ impl Sink for Progress {
             Event::TrialsStarted { trials } => self.start(Work::Trials, trials as u64, TRIALS, String::new()),
             Event::TrialFinished => self.step(&Work::Trials, |done| done + 1),
             Event::TrialsFinished => self.end(&Work::Trials),
+            Event::FunctionsStarted { functions } => {
+                self.start(Work::Functions, functions as u64, FUNCTIONS, String::new());
+            }
+            Event::FunctionFinished => self.step(&Work::Functions, |done| done + 1),
+            Event::FunctionsFinished => self.end(&Work::Functions),
             Event::Warning { text } => self.say(&format!("warning: {text}")),
             Event::Problem { text } => self.say(&format!("error: {text}")),
             Event::Notice { text } => self.say(&text),

@@ -1,13 +1,15 @@
 //! `selftest`: recorded answers against the emulator.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use vectors::Recording;
+use vectors::digests::Digests;
 
 use super::args::OutputArgs;
 use super::error::CliError;
 use super::format::{self, Formats};
+use super::model::ModelArgs;
 use super::output;
 use super::vectors::FreshArgs;
 use crate::job::Context;
@@ -20,6 +22,11 @@ pub(super) struct SelftestArgs {
     /// Use the recording in this folder or zip archive instead of the built-in ones (repeatable)
     #[arg(long, value_name = "DIR")]
     vectors: Vec<PathBuf>,
+    /// Compare the special functions on all their inputs, by digests: of this file, of --device gpu:N, or the built-in ones of an H200
+    #[arg(long, value_name = "FILE.json", num_args = 0..=1, conflicts_with_all = ["vectors", "model"])]
+    exhaustive: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    hardware: ModelArgs,
     #[command(flatten)]
     fresh: FreshArgs,
     /// Output format
@@ -33,7 +40,30 @@ pub(super) struct SelftestArgs {
 const FORMATS: &Formats =
     &[(Format::Text, "What is not bit-exact, and a summary"), (Format::Csv, "One row per instruction")];
 
+/// `selftest --exhaustive`.
+fn exhaustive(args: &SelftestArgs, file: Option<&Path>, context: &Context<'_>) -> Result<(), CliError> {
+    let recorded = match file {
+        _ if args.fresh.asks_a_gpu() => args.fresh.digests(context)?.0,
+        Some(file) => Digests::load(file)?,
+        None => Digests::builtin()?,
+    };
+    let results = selftest::compare(&recorded, context.sink);
+    let text = match args.format {
+        Format::Text => report::exhaustive_text(&results),
+        Format::Csv => report::exhaustive_csv(&results),
+        other => return Err(format::lacks(other, FORMATS)),
+    };
+    output::write(&text, &args.output)?;
+    match results.iter().filter(|r| !r.differ.is_empty()).count() {
+        0 => Ok(()),
+        failed => Err(CliError::Selftest(failed)),
+    }
+}
+
 pub(super) fn selftest(args: &SelftestArgs, context: &Context<'_>) -> Result<(), CliError> {
+    if let Some(file) = &args.exhaustive {
+        return exhaustive(args, file.as_deref(), context);
+    }
     let mut recordings = if args.vectors.is_empty() {
         vectors::builtin()?
     } else {
@@ -47,7 +77,7 @@ pub(super) fn selftest(args: &SelftestArgs, context: &Context<'_>) -> Result<(),
         }
         recordings = vec![fresh.recording];
     }
-    let results = selftest::run(&recordings);
+    let results = selftest::run(&recordings, args.hardware.model);
     let text = match args.format {
         Format::Text => report::selftest_text(&results),
         Format::Csv => report::selftest_csv(&results),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use vectors::digests::Digests;
 use vectors::{Recording, WarpOp};
 
 use super::device::{DeviceArgs, DeviceName};
@@ -12,6 +13,7 @@ use super::output;
 use crate::event::{Event, Sink};
 use crate::gpu::GpuDevice;
 use crate::job::{self, Context};
+use crate::report;
 use crate::selftest::{self, Answerer, Ask, Fresh};
 use crate::store::Store;
 
@@ -25,6 +27,9 @@ pub(super) enum VectorsVerb {
         /// Run the instructions of this recording instead of the built-in ones (repeatable)
         #[arg(long, value_name = "DIR")]
         like: Vec<PathBuf>,
+        /// Also record digests of the special functions' answers to all inputs in FILE, for `selftest --exhaustive`
+        #[arg(long, value_name = "FILE.json")]
+        exhaustive: Option<PathBuf>,
         #[command(flatten)]
         fresh: FreshArgs,
     },
@@ -54,6 +59,20 @@ impl FreshArgs {
 
     /// The GPU's answers, and the GPU.
     pub(super) fn record(&self, forms: &[WarpOp], context: &Context<'_>) -> Result<(Fresh, Asked), CliError> {
+        let mut asked = self.open(context)?;
+        let fresh = selftest::record(&mut asked.gpu, forms, &asked.ask, &asked.who)?;
+        Ok((fresh, asked))
+    }
+
+    /// The GPU's digests of the special functions, and the GPU.
+    pub(super) fn digests(&self, context: &Context<'_>) -> Result<(Digests, Asked), CliError> {
+        let mut asked = self.open(context)?;
+        let digests = asked.digests(context.sink)?;
+        Ok((digests, asked))
+    }
+
+    /// The GPU, ready to answer.
+    fn open(&self, context: &Context<'_>) -> Result<Asked, CliError> {
         let Some(gpu) = self.device.gpu(context)? else { return Err(CliError::NoGpuNamed) };
         let store = Store::open(None).ok();
         let ptxas = job::ptxas(self.toolkit.as_deref(), store.as_ref())?;
@@ -65,9 +84,8 @@ impl FreshArgs {
             capability: format!("{}.{}", about.capability.0, about.capability.1),
             driver: driver_number(&about.cuda),
         };
-        let mut gpu = gpu.with_chain(job::chain(ptxas.as_ref(), store.as_ref()));
-        let fresh = selftest::record(&mut gpu, forms, &ask, &who)?;
-        Ok((fresh, Asked { gpu, ask }))
+        let gpu = gpu.with_chain(job::chain(ptxas.as_ref(), store.as_ref()));
+        Ok(Asked { gpu, ask, who })
     }
 }
 
@@ -75,6 +93,16 @@ impl FreshArgs {
 pub(super) struct Asked {
     gpu: GpuDevice,
     ask: Ask,
+    who: Answerer,
+}
+
+impl Asked {
+    fn digests(&mut self, sink: &dyn Sink) -> Result<Digests, CliError> {
+        let functions = selftest::record_digests(&mut self.gpu, (self.ask.target, self.ask.isa), sink)
+            .map_err(|(op, failure)| CliError::Answer(op, failure))?;
+        let Answerer { device, capability, driver } = self.who.clone();
+        Ok(Digests { device, capability, driver, functions })
+    }
 }
 
 /// 13000 of `13.0`, as cuDriverGetVersion counts.
@@ -99,7 +127,7 @@ pub(super) fn tell(fresh: &Fresh, sink: &dyn Sink) {
 
 /// `vectors`.
 pub(super) fn vectors(verb: &VectorsVerb, context: &Context<'_>) -> Result<(), CliError> {
-    let VectorsVerb::Record { path, like, fresh } = verb;
+    let VectorsVerb::Record { path, like, exhaustive, fresh } = verb;
     let recordings = if like.is_empty() {
         vectors::builtin()?
     } else {
@@ -118,6 +146,12 @@ pub(super) fn vectors(verb: &VectorsVerb, context: &Context<'_>) -> Result<(), C
         answers.failed.len()
     );
     text.push_str(&settled(&mut asked));
+    if let Some(file) = exhaustive {
+        let digests = asked.digests(context.sink)?;
+        digests.write(file, crate::record::write_atomic)?;
+        let _ = writeln!(text, "special functions on all inputs, {}:", file.display());
+        text.push_str(&report::exhaustive_text(&selftest::compare(&digests, context.sink)));
+    }
     output::print(&text)?;
     match answers.failed.into_iter().next() {
         Some((op, failure)) => Err(CliError::Answer(op, failure)),
@@ -128,7 +162,7 @@ pub(super) fn vectors(verb: &VectorsVerb, context: &Context<'_>) -> Result<(), C
 /// What the GPU says to each assumption of the emulator.
 fn settled(asked: &mut Asked) -> String {
     let mut out = String::from("assumptions of the emulator:\n");
-    let Asked { gpu, ask } = asked;
+    let Asked { gpu, ask, .. } = asked;
     for assumption in crate::assumptions::assumptions() {
         let line = match assumption.answer_on(gpu, ask.target, ask.isa) {
             Ok(words) => {

@@ -5,6 +5,7 @@
 //! target says nothing about the file.
 
 mod ask;
+mod gates;
 mod instead;
 mod module;
 mod phrase;
@@ -13,6 +14,7 @@ mod source;
 mod statement;
 
 pub use ask::Assemblers;
+pub use gates::{GateLint, GateRow, GateRule, Need, lint_gates, lint_text, need};
 pub use instead::{Instead, InsteadError, table as instead_table};
 pub use module::{Asked, lint};
 pub(crate) use phrase::ranges;

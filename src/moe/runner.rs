@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use emulator::device::Device as _;
 use emulator::{EmulatorDevice, Options};
+use numerics::tensor_core::Model;
 use ptx::arch::Target;
 
 use super::checkpoint::Layer;
@@ -39,6 +40,8 @@ pub struct Runner<'a> {
     pub seed: Option<u64>,
     /// Schedules of each trial.
     pub schedules: u64,
+    /// The hardware whose results the emulator computes; that of the target when none.
+    pub model: Option<Model>,
     /// The layer whose weights take the place of made ones.
     pub layer: Option<Layer>,
     gpu: Option<OnGpu>,
@@ -77,6 +80,7 @@ impl<'a> Runner<'a> {
             program,
             seed: None,
             schedules: 1,
+            model: None,
             layer: None,
             gpu: None,
             memo: trial::Memo::default(),
@@ -163,7 +167,7 @@ impl<'a> Runner<'a> {
         target: Target,
         replays: usize,
     ) -> Result<Checked, TrialError> {
-        let mut device = EmulatorDevice::new(Arc::clone(&self.memo.programs), Options::default());
+        let mut device = EmulatorDevice::new(Arc::clone(&self.memo.programs), self.options());
         self.checked(trial, config, target, replays, |checks| checks.on(&mut device))
     }
 
@@ -181,7 +185,15 @@ impl<'a> Runner<'a> {
         let problem = self.problem(trial)?;
         let variants = problem::variants(&trial.case, seed, self.layer.as_ref())?;
         let setup = plan::setup(&trial.case, config);
-        let emulated = trial::on_emulator(&self.memo, &compiled, &contract, &problem, &setup, 0..1)?;
+        let emulated = trial::on_emulator_with(
+            &self.memo,
+            &compiled,
+            &contract,
+            &problem,
+            &setup,
+            0..1,
+            self.options(),
+        )?;
         run(&TrialChecks {
             compiled: &compiled,
             contract: &contract,
@@ -226,6 +238,11 @@ impl<'a> Runner<'a> {
         Ok((compiled, contract))
     }
 
+    /// How the emulator runs.
+    fn options(&self) -> Options {
+        Options { model: self.model, ..Options::default() }
+    }
+
     /// The data of a trial.
     fn problem(&self, trial: &Trial<'_>) -> Result<Problem, TrialError> {
         let seed = self.seed.unwrap_or(trial.case.seed);
@@ -244,13 +261,14 @@ impl<'a> Runner<'a> {
     ) -> Result<Outcome, TrialError> {
         let problem = self.problem(trial)?;
         let setup = plan::setup(&trial.case, config);
-        trial::on_emulator(
+        trial::on_emulator_with(
             &self.memo,
             compiled,
             contract,
             &problem,
             &setup,
             0..self.schedules.max(trial.case.schedules).max(trial::LAUNCHES),
+            self.options(),
         )
     }
 
@@ -290,7 +308,10 @@ impl<'a> Runner<'a> {
         // A build with another emulator or reference may say otherwise.
         let read = || Some(store::sha256(&std::fs::read(std::env::current_exe().ok()?).ok()?));
         let build = self.build.get_or_init(read).as_ref()?;
-        let mut parts = vec![build.clone(), format!("{:?} {:?} {}", trial.case, self.seed, self.schedules)];
+        let mut parts = vec![
+            build.clone(),
+            format!("{:?} {:?} {} {:?}", trial.case, self.seed, self.schedules, self.model),
+        ];
         parts.push(format!("{:?} {contract:?}", plan::setup(&trial.case, config)));
         for (kernel, ptx) in &compiled.kernels {
             let text = ptx.lines().filter(|l| !l.starts_with(".target"));

@@ -72,7 +72,10 @@ pub use instructions::{
     instructions_text,
 };
 pub use junit::junit;
-pub use lint::{lint_csv, lint_findings, lint_json, lint_markdown, lint_text};
+pub use lint::{
+    gates_csv, gates_findings, gates_json, gates_markdown, gates_text, lint_csv, lint_findings, lint_json,
+    lint_markdown, lint_text,
+};
 pub use listing::{Named, listing_csv, listing_markdown, listing_text};
 pub use markdown::markdown;
 pub use pipeline::evidence_text;
@@ -80,7 +83,7 @@ pub use plot::bench_svg;
 pub use predicates::{Language, PredicateError, predicates};
 pub use profile::{profile_csv, profile_markdown, profile_text};
 pub use runs::{run_counts, runs_csv, runs_text};
-pub use selftest::{selftest_csv, selftest_text};
+pub use selftest::{exhaustive_csv, exhaustive_text, selftest_csv, selftest_text};
 pub use style::Styles;
 pub use tactics::tactics;
 pub use terminal::{terminal, terminal_matrix, terminal_rest};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::csv;
-use crate::selftest::{OpResult, Verdict, bound_of};
+use crate::selftest::{Compared, OpResult, Verdict, bound_of};
 
 const HEADER: [&str; 6] = ["op", "cases", "outputs", "mismatches", "max_ulp", "verdict"];
 
@@ -78,6 +78,38 @@ pub fn selftest_text(results: &[OpResult]) -> String {
         );
     }
     text
+}
+
+/// One line per function: whether it is the emulator's on all inputs.
+#[must_use]
+pub fn exhaustive_text(results: &[Compared]) -> String {
+    let mut text = String::new();
+    for r in results {
+        let _ = match r.differ.first() {
+            None => writeln!(text, "{}: {} inputs, bit-exact on {}", r.name, r.inputs, r.device),
+            Some(first) => writeln!(
+                text,
+                "{}: FAILS on {}, answers differ in {} of {} blocks of inputs; the first begins at {first:#010x}",
+                r.name,
+                r.device,
+                r.differ.len(),
+                r.blocks
+            ),
+        };
+    }
+    text
+}
+
+/// One line per function.
+#[must_use]
+pub fn exhaustive_csv(results: &[Compared]) -> String {
+    const HEADER: [&str; 5] = ["op", "inputs", "blocks", "differ", "verdict"];
+    let line = |r: &Compared| {
+        let verdict = if r.differ.is_empty() { "pass" } else { "fail" };
+        let numbers = [r.inputs.to_string(), r.blocks.to_string(), r.differ.len().to_string()];
+        [vec![r.name.clone()], numbers.to_vec(), vec![verdict.to_owned()]].concat()
+    };
+    csv::table(std::iter::once(HEADER.map(str::to_owned).to_vec()).chain(results.iter().map(line)))
 }
 
 /// The first few; bounds in other units than ulp can make the list long.

@@ -6,15 +6,18 @@
 
 mod bounds;
 mod compare;
+mod exhaustive;
 mod fresh;
 mod kernel;
 mod matrices;
 
 pub use bounds::{BOUNDS, Bound, BoundRow, Limit, of as bound_of};
+pub use exhaustive::{Compared, FUNCTIONS, Function, compare, record_digests};
 pub use fresh::{Answerer, Ask, Fresh, forms, record};
 
 use std::collections::BTreeMap;
 
+use numerics::tensor_core::Model;
 use rayon::prelude::*;
 
 use emulator::{GlobalMemory, Launch, Options, Program, Stop, launch, load};
@@ -80,15 +83,15 @@ impl OpResult {
     }
 }
 
-/// Runs every instruction of the recordings, in their order.
+/// Runs every instruction of the recordings, in their order, on this hardware's model or, when none, on that of the recording's.
 #[must_use]
-pub fn run(recordings: &[Recording]) -> Vec<OpResult> {
+pub fn run(recordings: &[Recording], model: Option<Model>) -> Vec<OpResult> {
     let ops: Vec<(&Recording, &Op)> =
         recordings.iter().flat_map(|r| r.ops.iter().map(move |op| (r, op))).collect();
-    ops.into_par_iter().map(|(recording, op)| one(recording, op)).collect()
+    ops.into_par_iter().map(|(recording, op)| one(recording, op, model)).collect()
 }
 
-fn one(recording: &Recording, op: &Op) -> OpResult {
+fn one(recording: &Recording, op: &Op, model: Option<Model>) -> OpResult {
     let made;
     let warp = match op {
         Op::Warp(warp) => warp,
@@ -102,7 +105,7 @@ fn one(recording: &Recording, op: &Op) -> OpResult {
         Source::Model => "sm_120a".to_owned(),
     };
     let compared = compare::Comparison::of(op.name(), warp);
-    let (outputs, result) = match answers(warp, &target) {
+    let (outputs, result) = match answers(warp, &target, model) {
         Ok(got) => (compared.elements(warp.outputs.len()), compared.run(warp, &got)),
         Err(stop) => {
             let verdict = match stop {
@@ -124,7 +127,7 @@ fn one(recording: &Recording, op: &Op) -> OpResult {
 }
 
 /// The emulator's outputs, in the layout of the recorded ones.
-fn answers(op: &WarpOp, target: &str) -> Result<Vec<u32>, Stop> {
+fn answers(op: &WarpOp, target: &str, model: Option<Model>) -> Result<Vec<u32>, Stop> {
     let program: Program = load(&kernel::text(op, target, kernel::ISA))?;
     let kernel =
         program.kernel(kernel::NAME).ok_or_else(|| Stop::Bug("the kernel was removed".to_owned()))?;
@@ -137,7 +140,7 @@ fn answers(op: &WarpOp, target: &str) -> Result<Vec<u32>, Stop> {
         shared_bytes: 0,
         params: [input.to_le_bytes(), output.to_le_bytes()].concat(),
     };
-    launch(&program, kernel, &how, &mut memory, &Options::default())?;
+    launch(&program, kernel, &how, &mut memory, &Options { model, ..Options::default() })?;
     let bytes = memory.bytes(output).unwrap_or_default();
     let (words, _) = bytes.as_chunks::<4>();
     Ok(words.iter().map(|b| u32::from_le_bytes(*b)).collect())

@@ -22,8 +22,12 @@ fn yaml(file: &str) -> Value {
 }
 
 const ACTION: &str = ".github/actions/gate/action.yml";
-const WORKFLOWS: [&str; 3] =
-    [".github/examples/kernels.yml", ".github/examples/gpu.yml", ".github/workflows/ci.yml"];
+const WORKFLOWS: [&str; 4] = [
+    ".github/examples/kernels.yml",
+    ".github/examples/gpu.yml",
+    ".github/workflows/ci.yml",
+    ".github/workflows/pages.yml",
+];
 
 #[test]
 fn every_file_fits_its_schema_and_the_schemas_notice() {

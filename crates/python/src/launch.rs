@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use emulator::{Executed, GlobalMemory, Nobody, Observer, Options, Profile, Remark, Violation};
+use numerics::tensor_core::Model;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sm121probe::job::launch::{
@@ -47,6 +48,9 @@ pub(crate) struct Call {
     fuel: Option<u64>,
     #[pyo3(item)]
     profile: bool,
+    /// The hardware whose results are computed, as `sm_90`.
+    #[pyo3(item)]
+    model: Option<String>,
     /// What Triton's compiler says of the kernel, as JSON.
     #[pyo3(item)]
     triton: Option<String>,
@@ -217,12 +221,20 @@ pub(crate) fn launch(
             return Err(PyValueError::new_err(format!("rules={other:?} is neither 'strict' nor 'values'")));
         }
     };
+    let model = match &call.model {
+        Some(name) => Some(Model::parse(name).ok_or_else(|| {
+            let names = Model::ALL.map(Model::name).join(", ");
+            PyValueError::new_err(format!("model={name:?} is none of {names}"))
+        })?),
+        None => None,
+    };
     let trials = Trials {
         judge,
         seed: call.seed,
         schedules: call.schedules,
         poisons: call.poisons,
         fuel: call.fuel.unwrap_or(Options::default().fuel),
+        model,
     };
     // What lives on stays locked: launches on one device come one after the other.
     let mut held = memory.map(|memory| memory.lock(py));

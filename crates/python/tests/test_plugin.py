@@ -48,6 +48,39 @@ def test_schedules_are_compared(pytester):
     run(pytester, body, "--sm12x-schedules=5").assert_outcomes(passed=1)
 
 
+ON_BOTH = """
+import numpy as np
+
+def test_on_both(sm12x):
+    x = np.arange(100, dtype=np.float32)
+    y = sm12x.array(2 * x)
+    module = sm12x.cuda('''extern "C" __global__ void axpy(float *x, const float *y, float a, int n) {
+        extern __shared__ float tile[];
+        int i = threadIdx.x;
+        tile[i] = i < n ? y[i] : 0.0f;
+        __syncthreads();
+        if (i < n) x[i] += a * tile[i];
+    }''')
+    sm12x.launch(module, "axpy", 1, 128, [x, y, 0.5, 100], smem=512)
+    assert (x == 2 * np.arange(100)).all()
+    assert (y.numpy() == 2 * np.arange(100)).all()
+"""
+
+
+def test_one_test_runs_on_the_emulator_and_on_a_gpu(pytester):
+    run(pytester, ON_BOTH).assert_outcomes(passed=1)
+    import sm121probe.gpu
+
+    try:
+        sm121probe.gpu.GpuDevice()
+    except sm121probe.Error as error:
+        result = run(pytester, ON_BOTH, "--sm12x=gpu")
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines([f"*{str(error)[:40]}*"])
+    else:
+        run(pytester, ON_BOTH, "--sm12x=gpu").assert_outcomes(passed=1)
+
+
 def test_a_marker_that_makes_no_sense_is_an_error(pytester):
     body = """
     import pytest

@@ -3,10 +3,12 @@
 //! A recording is a document and a file of words, in a folder or a zip archive. Two kinds exist. Of a device: whole
 //! warps, each instruction's registers before and after (`vectors.json`, `vectors.bin`). Of a model: whole matrices
 //! of tensor-core instructions (`mma.json`, `mma.bin`). Both are little-endian and described by their own `layout`.
+//! [`digests`] are recordings of another kind: of all inputs of a function, in digests.
 //!
 #![doc = include_str!("../README.md")]
 
 mod builtin;
+pub mod digests;
 mod document;
 mod error;
 mod read;

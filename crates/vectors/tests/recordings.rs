@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
+use vectors::digests::Digests;
 use vectors::{BUILTIN, Op, Recording, Source, VectorsError, builtin};
 
 #[test]
@@ -155,4 +156,24 @@ fn a_recording_holds_one_kind() {
         device.write(folder.path(), |path, bytes| fs::write(path, bytes)),
         Err(VectorsError::Mixed)
     ));
+}
+
+#[test]
+fn digests_are_read_again_and_damage_is_named() {
+    let whole = Digests::builtin().unwrap();
+    let folder = TempDir::new().unwrap();
+    let at = folder.path().join("digests.json");
+    whole.write(&at, |path, bytes| fs::write(path, bytes)).unwrap();
+    assert_eq!(Digests::load(&at).unwrap(), whole);
+    let first = format!("{:016x}", whole.functions[0].digests[0]);
+    for damaged in [&first[1..], "", &first.replace(|c: char| c.is_ascii_digit(), "g")] {
+        whole.write(&at, |path, bytes| fs::write(path, bytes)).unwrap();
+        replace(&at, &first, damaged);
+        // Sixteen digits less leave whole digests: the next comparison finds one too few.
+        match Digests::load(&at) {
+            Ok(fewer) => assert_eq!(fewer.functions[0].digests.len(), whole.functions[0].digests.len() - 1),
+            Err(error) => assert!(error.to_string().contains("digests.json"), "{error}"),
+        }
+    }
+    assert!(matches!(Digests::load(&folder.path().join("none.json")), Err(VectorsError::Read { .. })));
 }

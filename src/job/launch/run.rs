@@ -81,7 +81,8 @@ impl Session {
         };
         let Trial { seed, poison } = trial;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let options = Options { seed, poison, judge, threads, fuel: trials.fuel, ..Options::default() };
+        let Trials { fuel, model, .. } = *trials;
+        let options = Options { seed, poison, judge, threads, fuel, model, ..Options::default() };
         let mut memory = self.base.clone();
         if trials.all().len() > 1 {
             memory.track_float_sums();

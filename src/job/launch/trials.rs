@@ -1,6 +1,7 @@
 //! The trials of which results are compared: schedules, and contents of unwritten memory.
 
 use emulator::{Options, Violation};
+use numerics::tensor_core::Model;
 
 /// What a violation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct Trials {
     pub poisons: Option<u8>,
     /// Instructions that warps may execute in each launch.
     pub fuel: u64,
+    /// The hardware whose results are computed; that of the module's target when none.
+    pub model: Option<Model>,
 }
 
 impl Trials {
@@ -102,7 +105,7 @@ mod tests {
     fn no_seed_leaves_nothing_to_run() {
         for judge in [JudgeBy::Strict, JudgeBy::Values] {
             for seed in [0, 1, u64::MAX] {
-                let trials = Trials { judge, seed, schedules: None, poisons: None, fuel: 1 };
+                let trials = Trials { judge, seed, schedules: None, poisons: None, fuel: 1, model: None };
                 assert_eq!(trials.all().first(), Some(&trials.first()));
                 assert_eq!(trials.all().len() as u64, trials.schedules() * u64::from(trials.poisons()));
             }

@@ -62,8 +62,9 @@ const cell = (mark, kind, words) => {
 
 const scrolled = (label, table) => el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table);
 
-// A list of rows that grows as it is read: no browser lays out thousands of rows in time.
-const FIRST = 20;
+// A list of rows that grows as it is read: no browser lays out thousands of rows in time. The first rows answer a key or a
+// filter; those below follow with the next frame.
+const FIRST = 12;
 const STEP = 100;
 const growing = (body, rows, draw, noun) => {
   const more = el("p", { class: "more" });

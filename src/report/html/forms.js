@@ -38,9 +38,10 @@ const formsView = (ask) => {
 const list = (results, ask) => {
   const found = filtered(ask);
   const asked = targets.indexOf(ask.target);
+  const machines = gpus();
   const columns = own().map((_, n) => n);
   if (asked >= sm12x) columns.push(asked);
-  const head = el("tr", {}, el("th", { scope: "col" }, "form"), columns.map((n) => el("th", { scope: "col" }, short(targets[n]))));
+  const head = el("tr", {}, el("th", { scope: "col" }, "form"), columns.map((n) => el("th", { scope: "col" }, short(targets[n]))), machines.map((gpu) => el("th", { scope: "col", title: `${gpu.name}, driver ${gpu.driver}` }, `GPU ${short(gpu.architecture)}`)));
   const body = el("tbody");
   const row = (form) =>
     el(
@@ -49,6 +50,10 @@ const list = (results, ask) => {
       el("th", { scope: "row" }, el("a", { href: formAddress(form) }, form.id), form.text?.line ? el("code", { class: "line" }, oneLine(form.text.line)) : null),
       columns.map((n) => {
         const { text, kind, words } = summary(form, n);
+        return cell(text, kind, words);
+      }),
+      machines.map((gpu) => {
+        const { text, kind, words } = runOn(gpu.device, form);
         return cell(text, kind, words);
       }),
     );

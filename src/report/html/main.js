@@ -36,7 +36,7 @@ const aboutView = () => {
 };
 
 const views = () => [
-  ["", "Answer"],
+  ...(data.forms.length || !data.tabs.length ? [["", "Answer"]] : []),
   ...(data.forms.length ? [["forms", "Forms"], ["claims", "Claims"]] : []),
   ...data.tabs.map((tab) => [tab.id, tab.title]),
   ["about", "Toolkits and GPUs"],
@@ -62,7 +62,9 @@ const go = (hash, push) => {
 
 let shown;
 const show = (arrived) => {
-  const { view, id, ask } = here();
+  const { view: named, id, ask } = here();
+  // A record without a matrix, such as an audit, opens on what it has.
+  const view = named || views()[0][0];
   const main = document.getElementById("main");
   const query = document.getElementById("query");
   if (view === "forms" && document.activeElement !== query) query.value = ask.q ?? "";

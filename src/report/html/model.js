@@ -30,6 +30,27 @@ const start = (read) => {
   });
 };
 
+// What a GPU made of a form, over all of its checks; nothing where it did not run it.
+let ran;
+const runOn = (device, form) => {
+  if (!ran) {
+    ran = new Map();
+    for (const run of data.runs) {
+      const key = `${run.device}\n${run.form}`;
+      ran.set(key, [...(ran.get(key) ?? []), ...run.checks]);
+    }
+  }
+  const checks = ran.get(`${device}\n${form.id}`);
+  if (!checks?.length) return { text: "·", kind: "open", words: "not run on this GPU" };
+  const has = (verdicts) => checks.find(([, verdict]) => verdicts.includes(verdict));
+  const wrong = checks.find(([, verdict]) => !["pass", "blocked", "skipped", "undetermined", "known_fail", "expected_absent"].includes(verdict));
+  if (wrong) return { text: "✗", kind: "no", words: `${wrong[0].replace("_", " ")}: ${wrong[1].replace("_", " ")} ${wrong[2]}` };
+  if (has(["blocked"])) return { text: "⊘", kind: "open", words: "the GPU has no such instruction" };
+  return { text: "✓", kind: "yes", words: `passes ${checks.filter(([, verdict]) => verdict === "pass").map(([check]) => check.replace("_", " ")).join(", ")}` };
+};
+// The GPUs that ran forms.
+const gpus = () => data.devices.filter((device) => data.runs.some((run) => run.device === device.device));
+
 const cells = (grid) => (grid.cells ??= letters(grid.runs));
 const letterAt = (form, target, toolkit) =>
   cells(data.grids[form.grid])[target * toolkits.length + toolkit] ?? ".";
@@ -133,7 +154,6 @@ const GROUPS = [
   "not known for all",
 ];
 
-// Whether a claim says that every form of it is rejected: such forms test limits.
 const messagesOf = (form) => (form.messages ??= indices(form.says));
 const opcodesOf = (form) => (form.opcodes ??= indices(form.code));
 

@@ -128,7 +128,10 @@ fn pipeline(record: &Record) -> Vec<Table> {
             "checks",
             "note",
         ];
-        out.push(Table::new(clean(&device(record, name)), &columns, rows).noted(note + "."));
+        // In merged records a device is called by its model already.
+        let told = record.devices.iter().any(|row| row.device == name && name.contains(&row.name));
+        let title = if told { name.to_owned() } else { device(record, name) };
+        out.push(Table::new(clean(&title), &columns, rows).noted(note + "."));
     }
     out
 }

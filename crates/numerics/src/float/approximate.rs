@@ -33,10 +33,10 @@ fn of(unit: impl FnOnce(u32) -> u32, x: f32) -> f32 {
 #[inline(always)]
 fn scaled(a: u32, ftz: bool, unit: impl FnOnce(u32) -> u32, back: impl FnOnce(f32) -> f32) -> u32 {
     let x = f32::from_bits(a);
-    if ftz || !(x.abs() < f32::MIN_POSITIVE) {
-        return unit(a);
+    if !ftz && x.abs() < f32::MIN_POSITIVE {
+        return bits(back(of(unit, x * UP)));
     }
-    bits(back(of(unit, x * UP)))
+    unit(a)
 }
 
 /// `ex2.approx.f32`: two to the power of `a`. Without `.ftz` the square of the root, where the result may be subnormal.

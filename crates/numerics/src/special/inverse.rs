@@ -2,14 +2,13 @@
 
 use super::square::square;
 use super::tables::{RCP, RSQ, SQRT};
-use super::{INFINITY, NAN, Places, SIGN, exponent, float, fraction, is_nan, sum};
+use super::{INFINITY, NAN, Row, SIGN, exponent, float, fraction, is_nan, rows};
 
 /// `MUFU.RCP`: `1/a`, with 128 segments from 1 to 2.
 #[inline]
 #[must_use]
 pub fn rcp(a: u32) -> u32 {
-    const PLACES: Places = Places { constant: 13, linear: 0, quadratic: 0 };
-    const ROUNDING: i64 = 0x7E7;
+    static ROWS: [Row; 128] = rows(&RCP, 13, 0x7E7);
     let sign = a & SIGN;
     match exponent(a) {
         0 => sign | INFINITY,
@@ -17,7 +16,7 @@ pub fn rcp(a: u32) -> u32 {
         255 => sign,
         e => {
             let (segment, x) = (fraction(a) >> 16, a & 0xFFFF);
-            let r = sum(RCP[segment as usize], x, square(x << 1), PLACES) + ROUNDING;
+            let r = ROWS[segment as usize].sum(x.into(), square(x << 1), 0);
             sign | float(253 - e, r >> 15)
         }
     }
@@ -47,8 +46,7 @@ impl Radicand {
 #[inline]
 #[must_use]
 pub fn rsq(a: u32) -> u32 {
-    const PLACES: Places = Places { constant: 14, linear: 0, quadratic: 2 };
-    const ROUNDING: i64 = 0x3FFF;
+    static ROWS: [Row; 128] = rows(&RSQ, 14, 0x3FFF);
     if exponent(a) == 0 {
         return a & SIGN | INFINITY;
     }
@@ -63,7 +61,7 @@ pub fn rsq(a: u32) -> u32 {
     if segment == 0 && x == 0 {
         return float(127 - half, 1 << 23);
     }
-    let r = sum(RSQ[segment], x, square(x), PLACES) + ROUNDING;
+    let r = ROWS[segment].at(x, 2);
     float(126 - half, r >> 16)
 }
 
@@ -71,7 +69,7 @@ pub fn rsq(a: u32) -> u32 {
 #[inline]
 #[must_use]
 pub fn sqrt(a: u32) -> u32 {
-    const ROUNDING: i64 = 0x7FFF;
+    static ROWS: [Row; 128] = rows(&SQRT, 15, 0x7FFF);
     if exponent(a) == 0 {
         return a & SIGN;
     }
@@ -83,7 +81,6 @@ pub fn sqrt(a: u32) -> u32 {
     }
     let Radicand { segment, x, odd, half } = Radicand::of(a);
     // From 2 to 4 a step of the operand is twice as wide.
-    let places = Places { constant: 15, linear: u32::from(odd), quadratic: 1 };
-    let r = sum(SQRT[segment], x, square(x), places) + ROUNDING;
+    let r = ROWS[segment].sum(i64::from(x) << u32::from(odd), square(x), 1);
     float(127 + half, r >> 17)
 }

@@ -21,9 +21,10 @@ pub use inverse::{rcp, rsq, sqrt};
 pub use power::{ex2, lg2};
 pub use trigonometric::{cos, sin, tanh};
 
-pub(crate) use crate::format::NAN_F32 as NAN;
+use crate::format::NAN_F32 as NAN;
+use square::square;
 
-pub(crate) const SIGN: u32 = 0x8000_0000;
+const SIGN: u32 = 0x8000_0000;
 const INFINITY: u32 = 0x7F80_0000;
 const ONE: u32 = 0x3F80_0000;
 /// The implicit bit of a significand.
@@ -42,21 +43,38 @@ const fn fraction(a: u32) -> u32 {
     a & (IMPLICIT - 1)
 }
 
-/// Where the terms of a sum lie: how far each is shifted to the left.
+/// A segment's coefficients; the constant in its place, with what rounds the result.
 #[derive(Clone, Copy)]
-struct Places {
-    constant: u32,
-    linear: u32,
-    quadratic: u32,
+struct Row {
+    constant: i64,
+    linear: i32,
+    quadratic: i32,
 }
 
-/// The sum of the three terms.
-#[inline(always)]
-fn sum([c0, c1, c2]: [i32; 3], x: u32, square: u32, places: Places) -> i64 {
-    let constant = i64::from(c0) << places.constant;
-    let linear = (i64::from(c1) * i64::from(x)) << places.linear;
-    let quadratic = (i64::from(c2) * i64::from(square)) << places.quadratic;
-    constant + linear + quadratic
+/// The rows of a table whose constants lie so many places above the other terms.
+const fn rows<const N: usize>(table: &[[i32; 3]; N], places: u32, rounding: i64) -> [Row; N] {
+    let mut rows = [Row { constant: 0, linear: 0, quadratic: 0 }; N];
+    let mut n = 0;
+    while n < N {
+        let [constant, linear, quadratic] = table[n];
+        rows[n] = Row { constant: ((constant as i64) << places) + rounding, linear, quadratic };
+        n += 1;
+    }
+    rows
+}
+
+impl Row {
+    /// The sum of the three terms; the quadratic one lies so many places above the linear one.
+    #[inline(always)]
+    fn at(self, x: u32, places: u32) -> i64 {
+        self.sum(x.into(), square(x), places)
+    }
+
+    #[inline(always)]
+    fn sum(self, x: i64, square: u32, places: u32) -> i64 {
+        let quadratic = (i64::from(self.quadratic) * i64::from(square)) << places;
+        self.constant + i64::from(self.linear) * x + quadratic
+    }
 }
 
 /// The positive float of a biased exponent and a significand from 2^23 to 2^24, where the latter counts as the next exponent's
@@ -67,10 +85,24 @@ const fn float(exponent: i32, significand: i64) -> u32 {
     if bits < IMPLICIT as i64 { 0 } else { bits as u32 }
 }
 
+/// `significand * 2^places`, cut; only the lower 32 bits count.
+#[inline(always)]
+const fn shifted(significand: u32, places: i32) -> u32 {
+    // From -24 on, where nothing is left of 24 bits, to 38, where the lower 32 are zeros.
+    let places = if places < -24 {
+        0
+    } else if places > 38 {
+        62
+    } else {
+        places + 24
+    };
+    ((significand as u64) << places >> 24) as u32
+}
+
 /// `value / 2^point` for a positive `value`, cut to a float.
 #[inline(always)]
 const fn cut(value: i64, point: i32) -> u32 {
-    let top = value.ilog2().cast_signed();
-    let significand = if top >= 23 { value >> (top - 23) } else { value << (23 - top) };
-    float(top - point + 127, significand)
+    let zeros = value.leading_zeros();
+    let significand = ((value as u64) << zeros) >> 40;
+    float(127 + 63 - zeros.cast_signed() - point, significand.cast_signed())
 }

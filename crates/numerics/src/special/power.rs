@@ -1,43 +1,38 @@
 //! `MUFU.EX2` and `MUFU.LG2`: the power of two and the logarithm to base two.
 
-use super::square::square;
 use super::tables::{EX2, LG2};
-use super::{IMPLICIT, INFINITY, NAN, ONE, Places, SIGN, cut, exponent, float, fraction, is_nan, sum};
+use super::{IMPLICIT, INFINITY, NAN, ONE, Row, SIGN, cut, exponent, float, fraction, is_nan, rows};
 
 /// `MUFU.EX2`: `2^a`. The operand becomes a fixed-point number of 23 fraction bits, cut toward zero.
 #[inline]
 #[must_use]
 pub fn ex2(a: u32) -> u32 {
-    const PLACES: Places = Places { constant: 13, linear: 0, quadratic: 0 };
-    const ROUNDING: i64 = 0x17E2;
-    let negative = a & SIGN != 0;
-    let e = exponent(a) - 127;
-    if e >= 7 {
-        return match (is_nan(a), negative) {
+    static ROWS: [Row; 64] = rows(&EX2, 13, 0x17E2);
+    /// 2^7.
+    const OVERFLOW: u32 = 0x4300_0000;
+    if a & !SIGN >= OVERFLOW {
+        return match (is_nan(a), a & SIGN != 0) {
             (true, _) => NAN,
             (false, true) => 0,
             (false, false) => INFINITY,
         };
     }
-    let significand = fraction(a) | IMPLICIT;
-    let fixed = if e >= 0 { significand << e } else { significand >> (-e).min(24) }.cast_signed();
+    // Below 2^30, and the product with a power of two is exact where a whole part is left.
+    let magnitude = (f32::from_bits(a & !SIGN) * IMPLICIT as f32) as i32 as u32;
     // The unit inverts the fraction of a negative number and omits the carry, except that a whole number stays whole.
-    let fixed = match negative {
-        false => fixed,
-        true if fraction(fixed.cast_unsigned()) == 0 => -fixed,
-        true => !fixed,
-    };
-    let (segment, x) = (fraction(fixed.cast_unsigned()) >> 17, fixed.cast_unsigned() & 0x1_FFFF);
-    let r = sum(EX2[segment as usize], x, square(x), PLACES) + ROUNDING;
-    float(127 + (fixed >> 23), r >> 15)
+    let negative = 0_u32.wrapping_sub(a >> 31);
+    let carry = negative & u32::from(fraction(magnitude) == 0);
+    let fixed = (magnitude ^ negative).wrapping_add(carry);
+    let (segment, x) = (fraction(fixed) >> 17, fixed & 0x1_FFFF);
+    let r = ROWS[segment as usize].at(x, 0);
+    float(127 + (fixed.cast_signed() >> 23), r >> 15)
 }
 
 /// `MUFU.LG2`: the logarithm to base two, with 36 fraction bits before the result is cut.
 #[inline]
 #[must_use]
 pub fn lg2(a: u32) -> u32 {
-    const PLACES: Places = Places { constant: 12, linear: 0, quadratic: 1 };
-    const ROUNDING: i64 = 0x345;
+    static ROWS: [Row; 64] = rows(&LG2, 12, 0x345);
     const POINT: i32 = 36;
     if exponent(a) == 0 {
         return SIGN | INFINITY;
@@ -52,8 +47,9 @@ pub fn lg2(a: u32) -> u32 {
         return 0;
     }
     let (segment, x) = (fraction(a) >> 17, a & 0x1_FFFF);
-    let r = (sum(LG2[segment as usize], x, square(x), PLACES) + ROUNDING) >> 2;
+    let r = ROWS[segment as usize].at(x, 1) >> 2;
     let r = r + (i64::from(exponent(a) - 127) << POINT);
     // The magnitude of a negative sum is its complement.
-    if r < 0 { SIGN | cut(!r, POINT) } else { cut(r, POINT) }
+    let negative = r >> 63;
+    negative as u32 & SIGN | cut(r ^ negative, POINT)
 }

@@ -1,8 +1,7 @@
 //! `MUFU.SIN`, `MUFU.COS` and `MUFU.TANH`.
 
-use super::square::square;
 use super::tables::{SIN, TANH};
-use super::{IMPLICIT, NAN, ONE, Places, SIGN, cut, exponent, fraction, is_nan, sum};
+use super::{IMPLICIT, NAN, ONE, Row, SIGN, cut, exponent, fraction, is_nan, rows, shifted};
 
 /// `MUFU.SIN`: the sine of `a` turns (not radians).
 #[inline]
@@ -21,23 +20,18 @@ pub fn cos(a: u32) -> u32 {
 /// The sine of `a`'s magnitude, so many quarters of a turn ahead, with a sign to begin with.
 #[inline(always)]
 fn circle(a: u32, ahead: u32, sign: u32) -> u32 {
-    const PLACES: Places = Places { constant: 11, linear: 0, quadratic: 0 };
+    static ROWS: [Row; 64] = rows(&SIN, 11, 0);
     if exponent(a) == 255 {
         return NAN;
     }
-    let significand = fraction(a) | IMPLICIT;
     // In quarters of a turn, with 23 fraction bits: whole turns are shifted out.
-    let quarters = match exponent(a) - 125 {
-        place @ 0..25 => significand << place,
-        place @ -23..0 => significand >> -place,
-        _ => 0,
-    };
+    let quarters = shifted(fraction(a) | IMPLICIT, exponent(a) - 125);
     let quarter = (quarters >> 23) + ahead;
     // In every other quarter the curve runs backwards.
-    let angle = fraction(if quarter & 1 == 1 { !quarters } else { quarters });
+    let angle = fraction(quarters ^ 0_u32.wrapping_sub(quarter & 1));
     let sign = sign ^ (quarter & 2) << 30;
     let (segment, x) = (angle >> 17, angle & 0x1_FFFF);
-    match sum(SIN[segment as usize], x, square(x), PLACES) {
+    match ROWS[segment as usize].at(x, 0) {
         0 => sign,
         r => sign | cut(r, 37),
     }
@@ -51,7 +45,7 @@ const BINADES: [(u8, u8); 11] =
 #[inline]
 #[must_use]
 pub fn tanh(a: u32) -> u32 {
-    const PLACES: Places = Places { constant: 13, linear: 0, quadratic: 0 };
+    static ROWS: [Row; 51] = rows(&TANH, 13, 0);
     if is_nan(a) {
         return NAN;
     }
@@ -60,5 +54,5 @@ pub fn tanh(a: u32) -> u32 {
     let Some(&(first, bits)) = BINADES.get(binade) else { return sign | ONE };
     let row = usize::from(first) + (fraction(a) >> (23 - bits)) as usize;
     let x = a >> (6 - bits) & 0x1_FFFF;
-    sign | cut(sum(TANH[row], x, square(x), PLACES), 39)
+    sign | cut(ROWS[row].at(x, 0), 39)
 }

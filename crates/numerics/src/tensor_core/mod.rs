@@ -12,6 +12,7 @@ mod fast;
 mod groups;
 mod integer;
 mod model;
+mod proof;
 mod quad;
 mod sparse;
 
@@ -19,6 +20,7 @@ pub use double::mma_f64;
 pub use exact::mma_exact;
 pub use integer::{BitOp, Integer, mma_b1, mma_integer};
 pub use model::{Kind, Model, Output, Rule};
+pub use proof::{Part, Proof};
 pub use quad::mma_quad;
 pub use sparse::{Sparsity, mma_sparse, sparse_expand};
 

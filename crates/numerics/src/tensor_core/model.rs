@@ -3,7 +3,7 @@
 use super::MmaForm;
 use crate::format::Format;
 
-/// An architecture's accumulation model.
+/// The hardware whose results are computed: an architecture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Model {
     /// Ampere.

@@ -7,12 +7,31 @@ import sys
 
 def program():
     """The path of the command, which it starts again for work that may crash."""
-    import shutil
     import sysconfig
 
     here = os.path.join(sysconfig.get_path("scripts"), "sm121probe")
-    found = here if os.access(here, os.X_OK) else shutil.which("sm121probe")
-    return found or os.path.abspath(sys.argv[0])
+    return here if os.access(here, os.X_OK) else _script()
+
+
+_made = None
+
+
+def _script():
+    """A script that runs the command, where the package is used without being installed."""
+    import atexit
+    import shlex
+    import tempfile
+
+    global _made
+    if _made is None or not os.path.exists(_made):
+        above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        descriptor, _made = tempfile.mkstemp(prefix="sm121probe-")
+        with open(descriptor, "w", encoding="utf-8") as file:
+            path = f"{shlex.quote(above)}${{PYTHONPATH:+:$PYTHONPATH}}"
+            file.write(f'#!/bin/sh\nPYTHONPATH={path} exec {shlex.quote(sys.executable)} -m sm121probe "$@"\n')
+        os.chmod(_made, 0o700)
+        atexit.register(lambda path=_made, owner=os.getpid(): os.getpid() == owner and os.unlink(path))
+    return _made
 
 
 def main():

@@ -107,6 +107,7 @@ class Module:
         rules: str = "strict",
         fuel: Optional[int] = None,
         profile: bool = False,
+        model: Optional[str] = None,
         device: Any = None,
     ) -> Report:
         """Launch a kernel and judge it. Arrays among `args` are changed in place.
@@ -121,6 +122,8 @@ class Module:
         with N contents of memory and registers that nobody wrote. With ``rules="strict"`` the first violation raises `ViolationError`.
         With ``rules="values"`` races and undefined values are listed in the report, and 4 schedules and 2 contents of unwritten
         memory (where nothing else is said) decide whether a result depends on them.
+
+        `model` is the architecture whose tensor-core sums and special functions are computed, such as ``"sm_90"``; by default the target's.
 
         Raises `ViolationError`, `DisagreementError`, `UnsupportedError`, `LaunchError`; `TypeError`, `ValueError` and `OverflowError` for
         arguments that do not fit, `KeyError` for an unknown kernel. Where it raises, no array has changed.
@@ -141,6 +144,7 @@ class Module:
                 "poisons": _positive("poisons", poisons),
                 "fuel": fuel,
                 "profile": profile,
+                "model": model,
                 "triton": None,
             },
             args,

@@ -16,6 +16,7 @@ import pytest
 
 from .device import Device
 from .errors import DisagreementError, UnsupportedError, ViolationError
+from .gpu import GpuDevice
 from .module import Module
 from .report import Report
 
@@ -43,25 +44,39 @@ def pytest_configure(config):
     )
 
 
-class Tester(Device):
-    """A device for one test. Its launches are judged by the marker and the options."""
+class _Modules:
+    """What both devices have: modules for the marker's target."""
 
-    def __init__(self, target: str, rules: str, schedules: int, request: Any):
-        super().__init__()
-        self.target = target
-        self.rules = rules
-        self.schedules = schedules
-        #: Reports of all launches of the test.
-        self.reports: List[Report] = []
-        self._request = request
+    target: str
 
     def module(self, source: Any, **options: Any) -> Module:
         """A module of PTX, or of a file."""
         return Module(source, **options)
 
     def cuda(self, source: Any, **options: Any) -> Module:
-        """A module of CUDA C++ for the marker's target."""
+        """A module of CUDA C++ for the marker's target; on a GPU, for that GPU."""
         return Module(source, self.target, **options)
+
+
+class GpuTester(_Modules, GpuDevice):
+    """A GPU for one test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # What is specific to an architecture is marked so; every GPU takes the PTX of its own.
+        self.target = self.architecture + "a"
+
+
+class Tester(_Modules, Device):
+    """A device for one test. Its launches are judged by the marker and the options."""
+
+    def __init__(self, target: str, rules: str, schedules: int):
+        super().__init__()
+        self.target = target
+        self.rules = rules
+        self.schedules = schedules
+        #: Reports of all launches of the test.
+        self.reports: List[Report] = []
 
     def launch(self, module: Module, name: str, grid: Any, block: Any = None, args: Sequence[Any] = (), **options: Any) -> Report:
         options.setdefault("rules", self.rules)
@@ -74,15 +89,16 @@ class Tester(Device):
 
 @pytest.fixture
 def sm12x(request):
-    """A device on which kernels are launched and judged: the emulator."""
-    if request.config.getoption("--sm12x") == "gpu":
-        pytest.skip("--sm12x=gpu: this package launches on the emulator only; `sm121probe run --device gpu:0` uses a GPU")
+    """A device on which kernels are launched: the emulator, which judges them, or the GPU with `--sm12x=gpu`."""
     marker = request.node.get_closest_marker("sm12x")
     options = {"target": "sm_121a", "rules": "strict", **(marker.kwargs if marker else {})}
     unknown = sorted(set(options) - {"target", "rules"})
     if unknown:
         raise pytest.UsageError(f"the marker sm12x has no {', '.join(unknown)}; it has target and rules")
-    tester = Tester(options["target"], options["rules"], request.config.getoption("--sm12x-schedules"), request)
+    if request.config.getoption("--sm12x") == "gpu":
+        tester = GpuTester()
+    else:
+        tester = Tester(options["target"], options["rules"], request.config.getoption("--sm12x-schedules"))
     yield tester
     if tester.reports:
         properties = {

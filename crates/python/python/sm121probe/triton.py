@@ -35,6 +35,7 @@ def launch(
     poisons: Optional[int] = None,
     rules: str = "values",
     profile: bool = False,
+    model: Optional[str] = None,
     device: Any = None,
 ) -> Report:
     """Launch a compiled kernel as Triton's own launcher does: `grid` counts programs, `args` are the parameters that are no constants.
@@ -64,6 +65,7 @@ def launch(
             "poisons": _positive("poisons", poisons),
             "fuel": None,
             "profile": profile,
+            "model": model,
             "triton": json.dumps(metadata),
         },
         args,

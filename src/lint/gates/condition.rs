@@ -1,0 +1,431 @@
+//! Conditions on architectures: where they lie in the tokens, and what they are for each SM12x target.
+//!
+//! A condition is evaluated in three values: what is not known of an architecture, such as a macro of the project, is neither true
+//! nor false.
+
+use ptx::arch::{Suffix, Target};
+
+use super::name::{self, Meaning};
+use super::token::{Kind, Token};
+
+/// A comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Same,
+    Other,
+    Less,
+    Most,
+    More,
+    Least,
+    In,
+    NotIn,
+}
+
+/// An expression.
+#[derive(Debug, Clone)]
+enum Node {
+    Any(Vec<Node>),
+    All(Vec<Node>),
+    Not(Box<Node>),
+    Compare(Box<Node>, Vec<(Comparison, Node)>),
+    Arithmetic(char, Box<Node>, Box<Node>),
+    Number(f64),
+    List(Vec<Node>),
+    Means(Meaning),
+    /// A macro of the compiler, and whether it is defined.
+    Defined(String),
+    Macro(String),
+    /// A family of the compiler's feature macros, with a number.
+    Family(f64),
+    Unknown,
+}
+
+/// A value for one target.
+#[derive(Debug, Clone, PartialEq)]
+enum Value {
+    Bool(Option<bool>),
+    Number(f64),
+    List(Vec<Value>),
+    /// 120 or 121 in whatever unit the other side has.
+    Architecture(u16),
+}
+
+/// A parsed condition.
+#[derive(Debug, Clone)]
+pub(super) struct Condition {
+    root: Node,
+}
+
+impl Condition {
+    /// Parses tokens; what does not parse is unknown.
+    pub(super) fn parse(tokens: &[Token<'_>]) -> Self {
+        let mut parser = Parser { tokens, at: 0 };
+        let root = parser.any();
+        Self { root: if parser.at == tokens.len() { root } else { Node::Unknown } }
+    }
+
+    /// What it is for code of a target, or on a GPU of its number; none where that is not known.
+    pub(super) fn on(&self, target: Target) -> Option<bool> {
+        truth(&evaluate(&self.root, target))
+    }
+
+    /// Whether it tests the architecture at all.
+    pub(super) fn tests_architecture(&self) -> bool {
+        tests(&self.root)
+    }
+}
+
+fn tests(node: &Node) -> bool {
+    match node {
+        Node::Any(all) | Node::All(all) | Node::List(all) => all.iter().any(tests),
+        Node::Not(inner) => tests(inner),
+        Node::Compare(left, rest) => tests(left) || rest.iter().any(|(_, node)| tests(node)),
+        Node::Arithmetic(_, left, right) => tests(left) || tests(right),
+        Node::Means(_) | Node::Family(_) => true,
+        Node::Defined(name) | Node::Macro(name) => name::feature(name).is_some(),
+        Node::Number(_) | Node::Unknown => false,
+    }
+}
+
+fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(truth) => *truth,
+        Value::Number(number) => Some(*number != 0.0),
+        Value::List(_) | Value::Architecture(_) => None,
+    }
+}
+
+fn evaluate(node: &Node, target: Target) -> Value {
+    let minor = f64::from(target.number % 10);
+    match node {
+        Node::Any(all) => Value::Bool(any(all.iter().map(|n| truth(&evaluate(n, target))))),
+        Node::All(all) => {
+            let inverted = any(all.iter().map(|n| truth(&evaluate(n, target)).map(|t| !t)));
+            Value::Bool(inverted.map(|t| !t))
+        }
+        Node::Not(inner) => Value::Bool(truth(&evaluate(inner, target)).map(|t| !t)),
+        Node::Compare(left, rest) => {
+            let mut left = evaluate(left, target);
+            let mut failed = Vec::new();
+            for (comparison, right) in rest {
+                let right = evaluate(right, target);
+                failed.push(compare(*comparison, &left, &right).map(|t| !t));
+                left = right;
+            }
+            Value::Bool(any(failed.into_iter()).map(|t| !t))
+        }
+        Node::Arithmetic(sign, left, right) => {
+            let number = |value: Value| match value {
+                Value::Number(n) => Some(n),
+                Value::Architecture(n) => Some(f64::from(n)),
+                Value::Bool(_) | Value::List(_) => None,
+            };
+            let (left, right) = (number(evaluate(left, target)), number(evaluate(right, target)));
+            let (Some(left), Some(right)) = (left, right) else { return Value::Bool(None) };
+            match sign {
+                '*' => Value::Number(left * right),
+                '+' => Value::Number(left + right),
+                '-' => Value::Number(left - right),
+                // Division of C, and `//` of Python.
+                '/' if right != 0.0 => Value::Number((left / right).floor()),
+                '%' if right != 0.0 => Value::Number(left % right),
+                _ => Value::Bool(None),
+            }
+        }
+        Node::Number(number) => Value::Number(*number),
+        Node::List(items) => Value::List(items.iter().map(|n| evaluate(n, target)).collect()),
+        Node::Means(Meaning::Macro) => Value::Number(f64::from(target.number) * 10.0),
+        Node::Means(Meaning::Architecture) => Value::Architecture(target.number),
+        Node::Means(Meaning::Major) => Value::Number(f64::from(target.number / 10)),
+        Node::Means(Meaning::Minor) => Value::Number(minor),
+        Node::Defined(name) => Value::Bool(name::feature(name).map(|of| of(target).is_some())),
+        Node::Macro(name) => match name::feature(name) {
+            Some(of) => Value::Number(of(target).unwrap_or(0.0)),
+            None => Value::Bool(None),
+        },
+        Node::Family(number) => {
+            let own = target.suffix != Suffix::Base && f64::from(target.number) * 10.0 == *number;
+            Value::Bool(Some(own))
+        }
+        Node::Unknown => Value::Bool(None),
+    }
+}
+
+fn any(all: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    let mut known = Some(false);
+    for one in all {
+        match one {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => known = None,
+        }
+    }
+    known
+}
+
+/// The number of an architecture in the unit of what it is compared with: 1200, 120, 12.1 or 12.
+fn in_unit(number: u16, other: f64) -> f64 {
+    let number = f64::from(number);
+    if other >= 1000.0 {
+        number * 10.0
+    } else if other >= 20.0 {
+        number
+    } else if other.fract() == 0.0 {
+        (number / 10.0).floor()
+    } else {
+        number / 10.0
+    }
+}
+
+fn compare(comparison: Comparison, left: &Value, right: &Value) -> Option<bool> {
+    use std::cmp::Ordering;
+    match (comparison, left, right) {
+        (Comparison::In | Comparison::NotIn, left, Value::List(items)) => {
+            let within = any(items.iter().map(|item| compare(Comparison::Same, left, item)));
+            within.map(|within| within == (comparison == Comparison::In))
+        }
+        (Comparison::In | Comparison::NotIn, ..) => None,
+        _ => {
+            let ordering = order(left, right)?;
+            Some(match comparison {
+                Comparison::Same => ordering == Ordering::Equal,
+                Comparison::Other => ordering != Ordering::Equal,
+                Comparison::Less => ordering == Ordering::Less,
+                Comparison::Most => ordering != Ordering::Greater,
+                Comparison::More => ordering == Ordering::Greater,
+                Comparison::Least => ordering != Ordering::Less,
+                Comparison::In | Comparison::NotIn => return None,
+            })
+        }
+    }
+}
+
+fn order(left: &Value, right: &Value) -> Option<std::cmp::Ordering> {
+    match (left, right) {
+        (Value::Number(l), Value::Number(r)) => l.partial_cmp(r),
+        (Value::Architecture(l), Value::Number(r)) => in_unit(*l, *r).partial_cmp(r),
+        (Value::Number(l), Value::Architecture(r)) => l.partial_cmp(&in_unit(*r, *l)),
+        (Value::Architecture(l), Value::List(r)) => order(&pair(*l), &Value::List(r.clone())),
+        (Value::List(l), Value::Architecture(r)) => order(&Value::List(l.clone()), &pair(*r)),
+        (Value::List(l), Value::List(r)) => {
+            for (l, r) in l.iter().zip(r) {
+                match order(l, r)? {
+                    std::cmp::Ordering::Equal => {}
+                    other => return Some(other),
+                }
+            }
+            Some(l.len().cmp(&r.len()))
+        }
+        _ => None,
+    }
+}
+
+fn pair(number: u16) -> Value {
+    Value::List(vec![Value::Number(f64::from(number / 10)), Value::Number(f64::from(number % 10))])
+}
+
+struct Parser<'a> {
+    tokens: &'a [Token<'a>],
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&self, ahead: usize) -> Option<&Token<'_>> {
+        self.tokens.get(self.at + ahead)
+    }
+
+    fn takes(&mut self, words: &[&str]) -> bool {
+        let found = self.peek(0).is_some_and(|t| words.iter().any(|w| t.is(w)));
+        self.at += usize::from(found);
+        found
+    }
+
+    fn any(&mut self) -> Node {
+        let mut all = vec![self.all()];
+        while self.takes(&["||", "or"]) {
+            all.push(self.all());
+        }
+        if all.len() == 1 { all.remove(0) } else { Node::Any(all) }
+    }
+
+    fn all(&mut self) -> Node {
+        let mut all = vec![self.not()];
+        while self.takes(&["&&", "and"]) {
+            all.push(self.not());
+        }
+        if all.len() == 1 { all.remove(0) } else { Node::All(all) }
+    }
+
+    fn not(&mut self) -> Node {
+        if self.takes(&["!", "not"]) { Node::Not(Box::new(self.not())) } else { self.comparison() }
+    }
+
+    fn comparison(&mut self) -> Node {
+        let left = self.sum();
+        let mut rest = Vec::new();
+        while let Some(comparison) = self.operator() {
+            rest.push((comparison, self.sum()));
+        }
+        if rest.is_empty() { left } else { Node::Compare(Box::new(left), rest) }
+    }
+
+    fn operator(&mut self) -> Option<Comparison> {
+        if self.peek(0)?.is("not") && self.peek(1)?.is("in") {
+            self.at += 2;
+            return Some(Comparison::NotIn);
+        }
+        let found = match self.peek(0)? {
+            t if t.is("==") => Comparison::Same,
+            t if t.is("!=") => Comparison::Other,
+            t if t.is("<") => Comparison::Less,
+            t if t.is("<=") => Comparison::Most,
+            t if t.is(">") => Comparison::More,
+            t if t.is(">=") => Comparison::Least,
+            t if t.is("in") => Comparison::In,
+            _ => return None,
+        };
+        self.at += 1;
+        Some(found)
+    }
+
+    fn sum(&mut self) -> Node {
+        let mut left = self.product();
+        while let Some(sign) = self.sign(&["+", "-"]) {
+            left = Node::Arithmetic(sign, Box::new(left), Box::new(self.product()));
+        }
+        left
+    }
+
+    fn product(&mut self) -> Node {
+        let mut left = self.operand();
+        while let Some(sign) = self.sign(&["*", "/", "//", "%"]) {
+            left = Node::Arithmetic(sign, Box::new(left), Box::new(self.operand()));
+        }
+        left
+    }
+
+    fn sign(&mut self, signs: &[&str]) -> Option<char> {
+        let token = self.peek(0)?;
+        let sign = signs.iter().find(|s| token.is(s))?.chars().next();
+        self.at += 1;
+        sign
+    }
+
+    fn operand(&mut self) -> Node {
+        let Some(token) = self.peek(0) else { return Node::Unknown };
+        let (kind, text) = (token.kind, token.text.to_owned());
+        self.at += 1;
+        match (kind, text.as_str()) {
+            (Kind::Number, text) => {
+                let digits = text.trim_end_matches(['u', 'U', 'l', 'L', 'f', 'F']).replace('_', "");
+                digits.parse().map_or(Node::Unknown, Node::Number)
+            }
+            (Kind::Sign, "(" | "[" | "{") => self.bracket(&text),
+            (Kind::Sign, "-" | "+" | "*" | "&" | "~") => {
+                self.operand();
+                Node::Unknown
+            }
+            (Kind::Name, "defined") => {
+                let open = self.takes(&["("]);
+                let name = self.peek(0).map(|t| t.text.to_owned()).unwrap_or_default();
+                self.at += 1;
+                if open && !self.takes(&[")"]) {
+                    return Node::Unknown;
+                }
+                Node::Defined(name)
+            }
+            (Kind::Name, _) => self.path(text),
+            _ => Node::Unknown,
+        }
+    }
+
+    /// A group, a tuple, a list or a set.
+    fn bracket(&mut self, open: &str) -> Node {
+        let close = match open {
+            "(" => ")",
+            "[" => "]",
+            _ => "}",
+        };
+        let mut items = Vec::new();
+        let mut commas = false;
+        while !self.takes(&[close]) {
+            if self.at >= self.tokens.len() {
+                return Node::Unknown;
+            }
+            items.push(self.any());
+            let comma = self.takes(&[","]);
+            commas |= comma;
+            if !comma && !self.peek(0).is_some_and(|t| t.is(close)) {
+                // Something that is no list: skip to the bracket's end.
+                self.skip_to(close);
+                return Node::Unknown;
+            }
+        }
+        match (open, commas, items.len()) {
+            ("(", false, 1) => items.remove(0),
+            _ => Node::List(items),
+        }
+    }
+
+    fn skip_to(&mut self, close: &str) {
+        let mut depth = 0_usize;
+        while let Some(token) = self.peek(0) {
+            let end = depth == 0 && token.is(close);
+            if ["(", "[", "{"].iter().any(|s| token.is(s)) {
+                depth += 1;
+            } else if [")", "]", "}"].iter().any(|s| token.is(s)) {
+                depth = depth.saturating_sub(1);
+            }
+            self.at += 1;
+            if end {
+                return;
+            }
+        }
+    }
+
+    /// A name with members, calls and indices.
+    fn path(&mut self, first: String) -> Node {
+        let mut names = vec![first];
+        let mut index = None;
+        let mut argument = None;
+        loop {
+            if self.takes(&[".", "->"])
+                || (self.peek(0).is_some_and(|t| t.is(":")) && self.peek(1).is_some_and(|t| t.is(":")))
+            {
+                if self.peek(0).is_some_and(|t| t.is(":")) {
+                    self.at += 2;
+                }
+                names.push(self.peek(0).map(|t| t.text.to_owned()).unwrap_or_default());
+                self.at += 1;
+                index = None;
+            } else if self.peek(0).is_some_and(|t| t.is("(")) {
+                self.at += 1;
+                argument = if let Node::Number(n) = self.bracket("(") { Some(n) } else { None };
+            } else if self.peek(0).is_some_and(|t| t.is("[")) {
+                self.at += 1;
+                index = match self.bracket("[") {
+                    Node::List(list) => {
+                        list.first().and_then(|n| if let Node::Number(n) = n { Some(*n) } else { None })
+                    }
+                    Node::Number(n) => Some(n),
+                    _ => Some(-1.0),
+                };
+            } else {
+                break;
+            }
+        }
+        let last = names.last().cloned().unwrap_or_default();
+        if let (true, Some(number)) = (name::is_family(&last), argument) {
+            return Node::Family(number);
+        }
+        if name::feature(&last).is_some() {
+            return Node::Macro(last);
+        }
+        match (name::meaning(&names), index) {
+            (Some(Meaning::Architecture), Some(0.0)) => Node::Means(Meaning::Major),
+            (Some(Meaning::Architecture), Some(1.0)) => Node::Means(Meaning::Minor),
+            (Some(_), Some(_)) | (None, _) => Node::Unknown,
+            (Some(meaning), None) => Node::Means(meaning),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Which names mean an architecture, and what the compiler's feature macros are for a target.
+
+use ptx::arch::{Suffix, Target};
+
+/// What a name means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// `__CUDA_ARCH__`: 1200.
+    Macro,
+    /// 120, (12, 0) or 12.0.
+    Architecture,
+    /// 12.
+    Major,
+    /// 0 or 1.
+    Minor,
+}
+
+/// Names that mean an architecture.
+const WHOLE: [&str; 14] = [
+    "sm",
+    "cc",
+    "arch",
+    "cap",
+    "capability",
+    "capabilities",
+    "sm_arch",
+    "sm_",
+    "compute_cap",
+    "sm_num",
+    "sm_ver",
+    "m_sm",
+    "msm",
+    "_sm",
+];
+
+/// Parts of such names.
+const PARTS: [&str; 14] = [
+    "cuda_arch",
+    "sm_version",
+    "smversion",
+    "compute_capability",
+    "computecapability",
+    "device_capability",
+    "devicecapability",
+    "device_cc",
+    "gpu_arch",
+    "device_arch",
+    "sm_arch",
+    "arch_version",
+    "getsm",
+    "device_sm",
+];
+
+/// Parts of names that mean something else: counts, sizes, and versions of software.
+const OTHERS: [&str; 17] = [
+    "mincomputecapability",
+    "count",
+    "num_sm",
+    "size",
+    "smem",
+    "name",
+    "cuda_version",
+    "cudart",
+    "driver",
+    "runtime",
+    "nvcc",
+    "toolkit",
+    "toolchain",
+    "torch_version",
+    "cuda_major",
+    "cuda_minor",
+    "cudacc_ver",
+];
+
+/// What a name with its members means; none where it means no architecture.
+pub(super) fn meaning(names: &[String]) -> Option<Meaning> {
+    let last = names.last()?.to_ascii_lowercase();
+    if last == "__cuda_arch__" {
+        return Some(Meaning::Macro);
+    }
+    let whole = names.join(".").to_ascii_lowercase();
+    if OTHERS.iter().any(|other| whole.contains(other)) || whole.contains("version.cuda") {
+        return None;
+    }
+    let software = names.len() > 1
+        && names[..names.len() - 1].iter().any(|n| n.to_ascii_lowercase().contains("version"));
+    if last == "major" || last.ends_with("_major") || last == "capability_major" {
+        return (!software).then_some(Meaning::Major);
+    }
+    if last == "minor" || last.ends_with("_minor") {
+        return (!software).then_some(Meaning::Minor);
+    }
+    // `gemm.arch` and `profile.sm_version` are those of a kernel, which one kernel has for all of SM12x.
+    let owners: Vec<String> = names[..names.len() - 1].iter().map(|n| n.to_ascii_lowercase()).collect();
+    let of = |words: &[&str]| owners.iter().any(|owner| words.iter().any(|word| owner.contains(word)));
+    if of(&["profile", "config", "kernel", "gemm", "tag"])
+        || (last == "arch" && !owners.is_empty() && !of(&["device", "prop", "gpu"]))
+    {
+        return None;
+    }
+    let means = WHOLE.contains(&last.as_str()) || PARTS.iter().any(|part| last.contains(part));
+    means.then_some(Meaning::Architecture)
+}
+
+/// What a feature macro is for a target; none where the compiler does not define it.
+type Feature = fn(Target) -> Option<f64>;
+
+/// The compiler's feature macros of SM12x; none for other names.
+pub(super) fn feature(name: &str) -> Option<Feature> {
+    fn number(target: Target) -> f64 {
+        f64::from(target.number) * 10.0
+    }
+    Some(match name {
+        "__CUDA_ARCH__" => |t| Some(number(t)),
+        "__CUDA_ARCH_FEAT_SM120_ALL" => |t| (t.number == 120 && t.suffix == Suffix::Arch).then_some(1.0),
+        "__CUDA_ARCH_FEAT_SM121_ALL" => |t| (t.number == 121 && t.suffix == Suffix::Arch).then_some(1.0),
+        "__CUDA_ARCH_SPECIFIC__" => |t| (t.suffix == Suffix::Arch).then(|| number(t)),
+        "__CUDA_ARCH_FAMILY_SPECIFIC__" => |t| (t.suffix != Suffix::Base).then(|| number(t)),
+        other if other.starts_with("__CUDA_ARCH_FEAT_SM") => |_| None,
+        _ => return None,
+    })
+}
+
+/// Whether a macro tests for the family of a number, or for that number's own suffix, as CUTLASS's do.
+pub(super) fn is_family(name: &str) -> bool {
+    name.contains("ARCH_CONDITIONAL_OR_FAMILY") || name.ends_with("CUDA_ARCH_FAMILY")
+}

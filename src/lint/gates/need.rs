@@ -1,0 +1,57 @@
+//! What instructions need on SM12x, by the matrix. `tests/gates.rs` compares each row with the committed record.
+
+use ptx::arch::{Suffix, Target};
+
+/// The least suffix with which SM12x has an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// `f` or `a`.
+    Family,
+    /// `a`.
+    Arch,
+    /// No SM12x target has it.
+    Absent,
+}
+
+impl Need {
+    /// Whether code for the target may hold the instruction.
+    #[must_use]
+    pub fn is_met_by(self, target: Target) -> bool {
+        match self {
+            Self::Family => target.suffix != Suffix::Base,
+            Self::Arch => target.suffix == Suffix::Arch,
+            Self::Absent => false,
+        }
+    }
+}
+
+/// How an instruction begins, what it holds further, and what it needs; the first row that fits speaks.
+const NEEDS: [(&str, &[&str], Need); 12] = [
+    ("tcgen05.", &[], Need::Absent),
+    ("wgmma.", &[], Need::Absent),
+    ("mma.sp", &["kind::mxf8f6f4"], Need::Family),
+    ("mma.sp", &["kind::mxf4"], Need::Arch),
+    ("mma.sp", &["kind::f8f6f4"], Need::Family),
+    ("mma.sync", &["kind::mxf8f6f4"], Need::Family),
+    ("mma.sync", &["kind::mxf4"], Need::Family),
+    ("mma.sync", &["kind::f8f6f4"], Need::Family),
+    ("cvt.", &[".e2m1x2"], Need::Family),
+    ("cvt.", &[".ue8m0x2"], Need::Family),
+    ("ldmatrix.", &[".b8x16."], Need::Family),
+    ("ldmatrix.", &[".m16n16."], Need::Family),
+];
+
+/// What an instruction with its modifiers needs; none where base targets have it, or nothing is known.
+#[must_use]
+pub fn need(instruction: &str) -> Option<Need> {
+    let fits = |(start, parts, _): &&(&str, &[&str], Need)| {
+        instruction.starts_with(start) && parts.iter().all(|part| instruction.contains(part))
+    };
+    NEEDS.iter().find(fits).map(|(_, _, need)| *need)
+}
+
+/// The instructions in a string of assembly.
+pub(super) fn instructions(text: &str) -> Vec<&str> {
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':');
+    text.split(|c| !part(c)).filter(|word| need(word).is_some()).collect()
+}

@@ -1,0 +1,190 @@
+//! Tokens of C++, CUDA, Python, CMake and Bazel text, as far as conditions need them. Comments are left out.
+
+/// How a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Language {
+    /// C, C++ and CUDA.
+    C,
+    /// Python and Bazel.
+    Python,
+    /// CMake.
+    Cmake,
+}
+
+impl Language {
+    /// The language of a file by its name; none where it is not read.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        let lower = name.to_ascii_lowercase();
+        if ["cmakelists.txt"].contains(&lower.as_str()) {
+            return Some(Self::Cmake);
+        }
+        if ["build", "build.bazel", ".bazelrc"].contains(&lower.as_str()) {
+            return Some(Self::Python);
+        }
+        match lower.rsplit_once('.')?.1 {
+            "c" | "cc" | "cpp" | "cxx" | "cu" | "cuh" | "h" | "hh" | "hpp" | "hxx" | "inl" | "inc" => {
+                Some(Self::C)
+            }
+            "py" | "pyi" | "bzl" => Some(Self::Python),
+            "cmake" => Some(Self::Cmake),
+            _ => None,
+        }
+    }
+}
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A name, `::` included.
+    Name,
+    /// A number.
+    Number,
+    /// A string, without its quotes.
+    Text,
+    /// An operator or a bracket.
+    Sign,
+    /// The end of a statement of Python, or of a directive of the preprocessor.
+    End,
+    /// `#` of a directive.
+    Directive,
+}
+
+/// A token.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Token<'a> {
+    pub(super) kind: Kind,
+    pub(super) text: &'a str,
+    /// Where it begins, in bytes.
+    pub(super) at: usize,
+}
+
+impl Token<'_> {
+    pub(super) fn is(&self, text: &str) -> bool {
+        matches!(self.kind, Kind::Sign | Kind::Name) && self.text == text
+    }
+
+    pub(super) const fn end(&self) -> usize {
+        self.at + self.text.len()
+    }
+}
+
+/// Signs of two characters.
+const PAIRS: [&str; 11] = ["==", "!=", "<=", ">=", "&&", "||", "->", "//", "**", "+=", "-="];
+
+/// The tokens of a text.
+pub(super) fn tokens(text: &str, language: Language) -> Vec<Token<'_>> {
+    Scanner { text, language, at: 0, depth: 0, directive: false, out: Vec::new() }.run()
+}
+
+struct Scanner<'a> {
+    text: &'a str,
+    language: Language,
+    at: usize,
+    /// Open brackets: a statement of Python goes on within them.
+    depth: usize,
+    directive: bool,
+    out: Vec<Token<'a>>,
+}
+
+impl<'a> Scanner<'a> {
+    fn run(mut self) -> Vec<Token<'a>> {
+        while let Some(c) = self.rest().chars().next() {
+            self.step(c);
+        }
+        self.take(Kind::End, 0);
+        self.out
+    }
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn take(&mut self, kind: Kind, length: usize) {
+        let text = self.text.get(self.at..self.at + length).unwrap_or_default();
+        self.out.push(Token { kind, text, at: self.at });
+        self.at += length;
+    }
+
+    fn skip_line(&mut self) {
+        self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+    }
+
+    fn step(&mut self, c: char) {
+        let rest = self.rest();
+        let c_like = self.language == Language::C;
+        match c {
+            '\n' => {
+                if self.directive || (!c_like && self.depth == 0) {
+                    self.take(Kind::End, 0);
+                    self.directive = false;
+                }
+                self.at += 1;
+            }
+            '\\' if rest.starts_with("\\\n") => self.at += 2,
+            '\\' if rest.starts_with("\\\r\n") => self.at += 3,
+            '#' if c_like => {
+                let before = self.text[..self.at].rsplit('\n').next().unwrap_or_default();
+                self.directive = before.trim().is_empty();
+                self.take(if self.directive { Kind::Directive } else { Kind::Sign }, 1);
+            }
+            '#' => self.skip_line(),
+            '/' if c_like && rest.starts_with("//") => self.skip_line(),
+            '/' if c_like && rest.starts_with("/*") => {
+                self.at += rest.find("*/").map_or(rest.len(), |n| n + 2);
+            }
+            '"' | '\'' if c != '\'' || self.language != Language::Cmake => self.string(c),
+            c if c.is_alphabetic() || c == '_' => {
+                let name = |c: char| c.is_alphanumeric() || c == '_';
+                let length = rest.find(|c| !name(c)).unwrap_or(rest.len());
+                self.take(Kind::Name, length);
+            }
+            c if c.is_ascii_digit() => {
+                let number = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
+                let length = rest.find(|c| !number(c)).unwrap_or(rest.len());
+                self.take(Kind::Number, length);
+            }
+            c if c.is_whitespace() => self.at += c.len_utf8(),
+            c => {
+                match c {
+                    '(' | '[' | '{' => self.depth += 1,
+                    ')' | ']' | '}' => self.depth = self.depth.saturating_sub(1),
+                    _ => {}
+                }
+                let pair =
+                    PAIRS.iter().any(|pair| rest.starts_with(pair)) && !(c_like && rest.starts_with("**"));
+                self.take(Kind::Sign, if pair { 2 } else { c.len_utf8() });
+            }
+        }
+    }
+
+    fn string(&mut self, quote: char) {
+        let rest = self.rest();
+        let triple = [r#"""""#, "'''"].into_iter().find(|t| rest.starts_with(t));
+        let raw = self
+            .out
+            .last()
+            .is_some_and(|t| t.kind == Kind::Name && t.text.ends_with('R') && t.end() == self.at);
+        if let (Language::C, true) = (self.language, raw) {
+            // R"tag( … )tag"
+            let tag = rest[1..].split('(').next().unwrap_or_default();
+            let close = format!("){tag}\"");
+            let length = rest.find(&close).map_or(rest.len(), |n| n + close.len());
+            return self.take(Kind::Text, length);
+        }
+        if let Some(triple) = triple.filter(|_| self.language == Language::Python) {
+            let length = rest[3..].find(triple).map_or(rest.len(), |n| n + 6);
+            return self.take(Kind::Text, length);
+        }
+        let mut escaped = false;
+        for (n, c) in rest.char_indices().skip(1) {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                '\n' if self.language != Language::Cmake => return self.take(Kind::Text, n),
+                c if c == quote => return self.take(Kind::Text, n + 1),
+                _ => {}
+            }
+        }
+        self.take(Kind::Text, rest.len());
+    }
+}

@@ -1,0 +1,178 @@
+//! Architecture tests in sources, for the terminal, as Markdown, JSON, CSV and findings.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use ptx::arch::{Suffix, Target};
+use serde_json::json;
+
+use super::super::csv::table;
+use super::super::markup::{Align, code, head, plain, row};
+use super::super::phrase::{clean, counted, names};
+use crate::lint::{GateLint, GateRow, GateRule, need};
+use crate::record::{Finding, Ground};
+
+/// What is wrong with a test, in a sentence.
+fn message(row: &GateRow) -> String {
+    let (admits, shut) = (names(&row.admits), names(&row.shuts_out));
+    let held = row.instructions.first().map_or("", String::as_str);
+    match row.rule {
+        GateRule::OneDevice => {
+            format!("true on {admits}, false on {shut}; both accept the same instructions")
+        }
+        GateRule::NoFamily => {
+            format!(
+                "true on {admits}, false on {shut}; no known instruction of the guarded code needs the suffix `a`"
+            )
+        }
+        GateRule::NeedsSuffix => {
+            let lack = |t: &&Target| need(held).is_some_and(|need| !need.is_met_by(**t));
+            let lacking = names(row.admits.iter().filter(lack));
+            format!("true on {lacking}, for which ptxas rejects {held} of the guarded code")
+        }
+        GateRule::Absent => format!("true on {admits}, but no SM12x target has {held} of the guarded code"),
+        GateRule::OneBuild => {
+            format!("builds for {admits} alone; its code does not load on {}", device(&row.shuts_out))
+        }
+    }
+}
+
+fn device(targets: &[Target]) -> String {
+    let each = targets.iter().map(|t| format!("{}.{}", t.number / 10, t.number % 10));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// What to write instead.
+fn remedy(row: &GateRow) -> &'static str {
+    let in_preprocessor = row.admits.iter().chain(&row.shuts_out).any(|t| t.suffix != Suffix::Base);
+    match row.rule {
+        GateRule::OneDevice if in_preprocessor => {
+            "write `__CUDA_ARCH__ >= 1200 && __CUDA_ARCH__ < 1300` with the suffix test, or SM12X_HAS(...) of `sm121probe predicates --lang c`"
+        }
+        GateRule::OneDevice => "compare the major version alone (`major == 12`), or name 12.0 and 12.1",
+        GateRule::NoFamily => {
+            "admit `__CUDA_ARCH_FAMILY_SPECIFIC__`, too, or write SM12X_HAS(...) of `sm121probe predicates --lang c`"
+        }
+        GateRule::NeedsSuffix => {
+            "require `__CUDA_ARCH_FAMILY_SPECIFIC__` or `__CUDA_ARCH_SPECIFIC__` for SM12x, or write SM12X_HAS(...) of `sm121probe predicates --lang c`"
+        }
+        GateRule::Absent => {
+            "bound the test from above, such as `__CUDA_ARCH__ < 1200`, or name the architectures that have it"
+        }
+        GateRule::OneBuild => "build for sm_120f (CUDA 12.9 or newer), or for sm_120a and sm_121a",
+    }
+}
+
+fn summary(result: &GateLint) -> String {
+    let mut rules: BTreeMap<GateRule, usize> = BTreeMap::new();
+    for row in &result.rows {
+        *rules.entry(row.rule).or_default() += 1;
+    }
+    let each: Vec<String> = rules.iter().map(|(rule, n)| format!("{n} {}", rule.word())).collect();
+    let wrong = if each.is_empty() { "none wrong".to_owned() } else { format!("wrong: {}", each.join(", ")) };
+    format!("{}, {}; {wrong}", counted(result.files, "file"), counted(result.gates, "architecture test"))
+}
+
+/// A paragraph for each wrong test, then the counts.
+#[must_use]
+pub fn gates_text(result: &GateLint) -> String {
+    let mut out = String::new();
+    for row in &result.rows {
+        _ = writeln!(
+            out,
+            "{}:{}:{}: {}\n  {}\n  {}\n  instead: {}",
+            clean(&row.file),
+            row.line,
+            row.column,
+            row.rule.word(),
+            clean(&row.text),
+            message(row),
+            remedy(row)
+        );
+    }
+    out + &summary(result) + "\n"
+}
+
+/// The counts, then a row for each wrong test.
+#[must_use]
+pub fn gates_markdown(result: &GateLint) -> String {
+    let mut out = format!("## Architecture tests\n\n{}.\n", summary(result));
+    if !result.rows.is_empty() {
+        out.push('\n');
+        out.push_str(&head(&["place", "rule", "test", "what is wrong", "instead"], Align::Left));
+    }
+    for r in &result.rows {
+        let place = format!("{}:{}", r.file, r.line);
+        out.push_str(&row(&[
+            plain(&place),
+            plain(r.rule.word()),
+            code(&r.text),
+            plain(&message(r)),
+            plain(remedy(r)),
+        ]));
+    }
+    out
+}
+
+/// A row for each wrong test.
+#[must_use]
+pub fn gates_csv(result: &GateLint) -> String {
+    let head = [
+        "file",
+        "line",
+        "column",
+        "rule",
+        "test",
+        "admits",
+        "shuts_out",
+        "instructions",
+        "message",
+        "instead",
+    ];
+    let rows = result.rows.iter().map(|r| {
+        vec![
+            r.file.clone(),
+            r.line.to_string(),
+            r.column.to_string(),
+            r.rule.word().to_owned(),
+            r.text.clone(),
+            names(&r.admits),
+            names(&r.shuts_out),
+            r.instructions.join(" "),
+            message(r),
+            remedy(r).to_owned(),
+        ]
+    });
+    table(std::iter::once(head.map(str::to_owned).to_vec()).chain(rows))
+}
+
+/// Everything as JSON.
+///
+/// # Errors
+/// Only when serialisation itself fails.
+pub fn gates_json(result: &GateLint) -> serde_json::Result<String> {
+    let words = |targets: &[Target]| targets.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let rows = result.rows.iter().map(|r| {
+        json!({
+            "file": r.file, "line": r.line, "column": r.column, "rule": r.rule.word(), "test": r.text,
+            "admits": words(&r.admits), "shuts_out": words(&r.shuts_out), "instructions": r.instructions,
+            "message": message(r), "instead": remedy(r),
+        })
+    });
+    let all = json!({
+        "files": result.files, "tests": result.gates, "findings": rows.collect::<Vec<_>>(), "unusable": result.unusable,
+    });
+    Ok(serde_json::to_string_pretty(&all)? + "\n")
+}
+
+/// Each wrong test, for SARIF and annotations.
+#[must_use]
+pub fn gates_findings(result: &GateLint) -> Vec<Finding> {
+    let of = |row: &GateRow| {
+        let text = format!("`{}`: {}; {}", clean(&row.text), message(row), remedy(row));
+        let mut finding = Finding::new(Ground::Wrong, row.rule.word().to_owned(), text);
+        finding.place = Some((row.file.clone(), row.line));
+        finding
+    };
+    result.rows.iter().map(of).collect()
+}
