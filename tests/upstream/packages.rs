@@ -92,14 +92,6 @@ pub(crate) static DEEPGEMM: Package = Package {
     sha256: "e13778e53f682b806dd2c799b5ad81701114d9346044643a8df7589a845f34e6",
 };
 
-/// CUTLASS and its examples.
-pub(crate) static CUTLASS: Package = Package {
-    name: "nvidia-cutlass",
-    version: "4.2.0.0",
-    file: "nvidia_cutlass-4.2.0.0-py3-none-any.whl",
-    sha256: "f9599ada45c7bcb6bf53f7d3f0a7d154183e53451c01bfa59eecd37dd4a693f6",
-};
-
 /// Triton, for the Python of [`TRITON_PYTHON`].
 pub(crate) static TRITON: Package = Package {
     name: "triton",

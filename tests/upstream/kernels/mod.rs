@@ -2,7 +2,6 @@
 
 mod attention;
 mod cub;
-mod cutlass;
 mod deepgemm;
 mod flashinfer;
 mod llama;
@@ -24,7 +23,6 @@ pub(crate) fn all() -> Vec<&'static Kernel> {
         flashinfer::KERNELS,
         attention::KERNELS,
         deepgemm::KERNELS,
-        cutlass::KERNELS,
         triton::KERNELS,
         triton::OLDER,
     ];
