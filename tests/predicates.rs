@@ -119,7 +119,7 @@ fn source(names: &Names<'_>, toolkits: &[ToolkitVersion]) -> String {
 
 /// The values of an array in PTX.
 fn values(ptx: &str, name: &str) -> Vec<bool> {
-    let (_, rest) = ptx.split_once(&format!(" {name}[")).unwrap_or_else(|| panic!("no {name}"));
+    let (_, rest) = ptx.split_once(&format!(" {name}[")).unwrap();
     let (_, rest) = rest.split_once('{').unwrap();
     let (list, _) = rest.split_once('}').unwrap();
     list.split(',').map(|v| v.trim() == "1").collect()

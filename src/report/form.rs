@@ -64,7 +64,7 @@ pub fn json(record: &Record) -> Result<String, ReportError> {
     Ok(record.to_json()?)
 }
 
-/// The record in a format; `styles` are those of [`Format::Text`]. [`html`] shows more than a record alone.
+/// The record in a format; `styles` are those of [`Format::Text`]. [`html()`] shows more than a record alone.
 ///
 /// # Errors
 /// As [`json`], and [`ReportError::Format`] for SARIF and SVG.

@@ -81,7 +81,7 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> (usize, Vec<G
             let numbers = all.iter().filter(|t| t.suffix == Suffix::Base);
             let answers: Vec<_> = numbers.map(|t| (*t, condition.on(*t))).collect();
             let own = &tokens[range.clone()];
-            if condition.tests_architecture() && !(is_generation(own) && !sm_is_a_device(text)) {
+            if condition.tests_architecture() && (!is_generation(own) || sm_is_a_device(text)) {
                 seen.push(Seen { line: lines.of(&tokens, &range), range, answers });
             }
         }
@@ -174,7 +174,7 @@ fn is_tuning(tokens: &[Token<'_>]) -> bool {
 
 /// Whether a number is one that an architecture has, whole or as `__CUDA_ARCH__` has it.
 const fn is_architecture(number: u32) -> bool {
-    let whole = if number >= 500 && number % 10 == 0 { number / 10 } else { number };
+    let whole = if number >= 500 && number.is_multiple_of(10) { number / 10 } else { number };
     matches!(whole, 50..=53 | 60..=62 | 70 | 72 | 75 | 80 | 86..=90 | 100..=103 | 107 | 110 | 120 | 121 | 130)
 }
 
