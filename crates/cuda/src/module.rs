@@ -82,7 +82,8 @@ impl Module {
     /// Whether it has this kernel.
     pub(crate) fn has(&mut self, name: &str) -> bool {
         match &self.text {
-            Some(_) => self.entries().iter().any(|entry| entry == name),
+            // A text that cannot be decoded says why at the launch.
+            Some(_) => self.program("").map_or(true, |p| p.entries.iter().any(|entry| entry == name)),
             None => self.machine_code.iter().any(|known| known.starts_with(name)),
         }
     }
