@@ -57,7 +57,7 @@ impl Module {
 
     /// The program with the kernel of this name; with an empty name, one that has the module's variables.
     pub(crate) fn program(&mut self, name: &str) -> Result<&Program, Stop> {
-        self.decoded(name).as_ref().map(|p| &*p).map_err(Clone::clone)
+        self.decoded(name).as_ref().map_err(|stop| stop.clone())
     }
 
     fn decoded(&mut self, name: &str) -> &mut Result<Program, Stop> {

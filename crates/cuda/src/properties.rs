@@ -66,11 +66,7 @@ pub(crate) fn device_properties(gpu: &Gpu, old: bool) -> Vec<u8> {
     // Registration, sparse arrays, read-only registration, timeline semaphores, pools, RDMA (3), handle types, deferred mapping, IPC,
     // clusters, unified function pointers.
     f.words(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0]);
-    if old {
-        f.words(&[0; 63]);
-    } else {
-        f.words(&[0; 7 + 56]);
-    }
+    f.words(&[0; 63]);
     f.long(0);
     let len = f.0.len() - 8;
     f.0.truncate(len);
