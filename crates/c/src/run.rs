@@ -52,7 +52,6 @@ fn mappings() -> Vec<Mapping> {
 /// # Safety
 /// `ptx` is null or ends with a zero byte; `args` has `count` pointers or numbers; memory behind pointers belongs to the caller.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "gpuocelot's signature")]
 pub unsafe extern "C" fn ptx_run(
     ptx: *const c_char,
     count: c_int,

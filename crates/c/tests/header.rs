@@ -1,5 +1,7 @@
 //! A C program calls every function of the header, compiled and linked as a user's.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
+
 use std::path::PathBuf;
 use std::process::Command;
 

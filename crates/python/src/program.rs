@@ -10,6 +10,9 @@ use sm121probe::job::launch::Module;
 
 use crate::report::stop_json;
 
+/// Name, PTX type, bytes.
+type Parameter = (String, String, usize);
+
 /// PTX, and the kernels of it that were launched.
 #[pyclass(frozen, module = "sm121probe._native")]
 pub(crate) struct Program {
@@ -51,7 +54,7 @@ impl Program {
     }
 
     /// The parameters of a kernel, as name, PTX type, bytes; or why it cannot be decoded, as JSON.
-    fn parameters(&self, entry: &str) -> PyResult<(Vec<(String, String, usize)>, Option<String>)> {
+    fn parameters(&self, entry: &str) -> PyResult<(Vec<Parameter>, Option<String>)> {
         let program = match self.decoded(entry)? {
             Ok(program) => program,
             Err(stop) => return Ok((Vec::new(), Some(stop_json(&self.name, &stop).to_string()))),
