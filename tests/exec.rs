@@ -84,7 +84,7 @@ fn told(output: &Output) -> String {
 fn a_legal_program_passes_with_its_own_exit_code() {
     let output = exec(&[], "program_that_conforms");
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    assert!(told(&output).contains("double: 1 launches, 8 warp instructions\n"), "{}", told(&output));
+    assert!(told(&output).contains("double: 1 launches, 7 warp instructions\n"), "{}", told(&output));
     let output = exec(&["--schedules", "3", "--gpu", "rtx5090"], "program_that_conforms");
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let output = exec(&[], "program_that_fails");
