@@ -65,7 +65,7 @@ const scrolled = (label, table) => el("div", { class: "scroll", tabindex: "0", r
 // A list of rows that grows as it is read: no browser lays out thousands of rows in time. The first rows answer a key or a
 // filter; those below follow with the next frame.
 const FIRST = 12;
-const STEP = 100;
+const STEP = 50;
 const growing = (body, rows, draw, noun) => {
   const more = el("p", { class: "more" });
   let shown = 0;

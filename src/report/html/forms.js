@@ -22,7 +22,7 @@ const formsView = (ask) => {
   const results = el("div", { id: "results" });
   controls.addEventListener("change", () => {
     const chosen = Object.fromEntries(new FormData(controls));
-    go(address("forms", { ...chosen, q: document.getElementById("query").value.trim() }), true);
+    go(address("forms", { ...chosen, q: document.getElementById("query").value.trim() }), true, true);
   });
   controls.addEventListener("submit", (event) => event.preventDefault());
   controls.addEventListener("reset", (event) => {
@@ -34,6 +34,10 @@ const formsView = (ask) => {
   return [el("h1", {}, "Forms"), controls, results];
 };
 
+// Rows that were drawn before, by form: most forms stay in the list from one key to the next.
+let drawn = new Map();
+let drawnFor;
+
 // Fills the element with the forms that an address asks for.
 const list = (results, ask) => {
   const found = filtered(ask);
@@ -41,9 +45,16 @@ const list = (results, ask) => {
   const machines = gpus();
   const columns = own().map((_, n) => n);
   if (asked >= sm12x) columns.push(asked);
-  const head = el("tr", {}, el("th", { scope: "col" }, "form"), columns.map((n) => el("th", { scope: "col" }, short(targets[n]))), machines.map((gpu) => el("th", { scope: "col", title: `${gpu.name}, driver ${gpu.driver}` }, `GPU ${short(gpu.architecture)}`)));
   const body = el("tbody");
-  const row = (form) =>
+  if (drawnFor !== columns.join()) {
+    drawnFor = columns.join();
+    drawn = new Map();
+  }
+  const row = (form) => {
+    if (!drawn.has(form)) drawn.set(form, drawRow(form));
+    return drawn.get(form);
+  };
+  const drawRow = (form) =>
     el(
       "tr",
       {},
@@ -60,6 +71,17 @@ const list = (results, ask) => {
   const more = growing(body, found, row, "form");
   const total = found.length === data.forms.length ? "" : ` of ${data.forms.length.toLocaleString("en")}`;
   const text = `${found.length.toLocaleString("en")}${total} forms`;
+  // Where the columns are the same, the table keeps its frame: a browser lays out what changes.
+  const kept = results.dataset.columns === drawnFor && found.length && results.querySelector("tbody");
+  if (kept) {
+    document.getElementById("count").textContent = text;
+    kept.replaceWith(body);
+    results.querySelector(".more").replaceWith(more);
+    say(text);
+    return;
+  }
+  results.dataset.columns = found.length ? drawnFor : "";
+  const head = el("tr", {}, el("th", { scope: "col" }, "form"), columns.map((n) => el("th", { scope: "col" }, short(targets[n]))), machines.map((gpu) => el("th", { scope: "col", title: `${gpu.name}, driver ${gpu.driver}` }, `GPU ${short(gpu.architecture)}`)));
   results.replaceChildren(
     el("p", { class: "count", id: "count" }, text),
     found.length

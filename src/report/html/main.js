@@ -42,8 +42,17 @@ const views = () => [
   ["about", "Toolkits and GPUs"],
 ];
 
+// An address that is shown, but not yet in the history: the browser takes longer for that than this page for a list.
+let ahead = null;
+const settle = () => {
+  if (!ahead) return;
+  const { hash, push } = ahead;
+  ahead = null;
+  history[push ? "pushState" : "replaceState"](null, "", hash);
+};
+
 const here = () => {
-  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [path, query] = (ahead?.hash ?? location.hash).replace(/^#\/?/, "").split("?");
   const [view, ...rest] = path.split("/");
   let id = rest.join("/");
   try {
@@ -55,13 +64,17 @@ const here = () => {
 };
 
 // Goes to an address; typing does not fill the history.
-const go = (hash, push) => {
-  history[push ? "pushState" : "replaceState"](null, "", hash);
-  show(false);
+const go = (hash, push, kept) => {
+  // One that is to be an entry of its own becomes one; typing changes it.
+  if (push) settle();
+  ahead = { hash, push: push || Boolean(ahead?.push) };
+  show(false, kept);
+  setTimeout(settle, 100);
 };
 
 let shown;
-const show = (arrived) => {
+// `kept`: the controls on the page are as the address says.
+const show = (arrived, kept) => {
   const { view: named, id, ask } = here();
   // A record without a matrix, such as an audit, opens on what it has.
   const view = named || views()[0][0];
@@ -70,7 +83,7 @@ const show = (arrived) => {
   if (view === "forms" && document.activeElement !== query) query.value = ask.q ?? "";
   const results = document.getElementById("results");
   const focused = document.activeElement?.name;
-  if (view === "forms" && shown === "forms" && results && !arrived && document.activeElement === query) {
+  if (view === "forms" && shown === "forms" && results && !arrived && (kept || document.activeElement === query)) {
     list(results, ask);
   } else {
     const tab = data.tabs.find((t) => t.id === view);
@@ -150,7 +163,13 @@ const begin = async () => {
     // The first key leaves another view, and the way back leads to it.
     go(address("forms", { ...kept, q: query.value.trim() }), view !== "forms");
   });
-  addEventListener("popstate", () => show(true));
+  // Before a link is followed or copied.
+  addEventListener("click", settle, true);
+  addEventListener("pagehide", settle);
+  addEventListener("popstate", () => {
+    ahead = null;
+    show(true);
+  });
   addEventListener("hashchange", () => {});
   show(false);
   const idle = self.requestIdleCallback ?? ((work) => setTimeout(work, 200));

@@ -13,6 +13,8 @@ const hay = (form) => {
   const snippet = data.snippets[form.snippet] ?? {};
   const text = [form.id, form.text?.line, form.family, snippet.about, snippet.spec, (snippet.grants ?? []).join(" "), (form.expects ?? []).join(" ")];
   form.hay = text.join("\n").toLowerCase();
+  form.name = form.id.toLowerCase();
+  form.words = [form.name, form.hay].map((text) => new Set(text.split(/[^a-z0-9]+/)));
   form.said = [...new Set(messagesOf(form))].filter((n) => n >= 0);
   form.made = [...new Set(opcodesOf(form))].filter((n) => n >= 0);
   return form.hay;
@@ -24,32 +26,39 @@ const texts = () => {
   opcodeTexts ??= data.opcodes.map((text) => text.toLowerCase());
 };
 
+// How well each form holds a term: 0 as a word of its name to 4 in what the tools say of it; ABSENT where it does not.
+const ABSENT = 5;
+const ranksOf = (term) => {
+  texts();
+  const asWord = new RegExp(`(^|[^a-z0-9])${term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}($|[^a-z0-9])`);
+  const plain = /^[a-z0-9]+$/.test(term);
+  const word = (text, words) => (plain ? words.has(term) : asWord.test(text));
+  const messages = messageTexts.map((text) => text.includes(term));
+  const opcodes = opcodeTexts.map((text) => text.includes(term));
+  return Uint8Array.from(data.forms, (form) => {
+    const text = hay(form);
+    if (form.name.includes(term)) return word(form.name, form.words[0]) ? 0 : 1;
+    if (text.includes(term)) return word(text, form.words[1]) ? 2 : 3;
+    return form.said.some((n) => messages[n]) || form.made.some((n) => opcodes[n]) ? 4 : ABSENT;
+  });
+};
+
+// A key changes one term; the others keep their ranks.
+let ranks = new Map();
+
 // The forms that hold every term, those first that hold it in their name or their line.
 const search = (query, forms) => {
   const terms = normal(query).split(/\s+/).filter(Boolean);
   if (!terms.length) return forms;
-  texts();
-  const found = terms.map((term) => ({
-    term,
-    word: new RegExp(`(^|[^a-z0-9])${term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}($|[^a-z0-9])`),
-    messages: messageTexts.map((text) => text.includes(term)),
-    opcodes: opcodeTexts.map((text) => text.includes(term)),
-  }));
-  const ranked = [];
+  ranks = new Map(terms.map((term) => [term, ranks.get(term) ?? ranksOf(term)]));
+  const each = [...ranks.values()];
+  // By the sum of ranks, each in the order of the record.
+  const ranked = Array.from({ length: ABSENT * each.length }, () => []);
   for (const form of forms) {
-    const text = hay(form);
-    let rank = 0;
-    const all = found.every(({ term, word, messages, opcodes }) => {
-      const id = form.id.toLowerCase();
-      if (id.includes(term)) rank += word.test(id) ? 0 : 1;
-      else if (text.includes(term)) rank += word.test(text) ? 2 : 3;
-      else if (form.said.some((n) => messages[n]) || form.made.some((n) => opcodes[n])) rank += 4;
-      else return false;
-      return true;
-    });
-    if (all) ranked.push([rank, form]);
+    const own = each.map((rank) => rank[form.n]);
+    if (!own.includes(ABSENT)) ranked[own.reduce((sum, rank) => sum + rank)].push(form);
   }
-  return ranked.sort((a, b) => a[0] - b[0] || a[1].n - b[1].n).map(([, form]) => form);
+  return ranked.flat();
 };
 
 const CODE = { native: "N", split: "S", emulated: "E" };
