@@ -1,4 +1,4 @@
-//! Packs the data folders for the binary, files added since the last build included.
+//! Packs the data folders for the binary, files added since the last build included, and strips a release.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,10 @@ const FOLDERS: [(&str, &[&str]); 3] =
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
+    // `strip` of the profile is lost where the package has a profile of its own.
+    if env::var_os("PROFILE").is_some_and(|profile| profile == "release") {
+        println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
+    }
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or(io::ErrorKind::NotFound)?);
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
     for (folder, extensions) in FOLDERS {

@@ -1,8 +1,8 @@
 // The part of the grouped GEMM that does not depend on how tiles reach shared memory: geometry, fragments, mma, epilogue.
 //
 // The mma multiplies a 16-row operand (here "x") by an 8-column one ("y"). Tokens are x and channels y; with SWAP_AB channels are
-// x, so that few tokens fill an mma. One of the two is e4m3 activations, the other e2m1 weights; in shared memory a weight takes
-// eight bits (16 elements: 8 bytes, then 8 bytes nobody reads) or, PACKED, four.
+// x, so that few tokens fill an mma. In shared memory an e2m1 takes four bits or, where a weight meets e4m3 activations and is not
+// PACKED, eight (16 elements: 8 bytes, then 8 bytes nobody reads).
 #pragma once
 #include "problem.cuh"
 
@@ -17,20 +17,33 @@
 #define Y_WARP (Y_ROWS / WARPS_Y)
 #define CONSUMERS (WARPS_X * WARPS_Y)
 
-// A row of a tile lies in slabs of up to 128 elements, each slab a matrix of its own.
-#define SLAB_K (TILE_K < 128 ? TILE_K : 128)
+// A row of a tile lies in slabs of up to 128 elements or bytes, each slab a matrix of its own.
+#define MOST_SLAB (A_BITS == 16 ? 64 : 128)
+#define SLAB_K (TILE_K < MOST_SLAB ? TILE_K : MOST_SLAB)
 #define SLABS (TILE_K / SLAB_K)
-#define PARTS (TILE_K / 32)
-#define TOKEN_ROW SLAB_K
+// Elements along K of one mma, natively: 32 bytes of a row. The portable path takes two of 16 for a part.
+#if NATIVE && A_BITS == 4
+#define PART_K 64
+#else
+#define PART_K 32
+#endif
+#define PARTS (TILE_K / PART_K)
+// Parts of a word of scales.
+#define WORD_PARTS (WORD_K / PART_K)
+#define TOKEN_ROW (SLAB_K * A_BITS / 8)
 #define WEIGHT_ROW (PACKED ? SLAB_K / 2 : SLAB_K)
 #define TOKEN_SLAB (TILE_M * TOKEN_ROW)
 #define WEIGHT_SLAB (TILE_N * WEIGHT_ROW)
 #if SWAP_AB
 #define X_SLAB WEIGHT_SLAB
 #define Y_SLAB TOKEN_SLAB
+#define X_ROW WEIGHT_ROW
+#define Y_ROW TOKEN_ROW
 #else
 #define X_SLAB TOKEN_SLAB
 #define Y_SLAB WEIGHT_SLAB
+#define X_ROW TOKEN_ROW
+#define Y_ROW WEIGHT_ROW
 #endif
 #define TOKEN_BYTES (SLABS * TOKEN_SLAB)
 #define WEIGHT_BYTES (SLABS * WEIGHT_SLAB)
@@ -58,10 +71,13 @@ struct Sums {
     float of[X_WARP / 16][Y_WARP / 8][4];
 };
 
-// Four 8x16-byte matrices, rows given by the lanes; weights come out as one nibble per byte, where the mma wants bits 5..2.
+// Whether weights are e2m1 beside e4m3: their mma wants one in a byte.
+#define UNPACKED (A_BITS == 8 && W_BITS == 4)
+
+// Four 8x16-byte matrices, rows given by the lanes; unpacked weights come out as one nibble per byte, where the mma wants bits 5..2.
 DEVICE void load4(u32* to, u32 address, bool weights)
 {
-    if (weights) {
+    if (UNPACKED && weights) {
         asm volatile("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64 {%0, %1, %2, %3}, [%4];"
                      : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
         for (u32 i = 0; i < 4; ++i)
@@ -74,7 +90,7 @@ DEVICE void load4(u32* to, u32 address, bool weights)
 
 DEVICE void load2(u32* to, u32 address, bool weights)
 {
-    if (weights) {
+    if (UNPACKED && weights) {
         asm volatile("ldmatrix.sync.aligned.m8n16.x2.shared.b8x16.b4x16_p64 {%0, %1}, [%2];"
                      : "=r"(to[0]), "=r"(to[1]) : "r"(address) : "memory");
         for (u32 i = 0; i < 2; ++i)
@@ -85,20 +101,34 @@ DEVICE void load2(u32* to, u32 address, bool weights)
     }
 }
 
-#if SWAP_AB
-#define TYPES "e2m1.e4m3"
+#if A_FORMAT == FORMAT_NVFP4
+#define KIND "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3"
+#elif A_FORMAT == FORMAT_MXFP4
+#define KIND "m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0"
+#elif W_FORMAT == FORMAT_MXFP8
+#define KIND "kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e4m3.e4m3.f32.ue8m0"
+#elif SWAP_AB
+#define KIND "kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e2m1.e4m3.f32.ue8m0"
 #else
-#define TYPES "e4m3.e2m1"
+#define KIND "kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e4m3.e2m1.f32.ue8m0"
 #endif
-// Scale byte BYTE of the word that each lane holds: rows 0..7 of x by the even lane of a pair, 8..15 by the odd one.
+// Scales from byte BYTE on of the word that each lane holds: rows 0..7 of x by the even lane of a pair, 8..15 by the odd one.
 #define MMA(BYTE) \
-    asm volatile("mma.sync.aligned.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32." TYPES ".f32.ue8m0 " \
+    asm volatile("mma.sync.aligned." KIND " " \
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}, {%10}, {" #BYTE ", 0}, {%11}, {" #BYTE ", 0};" \
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
                  : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]), "r"(sx), "r"(sy))
 
 DEVICE void mma(float* d, const u32* x, const u32* y, u32 sx, u32 sy, u32 byte)
 {
+#if WORD_PARTS == 1
+    MMA(0);
+#elif WORD_PARTS == 2
+    if (byte == 0)
+        MMA(0);
+    else
+        MMA(2);
+#else
     if (byte == 0)
         MMA(0);
     else if (byte == 1)
@@ -107,9 +137,17 @@ DEVICE void mma(float* d, const u32* x, const u32* y, u32 sx, u32 sy, u32 byte)
         MMA(2);
     else
         MMA(3);
+#endif
 }
 
-// One K tile that lies at `x_tile` and `y_tile`; `first_part` is its place along K in units of 32.
+// The scales of a part of which only the first 32 elements are multiplied: those of the others become one.
+DEVICE u32 first_half(u32 word, u32 byte)
+{
+    u32 behind = (SCALE_BLOCK == 16 ? 0xFFFF0000u : 0xFF00u << 8 * byte);
+    return (word & ~behind) | (UNIT_SCALES & behind);
+}
+
+// One K tile that lies at `x_tile` and `y_tile`; `first_part` is its place along K in units of PART_K.
 DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u32 y_tile, u32 first_part)
 {
     u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -117,11 +155,10 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
     u32 sx[X_WARP / 16], sy[Y_WARP / 8];
 #pragma unroll
     for (u32 part = 0; part < PARTS; ++part) {
-        if ((first_part + part) * 32 >= p.k_used)
+        if ((first_part + part) * PART_K >= p.k_used)
             break;
-        // A word holds the scales of 128 elements.
-        if (part % 4 == 0) {
-            u32 word = (first_part + part) / 4;
+        if (part % WORD_PARTS == 0) {
+            u32 word = (first_part + part) / WORD_PARTS;
 #pragma unroll
             for (u32 i = 0; i < X_WARP / 16; ++i)
                 sx[i] = X_SCALES(p, w, x_row + i * 16 + (lane >> 2) + 8 * (lane & 1), word);
@@ -129,35 +166,49 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
             for (u32 j = 0; j < Y_WARP / 8; ++j)
                 sy[j] = Y_SCALES(p, w, y_row + j * 8 + (lane >> 2), word);
             // A tile of 64 begins in the middle of every other word.
-            if (TILE_K < 128 && first_part % 4) {
+            if (TILE_K < WORD_K && first_part % WORD_PARTS) {
                 for (u32 i = 0; i < X_WARP / 16; ++i)
                     sx[i] >>= 16;
                 for (u32 j = 0; j < Y_WARP / 8; ++j)
                     sy[j] >>= 16;
             }
         }
-        u32 slab = part * 32 / SLAB_K, chunk = part * 2 % (SLAB_K / 16);
+        u32 byte = part % WORD_PARTS * (4 / WORD_PARTS);
+        // K is a multiple of 32, and the last part may end in its middle.
+        bool half = PART_K == 64 && (first_part + part) * PART_K + 32 >= p.k_used;
+        if (half) {
+            for (u32 i = 0; i < X_WARP / 16; ++i)
+                sx[i] = first_half(sx[i], byte);
+            for (u32 j = 0; j < Y_WARP / 8; ++j)
+                sy[j] = first_half(sy[j], byte);
+        }
+        u32 slab = part * PART_K / SLAB_K, chunk = part * 2 % (X_ROW / 16);
         u32 x_slab = x_tile + slab * X_SLAB, y_slab = y_tile + slab * Y_SLAB;
         u32 y[Y_WARP / 8][2];
 #pragma unroll
         for (u32 j = 0; j + 1 < Y_WARP / 8; j += 2)
-            load4(y[j], y_slab + place(y_row + j * 8 + (lane & 7) + (lane >> 4) * 8, chunk + (lane >> 3 & 1), SLAB_K), SWAP_AB == 0);
+            load4(y[j], y_slab + place(y_row + j * 8 + (lane & 7) + (lane >> 4) * 8, chunk + (lane >> 3 & 1), Y_ROW), SWAP_AB == 0);
         if (Y_WARP == 8)
-            load2(y[Y_WARP / 8 - 1], y_slab + place(y_row + Y_WARP - 8 + (lane & 7), chunk + (lane >> 3 & 1), SLAB_K), SWAP_AB == 0);
+            load2(y[Y_WARP / 8 - 1], y_slab + place(y_row + Y_WARP - 8 + (lane & 7), chunk + (lane >> 3 & 1), Y_ROW), SWAP_AB == 0);
+        if (half)
+            for (u32 j = 0; j < Y_WARP / 8; ++j)
+                y[j][1] = 0;
 #pragma unroll
         for (u32 i = 0; i < X_WARP / 16; ++i) {
             u32 x[4];
-            load4(x, x_slab + place(x_row + i * 16 + (lane & 15), chunk + (lane >> 4), SLAB_K), SWAP_AB == 1);
+            load4(x, x_slab + place(x_row + i * 16 + (lane & 15), chunk + (lane >> 4), X_ROW), SWAP_AB == 1);
+            if (half)
+                x[2] = x[3] = 0;
 #pragma unroll
             for (u32 j = 0; j < Y_WARP / 8; ++j)
-                mma(sums.of[i][j], x, y[j], sx[i], sy[j], part % 4);
+                mma(sums.of[i][j], x, y[j], sx[i], sy[j], byte);
         }
     }
 }
 
 #else // portable: bf16 mma, the scales folded into its operands, which is exact
 
-// A word of scales holds those of 128 elements; lanes fetch the next word while they multiply by this one.
+// Lanes fetch the next word of scales while they multiply by this one.
 struct Scales {
     u32 x[X_WARP / 8], y[Y_WARP / 8];
 };
@@ -169,7 +220,7 @@ struct Sums {
 
 DEVICE void fetch_scales(Scales& s, const Problem& p, const Work& w, u32 x_row, u32 y_row, u32 word)
 {
-    if (word << 7 >= p.k_padded)
+    if (word * WORD_K >= p.k_padded)
         return;
 #pragma unroll
     for (u32& x : s.x) {
@@ -189,10 +240,14 @@ DEVICE u32 twice(u32 word, u32 byte)
     return __byte_perm(word, 0, 0x4040 + byte * 0x0101);
 }
 
-// bf16 2^(code - 127), twice; NaN of 0xFF.
+// The scale of a code, twice, as bf16: 2^(code - 127) and NaN of 0xFF, or a ue4m3.
 DEVICE u32 scale_pair(u32 code)
 {
+#if SCALE_BLOCK == 16
+    return __byte_perm(__float_as_uint(from_ue4m3(code & 0x7F)), 0, 0x3232);
+#else
     return code == 0x00FF00FF ? 0x7FFF7FFF : code == 0 ? 0x00400040 : code << 7;
+#endif
 }
 
 DEVICE u32 multiply_pair(u32 x, u32 scale)
@@ -217,12 +272,12 @@ DEVICE u32 token_pair(u32 codes, u32 scale)
     return multiply_pair(d, scale);
 }
 
-// The scale of weights times the 2^126 that their bits lack in a bf16; in two factors where the product may be no bf16.
+// The scale of e2m1 times the 2^126 that their bits lack in a bf16; in two factors where the product may be no bf16.
 template <bool LARGE>
-struct WeightScale {
+struct NibbleScale {
     u32 first, second;
 
-    DEVICE WeightScale(u32 word, u32 byte)
+    DEVICE NibbleScale(u32 word, u32 byte)
     {
         u32 code = twice(word, byte);
         first = LARGE ? 0x7E807E80 : (code << 7) + 0x3F003F00;
@@ -236,39 +291,74 @@ struct WeightScale {
     }
 };
 
-// Whether a scale of the word is 2 or more, or NaN: it needs two factors.
+// Whether a scale of the word is 2 or more, or NaN: it needs two factors. Those of ue4m3 always take two.
 DEVICE bool has_large(u32 word)
 {
-    return word & 0x80808080;
+    return SCALE_BLOCK == 32 && (word & 0x80808080);
 }
 
 // Elements 4t..4t+3 of the 16 that begin at element 16 * half of a part, where t is the lane in its group of four: two registers,
 // 4t and 4t+2, then 4t+1 and 4t+3, as columns 2t, 2t+1, 2t+8, 2t+9 of an mma. Both operands permute the 16 alike, so their sum
-// is the same.
-DEVICE void token_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 scale)
+// is the same. A word holds their scale at `byte`.
+template <u32 ROW>
+DEVICE void fragment_of_e4m3(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 word, u32 byte)
 {
-    u32 codes, address = slab + place(row, part * 2 % (SLAB_K / 16) + half, TOKEN_ROW) + (threadIdx.x & 3) * 4;
+    u32 codes, address = slab + place(row, part * 2 % (SLAB_K / 16) + half, ROW) + (threadIdx.x & 3) * 4;
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(codes) : "r"(address) : "memory");
     codes = __byte_perm(codes, 0, 0x3120);
+    u32 scale = scale_pair(twice(word, byte));
     to[0] = token_pair(codes & 0xFFFF, scale);
     to[1] = token_pair(codes >> 16, scale);
 }
 
-template <bool LARGE>
-DEVICE void weight_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, const WeightScale<LARGE>& scale)
+// A row of so many bytes per slab: in packed ones a part takes 16 bytes, else 32.
+template <u32 ROW, bool LARGE>
+DEVICE void fragment_of_e2m1(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 word, u32 byte)
 {
-#if PACKED
-    u32 address = slab + place(row, part % (SLAB_K / 32), WEIGHT_ROW) + half * 8 + (threadIdx.x & 3) * 2;
-#else
-    u32 address = slab + place(row, part * 2 % (SLAB_K / 16) + half, WEIGHT_ROW) + (threadIdx.x & 3) * 2;
-#endif
+    u32 address;
+    if (ROW < SLAB_K)
+        address = slab + place(row, part % (SLAB_K / 32), ROW) + half * 8 + (threadIdx.x & 3) * 2;
+    else
+        address = slab + place(row, part * 2 % (SLAB_K / 16) + half, ROW) + (threadIdx.x & 3) * 2;
     u16 four;
     asm volatile("ld.shared.u16 %0, [%1];" : "=h"(four) : "r"(address) : "memory");
     // Elements 0 and 1 in the low half, 2 and 3 in the high one.
     u32 codes = __byte_perm(four, 0, 0x1100);
+    NibbleScale<LARGE> scale(word, byte);
     // e2m1: sign to bit 15, the rest to bits 8 to 6. A product moves a nibble to both places: the integer unit has enough to do.
     to[0] = scale((codes & 0x000F000F) * ((1 << 12) + (1 << 6)) & 0x81C081C0);
     to[1] = scale((codes & 0x00F000F0) * ((1 << 8) + (1 << 2)) & 0x81C081C0);
+}
+
+template <u32 ROW>
+DEVICE void fragment_of_bf16(u32* to, u32 slab, u32 row, u32 part, u32 half)
+{
+    u32 low, high, t = threadIdx.x & 3;
+    u32 address = slab + place(row, part % (SLAB_K / 32) * 4 + half * 2 + t / 2, ROW) + t % 2 * 8;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(address) : "memory");
+    to[0] = __byte_perm(low, high, 0x5410);
+    to[1] = __byte_perm(low, high, 0x7632);
+}
+
+DEVICE void token_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 word, u32 byte)
+{
+#if A_BITS == 16
+    fragment_of_bf16<TOKEN_ROW>(to, slab, row, part, half);
+#elif A_BITS == 8
+    fragment_of_e4m3<TOKEN_ROW>(to, slab, row, part, half, word, byte);
+#else
+    fragment_of_e2m1<TOKEN_ROW, true>(to, slab, row, part, half, word, byte);
+#endif
+}
+
+template <bool LARGE>
+DEVICE void weight_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 word, u32 byte)
+{
+#if W_BITS == 8
+    fragment_of_e4m3<WEIGHT_ROW>(to, slab, row, part, half, word, byte);
+#else
+    fragment_of_e2m1<WEIGHT_ROW, LARGE || SCALE_BLOCK == 16>(to, slab, row, part, half, word, byte);
+#endif
 }
 
 // To spread operands is long: only small tiles repeat it, and no tile for scales that real weights do not have.
@@ -276,23 +366,24 @@ DEVICE void weight_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, cons
 
 // The parts of one word of scales.
 template <bool LARGE>
-DEVICE void multiply_word(Sums& sums, u32 x_tile, u32 y_tile, u32 x_row, u32 y_row, u32 part, u32 byte, u32 parts)
+DEVICE void multiply_word(Sums& sums, u32 x_tile, u32 y_tile, u32 x_row, u32 y_row, u32 part, u32 place_in_word, u32 parts)
 {
 #pragma unroll(LARGE ? 1 : PARTS_AT_ONCE)
-    for (u32 n = 0; n < 4; ++n, ++part, ++byte) {
+    for (u32 n = 0; n < WORD_PARTS; ++n, ++part, ++place_in_word) {
         if (n >= parts)
             break;
         u32 slab = part * 32 / SLAB_K;
         u32 x_slab = x_tile + slab * X_SLAB, y_slab = y_tile + slab * Y_SLAB;
 #pragma unroll(LARGE ? 1 : 2)
         for (u32 half = 0; half < 2; ++half) {
+            u32 byte = SCALE_BLOCK == 16 ? place_in_word * 2 + half : place_in_word;
             u32 y[Y_WARP / 8][2];
 #pragma unroll
             for (u32 j = 0; j < Y_WARP / 8; ++j) {
 #if SWAP_AB
-                token_fragment(y[j], y_slab, y_row + j * 8, part, half, scale_pair(twice(sums.now.y[j], byte)));
+                token_fragment(y[j], y_slab, y_row + j * 8, part, half, sums.now.y[j], byte);
 #else
-                weight_fragment(y[j], y_slab, y_row + j * 8, part, half, WeightScale<LARGE>(sums.now.y[j], byte));
+                weight_fragment<LARGE>(y[j], y_slab, y_row + j * 8, part, half, sums.now.y[j], byte);
 #endif
             }
 #pragma unroll
@@ -302,9 +393,9 @@ DEVICE void multiply_word(Sums& sums, u32 x_tile, u32 y_tile, u32 x_row, u32 y_r
                 for (u32 side = 0; side < 2; ++side) {
                     u32 row = x_row + i * 16 + side * 8;
 #if SWAP_AB
-                    weight_fragment(x[side], x_slab, row, part, half, WeightScale<LARGE>(sums.now.x[i * 2 + side], byte));
+                    weight_fragment<LARGE>(x[side], x_slab, row, part, half, sums.now.x[i * 2 + side], byte);
 #else
-                    token_fragment(x[side], x_slab, row, part, half, scale_pair(twice(sums.now.x[i * 2 + side], byte)));
+                    token_fragment(x[side], x_slab, row, part, half, sums.now.x[i * 2 + side], byte);
 #endif
                 }
 #pragma unroll
@@ -328,14 +419,14 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
     if (first_part == 0)
         fetch_scales(sums.next, p, w, x_row, y_row, 0);
 #pragma unroll 1
-    for (u32 part = 0; part < PARTS; part += 4) {
+    for (u32 part = 0; part < PARTS; part += WORD_PARTS) {
         u32 at = first_part + part;
         if (at * 32 >= p.k_used)
             break;
-        // A tile of 64 begins in the middle of every other word.
-        if (at % 4 == 0) {
+        // A tile of 64 begins in the middle of every other word of 128.
+        if (at % WORD_PARTS == 0) {
             sums.now = sums.next;
-            fetch_scales(sums.next, p, w, x_row, y_row, at / 4 + 1);
+            fetch_scales(sums.next, p, w, x_row, y_row, at / WORD_PARTS + 1);
         }
         bool large = false;
 #if SWAP_AB
@@ -345,11 +436,11 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
         for (u32 word : sums.now.y)
             large |= has_large(word);
 #endif
-        u32 parts = min(min(PARTS, 4), p.k_used / 32 - at);
+        u32 parts = min(min(PARTS, WORD_PARTS), p.k_used / 32 - at);
         if (__any_sync(~0u, large))
-            multiply_word<true>(sums, x_tile, y_tile, x_row, y_row, part, at % 4, parts);
+            multiply_word<true>(sums, x_tile, y_tile, x_row, y_row, part, at % WORD_PARTS, parts);
         else
-            multiply_word<false>(sums, x_tile, y_tile, x_row, y_row, part, at % 4, parts);
+            multiply_word<false>(sums, x_tile, y_tile, x_row, y_row, part, at % WORD_PARTS, parts);
     }
 }
 

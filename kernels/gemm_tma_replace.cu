@@ -1,4 +1,4 @@
-//@ about: "Grouped GEMM of MXFP8 tokens and MXFP4 weights; as by `tma`, but each CTA makes the tensor maps of its expert."
+//@ about: "Grouped GEMM of quantized tokens and weights; as by `tma`, but each CTA makes the tensor maps of its expert."
 //@ stage: gemm
 //@ entry: grouped_gemm
 //@ paths: [native, portable]
@@ -7,10 +7,16 @@
 //@ needs: [tma_tile, mbarrier_tx, tensormap_replace, tensormap_cp_fenceproxy, fence_proxy_tensormap]
 //@ needs_native: [mma_mxf8f6f4, ldmatrix_b4x16, tma_u4_unpack]
 //@ needs_portable: [mma_bf16, cvt_e4m3x2]
+//@ formats:
+//@   nvfp4: {needs: [tma_tile, mbarrier_tx, tensormap_replace, tensormap_cp_fenceproxy, fence_proxy_tensormap], native: [mma_nvf4], portable: [mma_bf16]}
+//@   mxfp4: {needs: [tma_tile, mbarrier_tx, tensormap_replace, tensormap_cp_fenceproxy, fence_proxy_tensormap], native: [mma_mxf4], portable: [mma_bf16]}
+//@   mxfp8: {needs: [tma_tile, mbarrier_tx, tensormap_replace, tensormap_cp_fenceproxy, fence_proxy_tensormap], native: [mma_mxf8f6f4], portable: [mma_bf16, cvt_e4m3x2]}
+//@   bf16xmxfp4: {needs: [tma_tile, mbarrier_tx, tensormap_replace, tensormap_cp_fenceproxy, fence_proxy_tensormap], portable: [mma_bf16]}
+//@   bf16xnvfp4: {needs: [tma_tile, mbarrier_tx, tensormap_replace, tensormap_cp_fenceproxy, fence_proxy_tensormap], portable: [mma_bf16]}
 //@ grid: ["ceil_div(n, tile_n)", "most_tiles"]
 //@ block: "32 * (warps + 1)"
 //@ smem: "stages * stage_bytes + 1024"
-//@ args: [a_map, w_map, maps, a_codes, w_codes, a_scales, w_scales, bias, expert_offset, expert_slot, tile_expert, tile_row, tile_count, out, n, k_padded, k_used]
+//@ args: [a_map, w_map, maps, a_codes, w_codes, a_scales, w_scales, global, bias, expert_offset, expert_slot, tile_expert, tile_row, tile_count, out, n, k_padded, k_used]
 //@ contract: {k_order: ascending, deterministic: true}
 #include "tma.cuh"
 
@@ -27,8 +33,8 @@ DEVICE void make_maps(const Problem& p, const Work& w, const TensorMap& a_map, c
     __syncwarp();
     if (lane == 0) {
         u32 first = (u32)p.expert_offset[w.expert], rows = (u32)p.expert_offset[w.expert + 1] - first;
-        const u8* a = a_codes + (u64)first * p.k_padded;
-        const u8* b = w_codes + (u64)w.slot * p.n * p.k_padded / 2;
+        const u8* a = a_codes + (u64)first * p.k_padded * A_BITS / 8;
+        const u8* b = w_codes + (u64)w.slot * p.n * p.k_padded * W_BITS / 8;
         asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"r"(tokens), "l"(a) : "memory");
         asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 1, %1;" ::"r"(tokens), "r"(rows) : "memory");
         asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"r"(weights), "l"(b) : "memory");
@@ -46,7 +52,7 @@ DEVICE void make_maps(const Problem& p, const Work& w, const TensorMap& a_map, c
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 grouped_gemm(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap w_map, TensorMap* maps,
-             const u8* a_codes, const u8* w_codes, const u8* a_scales, const u8* w_scales, const float* bias, const i32* expert_offset, const i32* expert_slot, const i32* tile_expert,
+             const u8* a_codes, const u8* w_codes, const u8* a_scales, const u8* w_scales, const float* global, const float* bias, const i32* expert_offset, const i32* expert_slot, const i32* tile_expert,
              const i32* tile_row, const i32* tile_count, u16* out, u32 n, u32 k_padded, u32 k_used)
 {
     extern __shared__ u8 dynamic[];
@@ -54,7 +60,7 @@ grouped_gemm(const __grid_constant__ TensorMap a_map, const __grid_constant__ Te
     wait_for_predecessor();
     if (blockIdx.y >= (u32)*tile_count)
         return;
-    Problem p = {a_scales, w_scales, bias, expert_offset, expert_slot, out, n, k_padded, k_used};
+    Problem p = {a_scales, w_scales, global, bias, expert_offset, expert_slot, out, n, k_padded, k_used};
     Work w = work_of(p, tile_expert, tile_row);
     maps += 2 * (blockIdx.y * gridDim.x + blockIdx.x);
     if (threadIdx.x / 32 == CONSUMERS)

@@ -7,7 +7,7 @@
 //@ grid: ["ceil_div(n, tile_n)", "most_tiles"]
 //@ block: "32 * warps"
 //@ smem: "stage_bytes"
-//@ args: [a_codes, a_scales, w_codes, w_scales, bias, expert_offset, expert_slot, tile_expert, tile_row, tile_count, out, n, k_padded, k_used]
+//@ args: [a_codes, a_scales, w_codes, w_scales, global, bias, expert_offset, expert_slot, tile_expert, tile_row, tile_count, out, n, k_padded, k_used]
 //@ contract: {k_order: partials, deterministic: true}
 #include "problem.cuh"
 
@@ -132,8 +132,8 @@ DEVICE float add_block(float sum, i32 dot, u32 a_scale, u32 w_scale)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemv(const u8* a_codes, const u8* a_scales, const u8* w_codes, const u8* w_scales, const float* bias, const i32* expert_offset,
-     const i32* expert_slot, const i32* tile_expert, const i32* tile_row, const i32* tile_count, u16* out, u32 n, u32 k_padded,
+gemv(const u8* a_codes, const u8* a_scales, const u8* w_codes, const u8* w_scales, const float* global, const float* bias,
+     const i32* expert_offset, const i32* expert_slot, const i32* tile_expert, const i32* tile_row, const i32* tile_count, u16* out, u32 n, u32 k_padded,
      u32 k_used)
 {
     extern __shared__ __align__(16) u32 shared[];
@@ -141,7 +141,7 @@ gemv(const u8* a_codes, const u8* a_scales, const u8* w_codes, const u8* w_scale
     wait_for_predecessor();
     if (blockIdx.y >= (u32)*tile_count)
         return;
-    Problem p = {a_scales, w_scales, bias, expert_offset, expert_slot, out, n, k_padded, k_used};
+    Problem p = {a_scales, w_scales, global, bias, expert_offset, expert_slot, out, n, k_padded, k_used};
     Work w = work_of(p, tile_expert, tile_row);
     u32 lane = threadIdx.x & 31, part = lane % PARTS, first_column = (threadIdx.x >> 5) * COLUMNS + lane / PARTS;
     u64 matrix = (u64)w.slot * weight_scale_rows(n) * (k_padded / 32);

@@ -1,5 +1,6 @@
-// What every kernel of the pipeline shares: types, bf16, NaN-keeping min and max, exp by FMA, scale layouts, MXFP8 blocks.
+// What every kernel of the pipeline shares: types, bf16, NaN-keeping min and max, exp by FMA, scale layouts, quantized blocks.
 #pragma once
+#include "format.cuh"
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -102,6 +103,20 @@ DEVICE u64 scale_at(u32 row, u32 block, u32 blocks)
 #endif
 }
 
+// The largest element is 448 = 1.75 * 2^8 or 6 = 1.5 * 2^2: its exponent and mantissa, from which mantissa on rounding to an
+// element's bits carries, and below which the power of two below is nearer to amax over the largest.
+#if A_BITS == 4
+#define LARGEST_EXPONENT 2
+#define LARGEST_MANTISSA 0x400000
+#define CARRIES 0x600000
+#define NEARER_BELOW 0x100000
+#else
+#define LARGEST_EXPONENT 8
+#define LARGEST_MANTISSA 0x600000
+#define CARRIES 0x780000
+#define NEARER_BELOW 0x280000
+#endif
+
 // Scale byte of a block whose greatest magnitude has these f32 bits (sign clear). NaN is above Inf is above numbers.
 DEVICE u32 scale_of(u32 amax)
 {
@@ -112,18 +127,18 @@ DEVICE u32 scale_of(u32 amax)
 #else
     if (amax == 0x7F800000u)
         return 0xFE;
-    // 448 = 1.75 * 2^8. Subnormals end at code 0 under every rule.
-    i32 exponent = (i32)(amax >> 23) - 127 - 8;
+    // Subnormals end at code 0 under every rule.
+    i32 exponent = (i32)(amax >> 23) - 127 - LARGEST_EXPONENT;
     u32 mantissa = amax & 0x7FFFFF;
 #if RULE_FLOOR
 #elif RULE_EVEN
-    exponent += mantissa >= 0x780000;
+    exponent += mantissa >= CARRIES;
 #elif RULE_NEAREST
-    exponent -= mantissa < 0x280000;
+    exponent -= mantissa < NEARER_BELOW;
 #elif RULE_RZ
-    exponent -= mantissa < 0x600000;
+    exponent -= mantissa < LARGEST_MANTISSA;
 #else
-    exponent += mantissa > 0x600000;
+    exponent += mantissa > LARGEST_MANTISSA;
 #endif
     i32 code = exponent + 127;
     return code < 0 ? 0 : code > 254 ? 254 : code;
@@ -144,22 +159,97 @@ DEVICE u32 to_e4m3x2(float low, float high)
     return codes;
 }
 
-// Four neighbouring lanes hold a block of 32, eight values each: its codes, eight per lane, and its scale byte.
-DEVICE u32 quantize_block(const float* x, uint2* codes)
+// Nearest even, at most 6; by comparisons, since only sm_100 and later convert.
+DEVICE u32 to_e2m1(float x)
 {
+    float a = fabsf(x);
+    u32 code = (a > 0.25f) + (a >= 0.75f) + (a > 1.25f) + (a >= 1.75f) + (a > 2.5f) + (a >= 3.5f) + (a > 5.0f);
+    return code | __float_as_uint(x) >> 31 << 3;
+}
+
+// Of a number that is not negative: nearest even, at most 448; NaN stays NaN. In integers, since only sm_89 and later convert.
+DEVICE u32 to_ue4m3(float x)
+{
+    if (!(x <= 448.0f))
+        return x > 448.0f ? 0x7E : 0x7F;
+    // Below 2^-6 the steps are 2^-9, and eight of them are the code of 2^-6.
+    if (x < 0.015625f)
+        return (u32)rintf(__fmul_rn(x, 512.0f));
+    u32 bits = __float_as_uint(x);
+    return (bits + 0x7FFFF + (bits >> 20 & 1) >> 20) - (120 << 3);
+}
+
+DEVICE float from_ue4m3(u32 code)
+{
+    // As the bits of an f32 its value is smaller by 2^120, subnormals included.
+    return code == 0x7F ? __uint_as_float(0x7FC00000u) : __fmul_rn(__uint_as_float(code << 20), __uint_as_float((127 + 120) << 23));
+}
+
+// Eight codes.
+#if A_BITS == 16
+typedef uint4 Codes;
+#elif A_BITS == 8
+typedef uint2 Codes;
+#else
+typedef u32 Codes;
+#endif
+
+// Neighbouring lanes hold a block, eight values each: its codes, eight per lane, and its scale byte. `global` multiplies scales
+// and codes.
+DEVICE u32 quantize_block(const float* x, Codes* codes, float global)
+{
+#if A_FORMAT == FORMAT_BF16
+    u32 pairs[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i)
+        pairs[i] = to_bf16(x[2 * i]) | (u32)to_bf16(x[2 * i + 1]) << 16;
+    *codes = {pairs[0], pairs[1], pairs[2], pairs[3]};
+    return 0;
+#else
     u32 amax = 0;
 #pragma unroll
     for (u32 i = 0; i < 8; ++i)
         amax = max(amax, __float_as_uint(x[i]) & 0x7FFFFFFFu);
     amax = max(amax, __shfl_xor_sync(~0u, amax, 1));
+#if A_BLOCK == 32
     amax = max(amax, __shfl_xor_sync(~0u, amax, 2));
+#endif
+#if A_FORMAT == FORMAT_NVFP4
+    u32 scale = to_ue4m3(__fdiv_rn(__uint_as_float(amax), __fmul_rn(6.0f, global)));
+    float unit = __fmul_rn(from_ue4m3(scale), global);
+    u32 packed = 0;
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i)
+        packed |= (unit == 0.0f ? 0 : to_e2m1(__fdiv_rn(x[i], unit))) << 4 * i;
+    *codes = packed;
+#else
     u32 scale = scale_of(amax);
     float inverse = inverse_scale(scale);
+#if A_BITS == 4
+    u32 packed = 0;
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i)
+        packed |= to_e2m1(__fmul_rn(x[i], inverse)) << 4 * i;
+    *codes = packed;
+#else
     u32 pairs[4];
 #pragma unroll
     for (u32 i = 0; i < 4; ++i)
         pairs[i] = to_e4m3x2(__fmul_rn(x[2 * i], inverse), __fmul_rn(x[2 * i + 1], inverse));
     codes->x = pairs[0] | pairs[1] << 16;
     codes->y = pairs[2] | pairs[3] << 16;
+#endif
+#endif
     return scale;
+#endif
+}
+
+// Stores what `quantize_block` gave for the eight elements from `at` on of a row whose expert's first row is `first`.
+DEVICE void store_block(u8* codes, u8* scales, const Codes& packed, u32 scale, u32 row, u32 first, u32 expert, u32 at, u32 k_padded)
+{
+    *(Codes*)(codes + ((u64)row * k_padded + at) * A_BITS / 8) = packed;
+#if A_FORMAT != FORMAT_BF16
+    if (at % A_BLOCK == 0)
+        scales[scale_at(scale_row_of_expert(first, expert) + row - first, at / A_BLOCK, k_padded / A_BLOCK)] = (u8)scale;
+#endif
 }

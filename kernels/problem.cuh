@@ -15,6 +15,7 @@ struct Work {
 struct Problem {
     const u8* a_scales;
     const u8* w_scales;
+    const float* global;   // of each slot, what multiplies its sums
     const float* bias;
     const i32* expert_offset;
     const i32* expert_slot;
@@ -47,26 +48,29 @@ DEVICE u32 weight_scale_rows(u32 n)
 #endif
 }
 
-// The four scale bytes of elements 128 * word ... of a token's row; 1.0 for rows that do not exist.
+// The four scale bytes of elements WORD_K * word ... of a token's row; 1.0 for rows that do not exist, and without scales.
 DEVICE u32 token_scales(const Problem& p, const Work& w, u32 row, u32 word)
 {
-    if (row >= w.rows)
-        return 0x7F7F7F7F;
-    return *(const u32*)(p.a_scales + scale_at(w.scale_row + row, word * 4, p.k_padded / 32));
+    if (A_FORMAT == FORMAT_BF16 || row >= w.rows)
+        return UNIT_SCALES;
+    return *(const u32*)(p.a_scales + scale_at(w.scale_row + row, word * 4, p.k_padded / SCALE_BLOCK));
 }
 
 DEVICE u32 weight_scales(const Problem& p, const Work& w, u32 row, u32 word)
 {
     if (w.column + row >= p.n)
-        return 0x7F7F7F7F;
-    u64 base = (u64)w.slot * weight_scale_rows(p.n) * (p.k_padded / 32);
-    return *(const u32*)(p.w_scales + base + scale_at(w.column + row, word * 4, p.k_padded / 32));
+        return UNIT_SCALES;
+    u64 base = (u64)w.slot * weight_scale_rows(p.n) * (p.k_padded / SCALE_BLOCK);
+    return *(const u32*)(p.w_scales + base + scale_at(w.column + row, word * 4, p.k_padded / SCALE_BLOCK));
 }
 
 DEVICE void store_one(const Problem& p, const Work& w, u32 token, u32 channel, float sum)
 {
     if (token >= w.rows || w.column + channel >= p.n)
         return;
+#if HAS_GLOBAL
+    sum = __fmul_rn(sum, p.global[w.slot]);
+#endif
 #if BIAS_HERE
     sum = __fadd_rn(sum, p.bias[(u64)w.slot * p.n + w.column + channel]);
 #endif

@@ -1,17 +1,18 @@
-//@ about: "The hidden states of every permuted row in MXFP8: e4m3 codes and one ue8m0 scale per 32, by integer rules on the bits."
+//@ about: "The hidden states of every permuted row in the activations' format: codes and block scales."
 //@ stage: quantize
 //@ entry: quantize
 //@ needs: [cvt_e4m3x2]
+//@ formats: {nvfp4: {}, mxfp4: {}, mxfp8: {needs: [cvt_e4m3x2]}, bf16xmxfp4: {}, bf16xnvfp4: {}}
 //@ grid: ["ceil_div(k_padded / 32, 32)", "rows"]
 //@ block: "128"
-//@ args: [hidden_states, row_token, row_expert, expert_offset, a_codes, a_scales, k, k_padded]
+//@ args: [hidden_states, row_token, row_expert, expert_slot, expert_offset, a_global, a_codes, a_scales, k, k_padded]
 //@ contract: {deterministic: true}
 #include "mx.cuh"
 
-// Four threads per block of 32, 32 blocks per CTA; blocks behind k get zero codes and a finite scale, for the GEMM reads them.
+// Eight elements a thread, 1024 per CTA; blocks behind k get zero codes and a finite scale, for the GEMM reads them.
 extern "C" __global__ void __launch_bounds__(128)
-quantize(const u16* hidden_states, const i32* row_token, const i32* row_expert, const i32* expert_offset, u8* codes, u8* scales,
-         u32 k, u32 k_padded)
+quantize(const u16* hidden_states, const i32* row_token, const i32* row_expert, const i32* expert_slot, const i32* expert_offset,
+         const float* global, u8* codes, u8* scales, u32 k, u32 k_padded)
 {
     let_successor_start();
     wait_for_predecessor();
@@ -26,12 +27,10 @@ quantize(const u16* hidden_states, const i32* row_token, const i32* row_expert, 
             x[2 * i + 1] = from_bf16(words[i] >> 16);
         }
     }
-    uint2 packed;
-    u32 scale = quantize_block(x, &packed);
+    u32 expert = (u32)row_expert[row];
+    Codes packed;
+    u32 scale = quantize_block(x, &packed, HAS_GLOBAL ? global[expert_slot[expert]] : 1.0f);
     if (at >= k_padded)
         return;
-    *(uint2*)(codes + (u64)row * k_padded + at) = packed;
-    u32 expert = (u32)row_expert[row], first = (u32)expert_offset[expert];
-    if (part == 0)
-        scales[scale_at(scale_row_of_expert(first, expert) + row - first, block, k_padded / 32)] = (u8)scale;
+    store_block(codes, scales, packed, scale, row, (u32)expert_offset[expert], expert, at, k_padded);
 }

@@ -1,9 +1,9 @@
-//@ about: "Top-k of the router logits and softmax over the chosen; ties go to the lowest index, NaN counts as greatest."
+//@ about: "Top-k of the router logits or scores, and weights, by the model's rule; ties go to the lowest index, NaN counts as greatest."
 //@ stage: route
 //@ entry: route
 //@ needs: []
 //@ grid: ["ceil_div(tokens, 4)"]
 //@ block: "128"
-//@ args: [router_logits, topk_ids, topk_weights, tokens, experts, top_k]
+//@ args: [router_logits, correction_bias, topk_ids, topk_weights, tokens, routed_experts, chosen, top_k, groups, groups_kept, routed_scaling]
 //@ contract: {exp: fma, deterministic: true}
 #include "route.cuh"

@@ -1,4 +1,4 @@
-// Clamped SwiGLU and MXFP8 in one pass, whichever way e^x is computed.
+// Clamped SwiGLU and the activations' format in one pass, whichever way e^x is computed.
 #pragma once
 #include "mx.cuh"
 
@@ -12,7 +12,7 @@ DEVICE float swiglu(float gate, float up, float alpha, float beta, float limit)
 
 extern "C" __global__ void __launch_bounds__(128)
 swiglu_quantize(const u16* fc1_out, const float* bias, const i32* expert_slot, const i32* row_expert, const i32* expert_offset,
-                u8* codes, u8* scales, u32 k, u32 k_padded, float alpha, float beta, float limit)
+                const float* global, u8* codes, u8* scales, u32 k, u32 k_padded, float alpha, float beta, float limit)
 {
     let_successor_start();
     wait_for_predecessor();
@@ -41,11 +41,9 @@ swiglu_quantize(const u16* fc1_out, const float* bias, const i32* expert_slot, c
             x[i] = swiglu(gate, up, alpha, beta, limit);
         }
     }
-    uint2 packed;
-    u32 scale = quantize_block(x, &packed);
+    Codes packed;
+    u32 scale = quantize_block(x, &packed, HAS_GLOBAL ? global[expert_slot[expert]] : 1.0f);
     if (at >= k_padded)
         return;
-    *(uint2*)(codes + (u64)row * k_padded + at) = packed;
-    if (part == 0)
-        scales[scale_at(scale_row_of_expert(first, expert) + row - first, block, k_padded / 32)] = (u8)scale;
+    store_block(codes, scales, packed, scale, row, first, expert, at, k_padded);
 }

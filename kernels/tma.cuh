@@ -8,7 +8,7 @@
 #define FETCH "shared::cta"
 #endif
 // Bytes of global memory that one stage fetches: weights count packed, however they lie in shared memory.
-#define STAGE_TX (TILE_M * TILE_K + TILE_N * TILE_K / 2)
+#define STAGE_TX (TILE_M * TILE_K * A_BITS / 8 + TILE_N * TILE_K * W_BITS / 8)
 // Extent of a weight slab in the elements of its map: 4-bit elements, or bytes of two.
 #define WEIGHT_BOX (PACKED ? SLAB_K / 2 : SLAB_K)
 
@@ -59,7 +59,7 @@ DEVICE void run(const Problem& p, const Work& w, const Source& from, u8* dynamic
                 for (u32 slab = 0; slab < SLABS; ++slab) {
                     u32 at = step * TILE_K + slab * SLAB_K;
                     asm volatile("cp.async.bulk.tensor.2d." FETCH ".global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                                 ::"r"(to + slab * TOKEN_SLAB), "l"(from.a_map), "r"(at), "r"(from.row), "r"(full + 8 * s) : "memory");
+                                 ::"r"(to + slab * TOKEN_SLAB), "l"(from.a_map), "r"(at / SLAB_K * TOKEN_ROW), "r"(from.row), "r"(full + 8 * s) : "memory");
                     asm volatile("cp.async.bulk.tensor.3d." FETCH ".global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
                                  ::"r"(to + WEIGHTS_AT + slab * WEIGHT_SLAB), "l"(from.w_map), "r"(at / SLAB_K * WEIGHT_BOX), "r"(w.column),
                                  "r"(from.slot), "r"(full + 8 * s) : "memory");

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+#[path = "emulate/contraction.rs"]
+mod contraction;
 #[path = "emulate/float_atomics.rs"]
 mod float_atomics;
 #[path = "emulate/launch_files.rs"]

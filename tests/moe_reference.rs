@@ -16,8 +16,12 @@ mod dumps;
 mod faults;
 #[path = "moe/formats.rs"]
 mod formats;
+#[path = "moe/nvfp4_checkpoint.rs"]
+mod nvfp4_checkpoint;
 #[path = "moe/orders.rs"]
 mod orders;
+#[path = "moe/pairs.rs"]
+mod pairs;
 #[path = "moe/stages.rs"]
 mod stages;
 #[path = "moe/whole.rs"]

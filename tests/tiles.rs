@@ -11,6 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use snapbox::{assert_data_eq, file};
 use tempfile::TempDir;
 
+use sm121probe::case::FormatPair;
 use sm121probe::kernel::{Library, Load, MmaPath};
 use sm121probe::matrix::{Capabilities, granting};
 use sm121probe::moe::admission::{self, Limits, Question};
@@ -138,7 +139,10 @@ fn every_need_of_a_kernel_is_granted_by_some_snippet() {
     let kernels = Library::embedded().unwrap();
     let mut needs = 0;
     for kernel in &kernels.kernels {
-        for need in [MmaPath::Native, MmaPath::Portable].into_iter().flat_map(|path| kernel.needs_on(path)) {
+        for need in [MmaPath::Native, MmaPath::Portable]
+            .into_iter()
+            .flat_map(|path| FormatPair::ALL.iter().flat_map(move |pair| kernel.needs_on(*pair, path)))
+        {
             needs += 1;
             assert!(granted.contains_key(need), "{}: `{need}` is granted by no snippet", kernel.file);
         }
@@ -168,7 +172,7 @@ fn the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_
         {
             let toolchain =
                 admission::Toolchain { capabilities: &capabilities, toolkit: newest.version, target };
-            let lacking = admission::lacking([kernel], path, toolchain);
+            let lacking = admission::lacking([kernel], FormatPair::default(), path, toolchain);
             // Block-scaled mma and tensormap.replace want the suffix.
             let suffixed = match kernel.load {
                 None | Some(Load::Direct) => false,
@@ -182,8 +186,9 @@ fn the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_
     // The sentence of a whole decision.
     let toolchain =
         admission::Toolchain { capabilities: &capabilities, toolkit: newest.version, target: targets[0] };
-    let kernel = kernels.gemm(MmaPath::Native, Load::CpAsync).unwrap();
+    let kernel = kernels.gemm(FormatPair::default(), MmaPath::Native, Load::CpAsync).unwrap();
     let question = Question {
+        pair: FormatPair::default(),
         tile: "128x128x128".parse().unwrap(),
         swap_ab: false,
         kernel,

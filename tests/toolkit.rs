@@ -22,5 +22,8 @@ mod pins;
 #[path = "toolkit/real.rs"]
 mod real;
 #[cfg(test)]
+#[path = "toolkit/real_contraction.rs"]
+mod real_contraction;
+#[cfg(test)]
 #[path = "toolkit/tools.rs"]
 mod tools;

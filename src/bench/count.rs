@@ -2,6 +2,7 @@
 
 use numerics::scale_layout::ScaleLayout;
 
+use crate::case::{Format, FormatPair};
 use crate::moe::Dims;
 use crate::moe::layout::padded;
 use crate::record::Stage;
@@ -21,30 +22,31 @@ pub struct Work {
 
 /// The work of a stage where `counts` are the rows of every expert, multiplied in tiles of `tile_m` rows.
 #[must_use]
-pub fn work(stage: Stage, dims: Dims, counts: &[usize], tile_m: usize) -> Work {
+pub fn work(stage: Stage, pair: FormatPair, dims: Dims, counts: &[usize], tile_m: usize) -> Work {
     let (t, rows) = (dims.tokens, counts.iter().sum::<usize>());
     let (h, i, n) = (dims.hidden, dims.inter, dims.fc1_cols());
-    // Codes, and a scale for 32 of them.
-    let quantized = |k: usize| rows * padded(k) + rows * padded(k) / 32;
+    // Codes and block scales.
+    let format = pair.activation();
+    let quantized = |k: usize| rows * (format.bytes(padded(k)) + format.scales(padded(k)));
     let plain = |bytes: usize| Work { bytes: bytes as u64, ..Work::default() };
     match stage {
         // Logits, then an id and a weight for each choice.
-        Stage::Route => plain(4 * t * dims.experts + 8 * rows),
+        Stage::Route => plain(4 * t * dims.routed() + 8 * rows),
         // Ids, then token, expert and place of each row.
         Stage::Permute => plain(4 * rows + 12 * rows + 4 * (dims.experts + 1)),
         Stage::Quantize => plain(2 * t * h + 4 * rows + quantized(h)),
         Stage::Activation | Stage::Requantize => plain(2 * rows * n + quantized(i)),
         Stage::Finalize => plain(2 * rows * h + 8 * rows + 2 * t * h),
-        Stage::Fc1 => gemm(counts, tile_m, (n, h), quantized(h)),
-        Stage::Fc2 => gemm(counts, tile_m, (h, i), quantized(i)),
+        Stage::Fc1 => gemm(pair.weight(), counts, tile_m, (n, h), quantized(h)),
+        Stage::Fc2 => gemm(pair.weight(), counts, tile_m, (h, i), quantized(i)),
     }
 }
 
-fn gemm(counts: &[usize], tile_m: usize, (n, k): (usize, usize), tokens: usize) -> Work {
+fn gemm(format: Format, counts: &[usize], tile_m: usize, (n, k): (usize, usize), tokens: usize) -> Work {
     let active = counts.iter().filter(|rows| **rows > 0).count();
     let rows: usize = counts.iter().sum();
     let full: usize = counts.iter().map(|rows| rows.next_multiple_of(tile_m.max(1))).sum();
-    let expert = n * padded(k) / 2 + ScaleLayout::Tile128x4.size(n, padded(k) / 32);
+    let expert = n * format.bytes(padded(k)) + ScaleLayout::Tile128x4.size(n, format.scales(padded(k)));
     let weights = active * expert;
     let operations = |rows: usize| 2 * rows as u64 * n as u64 * k as u64;
     Work {
@@ -60,22 +62,23 @@ fn gemm(counts: &[usize], tile_m: usize, (n, k): (usize, usize), tokens: usize) 
 mod tests {
     use super::*;
 
-    const OSS: Dims = Dims { tokens: 16, hidden: 2880, inter: 2880, experts: 128, top_k: 4 };
+    const PAIR: FormatPair = FormatPair::Mxfp8Mxfp4;
+    const OSS: Dims = Dims { tokens: 16, hidden: 2880, inter: 2880, experts: 128, top_k: 4, shared: 0 };
 
     #[test]
     fn a_decode_step_of_gpt_oss_is_its_weights() {
         // 64 rows, each of an expert of its own.
         let counts: Vec<usize> = (0..128).map(|e| usize::from(e < 64)).collect();
-        let fc1 = work(Stage::Fc1, OSS, &counts, 8);
+        let fc1 = work(Stage::Fc1, PAIR, OSS, &counts, 8);
         // 5760 rows of 2944 codes of four bits, and 5760 (45 tiles of 128) rows of 92 scales.
         assert_eq!(fc1.weights, 64 * (5760 * 1472 + 5760 * 92));
         assert_eq!(fc1.bytes, fc1.weights + 64 * 5760 * 4 + 64 * (2944 + 92) + 64 * 5760 * 2);
         assert_eq!(fc1.operations, 2 * 64 * 5760 * 2880);
         assert_eq!(fc1.multiplied, 8 * fc1.operations);
         // 2880 rows of scales are 23 tiles of 128.
-        assert_eq!(work(Stage::Fc2, OSS, &counts, 8).weights, 64 * (2880 * 1472 + 2944 * 92));
-        let route = work(Stage::Route, OSS, &counts, 8);
+        assert_eq!(work(Stage::Fc2, PAIR, OSS, &counts, 8).weights, 64 * (2880 * 1472 + 2944 * 92));
+        let route = work(Stage::Route, PAIR, OSS, &counts, 8);
         assert_eq!((route.bytes, route.operations), (16 * 128 * 4 + 64 * 8, 0));
-        assert_eq!(work(Stage::Fc1, OSS, &[0; 128], 8), Work::default());
+        assert_eq!(work(Stage::Fc1, PAIR, OSS, &[0; 128], 8), Work::default());
     }
 }

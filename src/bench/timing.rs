@@ -165,7 +165,8 @@ impl Bench<'_> {
             device.time(&launches, &before, self.effort.warm_up, self.effort.samples).map_err(failed)?;
         let rate = measured.rates.iter().find(|r| r.path == trial.path).map(|r| r.operations);
         for (stage, times) in stages.iter().zip(&times) {
-            let work = work(*stage, batch.problem.dims, &batch.counts, trial.tile.m as usize);
+            let pair = batch.problem.settings.pair;
+            let work = work(*stage, pair, batch.problem.dims, &batch.counts, trial.tile.m as usize);
             let milliseconds = ceiling::median(times);
             let seconds = milliseconds / 1e3;
             let of = |time: Option<f32>| time.map_or(f64::INFINITY, |t| 1e3 * f64::from(t));

@@ -10,11 +10,16 @@ use super::model::{
     Routing, ScaleRule, ScaleTiles, Slots,
 };
 use super::models::{Model, models};
+use super::pair::FormatPair;
+use super::router::Router;
 use crate::header;
 use crate::record::Tile;
 
 /// Elements that share one scale (OCP MX 1.0).
 const BLOCK: usize = 32;
+
+/// Experts of a token, one a lane of a warp.
+const MOST_SLOTS: usize = 32;
 
 /// Tiles that a minimum may ask for.
 const MOST_TILES: usize = 16;
@@ -30,11 +35,14 @@ const LIMIT: f32 = 7.0;
 struct CaseFile {
     about: String,
     model: Option<String>,
+    format: Option<String>,
     tokens: usize,
     hidden: Option<usize>,
     inter: Option<usize>,
     experts: Option<usize>,
     top_k: Option<usize>,
+    shared_experts: Option<usize>,
+    router: Option<Router>,
     #[serde(default)]
     seed: u64,
     regime: Regime,
@@ -104,16 +112,25 @@ fn resolve(path: &Path, file: CaseFile) -> Result<Case, Fault> {
     let size = |key, given: Option<usize>, of: fn(&Model) -> usize| {
         given.or(model.map(of)).ok_or_else(|| (key, format!("`{key}` is missing; give it, or a `model`")))
     };
+    let pair = match &file.format {
+        None => FormatPair::default(),
+        Some(word) => FormatPair::from_word(word).ok_or_else(|| {
+            ("format", format!("unknown format pair `{word}`; known are {}", FormatPair::listed()))
+        })?,
+    };
     let name = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let case = Case {
         name,
         path: path.to_owned(),
         about: file.about,
+        pair,
         tokens: file.tokens,
         hidden: size("hidden", file.hidden, |m| m.hidden)?,
         inter: size("inter", file.inter, |m| m.inter)?,
         experts: size("experts", file.experts, |m| m.experts)?,
         top_k: size("top_k", file.top_k, |m| m.top_k)?,
+        shared_experts: file.shared_experts.or(model.map(|m| m.shared_experts)).unwrap_or(0),
+        router: file.router.or(model.map(|m| m.router)).unwrap_or_default(),
         seed: file.seed,
         regime: file.regime,
         routing: file.routing,
@@ -179,10 +196,17 @@ fn check(case: &Case) -> Result<(), Fault> {
             format!("`top_k` is {k}, but there are only {e} experts; a token chooses each at most once"),
         );
     }
+    let slots = case.top_k.saturating_add(case.shared_experts);
+    if slots > MOST_SLOTS {
+        let message = format!(
+            "a token has {slots} experts, shared ones included; the kernels keep at most {MOST_SLOTS}"
+        );
+        return fault("top_k", message);
+    }
     // Indices are i32 in the dump format and on the device.
     let elements = [
-        ("tokens", [case.tokens, case.top_k, case.hidden.max(case.inter).saturating_mul(2)]),
-        ("experts", [case.tokens, case.experts, 1]),
+        ("tokens", [case.tokens, slots, case.hidden.max(case.inter).saturating_mul(2)]),
+        ("experts", [case.tokens, case.experts.saturating_add(case.shared_experts), 1]),
         ("inter", [case.inter, 2, case.hidden]),
     ];
     for (key, factors) in elements {
@@ -257,6 +281,13 @@ fn check_slots(case: &Case) -> Result<(), Fault> {
 }
 
 fn check_routing(case: &Case) -> Result<(), Fault> {
+    case.router.check(case.experts, case.top_k).map_err(|message| ("router", message))?;
+    if case.router.groups.is_some() && !matches!(case.routing, Routing::Random | Routing::Ties) {
+        let routing = case.routing.word();
+        let message =
+            format!("`routing: {routing}` names experts that groups may exclude; use `routing: random`");
+        return Err(("routing", message));
+    }
     let fault = |message: String| Err(("expert_rows", message));
     let rows = case.tokens * case.top_k;
     if case.routing != Routing::Rows {

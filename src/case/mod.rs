@@ -9,6 +9,8 @@ mod file;
 mod library;
 mod model;
 mod models;
+mod pair;
+mod router;
 mod write;
 
 pub use embedded::files as embedded_files;
@@ -19,4 +21,6 @@ pub use model::{
     Routing, ScaleRule, ScaleTiles, Slots,
 };
 pub use models::{Model, models};
+pub use pair::{Format, FormatPair};
+pub use router::{GroupScore, Groups, Router, Scores};
 pub use write::{create as create_case, to_yaml};

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::pair::FormatPair;
+use super::router::Router;
 use crate::record::{Stage, Tile, words};
 
 words! {
@@ -213,14 +215,20 @@ pub struct Case {
     pub model: Option<String>,
     /// Tokens T.
     pub tokens: usize,
+    /// How activations and weights are stored.
+    pub pair: FormatPair,
     /// Width H of hidden states, a multiple of 32.
     pub hidden: usize,
     /// Width I between the GEMMs, a multiple of 32.
     pub inter: usize,
-    /// Experts E.
+    /// Experts that the router chooses from.
     pub experts: usize,
-    /// Experts k of one token.
+    /// Experts that it chooses for one token.
     pub top_k: usize,
+    /// Experts beside these that every token visits with weight 1.
+    pub shared_experts: usize,
+    /// From logits to choices and weights.
+    pub router: Router,
     /// The seed that is used unless a run names one.
     pub seed: u64,
     /// Which values.

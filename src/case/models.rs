@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use super::model::GateUp;
+use super::router::Router;
 use crate::header::{self, HeaderError};
 
 const TABLE: &str = include_str!("models.yaml");
@@ -32,6 +33,12 @@ pub struct Model {
     pub limit: f32,
     /// Whether the experts have biases.
     pub bias: bool,
+    /// Experts that every token visits.
+    #[serde(default)]
+    pub shared_experts: usize,
+    /// From logits to choices and weights.
+    #[serde(default)]
+    pub router: Router,
     /// Where gates stand in the checkpoint.
     pub gate_up: GateUp,
     /// Who says so.
@@ -63,6 +70,7 @@ mod tests {
                 m.hidden % 32 == 0 && m.inter % 32 == 0 && m.top_k <= m.experts && !m.source.is_empty(),
                 "{m:?}"
             );
+            assert_eq!(m.router.check(m.experts, m.top_k), Ok(()), "{}", m.name);
         }
         let oss = models.iter().find(|m| m.name == "gpt-oss-120b").unwrap();
         assert_eq!((oss.hidden, oss.inter, oss.experts, oss.top_k), (2880, 2880, 128, 4));

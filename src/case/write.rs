@@ -10,6 +10,8 @@ use super::model::{
     Arguments, BiasPlace, Case, Configurations, Exp, Finalize, KTail, Minimum, Routing, ScaleRule,
     ScaleTiles, Slots,
 };
+use super::pair::FormatPair;
+use super::router::{Groups, Router};
 
 const STUB: &str = "\
 # One sentence on what the case tests; a case without one is rejected.
@@ -59,15 +61,20 @@ pub fn to_yaml(case: &Case) -> String {
     if let Some(model) = &case.model {
         line("model", model.clone());
     }
+    if case.pair != FormatPair::default() {
+        line("format", case.pair.word().to_owned());
+    }
     for (key, value) in [
         ("tokens", case.tokens),
         ("hidden", case.hidden),
         ("inter", case.inter),
         ("experts", case.experts),
         ("top_k", case.top_k),
+        ("shared_experts", case.shared_experts),
     ] {
         line(key, value.to_string());
     }
+    line("router", router(&case.router));
     line("seed", case.seed.to_string());
     line("regime", case.regime.word().to_owned());
     line("routing", case.routing.word().to_owned());
@@ -120,6 +127,17 @@ pub fn to_yaml(case: &Case) -> String {
         line("minimum", format!("{{rounds: {rounds}, n_tiles: {n_tiles}, m_tiles: {m_tiles}}}"));
     }
     out
+}
+
+fn router(of: &Router) -> String {
+    let Router { scores, correction_bias, groups, renormalise, scaling } = of;
+    let groups = groups.map_or(String::new(), |Groups { count, kept, score }| {
+        format!(", groups: {{count: {count}, kept: {kept}, score: {}}}", score.word())
+    });
+    let scores = scores.word();
+    format!(
+        "{{scores: {scores}, correction_bias: {correction_bias}, renormalise: {renormalise}, scaling: {scaling:?}{groups}}}"
+    )
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use emulator::{self, Counts, GlobalMemory, InStream, Options, Profile, Stop};
 
+use super::contract::ContractArgs;
 use super::emulate_report::{Report, listed};
 use super::error::CliError;
 use super::format::{Formats, lacks, parser};
@@ -86,6 +87,8 @@ pub(super) struct EmulateArgs {
     fuel: u64,
     #[command(flatten)]
     hardware: ModelArgs,
+    #[command(flatten)]
+    contraction: ContractArgs,
     /// Target of a .cu file [default: sm_121a]
     #[arg(long, value_name = "T")]
     target: Option<String>,
@@ -142,6 +145,7 @@ pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), C
         return Err(lacks(Format::Json, &FORMATS[..1]));
     }
     let mut session = session(args, context)?;
+    session.contract(args.contraction.contract(), context)?;
     if let Some(path) = &args.expect {
         session.expect_file(path, Tolerance { relative: args.rtol, absolute: args.atol })?;
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use emulator::Violation;
 
-use crate::job::launch::{Checked, Judged, Session, Sums, Trials};
+use crate::job::launch::{Checked, Judged, Session, Sums, Trials, Undetermined};
 use crate::store;
 
 /// Elements of an output that are printed.
@@ -56,6 +56,7 @@ impl Report<'_> {
                 );
             }
         }
+        judged.undetermined.iter().flatten().for_each(|found| undetermined(found, &mut text));
         judged.checked.iter().for_each(|checked| expectation(checked, &mut text));
         text
     }
@@ -89,6 +90,18 @@ impl Report<'_> {
             let _ = writeln!(text, "  {unwritten} of {} bytes were never written", bytes.len());
         }
     }
+}
+
+/// What contraction changes.
+fn undetermined(found: &Undetermined, text: &mut String) {
+    let Undetermined { buffer, differing, elements, separate, contracted, .. } = found;
+    let index: Vec<String> = found.index.iter().map(ToString::to_string).collect();
+    let _ = writeln!(
+        text,
+        "undetermined by PTX: {differing} of {elements} elements of {buffer} depend on whether mul and add round once (--contract)"
+    );
+    let _ =
+        writeln!(text, "  the first is {buffer}[{}]: {separate}, contracted {contracted}", index.join(","));
 }
 
 /// What became of a comparison.

@@ -147,6 +147,8 @@ pub(super) enum CliError {
     BenchForm,
     #[error("this has no format {0}; it has {1}")]
     NoFormat(&'static str, String),
+    #[error("--format {0} and --format {1}: the output has one format")]
+    FormatTwice(&'static str, &'static str),
     #[error("times are measured on a GPU: name it with --device gpu:0")]
     NoClock,
     #[error("a profile has no plot: --format svg is for times, with --device")]
@@ -167,7 +169,7 @@ pub(super) enum CliError {
     OperandKind(#[from] numerics::UnknownKind),
     #[error("code for {0} does not run on this GPU ({1})")]
     DeviceTarget(String, String),
-    #[error("nothing was run: no case is selected, or every trial is blocked")]
+    #[error("nothing was run: nothing is selected, or everything is blocked")]
     NothingRan,
     #[error("--dump writes one case: name it with --case")]
     Dump,
@@ -257,6 +259,7 @@ impl CliError {
             Self::TableForm
             | Self::BenchForm
             | Self::NoFormat(..)
+            | Self::FormatTwice(..)
             | Self::NoClock
             | Self::NoPlot
             | Self::BenchTable(..) => exit::USAGE,

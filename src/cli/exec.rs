@@ -22,6 +22,9 @@ pub(super) struct ExecArgs {
     /// Run each launch under the schedules 0 to N-1 from the same memory, and require equal results
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: u64,
+    /// Record each launch in DIR, as a case that `emulate` replays
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
     /// Output format
     #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
     format: Format,
@@ -51,6 +54,7 @@ pub(super) fn exec(args: &ExecArgs) -> Result<(), CliError> {
         gpu: args.gpu.clone(),
         keep_going: args.keep_going,
         schedules: args.schedules,
+        record: args.record.clone(),
     })?;
     let told = |error: serde_json::Error| CliError::Output(error.into());
     let text = match args.format {

@@ -12,9 +12,10 @@ use super::device::DeviceArgs;
 use super::error::CliError;
 use super::format::{self, Formats};
 use super::model::ModelArgs;
+use super::moe_formats::{self, Word};
 use super::output;
 use super::ways::TrialArgs;
-use crate::case::{self, Case};
+use crate::case::{self, Case, FormatPair};
 use crate::job::{self, Context, Ran, Toolchain};
 use crate::moe::admission::Limits;
 use crate::moe::checkpoint::Layer;
@@ -40,7 +41,8 @@ pub(super) struct MoeArgs {
     /// Seed of the data [default: the case's]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Use weights and router of a gpt-oss checkpoint: a .safetensors file, or the index of a sharded checkpoint
+    /// Use weights and router of a checkpoint, gpt-oss in MXFP4 or any in NVFP4: a .safetensors file, or the index of a sharded
+    /// checkpoint
     #[arg(long, value_name = "FILE", requires_all = ["layer", "cases"])]
     weights: Option<PathBuf>,
     /// Layer of --weights
@@ -63,9 +65,10 @@ pub(super) struct MoeArgs {
     /// detects
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     faults: Option<u64>,
-    /// Output format
-    #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
-    format: Format,
+    /// Output format [default: text], or operand formats of the GEMMs (repeatable): only the cases of these or, with --case, that
+    /// case with each of them
+    #[arg(long, value_name = "FORM", value_parser = moe_formats::parser(FORMATS))]
+    format: Vec<Word>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -95,6 +98,22 @@ fn listed(cases: &[&Case], format: Format) -> Result<String, CliError> {
     })
 }
 
+/// The cases with operands of these formats; those that are `named` take the formats, of others only those that have them.
+fn of_pairs<'a>(cases: &[&'a Case], pairs: &[FormatPair], named: bool) -> Vec<Cow<'a, Case>> {
+    if pairs.is_empty() {
+        return cases.iter().map(|case| Cow::Borrowed(*case)).collect();
+    }
+    if !named {
+        let asked = cases.iter().filter(|case| pairs.contains(&case.pair));
+        return asked.map(|case| Cow::Borrowed(*case)).collect();
+    }
+    let of = |case: &&'a Case, pair: FormatPair| match case.pair == pair {
+        true => Cow::Borrowed(*case),
+        false => Cow::Owned(Case { pair, name: format!("{}-{}", case.name, pair.word()), ..(*case).clone() }),
+    };
+    cases.iter().flat_map(|case| pairs.iter().map(move |pair| of(case, *pair))).collect()
+}
+
 /// `moe`.
 pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError> {
     let library = match &args.folder {
@@ -104,12 +123,18 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     for problem in &library.problems {
         eprintln!("error: {problem}");
     }
-    let cases = args.trials.cases(&library)?;
+    let (format, pairs) = moe_formats::split(&args.format)?;
+    let named = args.trials.cases(&library)?;
+    let paired = of_pairs(&named, &pairs, !args.trials.cases.is_empty());
+    let cases: Vec<&Case> = paired.iter().map(AsRef::as_ref).collect();
     if let Some(count) = args.faults {
-        return output::write(&report::evidence_text(&[], &[], &[single_byte::faults(count)?]), &args.output);
+        let pairs = if pairs.is_empty() { vec![FormatPair::default()] } else { pairs };
+        let rows: Vec<_> =
+            pairs.iter().map(|pair| single_byte::faults(*pair, count)).collect::<Result<_, _>>()?;
+        return output::write(&report::evidence_text(&[], &[], &rows), &args.output);
     }
     if args.list {
-        return output::write(&listed(&cases, args.format)?, &args.output);
+        return output::write(&listed(&cases, format)?, &args.output);
     }
     let kernels = args.trials.kernels()?;
     let mut targets = args.trials.targets()?;
@@ -159,7 +184,7 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
         return shrink(&runner, &ran, &args.output);
     }
     let rows = &ran.rows;
-    let text = match args.format {
+    let text = match format {
         Format::Text => {
             let evidence = report::evidence_text(&ran.exercised(&runner), &ran.fault_coverage(&runner)?, &[]);
             report::trials_text(rows) + &evidence

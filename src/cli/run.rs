@@ -8,6 +8,7 @@ use super::error::CliError;
 use super::format::{self, Formats};
 use super::output;
 use crate::job::{self, Context, Question};
+use crate::record::Verdict;
 use crate::report::{self, Format};
 use crate::snippet::{self, Filter};
 
@@ -75,6 +76,10 @@ pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError>
     };
     output::write(&text, &args.output)?;
     match runs.iter().filter(|run| run.first_wrong().is_some()).count() {
+        // A check that is blocked says nothing of the variant.
+        0 if !runs.iter().any(|run| run.checks.iter().any(|check| check.verdict == Verdict::Pass)) => {
+            Err(CliError::NothingRan)
+        }
         0 => Ok(()),
         wrong => Err(CliError::Runs(wrong)),
     }

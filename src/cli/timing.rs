@@ -164,7 +164,7 @@ impl TimingArgs {
             flushed: measured.flushed as u64,
             bandwidth: measured.bandwidth,
             rates: measured.rates,
-            regrets: bench::regrets(&measured.rows, &measured.counts, case.top_k),
+            regrets: bench::regrets(&measured.rows, &measured.counts, case.top_k + case.shared_experts),
             rows: measured.rows,
         })
     }

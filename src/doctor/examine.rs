@@ -137,6 +137,8 @@ fn look(gpu: &mut GpuDevice, toolkits: &[Toolkit], store: Option<&Store>) -> Gpu
     let versions = probe::versions(gpu);
     let highest = probe::highest(&versions);
     let ptx = highest.map(|isa| probe::targets(gpu, isa)).unwrap_or_default();
+    // A simulated GPU runs PTX alone.
+    let toolkits = if gpu.about().is_simulated() { &[] } else { toolkits };
     let cubins = toolkits.iter().flat_map(|t| probe::cubins(gpu, t, store)).collect();
     GpuFindings {
         about: gpu.about().clone(),

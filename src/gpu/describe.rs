@@ -4,6 +4,9 @@ use ptx::arch::{Suffix, Target};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// In place of the driver's version: a GPU that `exec` simulates.
+pub(super) const SIMULATED: &str = "simulated by sm121probe exec";
+
 /// A GPU and its driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Description {
@@ -48,6 +51,12 @@ impl Description {
     #[must_use]
     pub const fn target(&self) -> Target {
         Target { number: 10 * self.capability.0 + self.capability.1, suffix: Suffix::Arch }
+    }
+
+    /// Whether it is no hardware: `exec` simulates it, and runs PTX alone.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.driver == SIMULATED
     }
 
     /// `sm_121`.

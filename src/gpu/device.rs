@@ -66,9 +66,10 @@ impl GpuDevice {
         Ok(Self { link: RefCell::new(link), about, chain, modules: Vec::new(), milliseconds: 0.0 })
     }
 
-    /// The same, with code made by `chain`.
+    /// The same, with code made by `chain`; a simulated GPU takes the PTX itself.
     #[must_use]
     pub fn with_chain(self, chain: Chain) -> Self {
+        let chain = if self.about.is_simulated() { Chain { toolkit: None, ..chain } } else { chain };
         Self { chain, ..self }
     }
 

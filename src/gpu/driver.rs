@@ -19,7 +19,7 @@ use cudarc::driver::sys::{
 use emulator::device::{MapElement, MapSwizzle, TensorMapSpec};
 
 use super::backend::{Backend, Prepared, Value};
-use super::describe::Description;
+use super::describe::{Description, SIMULATED};
 use super::status::CudaError;
 use super::wire::Entry;
 
@@ -120,6 +120,15 @@ impl Driver {
         if result == CUresult::CUDA_SUCCESS { value } else { -1 }
     }
 
+    /// Whether it is the GPU that `exec` simulates.
+    fn is_simulated(&self) -> bool {
+        let mut uuid = sys::CUuuid { bytes: [0; 16] };
+        // SAFETY: the device is valid and the pointer is to a live struct of the library's own type.
+        let result = unsafe { sys::cuDeviceGetUuid_v2(&raw mut uuid, self.device) };
+        let bytes = uuid.bytes.map(|byte| byte as u8);
+        result == CUresult::CUDA_SUCCESS && bytes == *emulator::events::UUID
+    }
+
     fn functions(module: CUmodule) -> Result<(Vec<CUfunction>, Vec<Entry>), CudaError> {
         let mut count: c_uint = 0;
         // SAFETY: the module was just loaded; the pointer is to a live integer.
@@ -140,12 +149,16 @@ impl Driver {
             let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
             let mut parameters = Vec::new();
             let (mut offset, mut size) = (0, 0);
-            // SAFETY: the function is the module's; the call refuses a number past the last parameter.
-            while unsafe {
-                sys::cuFuncGetParamInfo(*function, parameters.len(), &raw mut offset, &raw mut size)
-            } == CUresult::CUDA_SUCCESS
-            {
-                parameters.push((offset, size));
+            loop {
+                // SAFETY: the function is the module's; the call refuses a number past the last parameter as an invalid value.
+                let result = unsafe {
+                    sys::cuFuncGetParamInfo(*function, parameters.len(), &raw mut offset, &raw mut size)
+                };
+                match result {
+                    CUresult::CUDA_SUCCESS => parameters.push((offset, size)),
+                    CUresult::CUDA_ERROR_INVALID_VALUE => break,
+                    other => return Err(error("cuFuncGetParamInfo", other)),
+                }
             }
             let of = |attribute| {
                 let mut value = -1;
@@ -265,7 +278,11 @@ impl Backend for Driver {
                 small(self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)),
             ),
             cuda: format!("{}.{}", self.version / 1000, self.version % 1000 / 10),
-            driver: kernel_module().unwrap_or_default(),
+            driver: if self.is_simulated() {
+                SIMULATED.to_owned()
+            } else {
+                kernel_module().unwrap_or_default()
+            },
             memory: total as u64,
             free: free as u64,
             multiprocessors: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),

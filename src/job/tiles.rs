@@ -184,15 +184,17 @@ impl<'a> Survey<'a> {
             blocked: None,
             remark: String::new(),
         };
-        let kernel = self.kernels.gemm(path, load)?;
+        let pair = Settings::GPT_OSS.pair;
+        let kernel = self.kernels.gemm(pair, path, load)?;
         let toolchain = self.toolchain.map(|t| t.of(self.target));
-        let admitted = match admission::admit(&Question { tile, swap_ab, kernel, path, toolchain, limits }) {
-            Ok(admitted) => admitted,
-            Err(blocked) => {
-                row.blocked = Some(blocked.0);
-                return Ok(row);
-            }
-        };
+        let admitted =
+            match admission::admit(&Question { pair, tile, swap_ab, kernel, path, toolchain, limits }) {
+                Ok(admitted) => admitted,
+                Err(blocked) => {
+                    row.blocked = Some(blocked.0);
+                    return Ok(row);
+                }
+            };
         row.stages = Some(admitted.config.stages);
         row.shared = Some(admitted.dynamic_shared);
         let Some(assembler) = self.assembler.as_ref().filter(|_| compiles) else { return Ok(row) };

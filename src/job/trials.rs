@@ -78,7 +78,7 @@ pub(super) fn default_set(
     }
     // What no part of the work stands for is done by the first part.
     if first {
-        record.faults = vec![single_byte::faults(REPORTED_FAULTS)?];
+        record.faults = vec![single_byte::faults(case::FormatPair::default(), REPORTED_FAULTS)?];
     }
     Ok(())
 }
@@ -227,10 +227,12 @@ fn of_code<'a>(
 ) -> Result<(Trial<'a>, String), JobError> {
     let Ok(config) = trial.config else { return Ok((trial, String::new())) };
     let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
+    let pair = trial.case.pair;
     let question = Question {
+        pair,
         tile: trial.tile,
         swap_ab: trial.swap_ab,
-        kernel: kernels.gemm(trial.path, trial.load)?,
+        kernel: kernels.gemm(pair, trial.path, trial.load)?,
         path: trial.path,
         toolchain: None,
         limits: assembler.limits,

@@ -6,6 +6,7 @@ use std::{fs, io};
 
 use super::embedded;
 use super::model::{Atomics, ExpKind, Header, Kernel, Load, MmaPath};
+use crate::case::FormatPair;
 use crate::header::{self, HeaderError};
 use crate::kernel::KernelStage;
 
@@ -57,15 +58,18 @@ pub struct Variant {
     pub exp: ExpKind,
     /// How the rows of a token are added.
     pub atomics: Atomics,
+    /// How operands are stored.
+    pub pair: FormatPair,
 }
 
 impl Variant {
     /// e^x by FMA, sums in the order of the slots.
-    pub const OURS: Self = Self { exp: ExpKind::Fma, atomics: Atomics::None };
+    pub const OURS: Self = Self { exp: ExpKind::Fma, atomics: Atomics::None, pair: FormatPair::Mxfp8Mxfp4 };
 
     fn is_of(self, kernel: &Kernel) -> bool {
         let exp = kernel.contract.exp == ExpKind::None || kernel.contract.exp == self.exp;
-        exp && (kernel.stage != KernelStage::Finalize || kernel.contract.atomics == self.atomics)
+        exp && kernel.takes(self.pair)
+            && (kernel.stage != KernelStage::Finalize || kernel.contract.atomics == self.atomics)
     }
 }
 
@@ -155,6 +159,7 @@ impl Library {
                 (MmaPath::Portable, h.needs_portable),
                 (MmaPath::Gemv, h.needs_gemv),
             ]),
+            formats: h.formats,
             packed: h.packed,
             defines: h.defines,
             block: h.block,
@@ -174,19 +179,22 @@ impl Library {
     pub fn of_stage(&self, stage: KernelStage, variant: Variant) -> Result<&Kernel, KernelError> {
         let of_stage = || self.kernels.iter().filter(|k| k.stage == stage);
         let own = || of_stage().filter(|k| k.own);
-        let found = own().find(|k| variant.is_of(k)).or_else(|| own().next());
+        let found = own().find(|k| variant.is_of(k)).or_else(|| own().find(|k| k.takes(variant.pair)));
         let found = found.or_else(|| of_stage().find(|k| variant.is_of(k)));
         found.ok_or_else(|| self.missing(format!("the stage {stage:?}").to_lowercase(), stage))
     }
 
-    /// The GEMM of a path and a load.
+    /// The GEMM of a path and a load for operands of these formats.
     ///
     /// # Errors
     /// [`KernelError::Missing`].
-    pub fn gemm(&self, path: MmaPath, load: Load) -> Result<&Kernel, KernelError> {
-        let fits = |k: &&Kernel| k.load == Some(load) && k.paths.contains(&path);
+    pub fn gemm(&self, pair: FormatPair, path: MmaPath, load: Load) -> Result<&Kernel, KernelError> {
+        let fits = |k: &&Kernel| k.load == Some(load) && k.paths.contains(&path) && k.takes(pair);
         self.kernels.iter().find(fits).ok_or_else(|| {
-            self.missing(format!("the {} GEMM that loads by {}", path.word(), load.word()), KernelStage::Gemm)
+            let of =
+                if pair == FormatPair::default() { String::new() } else { format!(" of {}", pair.word()) };
+            let what = format!("the {} GEMM{of} that loads by {}", path.word(), load.word());
+            self.missing(what, KernelStage::Gemm)
         })
     }
 
@@ -209,14 +217,17 @@ mod tests {
         let library = Library::embedded().unwrap();
         for path in [MmaPath::Native, MmaPath::Portable] {
             for load in [Load::CpAsync, Load::Tma, Load::TmaReplace] {
-                library.gemm(path, load).unwrap();
+                for pair in FormatPair::ALL {
+                    library.gemm(*pair, path, load).unwrap();
+                }
             }
         }
-        library.gemm(MmaPath::Gemv, Load::Direct).unwrap();
+        library.gemm(FormatPair::default(), MmaPath::Gemv, Load::Direct).unwrap();
         for exp in [ExpKind::Fma, ExpKind::Ex2Approx] {
             for atomics in [Atomics::None, Atomics::F32] {
                 for stage in [KernelStage::Route, KernelStage::Activation, KernelStage::Finalize] {
-                    let of_stage = library.of_stage(stage, Variant { exp, atomics }).unwrap();
+                    let of_stage =
+                        library.of_stage(stage, Variant { exp, atomics, ..Variant::OURS }).unwrap();
                     assert_eq!(stage == KernelStage::Finalize, of_stage.contract.exp == ExpKind::None);
                 }
             }

@@ -7,4 +7,4 @@ mod model;
 
 pub use expression::{ExpressionError, NAMES, Names, evaluate};
 pub use library::{KernelError, Library, Variant};
-pub use model::{Atomics, Contract, ExpKind, KOrder, Kernel, KernelStage, Load, MmaPath};
+pub use model::{Atomics, Contract, ExpKind, FormatNeeds, KOrder, Kernel, KernelStage, Load, MmaPath};

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::case::FormatPair;
+
 pub use crate::record::{Load, MmaPath};
 
 /// The stage of the pipeline that a kernel does.
@@ -96,6 +98,21 @@ pub struct Contract {
     pub atomics: Atomics,
 }
 
+/// What a kernel needs for operands of other formats than MXFP8 by MXFP4.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FormatNeeds {
+    /// On every path.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// On the native path besides.
+    #[serde(default)]
+    pub native: Vec<String>,
+    /// On the portable path besides.
+    #[serde(default)]
+    pub portable: Vec<String>,
+}
+
 /// The header as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,6 +132,8 @@ pub(super) struct Header {
     pub(super) needs_portable: Vec<String>,
     #[serde(default)]
     pub(super) needs_gemv: Vec<String>,
+    #[serde(default)]
+    pub(super) formats: BTreeMap<FormatPair, FormatNeeds>,
     #[serde(default)]
     pub(super) packed: Vec<MmaPath>,
     #[serde(default)]
@@ -148,6 +167,8 @@ pub struct Kernel {
     pub needs: Vec<String>,
     /// Capabilities it needs on one path besides.
     pub needs_of: BTreeMap<MmaPath, Vec<String>>,
+    /// The formats of operands that it can be compiled for besides MXFP8 by MXFP4, and what it needs then.
+    pub formats: BTreeMap<FormatPair, FormatNeeds>,
     /// Paths on which weights take four bits in shared memory.
     pub packed: Vec<MmaPath>,
     /// Macros it wants as they are.
@@ -167,9 +188,28 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The capabilities that it needs on `path`.
-    pub fn needs_on(&self, path: MmaPath) -> impl Iterator<Item = &str> {
-        let special = self.needs_of.get(&path).into_iter().flatten();
-        self.needs.iter().chain(special).map(String::as_str)
+    /// The capabilities that it needs on `path` for operands of these formats.
+    #[must_use]
+    pub fn needs_on(&self, pair: FormatPair, path: MmaPath) -> Vec<&str> {
+        let special = self.formats.get(&pair);
+        let (common, special): (&[String], &[String]) = match (special, path) {
+            _ if pair == FormatPair::default() => {
+                (&self.needs, self.needs_of.get(&path).map_or(&[][..], Vec::as_slice))
+            }
+            (Some(of), MmaPath::Native) => (&of.needs, &of.native),
+            (Some(of), MmaPath::Portable) => (&of.needs, &of.portable),
+            (Some(of), MmaPath::Gemv) => (&of.needs, &[]),
+            // A stage that touches no operand.
+            (None, _) => (&self.needs, &[]),
+        };
+        common.iter().chain(special).map(String::as_str).collect()
+    }
+
+    /// Whether it can be compiled for operands of these formats; stages that touch no operand take any.
+    #[must_use]
+    pub fn takes(&self, pair: FormatPair) -> bool {
+        let touches =
+            matches!(self.stage, KernelStage::Quantize | KernelStage::Gemm | KernelStage::Activation);
+        !touches || pair == FormatPair::default() || self.formats.contains_key(&pair)
     }
 }

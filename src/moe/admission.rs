@@ -7,10 +7,15 @@
 use emulator::device::{MapElement, MapSwizzle};
 use ptx::arch::{Target, ToolkitVersion};
 
-use super::tile::{Blocked, Config, SHARED_LIMIT, SLAB, Tile};
+use super::format::Element;
+use super::tile::{Blocked, Config, SHARED_LIMIT, Tile};
+use crate::case::FormatPair;
 use crate::kernel::{self, Kernel, MmaPath, Names};
 use crate::matrix::Capabilities;
 use crate::toolkit::Resources;
+
+/// Elements of a box of 16U4_ALIGN16B: it has no other width.
+const UNPACKED_WIDTH: u32 = 128;
 
 /// What a device has for one CTA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +48,8 @@ pub struct Toolchain<'a> {
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
+    /// How operands are stored.
+    pub pair: FormatPair,
     /// The tile.
     pub tile: Tile,
     /// Whether channels are the 16-row side of the mma.
@@ -73,12 +80,12 @@ pub struct Admitted {
 /// # Errors
 /// [`Blocked`], with the sentence.
 pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
-    let Question { tile, swap_ab, kernel, path, toolchain, limits } = *question;
-    if let Some(sentence) = toolchain.and_then(|t| lacking([kernel], path, t)) {
+    let Question { pair, tile, swap_ab, kernel, path, toolchain, limits } = *question;
+    if let Some(sentence) = toolchain.and_then(|t| lacking([kernel], pair, path, t)) {
         return Err(Blocked(sentence));
     }
     let load = kernel.load.ok_or_else(|| Blocked(format!("{} is not a GEMM", kernel.file)))?;
-    let config = Config::within(tile, swap_ab, load, path, limits.shared)?;
+    let config = Config::within(pair, tile, swap_ab, load, path, limits.shared)?;
     if load.by_tma() {
         for map in [token_box(&config), weight_box(&config)] {
             map.check()?;
@@ -107,7 +114,7 @@ pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
 /// # Errors
 /// [`Blocked`], with the sentence.
 pub fn admit_run(question: &Question<'_>, others: &[&Kernel]) -> Result<Admitted, Blocked> {
-    let lacks = |t| lacking(others.iter().copied(), question.path, t);
+    let lacks = |t| lacking(others.iter().copied(), question.pair, question.path, t);
     if let Some(sentence) = question.toolchain.and_then(lacks) {
         return Err(Blocked(sentence));
     }
@@ -145,16 +152,17 @@ fn too_much_shared(needed: u32, limits: Limits) -> Blocked {
     Blocked(format!("a CTA needs {needed} bytes of shared memory, but the device has {}", limits.shared))
 }
 
-/// The first capability that one of these kernels needs on `path` and the toolchain has not, as a sentence.
+/// The first capability that one of these kernels needs for these formats on `path` and the toolchain has not, as a sentence.
 #[must_use]
 pub fn lacking<'k>(
     kernels: impl IntoIterator<Item = &'k Kernel>,
+    pair: FormatPair,
     path: MmaPath,
     toolchain: Toolchain<'_>,
 ) -> Option<String> {
     let missing = |kernel: &'k Kernel| {
         let says = |need| toolchain.capabilities.missing(need, toolchain.toolkit, toolchain.target);
-        kernel.needs_on(path).find_map(says)
+        kernel.needs_on(pair, path).into_iter().find_map(says)
     };
     kernels.into_iter().find_map(missing)
 }
@@ -184,21 +192,29 @@ pub struct MapBox {
     pub swizzle: MapSwizzle,
 }
 
-/// The box of tokens: rows of e4m3 codes.
+/// The box of tokens: rows of codes, as bytes.
 #[must_use]
 pub fn token_box(config: &Config) -> MapBox {
-    MapBox { element: MapElement::U8, dims: vec![SLAB, config.tile.m], swizzle: MapSwizzle::B128 }
+    let width = config.token_slab();
+    MapBox { element: MapElement::U8, dims: vec![width, config.tile.m], swizzle: swizzle(width) }
 }
 
-/// The box of weights: rows of e2m1 codes of one expert, unpacked on the way or, as bytes of two, packed.
+/// The box of weights: rows of codes of one expert as bytes or, e2m1 that take a byte each in shared memory, unpacked on the way.
 #[must_use]
 pub fn weight_box(config: &Config) -> MapBox {
-    let (element, width, swizzle) = if config.packed() {
-        (MapElement::U8, SLAB / 2, MapSwizzle::B64)
-    } else {
-        (MapElement::U4Unpacked, SLAB, MapSwizzle::B128)
-    };
-    MapBox { element, dims: vec![width, config.tile.n, 1], swizzle }
+    let unpacked = !config.packed() && config.pair.weight().element() == Element::E2m1;
+    let width = config.weight_slab();
+    let element = if unpacked { MapElement::U4Unpacked } else { MapElement::U8 };
+    MapBox { element, dims: vec![width, config.tile.n, 1], swizzle: swizzle(width) }
+}
+
+/// The swizzle that is as wide as a row.
+const fn swizzle(width: u32) -> MapSwizzle {
+    match width {
+        32 => MapSwizzle::B32,
+        64 => MapSwizzle::B64,
+        _ => MapSwizzle::B128,
+    }
 }
 
 impl MapBox {
@@ -211,9 +227,9 @@ impl MapBox {
         if let Some(wrong) = self.dims.iter().find(|d| **d == 0 || **d > 256) {
             return Err(Blocked(format!("the extents of a TMA box are 1 to 256, but this one has {wrong}")));
         }
-        if self.element == MapElement::U4Unpacked && inner != SLAB {
+        if self.element == MapElement::U4Unpacked && inner != UNPACKED_WIDTH {
             return Err(Blocked(format!(
-                "a TMA box of 16U4_ALIGN16B is {SLAB} elements wide, but this one {inner}"
+                "a TMA box of 16U4_ALIGN16B is {UNPACKED_WIDTH} elements wide, but this one {inner}"
             )));
         }
         // Unpacked, 16 elements take 16 bytes.
@@ -244,9 +260,17 @@ mod tests {
 
     fn ask(tile: &str, swap_ab: bool, load: Load, path: MmaPath) -> Result<Admitted, Blocked> {
         let library = Library::embedded().unwrap();
-        let kernel = library.gemm(path, load).unwrap();
+        let kernel = library.gemm(FormatPair::default(), path, load).unwrap();
         let tile = tile.parse().unwrap();
-        admit(&Question { tile, swap_ab, kernel, path, toolchain: None, limits: Limits::SM12X })
+        admit(&Question {
+            pair: FormatPair::default(),
+            tile,
+            swap_ab,
+            kernel,
+            path,
+            toolchain: None,
+            limits: Limits::SM12X,
+        })
     }
 
     #[test]
@@ -271,11 +295,12 @@ mod tests {
     #[test]
     fn a_smaller_device_takes_fewer_stages_or_none() {
         let library = Library::embedded().unwrap();
-        let kernel = library.gemm(MmaPath::Portable, Load::CpAsync).unwrap();
+        let kernel = library.gemm(FormatPair::default(), MmaPath::Portable, Load::CpAsync).unwrap();
         let at = |shared| {
             let tile = "128x64x128".parse().unwrap();
             let limits = Limits { shared, ..Limits::SM12X };
             admit(&Question {
+                pair: FormatPair::default(),
                 tile,
                 swap_ab: false,
                 kernel,

@@ -4,14 +4,23 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use numerics::tensor_core::Model;
+
 use super::dims::Dims;
 use super::error::MoeError;
 use super::tensors::Tensors;
-use crate::case::{BiasPlace, Case, GateUp, ScaleRule};
+use crate::case::{
+    BiasPlace, Case, Format, FormatPair, GateUp, GroupScore, Groups, Router, ScaleRule, Scores,
+};
+use crate::kernel::MmaPath;
 
 /// The rules of the pipeline that no kernel chooses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
+    /// From logits to choices and weights.
+    pub router: Router,
+    /// How activations and weights are stored.
+    pub pair: FormatPair,
     /// Where gates stand among the columns of the first GEMM.
     pub gate_up: GateUp,
     /// Factor inside the sigmoid.
@@ -31,6 +40,8 @@ pub struct Settings {
 impl Settings {
     /// gpt-oss as its checkpoint has it, biases in the epilogue (docs/numerics.md, 10.1).
     pub const GPT_OSS: Self = Self {
+        router: Router::GPT_OSS,
+        pair: FormatPair::Mxfp8Mxfp4,
         gate_up: GateUp::Interleaved,
         alpha: 1.702,
         beta: 1.0,
@@ -44,6 +55,8 @@ impl Settings {
     #[must_use]
     pub const fn of(case: &Case) -> Self {
         Self {
+            router: case.router,
+            pair: case.pair,
             gate_up: case.gate_up,
             alpha: case.alpha,
             beta: case.beta,
@@ -101,8 +114,10 @@ impl KOrder {
 /// below the largest exponent).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Accumulation {
-    /// Products L of one step: a divisor of 32.
+    /// Products L of one step: a divisor of a block, or several groups.
     pub chunk: usize,
+    /// Products whose exact sum is one term (4.9); 1 where each product is.
+    pub group: usize,
     /// Bits F kept below the largest exponent, at least 23.
     pub fraction: u32,
     /// In which order.
@@ -111,19 +126,59 @@ pub struct Accumulation {
 
 impl Accumulation {
     /// One block-scaled `mma` per 32 elements, rising (sm_120).
-    pub const NATIVE: Self = Self { chunk: 32, fraction: 25, order: KOrder::Ascending };
+    pub const NATIVE: Self = Self { chunk: 32, group: 1, fraction: 25, order: KOrder::Ascending };
     /// `mma` of bf16 with scales folded in, K = 16 at once, rising (sm_90, sm_100, sm_120).
-    pub const BF16: Self = Self { chunk: 16, fraction: 25, order: KOrder::Ascending };
+    pub const BF16: Self = Self { chunk: 16, group: 1, fraction: 25, order: KOrder::Ascending };
     /// The same where a tensor core adds eight products at once (sm_80, sm_86, sm_89).
-    pub const BF16_AMPERE: Self = Self { chunk: 8, fraction: 24, order: KOrder::Ascending };
+    pub const BF16_AMPERE: Self = Self { chunk: 8, group: 1, fraction: 24, order: KOrder::Ascending };
+    /// bf16 on the tensor cores of this hardware; on those of SM12x where none is named.
+    #[must_use]
+    pub const fn bf16_of(model: Option<Model>) -> Self {
+        match model {
+            Some(Model::Sm80 | Model::Sm89) => Self::BF16_AMPERE,
+            Some(Model::Sm90 | Model::Sm100 | Model::Sm120) | None => Self::BF16,
+        }
+    }
+
     /// Integer dot products of blocks of 32 onto so many accumulators; no tensor core cuts anything.
     #[must_use]
     pub const fn partials(count: u8) -> Self {
-        Self { chunk: 32, fraction: 25, order: KOrder::Partials(count) }
+        Self { chunk: 32, group: 1, fraction: 25, order: KOrder::Partials(count) }
     }
 
     /// Nothing is known: the loosest of the above, in any order.
-    pub const UNKNOWN: Self = Self { chunk: 8, fraction: 24, order: KOrder::Any };
+    pub const UNKNOWN: Self = Self { chunk: 8, group: 1, fraction: 24, order: KOrder::Any };
+
+    /// One `mma` of packed e2m1 per 64 elements, rising: four groups of 16 (sm_120).
+    pub const NATIVE_FP4: Self = Self { chunk: 64, group: 16, fraction: 35, order: KOrder::Ascending };
+
+    /// What the kernels of a path do with operands of these formats, on the tensor cores of `model`; on those of SM12x where none is named.
+    #[must_use]
+    pub const fn of(pair: FormatPair, path: MmaPath, model: Option<Model>) -> Self {
+        match path {
+            MmaPath::Native if pair.is_fp4() => Self::NATIVE_FP4,
+            MmaPath::Native if !matches!(pair.activation(), Format::Bf16) => Self::NATIVE,
+            _ => Self::bf16_of(model),
+        }
+    }
+
+    /// Terms of one step.
+    #[must_use]
+    pub const fn terms(&self) -> usize {
+        self.chunk / if self.group == 0 { 1 } else { self.group }
+    }
+
+    /// Products of a term or, where each product is one, of a step.
+    #[must_use]
+    pub const fn width(&self) -> usize {
+        if self.group > 1 { self.group } else { self.chunk }
+    }
+
+    /// Whether the tensor core takes scales beside the operands; else they are folded in (4.6).
+    #[must_use]
+    pub const fn scales_apart(&self) -> bool {
+        self.chunk >= 32
+    }
 }
 
 /// How a token's rows are added.
@@ -199,6 +254,7 @@ impl Contract {
     pub fn metadata(&self) -> BTreeMap<String, String> {
         let s = &self.settings;
         let mut out: BTreeMap<String, String> = [
+            ("format", s.pair.word().to_owned()),
             ("gate_up", s.gate_up.word().to_owned()),
             ("alpha", s.alpha.to_string()),
             ("beta", s.beta.to_string()),
@@ -214,8 +270,23 @@ impl Contract {
         .into_iter()
         .map(|(key, value)| (key.to_owned(), value))
         .collect();
+        let r = &s.router;
+        out.extend([
+            ("router_scores".to_owned(), r.scores.word().to_owned()),
+            ("renormalise".to_owned(), r.renormalise.to_string()),
+            ("routed_scaling".to_owned(), r.scaling.to_string()),
+            ("shared_experts".to_owned(), self.dims.shared.to_string()),
+        ]);
+        if let Some(Groups { count, kept, score }) = r.groups {
+            out.extend([
+                ("groups".to_owned(), count.to_string()),
+                ("groups_kept".to_owned(), kept.to_string()),
+                ("group_score".to_owned(), score.word().to_owned()),
+            ]);
+        }
         for (name, a) in [("fc1", &self.fc1), ("fc2", &self.fc2)] {
             out.insert(format!("{name}_chunk"), a.chunk.to_string());
+            out.insert(format!("{name}_group"), a.group.to_string());
             out.insert(format!("{name}_fraction"), a.fraction.to_string());
             out.insert(format!("{name}_order"), a.order.word().to_owned());
         }
@@ -231,6 +302,8 @@ impl Contract {
     pub fn of_dump(tensors: &Tensors, metadata: &BTreeMap<String, String>) -> Result<Self, MoeError> {
         let from = Metadata(metadata);
         let settings = Settings {
+            router: from.router(tensors)?,
+            pair: pair_of(metadata)?,
             gate_up: from.word("gate_up", GateUp::Interleaved, GateUp::ALL, GateUp::word)?,
             alpha: from.number("alpha", 1.702)?,
             beta: from.number("beta", 1.0)?,
@@ -240,19 +313,20 @@ impl Contract {
             fc2_bias: from.word("fc2_bias", BiasPlace::Epilogue, BiasPlace::ALL, BiasPlace::word)?,
         };
         let unknown = Accumulation::UNKNOWN;
-        let accumulation = |chunk, fraction, order| -> Result<Accumulation, MoeError> {
+        let accumulation = |chunk, group, fraction, order| -> Result<Accumulation, MoeError> {
             Ok(Accumulation {
                 chunk: from.number(chunk, unknown.chunk)?,
+                group: from.number(group, unknown.group)?,
                 fraction: from.number(fraction, unknown.fraction)?,
                 order: from.word(order, unknown.order, &KOrder::ALL, KOrder::word)?,
             })
         };
         let finalize = [FinalizeOrder::Slots, FinalizeOrder::AtomicF32, FinalizeOrder::AtomicBf16];
         let contract = Self {
-            dims: tensors.dims()?,
+            dims: from.dims(tensors, settings.pair)?,
             settings,
-            fc1: accumulation("fc1_chunk", "fc1_fraction", "fc1_order")?,
-            fc2: accumulation("fc2_chunk", "fc2_fraction", "fc2_order")?,
+            fc1: accumulation("fc1_chunk", "fc1_group", "fc1_fraction", "fc1_order")?,
+            fc2: accumulation("fc2_chunk", "fc2_group", "fc2_fraction", "fc2_order")?,
             exp: ExpBound {
                 relative: from.number("exp_relative", ExpBound::EX2_APPROX.relative)?,
                 per_argument: from.number("exp_per_argument", ExpBound::EX2_APPROX.per_argument)?,
@@ -270,10 +344,20 @@ impl Contract {
     /// [`MoeError::Invalid`] where no bound can be derived from them.
     pub fn check(&self) -> Result<(), MoeError> {
         for (name, a) in [("fc1", &self.fc1), ("fc2", &self.fc2)] {
-            if ![1, 2, 4, 8, 16, 32].contains(&a.chunk) {
-                let chunk = a.chunk;
+            let (chunk, block) = (a.chunk, self.settings.pair.block());
+            if a.group != 1
+                && (*a != Accumulation { order: a.order, ..Accumulation::NATIVE_FP4 }
+                    || !self.settings.pair.is_fp4())
+            {
+                let group = a.group;
                 return Err(MoeError::Invalid(format!(
-                    "{name}: chunks of {chunk} products do not divide a block of 32"
+                    "{name}: groups of {group} in steps of {chunk} are not supported for {}; e2m1 pairs have groups of 16 in steps of 64 with 35 bits",
+                    self.settings.pair.word()
+                )));
+            }
+            if a.group == 1 && ![1, 2, 4, 8, 16, 32].iter().any(|c| *c == chunk && block % c == 0) {
+                return Err(MoeError::Invalid(format!(
+                    "{name}: chunks of {chunk} products do not divide a block of {block}"
                 )));
             }
             let partials = match a.order {
@@ -281,7 +365,6 @@ impl Contract {
                 _ => 1,
             };
             if !partials.is_power_of_two() || partials > MOST_PARTIALS || (partials > 1 && a.chunk != 32) {
-                let chunk = a.chunk;
                 return Err(MoeError::Invalid(format!(
                     "{name}: {partials} accumulators for sums of {chunk}; only powers of two up to {MOST_PARTIALS} \
                     are supported, for sums of 32"
@@ -296,6 +379,14 @@ impl Contract {
             }
         }
         let s = &self.settings;
+        let dims = &self.dims;
+        if dims.shared > dims.experts || dims.shared > dims.top_k {
+            return Err(MoeError::Invalid(format!("{} shared experts among {dims:?}", dims.shared)));
+        }
+        // A dump may not say how many experts there are.
+        if dims.routed() > 0 {
+            s.router.check(dims.routed(), dims.chosen()).map_err(MoeError::Invalid)?;
+        }
         let exp = [self.exp.relative, self.exp.per_argument];
         // An exp that may be a tenth off is no exp.
         if !s.alpha.is_finite() || !s.beta.is_finite() || s.limit.is_nan() || s.limit <= 0.0 {
@@ -321,6 +412,14 @@ const fn finalize_word(order: FinalizeOrder) -> &'static str {
     }
 }
 
+/// The operand formats that a dump's metadata names; MXFP8 by MXFP4 without the word.
+///
+/// # Errors
+/// [`MoeError::Metadata`] for a word without a meaning.
+pub fn pair_of(metadata: &BTreeMap<String, String>) -> Result<FormatPair, MoeError> {
+    Metadata(metadata).word("format", FormatPair::default(), FormatPair::ALL, FormatPair::word)
+}
+
 /// Metadata, read with defaults and errors that say what may stand there.
 struct Metadata<'a>(&'a BTreeMap<String, String>);
 
@@ -341,6 +440,30 @@ impl Metadata<'_> {
                 wanted: format!("it is one of {}", words.join(", ")),
             }
         })
+    }
+
+    fn router(&self, tensors: &Tensors) -> Result<Router, MoeError> {
+        let gpt_oss = Router::GPT_OSS;
+        let count = self.number("groups", 0)?;
+        let score = self.word("group_score", GroupScore::TopTwo, GroupScore::ALL, GroupScore::word)?;
+        let kept = self.number("groups_kept", count)?;
+        Ok(Router {
+            scores: self.word("router_scores", gpt_oss.scores, Scores::ALL, Scores::word)?,
+            correction_bias: tensors.correction_bias.is_some(),
+            groups: (count > 0).then_some(Groups { count, kept, score }),
+            renormalise: self.number("renormalise", gpt_oss.renormalise)?,
+            scaling: self.number("routed_scaling", gpt_oss.scaling)?,
+        })
+    }
+
+    /// The dimensions of the shapes; logits do not count shared experts, everything else does.
+    fn dims(&self, tensors: &Tensors, pair: FormatPair) -> Result<Dims, MoeError> {
+        let mut dims = tensors.dims(pair)?;
+        dims.shared = self.number("shared_experts", 0)?;
+        if tensors.router_logits.is_some() || tensors.correction_bias.is_some() {
+            dims.experts = dims.experts.saturating_add(dims.shared);
+        }
+        Ok(dims)
     }
 
     fn number<T: FromStr + Display>(&self, key: &'static str, default: T) -> Result<T, MoeError> {

@@ -12,15 +12,15 @@ use super::plan::{self, Trial};
 use super::trial::{self, TrialError};
 use super::witness::{Coverage, witness};
 use super::{Dims, problem};
-use crate::case::{Case, Regime};
+use crate::case::{Case, FormatPair, Regime};
 use crate::kernel::Library;
 use crate::record::{ConfigurationKey, FaultCoverageRow, Named, TrialRow, Verdict};
 
 /// Cases whose coverage can be joined place by place: dimensions and routing.
 type Group = String;
 
-/// A kernel of the grouped GEMM: configuration, target, device.
-type Kernel = (ConfigurationKey, Named<Target>, String);
+/// A kernel of the grouped GEMM: configuration, target, device, operands.
+type Kernel = (ConfigurationKey, Named<Target>, String, FormatPair);
 
 /// The cases of each group that a kernel passed.
 type Passed<'a> = BTreeMap<Group, Vec<(&'a Case, Key)>>;
@@ -44,12 +44,12 @@ pub fn of_run(
     for (trial, row) in trials {
         let Ok(config) = trial.config else { continue };
         let case: &Case = &trial.case;
-        let groups = kernels.entry(kernel(row)).or_default();
+        let groups = kernels.entry(kernel(row, case.pair)).or_default();
         if row.verdict() != Verdict::Pass || !matches!(case.regime, Regime::Exact | Regime::Impulse) {
             continue;
         }
         let (settings, setup) = (Settings::of(case), plan::setup(case, config));
-        let contract = trial::contract(library, Dims::of(case), settings, &setup)?;
+        let contract = trial::contract(library, Dims::of(case), settings, &setup, None)?;
         let key = (case.name.clone(), group(case));
         wanted.entry(key.clone()).or_insert((case, [contract.fc1, contract.fc2]));
         let cases = groups.entry(group(case)).or_default();
@@ -77,13 +77,13 @@ pub fn of_run(
         .collect::<Result<_, MoeError>>()?)
 }
 
-fn kernel(row: &TrialRow) -> Kernel {
-    (row.configuration.clone(), row.target.clone(), row.device.clone())
+fn kernel(row: &TrialRow, pair: FormatPair) -> Kernel {
+    (row.configuration.clone(), row.target.clone(), row.device.clone(), pair)
 }
 
 fn group(case: &Case) -> Group {
-    let Case { routing, expert_rows, .. } = case;
-    format!("{:?} {routing:?} {expert_rows:?}", Dims::of(case))
+    let Case { pair, routing, expert_rows, router, .. } = case;
+    format!("{} {:?} {routing:?} {expert_rows:?} {router:?}", pair.word(), Dims::of(case))
 }
 
 /// Those with exact data before those without, those of both regimes before those of one, those that were made as large as the
@@ -99,7 +99,7 @@ fn choose(groups: Vec<Vec<(&Case, Key)>>) -> Vec<(&Case, Key)> {
 }
 
 fn row(
-    (configuration, target, device): Kernel,
+    (configuration, target, device, _): Kernel,
     cases: &[(&Case, Key)],
     made: &BTreeMap<Key, Vec<Coverage>>,
 ) -> Result<FaultCoverageRow, MoeError> {

@@ -1,8 +1,8 @@
 //! The dimensions of a problem.
 
-use crate::case::Case;
+use crate::case::{Case, FormatPair};
 
-/// Elements that share one scale.
+/// Elements that share an MX scale: dimensions are multiples of it in every format.
 pub const BLOCK: usize = 32;
 
 /// Dimensions; those that nothing tells (a dump without the tensors that have them) are 0.
@@ -14,10 +14,12 @@ pub struct Dims {
     pub hidden: usize,
     /// Width I between the GEMMs.
     pub inter: usize,
-    /// Experts E of the model, routed or not.
+    /// Experts E whose weights there are, shared ones last.
     pub experts: usize,
-    /// Experts k of a token.
+    /// Experts k of a token, shared ones last.
     pub top_k: usize,
+    /// How many of both are shared: every token visits them with weight 1, and the router does not know them.
+    pub shared: usize,
 }
 
 impl Dims {
@@ -28,9 +30,22 @@ impl Dims {
             tokens: case.tokens,
             hidden: case.hidden,
             inter: case.inter,
-            experts: case.experts,
-            top_k: case.top_k,
+            experts: case.experts + case.shared_experts,
+            top_k: case.top_k + case.shared_experts,
+            shared: case.shared_experts,
         }
+    }
+
+    /// Experts that the router chooses from.
+    #[must_use]
+    pub const fn routed(&self) -> usize {
+        self.experts.saturating_sub(self.shared)
+    }
+
+    /// Experts that it chooses for a token.
+    #[must_use]
+    pub const fn chosen(&self) -> usize {
+        self.top_k.saturating_sub(self.shared)
     }
 
     /// Permuted rows R = T·k.
@@ -47,8 +62,9 @@ impl Dims {
 
     /// Bytes of one expert's weights, scales and biases.
     #[must_use]
-    pub const fn expert_bytes(&self) -> u128 {
+    pub const fn expert_bytes(&self, pair: FormatPair) -> u128 {
         let weights = 3 * self.hidden as u128 * self.inter as u128;
-        weights / 2 + weights / BLOCK as u128 + 4 * (self.fc1_cols() + self.hidden) as u128
+        let bits = pair.weight().element().bits() as u128;
+        weights * bits / 8 + weights / pair.block() as u128 + 4 * (self.fc1_cols() + self.hidden) as u128
     }
 }

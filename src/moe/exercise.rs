@@ -165,7 +165,11 @@ type Kernel<'a> = (Configuration, &'a Named<Target>, &'a str);
 pub fn of_run(trials: &[(&Trial<'_>, &TrialRow)], seed: Option<u64>) -> Vec<ExerciseRow> {
     let mut found: BTreeMap<Kernel<'_>, (Config, Option<Exercise>)> = BTreeMap::new();
     for (trial, row) in trials {
-        let Ok(config) = trial.config else { continue };
+        // Other formats run on the policy's tiles alone, where nothing states what a configuration must meet.
+        let Ok(config) = trial.config.clone() else { continue };
+        if !trial.is_default_pair() {
+            continue;
+        }
         let key = (trial.configuration(), &row.target, row.device.as_str());
         let (_, all) = found.entry(key).or_insert((config, None));
         if row.verdict() == Verdict::Pass {

@@ -1,6 +1,7 @@
 //! Makes problems: routing first, then activations and weights of the routed experts.
 
 mod activations;
+mod globals;
 mod logits;
 mod weights;
 
@@ -8,13 +9,17 @@ use super::checkpoint::Layer;
 use super::contract::Settings;
 use super::dims::Dims;
 use super::error::MoeError;
+use super::format::BlockScale;
 use super::problem::Problem;
-use super::reference::route;
+use super::reference::{formats, route};
 use super::tensors::{Array, Tensors};
-use crate::case::{Case, Regime, Routing};
+use crate::case::{Case, Format, FormatPair, Regime, Routing};
 
 /// Tensors of one problem that are too many for a workstation.
 const MEMORY_LIMIT: u128 = 4 << 30;
+
+/// The global scales of timed problems.
+const TIMED_GLOBAL: f32 = 1.0 / 1024.0;
 
 /// What makes the seed of other tokens.
 const OTHER: u64 = 0x5EED_0000;
@@ -28,15 +33,18 @@ pub(super) fn problem(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<P
     let dims = Dims::of(case);
     let few = |what: &str, bytes: u128| few(case, what, bytes);
     let (tokens, all_rows) = (dims.tokens as u128, dims.rows() as u128);
-    few("the logits", 4 * tokens * dims.experts as u128)?;
+    few("the logits", 4 * tokens * dims.routed() as u128)?;
     // bf16 in and out, and per row codes and both GEMMs' results.
     let per_row = 3 * dims.hidden as u128 + 5 * dims.inter as u128;
     few("activations", 4 * tokens * dims.hidden as u128 + all_rows * per_row)?;
 
     let logits = asked(case, &dims, seed, layer)?;
-    let rows = rows(&dims, &logits);
+    let bias = correction(case, &dims, seed, layer)?.unwrap_or_default();
+    let rows = rows(case, &dims, &logits, &bias);
     let hidden = activations::hidden(case, &dims, seed, &rows);
-    let mut problem = with_weights(case, seed, layer, &routed(&rows), hidden, logits)?;
+    // Where rounding decides, the device may choose otherwise.
+    let experts = route::possible(&case.router, &dims, &logits, &bias);
+    let mut problem = with_weights(case, seed, layer, &experts, hidden, logits)?;
     problem.injected_a2 = match case.regime {
         Regime::Exact | Regime::Impulse => Some(activations::injected(case, &dims, seed, &rows)?),
         Regime::Real | Regime::Special => None,
@@ -47,16 +55,21 @@ pub(super) fn problem(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<P
 /// The routing of `case` over all experts, and the rows of each.
 pub(super) fn for_timing(case: &Case, seed: u64) -> Result<(Problem, Vec<usize>), MoeError> {
     let dims = Dims::of(case);
-    few(case, "the logits", 4 * dims.tokens as u128 * dims.experts as u128)?;
-    few(case, "the weights of all experts", dims.experts as u128 * dims.expert_bytes())?;
+    few(case, "the logits", 4 * dims.tokens as u128 * dims.routed() as u128)?;
+    few(case, "the weights of all experts", dims.experts as u128 * dims.expert_bytes(case.pair))?;
     let logits = logits::logits(case, &dims, seed);
     let counts = rows_of_experts(case, seed);
     let (e, n, h) = (dims.experts, dims.fc1_cols(), dims.hidden);
     let inputs = Tensors {
-        router_logits: Some(Array::new("router_logits", &[dims.tokens, e], logits)?),
+        router_logits: Some(Array::new("router_logits", &[dims.tokens, dims.routed()], logits)?),
+        correction_bias: bias(case, &dims, seed, None)?,
         expert_ids: Some(Array::new("expert_ids", &[e], (0..e).map(|e| e as i32).collect())?),
         w13_bias: Some(Array::new("w13_bias", &[e, n], vec![0.0; e * n])?),
         w2_bias: Some(Array::new("w2_bias", &[e, h], vec![0.0; e * h])?),
+        a1_global: Some(Array::new("a1_global", &[e], vec![TIMED_GLOBAL; e])?),
+        a2_global: Some(Array::new("a2_global", &[e], vec![TIMED_GLOBAL; e])?),
+        w13_global: Some(Array::new("w13_global", &[e], vec![TIMED_GLOBAL; e])?),
+        w2_global: Some(Array::new("w2_global", &[e], vec![TIMED_GLOBAL; e])?),
         ..Tensors::default()
     };
     Ok((Problem { dims, settings: Settings::of(case), seed, inputs, injected_a2: None }, counts))
@@ -66,7 +79,8 @@ pub(super) fn for_timing(case: &Case, seed: u64) -> Result<(Problem, Vec<usize>)
 pub(super) fn rows_of_experts(case: &Case, seed: u64) -> Vec<usize> {
     let dims = Dims::of(case);
     let mut counts = vec![0; dims.experts];
-    for row in rows(&dims, &logits::logits(case, &dims, seed)) {
+    let bias = logits::correction_bias(case, &dims, seed).unwrap_or_default();
+    for row in rows(case, &dims, &logits::logits(case, &dims, seed), &bias) {
         counts[row.expert] += 1;
     }
     counts
@@ -78,6 +92,8 @@ pub(super) fn rows_of_experts(case: &Case, seed: u64) -> Vec<usize> {
 pub(super) fn variants(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<Vec<Problem>, MoeError> {
     let dims = Dims::of(case);
     let like = |routing| Case { routing, expert_rows: Vec::new(), ..case.clone() };
+    // The router is the weights': one bias for all.
+    let bias = correction(case, &dims, seed, layer)?.unwrap_or_default();
     let mut data = Vec::new();
     for (like, seed) in [
         (case.clone(), seed),
@@ -85,16 +101,17 @@ pub(super) fn variants(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<
         (like(Routing::Same), seed ^ (OTHER + 1)),
     ] {
         let logits = asked(&like, &dims, seed, layer)?;
-        data.push((activations::hidden(&like, &dims, seed, &rows(&dims, &logits)), logits));
+        data.push((activations::hidden(&like, &dims, seed, &rows(case, &dims, &logits, &bias)), logits));
     }
     if dims.tokens > 1 {
         let (mut hidden, mut logits) = data[0].clone();
         let half = dims.tokens / 2;
         hidden[half * dims.hidden..].fill(0);
-        logits[half * dims.experts..].fill(0.0);
+        logits[half * dims.routed()..].fill(0.0);
         data.push((hidden, logits));
     }
-    let mut experts: Vec<usize> = data.iter().flat_map(|(_, logits)| routed(&rows(&dims, logits))).collect();
+    let possible = |logits: &[f32]| route::possible(&case.router, &dims, logits, &bias);
+    let mut experts: Vec<usize> = data.iter().flat_map(|(_, logits)| possible(logits)).collect();
     experts.sort_unstable();
     experts.dedup();
     let first = with_weights(case, seed, layer, &experts, data[0].0.clone(), data[0].1.clone())?;
@@ -102,7 +119,7 @@ pub(super) fn variants(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<
     for (hidden, logits) in data {
         let mut one = first.clone();
         one.inputs.hidden_states = Some(Array::new("hidden_states", &[dims.tokens, dims.hidden], hidden)?);
-        one.inputs.router_logits = Some(Array::new("router_logits", &[dims.tokens, dims.experts], logits)?);
+        one.inputs.router_logits = Some(Array::new("router_logits", &[dims.tokens, dims.routed()], logits)?);
         out.push(one);
     }
     if let Some(padded) = out.get(3) {
@@ -113,8 +130,8 @@ pub(super) fn variants(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<
             alone.inputs.hidden_states = Some(Array::new("hidden_states", &[tokens, dims.hidden], data)?);
         }
         if let Some(all) = alone.inputs.router_logits.take() {
-            let data = all.data[..tokens * dims.experts].to_vec();
-            alone.inputs.router_logits = Some(Array::new("router_logits", &[tokens, dims.experts], data)?);
+            let data = all.data[..tokens * dims.routed()].to_vec();
+            alone.inputs.router_logits = Some(Array::new("router_logits", &[tokens, dims.routed()], data)?);
         }
         out.push(alone);
     }
@@ -142,17 +159,27 @@ fn asked(case: &Case, dims: &Dims, seed: u64, layer: Option<&Layer>) -> Result<V
 }
 
 /// The permuted rows of these logits.
-fn rows(dims: &Dims, logits: &[f32]) -> Vec<route::Row> {
-    let choices: Vec<Vec<usize>> =
-        logits.chunks(dims.experts).map(|row| route::top_k(row, dims.top_k)).collect();
-    route::permute(&choices)
+fn rows(case: &Case, dims: &Dims, logits: &[f32], bias: &[f32]) -> Vec<route::Row> {
+    route::permute(&route::choices(&case.router, dims, logits, bias))
 }
 
-/// The experts that have rows, ascending.
-fn routed(rows: &[route::Row]) -> Vec<usize> {
-    let mut experts: Vec<usize> = rows.iter().map(|r| r.expert).collect();
-    experts.dedup();
-    experts
+/// The router's correction bias, where it has one: the layer's where its router chooses, else the case's own.
+fn correction(
+    case: &Case,
+    dims: &Dims,
+    seed: u64,
+    layer: Option<&Layer>,
+) -> Result<Option<Vec<f32>>, MoeError> {
+    match layer.filter(|_| case.routing == Routing::Random) {
+        Some(layer) => Ok(layer.correction_bias()?),
+        None => Ok(logits::correction_bias(case, dims, seed)),
+    }
+}
+
+/// [`correction`] as a tensor.
+fn bias(case: &Case, dims: &Dims, seed: u64, layer: Option<&Layer>) -> Result<Option<Array<f32>>, MoeError> {
+    let data = correction(case, dims, seed, layer)?;
+    data.map(|data| Array::new("correction_bias", &[dims.routed()], data)).transpose()
 }
 
 /// A problem with the weights of these experts, and nothing injected.
@@ -165,19 +192,41 @@ fn with_weights(
     logits: Vec<f32>,
 ) -> Result<Problem, MoeError> {
     let dims = Dims::of(case);
-    few(case, "the weights of its routed experts", experts.len() as u128 * dims.expert_bytes())?;
+    few(case, "the weights of its routed experts", experts.len() as u128 * dims.expert_bytes(case.pair))?;
     let ids = experts.iter().map(|e| *e as i32).collect();
     let mut inputs = Tensors {
         hidden_states: Some(Array::new("hidden_states", &[dims.tokens, dims.hidden], hidden)?),
-        router_logits: Some(Array::new("router_logits", &[dims.tokens, dims.experts], logits)?),
+        router_logits: Some(Array::new("router_logits", &[dims.tokens, dims.routed()], logits)?),
         expert_ids: Some(Array::new("expert_ids", &[experts.len()], ids)?),
+        correction_bias: bias(case, &dims, seed, layer)?,
         ..Tensors::default()
     };
     match layer {
-        Some(layer) => layer.weights(case.gate_up, experts, &mut inputs)?,
+        Some(layer) => layer.weights(case, experts, &mut inputs)?,
         None => weights::weights(case, &dims, seed, experts, &mut inputs)?,
     }
     Ok(Problem { dims, settings: Settings::of(case), seed, inputs, injected_a2: None })
+}
+
+/// ue4m3 codes of `exact` and `impulse`: 1, 1.375, 2.25 and 3.5. Few bits, so that sums of a model's depth stay exact, and no two
+/// a power of two apart.
+const UE4M3_STEPS: [u8; WINDOW] = [0x38, 0x3B, 0x41, 0x46];
+
+/// The scale that `window` stands for.
+fn scale_step(format: Format, step: usize) -> f64 {
+    match format.scale() {
+        Some(BlockScale::Ue4m3) => BlockScale::Ue4m3.value(UE4M3_STEPS[step]),
+        Some(BlockScale::Ue8m0) | None => formats::exp2(step as i32),
+    }
+}
+
+/// The step of a scale that neighbours do not share. In pairs of formats other than the first one blocks 16 apart differ too, so that
+/// the scales of one slab cannot stand for another's.
+const fn step(pair: FormatPair, expert: usize, row: usize, block: usize) -> usize {
+    match pair {
+        FormatPair::Mxfp8Mxfp4 => window(expert, row, block),
+        _ => (window(expert, row, block) + block / 16) % WINDOW,
+    }
 }
 
 /// Exponents in which neighbours differ: in k (`block`) and its groups of four, in the row and the groups of 8, 32 and 128

@@ -20,7 +20,7 @@ use crate::record::{Stage, StageResult};
 /// [`MoeError`] when the tensors do not fit `contract`, or `expert_ids` makes no sense.
 pub fn judge(contract: &Contract, tensors: &Tensors) -> Result<Vec<StageResult>, MoeError> {
     contract.check()?;
-    tensors.check(&contract.dims)?;
+    tensors.check(&contract.dims, contract.settings.pair)?;
     let case = Inputs { contract, tensors, index: index(contract, tensors)? };
     let mut out = Vec::new();
     for stage in [Stage::Route, Stage::Permute, Stage::Quantize, Stage::Fc1] {

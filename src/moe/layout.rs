@@ -5,6 +5,9 @@
 
 use numerics::scale_layout::ScaleLayout;
 
+use super::format::BlockScale;
+use crate::case::Format;
+
 /// Fills what nobody may read: NaN as a scale, as an e4m3 code and as a bf16 or f32.
 pub const POISON: u8 = 0xFF;
 
@@ -36,22 +39,30 @@ pub enum KPad {
     Poison,
 }
 
-/// Rows of `k / 2` bytes of packed codes to rows of `padded(k) / 2`.
+/// Rows of the codes of `k` elements to rows of `padded(k)`.
 #[must_use]
-pub fn pad_codes(packed: &[u8], k: usize, pad: KPad) -> Vec<u8> {
-    let (from, to) = (k / 2, padded(k) / 2);
+pub fn pad_codes(format: Format, codes: &[u8], k: usize, pad: KPad) -> Vec<u8> {
+    let (from, to) = (format.bytes(k), format.bytes(padded(k)));
     let fill = if pad == KPad::Zeros { 0 } else { POISON };
-    let mut out = vec![fill; packed.len() / from.max(1) * to];
-    for (row, source) in out.chunks_exact_mut(to).zip(packed.chunks_exact(from)) {
+    let mut out = vec![fill; codes.len() / from.max(1) * to];
+    for (row, source) in out.chunks_exact_mut(to).zip(codes.chunks_exact(from)) {
         row[..from].copy_from_slice(source);
     }
     out
 }
 
-/// The scales of experts, row-major `[experts, rows, k / 32]`, each expert's in a matrix of its own.
+/// The block scales of experts, row-major `[experts, rows, blocks of k]`, each expert's in a matrix of its own.
 #[must_use]
-pub fn weight_scales(scales: &[u8], rows: usize, k: usize, layout: ScaleLayout, pad: KPad) -> Vec<u8> {
-    let (blocks, columns) = (k / 32, padded(k) / 32);
+pub fn weight_scales(
+    format: Format,
+    scales: &[u8],
+    rows: usize,
+    k: usize,
+    layout: ScaleLayout,
+    pad: KPad,
+) -> Vec<u8> {
+    let (blocks, columns) = (format.scales(k), format.scales(padded(k)));
+    let one = format.scale().map_or(POISON, BlockScale::one);
     let matrix = layout.size(rows, columns);
     let experts = scales.len() / (rows * blocks).max(1);
     let mut out = vec![POISON; experts * matrix];
@@ -61,7 +72,7 @@ pub fn weight_scales(scales: &[u8], rows: usize, k: usize, layout: ScaleLayout, 
                 let at = (expert * rows + row) * blocks + column;
                 let value = match scales.get(at).filter(|_| column < blocks) {
                     Some(scale) => *scale,
-                    None if pad == KPad::Zeros => 127,
+                    None if pad == KPad::Zeros => one,
                     None => POISON,
                 };
                 to[layout.offset(row, column, columns)] = value;

@@ -26,6 +26,7 @@ pub mod dims;
 pub mod error;
 pub mod exercise;
 pub mod fit;
+pub mod format;
 mod generate;
 mod judge;
 pub mod known;

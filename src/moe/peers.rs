@@ -1,4 +1,4 @@
-//! What CUTLASS, FlashInfer and TRT-LLM support for a tile, from a data file that cites its sources.
+//! What CUTLASS, FlashInfer, b12x, DeepGEMM and TRT-LLM support for a tile, from a data file that cites its sources.
 //!
 //! A project's builder is a set of rules, a project's dispatch a closed list; both answer for any tile.
 
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn the_table_can_be_read_and_every_row_cites_its_source() {
         let stacks = parse().unwrap();
-        assert_eq!(stacks.len(), 4);
+        assert_eq!(stacks.len(), 7);
         for stack in &stacks {
             assert!(stack.source.len() > 20, "{}", stack.stack);
             assert_eq!(stack.builder.is_some(), !stack.note.is_empty(), "{}", stack.stack);
@@ -270,5 +270,11 @@ mod tests {
         assert_eq!(word("TRT-LLM", "8x128x512", true), "elsewhere");
         assert_eq!(word("TRT-LLM", "128x8x512", false), "refused");
         assert_eq!(word("TRT-LLM", "128x128x128", false), "refused");
+        // Eight tokens by CuTe DSL, with channels as M.
+        assert_eq!(word("FlashInfer 0.7.2 CuTe DSL", "8x128x128", true), "offered");
+        assert_eq!(word("FlashInfer 0.7.2 CuTe DSL", "8x128x128", false), "refused");
+        assert_eq!(word("b12x in FlashInfer 0.7.2", "16x128x64", false), "offered");
+        assert_eq!(word("DeepGEMM sgl 0.2.5", "32x64x128", false), "offered");
+        assert_eq!(word("DeepGEMM sgl 0.2.5", "32x128x128", false), "refused");
     }
 }

@@ -208,6 +208,7 @@ impl<'a> Run<'a> {
         let dims = self.dims;
         let (rows, experts) = (dims.rows(), dims.experts);
         let (h, i) = (padded(dims.hidden), padded(dims.inter));
+        let format = self.problem.settings.pair.activation();
         let scale_rows = layout::token_scale_rows(rows, experts);
         let most_tiles = self.most_tiles();
         // Two tensor maps for every CTA of a GEMM that makes them itself.
@@ -224,11 +225,11 @@ impl<'a> Run<'a> {
             ("tile_expert", 4 * most_tiles, Unwritten),
             ("tile_row", 4 * most_tiles, Unwritten),
             ("tile_count", 4, Unwritten),
-            ("a1_codes", rows * h, Unwritten),
-            ("a1_scales", scale_rows * h / 32, Unwritten),
+            ("a1_codes", rows * format.bytes(h), Unwritten),
+            ("a1_scales", scale_rows * format.scales(h), Unwritten),
             ("fc1_out", 2 * rows * dims.fc1_cols(), Unwritten),
-            ("a2_codes", rows * i, Unwritten),
-            ("a2_scales", scale_rows * i / 32, Unwritten),
+            ("a2_codes", rows * format.bytes(i), Unwritten),
+            ("a2_scales", scale_rows * format.scales(i), Unwritten),
             ("fc2_out", 2 * rows * dims.hidden, Unwritten),
             // Atomic sums of tokens, and how many of their rows arrived, for every 32 columns.
             ("sums", 4 * dims.tokens * h, Zeros),

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use numerics::scale_layout::ScaleLayout;
 use ptx::arch::Target;
 
+use super::Dims;
 use super::admission::{self, Limits, Question, Toolchain};
 use super::fit::fit;
 use super::layout::KPad;
@@ -13,7 +14,7 @@ use super::pipeline::Setup;
 use super::policy::{self, HostKnown};
 use super::sources;
 use super::tile::{Blocked, Config, TILE_K, TILE_M, TILE_N, Tile};
-use crate::case::{self, Case, Configurations, KTail, ScaleTiles};
+use crate::case::{self, Case, Configurations, Format, FormatPair, KTail, ScaleTiles};
 use crate::kernel::{Atomics, ExpKind, KernelError, Library, Load, MmaPath, Variant};
 use crate::record::ConfigurationKey;
 
@@ -88,6 +89,12 @@ impl<'a> Trial<'a> {
         Self { case, tile, swap_ab, load, path, config }
     }
 
+    /// Whether its kernels are those of MXFP8 by MXFP4, which alone are swept over tiles.
+    #[must_use]
+    pub fn is_default_pair(&self) -> bool {
+        self.case.pair == FormatPair::default()
+    }
+
     /// Tile, side, path and load.
     #[must_use]
     pub const fn configuration(&self) -> Configuration {
@@ -112,10 +119,17 @@ impl<'a> Trial<'a> {
         toolchain: Option<Toolchain<'_>>,
         limits: Limits,
     ) -> Result<Self, KernelError> {
+        let pair = self.case.pair;
+        let kernel = match library.gemm(pair, self.path, self.load) {
+            // Nobody wrote a kernel for what cannot be multiplied so.
+            Err(_) if self.config.is_err() => return Ok(self.clone()),
+            found => found?,
+        };
         let question = Question {
+            pair,
             tile: self.tile,
             swap_ab: self.swap_ab,
-            kernel: library.gemm(self.path, self.load)?,
+            kernel,
             path: self.path,
             toolchain,
             limits,
@@ -158,6 +172,14 @@ pub struct Configuration {
 }
 
 impl Configuration {
+    /// The kernel for operands of these formats.
+    ///
+    /// # Errors
+    /// [`Blocked`], with the sentence.
+    pub fn config(&self, pair: FormatPair) -> Result<Config, Blocked> {
+        Config::of(pair, self.tile, self.swap_ab, self.load, self.path)
+    }
+
     /// As rows of the record have it.
     #[must_use]
     pub fn key(&self) -> ConfigurationKey {
@@ -195,8 +217,7 @@ pub fn configurations(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<
 #[must_use]
 pub fn trials<'a>(case: &'a Case, tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Trial<'a>> {
     let of = |configuration: Configuration| {
-        let config =
-            Config::new(configuration.tile, configuration.swap_ab, configuration.load, configuration.path);
+        let config = configuration.config(case.pair);
         Trial::new(Cow::Borrowed(case), configuration, config)
     };
     configurations(tiles, loads, paths).into_iter().map(of).collect()
@@ -217,8 +238,13 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
     let mut out = Vec::new();
     for (n, case) in cases.iter().enumerate().filter(|(_, case)| !is_swept(case)) {
         let mut all = trials(case, &own_tiles(case), &LOADS, &PATHS);
+        // Cases of another pair run on the same configurations, so that together they have witnesses for all bytes.
+        let n = if case.pair == FormatPair::default() { n } else { case.pair as usize };
         match case.configurations {
             Configurations::All => {}
+            Configurations::Paired if case.pair.activation() == Format::Bf16 => {
+                all.retain(|t| t.path == MmaPath::Portable);
+            }
             Configurations::Paired => all.retain(|t| is_paired(t.path, t.load, n)),
             Configurations::One => {
                 // A layer of a model takes the portable path longest, and cases of its depth K run that too.
@@ -233,7 +259,7 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
     }
     // A configuration that some case runs is exercised by the swept ones.
     let mut swept: BTreeSet<Configuration> =
-        out.iter().filter(|t| t.config.is_ok()).map(Trial::configuration).collect();
+        out.iter().filter(|t| t.config.is_ok() && t.is_default_pair()).map(Trial::configuration).collect();
     swept.extend(sweep());
     for case in cases.iter().filter(|case| is_swept(case)) {
         let all = trials(case, &tiles(), &LOADS, &PATHS);
@@ -363,9 +389,10 @@ pub fn own_tiles(case: &Case) -> Vec<Tile> {
 /// The tile that the default policy chooses, from what the host knows: [`policy::mean_rows`].
 #[must_use]
 pub fn default_tile(case: &Case) -> Tile {
+    let dims = Dims::of(case);
     let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let host =
-        HostKnown { tokens: small(case.tokens), top_k: small(case.top_k), experts: small(case.experts) };
+        HostKnown { tokens: small(dims.tokens), top_k: small(dims.top_k), experts: small(dims.experts) };
     Tile { m: policy::mean_rows(host), n: 64, k: 128 }
 }
 
@@ -398,6 +425,7 @@ pub const fn variant(case: &Case) -> Variant {
             case::Finalize::Slots => Atomics::None,
             case::Finalize::AtomicF32 => Atomics::F32,
         },
+        pair: case.pair,
     }
 }
 
@@ -478,7 +506,10 @@ mod tests {
             set.iter().any(|t| t.case.name == name && test(t))
         };
         for case in library.cases.iter().filter(|c| c.configurations != Configurations::One) {
-            for path in [MmaPath::Native, MmaPath::Portable] {
+            let native = case.pair.activation() != Format::Bf16;
+            for path in
+                PATHS.into_iter().filter(|p| *p == MmaPath::Portable || native && *p == MmaPath::Native)
+            {
                 assert!(meets(&case.name, &|t| t.path == path), "{} {path:?}", case.name);
             }
             for load in [Load::CpAsync, Load::Tma, Load::TmaReplace] {
@@ -513,7 +544,7 @@ mod tests {
         let set = default_set(&library.cases.iter().collect::<Vec<_>>());
         let swept: BTreeSet<Configuration> =
             set.iter().filter(|t| is_swept(&t.case) && t.config.is_ok()).map(Trial::configuration).collect();
-        for trial in set.iter().filter(|t| t.config.is_ok()) {
+        for trial in set.iter().filter(|t| t.config.is_ok() && t.is_default_pair()) {
             assert!(swept.contains(&trial.configuration()), "{:?}", trial.configuration());
         }
         let met: BTreeSet<Feature> =

@@ -17,6 +17,11 @@ pub(super) enum Purpose {
     W2Bias = 8,
     A2 = 9,
     Fault = 10,
+    W13Global = 11,
+    W2Global = 12,
+    A1Global = 13,
+    A2Global = 14,
+    CorrectionBias = 15,
 }
 
 /// The values of one tensor of one expert.

@@ -234,7 +234,7 @@ impl<'a> Runner<'a> {
             Compiler { nvrtc: self.nvrtc, store: self.store, program: self.program.clone(), target };
         let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
         let compiled = pipeline::compile(&compiler, self.library, &settings, &setup)?;
-        let contract = trial::contract(self.library, Dims::of(&trial.case), settings, &setup)?;
+        let contract = trial::contract(self.library, Dims::of(&trial.case), settings, &setup, self.model)?;
         Ok((compiled, contract))
     }
 

@@ -1,6 +1,6 @@
 //! The smallest case that fails as a larger one does: at the same first stage.
 
-use crate::case::{Case, Routing};
+use crate::case::{Case, Router, Routing};
 use crate::record::Stage;
 
 /// Makes `case` smaller while `fails` says that its first wrong stage is still `stage`. Every step is tried until none is left,
@@ -36,6 +36,9 @@ fn steps(case: &Case) -> Vec<Case> {
         push(&|c| c.top_k = 1);
         push(&|c| c.top_k -= 1);
     }
+    push(&|c| c.shared_experts = 0);
+    push(&|c| c.router = Router::default());
+    push(&|c| c.router.groups = None);
     push(&|c| c.hidden = 32);
     push(&|c| c.hidden = c.hidden / 64 * 32);
     push(&|c| c.hidden -= 32);
@@ -50,6 +53,7 @@ fn steps(case: &Case) -> Vec<Case> {
 fn possible(case: &Case) -> bool {
     [case.tokens, case.hidden, case.inter, case.experts, case.top_k].iter().all(|n| *n > 0)
         && case.top_k <= case.experts
+        && case.router.check(case.experts, case.top_k).is_ok()
 }
 
 #[cfg(test)]

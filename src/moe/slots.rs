@@ -1,6 +1,6 @@
 //! Where a device keeps the weights of its experts: a slot for each, and the bytes of a buffer up to the last one.
 
-use super::dims::{BLOCK, Dims};
+use super::dims::Dims;
 use super::layout::padded;
 use super::setup::Setup;
 use super::tile::Blocked;
@@ -43,8 +43,9 @@ pub fn too_large(setup: &Setup, dims: Dims, free: u64) -> Option<Blocked> {
     }
     let slots = count(&places(setup.slots, dims, dims.experts));
     let (n, h, i) = (dims.fc1_cols(), padded(dims.hidden), padded(dims.inter));
-    let codes = (n * h + dims.hidden * i) / 2;
-    let scales = setup.scales.size(n, h / BLOCK) + setup.scales.size(dims.hidden, i / BLOCK);
+    let format = setup.config.pair.weight();
+    let codes = format.bytes(n * h + dims.hidden * i);
+    let scales = setup.scales.size(n, format.scales(h)) + setup.scales.size(dims.hidden, format.scales(i));
     // Biases of the GEMMs, and those of the next stages.
     let biases = 2 * 4 * (n + dims.hidden);
     let needed = slots as u64 * (codes + scales + biases) as u64;
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn spread_slots_lie_beyond_every_limit_of_32_bits_in_both_gemms() {
-        let dims = Dims { tokens: 16, hidden: 128, inter: 96, experts: 5, top_k: 2 };
+        let dims = Dims { tokens: 16, hidden: 128, inter: 96, experts: 5, top_k: 2, shared: 0 };
         let slots = places(Slots::Spread, dims, 5);
         assert_eq!(count(&slots), slots[0] + 1);
         assert_eq!(slots[3..], [0, 1]);
@@ -85,7 +86,7 @@ mod tests {
         let tile = "8x64x128".parse().unwrap();
         let packed = Setup::plain(Config::new(tile, true, Load::CpAsync, MmaPath::Native).unwrap());
         let spread = Setup { slots: Slots::Spread, ..packed };
-        let dims = Dims { tokens: 16, hidden: 128, inter: 128, experts: 4, top_k: 2 };
+        let dims = Dims { tokens: 16, hidden: 128, inter: 128, experts: 4, top_k: 2, shared: 0 };
         // 2^33 elements of the smaller GEMM are 4 GiB of codes, of the larger one 8 GiB; scales and biases come on top.
         let needed = (1 << 19) * (3 * 128 * 128 / 2 + 3 * 128 * 4 + 2 * 4 * 3 * 128);
         assert_eq!(too_large(&packed, dims, 0), None);

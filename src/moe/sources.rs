@@ -4,7 +4,7 @@ use numerics::scale_layout::ScaleLayout;
 
 use super::contract::Settings;
 use super::pipeline::Setup;
-use crate::case::{BiasPlace, GateUp, ScaleRule};
+use crate::case::{BiasPlace, Format, FormatPair, GateUp, GroupScore, ScaleRule, Scores};
 use crate::kernel::{Kernel, KernelError, KernelStage, Library, Variant};
 
 /// A kernel and its macros.
@@ -33,11 +33,13 @@ pub fn of_run<'k>(
         KernelSource { kernel, defines: flags(&layout).chain(extra).collect() }
     };
     let bias = |on: bool| ("BIAS_HERE".to_owned(), u32::from(on).to_string());
-    let rules = || flags(&scale_rules(s.scale_rule)).collect::<Vec<_>>();
+    let formats = formats(s.pair);
+    let rules = || flags(&scale_rules(s.scale_rule)).chain(formats.clone()).collect::<Vec<_>>();
     // Both GEMMs are one module; where their biases differ, the one that has none in its epilogue adds a bias of zeros.
     let epilogue = s.fc1_bias == BiasPlace::Epilogue || s.fc2_bias == BiasPlace::Epilogue;
     let mut of_gemm = setup.config.defines();
     of_gemm.push(bias(epilogue));
+    of_gemm.extend(formats.clone());
     let after = |place| vec![bias(place == BiasPlace::NextStage)];
     let mut of_activation = after(s.fc1_bias);
     of_activation.extend(rules());
@@ -45,12 +47,22 @@ pub fn of_run<'k>(
         ("GATE_UP_INTERLEAVED", s.gate_up == GateUp::Interleaved),
         ("GATE_FIRST", s.gate_up == GateUp::GateFirst),
     ]));
+    let router = &s.router;
+    let group = |score| router.groups.is_some_and(|g| g.score == score);
+    let of_route = flags(&[
+        ("SCORES_SOFTMAX_ALL", router.scores == Scores::SoftmaxAll),
+        ("SCORES_SIGMOID", router.scores == Scores::Sigmoid),
+        ("GROUPS_TOP_TWO", group(GroupScore::TopTwo)),
+        ("GROUPS_MAX", group(GroupScore::Max)),
+        ("RENORMALISE", router.renormalise),
+    ])
+    .collect();
     let [route, permute, quantize, activation, finalize] = beside_the_gemm(library, setup.variant)?;
     Ok([
-        source(route, Vec::new()),
+        source(route, of_route),
         source(permute, Vec::new()),
         source(quantize, rules()),
-        source(library.gemm(setup.config.path, setup.config.load)?, of_gemm),
+        source(library.gemm(s.pair, setup.config.path, setup.config.load)?, of_gemm),
         source(activation, of_activation),
         source(finalize, after(s.fc2_bias)),
     ])
@@ -69,6 +81,15 @@ pub fn beside_the_gemm(library: &Library, variant: Variant) -> Result<[&Kernel; 
         of(KernelStage::Activation)?,
         of(KernelStage::Finalize)?,
     ])
+}
+
+/// The macros of the operands' formats; none for MXFP8 by MXFP4.
+fn formats(pair: FormatPair) -> Vec<(String, String)> {
+    let macros = [("A_FORMAT", pair.activation()), ("W_FORMAT", pair.weight())];
+    let of = |(name, format): (&str, Format)| {
+        (name.to_owned(), format!("FORMAT_{}", format.word().to_uppercase()))
+    };
+    if pair == FormatPair::default() { Vec::new() } else { macros.map(of).into() }
 }
 
 /// Macros that are 0 or 1.

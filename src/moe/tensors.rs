@@ -11,6 +11,7 @@ pub use dump::{Dump, read, write};
 
 use super::dims::Dims;
 use super::error::MoeError;
+use crate::case::FormatPair;
 
 /// A tensor: `data` has as many elements as `shape` says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -124,42 +125,52 @@ tensors! {
     hidden_states: u16 as BF16 [Tokens, Hidden],
     /// Router logits [T, E].
     router_logits: f32 as F32 [Tokens, Experts],
+    /// What the router adds to scores for the choice alone `[E]`; zeros without it.
+    correction_bias: f32 as F32 [Experts],
     /// The experts of each token [T, k], the best first.
     topk_ids: i32 as I32 [Tokens, TopK],
     /// Their weights [T, k].
     topk_weights: f32 as F32 [Tokens, TopK],
     /// The experts whose weights are there [E']; all, in order, without it.
     expert_ids: i32 as I32 [Present],
-    /// e2m1 weights of the first GEMM [E', 2I, H/2], low nibble first.
+    /// Weights of the first GEMM [E', 2I, bytes of H], of e2m1 the low nibble first.
     w13_blocks: u8 as U8 [Present, Fc1Cols, HiddenBytes],
-    /// Their scales [E', 2I, H/32].
+    /// Their scales [E', 2I, blocks of H].
     w13_scales: u8 as U8 [Present, Fc1Cols, HiddenBlocks],
+    /// What multiplies codes and scales of each expert [E'], where the format has a global scale.
+    w13_global: f32 as F32 [Present],
     /// Their bias [E', 2I]; zeros without it.
     w13_bias: f32 as F32 [Present, Fc1Cols],
-    /// e2m1 weights of the second GEMM [E', H, I/2].
+    /// Weights of the second GEMM [E', H, bytes of I].
     w2_blocks: u8 as U8 [Present, Hidden, InterBytes],
-    /// Their scales [E', H, I/32].
+    /// Their scales [E', H, blocks of I].
     w2_scales: u8 as U8 [Present, Hidden, InterBlocks],
+    /// Their global scales [E'].
+    w2_global: f32 as F32 [Present],
     /// Their bias [E', H]; zeros without it.
     w2_bias: f32 as F32 [Present, Hidden],
     /// The token of each permuted row, `[R]`.
     row_token: i32 as I32 [Rows],
     /// The expert of each permuted row, `[R]`.
     row_expert: i32 as I32 [Rows],
-    /// e4m3 of the permuted hidden states [R, H].
-    a1_codes: u8 as U8 [Rows, Hidden],
-    /// Their scales [R, H/32].
-    a1_scales: u8 as U8 [Rows, HiddenBlocks],
+    /// The permuted hidden states as the first GEMM reads them [R, bytes of H].
+    a1_codes: u8 as U8 [Rows, HiddenCodes],
+    /// Their scales [R, blocks of H].
+    a1_scales: u8 as U8 [Rows, HiddenScales],
+    /// What multiplies codes and scales of the rows of each expert [E'], where the format has a global scale: an input.
+    a1_global: f32 as F32 [Present],
     /// What the first GEMM stored [R, 2I].
     fc1_out: u16 as BF16 [Rows, Fc1Cols],
-    /// e4m3 that the activation stored [R, I].
-    a2_codes: u8 as U8 [Rows, Inter],
-    /// Their scales [R, I/32].
-    a2_scales: u8 as U8 [Rows, InterBlocks],
-    /// What the second GEMM read instead of `a2_codes`, where the host replaced them [R, I].
-    injected_a2_codes: u8 as U8 [Rows, Inter],
-    /// Their scales [R, I/32].
-    injected_a2_scales: u8 as U8 [Rows, InterBlocks],
+    /// What the activation stored [R, bytes of I].
+    a2_codes: u8 as U8 [Rows, InterCodes],
+    /// Their scales [R, blocks of I].
+    a2_scales: u8 as U8 [Rows, InterScales],
+    /// Their global scales [E'].
+    a2_global: f32 as F32 [Present],
+    /// What the second GEMM read instead of `a2_codes`, where the host replaced them.
+    injected_a2_codes: u8 as U8 [Rows, InterCodes],
+    /// Their scales.
+    injected_a2_scales: u8 as U8 [Rows, InterScales],
     /// What the second GEMM stored [R, H].
     fc2_out: u16 as BF16 [Rows, Hidden],
     /// The result [T, H].
@@ -167,19 +178,19 @@ tensors! {
 }
 
 impl Tensors {
-    /// The dimensions that the shapes tell; 0 for those they do not.
+    /// The dimensions that the shapes of operands of these formats tell; 0 for those they do not.
     ///
     /// # Errors
     /// [`MoeError::Shape`] where two tensors contradict each other.
-    pub fn dims(&self) -> Result<Dims, MoeError> {
-        axes::deduce(self)
+    pub fn dims(&self, pair: FormatPair) -> Result<Dims, MoeError> {
+        axes::deduce(self, pair)
     }
 
     /// Whether every tensor that is there has the shape that `dims` gives it.
     ///
     /// # Errors
     /// [`MoeError::Shape`] for the first that has not.
-    pub fn check(&self, dims: &Dims) -> Result<(), MoeError> {
-        axes::check(self, dims)
+    pub fn check(&self, dims: &Dims, pair: FormatPair) -> Result<(), MoeError> {
+        axes::check(self, dims, pair)
     }
 }

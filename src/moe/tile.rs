@@ -1,5 +1,7 @@
 //! Tiles of the grouped GEMM: their names, and the geometry that follows from one.
 
+use super::format::Element;
+use crate::case::{Format, FormatPair};
 use crate::kernel::{Load, MmaPath};
 pub use crate::record::{TILE_K, TILE_M, TILE_N, Tile, TileError};
 
@@ -15,8 +17,11 @@ const MOST_WARPS: u32 = 8;
 /// Stages that more of would not help.
 const MOST_STAGES: u32 = 4;
 
-/// Elements along K that one TMA copy of the kernels fetches: 16U4_ALIGN16B has no other width.
-pub const SLAB: u32 = 128;
+/// Elements along K that one TMA copy of the kernels fetches: 16U4_ALIGN16B has no other width, and of bf16 no swizzle is wider than
+/// 64.
+const fn slab(pair: FormatPair) -> u32 {
+    if matches!(pair.activation(), Format::Bf16) { 64 } else { 128 }
+}
 
 /// Bytes that TMA kernels take besides the stages: the base is moved to a multiple of 1024, and barriers.
 const TMA_EXTRA: u32 = 1024 + 64;
@@ -34,6 +39,8 @@ const GEMV_BLOCK_BYTES: u32 = 112;
 /// A tile with everything that its kernel is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Config {
+    /// How operands are stored.
+    pub pair: FormatPair,
     /// The tile.
     pub tile: Tile,
     /// Whether channels are the 16-row side of the mma.
@@ -71,19 +78,34 @@ fn warps(x: u32, y: u32, path: MmaPath) -> [u32; 2] {
 pub struct Blocked(pub String);
 
 impl Config {
-    /// The kernel for a tile: its warps and as many stages as fit.
+    /// The kernel for a tile of MXFP8 by MXFP4: its warps and as many stages as fit.
     ///
     /// # Errors
     /// [`Blocked`]: the tile does not fit, with the numbers.
     pub fn new(tile: Tile, swap_ab: bool, load: Load, path: MmaPath) -> Result<Self, Blocked> {
-        Self::within(tile, swap_ab, load, path, SHARED_LIMIT)
+        Self::of(FormatPair::default(), tile, swap_ab, load, path)
+    }
+
+    /// The same for operands of these formats.
+    ///
+    /// # Errors
+    /// [`Blocked`]: the tile does not fit, with the numbers, or nothing multiplies the formats on this path.
+    pub fn of(
+        pair: FormatPair,
+        tile: Tile,
+        swap_ab: bool,
+        load: Load,
+        path: MmaPath,
+    ) -> Result<Self, Blocked> {
+        Self::within(pair, tile, swap_ab, load, path, SHARED_LIMIT)
     }
 
     /// The kernel for a tile where a CTA has `shared_limit` bytes of shared memory.
     ///
     /// # Errors
-    /// [`Blocked`]: the tile does not fit, with the numbers.
+    /// As [`Config::of`].
     pub fn within(
+        pair: FormatPair,
         tile: Tile,
         swap_ab: bool,
         load: Load,
@@ -91,21 +113,31 @@ impl Config {
         shared_limit: u32,
     ) -> Result<Self, Blocked> {
         if path == MmaPath::Gemv {
+            if pair != FormatPair::default() {
+                let word = pair.word();
+                return Err(Blocked(format!(
+                    "the GEMV multiplies 8-bit by 4-bit codes, but the pair is {word}"
+                )));
+            }
             return Self::gemv(tile, swap_ab, load);
         }
+        if path == MmaPath::Native && pair.activation() == Format::Bf16 {
+            return Err(Blocked("no block-scaled mma takes 16-bit activations".to_owned()));
+        }
+        let slab = slab(pair);
         let (x, y) = if swap_ab { (tile.n, tile.m) } else { (tile.m, tile.n) };
         if x < 16 {
             let side = if swap_ab { "N under swap_ab" } else { "M" };
             return Err(Blocked(format!("{side} is {x}, but an mma has 16 rows")));
         }
-        if load.by_tma() && tile.k < SLAB {
+        if load.by_tma() && tile.k < slab {
             let k = tile.k;
-            return Err(Blocked(if path == MmaPath::Native {
+            return Err(Blocked(if path == MmaPath::Native && pair == FormatPair::default() {
                 format!(
-                    "K is {k}, but a TMA box of 16U4_ALIGN16B is {SLAB} elements wide (cuTensorMapEncodeTiled)"
+                    "K is {k}, but a TMA box of 16U4_ALIGN16B is {slab} elements wide (cuTensorMapEncodeTiled)"
                 )
             } else {
-                format!("K is {k}, but the kernel fetches slabs of {SLAB} elements")
+                format!("K is {k}, but the kernel fetches slabs of {slab} elements")
             }));
         }
         let [warps_x, warps_y] = warps(x, y, path);
@@ -116,7 +148,7 @@ impl Config {
                 warps_x * warps_y
             )));
         }
-        let mut config = Self { tile, swap_ab, stages: MOST_STAGES, load, path, warps_x, warps_y };
+        let mut config = Self { pair, tile, swap_ab, stages: MOST_STAGES, load, path, warps_x, warps_y };
         let extra = config.extra_bytes();
         config.stages = (shared_limit.saturating_sub(extra) / config.stage_bytes()).min(MOST_STAGES);
         if config.stages < 2 {
@@ -144,8 +176,8 @@ impl Config {
                 "{accumulators} f32 accumulators per thread of {warps_x} warps, but the GEMV is unrolled for {GEMV_ACCUMULATORS}"
             )));
         }
-        let path = MmaPath::Gemv;
-        Ok(Self { tile, swap_ab, stages: 1, load, path, warps_x, warps_y: 1 })
+        let (pair, path) = (FormatPair::default(), MmaPath::Gemv);
+        Ok(Self { pair, tile, swap_ab, stages: 1, load, path, warps_x, warps_y: 1 })
     }
 
     /// Shared memory besides the stages.
@@ -158,10 +190,35 @@ impl Config {
     }
 
     /// Whether weights take four bits in shared memory: the portable path has no use for the gaps that `ldmatrix` wants, and
-    /// TMA without 16U4_ALIGN16B cannot make them.
+    /// TMA without 16U4_ALIGN16B cannot make them. Only beside e4m3 does an `mma` want e2m1 with gaps.
     #[must_use]
     pub fn packed(&self) -> bool {
-        self.path == MmaPath::Portable && self.load.by_tma()
+        let gaps = self.pair.activation().element() == Element::E4m3;
+        self.pair.weight().element() == Element::E2m1
+            && (!gaps || self.path == MmaPath::Portable && self.load.by_tma())
+    }
+
+    /// Bytes of a K tile of one row of weights in shared memory.
+    fn weight_row(&self, elements: u32) -> u32 {
+        if self.packed() { elements / 2 } else { elements }
+    }
+
+    /// Elements along K that one TMA copy fetches.
+    #[must_use]
+    pub fn slab(&self) -> u32 {
+        slab(self.pair)
+    }
+
+    /// Bytes of a slab of one row of activations.
+    #[must_use]
+    pub fn token_slab(&self) -> u32 {
+        self.slab() * self.pair.activation().element().bits() as u32 / 8
+    }
+
+    /// Bytes of a slab of one row of weights in shared memory.
+    #[must_use]
+    pub fn weight_slab(&self) -> u32 {
+        self.weight_row(self.slab())
     }
 
     /// Shared memory of a stage in bytes: tokens, then weights, each on a multiple of 1024; of a GEMV the digits of tokens.
@@ -170,8 +227,8 @@ impl Config {
         if self.path == MmaPath::Gemv {
             return self.tile.m * self.tile.k / 32 * GEMV_BLOCK_BYTES;
         }
-        let tokens = self.tile.m * self.tile.k;
-        let weights = self.tile.n * self.tile.k / if self.packed() { 2 } else { 1 };
+        let tokens = self.tile.m * self.tile.k * self.pair.activation().element().bits() as u32 / 8;
+        let weights = self.tile.n * self.weight_row(self.tile.k);
         tokens.next_multiple_of(1024) + weights.next_multiple_of(1024)
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use emulator::device::{Device as _, Failure};
 use emulator::{EmulatorDevice, Options, Programs};
+use numerics::tensor_core::Model;
 
 use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
 use super::pipeline::{Compiled, Overwritten, PipelineError, Ran, Session, Setup};
@@ -49,7 +50,7 @@ impl Outcome {
     }
 }
 
-/// What the kernels of a setup promise of a problem.
+/// What the kernels of a setup promise of a problem, on the tensor cores of `model`; on those of SM12x where none is named.
 ///
 /// # Errors
 /// [`PipelineError::Kernel`] when a stage has no kernel.
@@ -58,14 +59,17 @@ pub fn contract(
     dims: Dims,
     settings: Settings,
     setup: &Setup,
+    model: Option<Model>,
 ) -> Result<Contract, PipelineError> {
-    let gemm = library.gemm(setup.config.path, setup.config.load)?;
+    let gemm = library.gemm(settings.pair, setup.config.path, setup.config.load)?;
     let any = |of| Accumulation { order: KOrder::Any, ..of };
     let sum = match (setup.config.path, gemm.contract.k_order) {
-        (MmaPath::Native, kernel::KOrder::Ascending) => Accumulation::NATIVE,
-        (MmaPath::Native, _) => any(Accumulation::NATIVE),
-        (MmaPath::Portable, kernel::KOrder::Ascending) => Accumulation::BF16,
-        (MmaPath::Portable, _) => any(Accumulation::BF16),
+        (path @ (MmaPath::Native | MmaPath::Portable), kernel::KOrder::Ascending) => {
+            Accumulation::of(settings.pair, path, model)
+        }
+        (path @ (MmaPath::Native | MmaPath::Portable), _) => {
+            any(Accumulation::of(settings.pair, path, model))
+        }
         (MmaPath::Gemv, kernel::KOrder::Partials) => {
             Accumulation::partials(u8::try_from(setup.config.tile.k / 32).unwrap_or(u8::MAX))
         }

@@ -12,15 +12,16 @@ use rayon::prelude::*;
 
 use self::flags::{BOTH, DOWN, Moves, UP};
 use super::contract::Accumulation;
-use super::dims::{BLOCK, Dims};
+use super::dims::Dims;
 use super::error::MoeError;
 use super::problem::Problem;
 use super::reference::expected::Expected;
-use super::reference::formats::{bf16, e2m1, e4m3, exp2};
-use super::reference::gemm::{Gemm, Line, Operands, element};
-use super::reference::{quantize, route};
+use super::reference::formats::bf16;
+use super::reference::gemm::{Gemm, Operands, element};
+use super::reference::line::Line;
+use super::reference::route;
 use super::tensors::Array;
-use crate::case::BiasPlace;
+use crate::case::{BiasPlace, Format};
 
 /// Columns of one task.
 const TASK_COLS: usize = 64;
@@ -79,7 +80,8 @@ impl Coverage {
     /// Whether every byte has a witness.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.shares().iter().all(|(_, share)| share.is_whole())
+        // bf16 activations have no scales.
+        self.shares().iter().all(|(_, share)| share.is_whole() || share.total == 0) && !self.codes.is_empty()
     }
 
     /// Takes the witnesses of another case of the same dimensions and routing.
@@ -114,43 +116,50 @@ pub fn witness(
     fc1: Accumulation,
     fc2: Accumulation,
 ) -> Result<(Coverage, Option<Coverage>), MoeError> {
-    let Dims { hidden, experts, top_k, .. } = problem.dims;
+    let Dims { hidden, .. } = problem.dims;
     let inputs = &problem.inputs;
     let states = there(&inputs.hidden_states, "hidden_states")?;
     let logits = there(&inputs.router_logits, "router_logits")?;
     let ids = there(&inputs.expert_ids, "expert_ids")?;
-    let choices: Vec<Vec<usize>> = logits.data.chunks(experts).map(|row| route::top_k(row, top_k)).collect();
+    let bias = inputs.correction_bias.as_ref().map_or(&[][..], |b| &b.data);
+    let choices = route::choices(&problem.settings.router, &problem.dims, &logits.data, bias);
     let rows = route::permute(&choices);
     let row_experts: Vec<usize> = rows.iter().map(|r| r.expert).collect();
     let index: HashMap<usize, usize> = ids.data.iter().enumerate().map(|(at, e)| (*e as usize, at)).collect();
 
-    let mut codes = Vec::with_capacity(rows.len() * hidden);
-    let mut scales = Vec::with_capacity(rows.len() * hidden / BLOCK);
+    let pair = problem.settings.pair;
+    let format = pair.activation();
+    let (mut codes, mut scales) = (Vec::new(), Vec::new());
     for row in &rows {
-        for block in states.row(row.token).chunks(BLOCK) {
-            let values: Vec<f64> = block.iter().map(|x| bf16(*x)).collect();
-            let (scale, elements) = quantize::block(problem.settings.scale_rule, &values);
-            scales.push(scale);
-            codes.extend(elements);
-        }
+        let values: Vec<f64> = states.row(row.token).iter().map(|x| bf16(*x)).collect();
+        let at = index.get(&row.expert).copied().unwrap_or(0);
+        let global = inputs.a1_global.as_ref().and_then(|g| g.data.get(at).copied()).unwrap_or(1.0);
+        let (packed, of_blocks) = format.quantize_row(problem.settings.scale_rule, global, &values);
+        codes.extend(packed);
+        scales.extend(of_blocks);
     }
-    let a1 = Array::new("a1_codes", &[rows.len(), hidden], codes)?;
-    let a1_scales = Array::new("a1_scales", &[rows.len(), hidden / BLOCK], scales)?;
+    let a1 = Array::new("a1_codes", &[rows.len(), format.bytes(hidden)], codes)?;
+    let a1_scales = Array::new("a1_scales", &[rows.len(), format.scales(hidden)], scales)?;
+    let scaled = |array| if format.scale().is_some() { Some(array) } else { None };
     let epilogue = |place, bias| if place == BiasPlace::Epilogue { bias } else { None };
     let operands = Operands {
+        pair,
         codes: &a1,
-        scales: &a1_scales,
+        scales: scaled(&a1_scales),
         weights: there(&inputs.w13_blocks, "w13_blocks")?,
         weight_scales: there(&inputs.w13_scales, "w13_scales")?,
+        globals: [inputs.a1_global.as_ref(), inputs.w13_global.as_ref()],
         bias: epilogue(problem.settings.fc1_bias, inputs.w13_bias.as_ref()),
     };
     let first = of_gemm(operands, fc1, &row_experts, &index)?;
     let Some(a2) = &problem.injected_a2 else { return Ok((first, None)) };
     let operands = Operands {
+        pair,
         codes: &a2.codes,
-        scales: &a2.scales,
+        scales: scaled(&a2.scales),
         weights: there(&inputs.w2_blocks, "w2_blocks")?,
         weight_scales: there(&inputs.w2_scales, "w2_scales")?,
+        globals: [inputs.a2_global.as_ref(), inputs.w2_global.as_ref()],
         bias: epilogue(problem.settings.fc2_bias, inputs.w2_bias.as_ref()),
     };
     Ok((first, Some(of_gemm(operands, fc2, &row_experts, &index)?)))
@@ -173,15 +182,14 @@ pub fn of_gemm(
     index: &HashMap<usize, usize>,
 ) -> Result<Coverage, MoeError> {
     let gemm = Gemm::new(operands, accumulation, experts, index)?;
-    let (cols, blocks) = (gemm.cols(), gemm.blocks());
-    let depth = blocks * BLOCK;
+    let (cols, blocks, depth) = (gemm.cols(), gemm.blocks(), gemm.depth());
     let mut present: Vec<usize> = index.keys().copied().collect();
     present.sort_unstable();
     let mut out = Coverage {
         experts: present,
         weight_scales: vec![0; cols * blocks * index.len()],
         weight_codes: vec![0; cols * depth * index.len()],
-        scales: vec![0; experts.len() * blocks],
+        scales: vec![0; if operands.scales.is_some() { experts.len() * blocks } else { 0 }],
         codes: vec![0; experts.len() * depth],
     };
     for (weights, rows) in gemm.groups() {
@@ -205,10 +213,12 @@ pub fn of_gemm(
             }
             for (at, row) in rows.iter().enumerate() {
                 let or = |to: &mut [u8], from: &[u8]| to.iter_mut().zip(from).for_each(|(a, b)| *a |= b);
-                or(
-                    &mut out.scales[row * blocks..(row + 1) * blocks],
-                    &of_rows.scales[at * blocks..(at + 1) * blocks],
-                );
+                if operands.scales.is_some() {
+                    or(
+                        &mut out.scales[row * blocks..(row + 1) * blocks],
+                        &of_rows.scales[at * blocks..(at + 1) * blocks],
+                    );
+                }
                 or(
                     &mut out.codes[row * depth..(row + 1) * depth],
                     &of_rows.codes[at * depth..(at + 1) * depth],
@@ -243,45 +253,50 @@ struct Group<'a> {
 
 impl Group<'_> {
     fn columns(&self, range: std::ops::Range<usize>) -> (Vec<Column>, Rows) {
-        let (blocks, n) = (self.gemm.blocks(), self.rows.len());
-        let depth = blocks * BLOCK;
+        let (blocks, depth, n) = (self.gemm.blocks(), self.gemm.depth(), self.rows.len());
+        let pair = self.operands.pair;
+        let block_len = pair.block();
+        let (of_weight, of_code) = (pair.weight().element(), pair.activation().element());
         let mut of_rows = Rows { scales: vec![0; n * blocks], codes: vec![0; n * depth] };
         let mut columns = Vec::new();
         let mut line = Line::default();
         for col in range {
-            let bias = self.gemm.col(self.weights, col, &mut line);
+            let epilogue = self.gemm.col(self.weights, col, &mut line);
+            let factor = epilogue.factor.map_or(1.0, |f| f.value);
             let place = self.weights * self.gemm.cols() + col;
             let weight_scales = self.operands.weight_scales.row(place);
             let weight_codes = self.operands.weights.row(place);
             let mut column = Column { scales: vec![0; blocks], codes: vec![0; depth] };
             for (at, (row, of)) in self.rows.iter().zip(&self.lines).enumerate() {
-                let Expected::Number { value, error } = element(&self.accumulation, of, &line, bias) else {
+                let Expected::Number { value, error } = element(&self.accumulation, of, &line, epilogue)
+                else {
                     continue;
                 };
                 let moves = Moves::new(value, error);
-                let (scales, codes) = (self.operands.scales.row(*row), self.operands.codes.row(*row));
+                let scales = self.operands.scales.map(|scales| scales.row(*row));
+                let codes = self.operands.codes.row(*row);
                 let of_scales = &mut of_rows.scales[at * blocks..(at + 1) * blocks];
                 let of_codes = &mut of_rows.codes[at * depth..(at + 1) * depth];
                 for block in 0..blocks {
-                    let dot = of.block_dot(&line, block);
-                    // A scale that is one more doubles the block, one less halves it.
-                    let seen = moves.seen(dot, UP) | moves.seen(-dot / 2.0, DOWN);
-                    column.scales[block] |= seen | ends(weight_scales[block]);
-                    of_scales[block] |= seen | ends(scales[block]);
-                    let power = exp2(of.scales[block] + line.scales[block]);
-                    for k in block * BLOCK..(block + 1) * BLOCK {
+                    let (sa, sb) = (of.scales[block].value, line.scales[block].value);
+                    let dot = of.raw_dot(&line, block) * factor;
+                    column.scales[block] |=
+                        scale_flags(pair.weight(), weight_scales[block], dot * sa, &moves);
+                    if let Some(scales) = scales {
+                        of_scales[block] |= scale_flags(pair.activation(), scales[block], dot * sb, &moves);
+                    }
+                    let power = sa * sb * factor;
+                    for k in block * block_len..(block + 1) * block_len {
                         let (a, w) = (of.values[k], line.values[k]);
                         if column.codes[k] != BOTH {
-                            let code = weight_codes[k / 2] >> (4 * (k % 2)) & 15;
-                            let delta = |to: u8| a * (e2m1(to) - w) * power;
-                            column.codes[k] |= moves.seen(delta(code.wrapping_add(1) & 15), UP)
-                                | moves.seen(delta(code.wrapping_sub(1) & 15), DOWN);
+                            let code = of_weight.code(weight_codes, k);
+                            let delta = |up| a * (of_weight.value(of_weight.neighbour(code, up)) - w) * power;
+                            column.codes[k] |= moves.seen(delta(true), UP) | moves.seen(delta(false), DOWN);
                         }
                         if of_codes[k] != BOTH {
-                            let code = codes[k];
-                            let delta = |to: u8| (e4m3(to) - a) * w * power;
-                            of_codes[k] |= moves.seen(delta(code.wrapping_add(1)), UP)
-                                | moves.seen(delta(code.wrapping_sub(1)), DOWN);
+                            let code = of_code.code(codes, k);
+                            let delta = |up| (of_code.value(of_code.neighbour(code, up)) - a) * w * power;
+                            of_codes[k] |= moves.seen(delta(true), UP) | moves.seen(delta(false), DOWN);
                         }
                     }
                 }
@@ -292,11 +307,12 @@ impl Group<'_> {
     }
 }
 
-/// What goes without saying at the ends of the range of scales: there is nothing below 0, and above 0xFE is NaN.
-const fn ends(scale: u8) -> u8 {
-    match scale {
-        0 => DOWN,
-        0xFE => UP,
-        _ => 0,
-    }
+/// Which changes of a scale by one are noticed where the sum of its block's products is `dot` without it. There is nothing below
+/// 0; a NaN is always noticed.
+fn scale_flags(format: Format, code: u8, dot: f64, moves: &Moves) -> u8 {
+    let Some(scale) = format.scale() else { return 0 };
+    let value = scale.value(code);
+    let up = moves.seen(dot * (scale.value(code.wrapping_add(1)) - value), UP);
+    let down = if code == 0 { DOWN } else { moves.seen(dot * (scale.value(code - 1) - value), DOWN) };
+    up | down
 }

@@ -155,7 +155,7 @@ impl<'a> Bench<'a> {
     ) -> Result<Option<Result<Prepared<'a>, Unfit>>, MutantError> {
         let Ok(config) = trial.config else { return Ok(None) };
         let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
-        let contract = trial::contract(self.library, Dims::of(&trial.case), settings, &setup)
+        let contract = trial::contract(self.library, Dims::of(&trial.case), settings, &setup, None)
             .map_err(TrialError::from)?;
         // A case is as large as its configuration needs it: its name alone does not tell the data.
         let key = format!("{:?}", trial.case);

@@ -12,6 +12,7 @@
 //! Only a folder with a manifest counts as installed.
 
 mod assemble;
+mod contraction;
 mod cubin;
 mod disassemble;
 mod discover;
@@ -29,6 +30,7 @@ mod select;
 mod unpack;
 
 pub use assemble::{Assembly, assemble};
+pub use contraction::{Contracted, ContractionError, contracted};
 pub use cubin::{Cubin, CubinError, assemblies, cubin};
 pub use disassemble::{DisassembleError, Disassembler, UNKNOWN_OPCODE};
 pub use discover::{Discovery, Found, Toolkit, Unusable, discover};

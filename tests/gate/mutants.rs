@@ -131,7 +131,8 @@ fn a_line_under_a_condition_selects_what_it_is_compiled_for() {
         (found, affected.reasons, selected.reasons)
     };
     let gemm = ours("gemm.cuh");
-    let marker = "u32 slab = part * 32 / SLAB_K, chunk";
+    let marker = "u32 slab = part * PART_K / SLAB_K, chunk";
+    assert!(gemm.contains(marker), "the line is another");
     let under = |condition: &str| {
         gemm.replacen(marker, &format!("#if {condition}\nlane += 0;\n#endif\n        {marker}"), 1)
     };

@@ -4,9 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use sm121probe::case::{self, Library, Regime, Routing, ScaleRule};
-use sm121probe::moe::{Accumulation, MoeError, problem::generate, reference::route, witness::witness};
+use sm121probe::moe::reference::route;
+use sm121probe::moe::{
+    Accumulation, Contract, ExpBound, MoeError, judge, problem::generate, witness::witness,
+};
+use sm121probe::record::Verdict;
 
-use crate::case as from;
+use crate::device::{NATIVE, run};
+use crate::{all_pass, case as from};
 
 #[test]
 fn the_built_in_cases_cover_what_the_pipeline_promises() {
@@ -78,6 +83,55 @@ fn data_are_a_function_of_seed_and_place_alone() {
     assert_eq!(all.data[..one.data.len()], one.data[..]);
 }
 
+/// Tokens of a case, and those for which rounding decides.
+fn undecided(name: &str) -> (usize, usize) {
+    let case = case::find(name).unwrap();
+    let problem = generate(&case, case.seed).unwrap();
+    let (logits, d) = (problem.inputs.router_logits.unwrap(), problem.dims);
+    let bias = problem.inputs.correction_bias.map_or_else(Vec::new, |b| b.data);
+    let open = |t: &usize| {
+        let choice = route::Choice::new(&case.router, logits.row(*t), &bias, &ExpBound::EX2_APPROX);
+        choice.possible(d.chosen()).len() > d.chosen()
+    };
+    (d.tokens, (0..d.tokens).filter(open).count())
+}
+
+#[test]
+fn rounding_decides_where_a_case_is_about_that_and_nowhere_else() {
+    for name in [
+        "router-sigmoid-groups",
+        "router-sigmoid-raw",
+        "router-softmax-all",
+        "router-softmax-groups",
+        "router-softmax-raw",
+        "shared-experts",
+        "deepseek-v3-decode",
+        "qwen3-30b-a3b-decode",
+    ] {
+        assert_eq!(undecided(name).1, 0, "{name}");
+    }
+    let (tokens, open) = undecided("router-ties");
+    assert!(open > 0 && open < tokens, "{open} of {tokens}");
+}
+
+#[test]
+fn a_dump_tells_its_router_and_shared_experts() {
+    for name in ["router-sigmoid-groups", "router-softmax-groups", "shared-experts"] {
+        let case = case::find(name).unwrap();
+        let problem = generate(&case, case.seed).unwrap();
+        let stored = run(&problem, NATIVE);
+        let contract = Contract::native(problem.dims, problem.settings);
+        let told = Contract::of_dump(&stored, &contract.metadata()).unwrap();
+        assert_eq!(told, contract, "{name}");
+        all_pass(&judge(&told, &stored).unwrap(), name);
+        // From end to end, by the router's rule.
+        let mut few = stored.clone();
+        (few.topk_ids, few.topk_weights, few.fc2_out) = (None, None, None);
+        let last = judge(&contract, &few).unwrap().pop().unwrap();
+        assert_eq!(last.verdict, Verdict::Pass, "{name}: {}", last.note);
+    }
+}
+
 #[test]
 fn exact_and_impulse_cases_leave_no_byte_without_a_witness() {
     for pair in ["tiny", "wide", "deep"] {
@@ -133,6 +187,10 @@ fn wrong_case_files_are_told_with_line_and_remedy() {
         ("regime: exact", "regime: exakt", 7, "unknown variant"),
         ("regime: exact", "regime: exact\nregimes: x", 8, "unknown field"),
         ("about: x", "about: ''", 1, "is empty"),
+        ("top_k: 2", "top_k: 2\nrouter: {scores: sigmoid, groups: {count: 3, kept: 1}}", 7, "do not divide"),
+        ("top_k: 2", "top_k: 2\nrouter: {correction_bias: true}", 7, "use `scores: softmax_all`"),
+        ("top_k: 2", "top_k: 2\nrouter: {score: sigmoid}", 7, "unknown field"),
+        ("top_k: 2", "top_k: 2\nshared_experts: 31", 6, "at most 32"),
         ("top_k: 2", "top_k: 2\nexpert_rows: [1, 2, 3, 2]", 7, "`routing: rows`"),
         ("top_k: 2", "top_k: 2\nrouting: rows\nexpert_rows: [1, 2, 3]", 8, "3 entries"),
         ("top_k: 2", "top_k: 2\nrouting: rows\nexpert_rows: [1, 2, 3, 3]", 8, "add up to 9"),
@@ -151,7 +209,7 @@ fn wrong_case_files_are_told_with_line_and_remedy() {
         assert!(message.contains(words), "{to}: {message}");
         seen.insert(message);
     }
-    assert_eq!(seen.len(), 19);
+    assert_eq!(seen.len(), 23);
     let mut library = Library::default();
     library.add(Path::new("a/good.yaml"), GOOD);
     library.add(Path::new("b/good.yaml"), GOOD);

@@ -19,7 +19,7 @@ const HIDDEN: usize = 128;
 const INTER: usize = 128;
 
 /// Type, shape and bytes by name.
-type File = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
+pub(crate) type File = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
 
 /// Bytes that differ by place and tensor; scales stay near one.
 fn bytes(seed: usize, count: usize, scale: bool) -> Vec<u8> {
@@ -68,7 +68,7 @@ fn checkpoint() -> File {
     file
 }
 
-fn write(path: &Path, file: &File) {
+pub(crate) fn write(path: &Path, file: &File) {
     let mut views = Vec::new();
     for (name, (dtype, shape, data)) in file {
         views.push((name.clone(), TensorView::new(*dtype, shape.clone(), data).unwrap()));

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use sm121probe::case::{BiasPlace, GateUp, ScaleRule};
-use sm121probe::moe::{Array, Problem, Tensors};
+use sm121probe::case::{BiasPlace, GateUp, GroupScore, Router, ScaleRule, Scores};
+use sm121probe::moe::{Array, Dims, Problem, Tensors};
 
 /// How the simulated tensor core adds.
 #[derive(Clone, Copy)]
@@ -153,35 +153,105 @@ pub(crate) fn quantize(rule: ScaleRule, values: &[f32]) -> (u8, Vec<u8>) {
     (code, values.iter().map(|x| to_e4m3(f64::from(*x) * unit)).collect())
 }
 
-/// The k best, one after the other; and softmax over them.
-fn route(logits: &[f32], k: usize) -> (Vec<i32>, Vec<f32>) {
+/// The k best of these keys, one after the other: NaN first, ties to the lowest index.
+fn best(keys: &[f32], k: usize) -> Vec<usize> {
     let mut chosen: Vec<usize> = Vec::new();
     for _ in 0..k {
         let mut best = None;
-        for e in (0..logits.len()).filter(|e| !chosen.contains(e)) {
-            let better = |b: usize| (logits[e].is_nan() && !logits[b].is_nan()) || logits[e] > logits[b];
-            if best.is_none_or(|b: usize| !logits[b].is_nan() && better(b)) {
+        for e in (0..keys.len()).filter(|e| !chosen.contains(e)) {
+            let better = |b: usize| (keys[e].is_nan() && !keys[b].is_nan()) || keys[e] > keys[b];
+            if best.is_none_or(|b: usize| !keys[b].is_nan() && better(b)) {
                 best = Some(e);
             }
         }
         chosen.extend(best);
     }
-    let max = logits[chosen[0]];
-    let exps: Vec<f32> = chosen.iter().map(|e| (logits[*e] - max).exp()).collect();
-    let sum = exps.iter().fold(0.0, |s, e| s + e);
-    (chosen.iter().map(|e| *e as i32).collect(), exps.iter().map(|e| e / sum).collect())
+    chosen
+}
+
+/// A token's experts and weights in f32, shared ones last.
+fn route(router: &Router, d: &Dims, logits: &[f32], bias: Option<&[f32]>) -> (Vec<i32>, Vec<f32>) {
+    let softmax = |of: &[f32]| {
+        let max = of.iter().fold(f32::NEG_INFINITY, |m, x| if x.is_nan() || *x > m { *x } else { m });
+        let exps: Vec<f32> = of.iter().map(|x| (x - max).exp()).collect();
+        let sum = exps.iter().fold(0.0, |s, e| s + e);
+        exps.into_iter().map(|e| e / sum).collect::<Vec<f32>>()
+    };
+    let scores: Vec<f32> = match router.scores {
+        Scores::SoftmaxChosen => logits.to_vec(),
+        Scores::SoftmaxAll => softmax(logits),
+        Scores::Sigmoid => logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect(),
+    };
+    let mut keys: Vec<f32> =
+        scores.iter().enumerate().map(|(e, s)| bias.map_or(*s, |bias| s + bias[e])).collect();
+    if let Some(groups) = router.groups {
+        let size = keys.len() / groups.count;
+        let of_group: Vec<f32> = keys
+            .chunks(size)
+            .map(|group| {
+                let two = best(group, 2);
+                if groups.score == GroupScore::Max { group[two[0]] } else { group[two[0]] + group[two[1]] }
+            })
+            .collect();
+        let kept = best(&of_group, groups.kept);
+        for (e, key) in keys.iter_mut().enumerate() {
+            if !kept.contains(&(e / size)) {
+                *key = f32::NEG_INFINITY;
+            }
+        }
+    }
+    let chosen = best(&keys, d.chosen());
+    let of_chosen: Vec<f32> = chosen.iter().map(|e| scores[*e]).collect();
+    let mut weights = match router.scores {
+        Scores::SoftmaxChosen => softmax(&of_chosen),
+        _ if router.renormalise => {
+            let sum: f32 = of_chosen.iter().sum();
+            of_chosen.iter().map(|w| w / sum).collect()
+        }
+        _ => of_chosen,
+    };
+    weights.iter_mut().for_each(|w| *w *= router.scaling);
+    weights.resize(d.top_k, 1.0);
+    (chosen.into_iter().chain(d.routed()..d.experts).map(|e| e as i32).collect(), weights)
 }
 
 fn array<T>(shape: &[usize], data: Vec<T>) -> Option<Array<T>> {
     Some(Array::new("test", shape, data).unwrap())
 }
 
+/// How operands are made and multiplied.
+pub(crate) trait Multiplier {
+    /// Elements that are quantized together.
+    fn block(&self) -> usize;
+    /// The scale of a block, if it has one, and its codes as bytes.
+    fn quantize(&self, rule: ScaleRule, global: f32, values: &[f32]) -> (Option<u8>, Vec<u8>);
+    /// One element of a GEMM, before global scales and bias.
+    fn dot(&self, codes: &[u8], scales: &[u8], weights: &[u8], weight_scales: &[u8]) -> f32;
+}
+
+impl Multiplier for Core {
+    fn block(&self) -> usize {
+        32
+    }
+
+    fn quantize(&self, rule: ScaleRule, _: f32, values: &[f32]) -> (Option<u8>, Vec<u8>) {
+        let (scale, codes) = quantize(rule, values);
+        (Some(scale), codes)
+    }
+
+    fn dot(&self, codes: &[u8], scales: &[u8], weights: &[u8], weight_scales: &[u8]) -> f32 {
+        dot(*self, codes, scales, weights, weight_scales)
+    }
+}
+
 /// Runs the whole pipeline of `problem`.
-pub(crate) fn run(problem: &Problem, core: Core) -> Tensors {
+pub(crate) fn run(problem: &Problem, core: impl Multiplier) -> Tensors {
     let (d, s) = (problem.dims, problem.settings);
     let mut t = problem.inputs.clone();
     let logits = t.router_logits.clone().unwrap();
-    let (ids, weights): (Vec<_>, Vec<_>) = (0..d.tokens).map(|i| route(logits.row(i), d.top_k)).unzip();
+    let (ids, weights): (Vec<_>, Vec<_>) = (0..d.tokens)
+        .map(|i| route(&s.router, &d, logits.row(i), t.correction_bias.as_ref().map(|b| &b.data[..])))
+        .unzip();
     let (ids, weights): (Vec<i32>, Vec<f32>) = (ids.concat(), weights.concat());
     let mut rows: Vec<usize> = (0..ids.len()).collect();
     rows.sort_by_key(|slot| ids[*slot]);
@@ -191,16 +261,17 @@ pub(crate) fn run(problem: &Problem, core: Core) -> Tensors {
 
     let hidden = t.hidden_states.clone().unwrap();
     let (mut codes, mut scales) = (Vec::new(), Vec::new());
+    let global = |of: &Option<Array<f32>>, at: usize| of.as_ref().map_or(1.0, |global| global.data[at]);
     for slot in &rows {
-        for block in hidden.row(slot / d.top_k).chunks(32) {
-            let (scale, elements) =
-                quantize(s.scale_rule, &block.iter().map(|x| bf16(*x)).collect::<Vec<_>>());
-            scales.push(scale);
+        for block in hidden.row(slot / d.top_k).chunks(core.block()) {
+            let values: Vec<f32> = block.iter().map(|x| bf16(*x)).collect();
+            let (scale, elements) = core.quantize(s.scale_rule, global(&t.a1_global, at(*slot)), &values);
+            scales.extend(scale);
             codes.extend(elements);
         }
     }
-    t.a1_codes = array(&[n, d.hidden], codes);
-    t.a1_scales = array(&[n, d.hidden / 32], scales);
+    t.a1_codes = array(&[n, codes.len() / n], codes);
+    t.a1_scales = if scales.is_empty() { None } else { array(&[n, scales.len() / n], scales) };
     t.topk_ids = array(&[d.tokens, d.top_k], ids.clone());
     t.topk_weights = array(&[d.tokens, d.top_k], weights.clone());
     t.row_token = array(&[n], rows.iter().map(|r| (r / d.top_k) as i32).collect());
@@ -208,8 +279,12 @@ pub(crate) fn run(problem: &Problem, core: Core) -> Tensors {
 
     let experts: Vec<usize> = rows.iter().map(|slot| at(*slot)).collect();
     let fc1_bias = (s.fc1_bias == BiasPlace::Epilogue).then(|| t.w13_bias.clone().unwrap());
-    t.fc1_out =
-        gemm(core, &experts, &t.a1_codes, &t.a1_scales, &t.w13_blocks, &t.w13_scales, fc1_bias.as_ref());
+    let factor = |a: &Option<Array<f32>>, w: &Option<Array<f32>>| {
+        (0..expert_ids.len()).map(|at| global(a, at) * global(w, at)).collect::<Vec<f32>>()
+    };
+    let factors = factor(&t.a1_global, &t.w13_global);
+    let of_weights = (&t.w13_blocks, &t.w13_scales);
+    t.fc1_out = gemm(&core, &experts, (&t.a1_codes, &t.a1_scales), of_weights, &factors, fc1_bias.as_ref());
 
     let late = t.w13_bias.clone().unwrap();
     let stored = t.fc1_out.clone().unwrap();
@@ -233,24 +308,26 @@ pub(crate) fn run(problem: &Problem, core: Core) -> Tensors {
                 g * (1.0 / (1.0 + (-(s.alpha * g)).exp())) * (u + s.beta)
             })
             .collect();
-        for block in act.chunks(32) {
-            let (scale, elements) = quantize(s.scale_rule, block);
-            scales.push(scale);
+        for block in act.chunks(core.block()) {
+            let (scale, elements) = core.quantize(s.scale_rule, global(&t.a2_global, experts[row]), block);
+            scales.extend(scale);
             codes.extend(elements);
         }
     }
-    t.a2_codes = array(&[n, d.inter], codes);
-    t.a2_scales = array(&[n, d.inter / 32], scales);
+    t.a2_codes = array(&[n, codes.len() / n], codes);
+    t.a2_scales = if scales.is_empty() { None } else { array(&[n, scales.len() / n], scales) };
     let (codes, scales) = match &problem.injected_a2 {
         Some(a2) => {
             t.injected_a2_codes = Some(a2.codes.clone());
-            t.injected_a2_scales = Some(a2.scales.clone());
-            (Some(a2.codes.clone()), Some(a2.scales.clone()))
+            t.injected_a2_scales = t.a2_scales.is_some().then(|| a2.scales.clone());
+            (Some(a2.codes.clone()), t.injected_a2_scales.clone())
         }
         None => (t.a2_codes.clone(), t.a2_scales.clone()),
     };
     let fc2_bias = (s.fc2_bias == BiasPlace::Epilogue).then(|| t.w2_bias.clone().unwrap());
-    t.fc2_out = gemm(core, &experts, &codes, &scales, &t.w2_blocks, &t.w2_scales, fc2_bias.as_ref());
+    let factors = factor(&t.a2_global, &t.w2_global);
+    let of_weights = (&t.w2_blocks, &t.w2_scales);
+    t.fc2_out = gemm(&core, &experts, (&codes, &scales), of_weights, &factors, fc2_bias.as_ref());
 
     let late = t.w2_bias.clone().unwrap();
     let stored = t.fc2_out.clone().unwrap();
@@ -274,23 +351,27 @@ pub(crate) fn run(problem: &Problem, core: Core) -> Tensors {
     t
 }
 
+/// Codes and scales.
+type Operand<'a> = (&'a Option<Array<u8>>, &'a Option<Array<u8>>);
+
 fn gemm(
-    core: Core,
+    core: &impl Multiplier,
     experts: &[usize],
-    codes: &Option<Array<u8>>,
-    scales: &Option<Array<u8>>,
-    weights: &Option<Array<u8>>,
-    weight_scales: &Option<Array<u8>>,
+    (codes, scales): Operand<'_>,
+    (weights, weight_scales): Operand<'_>,
+    factors: &[f32],
     bias: Option<&Array<f32>>,
 ) -> Option<Array<u16>> {
-    let (codes, scales) = (codes.as_ref().unwrap(), scales.as_ref().unwrap());
+    let codes = codes.as_ref().unwrap();
     let (weights, weight_scales) = (weights.as_ref().unwrap(), weight_scales.as_ref().unwrap());
     let cols = weights.shape[1];
     let mut out = Vec::new();
     for (row, expert) in experts.iter().enumerate() {
+        let scales = scales.as_ref().map_or(&[][..], |scales| scales.row(row));
         for col in 0..cols {
             let at = expert * cols + col;
-            let sum = dot(core, codes.row(row), scales.row(row), weights.row(at), weight_scales.row(at));
+            let sum = core.dot(codes.row(row), scales, weights.row(at), weight_scales.row(at));
+            let sum = sum * factors[*expert];
             out.push(to_bf16(bias.map_or(sum, |b| sum + b.data[at])));
         }
     }

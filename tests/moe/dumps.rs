@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use sm121probe::case;
+use sm121probe::case::{self, FormatPair};
 use sm121probe::moe::{Contract, MoeError, Tensors, judge, problem::generate, tensors};
 
 use crate::all_pass;
@@ -32,7 +32,7 @@ fn a_dump_reads_back_with_its_contract_and_is_judged_alike() {
     let few =
         Tensors { hidden_states: stored.hidden_states, a1_codes: stored.a1_codes, ..Tensors::default() };
     tensors::write(&path, &few, &BTreeMap::new()).unwrap();
-    let dims = tensors::read(&path).unwrap().tensors.dims().unwrap();
+    let dims = tensors::read(&path).unwrap().tensors.dims(FormatPair::default()).unwrap();
     assert_eq!((dims.tokens, dims.hidden, dims.top_k, dims.inter), (17, 128, 2, 0));
 }
 
@@ -78,7 +78,7 @@ fn tensors_that_contradict_each_other_are_refused() {
     assert!(matches!(&e, MoeError::Shape { .. }), "{e}");
     let mut wrong = stored;
     wrong.fc1_out.as_mut().unwrap().shape = vec![34 * 256];
-    let e = wrong.dims().unwrap_err().to_string();
+    let e = wrong.dims(FormatPair::default()).unwrap_err().to_string();
     assert!(e.contains("`fc1_out`") && e.contains("2 dimensions"), "{e}");
     assert!(!path.exists());
 }

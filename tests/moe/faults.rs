@@ -1,7 +1,9 @@
 //! Ten thousand faults of one byte in gpt-oss dimensions: all are found in exact and impulse data.
 
 use rayon::prelude::*;
-use sm121probe::moe::reference::gemm::{Line, element};
+use sm121probe::case::Format;
+use sm121probe::moe::reference::gemm::element;
+use sm121probe::moe::reference::line::Line;
 use sm121probe::moe::{Accumulation, Array, problem::generate};
 
 use crate::case as from;
@@ -81,8 +83,8 @@ impl Fault {
             let (weights, weight_scales) = (data.weights.row(col), data.weight_scales.row(col));
             let bias = data.bias.data[col];
             let (mut of, mut by) = (Line::default(), Line::default());
-            of.read_e4m3(codes, scales, 32);
-            by.read_e2m1(weights, weight_scales, 32);
+            of.read(Format::Mxfp8, 32, codes, scales, 32);
+            by.read(Format::Mxfp4, 32, weights, weight_scales, 32);
             let expected = element(&Accumulation::NATIVE, &of, &by, Some(bias));
 
             let (mut codes, mut scales) = (codes.to_vec(), scales.to_vec());

@@ -4,7 +4,7 @@ use numerics::convert::f64_to;
 use numerics::{Format, Rounding};
 use sm121probe::case::ScaleRule;
 use sm121probe::moe::reference::formats::{bf16, e2m1, e4m3, to_bf16, to_e4m3, ue8m0};
-use sm121probe::moe::reference::quantize::{block, scale_code};
+use sm121probe::moe::reference::quantize::{Target, mx_block, scale_code};
 
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
@@ -83,7 +83,7 @@ fn scales_are_those_of_the_definition_for_every_bf16() {
                 _ if amax.is_infinite() => 0xFE,
                 _ => (by_definition(*rule, amax).clamp(-127, 127) + 127) as u8,
             };
-            assert_eq!(scale_code(*rule, amax), wanted, "{} {amax:e}", rule.word());
+            assert_eq!(scale_code(Target::E4M3, *rule, amax), wanted, "{} {amax:e}", rule.word());
         }
     }
 }
@@ -93,20 +93,20 @@ fn elements_are_the_nearest_and_blocks_follow_the_laws() {
     for rule in ScaleRule::ALL {
         for bits in (0..0x7F80_u16).step_by(7) {
             let values = [bf16(bits), -bf16(bits) / 3.0, 0.0, -0.0];
-            let (scale, codes) = block(*rule, &values);
+            let (scale, codes) = mx_block(Target::E4M3, *rule, &values);
             for (x, code) in values.iter().zip(codes) {
                 let scaled = x / ue8m0(scale);
                 let best = (0..0x7F_u8).map(|c| (e4m3(c) - scaled.abs()).abs()).fold(f64::INFINITY, f64::min);
-                assert!((e4m3(code) - scaled).abs() <= best, "{x:e} under {scale:#x} is not {code:#x}");
+                assert!((e4m3(code as u8) - scaled).abs() <= best, "{x:e} under {scale:#x} is not {code:#x}");
                 assert_eq!(code & 0x80 != 0, x.is_sign_negative());
             }
         }
-        let (scale, codes) = block(*rule, &[1.0, f64::NAN, f64::INFINITY]);
+        let (scale, codes) = mx_block(Target::E4M3, *rule, &[1.0, f64::NAN, f64::INFINITY]);
         assert_eq!((scale, codes), (0xFF, vec![0x7F; 3]));
-        let (scale, codes) = block(*rule, &[1.0, f64::NEG_INFINITY]);
+        let (scale, codes) = mx_block(Target::E4M3, *rule, &[1.0, f64::NEG_INFINITY]);
         let one = *rule == ScaleRule::Identity;
         assert_eq!((scale, codes[1]), (if one { 0x7F } else { 0xFE }, 0xFE));
-        let (scale, codes) = block(*rule, &[0.0, -0.0]);
+        let (scale, codes) = mx_block(Target::E4M3, *rule, &[0.0, -0.0]);
         assert_eq!((scale, codes), (if one { 0x7F } else { 0 }, vec![0, 0x80]));
     }
 }

@@ -9,7 +9,7 @@ use crate::{all_pass, case as from};
 
 fn contract(problem: &Problem, core: Core) -> Contract {
     let order = if core.shuffle.is_some() { KOrder::Any } else { KOrder::Ascending };
-    let sum = Accumulation { chunk: core.chunk, fraction: core.fraction as u32, order };
+    let sum = Accumulation { chunk: core.chunk, group: 1, fraction: core.fraction as u32, order };
     Contract { fc1: sum, fc2: sum, ..Contract::native(problem.dims, problem.settings) }
 }
 

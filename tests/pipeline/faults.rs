@@ -3,6 +3,10 @@
 use sm121probe::kernel::{Library, Load, MmaPath};
 use sm121probe::record::Stage;
 
+#[path = "format_faults.rs"]
+mod format_faults;
+#[path = "routers.rs"]
+mod routers;
 #[path = "variants.rs"]
 mod variants;
 
@@ -90,7 +94,7 @@ pub(crate) fn all() -> Vec<Fault> {
         fault(
             "the scale of the next block",
             "gemm.cuh",
-            ("sx[i], sy[j], part % 4", "sx[i], sy[j], (part + 1) % 4"),
+            ("sx[i], sy[j], byte)", "sx[i], sy[j], (byte + 1) % 4)"),
             ("tiny-impulse", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc1,
             "",
@@ -157,7 +161,7 @@ pub(crate) fn all() -> Vec<Fault> {
         fault(
             "K counted in bytes of weights",
             "gemm_cp_async.cu",
-            ("* p.k_padded + at) / 2 :", "* p.k_padded + at) :"),
+            ("* p.k_padded + at) * W_BITS / 8 :", "* p.k_padded + at) :"),
             ("tiny-exact", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc1,
             "out_of_bounds",
@@ -294,7 +298,7 @@ pub(crate) fn all() -> Vec<Fault> {
         fault(
             "tx-count of unpacked weights",
             "tma.cuh",
-            ("TILE_N * TILE_K / 2)", "TILE_N * TILE_K)"),
+            ("TILE_N * TILE_K * W_BITS / 8)", "TILE_N * TILE_K)"),
             ("tiny-exact", "8x64x128", NATIVE, Load::Tma),
             Stage::Fc1,
             "deadlock",
@@ -380,7 +384,7 @@ pub(crate) fn all() -> Vec<Fault> {
         fault(
             "448 itself counted as too large",
             "mx.cuh",
-            ("mantissa > 0x600000", "mantissa >= 0x600000"),
+            ("mantissa > LARGEST_MANTISSA", "mantissa >= LARGEST_MANTISSA"),
             ("tiny-exact", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Quantize,
             "",
@@ -456,8 +460,8 @@ pub(crate) fn all() -> Vec<Fault> {
             "poison of the padding multiplied",
             "gemm_cp_async.cu",
             (
-                "p = {a_scales, w_scales, bias, expert_offset, expert_slot, out, n, k_padded, k_used}",
-                "p = {a_scales, w_scales, bias, expert_offset, expert_slot, out, n, k_padded, k_padded}",
+                "p = {a_scales, w_scales, global, bias, expert_offset, expert_slot, out, n, k_padded, k_used}",
+                "p = {a_scales, w_scales, global, bias, expert_offset, expert_slot, out, n, k_padded, k_padded}",
             ),
             ("k2880-exact", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc1,
@@ -466,10 +470,7 @@ pub(crate) fn all() -> Vec<Fault> {
         fault(
             "the 16 bytes of a row not swizzled by one reader",
             "gemm.cuh",
-            (
-                "chunk + (lane >> 4), SLAB_K), SWAP_AB == 1",
-                "(chunk ^ 1) + (lane >> 4), SLAB_K), SWAP_AB == 1",
-            ),
+            ("chunk + (lane >> 4), X_ROW), SWAP_AB == 1", "(chunk ^ 1) + (lane >> 4), X_ROW), SWAP_AB == 1"),
             ("tiny-exact", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc1,
             "",
@@ -523,10 +524,12 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
     ];
     all.extend(variants::all());
+    all.extend(routers::all());
+    all.extend(format_faults::all());
     all
 }
 
 /// Changes that are no faults.
 pub(crate) fn legal() -> Vec<Fault> {
-    variants::legal()
+    [variants::legal(), routers::legal(), format_faults::legal()].concat()
 }

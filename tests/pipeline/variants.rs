@@ -58,8 +58,8 @@ pub(crate) fn legal() -> Vec<Fault> {
             "the offset of an expert added in 64 bits in two parts",
             "gemm_cp_async.cu",
             (
-                "(((u64)w.slot * p.n + w.column + row) * p.k_padded + at) / 2",
-                "((u64)w.slot * p.n * p.k_padded + (w.column + row) * p.k_padded + at) / 2",
+                "(((u64)w.slot * p.n + w.column + row) * p.k_padded + at) * W_BITS / 8",
+                "((u64)w.slot * p.n * p.k_padded + (w.column + row) * p.k_padded + at) * W_BITS / 8",
             ),
             (FAR, "8x64x128", MmaPath::Native, Load::CpAsync),
             Stage::Fc1,
@@ -123,7 +123,7 @@ fn offsets() -> Vec<Fault> {
         of(
             "the address of a map in 32 bits",
             "gemm_tma_replace.cu",
-            ("(u64)w.slot * p.n * p.k_padded / 2", "w.slot * p.n * p.k_padded / 2"),
+            ("(u64)w.slot * p.n * p.k_padded * W_BITS / 8", "w.slot * p.n * p.k_padded * W_BITS / 8"),
             MmaPath::Native,
             Load::TmaReplace,
         ),
@@ -211,7 +211,7 @@ fn replaced_maps() -> Vec<Fault> {
         ),
         of("the extent one row short", ("[w.expert + 1] - first;", "[w.expert + 1] - first - 1;"), ""),
         of("the address of the tokens not replaced", ("(u64)first * p.k_padded", "(u64)0 * p.k_padded"), ""),
-        of("bytes of weights counted as elements", ("* p.k_padded / 2;", "* p.k_padded;"), ""),
+        of("bytes of weights counted as elements", ("* p.k_padded * W_BITS / 8;", "* p.k_padded;"), ""),
         of(
             "coordinates of all rows in the map of one expert",
             ("w.row - (u32)p.expert_offset[w.expert]", "w.row"),

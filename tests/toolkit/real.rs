@@ -9,7 +9,7 @@ use sm121probe::store::Store;
 use sm121probe::toolkit::{Discovery, Places, UNKNOWN_OPCODE, assemble, discover};
 use sm121probe::worker::Ended;
 
-const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 fn found() -> Discovery {
     let store = Store::open(None).unwrap();

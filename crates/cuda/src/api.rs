@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 use crate::device::device;
 use crate::launch::Arguments;
@@ -17,7 +18,33 @@ pub(crate) type Answer = Result<(), Status>;
 #[derive(Clone, Copy)]
 pub(crate) struct Out<T>(*mut T);
 
+// SAFETY: a place is used by the thread that was given it, or under a lock.
+unsafe impl<T> Send for Out<T> {}
+
 impl<T> Out<T> {
+    /// Nowhere.
+    pub(crate) const fn none() -> Self {
+        Self(std::ptr::null_mut())
+    }
+
+    /// A place of this library's own.
+    pub(crate) fn of(place: &mut T) -> Self {
+        Self(place)
+    }
+
+    /// The place at an address.
+    pub(crate) fn at(address: u64) -> Self {
+        Self(address as *mut T)
+    }
+
+    pub(crate) fn address(self) -> u64 {
+        self.0 as u64
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
     /// Writes the result; a null pointer is an error.
     pub(crate) fn set(self, value: T) -> Answer {
         if self.0.is_null() {
@@ -43,10 +70,24 @@ impl<T> Out<T> {
 
 /// Where the caller keeps an input.
 #[repr(transparent)]
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
+    /// A value of this library's own.
+    pub(crate) fn of(value: &T) -> Self {
+        Self(value)
+    }
+
+    /// The value at an address.
+    pub(crate) fn at(address: u64) -> Self {
+        Self(address as *const T)
+    }
+
+    pub(crate) fn address(self) -> u64 {
+        self.0 as u64
+    }
+
     /// The input.
     pub(crate) fn get(self) -> Result<T, Status> {
         if self.0.is_null() {
@@ -170,6 +211,19 @@ pub(crate) fn answer(body: impl FnOnce() -> Answer) -> c_int {
     code
 }
 
+/// Whether the program is linked with the runtime of CUDA 12: some functions of CUDA 13 have more arguments under the same name.
+pub(crate) fn runtime_is_12() -> bool {
+    unsafe extern "C" {
+        fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
+    }
+    /// Only what is loaded already, looked up lazily.
+    const LOADED: c_int = 4 | 1;
+    static IS_12: OnceLock<bool> = OnceLock::new();
+    // SAFETY: the names end in NUL, and nothing is loaded.
+    let loaded = |name: &CStr| !unsafe { dlopen(name.as_ptr(), LOADED) }.is_null();
+    *IS_12.get_or_init(|| loaded(c"libcudart.so.12") && !loaded(c"libcudart.so.13"))
+}
+
 /// An entry point that is not served.
 pub(crate) fn missed(name: &str) -> c_int {
     answer(|| {
@@ -190,20 +244,18 @@ pub(crate) fn print(texts: &[String]) {
     }
 }
 
-/// Defines entry points, and a function that finds them by name.
+/// Defines entry points, and a function that finds them by name. A function may have more names: those of the other API, and those for a
+/// default stream of each thread, which is one more stream that runs in the order of the calls.
 macro_rules! entry_points {
-    ($find:ident; $(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {
+    ($find:ident; $(fn $name:ident $(| $alias:ident)* ($($args:tt)*) $body:block)*) => {
         $(
-            #[unsafe(no_mangle)]
-            pub(crate) extern "C" fn $name($($arg: $ty),*) -> std::ffi::c_int {
-                $crate::api::answer(|| $body)
-            }
+            $crate::api::entry_point! { $name ($($args)*) $body $($alias)* }
         )*
 
         /// The entry point of a name.
         pub(crate) fn $find(name: &str) -> Option<*const std::ffi::c_void> {
             match name {
-                $(stringify!($name) => Some($name as *const std::ffi::c_void),)*
+                $(stringify!($name) $(| stringify!($alias))* => Some($name as *const std::ffi::c_void),)*
                 _ => None,
             }
         }
@@ -211,11 +263,24 @@ macro_rules! entry_points {
 }
 pub(crate) use entry_points;
 
-/// A function of the program that a stream calls.
-pub(crate) fn call(function: Option<extern "C" fn(*mut c_void)>, data: *mut c_void) -> Answer {
-    function.ok_or(Status::INVALID_VALUE)?(data);
-    Ok(())
+/// One entry point, and its other names.
+macro_rules! entry_point {
+    ($name:ident ($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($arg: $ty),*) -> std::ffi::c_int {
+            $crate::api::answer(|| $body)
+        }
+    };
+    ($name:ident ($($arg:ident: $ty:ty),* $(,)?) $body:block $alias:ident $($more:ident)*) => {
+        $crate::api::entry_point! { $name ($($arg: $ty),*) $body $($more)* }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $alias($($arg: $ty),*) -> std::ffi::c_int {
+            $name($($arg),*)
+        }
+    };
 }
+pub(crate) use entry_point;
 
 extern "C" fn at_exit() {
     crate::device::end();

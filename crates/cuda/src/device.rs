@@ -1,14 +1,18 @@
 //! The simulated device of the process: memory, modules and functions, behind one lock.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::ffi::{CString, c_char};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use emulator::GlobalMemory;
 use emulator::events::{self, Event};
 
 use crate::gpus::{GPUS, Gpu};
+use crate::graphs::Graphs;
 use crate::host_memory;
 use crate::module::Module;
+use crate::pools::Pools;
+use crate::record::Recorder;
 use crate::results::{Results, say};
 use crate::status::Status;
 use crate::streams::Streams;
@@ -22,6 +26,33 @@ pub(crate) enum Kind {
     Managed,
     /// `cudaMallocHost`.
     Pinned,
+    /// `cudaHostRegister`: memory of the host, which kernels use at its own address.
+    Registered,
+    /// Memory of a node of a graph.
+    Graph,
+    /// A `__managed__` variable.
+    ManagedVariable,
+}
+
+impl Kind {
+    /// Whether the CPU uses it at the same address.
+    pub(crate) const fn on_host(self) -> bool {
+        matches!(self, Self::Managed | Self::Pinned | Self::Registered | Self::ManagedVariable)
+    }
+
+    pub(crate) const fn is_managed(self) -> bool {
+        matches!(self, Self::Managed | Self::ManagedVariable)
+    }
+
+    /// Whether it counts towards the memory of the device.
+    const fn counts(self) -> bool {
+        matches!(self, Self::Device | Self::Managed | Self::Graph)
+    }
+
+    /// Whether the program has to free it.
+    const fn is_owned(self) -> bool {
+        matches!(self, Self::Device | Self::Managed | Self::Pinned)
+    }
 }
 
 /// A piece of memory that the program allocated.
@@ -35,7 +66,7 @@ pub(crate) struct Allocation {
 #[derive(Debug, Clone)]
 pub(crate) struct Function {
     pub(crate) module: usize,
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
 }
 
 /// A number that the program takes for a pointer; the upper half says of what.
@@ -43,6 +74,9 @@ pub(crate) struct Function {
 pub(crate) enum Handle {
     Module = 1,
     Function = 2,
+    Graph = 3,
+    Node = 4,
+    Instance = 5,
 }
 
 const HANDLE: u64 = 0x0057_0000_0000_0000;
@@ -66,15 +100,22 @@ pub(crate) struct Device {
     pub(crate) modules: Vec<Module>,
     pub(crate) functions: Vec<Function>,
     /// Handles by module and name.
-    by_name: HashMap<(usize, String), usize>,
+    by_name: HashMap<(usize, Arc<str>), usize>,
     /// What a launch left: every later call returns it, as with CUDA.
     pub(crate) sticky: Option<Status>,
     pub(crate) keep_going: bool,
     pub(crate) schedules: u64,
     pub(crate) streams: Streams,
+    pub(crate) graphs: Graphs,
+    pub(crate) pools: Pools,
     pub(crate) results: Results,
+    pub(crate) recorder: Option<Recorder>,
+    /// Cores that a launch may use; to ask the system costs more than a small launch.
+    pub(crate) threads: usize,
     used: u64,
     missing: HashSet<String>,
+    /// Names that the program has pointers to.
+    texts: HashMap<Arc<str>, CString>,
     pid: u32,
 }
 
@@ -108,9 +149,9 @@ pub(crate) fn end() {
         return;
     }
     let Some(Ok(mut device)) = DEVICE.get().map(Mutex::try_lock) else { return };
-    let leaks = device.allocations.values().map(|a| a.len as u64).collect();
-    let pid = device.pid;
-    device.results.tell(&Event::End { pid, leaks });
+    let owned = device.allocations.values().filter(|a| a.kind.is_owned());
+    let (leaks, leaked) = owned.fold((0, 0), |(n, bytes), a| (n + 1, bytes + a.len as u64));
+    device.results.end(leaks, leaked);
 }
 
 impl Device {
@@ -119,8 +160,7 @@ impl Device {
         let gpu = Gpu::of(&key).unwrap_or(&GPUS[0]);
         let pid = *PID.get_or_init(std::process::id);
         host_memory::reserve_window();
-        let mut results = Results::of_environment();
-        results.tell(&Event::Start { pid, gpu: gpu.key.to_owned() });
+        let results = Results::of_environment(gpu.key);
         Self {
             gpu,
             // Zeros cost nothing until somebody writes there.
@@ -133,9 +173,14 @@ impl Device {
             keep_going: std::env::var_os(events::KEEP_GOING).is_some(),
             schedules: std::env::var(events::SCHEDULES).ok().and_then(|n| n.parse().ok()).unwrap_or(1),
             streams: Streams::default(),
+            graphs: Graphs::default(),
+            pools: Pools::default(),
             results,
+            recorder: Recorder::of_environment(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
             used: 0,
             missing: HashSet::new(),
+            texts: HashMap::new(),
             pid,
         }
     }
@@ -161,28 +206,28 @@ impl Device {
     /// Allocates, and gives the address.
     pub(crate) fn allocate(&mut self, len: usize, kind: Kind) -> Result<u64, Status> {
         self.healthy()?;
-        if kind != Kind::Pinned && len as u64 > self.free_bytes() {
+        if kind.counts() && len as u64 > self.free_bytes() {
             return Err(Status::OUT_OF_MEMORY);
         }
         // The system may have less than the device: asked here, a refusal is no abort.
         if len > 1 << 28 && Vec::<u8>::new().try_reserve_exact(len).is_err() {
             return Err(Status::OUT_OF_MEMORY);
         }
-        let address = match kind {
-            Kind::Device => self.memory.allocate(len.max(1)),
-            Kind::Managed | Kind::Pinned => {
-                let address = self.memory.allocate_with(vec![0; len.max(1)]);
-                if !host_memory::map(address, len.max(1)) {
-                    self.memory.free(address);
-                    return Err(Status::OUT_OF_MEMORY);
-                }
-                address
+        let len = len.max(1);
+        let address = if kind.on_host() {
+            let address = self.memory.allocate_with(vec![0; len]);
+            if !host_memory::map(address, len) {
+                self.memory.free(address);
+                return Err(Status::OUT_OF_MEMORY);
             }
+            address
+        } else {
+            self.memory.allocate(len)
         };
-        if kind != Kind::Pinned {
+        if kind.counts() {
             self.used += len as u64;
         }
-        self.allocations.insert(address, Allocation { len: len.max(1), kind });
+        self.allocations.insert(address, Allocation { len, kind });
         Ok(address)
     }
 
@@ -191,16 +236,68 @@ impl Device {
         if address == 0 {
             return Ok(());
         }
+        match self.allocations.get(&address) {
+            Some(found) if found.kind.is_owned() => {}
+            // The memory of a graph lives as long as the process.
+            Some(found) if found.kind == Kind::Graph => return Ok(()),
+            _ => return Err(Status::INVALID_VALUE),
+        }
         let gone = self.allocations.remove(&address).ok_or(Status::INVALID_VALUE)?;
         self.memory.free(address);
-        if gone.kind == Kind::Pinned {
+        if gone.kind.on_host() {
             host_memory::unmap(address, gone.len);
-        } else {
-            self.used = self.used.saturating_sub(gone.len as u64);
-            if gone.kind == Kind::Managed {
-                host_memory::unmap(address, gone.len);
-            }
         }
+        if gone.kind.counts() {
+            self.used = self.used.saturating_sub(gone.len as u64);
+        }
+        Ok(())
+    }
+
+    /// Bytes of the device that are used.
+    pub(crate) const fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Lets kernels use memory of the host at its own address.
+    pub(crate) fn register(&mut self, address: u64, len: usize) -> Result<(), Status> {
+        self.healthy()?;
+        if address == 0 || len == 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        let end = address.checked_add(len as u64).ok_or(Status::INVALID_VALUE)?;
+        let before = self.allocations.range(..end).next_back();
+        if before.is_some_and(|(base, a)| base + a.len as u64 > address) {
+            return Err(Status::ALREADY_REGISTERED);
+        }
+        // Where the addresses are those of another state space of the emulator, kernels cannot use them.
+        if !self.memory.place_at(address, vec![0; len]) {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        self.allocations.insert(address, Allocation { len, kind: Kind::Registered });
+        Ok(())
+    }
+
+    /// Ends a registration.
+    pub(crate) fn unregister(&mut self, address: u64) -> Result<(), Status> {
+        let found = self.allocations.get(&address);
+        if found.is_none_or(|a| a.kind != Kind::Registered) {
+            return Err(Status::NOT_REGISTERED);
+        }
+        self.allocations.remove(&address);
+        self.memory.remove(address);
+        Ok(())
+    }
+
+    /// Lets the CPU use a `__managed__` variable where it lies.
+    pub(crate) fn share_variable(&mut self, address: u64, len: usize) -> Result<(), Status> {
+        if self.allocations.contains_key(&address) {
+            return Ok(());
+        }
+        if !host_memory::map(address, len) {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        host_memory::give(&self.memory, address, len);
+        self.allocations.insert(address, Allocation { len, kind: Kind::ManagedVariable });
         Ok(())
     }
 
@@ -213,7 +310,7 @@ impl Device {
     /// Whether only kernels and copies use an address, not the CPU.
     pub(crate) fn is_device(&self, address: u64) -> bool {
         match self.around(address) {
-            Some((_, allocation)) => allocation.kind == Kind::Device,
+            Some((_, allocation)) => !allocation.kind.on_host(),
             // A module's variable.
             None => self.memory.range(address, 1).is_some(),
         }
@@ -227,12 +324,18 @@ impl Device {
 
     /// The handle of a kernel.
     pub(crate) fn function(&mut self, module: usize, name: &str) -> u64 {
-        let functions = &mut self.functions;
-        let index = *self.by_name.entry((module, name.to_owned())).or_insert_with(|| {
-            functions.push(Function { module, name: name.to_owned() });
+        let (functions, name) = (&mut self.functions, Arc::<str>::from(name));
+        let index = *self.by_name.entry((module, Arc::clone(&name))).or_insert_with(|| {
+            functions.push(Function { module, name });
             functions.len() - 1
         });
         Handle::Function.make(index)
+    }
+
+    /// A text that stays where it is.
+    pub(crate) fn text(&mut self, text: &Arc<str>) -> *const c_char {
+        let made = || CString::new(&**text).unwrap_or_default();
+        self.texts.entry(Arc::clone(text)).or_insert_with(made).as_ptr()
     }
 
     /// Address and bytes of a module's variable.

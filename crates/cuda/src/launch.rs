@@ -1,10 +1,11 @@
 //! A launch: arguments, the emulated grid, and what becomes of a violation.
 
-use emulator::events::{Event, ViolationRecord};
+use emulator::events::ViolationRecord;
 use emulator::{InStream, Judge, Launch, Law, Observer, Options, Stop};
 
-use crate::device::{Device, Function, Kind};
+use crate::device::{Device, Function};
 use crate::host_memory;
+use crate::record::Recorder;
 use crate::results::{refusal, say};
 use crate::status::Status;
 
@@ -66,32 +67,17 @@ impl Device {
         Ok(kernel.params.iter().map(|p| (p.offset, p.size)).collect())
     }
 
-    fn refuse(&mut self, kernel: &str, why: String) -> Status {
-        say(&format!("kernel {kernel} cannot run: {why}"));
-        self.results.tell(&Event::Refused { kernel: kernel.to_owned(), why });
+    pub(crate) fn refuse(&mut self, kernel: &str, why: String) -> Status {
+        self.results.refused(kernel, why);
         Status::NOT_SUPPORTED
     }
 
-    /// Runs a kernel.
-    pub(crate) fn launch(
+    /// The bytes of all parameters of a kernel.
+    pub(crate) fn gather(
         &mut self,
         function: &Function,
-        shape: &Shape,
         arguments: &dyn Arguments,
-    ) -> Launched {
-        let mut heard = Heard::default();
-        let status = self.run(function, shape, arguments, &mut heard);
-        Launched { status, printed: heard.printed }
-    }
-
-    fn run(
-        &mut self,
-        function: &Function,
-        shape: &Shape,
-        arguments: &dyn Arguments,
-        heard: &mut Heard,
-    ) -> Result<(), Status> {
-        self.healthy()?;
+    ) -> Result<Vec<u8>, Status> {
         let parameters = self.parameters(function)?;
         let end = parameters.iter().map(|(at, size)| at + size).max().unwrap_or(0);
         let mut params = vec![0; end];
@@ -99,12 +85,26 @@ impl Device {
             let bytes = arguments.bytes(n, *at, *size).ok_or(Status::INVALID_VALUE)?;
             params[*at..*at + *size].copy_from_slice(&bytes);
         }
-        let shared: Vec<(u64, usize)> = self
-            .allocations
-            .iter()
-            .filter(|(_, a)| a.kind != Kind::Device)
-            .map(|(at, a)| (*at, a.len))
-            .collect();
+        Ok(params)
+    }
+
+    /// Runs a kernel.
+    pub(crate) fn launch(&mut self, function: &Function, shape: &Shape, params: &[u8]) -> Launched {
+        let mut heard = Heard::default();
+        let status = self.run(function, shape, params, &mut heard);
+        Launched { status, printed: heard.printed }
+    }
+
+    fn run(
+        &mut self,
+        function: &Function,
+        shape: &Shape,
+        params: &[u8],
+        heard: &mut Heard,
+    ) -> Result<(), Status> {
+        self.healthy()?;
+        let shared: Vec<(u64, usize)> =
+            self.allocations.iter().filter(|(_, a)| a.kind.on_host()).map(|(at, a)| (*at, a.len)).collect();
         shared.iter().for_each(|(at, len)| host_memory::take(&mut self.memory, *at, *len));
         let result = self.emulate(function, shape, params, heard);
         shared.iter().for_each(|(at, len)| host_memory::give(&self.memory, *at, *len));
@@ -115,7 +115,6 @@ impl Device {
         };
         // A microsecond for the launch, and a nanosecond for some instructions: a time to divide by, not a prediction.
         self.streams.now += 1000 + instructions / 16;
-        let kernel = function.name.clone();
         let status = match &stop {
             None => Ok(()),
             Some(Stop::Trap(trap)) => {
@@ -129,14 +128,11 @@ impl Device {
                     Status::NOT_SUPPORTED
                 };
                 let why = refusal(stop).unwrap_or_default();
-                self.refuse(&kernel, why);
+                self.refuse(&function.name, why);
                 return Err(status);
             }
         };
-        for violation in &violations {
-            say(&violation.message);
-        }
-        self.results.tell(&Event::Launch { kernel, instructions, violations });
+        self.results.launched(&function.name, instructions, violations);
         match status {
             Err(status) if !self.keep_going => {
                 self.sticky = Some(status);
@@ -150,19 +146,24 @@ impl Device {
         &mut self,
         function: &Function,
         shape: &Shape,
-        params: Vec<u8>,
+        params: &[u8],
         heard: &mut Heard,
     ) -> Result<u64, Stop> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let options =
-            Options { judge: Judge::Values, poison: 0, threads, shift_shared: false, ..Options::default() };
+        let options = Options {
+            judge: Judge::Values,
+            poison: 0,
+            threads: self.threads,
+            shift_shared: false,
+            ..Options::default()
+        };
         let gone = || Stop::Launch("the module is unloaded".to_owned());
         let module = self.modules.get_mut(function.module).ok_or_else(gone)?;
         module.take_constants(&mut self.memory, &function.name);
+        let constants = if self.recorder.is_some() { module.constants(&self.memory) } else { Vec::default() };
         let program = module.program(&function.name)?;
         let kernel = program.kernel(&function.name).ok_or_else(gone)?;
         let Shape { grid, block, shared_bytes, cluster, cooperative } = shape.clone();
-        let mut params = params;
+        let mut params = params.to_vec();
         params.resize(kernel.param_bytes, 0);
         let launch = Launch { grid, block, shared_bytes, params };
         let step = InStream { cluster, cooperative, ..InStream::new(program, kernel, &launch) };
@@ -170,7 +171,36 @@ impl Device {
             self.memory.share();
             self.memory.clone()
         });
-        let counts = emulator::launch_with(&step, &mut self.memory, &options, heard)?;
+        let begun = match &mut self.recorder {
+            Some(recorder) => {
+                // The variables have their places before the launch, which gives them otherwise.
+                program.place_variables(&mut self.memory);
+                let launched = (shape, launch.params.as_slice());
+                match recorder.begin((program, kernel), &constants, launched, &self.memory) {
+                    Ok(begun) => Some(begun),
+                    Err(error) => {
+                        say(&format!("launches cannot be recorded: {error}"));
+                        self.recorder = None;
+                        None
+                    }
+                }
+            }
+            None => None,
+        };
+        let counts = emulator::launch_with(&step, &mut self.memory, &options, heard);
+        if let (Some(recorder), Some(begun)) = (&self.recorder, begun) {
+            let trap = match &counts {
+                Err(Stop::Trap(trap)) => Some(&**trap),
+                _ => None,
+            };
+            if counts.is_err() && trap.is_none() {
+                Recorder::drop(&begun);
+            } else if let Err(error) = recorder.end(begun, &self.memory, trap) {
+                say(&format!("launches cannot be recorded: {error}"));
+                self.recorder = None;
+            }
+        }
+        let counts = counts?;
         if let Some(before) = before {
             for seed in 1..self.schedules {
                 let mut again = before.clone();
@@ -187,7 +217,7 @@ impl Device {
                     let what = format!(
                         "schedules 0 and {seed} leave other values at byte {byte} of the allocation at {at:#x}"
                     );
-                    let place = emulator::Place { kernel: function.name.clone(), ..Default::default() };
+                    let place = emulator::Place { kernel: function.name.to_string(), ..Default::default() };
                     let trap = emulator::Trap { law: Law::Race, what, place };
                     heard.violations.push(ViolationRecord::of(&trap, 1));
                 }

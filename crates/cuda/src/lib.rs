@@ -4,20 +4,33 @@
 #![doc = include_str!("../README.md")]
 
 mod api;
+mod copies;
 mod device;
-mod driver;
+mod device_calls;
+mod entry_points;
+mod error_calls;
 mod gpus;
+mod graph_calls;
+mod graph_parameters;
+mod graphs;
 mod host_memory;
 mod launch;
+mod launch_calls;
 mod memory_calls;
 mod module;
+mod module_calls;
+mod pages;
+mod pools;
 mod properties;
+mod record;
 mod registration;
 mod results;
-mod runtime;
 mod status;
+mod stream_calls;
 mod streams;
+mod tensor_map_calls;
 mod unserved;
+mod work;
 
 pub use gpus::{GPUS, Gpu};
 pub use status::Status;

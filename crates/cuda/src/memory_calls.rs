@@ -1,66 +1,306 @@
-//! Copies and fills, whose directions follow from the addresses.
+//! Entry points of both APIs that allocate, copy and fill memory.
+#![expect(unsafe_code, reason = "exported names")]
 
-use crate::api::{Answer, host_bytes, put_host_bytes};
-use crate::device::Device;
+use std::ffi::{c_int, c_void};
+
+use crate::api::{Answer, In, Out, entry_points, put_host_bytes};
+use crate::device::{Kind, device};
+use crate::graph_parameters::{Copy2D, Copy3D, Extent3D, Memcpy3D, Memcpy3DPeer, Pitched};
+use crate::registration::variable;
 use crate::status::Status;
+use crate::work::{CopyWork, FillWork, Work, copy, fill, submit};
 
-/// Bytes that are filled at a time.
-const PIECE: usize = 1 << 20;
+/// The legacy stream.
+const LEGACY: u64 = 0;
 
-impl Device {
-    /// Copies bytes between any two places.
-    pub(crate) fn copy(&mut self, to: u64, from: u64, len: usize) -> Answer {
-        self.healthy()?;
-        if len == 0 {
-            return Ok(());
-        }
-        match (self.is_device(to), self.is_device(from)) {
-            (true, true) => {
-                let bytes = self.memory.range(from, len).ok_or(Status::INVALID_VALUE)?.to_vec();
-                self.put(to, &bytes)
-            }
-            (true, false) => self.put(to, host_bytes(from, len)?),
-            (false, true) => put_host_bytes(to, self.memory.range(from, len).ok_or(Status::INVALID_VALUE)?),
-            (false, false) => put_host_bytes(to, host_bytes(from, len)?),
-        }
+/// Rows of pitched memory begin at multiples of it.
+const PITCH: usize = 512;
+
+/// The pool of the device.
+const POOL: u64 = 16;
+
+/// `cudaMemLocation`, by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Location {
+    kind: c_int,
+    id: c_int,
+}
+
+/// Allows a call that waits: none in front of the capture that a stream takes part in.
+fn waits() -> Answer {
+    device()?.streams.unsafe_call()
+}
+
+fn allocate(at: Out<u64>, len: usize, kind: Kind) -> Answer {
+    let mut device = device()?;
+    device.streams.unsafe_call()?;
+    // The driver's functions refuse 0 bytes, the runtime's give a null pointer.
+    let address = if len == 0 { 0 } else { device.allocate(len, kind)? };
+    at.set(address)
+}
+
+fn driver_allocate(at: Out<u64>, len: usize, kind: Kind) -> Answer {
+    if len == 0 { Err(Status::INVALID_VALUE) } else { allocate(at, len, kind) }
+}
+
+/// An allocation in the order of a stream: in a capture a node, whose memory the graph owns.
+fn allocate_in_order(at: Out<u64>, len: usize, stream: u64) -> Answer {
+    let mut device = device()?;
+    let captured = device.streams.capturing(stream)?.is_some();
+    let kind = if captured { Kind::Graph } else { Kind::Device };
+    let address = if len == 0 { 0 } else { device.allocate(len, kind)? };
+    drop(device);
+    if captured {
+        submit(stream, Work::Allocate(address, len))?;
     }
+    at.set(address)
+}
 
-    fn put(&mut self, to: u64, bytes: &[u8]) -> Answer {
-        if self.memory.write_at(to, bytes) { Ok(()) } else { Err(Status::INVALID_VALUE) }
+fn free_in_order(at: u64, stream: u64) -> Answer {
+    let mut device = device()?;
+    if device.streams.capturing(stream)?.is_none() {
+        return device.free(at);
     }
+    drop(device);
+    submit(stream, Work::Free(at))
+}
 
-    /// Copies rows.
-    pub(crate) fn copy_rows(
-        &mut self,
-        to: (u64, usize),
-        from: (u64, usize),
-        width: usize,
-        height: usize,
-    ) -> Answer {
-        (0..height as u64)
-            .try_for_each(|y| self.copy(to.0 + y * to.1 as u64, from.0 + y * from.1 as u64, width))
+fn free(at: u64) -> Answer {
+    let mut device = device()?;
+    device.streams.unsafe_call()?;
+    device.free(at)
+}
+
+fn pitched(at: Out<u64>, pitch: Out<usize>, width: usize, rows: usize) -> Answer {
+    let row = width.checked_next_multiple_of(PITCH).ok_or(Status::INVALID_VALUE)?;
+    allocate(at, row.checked_mul(rows).ok_or(Status::OUT_OF_MEMORY)?, Kind::Device)?;
+    pitch.set(row)
+}
+
+fn symbol(symbol: u64, offset: usize, len: usize) -> Result<u64, Status> {
+    let (address, size) = variable(&mut *device()?, symbol)?;
+    if offset.checked_add(len).is_none_or(|end| end > size) {
+        return Err(Status::INVALID_VALUE);
     }
+    Ok(address + offset as u64)
+}
 
-    /// Repeats a pattern over bytes.
-    pub(crate) fn fill(&mut self, to: u64, pattern: &[u8], len: usize) -> Answer {
-        self.healthy()?;
-        let piece = pattern.repeat((PIECE / pattern.len()).min(len.div_ceil(pattern.len().max(1))));
-        let device = self.is_device(to);
-        for at in (0..len).step_by(piece.len().max(1)) {
-            let bytes = &piece[..piece.len().min(len - at)];
-            if device { self.put(to + at as u64, bytes)? } else { put_host_bytes(to + at as u64, bytes)? }
-        }
+fn wait_copy(to: u64, from: u64, len: usize) -> Answer {
+    waits()?;
+    copy(LEGACY, to, from, len)
+}
+
+fn wait_fill(to: u64, value: u32, element: usize, count: usize) -> Answer {
+    waits()?;
+    fill(LEGACY, to, value, element, count)
+}
+
+fn fill_rows(
+    stream: u64,
+    to: (u64, usize),
+    value: u32,
+    element: usize,
+    (width, height): (usize, usize),
+) -> Answer {
+    submit(stream, Work::Fill(FillWork::rows(to, value, element, width, height)?))
+}
+
+fn copy_box(stream: u64, copy: CopyWork) -> Answer {
+    submit(stream, Work::Copy(copy))
+}
+
+entry_points! {
+    memory_function;
+
+    fn cudaMalloc(at: Out<u64>, len: usize) { allocate(at, len, Kind::Device) }
+    fn cuMemAlloc_v2(at: Out<u64>, len: usize) { driver_allocate(at, len, Kind::Device) }
+    fn cudaMallocAsync | cudaMallocAsync_ptsz | cuMemAllocAsync | cuMemAllocAsync_ptsz(at: Out<u64>, len: usize, stream: u64) {
+        allocate_in_order(at, len, stream)
+    }
+    fn cudaMallocFromPoolAsync | cudaMallocFromPoolAsync_ptsz | cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz(
+        at: Out<u64>, len: usize, pool: u64, stream: u64,
+    ) {
+        device()?.pools.known(pool)?;
+        allocate_in_order(at, len, stream)
+    }
+    fn cudaMallocManaged(at: Out<u64>, len: usize, _flags: u32) { allocate(at, len, Kind::Managed) }
+    fn cuMemAllocManaged(at: Out<u64>, len: usize, _flags: u32) { driver_allocate(at, len, Kind::Managed) }
+    fn cudaMallocHost(at: Out<u64>, len: usize) { allocate(at, len, Kind::Pinned) }
+    fn cudaHostAlloc(at: Out<u64>, len: usize, _flags: u32) { allocate(at, len, Kind::Pinned) }
+    fn cuMemAllocHost_v2(at: Out<u64>, len: usize) { driver_allocate(at, len, Kind::Pinned) }
+    fn cuMemHostAlloc(at: Out<u64>, len: usize, _flags: u32) { driver_allocate(at, len, Kind::Pinned) }
+    fn cudaMallocPitch(at: Out<u64>, pitch: Out<usize>, width: usize, height: usize) { pitched(at, pitch, width, height) }
+    fn cuMemAllocPitch_v2(at: Out<u64>, pitch: Out<usize>, width: usize, height: usize, _element: u32) {
+        if width == 0 || height == 0 { return Err(Status::INVALID_VALUE); }
+        pitched(at, pitch, width, height)
+    }
+    fn cudaMalloc3D(to: Out<Pitched>, extent: Extent3D) {
+        let (mut address, mut pitch) = (0, 0);
+        let rows = extent.height.checked_mul(extent.depth).ok_or(Status::OUT_OF_MEMORY)?;
+        pitched(Out::of(&mut address), Out::of(&mut pitch), extent.width, rows)?;
+        to.set(Pitched { address, pitch, width: extent.width, height: extent.height })
+    }
+    fn cudaFree | cuMemFree_v2 | cudaFreeHost | cuMemFreeHost(at: u64) { free(at) }
+    fn cudaFreeAsync | cudaFreeAsync_ptsz | cuMemFreeAsync | cuMemFreeAsync_ptsz(at: u64, stream: u64) { free_in_order(at, stream) }
+    fn cudaHostGetDevicePointer | cuMemHostGetDevicePointer_v2(to: Out<u64>, host: u64, _flags: u32) {
+        let known = device()?.around(host).is_some_and(|(_, a)| a.kind != Kind::Device);
+        if known { to.set(host) } else { Err(Status::INVALID_VALUE) }
+    }
+    fn cudaHostGetFlags | cuMemHostGetFlags(flags: Out<u32>, host: u64) {
+        let known = device()?.around(host).is_some_and(|(_, a)| a.kind == Kind::Pinned);
+        // Mapped.
+        if known { flags.set(2) } else { Err(Status::INVALID_VALUE) }
+    }
+    fn cudaHostRegister | cuMemHostRegister_v2(host: u64, len: usize, _flags: u32) { device()?.register(host, len) }
+    fn cudaHostUnregister | cuMemHostUnregister(host: u64) { device()?.unregister(host) }
+    fn cudaMemGetInfo | cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) {
+        let device = device()?;
+        free.set(device.free_bytes() as usize)?;
+        total.set(device.gpu.memory as usize)
+    }
+    fn cuMemGetAddressRange_v2(base: Out<u64>, len: Out<usize>, at: u64) {
+        let (start, found) = device()?.around(at).ok_or(Status::NOT_FOUND)?;
+        base.set_if(start);
+        len.set_if(found.len);
         Ok(())
     }
 
-    /// Fills rows.
-    pub(crate) fn fill_rows(
-        &mut self,
-        to: (u64, usize),
-        pattern: &[u8],
-        width: usize,
-        height: usize,
-    ) -> Answer {
-        (0..height as u64).try_for_each(|y| self.fill(to.0 + y * to.1 as u64, pattern, width))
+    fn cudaMemcpy | cudaMemcpy_ptds(to: u64, from: u64, len: usize, _kind: c_int) { wait_copy(to, from, len) }
+    fn cuMemcpy | cuMemcpy_ptds | cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds | cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds | cuMemcpyDtoD_v2
+        | cuMemcpyDtoD_v2_ptds(to: u64, from: u64, len: usize) { wait_copy(to, from, len) }
+    fn cudaMemcpyAsync | cudaMemcpyAsync_ptsz(to: u64, from: u64, len: usize, _kind: c_int, stream: u64) { copy(stream, to, from, len) }
+    fn cuMemcpyAsync | cuMemcpyAsync_ptsz | cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz | cuMemcpyDtoHAsync_v2
+        | cuMemcpyDtoHAsync_v2_ptsz | cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz(to: u64, from: u64, len: usize, stream: u64) {
+        copy(stream, to, from, len)
     }
+    fn cudaMemcpyPeer | cuMemcpyPeer | cuMemcpyPeer_ptds(to: u64, _one: u64, from: u64, _other: u64, len: usize) { wait_copy(to, from, len) }
+    fn cudaMemcpyPeerAsync | cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz(
+        to: u64, _one: u64, from: u64, _other: u64, len: usize, stream: u64,
+    ) { copy(stream, to, from, len) }
+    fn cudaMemcpy2D | cudaMemcpy2D_ptds(
+        to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, _kind: c_int,
+    ) {
+        waits()?;
+        copy_box(LEGACY, CopyWork::rows((to, to_pitch), (from, from_pitch), width, height))
+    }
+    fn cudaMemcpy2DAsync | cudaMemcpy2DAsync_ptsz(
+        to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, _kind: c_int, stream: u64,
+    ) { copy_box(stream, CopyWork::rows((to, to_pitch), (from, from_pitch), width, height)) }
+    fn cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds | cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds(how: In<Copy2D>) {
+        waits()?;
+        copy_box(LEGACY, how.get()?.work()?)
+    }
+    fn cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz(how: In<Copy2D>, stream: u64) { copy_box(stream, how.get()?.work()?) }
+    fn cudaMemcpy3D | cudaMemcpy3D_ptds(how: In<Memcpy3D>) {
+        waits()?;
+        copy_box(LEGACY, how.get()?.work()?)
+    }
+    fn cudaMemcpy3DAsync | cudaMemcpy3DAsync_ptsz(how: In<Memcpy3D>, stream: u64) { copy_box(stream, how.get()?.work()?) }
+    fn cudaMemcpy3DPeer | cudaMemcpy3DPeer_ptds(how: In<Memcpy3DPeer>) {
+        waits()?;
+        copy_box(LEGACY, how.get()?.work()?)
+    }
+    fn cudaMemcpy3DPeerAsync | cudaMemcpy3DPeerAsync_ptsz(how: In<Memcpy3DPeer>, stream: u64) { copy_box(stream, how.get()?.work()?) }
+    fn cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds | cuMemcpy3DPeer | cuMemcpy3DPeer_ptds(how: In<Copy3D>) {
+        waits()?;
+        copy_box(LEGACY, how.get()?.work()?)
+    }
+    fn cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz | cuMemcpy3DPeerAsync | cuMemcpy3DPeerAsync_ptsz(how: In<Copy3D>, stream: u64) {
+        copy_box(stream, how.get()?.work()?)
+    }
+
+    fn cudaMemset | cudaMemset_ptds | cuMemsetD8_v2 | cuMemsetD8_v2_ptds(to: u64, value: u32, len: usize) { wait_fill(to, value, 1, len) }
+    fn cudaMemsetAsync | cudaMemsetAsync_ptsz | cuMemsetD8Async | cuMemsetD8Async_ptsz(to: u64, value: u32, len: usize, stream: u64) {
+        fill(stream, to, value, 1, len)
+    }
+    fn cuMemsetD16_v2 | cuMemsetD16_v2_ptds(to: u64, value: u32, n: usize) { wait_fill(to, value, 2, n) }
+    fn cuMemsetD16Async | cuMemsetD16Async_ptsz(to: u64, value: u32, n: usize, stream: u64) { fill(stream, to, value, 2, n) }
+    fn cuMemsetD32_v2 | cuMemsetD32_v2_ptds(to: u64, value: u32, n: usize) { wait_fill(to, value, 4, n) }
+    fn cuMemsetD32Async | cuMemsetD32Async_ptsz(to: u64, value: u32, n: usize, stream: u64) { fill(stream, to, value, 4, n) }
+    fn cudaMemset2D | cudaMemset2D_ptds | cuMemsetD2D8_v2 | cuMemsetD2D8_v2_ptds(
+        to: u64, pitch: usize, value: u32, width: usize, height: usize,
+    ) {
+        waits()?;
+        fill_rows(LEGACY, (to, pitch), value, 1, (width, height))
+    }
+    fn cudaMemset2DAsync | cudaMemset2DAsync_ptsz | cuMemsetD2D8Async | cuMemsetD2D8Async_ptsz(
+        to: u64, pitch: usize, value: u32, width: usize, height: usize, stream: u64,
+    ) { fill_rows(stream, (to, pitch), value, 1, (width, height)) }
+    fn cuMemsetD2D16_v2 | cuMemsetD2D16_v2_ptds(to: u64, pitch: usize, value: u32, width: usize, height: usize) {
+        waits()?;
+        fill_rows(LEGACY, (to, pitch), value, 2, (width, height))
+    }
+    fn cuMemsetD2D16Async | cuMemsetD2D16Async_ptsz(to: u64, pitch: usize, value: u32, width: usize, height: usize, stream: u64) {
+        fill_rows(stream, (to, pitch), value, 2, (width, height))
+    }
+    fn cuMemsetD2D32_v2 | cuMemsetD2D32_v2_ptds(to: u64, pitch: usize, value: u32, width: usize, height: usize) {
+        waits()?;
+        fill_rows(LEGACY, (to, pitch), value, 4, (width, height))
+    }
+    fn cuMemsetD2D32Async | cuMemsetD2D32Async_ptsz(to: u64, pitch: usize, value: u32, width: usize, height: usize, stream: u64) {
+        fill_rows(stream, (to, pitch), value, 4, (width, height))
+    }
+    fn cudaMemset3D | cudaMemset3D_ptds(to: Pitched, value: u32, extent: Extent3D) {
+        waits()?;
+        submit(LEGACY, Work::Fill(to.fill(value, extent)))
+    }
+    fn cudaMemset3DAsync | cudaMemset3DAsync_ptsz(to: Pitched, value: u32, extent: Extent3D, stream: u64) {
+        submit(stream, Work::Fill(to.fill(value, extent)))
+    }
+    fn cudaMemcpyToSymbol | cudaMemcpyToSymbol_ptds(to: u64, from: u64, len: usize, offset: usize, _kind: c_int) {
+        wait_copy(symbol(to, offset, len)?, from, len)
+    }
+    fn cudaMemcpyToSymbolAsync | cudaMemcpyToSymbolAsync_ptsz(to: u64, from: u64, len: usize, offset: usize, _kind: c_int, stream: u64) {
+        copy(stream, symbol(to, offset, len)?, from, len)
+    }
+    fn cudaMemcpyFromSymbol | cudaMemcpyFromSymbol_ptds(to: u64, from: u64, len: usize, offset: usize, _kind: c_int) {
+        wait_copy(to, symbol(from, offset, len)?, len)
+    }
+    fn cudaMemcpyFromSymbolAsync | cudaMemcpyFromSymbolAsync_ptsz(
+        to: u64, from: u64, len: usize, offset: usize, _kind: c_int, stream: u64,
+    ) { copy(stream, to, symbol(from, offset, len)?, len) }
+    fn cudaGetSymbolAddress(to: Out<u64>, name: u64) { to.set(symbol(name, 0, 0)?) }
+    fn cudaGetSymbolSize(to: Out<usize>, name: u64) { to.set(variable(&mut *device()?, name)?.1) }
+
+    // Pages are where the CPU and kernels use them.
+    fn cudaMemPrefetchAsync | cudaMemPrefetchAsync_ptsz | cudaMemPrefetchAsync_v2 | cudaMemPrefetchAsync_v2_ptsz | cuMemPrefetchAsync
+        | cuMemPrefetchAsync_ptsz | cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz(_at: u64, _len: usize, _a: u64, _b: u64, _c: u64) { Ok(()) }
+    fn cudaMemAdvise | cudaMemAdvise_v2 | cuMemAdvise | cuMemAdvise_v2(_at: u64, _len: usize, _advice: c_int, _where: u64) { Ok(()) }
+
+    fn cudaDeviceGetDefaultMemPool | cuDeviceGetDefaultMemPool | cudaDeviceGetMemPool | cuDeviceGetMemPool(pool: Out<u64>, number: c_int) {
+        if number != 0 { return Err(Status::INVALID_DEVICE); }
+        pool.set(POOL)
+    }
+    fn cudaMemGetDefaultMemPool | cuMemGetDefaultMemPool | cudaMemGetMemPool | cuMemGetMemPool(pool: Out<u64>, _where: u64, _kind: c_int) {
+        pool.set(POOL)
+    }
+    fn cudaDeviceSetMemPool | cuDeviceSetMemPool(_number: c_int, pool: u64) { device()?.pools.known(pool) }
+    fn cudaMemPoolCreate | cuMemPoolCreate(pool: Out<u64>, _properties: u64) { let made = device()?.pools.create(); pool.set(made) }
+    fn cudaMemPoolDestroy | cuMemPoolDestroy(pool: u64) { device()?.pools.destroy(pool) }
+    fn cudaMemPoolSetAttribute | cuMemPoolSetAttribute(pool: u64, attribute: c_int, value: u64) {
+        let value = match attribute {
+            1..=3 => u64::from(In::<u32>::at(value).get()?),
+            _ => In::<u64>::at(value).get()?,
+        };
+        device()?.pools.set(pool, attribute, value)
+    }
+    fn cudaMemPoolGetAttribute | cuMemPoolGetAttribute(pool: u64, attribute: c_int, value: u64) {
+        let device = device()?;
+        let held = match attribute {
+            5..=8 => { device.pools.known(pool)?; device.used() }
+            _ => device.pools.get(pool, attribute)?,
+        };
+        // The first three are of type int, the others of type uint64_t.
+        put_host_bytes(value, &held.to_le_bytes()[..if attribute <= 3 { 4 } else { 8 }])
+    }
+    fn cudaMemPoolTrimTo | cuMemPoolTrimTo(pool: u64, _least: usize) { device()?.pools.known(pool) }
+    fn cudaMemPoolSetAccess | cuMemPoolSetAccess(pool: u64, _list: u64, _count: usize) { device()?.pools.known(pool) }
+    fn cudaMemPoolGetAccess | cuMemPoolGetAccess(flags: Out<u32>, pool: u64, location: In<Location>) {
+        device()?.pools.known(pool)?;
+        let Location { kind, id } = location.get()?;
+        // Reading and writing, by the device alone.
+        flags.set(if (kind, id) == (1, 0) { 3 } else { 0 })
+    }
+    fn cuMemPoolExportPointer | cudaMemPoolExportPointer(_data: *mut c_void, _at: u64) { Err(Status::NOT_SUPPORTED) }
 }

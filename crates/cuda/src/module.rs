@@ -50,6 +50,15 @@ impl Module {
         self.text.is_none() && self.machine_code.is_empty()
     }
 
+    /// Where there are only kernels of machine code: these, and why none of them can run.
+    pub(crate) fn unrunnable(&mut self) -> Option<(Vec<String>, String)> {
+        if self.text.is_some() {
+            return None;
+        }
+        let why = self.program("").err()?.to_string();
+        Some((self.machine_code.clone(), why))
+    }
+
     /// The names of its kernels.
     pub(crate) fn entries(&mut self) -> Vec<String> {
         self.program("").map(|program| program.entries.clone()).unwrap_or_default()
@@ -64,7 +73,9 @@ impl Module {
         let (text, machine_code) = (&self.text, &self.machine_code);
         self.programs.entry(name.to_owned()).or_insert_with(|| match text {
             Some(text) => {
-                let program = load_shared(text, &[name])?;
+                // An empty name would be that of a text's only kernel.
+                let names = if name.is_empty() { &[][..] } else { &[name] };
+                let program = load_shared(text, names)?;
                 if name.is_empty() || program.kernel(name).is_some() {
                     return Ok(program);
                 }
@@ -104,6 +115,18 @@ impl Module {
                 Ok(copy)
             }
         }
+    }
+
+    /// Constant variables that the host has an address of, with what it wrote.
+    pub(crate) fn constants(&self, memory: &GlobalMemory) -> Vec<(String, Vec<u8>)> {
+        let bytes = |at: u64, len: usize| memory.range(at, len).map(<[u8]>::to_vec);
+        let mut all: Vec<_> = self
+            .constants
+            .iter()
+            .filter_map(|(name, (at, len))| Some((name.clone(), bytes(*at, *len)?)))
+            .collect();
+        all.sort();
+        all
     }
 
     /// Lets a kernel's program read what the host wrote to constant variables.

@@ -4,11 +4,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::ffi::c_int;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::api::{In, Out, Text, answer, image};
-use crate::device::{Device, Function, Handle};
+use crate::api::{Out, Text, answer, image};
+use crate::device::{Device, Function, Handle, device};
 use crate::status::Status;
 
 /// A fatbin of the program.
@@ -22,10 +22,18 @@ struct Binary {
 pub(crate) struct Registry {
     binaries: Vec<Binary>,
     /// Kernels and variables by host symbol: fatbin and name.
-    kernels: HashMap<u64, (usize, String)>,
+    kernels: HashMap<u64, (usize, Arc<str>)>,
     variables: HashMap<u64, (usize, String)>,
-    /// Managed variables: where the program keeps their address.
-    managed: Vec<(u64, usize)>,
+    /// `__managed__` variables whose address the program does not have yet.
+    managed: Vec<Managed>,
+}
+
+/// A `__managed__` variable.
+struct Managed {
+    binary: usize,
+    /// Where the program keeps its address.
+    place: Out<u64>,
+    name: String,
 }
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
@@ -44,6 +52,23 @@ impl Registry {
         binary.module = Some(module);
         Ok(module)
     }
+
+    /// Gives the program the addresses of a fatbin's `__managed__` variables.
+    fn manage(&mut self, device: &mut Device, binary: usize) -> Result<(), Status> {
+        if self.managed.iter().all(|m| m.binary != binary) {
+            return Ok(());
+        }
+        let module = self.module(device, binary)?;
+        let (mine, others) = std::mem::take(&mut self.managed).into_iter().partition(|m| m.binary == binary);
+        self.managed = others;
+        let mine: Vec<Managed> = mine;
+        for Managed { place, name, .. } in mine {
+            let (address, size) = device.variable(module, &name)?;
+            device.share_variable(address, size)?;
+            place.set(address)?;
+        }
+        Ok(())
+    }
 }
 
 /// The kernel of a host symbol, or of a handle.
@@ -53,6 +78,7 @@ pub(crate) fn kernel(device: &mut Device, symbol: u64) -> Result<Function, Statu
     }
     let mut registry = registry();
     let (binary, name) = registry.kernels.get(&symbol).cloned().ok_or(Status::INVALID_DEVICE_FUNCTION)?;
+    registry.manage(device, binary)?;
     let module = registry.module(device, binary)?;
     Ok(Function { module, name })
 }
@@ -107,8 +133,12 @@ extern "C" fn __cudaRegisterFatBinaryEnd(_binary: u64) {}
 extern "C" fn __cudaUnregisterFatBinary(_binary: u64) {}
 
 #[unsafe(no_mangle)]
-extern "C" fn __cudaInitModule(_binary: u64) -> u8 {
-    1
+extern "C" fn __cudaInitModule(binary: u64) -> u8 {
+    let done = answer(|| {
+        let mut device = device()?;
+        registry().manage(&mut device, (binary / 16).saturating_sub(1) as usize)
+    });
+    u8::from(done == 0)
 }
 
 #[unsafe(no_mangle)]
@@ -125,7 +155,7 @@ extern "C" fn __cudaRegisterFunction(
     _warp: u64,
 ) {
     if let Ok(name) = name.text() {
-        registry().kernels.insert(host, ((binary / 16).saturating_sub(1) as usize, name));
+        registry().kernels.insert(host, ((binary / 16).saturating_sub(1) as usize, name.into()));
     }
 }
 
@@ -152,17 +182,14 @@ extern "C" fn __cudaRegisterManagedVar(
     _device: u64,
     name: Text,
     _external: c_int,
-    size: usize,
+    _size: usize,
     _constant: c_int,
     _global: c_int,
 ) {
-    let mut registry = registry();
-    registry.managed.push((host, size));
-    if let Ok(name) = name.text() {
-        registry.variables.insert(host, ((binary / 16).saturating_sub(1) as usize, name));
-    }
-    drop(registry);
-    crate::api::missed("__managed__ variables");
+    let Ok(name) = name.text() else { return };
+    let (mut registry, binary) = (registry(), (binary / 16).saturating_sub(1) as usize);
+    registry.managed.push(Managed { binary, place: Out::at(host), name: name.clone() });
+    registry.variables.insert(host, (binary, name));
 }
 
 #[unsafe(no_mangle)]
@@ -190,32 +217,16 @@ extern "C" fn __cudaPopCallConfiguration(
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn __cudaGetKernel(kernel: Out<u64>, host: u64) -> c_int {
-    // A host symbol serves as the handle, too.
-    answer(|| kernel.set(host))
-}
+/// `cudaCreateChannelDesc`, which returns a struct of five words.
+#[repr(C)]
+struct ChannelDesc([c_int; 5]);
 
 #[unsafe(no_mangle)]
-extern "C" fn __cudaLaunchKernel(
-    kernel: u64,
-    grid: Dim3,
-    block: Dim3,
-    arguments: In<u64>,
-    shared: usize,
-    stream: *mut c_void,
-) -> c_int {
-    crate::runtime::cudaLaunchKernel(kernel, grid, block, arguments, shared, stream)
+extern "C" fn cudaCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, kind: c_int) -> ChannelDesc {
+    ChannelDesc([x, y, z, w, kind])
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn __cudaLaunchKernel_ptsz(
-    kernel: u64,
-    grid: Dim3,
-    block: Dim3,
-    arguments: In<u64>,
-    shared: usize,
-    stream: *mut c_void,
-) -> c_int {
-    crate::runtime::cudaLaunchKernel(kernel, grid, block, arguments, shared, stream)
+/// The function of a name.
+pub(crate) fn channel_function(name: &str) -> Option<*const std::ffi::c_void> {
+    (name == "cudaCreateChannelDesc").then_some(cudaCreateChannelDesc as *const _)
 }

@@ -1,29 +1,122 @@
-//! The file of events that `sm121probe exec` reads when the program has ended.
+//! The files of events and counts that `sm121probe exec` reads when the program has ended.
 
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::path::Path;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use emulator::Stop;
-use emulator::events::{Event, RESULTS};
+use emulator::events::{Event, RESULTS, SLOT, ViolationRecord, counts_of};
 
-/// The file of results.
+/// A violation as often as it came: rule, kernel, line of the PTX.
+type Instruction = (String, String, usize);
+
+/// The files of results.
 #[derive(Debug, Default)]
-pub(crate) struct Results(Option<File>);
+pub(crate) struct Results {
+    events: Option<File>,
+    counts: Option<File>,
+    process: String,
+    slots: Vec<[u64; 2]>,
+    kernels: HashMap<Arc<str>, usize>,
+    violations: HashMap<Instruction, usize>,
+    refused: HashSet<String>,
+}
 
 impl Results {
-    /// That of [`RESULTS`].
-    pub(crate) fn of_environment() -> Self {
-        let path = std::env::var_os(RESULTS);
-        Self(path.and_then(|path| OpenOptions::new().append(true).open(Path::new(&path)).ok()))
+    /// Those of [`RESULTS`], for a process that begins to use this GPU.
+    pub(crate) fn of_environment(gpu: &str) -> Self {
+        let mut all = Self::default();
+        let Some(path) = std::env::var_os(RESULTS).map(PathBuf::from) else { return all };
+        all.events = OpenOptions::new().append(true).open(&path).ok();
+        // A process that replaces its program keeps its number.
+        for n in 0..1000 {
+            all.process = format!("{}.{n}", std::process::id());
+            let new = OpenOptions::new().write(true).create_new(true).open(counts_of(&path, &all.process));
+            match new {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                made => {
+                    all.counts = made.ok();
+                    break;
+                }
+            }
+        }
+        all.tell(&Event::Start { process: all.process.clone(), gpu: gpu.to_owned() });
+        all
     }
 
     /// Appends a line with one call of the system.
     pub(crate) fn tell(&mut self, event: &Event) {
-        let (Some(file), Ok(mut line)) = (self.0.as_mut(), serde_json::to_vec(event)) else { return };
+        let (Some(file), Ok(mut line)) = (self.events.as_mut(), serde_json::to_vec(event)) else { return };
         line.push(b'\n');
         // A full disk must not end the program.
         let _ = file.write_all(&line);
+    }
+
+    fn count(&mut self, slot: usize, by: [u64; 2]) {
+        let held = &mut self.slots[slot];
+        *held = [held[0] + by[0], held[1] + by[1]];
+        let bytes: Vec<u8> = held.iter().flat_map(|n| n.to_le_bytes()).collect();
+        if let Some(file) = &self.counts {
+            let _ = file.write_all_at(&bytes, (slot * SLOT) as u64);
+        }
+    }
+
+    fn new_slot(&mut self) -> usize {
+        self.slots.push([0; 2]);
+        self.slots.len() - 1
+    }
+
+    /// A launch has ended.
+    pub(crate) fn launched(
+        &mut self,
+        kernel: &Arc<str>,
+        instructions: u64,
+        violations: Vec<ViolationRecord>,
+    ) {
+        let slot = match self.kernels.get(kernel) {
+            Some(slot) => *slot,
+            None => {
+                let slot = self.new_slot();
+                self.kernels.insert(Arc::clone(kernel), slot);
+                let (process, kernel) = (self.process.clone(), kernel.to_string());
+                self.tell(&Event::Kernel { process, slot, kernel });
+                slot
+            }
+        };
+        self.count(slot, [1, instructions]);
+        for violation in violations {
+            let times = violation.times;
+            let place = (violation.rule.clone(), violation.kernel.clone(), violation.ptx_line);
+            let slot = match self.violations.get(&place) {
+                Some(slot) => *slot,
+                None => {
+                    say(&violation.message);
+                    let slot = self.new_slot();
+                    self.violations.insert(place, slot);
+                    let process = self.process.clone();
+                    self.tell(&Event::Violation { process, slot, violation: Box::new(violation) });
+                    slot
+                }
+            };
+            self.count(slot, [times, 0]);
+        }
+    }
+
+    /// A kernel cannot run: says so once.
+    pub(crate) fn refused(&mut self, kernel: &str, why: String) {
+        if self.refused.insert(kernel.to_owned()) {
+            say(&format!("kernel {kernel} cannot run: {why}"));
+            self.tell(&Event::Refused { kernel: kernel.to_owned(), why });
+        }
+    }
+
+    /// The process ends.
+    pub(crate) fn end(&mut self, leaks: usize, leaked: u64) {
+        let process = self.process.clone();
+        self.tell(&Event::End { process, leaks, leaked });
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a process that launches kernels tells another one: a JSON line for each event, so that a process that is killed leaves what it did so
 //! far.
 
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 
 use super::trap::Trap;
@@ -13,6 +15,14 @@ pub const GPU: &str = "SM121PROBE_EXEC_GPU";
 pub const KEEP_GOING: &str = "SM121PROBE_EXEC_KEEP_GOING";
 /// The variable with the number of schedules of each launch.
 pub const SCHEDULES: &str = "SM121PROBE_EXEC_SCHEDULES";
+
+/// The variable with the folder that launches are recorded in.
+pub const RECORD: &str = "SM121PROBE_EXEC_RECORD";
+/// How folders of launches begin whose record is not complete.
+pub const INCOMPLETE: &str = ".incomplete-";
+
+/// What `cuDeviceGetUuid` gives for the simulated GPU, so that a program can tell it from a real one.
+pub const UUID: &[u8; 16] = b"sm121probe exec\0";
 
 /// A rule that a kernel broke, for a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,25 +73,36 @@ impl ViolationRecord {
 }
 
 /// An event of a process.
+///
+/// What comes often is counted in a file beside that of the events, [`counts_of`]: a slot for each kernel and each violation, which is
+/// written in place. So the size does not grow with the launches, and a process that is killed leaves its counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// A process uses the device for the first time.
     Start {
-        /// The process.
-        pid: u32,
+        /// The process, by a name that no other has.
+        process: String,
         /// Key of the GPU.
         gpu: String,
     },
-    /// A launch has ended.
-    Launch {
+    /// A kernel is launched for the first time. Its slot counts launches, and instructions that warps executed.
+    Kernel {
+        /// The process.
+        process: String,
+        /// The number of the slot.
+        slot: usize,
         /// The kernel, as linked.
         kernel: String,
-        /// Instructions that warps executed; 0 for a launch that did not end well.
-        instructions: u64,
-        /// Rules that it broke.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        violations: Vec<ViolationRecord>,
+    },
+    /// A kernel violates a rule at an instruction for the first time. Its slot counts how often it does.
+    Violation {
+        /// The process.
+        process: String,
+        /// The number of the slot.
+        slot: usize,
+        /// The first of them.
+        violation: Box<ViolationRecord>,
     },
     /// A kernel uses what the emulator lacks, exists only as machine code, or is launched as no GPU can.
     Refused {
@@ -98,8 +119,22 @@ pub enum Event {
     /// The process ends.
     End {
         /// The process.
-        pid: u32,
-        /// Allocations that were not freed: bytes of each.
-        leaks: Vec<u64>,
+        process: String,
+        /// Allocations that were not freed.
+        leaks: usize,
+        /// Bytes of all of them.
+        leaked: u64,
     },
+}
+
+/// Bytes of a slot: two numbers, little-endian.
+pub const SLOT: usize = 16;
+
+/// The file of a process's counts.
+#[must_use]
+pub fn counts_of(results: &Path, process: &str) -> PathBuf {
+    let mut name = results.as_os_str().to_owned();
+    name.push(".");
+    name.push(process);
+    name.into()
 }

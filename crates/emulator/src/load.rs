@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ptx::arch::Target;
 use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
 
+use super::contraction::Contraction;
 use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
 use super::directives;
 use super::isa::availability::Arch;
@@ -25,7 +26,7 @@ pub fn load(text: &str) -> Result<Program, Stop> {
 /// # Errors
 /// As [`load`].
 pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
-    load_chosen(text, registers, |_| true)
+    load_chosen(text, registers, &Contraction::Separate, |_| true)
 }
 
 /// [`load`], for the entries of these names alone: what the emulator lacks in others does not matter. Without a name it is the only
@@ -34,7 +35,7 @@ pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
 /// # Errors
 /// As [`load`].
 pub fn load_only(text: &str, names: &[&str]) -> Result<Program, Stop> {
-    load_chosen(text, Registers::default(), |name| names.contains(&name))
+    load_contracted(text, names, &Contraction::Separate)
 }
 
 /// [`load_only`] of a text that several programs share: they have one set of module variables in global memory.
@@ -47,8 +48,23 @@ pub fn load_shared(text: &Arc<str>, names: &[&str]) -> Result<Program, Stop> {
     Ok(program)
 }
 
-fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) -> Result<Program, Stop> {
+/// [`load_only`], with products and sums contracted.
+pub(super) fn load_contracted(
+    text: &str,
+    names: &[&str],
+    contraction: &Contraction,
+) -> Result<Program, Stop> {
+    load_chosen(text, Registers::default(), contraction, |name| names.contains(&name))
+}
+
+fn load_chosen(
+    text: &str,
+    registers: Registers,
+    contraction: &Contraction,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Program, Stop> {
     let module = ptx::parse(text).map_err(|error| Stop::Launch(error.to_string()))?;
+    let module = contraction.applied(module);
     let arch = module.targets.first().and_then(|target| Target::written(target)).map(Arch::of);
     let arch = arch.ok_or_else(|| {
         Stop::Launch(format!("`.target {}` is not an sm_ target", module.targets.join(", ")))
@@ -153,7 +169,17 @@ fn load_chosen(text: &str, registers: Registers, wanted: impl Fn(&str) -> bool) 
         }
     }
     let text = text.into();
-    Ok(Program { text, files, kernels, entries: names, globals, constants, variables, arch: arch.number })
+    Ok(Program {
+        text,
+        files,
+        kernels,
+        entries: names,
+        globals,
+        constants,
+        variables,
+        arch: arch.number,
+        contracted: *contraction != Contraction::Separate,
+    })
 }
 
 /// Whether a variable is of another module. `.extern .shared` is dynamic shared memory.

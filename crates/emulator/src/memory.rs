@@ -1,12 +1,13 @@
 //! Memory: regions of bytes with an initialisation bit each, and the address space that holds them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::buffer_names::Names;
 use super::float_sums::FloatSums;
 use super::held::Held;
+pub(super) use super::region::{Region, bits};
 use super::trap::{Fault, Law, Trap};
 
 /// Generic addresses of the windows; global allocations lie below all of them.
@@ -29,105 +30,6 @@ const FREED: usize = 4096;
 /// Bytes nobody may touch between two global allocations.
 const GUARD: u64 = 4096;
 
-/// The words of a table with a bit per byte that a range touches, with the range's bits in each.
-#[inline(always)]
-pub(super) fn bits(at: usize, len: usize) -> impl Iterator<Item = (usize, u64)> {
-    let end = at + len;
-    let words = if len == 0 { 0..0 } else { at / 64..end.div_ceil(64) };
-    words.map(move |n| {
-        let (low, high) = (at.saturating_sub(n * 64), (end - n * 64).min(64));
-        (n, (!0 >> (64 - (high - low))) << low)
-    })
-}
-
-/// A piece of memory.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Region {
-    pub(super) data: Vec<u8>,
-    /// One bit per byte; empty when the whole region counts as written.
-    init: Vec<u64>,
-}
-
-impl Region {
-    /// `len` bytes that nobody has written; they hold `poison`.
-    pub(super) fn unwritten(len: usize, poison: u8) -> Self {
-        Self { data: vec![poison; len], init: vec![0; len.div_ceil(64)] }
-    }
-
-    pub(super) fn written(data: Vec<u8>) -> Self {
-        Self { data, init: Vec::new() }
-    }
-
-    /// Makes all bytes `poison` that nobody has written.
-    pub(super) fn clear(&mut self, poison: u8) {
-        self.data.fill(poison);
-        self.init.fill(0);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.data.len()
-    }
-
-    /// The bytes at `at`, if they are there.
-    #[inline]
-    pub(super) fn get<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.data.get(at..)?.first_chunk::<N>().copied()
-    }
-
-    /// Whether every byte of the range was written.
-    #[inline]
-    pub(super) fn is_written(&self, at: usize, len: usize) -> bool {
-        self.init.is_empty()
-            || bits(at, len).all(|(n, mask)| self.init.get(n).is_some_and(|w| w & mask == mask))
-    }
-
-    #[inline]
-    pub(super) fn mark(&mut self, at: usize, len: usize) {
-        if self.init.is_empty() {
-            return;
-        }
-        for (n, mask) in bits(at, len) {
-            if let Some(w) = self.init.get_mut(n) {
-                *w |= mask;
-            }
-        }
-    }
-
-    /// Makes bytes count as not written.
-    pub(super) fn unmark(&mut self, at: usize, len: usize) {
-        if self.init.is_empty() && len > 0 {
-            self.init = vec![!0; self.data.len().div_ceil(64)];
-        }
-        for (n, mask) in bits(at, len) {
-            if let Some(w) = self.init.get_mut(n) {
-                *w &= !mask;
-            }
-        }
-    }
-
-    /// Takes bytes over from a region of the same length, with whether they were written.
-    fn adopt(&mut self, from: &Self, at: usize, len: usize) {
-        let (Some(to), Some(bytes)) = (self.data.get_mut(at..at + len), from.data.get(at..at + len)) else {
-            return;
-        };
-        to.copy_from_slice(bytes);
-        if from.is_written(at, len) {
-            return self.mark(at, len);
-        }
-        for at in at..at + len {
-            if from.is_written(at, 1) { self.mark(at, 1) } else { self.unmark(at, 1) }
-        }
-    }
-
-    #[inline]
-    pub(super) fn put(&mut self, at: usize, bytes: &[u8]) -> bool {
-        let Some(place) = self.data.get_mut(at..at + bytes.len()) else { return false };
-        place.copy_from_slice(bytes);
-        self.mark(at, bytes.len());
-        true
-    }
-}
-
 /// A global allocation.
 #[derive(Debug, Clone)]
 struct Allocation {
@@ -141,6 +43,8 @@ pub struct GlobalMemory {
     allocations: Vec<Allocation>,
     /// Addresses of sparse buffers. What was written of one lies in `allocations`, a piece for each stretch; the rest costs nothing.
     sparse: Vec<Range<u64>>,
+    /// Where buffers begin that were placed at an address of the caller's choice: others do not follow them.
+    placed: BTreeSet<u64>,
     /// Addresses of the allocations that were freed last.
     freed: VecDeque<Range<u64>>,
     /// Where the freed allocation with the highest address ends: no address is given twice.
@@ -166,26 +70,55 @@ impl GlobalMemory {
         Self { poison: Some(fill), ..Self::default() }
     }
 
-    /// The address of the next buffer, behind a guard.
-    fn next(&self) -> u64 {
-        self.end().map_or(GLOBAL_BASE, |end| (end + GUARD).next_multiple_of(GUARD))
+    /// The address of the next buffer, behind a guard, and clear of those that were placed.
+    fn next(&self, len: u64) -> u64 {
+        let behind = |end: u64| (end + GUARD).next_multiple_of(GUARD);
+        let mut base = self.end().map_or(GLOBAL_BASE, behind);
+        for placed in &self.placed {
+            let end = placed + self.buffer_around(*placed).map_or(0, |(_, len)| len as u64);
+            if *placed < base.saturating_add(len).saturating_add(GUARD) && base < end + GUARD {
+                base = behind(end);
+            }
+        }
+        base
     }
 
     /// Where the last buffer ends.
     fn end(&self) -> Option<u64> {
-        let end = self.allocations.last().map(|a| a.base + a.region.len() as u64);
+        let mut own = self.allocations.iter().rev().filter(|a| !self.placed.contains(&a.base));
+        let end = own.next().map(|a| a.base + a.region.len() as u64);
         end.max(self.sparse.last().map(|s| s.end)).max(self.behind_freed)
     }
 
     fn add(&mut self, region: Region) -> u64 {
-        let base = self.next();
-        self.allocations.push(Allocation { base, region: Held::Own(region) });
+        let base = self.next(region.len() as u64);
+        // The last one, but for what was placed behind it.
+        let n = self.allocations.partition_point(|a| a.base < base);
+        self.allocations.insert(n, Allocation { base, region: Held::Own(region) });
         base
+    }
+
+    /// Puts bytes at an address of the caller's choice, such as one of host memory that kernels may use. False where a buffer is there, or
+    /// where global addresses do not reach.
+    pub fn place_at(&mut self, address: u64, data: Vec<u8>) -> bool {
+        let Some(end) = address.checked_add(data.len() as u64) else { return false };
+        let global = |at| matches!(window_of(at), (Window::Global, _));
+        let n = self.allocations.partition_point(|a| a.base < end);
+        let before = n.checked_sub(1).map(|n| &self.allocations[n]);
+        let taken = before.is_some_and(|a| a.base + a.region.len() as u64 > address)
+            || self.sparse.iter().any(|s| s.start < end && address < s.end);
+        if data.is_empty() || taken || !global(address) || !global(end - 1) {
+            return false;
+        }
+        self.allocations.insert(n, Allocation { base: address, region: Held::Own(Region::written(data)) });
+        self.placed.insert(address);
+        self.last = 0;
+        true
     }
 
     /// Addresses for `len` bytes that nobody has written, and no memory for them; `None` where there are not so many.
     pub fn reserve(&mut self, len: u64) -> Option<u64> {
-        let base = self.next();
+        let base = self.next(len);
         let end = base.checked_add(len).filter(|end| *end <= CONST_WINDOW)?;
         self.sparse.push(base..end);
         Some(base)
@@ -282,6 +215,7 @@ impl GlobalMemory {
     pub fn remove(&mut self, base: u64) -> Option<Vec<u8>> {
         let at = self.allocations.iter().position(|a| a.base == base)?;
         let mut gone = self.allocations.remove(at);
+        self.placed.remove(&base);
         let end = base + gone.region.len() as u64;
         self.undefined.retain(|(at, _)| at.end <= base || at.start >= end);
         self.names.remove(base);
@@ -341,7 +275,9 @@ impl GlobalMemory {
         let Ok(at) = self.allocations.binary_search_by_key(&base, |a| a.base) else { return false };
         let end = base + self.allocations.remove(at).region.len() as u64;
         self.undefined.retain(|(at, _)| at.end <= base || at.start >= end);
-        self.behind_freed = self.behind_freed.max(Some(end));
+        if !self.placed.remove(&base) {
+            self.behind_freed = self.behind_freed.max(Some(end));
+        }
         if self.freed.len() == FREED {
             self.freed.pop_front();
         }
@@ -362,7 +298,7 @@ impl GlobalMemory {
             return;
         }
         self.poison = Some(poison);
-        for region in self.allocations.iter_mut().map(|a| a.region.own()).filter(|r| !r.init.is_empty()) {
+        for region in self.allocations.iter_mut().map(|a| a.region.own()).filter(|r| r.is_tracked()) {
             for at in 0..region.len() {
                 if !region.is_written(at, 1) {
                     region.data[at] = poison;
@@ -431,6 +367,31 @@ impl GlobalMemory {
     /// Whether a copy may take these bytes: they lie in one buffer, written or not.
     pub(super) fn reach(&mut self, address: u64, len: usize) -> Result<(), Fault> {
         if self.is_hole(address, len) { Ok(()) } else { self.locate(address, len).map(|_| ()) }
+    }
+
+    /// The buffer around an address: where it begins, and its bytes.
+    #[must_use]
+    pub fn buffer_around(&self, address: u64) -> Option<(u64, usize)> {
+        let n = self.allocations.partition_point(|a| a.base <= address);
+        let held = self.allocations.get(n.checked_sub(1)?)?;
+        (address - held.base < held.region.len() as u64).then(|| (held.base, held.region.len()))
+    }
+
+    /// The bytes of the buffer that begins at `base` that nobody has written.
+    #[must_use]
+    pub fn unwritten_runs(&self, base: u64) -> Vec<Range<usize>> {
+        let Some(held) = self.allocations.iter().find(|a| a.base == base) else { return Vec::new() };
+        held.region.unwritten_runs()
+    }
+
+    /// Makes bytes count as ones that nobody has written.
+    pub fn unwrite(&mut self, address: u64, len: usize) {
+        if let Ok((index, at)) = self.locate(address, len) {
+            let poison = self.poison.unwrap_or(POISON);
+            let region = self.region_mut(index);
+            region.data[at..at + len].fill(poison);
+            region.unmark(at, len);
+        }
     }
 
     /// Finds the place of an access.
@@ -532,6 +493,31 @@ pub(super) fn window_of(address: u64) -> (Window, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_buffer_may_be_placed_anywhere_and_others_do_not_follow_it() {
+        let mut memory = GlobalMemory::default();
+        let first = memory.allocate(8);
+        let far = 0x7fff_0000_1230;
+        assert!(memory.place_at(far, vec![1; 8]) && memory.place_at(far - 8, vec![2; 8]));
+        let behind = memory.allocate(8);
+        assert!(first < behind && behind < far && memory.locate(far, 8).is_ok());
+        assert!(memory.range(behind, 8).is_some() && memory.range(far, 8).is_some());
+        for taken in [first + 4, far - 4, far, far + 7, CONST_WINDOW, SHARED_WINDOW, u64::MAX] {
+            assert!(!memory.place_at(taken, vec![0; 8]), "{taken:#x}");
+        }
+        memory.unwrite(far + 2, 3);
+        let runs =
+            |at| memory.unwritten_runs(at).into_iter().map(|run| (run.start, run.end)).collect::<Vec<_>>();
+        assert_eq!((runs(far), runs(first)), (vec![(2, 5)], vec![(0, 8)]));
+        assert_eq!(memory.buffer_around(far + 7), Some((far, 8)));
+        assert_eq!(memory.remove(far).map(|bytes| bytes[0]), Some(1));
+        assert!(memory.free(far - 8) && memory.allocate(8) < far);
+        let mut memory = GlobalMemory::default();
+        assert!(memory.place_at(GLOBAL_BASE, vec![1; 10_000]));
+        let behind = memory.allocate(8);
+        assert!(behind >= GLOBAL_BASE + 10_000 + GUARD);
+    }
 
     #[test]
     fn of_a_sparse_buffer_only_what_was_written_is_kept() {

@@ -274,6 +274,8 @@ pub struct Program {
     pub(super) variables: Vec<ModuleVariable>,
     /// The target's architecture number: 121 for `sm_121a`.
     pub(super) arch: u32,
+    /// Whether products and sums were contracted.
+    pub(super) contracted: bool,
 }
 
 impl Program {

@@ -54,6 +54,35 @@ impl Program {
         })
     }
 
+    /// The text that it was made of.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where the module's variables in global memory lie, in its order; empty where no launch has placed them.
+    #[must_use]
+    pub fn variables_on<'m>(&self, memory: &'m GlobalMemory) -> &'m [u64] {
+        memory.variables(&self.text).unwrap_or_default()
+    }
+
+    /// Gives the module's variables in global memory their places, where they have none.
+    pub fn place_variables(&self, memory: &mut GlobalMemory) {
+        if memory.variables(&self.text).is_none() {
+            place_globals(self, memory);
+        }
+    }
+
+    /// Takes buffers of `memory` for the module's variables in global memory, in its order. False where they are more or fewer, or where the
+    /// variables have places already.
+    pub fn adopt_variables(&self, memory: &mut GlobalMemory, addresses: &[u64]) -> bool {
+        let fits = addresses.len() == self.globals.len() && memory.variables(&self.text).is_none();
+        if fits {
+            memory.keep_variables(&self.text, addresses);
+        }
+        fits
+    }
+
     /// Sets bytes of a module variable, from byte `at` on: one in constant memory for all launches of this program, one in global
     /// memory for those on `memory`.
     ///

@@ -8,6 +8,7 @@ use numerics::float::{
     div_full_f32, ex2_approx_f32, lg2_approx_f32, rcp_approx_f32, rsqrt_approx_f32, sin_approx_f32,
     sqrt_approx_f32, tanh_approx_f32,
 };
+use numerics::special::ex2_approx_f32_lanes;
 
 fn main() {
     divan::main();
@@ -16,13 +17,18 @@ fn main() {
 /// Lanes of one measured iteration.
 const LANES: u32 = 4096;
 
-/// Every lane's function of numbers from 2^-7 to 16 of either sign.
-fn lanes(bencher: Bencher, function: impl Fn(u32) -> u32 + Sync) {
+/// Numbers from 2^-7 to 16 of either sign.
+fn inputs() -> Vec<u32> {
     let input = |n: u32| {
         let bits = n.wrapping_mul(0x9E37_79B1);
         bits & 0x8000_0000 | (0x3C00_0000 + bits % 0x0580_0000)
     };
-    let inputs: Vec<u32> = (0..LANES).map(input).collect();
+    (0..LANES).map(input).collect()
+}
+
+/// Every lane's function.
+fn lanes(bencher: Bencher, function: impl Fn(u32) -> u32 + Sync) {
+    let inputs = inputs();
     let mut outputs = vec![0; inputs.len()];
     bencher.counter(ItemsCount::new(LANES)).bench_local(|| {
         for (output, input) in outputs.iter_mut().zip(black_box(&inputs)) {
@@ -35,6 +41,18 @@ fn lanes(bencher: Bencher, function: impl Fn(u32) -> u32 + Sync) {
 #[divan::bench]
 fn ex2_ftz(bencher: Bencher) {
     lanes(bencher, |a| ex2_approx_f32(a, true));
+}
+
+#[divan::bench]
+fn ex2_ftz_of_warps(bencher: Bencher) {
+    let warps: Vec<[u32; 32]> = inputs().as_chunks::<32>().0.to_vec();
+    let mut outputs = vec![[0; 32]; warps.len()];
+    bencher.counter(ItemsCount::new(LANES)).bench_local(|| {
+        for (output, input) in outputs.iter_mut().zip(black_box(&warps)) {
+            *output = ex2_approx_f32_lanes(input, true);
+        }
+        black_box(&mut outputs);
+    });
 }
 
 #[divan::bench]

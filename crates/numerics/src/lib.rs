@@ -6,6 +6,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod convert;
+mod eight;
 pub mod fixed;
 pub mod float;
 pub mod format;
@@ -22,5 +23,4 @@ pub mod tensor_core;
 pub use format::Format;
 pub use operands::{OperandKind, Regime, UnknownKind};
 pub use path::{Path, dispatch};
-
 pub use round::Rounding;

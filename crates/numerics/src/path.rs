@@ -5,7 +5,9 @@
 
 use std::cell::Cell;
 
-use pulp::{Arch, WithSimd};
+use pulp::{Arch, NullaryFnOnce, WithSimd};
+
+use crate::eight::{Eight, Plain};
 
 /// A set of vector instructions.
 #[derive(Debug, Clone, Copy)]
@@ -55,4 +57,35 @@ impl Path {
 #[inline]
 pub fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
     FORCED.get().unwrap_or_default().dispatch(op)
+}
+
+/// A hot loop on eight numbers at a time.
+pub(crate) trait EightLoop {
+    type Output;
+
+    fn run(self, eight: impl Eight) -> Self::Output;
+}
+
+struct With<L, T>(L, T);
+
+impl<L: EightLoop, T: Eight> NullaryFnOnce for With<L, T> {
+    type Output = L::Output;
+
+    #[inline(always)]
+    fn call(self) -> L::Output {
+        self.0.run(self.1)
+    }
+}
+
+/// [`dispatch`] of a loop on eight numbers at a time.
+#[inline]
+pub(crate) fn dispatch_eight<L: EightLoop>(hot: L) -> L::Output {
+    let arch = FORCED.get().unwrap_or_default();
+    match arch {
+        #[cfg(target_arch = "x86_64")]
+        Arch::V3(simd) => arch.dispatch(With(hot, simd)),
+        #[cfg(target_arch = "x86_64")]
+        Arch::V4(simd) => arch.dispatch(With(hot, *simd)),
+        _ => arch.dispatch(With(hot, Plain)),
+    }
 }

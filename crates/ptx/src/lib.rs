@@ -4,6 +4,7 @@
 
 pub mod arch;
 mod ast;
+pub mod contraction;
 mod error;
 mod lexer;
 mod meaning;

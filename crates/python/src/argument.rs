@@ -171,7 +171,8 @@ pub(crate) fn arguments(
             _ => Shape::new(Element::U8, vec![bytes.len()]).map_err(PyValueError::new_err)?,
         };
         let name = format!("array {first}");
-        buffers.push(Buffer { name, shape, initial: Initial::Bytes(bytes), scratch: false });
+        let initial = Initial::Bytes(bytes);
+        buffers.push(Buffer { name, shape, initial, address: None, unwritten: Vec::new(), scratch: false });
     }
     Ok(Arguments { values, buffers, arrays })
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use emulator::{Executed, GlobalMemory, Nobody, Observer, Options, Profile, Remark, Violation};
+use emulator::{Contraction, Executed, GlobalMemory, Nobody, Observer, Options, Profile, Remark, Violation};
 use numerics::tensor_core::Model;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -51,6 +51,9 @@ pub(crate) struct Call {
     /// The hardware whose results are computed, as `sm_90`.
     #[pyo3(item)]
     model: Option<String>,
+    /// Which products and sums round once: `off` or `on`.
+    #[pyo3(item)]
+    contract: String,
     /// What Triton's compiler says of the kernel, as JSON.
     #[pyo3(item)]
     triton: Option<String>,
@@ -242,8 +245,18 @@ pub(crate) fn launch(
         memory.share();
         memory.clone()
     });
+    let decoded = match call.contract.as_str() {
+        "off" => Arc::clone(&decoded),
+        "on" => match decoded.contracted(&Contraction::Every) {
+            Ok(contracted) => Arc::new(contracted),
+            Err(stop) => return Err(PyValueError::new_err(stop.to_string())),
+        },
+        other => {
+            return Err(PyValueError::new_err(format!("contract={other:?} is neither 'off' nor 'on'")));
+        }
+    };
     let session = Session {
-        modules: vec![program.module(Arc::clone(&decoded))],
+        modules: vec![program.module(decoded)],
         base,
         buffers,
         variables: Vec::new(),

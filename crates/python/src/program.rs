@@ -88,7 +88,7 @@ impl Program {
 
     /// The module of a session.
     pub(crate) fn module(&self, program: Arc<emulator::Program>) -> Module {
-        Module { name: self.name.clone(), text: self.text.clone(), program }
+        Module { name: self.name.clone(), text: self.text.clone(), program, variables: None }
     }
 }
 

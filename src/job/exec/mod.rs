@@ -1,8 +1,9 @@
 //! `exec`: a CUDA program runs on a simulated GPU, and what it did is read back.
 
+mod linked;
 mod stub;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -30,6 +31,8 @@ pub struct Execution {
     pub keep_going: bool,
     /// Schedules of each launch.
     pub schedules: u64,
+    /// The folder that each launch is recorded in.
+    pub record: Option<PathBuf>,
 }
 
 /// The launches of one kernel.
@@ -70,7 +73,7 @@ pub struct Executed {
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// The library is not beside the executable.
-    #[error("{LIBRARY} is not beside {}", .0.display())]
+    #[error("{LIBRARY} is not beside {}; copy it there from the folder that `cargo build --release` made the command in", .0.display())]
     NoLibrary(PathBuf),
     /// The folder of libraries cannot be made, or the results cannot be read.
     #[error("{what}: {error}")]
@@ -80,6 +83,9 @@ pub enum ExecError {
         /// Why.
         error: io::Error,
     },
+    /// The program is linked with the static CUDA runtime.
+    #[error("{} is linked with the static CUDA runtime, nvcc's default, which cannot be served; link it with `nvcc -cudart shared`", .0.display())]
+    StaticRuntime(PathBuf),
     /// The program cannot be started.
     #[error("{} cannot be started: {error}", Path::new(.program).display())]
     Start {
@@ -97,6 +103,11 @@ pub enum ExecError {
 pub fn exec(execution: &Execution) -> Result<Executed, ExecError> {
     let failed = |what| move |error| ExecError::Io { what, error };
     let library = library()?;
+    if let Some(path) = find(&execution.program)
+        && fs::read(&path).is_ok_and(|file| linked::has_static_runtime(&file))
+    {
+        return Err(ExecError::StaticRuntime(path));
+    }
     let folder = tempfile::Builder::new().prefix("sm121probe-exec").tempdir();
     let folder = folder.map_err(failed("a temporary folder cannot be made"))?;
     libraries(folder.path(), &library).map_err(failed("the folder of libraries cannot be made"))?;
@@ -112,12 +123,42 @@ pub fn exec(execution: &Execution) -> Result<Executed, ExecError> {
     if execution.keep_going {
         command.env(events::KEEP_GOING, "1");
     }
+    if let Some(folder) = &execution.record {
+        fs::create_dir_all(folder).map_err(failed("the folder of recorded launches cannot be made"))?;
+        let folder =
+            fs::canonicalize(folder).map_err(failed("the folder of recorded launches is not there"))?;
+        command.env(events::RECORD, folder);
+    }
     let status =
         command.status().map_err(|error| ExecError::Start { program: execution.program.clone(), error })?;
+    if let Some(folder) = &execution.record {
+        remove_incomplete(folder);
+        remove_incomplete(&folder.join("data"));
+    }
     let text = fs::read_to_string(&results).map_err(failed("the results cannot be read"))?;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     let code = u8::try_from(code).unwrap_or(u8::MAX);
-    Ok(gather(&read(&text), &execution.gpu, code))
+    let counts = |process: &str| fs::read(events::counts_of(&results, process)).unwrap_or_default();
+    Ok(gather(&read(&text), &execution.gpu, code, counts))
+}
+
+/// The file of a program, as the system finds it.
+fn find(program: &OsStr) -> Option<PathBuf> {
+    if program.as_encoded_bytes().contains(&b'/') {
+        return Some(PathBuf::from(program));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Removes what processes that were killed did not complete.
+fn remove_incomplete(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(events::INCOMPLETE) {
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    }
 }
 
 /// The library beside the executable: where Cargo builds it, where a package puts it.
@@ -157,37 +198,58 @@ fn read(text: &str) -> Vec<Event> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-fn gather(events: &[Event], gpu: &str, code: u8) -> Executed {
+/// The two numbers of a slot; 0 where the process was killed before it wrote them.
+fn slot(counts: &[u8], slot: usize) -> [u64; 2] {
+    let number =
+        |at: usize| counts.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
+    [number(slot * events::SLOT), number(slot * events::SLOT + 8)]
+}
+
+/// What happened in all processes; `counts` gives those of a process.
+fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8>) -> Executed {
     let mut all = Executed { gpu: gpu.to_owned(), code, ..Executed::default() };
+    let mut held: HashMap<&str, Vec<u8>> = HashMap::new();
     let mut ended = 0;
     for event in events {
         match event {
-            Event::Start { .. } => all.processes += 1,
-            Event::Launch { kernel, instructions, violations } => {
+            Event::Start { process, .. } => {
+                all.processes += 1;
+                held.insert(process, counts(process));
+            }
+            Event::Kernel { process, slot: number, kernel } => {
+                let [launches, instructions] =
+                    held.get(process.as_str()).map_or([0; 2], |c| slot(c, *number));
                 let of = all.kernels.entry(kernel.clone()).or_default();
-                of.launches += 1;
+                of.launches += launches;
                 of.instructions += instructions;
-                of.violations += violations.iter().map(|v| v.times).sum::<u64>();
-                for violation in violations {
-                    let same = |known: &&mut ViolationRecord| {
-                        known.rule == violation.rule
-                            && known.kernel == violation.kernel
-                            && known.ptx_line == violation.ptx_line
-                    };
-                    match all.violations.iter_mut().find(same) {
-                        Some(known) => known.times += violation.times,
-                        None => all.violations.push(violation.clone()),
-                    }
+            }
+            Event::Violation { process, slot: number, violation } => {
+                // At least the one that the line tells of.
+                let [times, _] = held.get(process.as_str()).map_or([0; 2], |c| slot(c, *number));
+                let times = times.max(violation.times);
+                all.kernels.entry(violation.kernel.clone()).or_default().violations += times;
+                let same = |known: &&mut ViolationRecord| {
+                    known.rule == violation.rule
+                        && known.kernel == violation.kernel
+                        && known.ptx_line == violation.ptx_line
+                };
+                match all.violations.iter_mut().find(same) {
+                    Some(known) => known.times += times,
+                    None => all.violations.push(ViolationRecord { times, ..(**violation).clone() }),
                 }
             }
             Event::Refused { kernel, why } => {
                 all.refused.entry(kernel.clone()).or_insert_with(|| why.clone());
             }
-            Event::Missing { function } => all.missing.push(function.clone()),
-            Event::End { leaks, .. } => {
+            Event::Missing { function } => {
+                if !all.missing.contains(function) {
+                    all.missing.push(function.clone());
+                }
+            }
+            Event::End { leaks, leaked, .. } => {
                 ended += 1;
-                all.leaks.0 += leaks.len();
-                all.leaks.1 += leaks.iter().sum::<u64>();
+                all.leaks.0 += leaks;
+                all.leaks.1 += leaked;
             }
         }
     }
@@ -202,15 +264,23 @@ mod tests {
     #[test]
     fn events_become_one_line_for_each_kernel_and_each_violation() {
         let violation = r#"{"rule":"race","what":"w","message":"m","kernel":"k","ptx_line":3,"instruction":"st","source":null,"cta":[0,0,0],"warp":0,"lane":1,"times":2}"#;
-        let lines = [
-            r#"{"event":"start","pid":1,"gpu":"gb10"}"#.to_owned(),
-            format!(r#"{{"event":"launch","kernel":"k","instructions":5,"violations":[{violation}]}}"#),
-            format!(r#"{{"event":"launch","kernel":"k","instructions":6,"violations":[{violation}]}}"#),
-            r#"{"event":"launch","kernel":"l","instruc"#.to_owned(),
-        ];
-        let all = gather(&read(&lines.join("\n")), "gb10", 139);
-        let kernel = KernelLaunches { launches: 2, instructions: 11, violations: 4 };
+        let of = |process: &str| {
+            [
+                format!(r#"{{"event":"start","process":"{process}","gpu":"gb10"}}"#),
+                format!(r#"{{"event":"kernel","process":"{process}","slot":0,"kernel":"k"}}"#),
+                format!(r#"{{"event":"violation","process":"{process}","slot":1,"violation":{violation}}}"#),
+            ]
+            .join("\n")
+        };
+        let lines = [of("1.0"), of("2.0"), r#"{"event":"kernel","process":"2.0","sl"#.to_owned()];
+        let counts = |process: &str| match process {
+            "1.0" => [2u64, 11, 4, 0].into_iter().flat_map(u64::to_le_bytes).collect(),
+            // Killed before it counted.
+            _ => Vec::new(),
+        };
+        let all = gather(&read(&lines.join("\n")), "gb10", 139, counts);
+        let kernel = KernelLaunches { launches: 2, instructions: 11, violations: 6 };
         assert_eq!(all.kernels.into_iter().collect::<Vec<_>>(), [("k".to_owned(), kernel)]);
-        assert_eq!((all.violations.len(), all.violations[0].times, all.cut_short), (1, 4, 1));
+        assert_eq!((all.violations.len(), all.violations[0].times, all.cut_short), (1, 6, 2));
     }
 }

@@ -91,6 +91,6 @@ pub(super) fn add(
             (shape.clone(), Initial::Bytes(bytes))
         }
     };
-    buffers.push(Buffer { name, shape, initial, scratch: false });
+    buffers.push(Buffer { name, shape, initial, address: None, unwritten: Vec::new(), scratch: false });
     Ok(())
 }

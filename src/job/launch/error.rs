@@ -8,7 +8,7 @@ use emulator::argument::BadArgument;
 use super::run::Stopped;
 use crate::header::{EntriesError, HeaderError};
 use crate::job::JobError;
-use crate::toolkit::NvrtcError;
+use crate::toolkit::{ContractionError, NvrtcError};
 
 /// Why launches cannot be made, or give other results than they should.
 #[derive(Debug, thiserror::Error)]
@@ -180,6 +180,12 @@ pub enum LaunchError {
         /// What they held the other time.
         other: u8,
     },
+    /// No ptxas that could say what it contracts.
+    #[error("--contract as-ptxas needs a ptxas; `sm121probe toolkit install latest` fetches one")]
+    NoPtxas,
+    /// It is not known what ptxas contracts.
+    #[error(transparent)]
+    Contraction(#[from] ContractionError),
     /// Results differ from what is expected.
     #[error("{0} of the compared buffers differ from what is expected")]
     Expected(usize),

@@ -57,7 +57,7 @@ pub(super) fn expectation(
     if there != wanted {
         return Err(format!("buffer `{}` has {there} elements, but {wanted} are expected", of.name));
     }
-    Ok(Expectation { buffer, element, bytes, tolerance })
+    Ok(Expectation { buffer, element, bytes, unwritten: Vec::new(), tolerance })
 }
 
 impl Session {
@@ -87,6 +87,9 @@ impl Session {
                 continue;
             };
             let (at, len) = (n * element.bits() / 8, element.bits().div_ceil(8));
+            if expected.unwritten.iter().any(|run| run.contains(&at)) {
+                continue;
+            }
             let written = whole || outcome.memory.is_written(address, at, len);
             let difference = difference((element, got), (expected.element, want));
             let limit = expected.tolerance.absolute
@@ -124,7 +127,7 @@ fn difference((one, a): (Element, u64), (other, b): (Element, u64)) -> f64 {
 }
 
 /// The index of element `n`, the outermost dimension first.
-fn index_of(n: usize, dims: &[usize]) -> Vec<usize> {
+pub(super) fn index_of(n: usize, dims: &[usize]) -> Vec<usize> {
     let mut left = n;
     let mut index: Vec<usize> = dims
         .iter()

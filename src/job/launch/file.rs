@@ -42,6 +42,8 @@ pub(super) struct ModuleEntry {
     pub(super) toolkit: Option<String>,
     /// A folder of Triton's cache.
     pub(super) triton: Option<PathBuf>,
+    /// The buffers that its variables in global memory are, in the module's order.
+    pub(super) variables: Option<Vec<String>>,
 }
 
 /// A buffer. Without contents, nobody has written it.
@@ -70,6 +72,11 @@ pub(super) struct BufferEntry {
     pub(super) pointers: Option<Vec<Option<String>>>,
     /// Values one after the other, laid out like the fields of a struct.
     pub(super) fields: Option<Vec<ValueEntry>>,
+    /// Its address, where a kernel or the contents of a buffer rely on it.
+    pub(super) address: Option<u64>,
+    /// With `raw`: bytes that nobody has written, as the first byte and how many.
+    #[serde(default)]
+    pub(super) unwritten: Vec<[usize; 2]>,
     /// Whether the contents are no result: they are neither printed nor compared.
     #[serde(default)]
     pub(super) scratch: bool,
@@ -93,6 +100,9 @@ pub(super) struct ExpectEntry {
     pub(super) tensor: Option<String>,
     /// A file of the bytes alone.
     pub(super) raw: Option<PathBuf>,
+    /// With `raw`: bytes that are not compared, as the first byte and how many.
+    #[serde(default)]
+    pub(super) unwritten: Vec<[usize; 2]>,
     /// How far results may lie apart, as a part of the expected value.
     #[serde(default)]
     pub(super) rtol: f64,

@@ -3,11 +3,12 @@
 use emulator::{Counts, GlobalMemory, InStream, Options, Stop};
 
 use super::compare::Sums;
+use super::contract::Undetermined;
 use super::error::LaunchError;
 use super::expect::Checked;
 use super::run::{Heard, Outcome};
 use super::session::Session;
-use super::trials::{Findings, Trial, Trials};
+use super::trials::{Findings, JudgeBy, Trial, Trials};
 
 /// What all trials gave. Their outputs agree.
 pub struct Judged {
@@ -19,6 +20,9 @@ pub struct Judged {
     pub sums: Sums,
     /// The comparisons with what is expected, of the trial with most buffers wrong.
     pub checked: Vec<Checked>,
+    /// Pairs of a product and a sum in the modules, of which PTX leaves open whether they round once, where both readings were run:
+    /// what they change.
+    pub undetermined: Option<Vec<Undetermined>>,
 }
 
 impl Judged {
@@ -84,6 +88,29 @@ impl Session {
                 checked = now;
             }
         }
-        Ok(Judged { outcome, findings, sums, checked })
+        let undetermined = match self
+            .both_readings(trials, &outcome, |session, trial| run(session, trial, false, &mut findings))
+        {
+            Ok(undetermined) => undetermined,
+            Err(error) => return Err(Ended { error, findings }),
+        };
+        Ok(Judged { outcome, findings, sums, checked, undetermined })
+    }
+
+    /// Runs the first trial with all pairs contracted, where results decide and PTX leaves a reading open.
+    fn both_readings<E: From<LaunchError>>(
+        &mut self,
+        trials: &Trials,
+        separate: &Outcome,
+        run: impl FnOnce(&mut Self, &Trial) -> Result<Outcome, E>,
+    ) -> Result<Option<Vec<Undetermined>>, E> {
+        if trials.judge != JudgeBy::Values {
+            return Ok(None);
+        }
+        let Some(mut modules) = self.contracted_modules()? else { return Ok(None) };
+        std::mem::swap(&mut self.modules, &mut modules);
+        let contracted = run(self, &separate.trial);
+        std::mem::swap(&mut self.modules, &mut modules);
+        Ok(Some(self.undetermined(separate, &contracted?)))
     }
 }

@@ -4,6 +4,7 @@ mod arguments;
 mod available_memory;
 mod compare;
 mod content;
+mod contract;
 mod dtypes;
 mod dump;
 mod error;
@@ -22,6 +23,7 @@ mod triton;
 
 pub use arguments::{CommandLine, from_command_line};
 pub use compare::Sums;
+pub use contract::{Contract, Undetermined};
 pub use error::LaunchError;
 pub use expect::{Checked, Mismatch, Tolerance};
 pub use file::LaunchFile;

@@ -94,7 +94,7 @@ pub(super) fn load(source: &Source, entries: &[&str], context: &Context<'_>) -> 
 /// The module of a text.
 pub(super) fn module(name: String, text: String, entries: &[&str]) -> Result<Module, LaunchError> {
     match emulator::load_only(&text, entries) {
-        Ok(program) => Ok(Module { name, text, program: Arc::new(program) }),
+        Ok(program) => Ok(Module { name, text, program: Arc::new(program), variables: None }),
         Err(stop) => Err(Stopped { name, text, stop }.into()),
     }
 }

@@ -96,6 +96,13 @@ impl Reader {
             let buffer = self.buffer(name, entry, &path)?;
             self.buffers.push(buffer);
         }
+        for ((name, entry), module) in file.modules.iter().zip(&mut modules) {
+            let path =
+                [Part::Key("modules".to_owned()), Part::Key(name.clone()), Part::Key("variables".to_owned())];
+            let find = |(n, name): (usize, &String)| self.index(name, item(&path, n));
+            let found = entry.variables.as_ref().map(|names| names.iter().enumerate().map(find).collect());
+            module.variables = found.transpose()?;
+        }
         // Maps are checked against buffers, and so are expectations, when all are there.
         let mut expectations = Vec::new();
         for (n, (name, entry)) in file.buffers.iter().enumerate() {

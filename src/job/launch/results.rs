@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::contract::Undetermined;
 use super::judged::Judged;
 use super::run::Outcome;
 use super::session::{Initial, Session};
@@ -20,6 +21,21 @@ pub struct LaunchResults {
     remarks: Vec<Found>,
     expectations: Vec<ExpectationResult>,
     float_atomics: SumsResult,
+    /// What contraction changes; left out where both readings were not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undetermined: Option<Vec<UndeterminedResult>>,
+}
+
+#[derive(Debug, Serialize)]
+struct UndeterminedResult {
+    buffer: String,
+    elements: usize,
+    /// Elements that differ.
+    differing: usize,
+    /// The first of them.
+    index: Vec<usize>,
+    separate: String,
+    contracted: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,7 +102,7 @@ struct SumsResult {
 /// The results of all trials.
 #[must_use]
 pub fn results(session: &Session, trials: &Trials, judged: &Judged) -> LaunchResults {
-    let Judged { outcome, findings, checked, sums } = judged;
+    let Judged { outcome, findings, checked, sums, undetermined } = judged;
     let launches = session.steps.iter().zip(&outcome.instructions).map(|(step, instructions)| LaunchResult {
         kernel: step.entry.clone(),
         grid: step.grid,
@@ -146,6 +162,17 @@ pub fn results(session: &Session, trials: &Trials, judged: &Judged) -> LaunchRes
             differences: sums.differences,
             worst: sums.worst,
         },
+        undetermined: undetermined.as_ref().map(|all| {
+            let result = |u: &Undetermined| UndeterminedResult {
+                buffer: u.buffer.clone(),
+                elements: u.elements,
+                differing: u.differing,
+                index: u.index.clone(),
+                separate: u.separate.clone(),
+                contracted: u.contracted.clone(),
+            };
+            all.iter().map(result).collect()
+        }),
     }
 }
 

@@ -88,6 +88,14 @@ impl Session {
             memory.track_float_sums();
         }
         let addresses = self.place(&mut memory)?;
+        for module in &self.modules {
+            let Some(variables) = &module.variables else { continue };
+            let at: Vec<u64> = variables.iter().map(|n| addresses[*n]).collect();
+            if !module.program.adopt_variables(&mut memory, &at) {
+                let what = format!("{} has not {} variables in global memory", module.name, at.len());
+                return Err(LaunchError::Fit(what).into());
+            }
+        }
         for variable in &self.variables {
             let bytes = variable.value.bytes(&addresses).map_err(LaunchError::Fit)?;
             let module = &mut self.modules[variable.module];
@@ -164,22 +172,46 @@ impl Session {
     fn place(&self, memory: &mut GlobalMemory) -> Result<Vec<u64>, LaunchError> {
         // A value may hold addresses of buffers behind its own: this memory only tells where all lie.
         let mut layout = memory.layout();
-        let reserved = self.buffers.iter().map(|b| match b.initial {
-            Initial::There(address) => Some(address),
+        let reserved = self.buffers.iter().map(|b| match (&b.initial, b.address) {
+            (Initial::There(address), _) => Some(*address),
+            (_, Some(address)) => Some(address),
             _ => layout.reserve(b.shape.bytes as u64),
         });
         let addresses: Option<Vec<u64>> = reserved.collect();
         let addresses = addresses
             .ok_or_else(|| LaunchError::Fit("the buffers need more addresses than there are".to_owned()))?;
         for (buffer, address) in self.buffers.iter().zip(&addresses) {
-            let at = match &buffer.initial {
-                Initial::Bytes(bytes) => memory.allocate_with(bytes.clone()),
+            let (bytes, len) = match &buffer.initial {
+                Initial::Bytes(bytes) => (Some(bytes.clone()), bytes.len()),
                 Initial::Value(value) => {
-                    memory.allocate_with(value.bytes(&addresses).map_err(LaunchError::Fit)?)
+                    let bytes = value.bytes(&addresses).map_err(LaunchError::Fit)?;
+                    let len = bytes.len();
+                    (Some(bytes), len)
                 }
-                Initial::Unwritten => memory.allocate(buffer.shape.bytes),
-                Initial::There(address) => *address,
+                Initial::Unwritten => (None, buffer.shape.bytes),
+                Initial::There(_) => (None, 0),
             };
+            let there = matches!(buffer.initial, Initial::There(_));
+            let at = match (buffer.address, bytes) {
+                _ if there => *address,
+                (None, Some(bytes)) => memory.allocate_with(bytes),
+                (None, None) => memory.allocate(len),
+                (Some(wanted), bytes) => {
+                    let unwritten = bytes.is_none();
+                    if !memory.place_at(wanted, bytes.unwrap_or_else(|| vec![0; len])) {
+                        let what =
+                            format!("buffer `{}` cannot be at {wanted:#x}: the place is taken", buffer.name);
+                        return Err(LaunchError::Fit(what));
+                    }
+                    if unwritten {
+                        memory.unwrite(wanted, len);
+                    }
+                    wanted
+                }
+            };
+            for run in &buffer.unwritten {
+                memory.unwrite(at + run.start as u64, run.len());
+            }
             debug_assert_eq!(at, *address);
             memory.name(at, &buffer.name);
         }

@@ -1,6 +1,7 @@
 //! What is launched: everything read and checked, with buffers in place of addresses, which each trial has anew.
 
 use emulator::argument::{Element, Shape};
+use std::ops::Range;
 use std::sync::Arc;
 
 use emulator::{GlobalMemory, Kernel, Program, TENSOR_MAP_BYTES, TensorMap};
@@ -17,6 +18,8 @@ pub struct Module {
     pub text: String,
     /// The decoded module.
     pub program: Arc<Program>,
+    /// The buffers that its variables in global memory are, where they are given: indices of [`Session::buffers`].
+    pub variables: Option<Vec<usize>>,
 }
 
 /// What a buffer holds at first.
@@ -41,6 +44,10 @@ pub struct Buffer {
     pub shape: Shape,
     /// What it holds at first.
     pub initial: Initial,
+    /// Its address, where it is given.
+    pub address: Option<u64>,
+    /// Bytes that nobody has written.
+    pub unwritten: Vec<Range<usize>>,
     /// Whether its contents are no result: they are neither printed nor compared.
     pub scratch: bool,
 }
@@ -159,6 +166,8 @@ pub struct Expectation {
     pub element: Element,
     /// The expected elements, as many as the buffer has.
     pub bytes: Vec<u8>,
+    /// Bytes that are not compared.
+    pub unwritten: Vec<Range<usize>>,
     /// How far results may lie apart from them.
     pub tolerance: Tolerance,
 }

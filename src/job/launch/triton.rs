@@ -163,7 +163,14 @@ impl TritonMetadata {
             let name = name.into_iter().find(|name| buffers.iter().all(|b| b.name != *name));
             let shape = Shape::new(Element::U8, vec![bytes]).map_err(LaunchError::Fit)?;
             let initial = Initial::Unwritten;
-            buffers.push(Buffer { name: name.unwrap_or_default(), shape, initial, scratch: true });
+            buffers.push(Buffer {
+                name: name.unwrap_or_default(),
+                shape,
+                initial,
+                address: None,
+                unwritten: Vec::new(),
+                scratch: true,
+            });
             args.push(Value::Address { buffer: buffers.len() - 1, offset: 0 });
         }
         Ok(args)

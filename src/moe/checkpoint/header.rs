@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use safetensors::Dtype;
@@ -70,30 +70,76 @@ impl Files {
         self.files.keys().map(String::as_str)
     }
 
-    /// The tensor called `name`.
-    pub(super) fn entry(&self, name: &str) -> Result<Entry, CheckpointError> {
-        let missing = |path: &Path| {
-            // Of the same layer where there is any: another layer's tensor of that name is no help.
-            let layer = name.split_once(".mlp.").map_or("", |(layer, _)| layer);
-            let own = self.names().filter(|n| n.starts_with(layer) && n[layer.len()..].starts_with('.'));
-            let nearest = near::nearest(name, own).or_else(|| near::nearest(name, self.names()));
-            let nearest = nearest.map_or("none".to_owned(), |n| format!("`{n}`"));
-            CheckpointError::Missing { path: path.to_owned(), name: name.to_owned(), nearest }
-        };
-        let path = self.files.get(name).ok_or_else(|| missing(&self.path))?;
-        // An index may promise what the file does not hold.
-        read(path)?.remove(name).ok_or_else(|| missing(path))
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.files.contains_key(name)
+    }
+
+    /// The tensors of these names; the header of each file is read once.
+    pub(super) fn entries(&self, names: &[String]) -> Result<BTreeMap<String, Entry>, CheckpointError> {
+        let mut headers: BTreeMap<&Path, BTreeMap<String, Entry>> = BTreeMap::new();
+        let mut out = BTreeMap::new();
+        for name in names {
+            let path = self.files.get(name).ok_or_else(|| self.missing(&self.path, name))?;
+            if !headers.contains_key(path.as_path()) {
+                headers.insert(path, read(path)?);
+            }
+            // An index may promise what the file does not hold.
+            let entry = headers.get(path.as_path()).and_then(|header| header.get(name)).cloned();
+            out.insert(name.clone(), entry.ok_or_else(|| self.missing(path, name))?);
+        }
+        Ok(out)
+    }
+
+    /// That there is no tensor called `name`.
+    fn missing(&self, path: &Path, name: &str) -> CheckpointError {
+        // Of the same layer where there is any: another layer's tensor of that name is no help.
+        let layer = name.split_once(".mlp.").map_or("", |(layer, _)| layer);
+        let own = self.names().filter(|n| n.starts_with(layer) && n[layer.len()..].starts_with('.'));
+        let nearest = near::nearest(name, own).or_else(|| near::nearest(name, self.names()));
+        let nearest = nearest.map_or("none".to_owned(), |n| format!("`{n}`"));
+        CheckpointError::Missing { path: path.to_owned(), name: name.to_owned(), nearest }
     }
 }
 
 impl Entry {
     /// Whether it is of one of these types.
-    pub(super) fn typed(&self, types: &[Dtype], wanted: &'static str) -> Result<(), CheckpointError> {
+    pub(super) fn typed(
+        &self,
+        types: &[Dtype],
+        layout: &'static str,
+        wanted: &'static str,
+    ) -> Result<(), CheckpointError> {
         if types.contains(&self.dtype) {
             return Ok(());
         }
         let (path, name) = (self.path.clone(), self.name.clone());
-        Err(CheckpointError::Type { path, name, found: format!("{:?}", self.dtype), wanted })
+        Err(CheckpointError::Type { path, name, found: format!("{:?}", self.dtype), layout, wanted })
+    }
+
+    /// Its bytes, or those of one of `count` equal parts.
+    pub(super) fn read(&self, part: Option<(usize, usize)>) -> Result<Vec<u8>, CheckpointError> {
+        let failed = |source: io::Error| CheckpointError::File { path: self.path.clone(), source };
+        let (first, bytes) = part.map_or((0, self.bytes), |(at, count)| {
+            let each = self.bytes / count.max(1) as u64;
+            (at as u64 * each, each)
+        });
+        let mut file = File::open(&self.path).map_err(failed)?;
+        file.seek(SeekFrom::Start(self.start + first)).map_err(failed)?;
+        let mut out = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+        file.read_exact(&mut out).map_err(failed)?;
+        Ok(out)
+    }
+
+    /// As [`Entry::read`], of bf16 or f32.
+    pub(super) fn floats(&self, part: Option<(usize, usize)>) -> Result<Vec<f32>, CheckpointError> {
+        let bytes = self.read(part)?;
+        Ok(if self.dtype == Dtype::BF16 {
+            // A bf16 is the upper half of an f32.
+            let wide = |b: &[u8; 2]| f32::from_bits(u32::from(u16::from_le_bytes(*b)) << 16);
+            bytes.as_chunks().0.iter().map(wide).collect()
+        } else {
+            bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+        })
     }
 
     /// That its shape is wrong.

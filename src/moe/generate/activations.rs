@@ -1,9 +1,10 @@
 //! Hidden states of each regime, and what replaces the device's a2 where sums have to be exact.
 
-use super::window;
-use crate::case::{Arguments, Case, Regime};
+use super::{UE4M3_STEPS, scale_step, step};
+use crate::case::{Arguments, Case, Format, Regime};
 use crate::moe::dims::{BLOCK, Dims};
 use crate::moe::error::MoeError;
+use crate::moe::format::{BlockScale, Element};
 use crate::moe::problem::InjectedA2;
 use crate::moe::random::{Purpose, Stream};
 use crate::moe::reference::formats;
@@ -13,6 +14,9 @@ use crate::moe::tensors::Array;
 /// The largest integer of the regime `exact`: 1.75·2^2, for which every scale rule but `identity` gives one exponent and
 /// no element saturates.
 const LARGEST: u64 = 7;
+
+/// The code of 6: under every scale rule but `identity` its block has one exponent and no element saturates.
+const LARGEST_E2M1: u8 = 7;
 
 /// Exponents of hidden states in `exact` and `impulse` start here.
 const BASE: i32 = -2;
@@ -27,17 +31,19 @@ const WIDE: f64 = 16.0;
 /// bf16 bits of hidden states [T, H].
 pub(super) fn hidden(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Vec<u16> {
     let stream = Stream::new(seed, Purpose::Hidden, 0);
-    let blocks = dims.hidden / BLOCK;
-    let hot = hot_blocks(dims, rows);
+    let format = case.pair.activation();
+    let block_len = format.block();
+    let blocks = dims.hidden / block_len;
+    let hot = hot_blocks(dims, rows, blocks);
     let factor = if case.arguments == Arguments::Wide { WIDE } else { 1.0 };
     let mut out = Vec::with_capacity(dims.tokens * dims.hidden);
     for token in 0..dims.tokens {
         for col in 0..dims.hidden {
-            let (block, index) = (col / BLOCK, token * dims.hidden + col);
-            let power = formats::exp2(BASE + window(0, token, block) as i32);
+            let (block, index) = (col / block_len, token * dims.hidden + col);
+            let scale = formats::exp2(BASE) * scale_step(format, step(case.pair, 0, token, block));
             let value = match case.regime {
-                Regime::Exact => integer(stream, index, token * blocks + block) * power,
-                Regime::Impulse if block == hot[token] => sign(stream, index) * power,
+                Regime::Exact => exact(format, stream, index, token * blocks + block) * scale,
+                Regime::Impulse if block == hot[token] => sign(stream, index) * impulse(format) * scale,
                 Regime::Impulse => 0.0,
                 Regime::Real | Regime::Special => {
                     let outlier = if (col + 1) % OUTLIER_EVERY == 0 { OUTLIER } else { 1.0 };
@@ -57,7 +63,7 @@ pub(super) fn hidden(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Vec<u
 
 /// The block of each token that is not zero in `impulse`: by its place among the rows of its first expert, so that as many
 /// rows of an expert as there are blocks reach all of them.
-fn hot_blocks(dims: &Dims, rows: &[Row]) -> Vec<usize> {
+fn hot_blocks(dims: &Dims, rows: &[Row], blocks: usize) -> Vec<usize> {
     let mut out = vec![0; dims.tokens];
     let mut first = 0;
     for (at, row) in rows.iter().enumerate() {
@@ -65,10 +71,27 @@ fn hot_blocks(dims: &Dims, rows: &[Row]) -> Vec<usize> {
             first = at;
         }
         if row.slot == 0 {
-            out[row.token] = (at - first) % (dims.hidden / BLOCK);
+            out[row.token] = (at - first) % blocks;
         }
     }
     out
+}
+
+/// A value of a block in `exact`, without its scale: one of each block is the largest, so that all scales are known.
+fn exact(format: Format, stream: Stream, index: usize, block: usize) -> f64 {
+    if format.element() != Element::E2m1 {
+        return integer(stream, index, block);
+    }
+    let largest = stream.bits(usize::MAX / 2 + block) as usize % format.block();
+    let code =
+        if index % format.block() == largest { LARGEST_E2M1 } else { 1 + stream.below(index, 7) as u8 };
+    sign(stream, index) * formats::e2m1(code)
+}
+
+/// The magnitude of a hot block in `impulse`, without its scale.
+const fn impulse(format: Format) -> f64 {
+    // The largest e2m1, so that a scale follows from it exactly.
+    if matches!(format.element(), Element::E2m1) { 6.0 } else { 1.0 }
 }
 
 /// A small integer other than 0; one of each block is the largest, so that all scales are known.
@@ -118,10 +141,12 @@ fn specials(token: usize, row: &mut [u16]) {
     }
 }
 
-/// e4m3 codes [R, I] and their scales [R, I/32] for the second GEMM, in the regimes `exact` and `impulse`.
+/// Codes and scales for the second GEMM, in the regimes `exact` and `impulse`.
 pub(super) fn injected(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Result<InjectedA2, MoeError> {
     let stream = Stream::new(seed, Purpose::A2, 0);
-    let blocks = dims.inter / BLOCK;
+    let format = case.pair.activation();
+    let block_len = format.block();
+    let blocks = dims.inter / block_len;
     let mut codes = Vec::with_capacity(rows.len() * dims.inter);
     let mut scales = Vec::with_capacity(rows.len() * blocks);
     let mut first = 0;
@@ -130,24 +155,40 @@ pub(super) fn injected(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Res
             first = at;
         }
         for block in 0..blocks {
-            let power = BASE + window(0, at, block) as i32;
+            let step = step(case.pair, 0, at, block);
             let hot = case.regime == Regime::Exact || block == (at - first) % blocks;
             // 7 becomes 448, 1 in `impulse` 256, as the default scale rule has it; a zero block's code is 0.
-            let shift = if case.regime == Regime::Exact { 6 } else { 8 };
-            scales.push(if hot { (127 + power - shift) as u8 } else { 0 });
-            for lane in 0..BLOCK {
-                let index = at * dims.inter + block * BLOCK + lane;
+            let shift = match format {
+                Format::Mxfp8 if case.regime == Regime::Exact => 6,
+                Format::Mxfp8 => 8,
+                _ => 0,
+            };
+            scales.push(match format.scale() {
+                _ if !hot => 0,
+                None => 0,
+                Some(BlockScale::Ue8m0) => (127 + BASE + step as i32 - shift) as u8,
+                Some(BlockScale::Ue4m3) => UE4M3_STEPS[step],
+            });
+            // bf16 holds what others have as a scale.
+            let factor =
+                if format.scale().is_none() { scale_step(format, step) } else { formats::exp2(shift) };
+            for lane in 0..block_len {
+                let index = at * dims.inter + block * block_len + lane;
                 let value = match case.regime {
-                    Regime::Exact => integer(stream, index, at * blocks + block),
-                    _ if hot => sign(stream, index),
+                    Regime::Exact => exact(format, stream, index, at * blocks + block),
+                    _ if hot => sign(stream, index) * impulse(format),
                     _ => 0.0,
                 };
-                codes.push(formats::to_e4m3(value * formats::exp2(shift)));
+                codes.push(format.element().nearest(value * factor));
             }
         }
     }
+    let width = format.bytes(dims.inter);
     Ok(InjectedA2 {
-        codes: Array::new("injected_a2_codes", &[rows.len(), dims.inter], codes)?,
-        scales: Array::new("injected_a2_scales", &[rows.len(), blocks], scales)?,
+        codes: Array::new("injected_a2_codes", &[rows.len(), width], format.element().packed(&codes))?,
+        scales: match format.scale() {
+            Some(_) => Array::new("injected_a2_scales", &[rows.len(), blocks], scales)?,
+            None => Array::new("injected_a2_scales", &[rows.len(), 0], Vec::new())?,
+        },
     })
 }

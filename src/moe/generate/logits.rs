@@ -28,11 +28,13 @@ const TIED: [&[f32]; 7] = [
 
 /// Logits of [`Arguments::Wide`] reach this far below zero: e^x of the least is no f32 any more.
 const WIDE: f64 = 110.0;
+/// Every other token has one logit of this: without the greatest subtracted, its e^x is infinite.
+const HIGH: f32 = 100.0;
 
 /// Logits [T, E].
 pub(super) fn logits(case: &Case, dims: &Dims, seed: u64) -> Vec<f32> {
     let stream = Stream::new(seed, Purpose::Logits, 0);
-    let (tokens, experts, k) = (dims.tokens, dims.experts, dims.top_k);
+    let (tokens, experts, k) = (dims.tokens, dims.routed(), dims.chosen());
     let mut out: Vec<f32> = (0..tokens * experts)
         .map(|i| match case.routing {
             Routing::Random if case.arguments == Arguments::Wide => {
@@ -46,6 +48,12 @@ pub(super) fn logits(case: &Case, dims: &Dims, seed: u64) -> Vec<f32> {
             Routing::Balanced | Routing::Same | Routing::Rows => to_bf16(OTHERS + 0.5 * stream.normal(i)),
         })
         .collect();
+    if case.arguments == Arguments::Wide {
+        for token in (1..tokens).step_by(2) {
+            // The middle first, which a warp that sees its first 32 experts alone misses.
+            out[token * experts + (experts / 2 + 7 * (token / 2)) % experts] = HIGH;
+        }
+    }
     let mut left = case.expert_rows.clone();
     for token in 0..tokens {
         let chosen: Vec<usize> = match case.routing {
@@ -62,6 +70,17 @@ pub(super) fn logits(case: &Case, dims: &Dims, seed: u64) -> Vec<f32> {
         specials(dims, &mut out);
     }
     out
+}
+
+/// Correction biases are multiples of this, so that equal logits may have equal keys.
+const BIAS_STEP: f64 = 1.0 / 64.0;
+
+/// Correction biases [E], within a quarter: experts that a case names are still chosen. None where the router has no bias.
+pub(super) fn correction_bias(case: &Case, dims: &Dims, seed: u64) -> Option<Vec<f32>> {
+    const MOST: u64 = 16;
+    let stream = Stream::new(seed, Purpose::CorrectionBias, 0);
+    let one = |e: usize| ((stream.below(e, 2 * MOST + 1) as f64 - MOST as f64) * BIAS_STEP) as f32;
+    case.router.correction_bias.then(|| (0..dims.routed()).map(one).collect())
 }
 
 /// The `k` experts with most rows left, each one less: this serves every list whose entries are at most the tokens.
@@ -83,7 +102,8 @@ const LARGE_NAN: f32 = f32::from_bits(0x7FE0_0000);
 /// The last token's logits hold a NaN, the one before has an infinity, the one before that a NaN for the first expert; the next two
 /// hold two NaN each.
 fn specials(dims: &Dims, out: &mut [f32]) {
-    let (half, last) = (dims.experts / 2, dims.experts - 1);
+    let experts = dims.routed();
+    let (half, last) = (experts / 2, experts - 1);
     for (back, expert, value) in [
         (1, half, f32::NAN),
         (2, half, f32::INFINITY),
@@ -94,7 +114,7 @@ fn specials(dims: &Dims, out: &mut [f32]) {
         (5, last, LARGE_NAN),
     ] {
         if let Some(token) = dims.tokens.checked_sub(back) {
-            out[token * dims.experts + expert] = value;
+            out[token * experts + expert] = value;
         }
     }
 }

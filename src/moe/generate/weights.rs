@@ -2,11 +2,13 @@
 
 use rayon::prelude::*;
 
-use super::window;
-use crate::case::{Case, Regime};
+use super::{UE4M3_STEPS, globals, step};
+use crate::case::{Case, Format, Regime};
 use crate::moe::dims::{BLOCK, Dims};
 use crate::moe::error::MoeError;
+use crate::moe::format::{BlockScale, Element};
 use crate::moe::random::{Purpose, Stream};
+use crate::moe::reference::formats;
 use crate::moe::tensors::{Array, Tensors};
 
 /// e2m1 codes in one random word.
@@ -24,6 +26,16 @@ const BIAS_LARGEST: u64 = 15;
 /// values on both sides of the clamp at 7.
 const REAL_SCALES: [u8; 8] = [121, 122, 122, 122, 122, 122, 123, 123];
 
+/// The same for a global scale near 2^-10: 8 to 30.
+const REAL_UE4M3: u8 = 0x50;
+const REAL_UE4M3_COUNT: u64 = 16;
+/// Deviation of e4m3 codes in `real`.
+const REAL_E4M3: f64 = 140.0;
+
+/// With global scales, biases of `exact` and `impulse` are so many times a 2^-10 of the weights': products of the codes are
+/// multiples of 2^-2, of their scales of 2^-6, and activations' global scales of 2^-2.
+const GLOBAL_BIAS_UNIT: f32 = 1.0 / 1024.0;
+
 /// Deviation of biases in `real`.
 const REAL_BIAS: f64 = 0.25;
 
@@ -33,13 +45,16 @@ struct Matrix {
     cols: usize,
     blocks: Purpose,
     scales: Purpose,
+    global: Purpose,
     bias: Purpose,
 }
 
 /// Weights, scales and bias of one matrix of all experts.
 struct Made {
+    format: Format,
     blocks: Array<u8>,
     scales: Array<u8>,
+    global: Option<Array<f32>>,
     bias: Array<f32>,
 }
 
@@ -56,6 +71,7 @@ pub(super) fn weights(
         cols: dims.hidden,
         blocks: Purpose::W13,
         scales: Purpose::W13Scale,
+        global: Purpose::W13Global,
         bias: Purpose::W13Bias,
     };
     let w2 = Matrix {
@@ -63,6 +79,7 @@ pub(super) fn weights(
         cols: dims.inter,
         blocks: Purpose::W2,
         scales: Purpose::W2Scale,
+        global: Purpose::W2Global,
         bias: Purpose::W2Bias,
     };
     let mut w13 = w13.make(case, seed, experts)?;
@@ -73,6 +90,11 @@ pub(super) fn weights(
     (inputs.w13_blocks, inputs.w13_scales, inputs.w13_bias) =
         (Some(w13.blocks), Some(w13.scales), Some(w13.bias));
     (inputs.w2_blocks, inputs.w2_scales, inputs.w2_bias) = (Some(w2.blocks), Some(w2.scales), Some(w2.bias));
+    (inputs.w13_global, inputs.w2_global) = (w13.global, w2.global);
+    if case.pair.activation().has_global() {
+        inputs.a1_global = Some(globals::activations(case, seed, Purpose::A1Global, experts)?);
+        inputs.a2_global = Some(globals::activations(case, seed, Purpose::A2Global, experts)?);
+    }
     Ok(())
 }
 
@@ -80,10 +102,12 @@ impl Matrix {
     fn make(&self, case: &Case, seed: u64, experts: &[usize]) -> Result<Made, MoeError> {
         let (rows, cols, n) = (self.rows, self.cols, experts.len());
         let exact = matches!(case.regime, Regime::Exact | Regime::Impulse);
-        let mut blocks = vec![0; n * rows * cols / 2];
-        let mut scales = vec![0; n * rows * cols / BLOCK];
+        let format = case.pair.weight();
+        let (row_bytes, row_scales) = (format.bytes(cols), format.scales(cols));
+        let mut blocks = vec![0; n * rows * row_bytes];
+        let mut scales = vec![0; n * rows * row_scales];
         let mut bias = vec![0.0; n * rows];
-        let (row_bytes, row_scales) = (cols / 2, cols / BLOCK);
+        let globals = globals::weights(case, seed, self.global, experts);
         blocks
             .par_chunks_mut(row_bytes)
             .zip(scales.par_chunks_mut(row_scales))
@@ -93,33 +117,78 @@ impl Matrix {
                 let (expert, row) = (experts[at / rows], at % rows);
                 let codes = Stream::new(seed, self.blocks, expert);
                 let stream = Stream::new(seed, self.scales, expert);
-                for (block, (bytes, scale)) in bytes.chunks_mut(BLOCK / 2).zip(scales).enumerate() {
-                    let index = row * row_scales + block;
-                    let words = [codes.bits(2 * index), codes.bits(2 * index + 1)];
-                    let words = if exact { odd(words) } else { bell(codes, index) };
-                    for (to, word) in bytes.chunks_mut(8).zip(words) {
-                        to.copy_from_slice(&word.to_le_bytes());
+                for (block, bytes) in bytes.chunks_mut(format.bytes(BLOCK)).enumerate() {
+                    let index = row * (cols / BLOCK) + block;
+                    match format.element() {
+                        Element::E2m1 => {
+                            let words = [codes.bits(2 * index), codes.bits(2 * index + 1)];
+                            let words = match (exact, format) {
+                                (true, Format::Nvfp4) => words.map(odd_word),
+                                (true, _) => odd(words),
+                                (false, _) => bell(codes, index),
+                            };
+                            for (to, word) in bytes.chunks_mut(8).zip(words) {
+                                to.copy_from_slice(&word.to_le_bytes());
+                            }
+                        }
+                        _ => bytes_of_e4m3(codes, index, exact, bytes),
                     }
-                    *scale = if exact {
-                        EXACT_SCALE + window(expert, row, block) as u8
-                    } else {
-                        REAL_SCALES[stream.below(index, REAL_SCALES.len() as u64) as usize]
+                }
+                for (block, scale) in scales.iter_mut().enumerate() {
+                    let index = row * row_scales + block;
+                    let step = step(case.pair, expert, row, block);
+                    *scale = match (format.scale(), exact) {
+                        (Some(BlockScale::Ue4m3), true) => UE4M3_STEPS[step],
+                        (Some(BlockScale::Ue4m3), false) => {
+                            REAL_UE4M3 + stream.below(index, REAL_UE4M3_COUNT) as u8
+                        }
+                        (_, true) => EXACT_SCALE + step as u8,
+                        (_, false) => {
+                            let scale = REAL_SCALES[stream.below(index, REAL_SCALES.len() as u64) as usize];
+                            // Codes of e4m3 are larger by 2^6.
+                            if format.element() == Element::E4m3 { scale - 6 } else { scale }
+                        }
                     };
                 }
                 let stream = Stream::new(seed, self.bias, expert);
+                let unit = globals.as_ref().map_or(BIAS_UNIT, |g| g[at / rows] * GLOBAL_BIAS_UNIT);
                 *bias = match (case.bias, exact) {
                     (false, _) => 0.0,
                     (true, true) => {
-                        (stream.below(row, 2 * BIAS_LARGEST + 1) as f32 - BIAS_LARGEST as f32) * BIAS_UNIT
+                        (stream.below(row, 2 * BIAS_LARGEST + 1) as f32 - BIAS_LARGEST as f32) * unit
                     }
                     (true, false) => (stream.normal(row) * REAL_BIAS) as f32,
                 };
             });
         Ok(Made {
+            format,
             blocks: Array::new("blocks", &[n, rows, row_bytes], blocks)?,
             scales: Array::new("scales", &[n, rows, row_scales], scales)?,
+            global: globals.map(|g| Array::new("global", &[n], g)).transpose()?,
             bias: Array::new("bias", &[n, rows], bias)?,
         })
+    }
+}
+
+/// e4m3 codes of a block: in `exact` integers of magnitudes 4 to 7 whose sum is odd, so that it is never zero with factors of ±1; a
+/// smaller code has neighbours so near that a sum of 32 hides them. Else of a normal distribution whose largest magnitudes are near 448.
+fn bytes_of_e4m3(stream: Stream, index: usize, exact: bool, bytes: &mut [u8]) {
+    let mut odd = false;
+    for (lane, byte) in bytes.iter_mut().enumerate() {
+        let at = index * BLOCK + lane;
+        if !exact {
+            *byte = formats::to_e4m3(stream.normal(at) * REAL_E4M3);
+            continue;
+        }
+        let last = lane == BLOCK - 1;
+        let mut magnitude = 4 + stream.below(at, 4);
+        if last && (magnitude % 2 == 1) == odd {
+            magnitude = if magnitude == 7 { 6 } else { magnitude + 1 };
+        }
+        odd ^= magnitude % 2 == 1;
+        // By the lowest bit, which `below` does not use.
+        let sign = if stream.bits(at) & 1 == 0 { 1.0 } else { -1.0 };
+        *byte = formats::to_e4m3(sign * magnitude as f64);
     }
 }
 
@@ -135,6 +204,17 @@ fn odd([first, second]: [u64; 2]) -> [u64; 2] {
     // Exchanging 0 and 0.5, or 1 and 1.5, changes the number by one.
     let below_two = !(first >> 2) & LOWEST;
     [first ^ (below_two & below_two.wrapping_neg()), second]
+}
+
+/// The same of one block of 16.
+const fn odd_word(word: u64) -> u64 {
+    const LOWEST: u64 = 0x1111_1111_1111_1111;
+    let below_two = !(word >> 2) & LOWEST;
+    if (word & below_two).count_ones() % 2 == 1 {
+        return word;
+    }
+    // Without a code below 2 there is none to exchange: the first becomes a half.
+    if below_two == 0 { word & !0xF | 1 } else { word ^ (below_two & below_two.wrapping_neg()) }
 }
 
 /// Codes as those of a normal distribution whose block's largest magnitude is 4 or 6.
@@ -160,32 +240,34 @@ fn bell(stream: Stream, index: usize) -> [u64; 2] {
 /// channels have no bias, for rows of the smallest scale. Of 16 neighbouring channels one has a large scale, in one block: in one
 /// half of the 16 for 64 channels, in one place of the word of four for 128. Who asks only some of them for large scales misses it.
 fn specials(w13: &mut Made, w2: &mut Made) {
-    /// Two e2m1 codes of 1.
-    const ONES: u8 = 0x22;
-    /// A scale of 4: with a code of 6 beyond what the scales in front of it reach.
-    const LARGE: u8 = 129;
-    /// 2^119.
-    const VERY_LARGE: u8 = 246;
     for made in [w13, w2] {
+        // A byte of codes of 1, and scales: a large one, which with a code of 6 is beyond what the scales in front of it reach; a very
+        // large one; NaN; the smallest.
+        let ones = if made.format.element() == Element::E2m1 { 0x22 } else { 0x38 };
+        let (large, very_large, nan, least) = match made.format.scale() {
+            Some(BlockScale::Ue4m3) => (0x70, 0x7E, 0x7F, 0x01),
+            Some(BlockScale::Ue8m0) | None => (129, 246, 0xFF, 0x00),
+        };
+        let bytes = made.format.bytes(made.format.block());
         let [n, rows, blocks] = made.scales.shape[..] else { continue };
         // A scale so large that the exponents of very large activations sum to 200, and no other sum comes near infinity.
         let at = (4 % rows) * blocks + 1 % blocks;
-        made.scales.data[at] = VERY_LARGE;
-        made.blocks.data[at * BLOCK / 2..(at + 1) * BLOCK / 2].fill(ONES);
+        made.scales.data[at] = very_large;
+        made.blocks.data[at * bytes..(at + 1) * bytes].fill(ones);
         for expert in 0..n {
-            let (channels, code): (&[usize], u8) = if expert == 0 { (&[0, 65], 0xFF) } else { (&[0], 0x00) };
+            let (channels, code): (&[usize], u8) = if expert == 0 { (&[0, 65], nan) } else { (&[0], least) };
             for channel in channels {
                 let at = (expert * rows + (3 + expert + channel) % rows) * blocks + (expert + 1) % blocks;
                 made.scales.data[at] = code;
-                if code == 0xFF {
-                    made.blocks.data[at * BLOCK / 2..(at + 1) * BLOCK / 2].fill(ONES);
+                if code == nan {
+                    made.blocks.data[at * bytes..(at + 1) * bytes].fill(ones);
                 }
             }
             if expert > 0 {
                 for group in 0..rows / 16 {
                     let channel = 16 * group + group / 4 % 2 * 8 + (3 * group + expert) % 8;
                     let block = (group / 8 + expert) % 4 % blocks;
-                    made.scales.data[(expert * rows + channel) * blocks + block] = LARGE;
+                    made.scales.data[(expert * rows + channel) * blocks + block] = large;
                 }
                 for (channel, zero) in [(8, true), (9, true), (10, false), (11, false)] {
                     let row = expert * rows + (channel + 2 * expert) % rows;
@@ -201,8 +283,9 @@ fn specials(w13: &mut Made, w2: &mut Made) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::WINDOW;
+    use super::super::{WINDOW, step, window};
     use super::*;
+    use crate::case::FormatPair;
 
     #[test]
     fn odd_blocks_are_odd() {
@@ -229,6 +312,8 @@ mod tests {
                     assert_ne!(here, window(expert, row + 128, block));
                     assert_ne!(here, window(expert, row, block + 1));
                     assert_ne!(here, window(expert, row, block + 4));
+                    let of = |block| step(FormatPair::Nvfp4, expert, row, block);
+                    assert!([1, 4, 16].iter().all(|apart| of(block) != of(block + apart)), "block {block}");
                 }
             }
         }

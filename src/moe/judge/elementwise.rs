@@ -4,53 +4,133 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use super::gemms::Fc;
 use super::tally::Tally;
 use super::{Inputs, Skip, indices, need};
 use crate::case::BiasPlace;
-use crate::moe::dims::BLOCK;
-use crate::moe::reference::activation::{Value, columns, judge_block, swiglu};
+use crate::moe::format::Element;
+use crate::moe::reference::activation::{Quantizer, Value, columns, judge_block, swiglu};
 use crate::moe::reference::finalize::finalize;
 use crate::moe::reference::formats::bf16;
-use crate::moe::reference::quantize;
+use crate::moe::reference::interval::Interval;
 use crate::record::{Stage, StageResult};
 
+/// A quantized block whose inputs are exact, bit for bit.
+fn exact_block(
+    tally: &mut Tally,
+    by: &Quantizer,
+    (row, first): (usize, usize),
+    values: &[f64],
+    scale: u8,
+    codes: &[u16],
+) {
+    let (wanted, elements) = by.format.quantize(by.rule, by.global, values);
+    tally.equal(row, first, (wanted, scale), || format!("scale {scale:#04x} instead of {wanted:#04x}"));
+    for (lane, (wanted, found)) in elements.iter().zip(codes).enumerate() {
+        tally.equal(row, first + lane, (wanted, found), || {
+            format!("code {found:#04x} instead of {wanted:#04x}, for {:e}", values[lane])
+        });
+    }
+}
+
+/// The same by value, within the errors of a quantizer's division.
+fn valued_block(
+    tally: &mut Tally,
+    by: &Quantizer,
+    (row, first): (usize, usize),
+    values: &[f64],
+    scale: u8,
+    codes: &[u16],
+) {
+    let of = |x: &f64| if x.is_nan() { Value::Nan } else { Value::Within(Interval::point(*x)) };
+    let verdict = judge_block(by, &values.iter().map(of).collect::<Vec<_>>(), scale, codes);
+    if by.format.scale().is_some() {
+        let (lo, hi) = verdict.scales;
+        if verdict.scale {
+            tally.right(0.0);
+        } else {
+            tally.wrong(row, first, f64::INFINITY, || {
+                format!("scale {scale:#04x} instead of {lo:#04x} to {hi:#04x}")
+            });
+        }
+    }
+    for (lane, code) in codes.iter().enumerate() {
+        if verdict.wrong >> lane & 1 == 0 {
+            tally.right(0.0);
+        } else {
+            tally.wrong(row, first + lane, f64::INFINITY, || {
+                format!("code {code:#04x} with scale {scale:#04x}, for {:e}", values[lane])
+            });
+        }
+    }
+}
+
 impl Inputs<'_> {
-    /// Codes and scales of every row, bit for bit.
+    /// Codes and scales of every row: those of MXFP8 bit for bit, others by value.
     pub(super) fn quantize(&self) -> Result<StageResult, Skip> {
         let hidden = need!(self, hidden_states)?;
-        let (codes, scales) = (need!(self, a1_codes)?, need!(self, a1_scales)?);
-        let (tokens, experts) = (self.row_tokens()?, self.row_experts().unwrap_or_default());
-        let rule = self.contract.settings.scale_rule;
-        let row = |(row, token): (usize, &usize)| {
+        let format = self.contract.settings.pair.activation();
+        let codes = need!(self, a1_codes)?;
+        let scales = match format.scale() {
+            Some(_) => Some(need!(self, a1_scales)?),
+            None => None,
+        };
+        let (tokens, experts) = (self.row_tokens()?, self.row_experts());
+        // Without a global scale, a row's expert changes nothing.
+        let experts = if format.has_global() { experts? } else { experts.unwrap_or_default() };
+        let (block_len, element) = (format.block(), format.element());
+        let row = |(row, token): (usize, &usize)| -> Result<Tally, Skip> {
             let mut tally = Tally::default();
+            let by = self.quantizer(Fc::One, row, experts.get(row).copied())?;
             let values: Vec<f64> = hidden.row(*token).iter().map(|x| bf16(*x)).collect();
-            let stored = codes.row(row).chunks(BLOCK).zip(scales.row(row));
-            for (block, (values, (codes, scale))) in values.chunks(BLOCK).zip(stored).enumerate() {
-                let (wanted, elements) = quantize::block(rule, values);
-                let first = block * BLOCK;
-                tally.equal(row, first, (wanted, *scale), || {
-                    format!("scale {scale:#04x} instead of {wanted:#04x}")
-                });
-                for (lane, (wanted, found)) in elements.iter().zip(codes).enumerate() {
-                    let col = first + lane;
-                    tally.equal(row, col, (wanted, found), || {
-                        format!("code {found:#04x} instead of {wanted:#04x}, for {:e}", values[lane])
-                    });
+            let stored = element.codes(codes.row(row));
+            let scales = scales.map_or(&[][..], |scales| scales.row(row));
+            let blocks = values.chunks(block_len).zip(stored.chunks(block_len));
+            for (block, (values, codes)) in blocks.enumerate() {
+                let (first, scale) = (block * block_len, scales.get(block).copied().unwrap_or(0));
+                if element == Element::E4m3 {
+                    exact_block(&mut tally, &by, (row, first), values, scale, codes);
+                } else {
+                    valued_block(&mut tally, &by, (row, first), values, scale, codes);
                 }
             }
-            tally
+            Ok(tally)
         };
-        let tally = tokens.par_iter().enumerate().map(row).collect::<Vec<_>>();
+        let tally = tokens.par_iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
         let tally = tally.into_iter().fold(Tally::default(), Tally::join);
         Ok(tally.result(Stage::Quantize, |row| experts.get(row).copied()))
+    }
+
+    /// How the activations of a GEMM are quantized in a row of an expert.
+    pub(super) fn quantizer(&self, fc: Fc, row: usize, expert: Option<usize>) -> Result<Quantizer, Skip> {
+        match expert.filter(|_| self.contract.settings.pair.activation().has_global()) {
+            Some(expert) => self.quantizer_at(fc, *self.weights_of(row, expert)?),
+            None => self.quantizer_at(fc, 0),
+        }
+    }
+
+    /// The same of the expert whose weights are at `weights`.
+    pub(super) fn quantizer_at(&self, fc: Fc, weights: usize) -> Result<Quantizer, Skip> {
+        let settings = &self.contract.settings;
+        let global = match self.globals(fc)?[0] {
+            Some(global) => global.data.get(weights).copied().ok_or("a global scale is missing")?,
+            None => 1.0,
+        };
+        Ok(Quantizer { format: settings.pair.activation(), rule: settings.scale_rule, global })
     }
 
     /// Activation and requantization: what FC1 stored against codes and scales.
     pub(super) fn activation(&self) -> Result<[StageResult; 2], Skip> {
         let stored = need!(self, fc1_out)?;
-        let (codes, scales) = (need!(self, a2_codes)?, need!(self, a2_scales)?);
-        let experts = self.row_experts()?;
         let settings = &self.contract.settings;
+        let format = settings.pair.activation();
+        let codes = need!(self, a2_codes)?;
+        let scales = match format.scale() {
+            Some(_) => Some(need!(self, a2_scales)?),
+            None => None,
+        };
+        let experts = self.row_experts()?;
+        let block_len = format.block();
         let bias = match settings.fc1_bias {
             BiasPlace::Epilogue => None,
             BiasPlace::NextStage => self.tensors.w13_bias.as_ref(),
@@ -69,16 +149,18 @@ impl Inputs<'_> {
             };
             let mut activation = Tally::default();
             let mut requantize = Tally::default();
-            let blocks = codes.row(row).chunks(BLOCK).zip(scales.row(row));
-            for (block, (codes, scale)) in blocks.enumerate() {
-                let first = block * BLOCK;
-                let values: Vec<Value> = (first..first + BLOCK)
+            let by = self.quantizer(Fc::Two, row, Some(*expert))?;
+            let stored = format.element().codes(codes.row(row));
+            let scales = scales.map_or(&[][..], |scales| scales.row(row));
+            for (block, codes) in stored.chunks(block_len).enumerate() {
+                let (first, scale) = (block * block_len, scales.get(block).copied().unwrap_or(0));
+                let values: Vec<Value> = (first..first + block_len)
                     .map(|col| {
                         let (gate, up) = columns(settings.gate_up, inter, col);
                         swiglu(settings, &self.contract.exp, value(gate), value(up))
                     })
                     .collect();
-                let verdict = judge_block(settings.scale_rule, &values, *scale, codes);
+                let verdict = judge_block(&by, &values, scale, codes);
                 if verdict.scale {
                     requantize.right(0.0);
                 } else {

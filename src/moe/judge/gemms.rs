@@ -8,14 +8,29 @@ use crate::moe::reference::gemm::{Gemm, Operands};
 use crate::moe::tensors::Array;
 use crate::record::{Stage, StageResult};
 
+/// Which of the two GEMMs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fc {
+    /// The first.
+    One,
+    /// The second.
+    Two,
+}
+
 impl Inputs<'_> {
     /// The first GEMM.
     pub(super) fn fc1(&self) -> Result<StageResult, Skip> {
+        let pair = self.contract.settings.pair;
         let operands = Operands {
+            pair,
             codes: need!(self, a1_codes)?,
-            scales: need!(self, a1_scales)?,
+            scales: match pair.activation().scale() {
+                Some(_) => Some(need!(self, a1_scales)?),
+                None => None,
+            },
             weights: need!(self, w13_blocks)?,
             weight_scales: need!(self, w13_scales)?,
+            globals: self.globals(Fc::One)?,
             bias: epilogue(self.contract.settings.fc1_bias, self.tensors.w13_bias.as_ref()),
         };
         self.gemm(Stage::Fc1, operands, self.contract.fc1, need!(self, fc1_out)?)
@@ -24,19 +39,41 @@ impl Inputs<'_> {
     /// The second, on what it read.
     pub(super) fn fc2(&self) -> Result<StageResult, Skip> {
         let injected = (&self.tensors.injected_a2_codes, &self.tensors.injected_a2_scales);
+        let pair = self.contract.settings.pair;
+        let scaled = pair.activation().scale().is_some();
         let (codes, scales) = match injected {
-            (Some(codes), Some(scales)) => (codes, scales),
-            (None, None) => (need!(self, a2_codes)?, need!(self, a2_scales)?),
+            (Some(codes), Some(scales)) => (codes, Some(scales)),
+            (Some(codes), None) if !scaled => (codes, None),
+            (None, None) if !scaled => (need!(self, a2_codes)?, None),
+            (None, None) => (need!(self, a2_codes)?, Some(need!(self, a2_scales)?)),
             _ => return Err("`injected_a2_codes` and `injected_a2_scales` must be given together".to_owned()),
         };
         let operands = Operands {
+            pair,
             codes,
             scales,
             weights: need!(self, w2_blocks)?,
             weight_scales: need!(self, w2_scales)?,
+            globals: self.globals(Fc::Two)?,
             bias: epilogue(self.contract.settings.fc2_bias, self.tensors.w2_bias.as_ref()),
         };
         self.gemm(Stage::Fc2, operands, self.contract.fc2, need!(self, fc2_out)?)
+    }
+
+    /// The global scales of a GEMM's operands, those that its formats have.
+    pub(super) fn globals(&self, fc: Fc) -> Result<[Option<&Array<f32>>; 2], Skip> {
+        let pair = self.contract.settings.pair;
+        let activation = match (pair.activation().has_global(), fc) {
+            (false, _) => None,
+            (true, Fc::One) => Some(need!(self, a1_global)?),
+            (true, Fc::Two) => Some(need!(self, a2_global)?),
+        };
+        let weight = match (pair.weight().has_global(), fc) {
+            (false, _) => None,
+            (true, Fc::One) => Some(need!(self, w13_global)?),
+            (true, Fc::Two) => Some(need!(self, w2_global)?),
+        };
+        Ok([activation, weight])
     }
 
     fn gemm(

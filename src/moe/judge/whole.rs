@@ -7,18 +7,21 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use super::gemms::Fc;
 use super::tally::Tally;
 use super::{Inputs, Skip, indices, need};
 use crate::case::BiasPlace;
 use crate::moe::contract::Accumulation;
-use crate::moe::dims::BLOCK;
-use crate::moe::reference::activation::{Value, columns, requantized, swiglu_within};
+use crate::moe::reference::activation::{Value, columns, swiglu_within};
+use crate::moe::reference::epilogue::{Epilogue, Factor};
 use crate::moe::reference::expected::Expected;
-use crate::moe::reference::finalize::{softmax, weighted};
-use crate::moe::reference::formats::{bf16, bf16_order, e4m3, exp2};
-use crate::moe::reference::gemm::{Line, element, within};
+use crate::moe::reference::finalize::weighted;
+use crate::moe::reference::formats::{bf16, bf16_order};
+use crate::moe::reference::gemm::{element, within};
 use crate::moe::reference::interval::Interval;
-use crate::moe::reference::{quantize, route};
+use crate::moe::reference::line::Line;
+use crate::moe::reference::route::{self, Choice};
+use crate::moe::reference::scores;
 use crate::moe::tensors::Array;
 use crate::record::{Stage, StageResult, Verdict};
 
@@ -104,12 +107,13 @@ impl Inputs<'_> {
     fn missing(&self) -> Vec<&'static str> {
         let t = self.tensors;
         let injected = t.injected_a2_codes.is_some();
+        let scaled = self.contract.settings.pair.activation().scale().is_some();
         [
             ("topk_ids", t.topk_ids.is_some()),
             ("topk_weights", t.topk_weights.is_some()),
-            ("a1_codes", t.a1_codes.is_some() && t.a1_scales.is_some()),
+            ("a1_codes", t.a1_codes.is_some() && (!scaled || t.a1_scales.is_some())),
             ("fc1_out", t.fc1_out.is_some()),
-            ("a2_codes", injected || (t.a2_codes.is_some() && t.a2_scales.is_some())),
+            ("a2_codes", injected || (t.a2_codes.is_some() && (!scaled || t.a2_scales.is_some()))),
             ("fc2_out", t.fc2_out.is_some()),
         ]
         .into_iter()
@@ -127,10 +131,24 @@ impl Inputs<'_> {
             return Err("the number of experts per token is unknown: `topk_ids` is missing".to_owned());
         }
         let logits = need!(self, router_logits)?;
-        Ok((0..dims.tokens).flat_map(|token| route::top_k(logits.row(token), dims.top_k)).collect())
+        let router = &self.contract.settings.router;
+        let bias = self.tensors.correction_bias.as_ref().map_or(&[][..], |b| &b.data);
+        let mut out = Vec::with_capacity(dims.rows());
+        for token in 0..dims.tokens {
+            let choice = Choice::new(router, logits.row(token), bias, &self.contract.exp);
+            let best = choice.best(dims.chosen());
+            if choice.possible(dims.chosen()).len() > best.len() {
+                return Err(format!(
+                    "rounding decides which experts token {token} chooses: `topk_ids` is missing"
+                ));
+            }
+            out.extend(best);
+            out.extend(dims.routed()..dims.experts);
+        }
+        Ok(out)
     }
 
-    /// Their weights, stored or by softmax.
+    /// Their weights, stored or by the router's rule.
     fn weights(&self, ids: &[usize]) -> Result<Vec<Value>, Skip> {
         if let Some(weights) = &self.tensors.topk_weights {
             let of = |w: &f32| match f64::from(*w) {
@@ -143,11 +161,11 @@ impl Inputs<'_> {
         let logits = need!(self, router_logits)?;
         let k = self.contract.dims.top_k;
         let of = |(token, ids): (usize, &[usize])| {
-            let chosen: Vec<f32> = ids.iter().filter_map(|id| logits.row(token).get(*id).copied()).collect();
-            match softmax(&chosen, &self.contract.exp) {
-                Some(weights) => weights.into_iter().map(Value::Within).collect(),
-                None => vec![Value::Nan; k],
-            }
+            let (router, chosen) = (&self.contract.settings.router, self.contract.dims.chosen());
+            let ids = &ids[..chosen.min(ids.len())];
+            let mut weights = scores::weights(router, logits.row(token), ids, &self.contract.exp);
+            weights.resize(k, Value::Within(Interval::point(1.0)));
+            weights
         };
         Ok(ids.chunks(k.max(1)).enumerate().flat_map(of).collect())
     }
@@ -182,14 +200,16 @@ impl Inputs<'_> {
             BiasPlace::NextStage => None,
         };
         let cols = self.contract.dims.hidden;
+        let pair = self.contract.settings.pair;
+        let factor = self.factor(Fc::Two, row)?;
         let mut line = Line::default();
         let mut out = Vec::with_capacity(cols);
         for col in 0..cols {
             let at = row.weights * cols + col;
-            line.read_e2m1(blocks.row(at), scales.row(at), BLOCK);
-            let bias = bias.and_then(|b| b.data.get(at).copied());
+            line.read(pair.weight(), pair.block(), blocks.row(at), scales.row(at), pair.block());
+            let epilogue = Epilogue { factor, bias: bias.and_then(|b| b.data.get(at).copied()) };
             out.push(match &a2 {
-                Some(a2) => stored(&within(&self.contract.fc2, a2, &line, bias)),
+                Some(a2) => stored(&within(&self.contract.fc2, a2, &line, epilogue)),
                 // Something of the row is not known at all, or NaN.
                 None => Value::Open,
             });
@@ -197,12 +217,30 @@ impl Inputs<'_> {
         Ok(out)
     }
 
-    /// What the second GEMM reads, scales included; none where one of it may be anything.
+    /// The global scales of a row's expert.
+    fn factor(&self, fc: Fc, row: Row) -> Result<Option<Factor>, Skip> {
+        let of = |array: &Array<f32>| array.data.get(row.weights).copied();
+        Ok(Factor::of(self.globals(fc)?.map(|global| global.and_then(of))))
+    }
+
+    /// The activations and scales of a row, where they are there.
+    fn operand<'t>(
+        &self,
+        codes: &'t Option<Array<u8>>,
+        scales: &'t Option<Array<u8>>,
+        row: usize,
+    ) -> Option<(&'t [u8], &'t [u8])> {
+        let scaled = self.contract.settings.pair.activation().scale().is_some();
+        let codes = codes.as_ref()?.row(row);
+        if scaled { Some((codes, scales.as_ref()?.row(row))) } else { Some((codes, &[])) }
+    }
+
+    /// What the second GEMM reads, block scales included; none where one of it may be anything.
     fn a2_row(&self, row: Row) -> Result<Option<Vec<Interval>>, Skip> {
         let t = self.tensors;
-        let injected = t.injected_a2_codes.as_ref().zip(t.injected_a2_scales.as_ref());
-        if let Some((codes, scales)) = injected.or(t.a2_codes.as_ref().zip(t.a2_scales.as_ref())) {
-            let values = decoded(codes, scales, row.at);
+        let injected = self.operand(&t.injected_a2_codes, &t.injected_a2_scales, row.at);
+        if let Some((codes, scales)) = injected.or(self.operand(&t.a2_codes, &t.a2_scales, row.at)) {
+            let values = self.contract.settings.pair.activation().decoded(codes, scales);
             return Ok(values
                 .iter()
                 .all(|x| x.is_finite())
@@ -218,10 +256,12 @@ impl Inputs<'_> {
             (Value::Within(x), Some(b)) => Value::Within(x.plus(Interval::point(f64::from(*b))).rounded()),
             (x, _) => x,
         };
+        let quantizer = self.quantizer_at(Fc::Two, row.weights)?;
+        let block_len = settings.pair.activation().block();
         let mut out = Vec::with_capacity(inter);
-        for first in (0..inter).step_by(BLOCK) {
-            let mut block = Vec::with_capacity(BLOCK);
-            for col in first..first + BLOCK {
+        for first in (0..inter).step_by(block_len) {
+            let mut block = Vec::with_capacity(block_len);
+            for col in first..first + block_len {
                 let (gate, up) = columns(settings.gate_up, inter, col);
                 let (Value::Within(gate), Value::Within(up)) = (value(gate), value(up)) else {
                     return Ok(None);
@@ -231,7 +271,7 @@ impl Inputs<'_> {
                     Value::Nan | Value::Open => return Ok(None),
                 }
             }
-            let Some(block) = requantized(settings.scale_rule, &block) else { return Ok(None) };
+            let Some(block) = quantizer.requantized(&block) else { return Ok(None) };
             out.extend(block);
         }
         Ok(Some(out))
@@ -243,18 +283,33 @@ impl Inputs<'_> {
         }
         let accumulation: &Accumulation = &self.contract.fc1;
         let mut of = Line::default();
-        match self.tensors.a1_codes.as_ref().zip(self.tensors.a1_scales.as_ref()) {
-            Some((codes, scales)) => of.read_e4m3(codes.row(row.at), scales.row(row.at), accumulation.chunk),
-            None => {
-                // Quantization is bit-exact, so that nothing is lost.
-                let (mut codes, mut scales) = (Vec::new(), Vec::new());
-                for block in need!(self, hidden_states)?.row(row.token).chunks(BLOCK) {
-                    let values: Vec<f64> = block.iter().map(|x| bf16(*x)).collect();
-                    let (scale, elements) = quantize::block(self.contract.settings.scale_rule, &values);
-                    scales.push(scale);
-                    codes.extend(elements);
+        let pair = self.contract.settings.pair;
+        let (format, block, width) = (pair.activation(), pair.block(), accumulation.width());
+        let t = self.tensors;
+        let mut intervals = None;
+        match self.operand(&t.a1_codes, &t.a1_scales, row.at) {
+            Some((codes, scales)) => of.read(format, block, codes, scales, width),
+            // A quantizer that may differ by a rounding leaves intervals.
+            None if format.description().slack > 0.0 => {
+                let quantizer = self.quantizer_at(Fc::One, row.weights)?;
+                let hidden = need!(self, hidden_states)?.row(row.token);
+                let values: Vec<Interval> = hidden.iter().map(|x| Interval::point(bf16(*x))).collect();
+                let mut codes = Vec::with_capacity(values.len());
+                for values in values.chunks(format.block()) {
+                    // Something is not known at all, or NaN.
+                    let Some(block) = quantizer.requantized(values) else {
+                        return Ok(vec![Value::Open; self.contract.dims.fc1_cols()]);
+                    };
+                    codes.extend(block);
                 }
-                of.read_e4m3(&codes, &scales, accumulation.chunk);
+                intervals = Some(codes);
+            }
+            None => {
+                // Quantization is exact, so that nothing is lost.
+                let hidden = need!(self, hidden_states)?.row(row.token);
+                let values: Vec<f64> = hidden.iter().map(|x| bf16(*x)).collect();
+                let (codes, scales) = format.quantize_row(self.contract.settings.scale_rule, 1.0, &values);
+                of.read(format, block, &codes, &scales, width);
             }
         }
         let (blocks, scales) = (need!(self, w13_blocks)?, need!(self, w13_scales)?);
@@ -263,21 +318,19 @@ impl Inputs<'_> {
             BiasPlace::NextStage => None,
         };
         let cols = self.contract.dims.fc1_cols();
+        let factor = self.factor(Fc::One, row)?;
         let mut line = Line::default();
         let mut out = Vec::with_capacity(cols);
         for col in 0..cols {
             let at = row.weights * cols + col;
-            line.read_e2m1(blocks.row(at), scales.row(at), accumulation.chunk);
-            let bias = bias.and_then(|b| b.data.get(at).copied());
-            out.push(stored(&element(accumulation, &of, &line, bias)));
+            let epilogue = Epilogue { factor, bias: bias.and_then(|b| b.data.get(at).copied()) };
+            let width = if intervals.is_some() { block } else { width };
+            line.read(pair.weight(), block, blocks.row(at), scales.row(at), width);
+            out.push(stored(&match &intervals {
+                Some(row) => within(accumulation, row, &line, epilogue),
+                None => element(accumulation, &of, &line, epilogue),
+            }));
         }
         Ok(out)
     }
-}
-
-/// A row of e4m3 with its scales.
-fn decoded(codes: &Array<u8>, scales: &Array<u8>, row: usize) -> Vec<f64> {
-    let scale = |s: &u8| if *s == 0xFF { f64::NAN } else { exp2(i32::from(*s) - 127) };
-    let blocks = codes.row(row).chunks(BLOCK).zip(scales.row(row));
-    blocks.flat_map(|(codes, s)| codes.iter().map(move |c| e4m3(*c) * scale(s))).collect()
 }

@@ -109,6 +109,8 @@ impl Run<'_> {
             "w_codes" => of("w13_codes", "w2_codes")?,
             "w_scales" => of("w13_scales", "w2_scales")?,
             "bias" => of("w13_gemm_bias", "w2_gemm_bias")?,
+            "a_global" => of("a1_global", "a2_global")?,
+            "global" => of("w13_factor", "w2_factor")?,
             "out" => of("fc1_out", "fc2_out")?,
             other => other,
         };
@@ -119,10 +121,17 @@ impl Run<'_> {
             return Some(Argument::Value(u32::try_from(*value).ok()?.to_le_bytes().to_vec()));
         }
         let s = &self.problem.settings;
+        // No larger than the counts of tensors, which are indices of 32 bits.
+        let number = |n: usize| Argument::Value((n as u32).to_le_bytes().to_vec());
         match name {
             "alpha" => Some(Argument::Value(s.alpha.to_le_bytes().to_vec())),
             "beta" => Some(Argument::Value(s.beta.to_le_bytes().to_vec())),
             "limit" => Some(Argument::Value(s.limit.to_le_bytes().to_vec())),
+            "routed_experts" => Some(number(self.dims.routed())),
+            "chosen" => Some(number(self.dims.chosen())),
+            "groups" => Some(number(s.router.groups.map_or(1, |g| g.count))),
+            "groups_kept" => Some(number(s.router.groups.map_or(1, |g| g.kept))),
+            "routed_scaling" => Some(Argument::Value(s.router.scaling.to_le_bytes().to_vec())),
             "a_map" => self.token_map(fc?),
             "w_map" => self.weight_map(fc?),
             _ => None,
@@ -130,27 +139,28 @@ impl Run<'_> {
     }
 
     fn token_map(&self, fc: Fc) -> Option<Argument> {
-        let k = padded(self.extents(fc).1) as u64;
+        let format = self.problem.settings.pair.activation();
+        let bytes = format.bytes(padded(self.extents(fc).1)) as u64;
         let tokens = admission::token_box(&self.setup.config);
         let buffer = *self.buffers.get(if fc == Fc::One { "a1_codes" } else { "a2_codes" })?;
         Some(Argument::Map(TensorMapSpec {
             buffer,
             element: tokens.element,
-            dims: vec![k, self.dims.rows() as u64],
-            strides: vec![k],
+            dims: vec![bytes, self.dims.rows() as u64],
+            strides: vec![bytes],
             box_dims: tokens.dims,
             swizzle: tokens.swizzle,
         }))
     }
 
-    /// Experts, channels and K. Packed weights are bytes of two elements.
+    /// Experts, channels and K, in bytes or, where the copy unpacks them, elements.
     fn weight_map(&self, fc: Fc) -> Option<Argument> {
         let (n, k) = self.extents(fc);
-        let (n, bytes) = (n as u64, padded(k) as u64 / 2);
+        let format = self.problem.settings.pair.weight();
+        let (n, bytes) = (n as u64, format.bytes(padded(k)) as u64);
         let weights = admission::weight_box(&self.setup.config);
         let experts = slots::count(&self.slots().ok()?) as u64;
         let buffer = *self.buffers.get(if fc == Fc::One { "w13_codes" } else { "w2_codes" })?;
-        // Elements of a packed row are bytes of two.
         let width = if weights.element == MapElement::U8 { bytes } else { 2 * bytes };
         Some(Argument::Map(TensorMapSpec {
             buffer,

@@ -3,7 +3,8 @@
 use emulator::device::Failure;
 
 use super::{PipelineError, Run, need};
-use crate::case::{BiasPlace, Slots};
+use crate::case::{BiasPlace, Format, Slots};
+use crate::moe::format::BlockScale;
 use crate::moe::layout::{self, padded};
 use crate::moe::slots;
 
@@ -36,9 +37,11 @@ impl Run<'_> {
         let (dims, setup) = (self.dims, self.setup);
         let inputs = &self.problem.inputs;
         let (h, i, n) = (dims.hidden, dims.inter, dims.fc1_cols());
-        let codes = |packed: &[u8], k| Content::BySlot(layout::pad_codes(packed, k, setup.k_pad));
-        let scales =
-            |s: &[u8], rows, k| Content::BySlot(layout::weight_scales(s, rows, k, setup.scales, setup.k_pad));
+        let format = self.problem.settings.pair.weight();
+        let codes = |packed: &[u8], k| Content::BySlot(layout::pad_codes(format, packed, k, setup.k_pad));
+        let scales = |s: &[u8], rows, k| {
+            Content::BySlot(layout::weight_scales(format, s, rows, k, setup.scales, setup.k_pad))
+        };
         let hidden = bytes_of(need(&inputs.hidden_states, "hidden_states")?, u16::to_le_bytes);
         Ok([
             ("hidden_states", Content::Whole(hidden)),
@@ -50,7 +53,7 @@ impl Run<'_> {
     }
 
     /// Everything else that the host gives.
-    fn given(&self) -> Result<[Input; 6], PipelineError> {
+    fn given(&self) -> Result<[Input; 11], PipelineError> {
         let inputs = &self.problem.inputs;
         let experts = need(&inputs.expert_ids, "expert_ids")?;
         let mut slot_of = vec![-1i32; self.dims.experts];
@@ -68,14 +71,34 @@ impl Run<'_> {
             })
         };
         let s = &self.problem.settings;
+        let zeros = || vec![0.0; self.dims.routed()];
+        let correction = inputs.correction_bias.as_ref().map_or_else(zeros, |bias| bias.data.clone());
+        let pair = s.pair;
+        let ones = vec![1.0; experts.len()];
+        let global = |of: Format, tensor, name| match of.has_global() {
+            true => need(tensor, name),
+            false => Ok(ones.as_slice()),
+        };
+        let a1 = global(pair.activation(), &inputs.a1_global, "a1_global")?;
+        let a2 = global(pair.activation(), &inputs.a2_global, "a2_global")?;
+        let w13 = global(pair.weight(), &inputs.w13_global, "w13_global")?;
+        let w2 = global(pair.weight(), &inputs.w2_global, "w2_global")?;
+        let slots = |values: &[f32]| Content::BySlot(bytes_of(values, f32::to_le_bytes));
+        // What the GEMM multiplies its sums by.
+        let product = |a: &[f32], w: &[f32]| a.iter().zip(w).map(|(a, w)| a * w).collect::<Vec<f32>>();
         let logits = bytes_of(need(&inputs.router_logits, "router_logits")?, f32::to_le_bytes);
         Ok([
             ("router_logits", Content::Whole(logits)),
+            ("correction_bias", Content::Whole(bytes_of(&correction, f32::to_le_bytes))),
             ("expert_slot", Content::Whole(bytes_of(&slot_of, i32::to_le_bytes))),
             ("w13_bias", Content::BySlot(bytes_of(w13_bias, f32::to_le_bytes))),
             ("w13_gemm_bias", of_gemm(w13_bias, s.fc1_bias)),
             ("w2_bias", Content::BySlot(bytes_of(w2_bias, f32::to_le_bytes))),
             ("w2_gemm_bias", of_gemm(w2_bias, s.fc2_bias)),
+            ("a1_global", slots(a1)),
+            ("a2_global", slots(a2)),
+            ("w13_factor", slots(&product(a1, w13))),
+            ("w2_factor", slots(&product(a2, w2))),
         ])
     }
 
@@ -86,17 +109,21 @@ impl Run<'_> {
         const BF16: (u8, u8) = (0x38, 0x3F);
         /// Exponents of scales: 2^-9 to 2^-5.
         const SCALES: (u8, u8) = (118, 122);
+        /// Scales of ue4m3, 8 to 30: with a global scale they are as small.
+        const UE4M3: (u8, u8) = (0x50, 0x5F);
         const CODES: (u8, u8) = (0, 255);
         let d = self.dims;
         let (h, i, n) = (padded(d.hidden), padded(d.inter), d.fc1_cols());
         let experts = slots::count(&self.slots()?);
         let layout = self.setup.scales;
+        let format = self.problem.settings.pair.weight();
+        let scales = if format.scale() == Some(BlockScale::Ue4m3) { UE4M3 } else { SCALES };
         let sizes = [
             ("hidden_states", 2 * d.tokens * d.hidden, BF16),
-            ("w13_codes", experts * n * h / 2, CODES),
-            ("w13_scales", experts * layout.size(n, h / 32), SCALES),
-            ("w2_codes", experts * d.hidden * i / 2, CODES),
-            ("w2_scales", experts * layout.size(d.hidden, i / 32), SCALES),
+            ("w13_codes", experts * n * format.bytes(h), CODES),
+            ("w13_scales", experts * layout.size(n, format.scales(h)), scales),
+            ("w2_codes", experts * d.hidden * format.bytes(i), CODES),
+            ("w2_scales", experts * layout.size(d.hidden, format.scales(i)), scales),
         ];
         for (n, (name, len, (least, most))) in sizes.into_iter().enumerate() {
             let seed = self.problem.seed.wrapping_add(n as u64);

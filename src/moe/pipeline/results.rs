@@ -45,12 +45,12 @@ impl Run<'_> {
             }
             Stage::Quantize => {
                 let (codes, scales) = self.quantized(Stage::Quantize, "a1_codes", "a1_scales", d.hidden)?;
-                (self.tensors.a1_codes, self.tensors.a1_scales) = (Some(codes), Some(scales));
+                (self.tensors.a1_codes, self.tensors.a1_scales) = (Some(codes), scales);
             }
             Stage::Fc1 => self.tensors.fc1_out = array_u16(self, "fc1_out", &[r, d.fc1_cols()])?,
             Stage::Activation | Stage::Requantize => {
                 let (codes, scales) = self.quantized(Stage::Requantize, "a2_codes", "a2_scales", d.inter)?;
-                (self.tensors.a2_codes, self.tensors.a2_scales) = (Some(codes), Some(scales));
+                (self.tensors.a2_codes, self.tensors.a2_scales) = (Some(codes), scales);
             }
             Stage::Fc2 => self.tensors.fc2_out = array_u16(self, "fc2_out", &[r, d.hidden])?,
             Stage::Finalize => self.tensors.output = array_u16(self, "output", &[t, d.hidden])?,
@@ -80,25 +80,26 @@ impl Run<'_> {
         codes: &str,
         scales: &str,
         k: usize,
-    ) -> Result<(Array<u8>, Array<u8>), Failure> {
+    ) -> Result<(Array<u8>, Option<Array<u8>>), Failure> {
         let rows = self.dims.rows();
-        let (width, columns, blocks) = (padded(k), padded(k) / 32, k / 32);
+        let format = self.problem.settings.pair.activation();
+        let (width, bytes) = (format.bytes(padded(k)), format.bytes(k));
+        let (columns, blocks) = (format.scales(padded(k)), format.scales(k));
         let (stored, stored_scales) = (self.read(codes)?, self.read(scales)?);
         let (offsets, experts) = (self.read_i32("expert_offset")?, self.read_i32("row_expert")?);
-        let mut out = Vec::with_capacity(rows * k);
+        let mut out = Vec::with_capacity(rows * bytes);
         let mut out_scales = Vec::with_capacity(rows * blocks);
         let mut broken = None;
         for (row, from) in stored.chunks_exact(width).enumerate() {
-            out.extend_from_slice(&from[..k]);
+            out.extend_from_slice(&from[..bytes]);
             // -0 is zero too.
-            if let Some(at) = from[k..].iter().position(|c| c & 0x7F != 0) {
-                let text = || {
-                    format!(
-                        "row={row} col={}: the code in the padding is 0x{:02X}, not zero",
-                        k + at,
-                        from[k + at]
-                    )
-                };
+            let element = format.element();
+            if let Some((at, code)) = (k..padded(k))
+                .map(|at| (at, element.code(from, at)))
+                .find(|(_, code)| element.value(*code) != 0.0)
+            {
+                let text =
+                    || format!("row={row} col={at}: the code in the padding is 0x{code:02X}, not zero");
                 broken.get_or_insert_with(text);
             }
             for block in 0..columns {
@@ -106,7 +107,7 @@ impl Run<'_> {
                 let scale = stored_scales.get(place).copied().unwrap_or(layout::POISON);
                 if block < blocks {
                     out_scales.push(scale);
-                } else if scale == 0xFF {
+                } else if format.scale().is_some_and(|of| of.is_nan(scale)) {
                     broken.get_or_insert_with(|| {
                         format!("row={row} block={block}: the scale in the padding is NaN")
                     });
@@ -114,18 +115,21 @@ impl Run<'_> {
             }
         }
         self.pads.extend(broken.map(|text| (stage, text)));
-        Ok((Array { shape: vec![rows, k], data: out }, Array { shape: vec![rows, blocks], data: out_scales }))
+        let scales = Array { shape: vec![rows, blocks], data: out_scales };
+        Ok((Array { shape: vec![rows, bytes], data: out }, format.scale().map(|_| scales)))
     }
 
     /// Puts the problem's own a2 in place of what the activation stored.
     pub(super) fn inject(&mut self) -> Result<(), Failure> {
         let Some(a2) = &self.problem.injected_a2 else { return Ok(()) };
         let k = self.dims.inter;
-        let (width, columns, blocks) = (padded(k), padded(k) / 32, k / 32);
+        let format = self.problem.settings.pair.activation();
+        let (width, bytes) = (format.bytes(padded(k)), format.bytes(k));
+        let (columns, blocks) = (format.scales(padded(k)), format.scales(k));
         let (offsets, experts) = (self.read_i32("expert_offset")?, self.read_i32("row_expert")?);
         let (mut codes, mut scales) = (self.read("a2_codes")?, self.read("a2_scales")?);
         for row in 0..self.dims.rows() {
-            if let (Some(to), from) = (codes.get_mut(row * width..row * width + k), a2.codes.row(row)) {
+            if let (Some(to), from) = (codes.get_mut(row * width..row * width + bytes), a2.codes.row(row)) {
                 to.copy_from_slice(from);
             }
             for (block, scale) in a2.scales.row(row).iter().enumerate().take(blocks) {
@@ -141,7 +145,7 @@ impl Run<'_> {
             }
         }
         self.tensors.injected_a2_codes = Some(a2.codes.clone());
-        self.tensors.injected_a2_scales = Some(a2.scales.clone());
+        self.tensors.injected_a2_scales = format.scale().map(|_| a2.scales.clone());
         Ok(())
     }
 }

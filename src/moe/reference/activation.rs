@@ -1,10 +1,13 @@
-//! The clamped SwiGLU as an interval, and which scales and codes of MXFP8 it allows (docs/numerics.md, 5).
+//! The clamped SwiGLU as an interval, and which scales and codes of a format it allows (docs/numerics.md, 5).
 
-use super::formats::{e4m3, exp2};
+use super::formats::exp2;
 use super::interval::Interval;
-use super::quantize::{LARGEST_SCALE, NAN_CODE, NAN_SCALE, element, scale_code};
-use crate::case::{GateUp, ScaleRule};
+use crate::case::{Format, GateUp, ScaleRule};
 use crate::moe::contract::{ExpBound, Settings};
+use crate::moe::format::Element;
+
+/// The e4m3 code of every element of a NaN block.
+const NAN_CODE: u16 = 0x7F;
 
 /// What the activation of one element may be before it is quantized.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,28 +93,66 @@ pub fn swiglu_within(settings: &Settings, bound: &ExpBound, gate: Interval, up: 
     Value::Within(gated.times(linear).rounded())
 }
 
-/// What 32 values that are anywhere in these intervals may be after quantization, scales included; none where one may
-/// overflow. Each is the hull over the scales that the largest magnitude allows.
-#[must_use]
-pub fn requantized(rule: ScaleRule, values: &[Interval]) -> Option<Vec<Interval>> {
-    let (least, most) = values.iter().fold((0.0, 0.0), |(lo, hi): (f64, f64), x| {
-        let (a, b) = x.magnitudes();
-        (lo.max(a), hi.max(b))
-    });
-    if !most.is_finite() || most > f64::from(f32::MAX) {
-        return None;
-    }
-    let (first, last) = (scale_code(rule, least), scale_code(rule, most));
-    let hull = |x: &Interval| {
-        (first..=last).fold(Interval { lo: f64::INFINITY, hi: f64::NEG_INFINITY }, |hull, scale| {
-            let at = |x: f64| e4m3(element(x, scale)) * exp2(i32::from(scale) - 127);
-            Interval { lo: hull.lo.min(at(x.lo)), hi: hull.hi.max(at(x.hi)) }
-        })
-    };
-    Some(values.iter().map(hull).collect())
+/// How a block of an operand is quantized: the format, the scale rule and the global scale, one where the format has none.
+#[derive(Debug, Clone, Copy)]
+pub struct Quantizer {
+    /// The format.
+    pub format: Format,
+    /// The rule for power-of-two scales.
+    pub rule: ScaleRule,
+    /// What multiplies codes and block scales.
+    pub global: f32,
 }
 
-/// How a stored block stands against the values it was made from.
+impl Quantizer {
+    fn scale_value(&self, scale: u8) -> f64 {
+        self.format.scale().map_or(1.0, |of| of.value(scale)) * f64::from(self.global)
+    }
+
+    /// Values of the codes that may be stored for a value within `x` under a scale; `None` where the scale hides them.
+    fn values(&self, x: Interval, scale: u8) -> Option<(f64, f64)> {
+        let (element, slack) = (self.format.element(), self.format.description().slack);
+        let unit = self.scale_value(scale);
+        if unit == 0.0 || unit.is_nan() {
+            return None;
+        }
+        let toward = |x: f64, up: bool| {
+            let away = if (x > 0.0) == up { 1.0 + slack } else { 1.0 - slack };
+            element.value(element.nearest(x * away / unit))
+        };
+        Some((toward(x.lo, false), toward(x.hi, true)))
+    }
+
+    /// What values that are anywhere in these intervals may be after quantization, block scales but no global scale
+    /// included; none where one may overflow. Each is the hull over the scales that the largest magnitude allows.
+    #[must_use]
+    pub fn requantized(&self, values: &[Interval]) -> Option<Vec<Interval>> {
+        let amax = largest(values);
+        let nan = values.iter().any(|x| x.lo.is_nan());
+        if nan || !amax.hi.is_finite() || amax.hi > f64::from(f32::MAX) {
+            return None;
+        }
+        let (first, last) = self.format.allowed_scales(self.rule, self.global, amax);
+        let hull = |x: &Interval| {
+            (first..=last).fold(Interval { lo: f64::INFINITY, hi: f64::NEG_INFINITY }, |hull, scale| {
+                let unit = self.scale_value(scale) / f64::from(self.global);
+                let (lo, hi) = self.values(*x, scale).unwrap_or_default();
+                Interval { lo: hull.lo.min(lo * unit), hi: hull.hi.max(hi * unit) }
+            })
+        };
+        Some(values.iter().map(hull).collect())
+    }
+}
+
+/// The least and the greatest that the largest magnitude may be.
+fn largest(values: &[Interval]) -> Interval {
+    values.iter().fold(Interval::point(0.0), |of, x| {
+        let (least, most) = x.magnitudes();
+        Interval { lo: of.lo.max(least), hi: of.hi.max(most) }
+    })
+}
+
+/// How a stored block compares with the values it was made from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BlockVerdict {
     /// Whether the scale is one that the largest magnitude allows.
@@ -124,19 +165,22 @@ pub struct BlockVerdict {
     pub worst: f64,
 }
 
-/// Judges one block of 32: its scale by the largest magnitude, each code given the stored scale. Where the scale is
+/// Judges one block: its scale by the largest magnitude, each code given the stored scale. Where the scale is
 /// wrong, a code is right if it is so under the stored scale or under one of those allowed: then the activation is right
 /// and only the scale is not.
 #[must_use]
-pub fn judge_block(rule: ScaleRule, values: &[Value], scale: u8, codes: &[u8]) -> BlockVerdict {
+pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -> BlockVerdict {
+    let element = by.format.element();
+    let Some(of_scale) = by.format.scale() else { return judge_unscaled(by, values, codes) };
     if values.contains(&Value::Open) {
-        return BlockVerdict { scale: true, scales: (0, NAN_SCALE), wrong: 0, worst: 0.0 };
+        return BlockVerdict { scale: true, scales: (0, of_scale.nan()), wrong: 0, worst: 0.0 };
     }
     if values.contains(&Value::Nan) {
-        let wrong = bits(codes, |_, code| code != NAN_CODE);
-        let right = scale == NAN_SCALE;
+        // e2m1 has no NaN: under a NaN scale any code is one.
+        let wrong = bits(codes, |_, code| element == Element::E4m3 && code != NAN_CODE);
+        let right = of_scale.is_nan(scale);
         let worst = if right && wrong == 0 { 0.0 } else { f64::INFINITY };
-        return BlockVerdict { scale: right, scales: (NAN_SCALE, NAN_SCALE), wrong, worst };
+        return BlockVerdict { scale: right, scales: (of_scale.nan(), of_scale.nan()), wrong, worst };
     }
     let intervals: Vec<Interval> = values
         .iter()
@@ -145,45 +189,70 @@ pub fn judge_block(rule: ScaleRule, values: &[Value], scale: u8, codes: &[u8]) -
             Value::Nan | Value::Open => Interval::point(0.0),
         })
         .collect();
-    let (least, most) = intervals.iter().fold((0.0, 0.0), |(lo, hi): (f64, f64), x| {
-        let (a, b) = x.magnitudes();
-        (lo.max(a), hi.max(b))
-    });
-    let scales = (scale_code(rule, least), scale_code(rule, most.min(f64::from(f32::MAX))));
-    let overflow = most.is_infinite() && scale == scale_code(rule, f64::INFINITY);
+    let amax = largest(&intervals);
+    let allowed = |amax| by.format.allowed_scales(by.rule, by.global, amax);
+    let scales = allowed(Interval { lo: amax.lo, hi: amax.hi.min(f64::from(f32::MAX)) });
+    let overflow = amax.hi.is_infinite() && scale == allowed(Interval::point(f64::INFINITY)).1;
     let right = (scales.0..=scales.1).contains(&scale) || overflow;
-    let fits = |scale: u8, at: usize, code: u8| {
-        let (x, found) = (intervals[at], e4m3(code));
-        e4m3(element(x.lo, scale)) <= found && found <= e4m3(element(x.hi, scale))
+    let fits = |scale: u8, at: usize, code: u16| {
+        let found = element.value(code);
+        by.values(intervals[at], scale).is_none_or(|(lo, hi)| lo <= found && found <= hi)
     };
     let wrong = if right {
         bits(codes, |at, code| !fits(scale, at, code))
     } else {
         bits(codes, |at, code| {
-            let stored = scale != NAN_SCALE && fits(scale, at, code);
+            let stored = !of_scale.is_nan(scale) && fits(scale, at, code);
             !stored && !(scales.0..=scales.1).any(|s| fits(s, at, code))
         })
     };
     let worst = if right {
         (0..codes.len())
-            .map(|at| over_bound(intervals[at], scale, codes[at], wrong >> at & 1 == 1))
+            .map(|at| over_bound(by, intervals[at], scale, codes[at], wrong >> at & 1 == 1))
             .fold(0.0, f64::max)
     } else {
         f64::INFINITY
     };
-    let scales = if most.is_infinite() { (scales.0, LARGEST_SCALE) } else { scales };
+    let scales = if amax.hi.is_infinite() { (scales.0, of_scale.largest()) } else { scales };
     BlockVerdict { scale: right, scales, wrong, worst }
 }
 
-fn bits(codes: &[u8], wrong: impl Fn(usize, u8) -> bool) -> u32 {
+/// Elements without a scale: each by itself.
+fn judge_unscaled(by: &Quantizer, values: &[Value], codes: &[u16]) -> BlockVerdict {
+    let element = by.format.element();
+    let fits = |at: usize, code: u16| {
+        let found = element.value(code);
+        match values[at] {
+            Value::Open => true,
+            Value::Nan => found.is_nan(),
+            Value::Within(x) => by.values(x, 0).is_none_or(|(lo, hi)| lo <= found && found <= hi),
+        }
+    };
+    let wrong = bits(codes, |at, code| !fits(at, code));
+    let ratio = |at: usize| match values[at] {
+        Value::Within(x) => over_bound(by, x, 0, codes[at], wrong >> at & 1 == 1),
+        _ if wrong >> at & 1 == 1 => f64::INFINITY,
+        _ => 0.0,
+    };
+    let worst = (0..codes.len()).map(ratio).fold(0.0, f64::max);
+    BlockVerdict { scale: true, scales: (0, 0), wrong, worst }
+}
+
+fn bits(codes: &[u16], wrong: impl Fn(usize, u16) -> bool) -> u32 {
     codes.iter().enumerate().fold(0, |mask, (at, code)| mask | u32::from(wrong(at, *code)) << at)
 }
 
-/// |found − middle| over half the interval and half a step of e4m3.
-fn over_bound(x: Interval, scale: u8, code: u8, wrong: bool) -> f64 {
-    let unit = exp2(127 - i32::from(scale));
-    let (lo, hi, found) = (x.lo * unit, x.hi * unit, e4m3(code));
-    let step = exp2(super::formats::exponent(found.abs().max(exp2(-6))) - 4);
+/// |found − middle| over half the interval and half a step of the element.
+fn over_bound(by: &Quantizer, x: Interval, scale: u8, code: u16, wrong: bool) -> f64 {
+    // The exponent of the smallest normal number, and that of half a step of 1.
+    let (least, half) = match by.format.element() {
+        Element::E4m3 => (-6, -4),
+        Element::E2m1 => (0, -2),
+        Element::Bf16 => (-126, -8),
+    };
+    let unit = by.scale_value(scale);
+    let (lo, hi, found) = (x.lo / unit, x.hi / unit, by.format.element().value(code));
+    let step = exp2(super::formats::exponent(found.abs().max(exp2(least))) + half);
     let ratio = (found - f64::midpoint(lo, hi)).abs() / ((hi - lo) / 2.0 + step);
     // Saturated and subnormal codes are further from their value than half a step, and right.
     match wrong {

@@ -1,4 +1,4 @@
-//! What codes of e2m1, e4m3, ue8m0 and bf16 stand for, and rounding to them; written for this reference alone.
+//! What codes of e2m1, e4m3, ue8m0, ue4m3 and bf16 stand for, and rounding to them; written for this reference alone.
 
 /// e2m1 without its sign, by code (OCP MX 1.0, table 5).
 const E2M1: [f64; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
@@ -43,6 +43,12 @@ pub fn e4m3(code: u8) -> f64 {
 #[must_use]
 pub fn ue8m0(code: u8) -> f64 {
     if code == 0xFF { f64::NAN } else { exp2(i32::from(code) - 127) }
+}
+
+/// The value of a ue4m3 code: e4m3 without its sign, which is ignored.
+#[must_use]
+pub fn ue4m3(code: u8) -> f64 {
+    e4m3(code & 0x7F)
 }
 
 /// The value of bf16 bits.
@@ -99,6 +105,20 @@ pub fn to_e4m3(x: f64) -> u8 {
     // Codes of a binade are its eight steps above the codes below; 16 steps are the next binade's first.
     let binade = (unit + 9) as u8;
     sign | (binade * 8 + steps).min(0x7E)
+}
+
+/// The e2m1 code nearest to `x`, ties to even, too large is ±6; NaN is 6 (PTX `cvt.rn.satfinite`).
+#[must_use]
+pub fn to_e2m1(x: f64) -> u8 {
+    if x.is_nan() {
+        return 0x7;
+    }
+    let sign = if x.is_sign_negative() { 0x8 } else { 0 };
+    let magnitude = x.abs().min(6.0);
+    let unit = exponent(magnitude.max(1.0)) - 1;
+    let steps = round(magnitude * exp2(-unit)) as u8;
+    // Codes of a binade are its two steps above the codes below.
+    sign | ((unit + 1) as u8 * 2 + steps).min(0x7)
 }
 
 /// The next bf16 bits towards +∞ or −∞ in value; NaN and the infinity of that side stay.

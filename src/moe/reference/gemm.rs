@@ -5,12 +5,14 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::epilogue::{Epilogue, Factor};
 use super::expected::Expected;
-use super::formats::{e4m3, exp2, exponent};
+use super::formats::{exp2, exponent};
 use super::interval::Interval;
+use super::line::Line;
 use super::sum::{Extent, Sum, Unordered};
+use crate::case::FormatPair;
 use crate::moe::contract::Accumulation;
-use crate::moe::dims::BLOCK;
 use crate::moe::error::MoeError;
 use crate::moe::tensors::Array;
 
@@ -21,14 +23,18 @@ const TASK_COLS: usize = 128;
 /// Operands of a grouped GEMM, as they are stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Operands<'a> {
-    /// e4m3 [R, K].
+    /// How.
+    pub pair: FormatPair,
+    /// Activations [R, bytes of K].
     pub codes: &'a Array<u8>,
-    /// Their scales [R, K/32].
-    pub scales: &'a Array<u8>,
-    /// e2m1 [E', N, K/2].
+    /// Their scales [R, blocks of K], where they have some.
+    pub scales: Option<&'a Array<u8>>,
+    /// Weights [E', N, bytes of K].
     pub weights: &'a Array<u8>,
-    /// Their scales [E', N, K/32].
+    /// Their scales [E', N, blocks of K].
     pub weight_scales: &'a Array<u8>,
+    /// The global scales of activations and of weights [E'], where the formats have some.
+    pub globals: [Option<&'a Array<f32>>; 2],
     /// A bias of the epilogue [E', N].
     pub bias: Option<&'a Array<f32>>,
 }
@@ -45,108 +51,9 @@ pub struct Gemm<'a> {
     cols: usize,
 }
 
-/// A row of activations or a column of weights, decoded.
-#[derive(Debug, Clone, Default)]
-pub struct Line {
-    /// Values without their scales.
-    pub values: Vec<f64>,
-    /// Exponents of the scales, by block; none where the scale is NaN.
-    pub scales: Vec<i32>,
-    /// Extents without scales, by steps.
-    extents: Vec<Extent>,
-    /// Whether a scale or an element is NaN.
-    pub nan: bool,
-}
-
-/// What a magnitude code of e2m1 adds to an extent: nominal exponent and lowest bit. Its one subnormal, 0.5, counts as 2^0.
-const E2M1_EXTENTS: [(i32, i32); 8] = [(0, 0), (0, -1), (0, 0), (0, -1), (1, 1), (1, 0), (2, 2), (2, 1)];
-
-impl Line {
-    /// A row of e4m3 and its scales, for steps of `chunk` products.
-    pub fn read_e4m3(&mut self, codes: &[u8], scales: &[u8], chunk: usize) {
-        self.read_scales(scales);
-        self.values.clear();
-        self.values.extend(codes.iter().map(|c| e4m3(*c)));
-        self.nan |= self.values.iter().any(|x| x.is_nan());
-        self.extents.clear();
-        self.extents.extend(codes.chunks(chunk).map(|codes| {
-            let mut of = Extent { high: i32::MIN / 4, low: i32::MAX / 4, count: 0 };
-            for code in codes.iter().filter(|c| *c & 0x7F != 0) {
-                // Subnormals keep the exponent of the smallest normal number (docs/numerics.md, 4.1).
-                of.high = of.high.max(exponent(e4m3(*code).abs()).max(-6));
-                let (field, mantissa) = (i32::from(code >> 3 & 0xF), i32::from(code & 7));
-                let significand = if field == 0 { mantissa } else { 8 + mantissa };
-                of.low = of.low.min(field.max(1) - 10 + significand.trailing_zeros() as i32);
-                of.count += 1;
-            }
-            of
-        }));
-    }
-
-    /// A column of e2m1, two in a byte, and its scales.
-    pub fn read_e2m1(&mut self, bytes: &[u8], scales: &[u8], chunk: usize) {
-        self.read_scales(scales);
-        self.values.clear();
-        self.values.extend(bytes.iter().flat_map(|b| PAIRS[usize::from(*b)]));
-        self.extents.clear();
-        if chunk == 1 {
-            let codes = bytes.iter().flat_map(|b| [b & 7, b >> 4 & 7]);
-            self.extents.extend(codes.map(|c| extent(1 << c, u32::from(c != 0))));
-            return;
-        }
-        self.extents.extend(bytes.chunks(chunk / 2).map(|bytes| {
-            let (seen, zeros) = bytes.iter().fold((0, 0), |(seen, zeros), b| {
-                let (low, high) = (b & 7, b >> 4 & 7);
-                (seen | 1_u32 << low | 1 << high, zeros + u32::from(low == 0) + u32::from(high == 0))
-            });
-            extent(seen, 2 * bytes.len() as u32 - zeros)
-        }));
-    }
-
-    fn read_scales(&mut self, scales: &[u8]) {
-        self.scales.clear();
-        self.scales.extend(scales.iter().map(|s| i32::from(*s) - 127));
-        self.nan = scales.contains(&0xFF);
-    }
-
-    /// The sum of the products of block `at`, scales included; exact.
-    #[must_use]
-    pub fn block_dot(&self, other: &Self, at: usize) -> f64 {
-        let of = at * BLOCK..(at + 1) * BLOCK;
-        dot(&self.values[of.clone()], &other.values[of]) * exp2(self.scales[at] + other.scales[at])
-    }
-}
-
-/// Every byte of two e2m1, decoded.
-const PAIRS: [[f64; 2]; 256] = {
-    const MAGNITUDES: [f64; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
-    const fn value(code: usize) -> f64 {
-        if code & 8 == 0 { MAGNITUDES[code & 7] } else { -MAGNITUDES[code & 7] }
-    }
-    let mut table = [[0.0; 2]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = [value(byte & 15), value(byte >> 4)];
-        byte += 1;
-    }
-    table
-};
-
-/// Of magnitude codes, one bit each.
-fn extent(seen: u32, count: u32) -> Extent {
-    let mut of = Extent { high: i32::MIN / 4, low: i32::MAX / 4, count };
-    for (code, (high, low)) in E2M1_EXTENTS.iter().enumerate().skip(1) {
-        if seen >> code & 1 == 1 {
-            of.high = of.high.max(*high);
-            of.low = of.low.min(*low);
-        }
-    }
-    of
-}
-
-/// The exact sum of products: 32 multiples of 2^-10 below 2^12 each.
+/// The exact sum of a block's products.
 #[inline]
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     // Side by side, so that compilers make vectors of them; exact, so that the order is free.
     let mut lanes = [0.0; 8];
     let (a8, a_rest) = a.as_chunks::<8>();
@@ -162,24 +69,43 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// What a row and a column should give.
 #[must_use]
-pub fn element(accumulation: &Accumulation, row: &Line, col: &Line, bias: Option<f32>) -> Expected {
-    if row.nan || col.nan || bias.is_some_and(f32::is_nan) {
+pub fn element(
+    accumulation: &Accumulation,
+    row: &Line,
+    col: &Line,
+    epilogue: impl Into<Epilogue>,
+) -> Expected {
+    let epilogue = epilogue.into();
+    if row.nan || col.nan || epilogue.is_nan() {
         return Expected::Nan;
     }
-    let chunk = accumulation.chunk;
-    let steps = BLOCK / chunk;
+    if row.infinite {
+        return Expected::NotFinite;
+    }
     let mut sum = Sum::new(accumulation);
-    for (block, (sa, sb)) in row.scales.iter().zip(&col.scales).enumerate() {
-        let shift = sa + sb;
-        let power = exp2(shift);
-        for at in block * steps..(block + 1) * steps {
-            let of = match (row.extents[at].scaled(*sa), col.extents[at].scaled(*sb)) {
-                (a, b) if chunk == BLOCK || a.count.min(b.count) == 0 => a.times(b),
-                (a, b) => folded(a, b, &mut sum),
+    if accumulation.group > 1 {
+        grouped(accumulation, row, col, &mut sum);
+    } else {
+        single(accumulation, row, col, &mut sum);
+    }
+    epilogue.apply(&mut sum);
+    sum.expected()
+}
+
+/// Steps whose terms are products.
+fn single(accumulation: &Accumulation, row: &Line, col: &Line, sum: &mut Sum) {
+    let (chunk, block) = (accumulation.chunk, col.block);
+    let steps = block / chunk;
+    for (at_block, (sa, sb)) in row.scales.iter().zip(&col.scales).enumerate() {
+        let power = sa.value * sb.value;
+        for at in at_block * steps..(at_block + 1) * steps {
+            let of = match (row.extents[at].of(sa), col.extents[at].of(sb)) {
+                (a, b) if accumulation.scales_apart() || a.count.min(b.count) == 0 => a.times(b),
+                (a, b) => folded(a, b, sum),
             };
             let (a, b) =
                 (&row.values[at * chunk..(at + 1) * chunk], &col.values[at * chunk..(at + 1) * chunk]);
-            match &mut sum {
+            match sum {
                 Sum::Running(sum) => sum.step(dot(a, b) * power, of),
                 Sum::Partials(sum) => sum.step(dot(a, b) * power, of),
                 Sum::Unordered(sum) => {
@@ -189,58 +115,98 @@ pub fn element(accumulation: &Accumulation, row: &Line, col: &Line, bias: Option
             }
         }
     }
-    if let Some(bias) = bias {
-        sum.add(f64::from(bias));
-    }
-    sum.expected()
 }
 
-/// What a column gives with a row whose elements, scales included, are anywhere in these intervals, in any order (8). `col` was
-/// read for steps of 32.
+/// Steps whose terms are exact sums of groups, which only the scales' exponents place (4.9).
+fn grouped(accumulation: &Accumulation, row: &Line, col: &Line, sum: &mut Sum) {
+    let group = accumulation.group;
+    let per_step = accumulation.chunk / group;
+    let groups = row.extents.len();
+    for first in (0..groups).step_by(per_step) {
+        let (mut total, mut magnitude) = (0.0, 0.0);
+        let mut of = Extent::NOTHING;
+        for at in first..(first + per_step).min(groups) {
+            let (a, b) = (row.extents[at], col.extents[at]);
+            let block = at * group / col.block;
+            let (sa, sb) = (row.scales[block], col.scales[block]);
+            let power = sa.value * sb.value;
+            if a.count.min(b.count) == 0 || power == 0.0 {
+                continue;
+            }
+            let elements = at * group..(at + 1) * group;
+            let term = dot(&row.values[elements.clone()], &col.values[elements]) * power;
+            total += term;
+            magnitude += term.abs();
+            of.high = of.high.max(sa.high + sb.high);
+            of.low = of.low.min(a.low + b.low + sa.low + sb.low);
+            of.count += 1;
+        }
+        // Terms far apart do not add up exactly in doubles.
+        if of.count > 0 && magnitude >= exp2(of.low + 53) {
+            sum.lose(magnitude * exp2(-52));
+        }
+        match sum {
+            Sum::Running(sum) => sum.step(total, of),
+            Sum::Partials(sum) => sum.step(total, of),
+            Sum::Unordered(sum) => sum.step(total, magnitude, of),
+        }
+    }
+}
+
+/// What a column gives with a row whose elements, block scales included, are anywhere in these intervals, in any order (8).
+/// `col` was read for steps of its block.
 #[must_use]
-pub fn within(accumulation: &Accumulation, row: &[Interval], col: &Line, bias: Option<f32>) -> Expected {
+pub fn within(
+    accumulation: &Accumulation,
+    row: &[Interval],
+    col: &Line,
+    epilogue: impl Into<Epilogue>,
+) -> Expected {
     /// Below this bit, or at this exponent, an operand that holds its scale may be lost or infinite (4.6).
     const LOWEST: i32 = -133;
     const ABOVE_LARGEST: i32 = 128;
     /// Far below every bit of a product: nothing is taken as exact.
     const NO_UNIT: i32 = -1000;
-    if col.nan || bias.is_some_and(f32::is_nan) {
+    let epilogue = epilogue.into();
+    if col.nan || epilogue.is_nan() {
         return Expected::Nan;
     }
+    let block_len = col.block;
     let mut sum = Unordered::new(accumulation);
     let mut radius = 0.0;
     for (block, scale) in col.scales.iter().enumerate() {
-        let of = block * BLOCK..(block + 1) * BLOCK;
-        let power = exp2(*scale);
+        let of = block * block_len..(block + 1) * block_len;
         let (mut middle, mut magnitude, mut largest) = (0.0, 0.0, 0.0_f64);
         for (x, w) in row[of.clone()].iter().zip(&col.values[of]) {
             middle += f64::midpoint(x.lo, x.hi) * w;
-            radius += (x.hi - x.lo) / 2.0 * w.abs() * power;
+            radius += (x.hi - x.lo) / 2.0 * w.abs() * scale.value;
             let most = x.magnitudes().1;
             magnitude += most * w.abs();
             largest = largest.max(most);
         }
-        // e2m1 counts with 2^2 at most, e4m3 with the exponent of its magnitude or, where it is subnormal, up to three more.
-        let high = if largest == 0.0 { NO_UNIT } else { exponent(largest) + 3 };
-        let folded = accumulation.chunk != BLOCK;
-        if folded
-            && (high.max(scale + 2) >= ABOVE_LARGEST
-                || (magnitude > 0.0 && (high - 24).min(scale - 1) < LOWEST))
+        // An element counts with its own exponent or, where it or its scale is subnormal, with up to four more.
+        let high = if largest == 0.0 { NO_UNIT } else { exponent(largest) + 4 };
+        let of_col = col.element.largest_exponent() + scale.high + i32::from(!scale.is_power);
+        if !accumulation.scales_apart()
+            && (high.max(of_col) >= ABOVE_LARGEST
+                || (magnitude > 0.0 && (high - 25).min(scale.low - 1) < LOWEST))
         {
             return Expected::Open;
         }
-        let count = if magnitude > 0.0 { BLOCK as u32 } else { 0 };
-        sum.step(middle * power, magnitude * power, Extent { high: high + scale + 2, low: NO_UNIT, count });
-        for _ in 1..BLOCK / accumulation.chunk {
+        let count = if magnitude > 0.0 && scale.value > 0.0 { block_len as u32 } else { 0 };
+        let of = Extent { high: high + of_col, low: NO_UNIT, count };
+        sum.step(middle * scale.value, magnitude * scale.value, of);
+        for _ in 1..block_len / accumulation.chunk.min(block_len) {
             sum.step(0.0, 0.0, Extent::default());
         }
     }
-    if let Some(bias) = bias {
-        sum.add(f64::from(bias));
-    }
+    let mut sum = Sum::Unordered(sum);
+    epilogue.apply(&mut sum);
     match sum.expected() {
         // The radius was added up in doubles.
-        Expected::Number { value, error } => Expected::number(value, error + radius * (1.0 + exp2(-40))),
+        Expected::Number { value, error } => {
+            Expected::number(value, error + epilogue.factor_magnitude() * radius * (1.0 + exp2(-20)))
+        }
         other => other,
     }
 }
@@ -290,7 +256,8 @@ impl<'a> Gemm<'a> {
             groups[at].1.push(row);
         }
         let shape = |array: &Array<u8>, axis: usize| array.shape.get(axis).copied().unwrap_or(0);
-        let (depth, cols) = (shape(operands.codes, 1), shape(operands.weights, 1));
+        let bits = operands.pair.activation().element().bits();
+        let (depth, cols) = (shape(operands.codes, 1) * 8 / bits, shape(operands.weights, 1));
         Ok(Self { operands, accumulation, groups, depth, cols })
     }
 
@@ -303,7 +270,13 @@ impl<'a> Gemm<'a> {
     /// Blocks of K.
     #[must_use]
     pub const fn blocks(&self) -> usize {
-        self.depth / BLOCK
+        self.depth / self.operands.pair.block()
+    }
+
+    /// K.
+    #[must_use]
+    pub const fn depth(&self) -> usize {
+        self.depth
     }
 
     /// The groups of rows: where their expert's weights are, and which rows.
@@ -315,20 +288,26 @@ impl<'a> Gemm<'a> {
     /// Row `at` of the activations.
     #[must_use]
     pub fn row(&self, at: usize) -> Line {
+        let Operands { pair, codes, scales, .. } = self.operands;
         let mut line = Line::default();
-        line.read_e4m3(self.operands.codes.row(at), self.operands.scales.row(at), self.accumulation.chunk);
+        let scales = scales.map_or(&[][..], |scales| scales.row(at));
+        line.read(pair.activation(), pair.block(), codes.row(at), scales, self.accumulation.width());
         line
     }
 
-    /// Column `col` of the expert whose weights are at `expert`, and its bias.
-    pub fn col(&self, expert: usize, col: usize, line: &mut Line) -> Option<f32> {
+    /// Column `col` of the expert whose weights are at `expert`, and what is done to its sums.
+    pub fn col(&self, expert: usize, col: usize, line: &mut Line) -> Epilogue {
         let at = expert * self.cols + col;
-        line.read_e2m1(
-            self.operands.weights.row(at),
-            self.operands.weight_scales.row(at),
-            self.accumulation.chunk,
+        let Operands { pair, weights, weight_scales, bias, globals, .. } = self.operands;
+        line.read(
+            pair.weight(),
+            pair.block(),
+            weights.row(at),
+            weight_scales.row(at),
+            self.accumulation.width(),
         );
-        self.operands.bias.and_then(|b| b.data.get(at).copied())
+        let of = |array: Option<&Array<f32>>, at: usize| array.and_then(|a| a.data.get(at).copied());
+        Epilogue { factor: Factor::of(globals.map(|global| of(global, expert))), bias: of(bias, at) }
     }
 
     /// Runs `each` over every element, as (state, row, column, expected), in parallel by tasks; states are joined by
@@ -353,9 +332,9 @@ impl<'a> Gemm<'a> {
                 let lines: Vec<Line> = rows.iter().map(|row| self.row(*row)).collect();
                 let mut column = Line::default();
                 for col in cols {
-                    let bias = self.col(weights, col, &mut column);
+                    let epilogue = self.col(weights, col, &mut column);
                     for (row, line) in rows.iter().zip(&lines) {
-                        each(&mut state, *row, col, &element(&self.accumulation, line, &column, bias));
+                        each(&mut state, *row, col, &element(&self.accumulation, line, &column, epilogue));
                     }
                 }
                 state

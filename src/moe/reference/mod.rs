@@ -4,11 +4,14 @@
 //! that an error of the emulator's cannot hide in both; a test compares them.
 
 pub mod activation;
+pub mod epilogue;
 pub mod expected;
 pub mod finalize;
 pub mod formats;
 pub mod gemm;
 pub mod interval;
+pub mod line;
 pub mod quantize;
 pub mod route;
+pub mod scores;
 pub mod sum;

@@ -1,6 +1,13 @@
-//! Top-k and permutation, by their definitions.
+//! The choice of experts and the permutation, by their definitions (docs/numerics.md, 3).
 
 use std::cmp::Ordering;
+
+use super::activation::Value;
+use super::interval::Interval;
+use super::scores::{keys, scores};
+use crate::case::{GroupScore, Groups, Router, Scores};
+use crate::moe::contract::ExpBound;
+use crate::moe::dims::Dims;
 
 /// The order of logits: greatest first, NaN greatest of all (as `torch.topk` has it), −0 = +0, ties by lowest index.
 fn order(logits: &[f32], a: usize, b: usize) -> Ordering {
@@ -10,13 +17,271 @@ fn order(logits: &[f32], a: usize, b: usize) -> Ordering {
     values.then(a.cmp(&b))
 }
 
-/// The `k` experts of one token, the best first.
+/// The experts of the `k` greatest logits, the best first.
 #[must_use]
 pub fn top_k(logits: &[f32], k: usize) -> Vec<usize> {
     let mut all: Vec<usize> = (0..logits.len()).collect();
     all.sort_by(|a, b| order(logits, *a, *b));
     all.truncate(k);
     all
+}
+
+/// Whether a group is among those that are chosen from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Surely,
+    Perhaps,
+    Never,
+}
+
+/// What one token may choose. Where keys are known as intervals alone, several choices may be right.
+pub struct Choice<'a> {
+    logits: &'a [f32],
+    bias: &'a [f32],
+    keys: Vec<Value>,
+    /// What is known of each group, and how many of those that are perhaps kept are.
+    groups: Vec<Kept>,
+    perhaps: usize,
+    /// The groups kept if every key is the middle of its interval.
+    nominal: Vec<usize>,
+    exact: bool,
+}
+
+/// A wrong choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrongChoice {
+    /// An expert that had to be chosen in its place; none where its own is impossible beside the others'.
+    pub wanted: Option<usize>,
+}
+
+impl<'a> Choice<'a> {
+    /// Of a token's logits; `bias` is empty where the router has none.
+    #[must_use]
+    pub fn new(router: &Router, logits: &'a [f32], bias: &'a [f32], bound: &ExpBound) -> Self {
+        let bias = if router.correction_bias { bias } else { &[] };
+        let exact = router.scores == Scores::SoftmaxChosen;
+        let mut keys = keys(&scores(router, logits, bound), bias);
+        if router.scores == Scores::SoftmaxAll && keys.iter().all(|key| *key == Value::Nan) {
+            // A NaN or an infinity among the logits makes every score NaN; what is greatest then is nobody's rule.
+            keys.fill(Value::Open);
+        }
+        let (groups, perhaps, nominal) = match router.groups {
+            Some(of) => kept(&keys, of),
+            None => (vec![Kept::Surely], 0, vec![0]),
+        };
+        Self { logits, bias, keys, groups, perhaps, nominal, exact }
+    }
+
+    fn group(&self, expert: usize) -> usize {
+        expert * self.groups.len() / self.keys.len().max(1)
+    }
+
+    /// Whether `a` comes before `b` whatever their keys are: its key is greater, or the same with a lower index.
+    fn precedes(&self, a: usize, b: usize) -> bool {
+        let alike = |x: f32, y: f32| x == y || (x.is_nan() && y.is_nan());
+        let same_bias = self.bias.get(a).zip(self.bias.get(b)).is_none_or(|(x, y)| alike(*x, *y));
+        // The same inputs give the same key.
+        if alike(self.logits[a], self.logits[b]) && same_bias {
+            return a < b;
+        }
+        surely_before(self.keys[a], self.keys[b], a < b)
+    }
+
+    /// The `k` chosen where every key is the middle of its interval, the best first.
+    #[must_use]
+    pub fn best(&self, k: usize) -> Vec<usize> {
+        if self.exact {
+            return top_k(self.logits, k);
+        }
+        let mut all: Vec<usize> =
+            (0..self.keys.len()).filter(|e| self.nominal.contains(&self.group(*e))).collect();
+        all.sort_by(|a, b| middles(self.keys[*b], self.keys[*a]).then(a.cmp(b)));
+        all.truncate(k);
+        all
+    }
+
+    /// Every expert that may be among the `k` chosen, ascending.
+    #[must_use]
+    pub fn possible(&self, k: usize) -> Vec<usize> {
+        let mut best = self.best(k);
+        if !self.exact {
+            let may = |e: &usize| {
+                self.groups[self.group(*e)] != Kept::Never
+                    && (0..self.keys.len())
+                        .filter(|other| {
+                            self.groups[self.group(*other)] == Kept::Surely && self.precedes(*other, *e)
+                        })
+                        .take(k)
+                        .count()
+                        < k
+            };
+            best.extend((0..self.keys.len()).filter(may));
+        }
+        best.sort_unstable();
+        best.dedup();
+        best
+    }
+
+    /// For each stored choice, in order, what is wrong with it.
+    #[must_use]
+    pub fn judge(&self, ids: &[i32]) -> Vec<Option<WrongChoice>> {
+        let index = |id: &i32| usize::try_from(*id).ok().filter(|e| *e < self.keys.len());
+        // Groups that these choices must have been made from: of those that are perhaps kept, no more than there is room for.
+        let mut used: Vec<bool> = self.groups.iter().map(|g| *g == Kept::Surely).collect();
+        let mut room = self.perhaps;
+        let mut out = Vec::with_capacity(ids.len());
+        for id in ids {
+            let group = index(id).map(|e| self.group(e));
+            out.push(match group {
+                Some(g) if used[g] => None,
+                Some(g) if self.groups[g] == Kept::Perhaps && room > 0 => {
+                    used[g] = true;
+                    room -= 1;
+                    None
+                }
+                _ => Some(WrongChoice { wanted: None }),
+            });
+        }
+        // What may be chosen, greatest first, so that an error names the best.
+        let mut ranked: Vec<usize> = (0..self.keys.len()).filter(|e| used[self.group(*e)]).collect();
+        if self.exact {
+            ranked = top_k(self.logits, self.keys.len());
+        } else {
+            ranked.sort_by(|a, b| middles(self.keys[*b], self.keys[*a]).then(a.cmp(b)));
+        }
+        for slot in 0..ids.len() {
+            let before: Vec<usize> = ids[..slot].iter().filter_map(index).collect();
+            let left = ranked.iter().copied().filter(|e| !before.contains(e));
+            let chosen = index(&ids[slot]).filter(|e| !before.contains(e));
+            let mut left = left;
+            out[slot] = match chosen {
+                None => Some(WrongChoice { wanted: left.next() }),
+                Some(chosen) if out[slot].is_some() => {
+                    Some(WrongChoice { wanted: left.find(|e| *e != chosen) })
+                }
+                Some(chosen) => left
+                    .find(|e| *e != chosen && self.precedes(*e, chosen))
+                    .map(|e| WrongChoice { wanted: Some(e) }),
+            };
+        }
+        if room > 0
+            && let Some(last) = ids.last().and_then(index)
+            && let Some(wrong) = self.left_out(&used, room, last)
+            && let Some(slot) = out.last_mut()
+        {
+            slot.get_or_insert(wrong);
+        }
+        out
+    }
+
+    /// Where `room` of the groups that are perhaps kept and not used must be kept nevertheless: an expert of theirs that comes before
+    /// the last choice, unless enough of them have none.
+    fn left_out(&self, used: &[bool], room: usize, last: usize) -> Option<WrongChoice> {
+        let before =
+            |group: usize| (0..self.keys.len()).find(|e| self.group(*e) == group && self.precedes(*e, last));
+        let unused = (0..used.len()).filter(|g| !used[*g] && self.groups[*g] == Kept::Perhaps);
+        let found: Vec<Option<usize>> = unused.map(before).collect();
+        let harmless = found.iter().filter(|e| e.is_none()).count();
+        let wanted = found.into_iter().flatten().next();
+        (harmless < room).then_some(WrongChoice { wanted })
+    }
+}
+
+/// Whether a key is surely before another; `first` where ties go to it.
+fn surely_before(a: Value, b: Value, first: bool) -> bool {
+    match (a, b) {
+        (Value::Open, _) | (_, Value::Open) => false,
+        (Value::Nan, Value::Nan) => first,
+        (Value::Nan, _) => true,
+        (_, Value::Nan) => false,
+        (Value::Within(a), Value::Within(b)) => a.lo > b.hi || (a.lo == b.hi && first),
+    }
+}
+
+/// The order of keys in the middle of their intervals, NaN greatest; what may be anything counts as equal.
+fn middles(a: Value, b: Value) -> Ordering {
+    let middle = |value| match value {
+        Value::Within(Interval { lo, hi }) if lo == hi => lo,
+        Value::Within(Interval { lo, hi }) => f64::midpoint(lo, hi),
+        Value::Nan => f64::INFINITY,
+        Value::Open => 0.0,
+    };
+    let nan = |value| value == Value::Nan;
+    nan(a).cmp(&nan(b)).then(middle(a).total_cmp(&middle(b)))
+}
+
+/// By what a group is compared: the sum of its two greatest keys, or the greatest.
+fn group_key(keys: &[Value], score: GroupScore) -> Value {
+    let (mut los, mut his) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
+    for key in keys {
+        match key {
+            Value::Within(Interval { lo, hi }) => {
+                los.push(*lo);
+                his.push(*hi);
+            }
+            other => return *other,
+        }
+    }
+    let greatest = |mut of: Vec<f64>| {
+        of.sort_by(|a, b| b.total_cmp(a));
+        of.truncate(2);
+        (of.first().copied().unwrap_or(f64::NEG_INFINITY), of.get(1).copied().unwrap_or(f64::NEG_INFINITY))
+    };
+    let ((lo, second_lo), (hi, second_hi)) = (greatest(los), greatest(his));
+    Value::Within(match score {
+        GroupScore::Max => Interval { lo, hi },
+        GroupScore::TopTwo => Interval { lo: lo + second_lo, hi: hi + second_hi }.rounded(),
+    })
+}
+
+/// What is known of each group, how many of the doubtful ones are kept, and those that are kept by the middles.
+fn kept(keys: &[Value], of: Groups) -> (Vec<Kept>, usize, Vec<usize>) {
+    let count = of.count.max(1);
+    let scores: Vec<Value> =
+        keys.chunks(keys.len().div_ceil(count).max(1)).map(|group| group_key(group, of.score)).collect();
+    let before = |a: usize, b: usize| surely_before(scores[a], scores[b], a < b);
+    let all = || 0..scores.len();
+    let known = |g: usize| {
+        if all().filter(|h| before(*h, g)).count() >= of.kept {
+            Kept::Never
+        } else if all().filter(|h| *h != g && !before(g, *h)).count() < of.kept {
+            Kept::Surely
+        } else {
+            Kept::Perhaps
+        }
+    };
+    let known: Vec<Kept> = all().map(known).collect();
+    let sure = known.iter().filter(|k| **k == Kept::Surely).count();
+    let mut nominal: Vec<usize> = all().collect();
+    nominal.sort_by(|a, b| middles(scores[*b], scores[*a]).then(a.cmp(b)));
+    nominal.truncate(of.kept);
+    (known, of.kept.saturating_sub(sure), nominal)
+}
+
+/// The experts of every token, shared ones last, where every key is the middle of its interval.
+#[must_use]
+pub fn choices(router: &Router, dims: &Dims, logits: &[f32], bias: &[f32]) -> Vec<Vec<usize>> {
+    logits
+        .chunks(dims.routed().max(1))
+        .map(|logits| {
+            let mut experts = Choice::new(router, logits, bias, &ExpBound::EX2_APPROX).best(dims.chosen());
+            experts.extend(dims.routed()..dims.experts);
+            experts
+        })
+        .collect()
+}
+
+/// Every expert that some token may visit, ascending.
+#[must_use]
+pub fn possible(router: &Router, dims: &Dims, logits: &[f32], bias: &[f32]) -> Vec<usize> {
+    let mut experts: Vec<usize> = logits
+        .chunks(dims.routed().max(1))
+        .flat_map(|logits| Choice::new(router, logits, bias, &ExpBound::EX2_APPROX).possible(dims.chosen()))
+        .chain(dims.routed()..dims.experts)
+        .collect();
+    experts.sort_unstable();
+    experts.dedup();
+    experts
 }
 
 /// One permuted row.
@@ -42,4 +307,87 @@ pub fn permute(choices: &[Vec<usize>]) -> Vec<Row> {
         .collect();
     rows.sort_unstable();
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIGMOID: Router = Router {
+        scores: Scores::Sigmoid,
+        correction_bias: true,
+        renormalise: true,
+        scaling: 2.5,
+        groups: None,
+    };
+
+    fn right(router: &Router, logits: &[f32], bias: &[f32], ids: &[i32]) -> bool {
+        Choice::new(router, logits, bias, &ExpBound::FMA).judge(ids).iter().all(Option::is_none)
+    }
+
+    #[test]
+    fn the_bias_decides_the_choice() {
+        let (logits, bias) = ([3.0, 2.0, 1.0, 0.0], [-0.5, 0.0, 0.0, 0.5]);
+        // Keys: 0.4526, 0.8808, 0.7311, 1.
+        assert!(right(&SIGMOID, &logits, &bias, &[3, 1]));
+        for wrong in [[0, 1], [1, 3], [3, 3], [3, 4], [3, -1], [3, 2]] {
+            assert!(!right(&SIGMOID, &logits, &bias, &wrong), "{wrong:?}");
+        }
+        let plain = Router { correction_bias: false, ..SIGMOID };
+        assert!(right(&plain, &logits, &bias, &[0, 1]) && !right(&plain, &logits, &bias, &[3, 1]));
+    }
+
+    #[test]
+    fn keys_that_rounding_may_exchange_are_accepted_either_way_and_equal_ones_are_not() {
+        let near = [1.0, 1.0 + f32::EPSILON, -3.0];
+        assert!(right(&SIGMOID, &near, &[0.0; 3], &[0, 1]) && right(&SIGMOID, &near, &[0.0; 3], &[1, 0]));
+        assert!(!right(&SIGMOID, &near, &[0.0; 3], &[1, 2]));
+        assert_eq!(Choice::new(&SIGMOID, &near, &[0.0; 3], &ExpBound::FMA).possible(1), [0, 1]);
+        // The same inputs have the same key: the lowest index.
+        let same = [1.0, 1.0, -3.0];
+        assert!(right(&SIGMOID, &same, &[0.0; 3], &[0, 1]) && !right(&SIGMOID, &same, &[0.0; 3], &[1, 0]));
+    }
+
+    #[test]
+    fn only_kept_groups_are_chosen_from() {
+        let groups = |score| Router {
+            groups: Some(Groups { count: 3, kept: 2, score }),
+            scores: Scores::SoftmaxAll,
+            correction_bias: false,
+            ..SIGMOID
+        };
+        // Greatest keys: 3, 2.5, 1; sums of two lead to the second and the first group too, but not the same best two.
+        let logits = [3.0, -9.0, 2.5, 2.4, 2.6, -9.0];
+        assert_eq!(Choice::new(&groups(GroupScore::Max), &logits, &[], &ExpBound::FMA).best(3), [0, 4, 1]);
+        assert_eq!(Choice::new(&groups(GroupScore::TopTwo), &logits, &[], &ExpBound::FMA).best(3), [0, 2, 3]);
+        assert!(right(&groups(GroupScore::TopTwo), &logits, &[], &[0, 2, 3]));
+        assert!(!right(&groups(GroupScore::TopTwo), &logits, &[], &[0, 4, 2]));
+        assert!(!right(&groups(GroupScore::Max), &logits, &[], &[0, 2, 3]));
+    }
+
+    #[test]
+    fn groups_that_rounding_may_exchange_leave_room_for_one() {
+        let router = Router {
+            groups: Some(Groups { count: 3, kept: 2, score: GroupScore::Max }),
+            correction_bias: false,
+            ..SIGMOID
+        };
+        let logits = [2.0, -2.0, 1.0, -1.0, 1.0 + f32::EPSILON, -1.5];
+        for (ids, accepted) in
+            [([0, 2], true), ([0, 4], true), ([2, 4], false), ([0, 3], false), ([0, 1], false)]
+        {
+            assert_eq!(right(&router, &logits, &[], &ids), accepted, "{ids:?}");
+        }
+    }
+
+    #[test]
+    fn logits_alone_choose_exactly() {
+        let logits = [f32::NAN, 1.0, -0.0, 0.0, f32::INFINITY, 1.0];
+        assert!(right(&Router::GPT_OSS, &logits, &[], &[0, 4, 1, 5, 2]));
+        for wrong in [[0, 4, 5, 1, 2], [4, 0, 1, 5, 2], [0, 4, 1, 5, 3]] {
+            assert!(!right(&Router::GPT_OSS, &logits, &[], &wrong), "{wrong:?}");
+        }
+        let choice = Choice::new(&Router::GPT_OSS, &logits, &[], &ExpBound::FMA);
+        assert_eq!(choice.judge(&[4, 0])[0], Some(WrongChoice { wanted: Some(0) }));
+    }
 }

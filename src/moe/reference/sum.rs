@@ -4,6 +4,7 @@
 use super::expected::Expected;
 use super::formats::{exp2, exponent};
 use super::interval::UNIT;
+use super::line::Scale;
 use crate::moe::contract::{Accumulation, KOrder, MOST_PARTIALS};
 
 /// The exponent that a term of zero counts with: −133, or −132 before Hopper (docs/numerics.md, 4.1).
@@ -25,10 +26,17 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Of the elements times 2^`by`.
+    /// Of zeros alone.
+    pub const NOTHING: Self = Self { high: i32::MIN / 4, low: i32::MAX / 4, count: 0 };
+
+    /// Of the elements times a scale. A product with a scale that is no power of two may have an exponent more than both.
     #[must_use]
-    pub const fn scaled(self, by: i32) -> Self {
-        Self { high: self.high + by, low: self.low + by, count: self.count }
+    pub fn of(self, scale: &Scale) -> Self {
+        if scale.value == 0.0 {
+            return Self::NOTHING;
+        }
+        let high = self.high + scale.high + i32::from(!scale.is_power);
+        Self { high, low: self.low + scale.low, count: self.count }
     }
 
     /// Products of elements of two of them.
@@ -117,6 +125,25 @@ impl Running {
     pub fn lose(&mut self, amount: f64) {
         self.error += amount;
         self.overflow |= amount.is_infinite();
+    }
+
+    /// The sum is multiplied by `by`: exactly, or by a factor and a product that are each rounded to nearest (4.10).
+    fn scale(&mut self, by: f64, exact: bool) {
+        let most = (self.value.abs() + self.error) * by.abs();
+        self.value *= by;
+        self.error *= by.abs();
+        if !exact {
+            self.error += most * (2.0 * UNIT + exp2(-40));
+        }
+        // A subnormal result is rounded to its last bit or flushed.
+        if most != 0.0 && (self.value.abs() - self.error) < exp2(SUBNORMAL_EXPONENT) {
+            self.error += exp2(SUBNORMAL_EXPONENT);
+        }
+        self.unit = i32::MAX;
+        if !self.error.is_finite() || !self.value.is_finite() {
+            self.overflow = true;
+        }
+        self.note_overflow();
     }
 
     /// Another sum is added, in f32, rounded to nearest.
@@ -223,17 +250,32 @@ impl Unordered {
         }
     }
 
+    /// The finished sum, as a value with its error.
+    fn settled(&self) -> Running {
+        let mut out = Running::new(&self.accumulation);
+        match self.expected() {
+            Expected::Number { value, error } => (out.value, out.error) = (value, error),
+            _ => out.overflow = true,
+        }
+        out
+    }
+
     /// What is stored (4.5).
     #[must_use]
     pub fn expected(&self) -> Expected {
-        if self.magnitude == 0.0 {
+        // A lost operand may be infinite, and its product with zero NaN.
+        if self.magnitude == 0.0 && self.lost == 0.0 {
             return Expected::number(0.0, 0.0);
+        }
+        // Some order has a partial sum beyond binary32, of either sign.
+        if self.magnitude > OVERFLOW {
+            return Expected::Open;
         }
         let f = self.accumulation.fraction as i32;
         if self.lost == 0.0 && self.magnitude < exp2(self.unit + 24) && self.high - f <= self.unit {
             return Expected::number(self.value, 0.0);
         }
-        let terms = self.accumulation.chunk as f64 + 1.0;
+        let terms = self.accumulation.terms() as f64 + 1.0;
         // Every step cuts `chunk` + 1 terms and its result; every step's result may besides be added in f32.
         let per_step = terms * exp2(-f) + 3.0 * UNIT;
         let grow = self.steps * per_step * (1.0 + exp2(-20));
@@ -325,6 +367,17 @@ impl Sum {
             Self::Unordered(sum) => sum.lose(amount),
             Self::Partials(sum) => sum.of[0].lose(amount),
         }
+    }
+
+    /// The global scales of the epilogue.
+    pub fn scale(&mut self, by: f64, exact: bool) {
+        let mut sum = match self {
+            Self::Running(sum) => *sum,
+            Self::Partials(sum) => sum.total(),
+            Self::Unordered(sum) => sum.settled(),
+        };
+        sum.scale(by, exact);
+        *self = Self::Running(sum);
     }
 
     /// The bias of the epilogue.

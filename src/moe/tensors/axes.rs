@@ -1,6 +1,7 @@
 //! What the axes of a tensor are in terms of a problem's dimensions.
 
 use super::{Form, Tensors};
+use crate::case::{Format, FormatPair};
 use crate::moe::dims::{BLOCK, Dims};
 use crate::moe::error::MoeError;
 
@@ -9,7 +10,7 @@ use crate::moe::error::MoeError;
 pub enum Axis {
     /// T.
     Tokens,
-    /// E.
+    /// Experts that the router chooses from.
     Experts,
     /// E', the experts whose weights are there.
     Present,
@@ -19,17 +20,25 @@ pub enum Axis {
     Rows,
     /// H.
     Hidden,
-    /// H/2: bytes of two e2m1 each.
+    /// Bytes of H activations.
+    HiddenCodes,
+    /// Their scales.
+    HiddenScales,
+    /// Bytes of H weights.
     HiddenBytes,
-    /// H/32: scales.
+    /// Their scales.
     HiddenBlocks,
     /// 2·I.
     Fc1Cols,
     /// I.
     Inter,
-    /// I/2.
+    /// Bytes of I activations.
+    InterCodes,
+    /// Their scales.
+    InterScales,
+    /// Bytes of I weights.
     InterBytes,
-    /// I/32.
+    /// Their scales.
     InterBlocks,
 }
 
@@ -45,15 +54,33 @@ impl Found {
     }
 }
 
-/// An axis as a multiple of a basic one: `(basic, numerator, denominator)`.
-const fn basis(axis: Axis) -> (Axis, usize, usize) {
+/// An axis as a multiple of a basic one: `(basic, numerator, denominator)`; the numerator is 0 where the format has no scales.
+const fn basis(axis: Axis, pair: FormatPair) -> (Axis, usize, usize) {
     match axis {
-        Axis::HiddenBytes => (Axis::Hidden, 1, 2),
-        Axis::HiddenBlocks => (Axis::Hidden, 1, BLOCK),
+        Axis::HiddenCodes => bytes(Axis::Hidden, pair.activation()),
+        Axis::HiddenScales => scales(Axis::Hidden, pair.activation()),
+        Axis::HiddenBytes => bytes(Axis::Hidden, pair.weight()),
+        Axis::HiddenBlocks => scales(Axis::Hidden, pair.weight()),
         Axis::Fc1Cols => (Axis::Inter, 2, 1),
-        Axis::InterBytes => (Axis::Inter, 1, 2),
-        Axis::InterBlocks => (Axis::Inter, 1, BLOCK),
+        Axis::InterCodes => bytes(Axis::Inter, pair.activation()),
+        Axis::InterScales => scales(Axis::Inter, pair.activation()),
+        Axis::InterBytes => bytes(Axis::Inter, pair.weight()),
+        Axis::InterBlocks => scales(Axis::Inter, pair.weight()),
         other => (other, 1, 1),
+    }
+}
+
+const fn bytes(of: Axis, format: Format) -> (Axis, usize, usize) {
+    match format.element().bits() {
+        4 => (of, 1, 2),
+        bits => (of, bits / 8, 1),
+    }
+}
+
+const fn scales(of: Axis, format: Format) -> (Axis, usize, usize) {
+    match format.scale() {
+        Some(scale) => (of, 1, scale.block()),
+        None => (of, 0, 1),
     }
 }
 
@@ -75,19 +102,23 @@ fn mismatch(form: &Form, found: &[usize], axis: usize, wanted: &str, why: String
 }
 
 /// Dimensions from shapes.
-pub(super) fn deduce(tensors: &Tensors) -> Result<Dims, MoeError> {
+pub(super) fn deduce(tensors: &Tensors, pair: FormatPair) -> Result<Dims, MoeError> {
     let mut found = Found::default();
     for (form, shape) in tensors.shapes() {
         rank(form, shape)?;
         for (at, (axis, size)) in form.axes.iter().zip(shape).enumerate() {
-            let (basic, up, down) = basis(*axis);
+            let (basic, up, down) = basis(*axis, pair);
+            if up == 0 {
+                let why = format!("{} has no such scales", pair.activation().word());
+                return Err(mismatch(form, shape, at, "nothing", why));
+            }
             if size % up != 0 {
                 return Err(mismatch(
                     form,
                     shape,
                     at,
                     "an even number",
-                    "gates and ups are as many".to_owned(),
+                    "gates and ups are as many, and a bf16 has two bytes".to_owned(),
                 ));
             }
             let size = size.checked_mul(down).unwrap_or(usize::MAX) / up;
@@ -115,16 +146,16 @@ pub(super) fn deduce(tensors: &Tensors) -> Result<Dims, MoeError> {
         let present = if tensors.expert_ids.is_none() { get(Axis::Present) } else { 0 };
         experts = usize::try_from(largest.saturating_add(1)).unwrap_or(0).max(present);
     }
-    let dims = Dims { tokens, hidden: get(Axis::Hidden), inter: get(Axis::Inter), experts, top_k };
+    let dims = Dims { tokens, hidden: get(Axis::Hidden), inter: get(Axis::Inter), experts, top_k, shared: 0 };
     for (name, size) in [("hidden", dims.hidden), ("inter", dims.inter)] {
         if size % BLOCK != 0 {
             return Err(MoeError::Invalid(format!(
-                "{name} is {size}, which is not a multiple of the {BLOCK} elements of a scale"
+                "{name} is {size}, which is not a multiple of {BLOCK}, the elements of an MX scale"
             )));
         }
     }
     if tokens > 0 {
-        check(tensors, &dims)?;
+        check(tensors, &dims, pair)?;
     }
     Ok(dims)
 }
@@ -139,13 +170,13 @@ fn rank(form: &Form, shape: &[usize]) -> Result<(), MoeError> {
 }
 
 /// Shapes against dimensions; axes that `dims` has as 0 are free.
-pub(super) fn check(tensors: &Tensors, dims: &Dims) -> Result<(), MoeError> {
+pub(super) fn check(tensors: &Tensors, dims: &Dims, pair: FormatPair) -> Result<(), MoeError> {
     let present = tensors.expert_ids.as_ref().map_or(dims.experts, |ids| ids.data.len());
     let size = |axis: Axis| -> usize {
-        let (basic, up, down) = basis(axis);
+        let (basic, up, down) = basis(axis, pair);
         let size = match basic {
             Axis::Tokens => dims.tokens,
-            Axis::Experts => dims.experts,
+            Axis::Experts => dims.routed(),
             Axis::Present => present,
             Axis::TopK => dims.top_k,
             Axis::Rows => dims.tokens.saturating_mul(dims.top_k),

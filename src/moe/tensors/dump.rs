@@ -8,6 +8,7 @@ use std::{fs, io};
 use safetensors::{Dtype, SafeTensors};
 
 use super::{Form, Tensors};
+use crate::moe::contract;
 use crate::moe::error::MoeError;
 use crate::store;
 
@@ -48,7 +49,8 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Dump, MoeError> {
     };
     let file = SafeTensors::deserialize(bytes).map_err(damaged)?;
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
-    let metadata = header.metadata().clone().unwrap_or_default().into_iter().collect();
+    let metadata: BTreeMap<String, String> =
+        header.metadata().clone().unwrap_or_default().into_iter().collect();
     let mut tensors = Tensors::default();
     let mut names = file.names();
     names.sort_unstable();
@@ -76,7 +78,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Dump, MoeError> {
         let message = "it has no tensor".to_owned();
         return Err(MoeError::Format { path: path.to_owned(), message });
     }
-    tensors.dims()?;
+    tensors.dims(contract::pair_of(&metadata)?)?;
     Ok(Dump { tensors, metadata })
 }
 
@@ -85,7 +87,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Dump, MoeError> {
 /// # Errors
 /// [`MoeError::File`] when the file cannot be written; [`MoeError::Shape`] when tensors contradict each other.
 pub fn write(path: &Path, tensors: &Tensors, metadata: &BTreeMap<String, String>) -> Result<(), MoeError> {
-    tensors.dims()?;
+    tensors.dims(contract::pair_of(metadata)?)?;
     let views: Vec<(&str, View<'_>)> = tensors.views().into_iter().map(|v| (v.name, v)).collect();
     let metadata: HashMap<String, String> = metadata.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     safetensors::serialize_to_file(views, Some(metadata), path).map_err(|error| {

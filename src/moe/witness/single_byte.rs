@@ -9,16 +9,18 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use super::flags::{Moves, UP};
-use crate::case::{CaseError, Library};
+use crate::case::{CaseError, Format, FormatPair, Library};
+use crate::kernel::MmaPath;
 use crate::moe::contract::Accumulation;
-use crate::moe::dims::BLOCK;
 use crate::moe::error::MoeError;
+use crate::moe::format::Element;
 use crate::moe::problem::generate;
 use crate::moe::random::{Purpose, Stream};
+use crate::moe::reference::epilogue::{Epilogue, Factor};
 use crate::moe::reference::expected::Expected;
-use crate::moe::reference::formats::{bf16, e2m1, e4m3, exp2};
-use crate::moe::reference::gemm::{Line, element};
-use crate::moe::reference::quantize;
+use crate::moe::reference::formats::bf16;
+use crate::moe::reference::gemm::element;
+use crate::moe::reference::line::Line;
 use crate::moe::tensors::Array;
 use crate::record::FaultRow;
 
@@ -27,10 +29,13 @@ const MODEL: &str = "gpt-oss-120b";
 
 /// The first GEMM's operands of one expert.
 struct Data {
+    pair: FormatPair,
+    accumulation: Accumulation,
     codes: Array<u8>,
     scales: Array<u8>,
     weights: Array<u8>,
     weight_scales: Array<u8>,
+    globals: [Option<f32>; 2],
     bias: Array<f32>,
 }
 
@@ -54,12 +59,14 @@ struct Fault {
     at: usize,
 }
 
-/// Plants `count` random faults in the first GEMM of one expert of gpt-oss-120b that has a row for every block of K.
+/// Plants `count` random faults in the first GEMM of one expert of gpt-oss-120b that has a row for every block of K, with operands
+/// of these formats.
 ///
 /// # Errors
 /// [`MoeError`] when the data cannot be made.
-pub fn faults(count: u64) -> Result<FaultRow, MoeError> {
-    let (exact, impulse, real) = (Data::new("exact")?, Data::new("impulse")?, Data::new("real")?);
+pub fn faults(pair: FormatPair, count: u64) -> Result<FaultRow, MoeError> {
+    let data = |regime| Data::new(pair, regime);
+    let (exact, impulse, real) = (data("exact")?, data("impulse")?, data("real")?);
     let (rows, stream) = (exact.rows(), Stream::new(0, Purpose::Fault, 0));
     let shown: Vec<[bool; 3]> = (0..count)
         .into_par_iter()
@@ -71,7 +78,11 @@ pub fn faults(count: u64) -> Result<FaultRow, MoeError> {
         .collect();
     let of = |n: usize| shown.iter().filter(|s| s[n]).count() as u64;
     Ok(FaultRow {
-        dimensions: format!("{MODEL}'s first GEMM, {rows} rows"),
+        dimensions: if pair == FormatPair::default() {
+            format!("{MODEL}'s first GEMM, {rows} rows")
+        } else {
+            format!("{MODEL}'s first GEMM in {}, {rows} rows", pair.word())
+        },
         faults: count,
         exact_and_impulse: of(0),
         real: of(1),
@@ -80,11 +91,12 @@ pub fn faults(count: u64) -> Result<FaultRow, MoeError> {
 }
 
 /// A case of one expert, all of whose rows it gets.
-fn case(regime: &str) -> Result<crate::case::Case, CaseError> {
+fn case(pair: FormatPair, regime: &str) -> Result<crate::case::Case, CaseError> {
     let text = format!(
-        "about: One expert.\nmodel: {MODEL}\ntokens: {}\nexperts: 1\ntop_k: 1\nrouting: same\nregime: {regime}\n",
+        "about: One expert.\nformat: {}\nmodel: {MODEL}\ntokens: {}\nexperts: 1\ntop_k: 1\nrouting: same\nregime: {regime}\n",
+        pair.word(),
         // As many rows as K has blocks, so that impulse data reach each.
-        crate::case::models().iter().find(|m| m.name == MODEL).map_or(0, |m| m.hidden / BLOCK)
+        crate::case::models().iter().find(|m| m.name == MODEL).map_or(0, |m| m.hidden / pair.block())
     );
     let mut library = Library::default();
     library.add(Path::new("single-byte-faults.yaml"), &text);
@@ -95,21 +107,22 @@ fn case(regime: &str) -> Result<crate::case::Case, CaseError> {
 }
 
 impl Data {
-    fn new(regime: &str) -> Result<Self, MoeError> {
-        let case = case(regime).map_err(|error| MoeError::Invalid(error.to_string()))?;
+    fn new(pair: FormatPair, regime: &str) -> Result<Self, MoeError> {
+        let case = case(pair, regime).map_err(|error| MoeError::Invalid(error.to_string()))?;
         let inputs = generate(&case, 1)?.inputs;
         let states = super::there(&inputs.hidden_states, "hidden_states")?;
-        let (mut codes, mut scales) = (Vec::new(), Vec::new());
-        for block in states.data.chunks(BLOCK) {
-            let values: Vec<f64> = block.iter().map(|x| bf16(*x)).collect();
-            let (scale, elements) = quantize::block(case.scale_rule, &values);
-            scales.push(scale);
-            codes.extend(elements);
-        }
+        let one = |array: &Option<Array<f32>>| array.as_ref().and_then(|a| a.data.first().copied());
+        let globals = [one(&inputs.a1_global), one(&inputs.w13_global)];
+        let values: Vec<f64> = states.data.iter().map(|x| bf16(*x)).collect();
+        let format = pair.activation();
+        let (codes, scales) = format.quantize_row(case.scale_rule, globals[0].unwrap_or(1.0), &values);
         let (rows, depth) = (case.tokens, case.hidden);
         Ok(Self {
-            codes: Array::new("a1_codes", &[rows, depth], codes)?,
-            scales: Array::new("a1_scales", &[rows, depth / BLOCK], scales)?,
+            pair,
+            accumulation: Accumulation::of(pair, MmaPath::Native, None),
+            codes: Array::new("a1_codes", &[rows, format.bytes(depth)], codes)?,
+            scales: Array::new("a1_scales", &[rows, format.scales(depth)], scales)?,
+            globals,
             weights: super::there(&inputs.w13_blocks, "w13_blocks")?.clone(),
             weight_scales: super::there(&inputs.w13_scales, "w13_scales")?.clone(),
             bias: super::there(&inputs.w13_bias, "w13_bias")?.clone(),
@@ -126,14 +139,16 @@ impl Data {
 
     /// The fault that 64 random bits stand for.
     fn draw(&self, bits: u64) -> Fault {
-        let kind = [Kind::WeightScale, Kind::WeightCode, Kind::Scale, Kind::Code][(bits & 3) as usize];
+        // bf16 activations have no scales.
+        let scale = if self.pair.activation().scale().is_some() { Kind::Scale } else { Kind::Code };
+        let kind = [Kind::WeightScale, Kind::WeightCode, scale, Kind::Code][(bits & 3) as usize];
         let lines = match kind {
             Kind::WeightScale | Kind::WeightCode => self.cols(),
             Kind::Scale | Kind::Code => self.rows(),
         };
-        let depth = self.codes.shape[1];
+        let depth = self.codes.shape[1] * 8 / self.pair.activation().element().bits();
         let places = match kind {
-            Kind::WeightScale | Kind::Scale => depth / BLOCK,
+            Kind::WeightScale | Kind::Scale => depth / self.pair.block(),
             Kind::WeightCode | Kind::Code => depth,
         };
         let (line, at) = ((bits >> 8 & 0xFF_FFFF) as usize % lines, (bits >> 32) as usize % places);
@@ -153,28 +168,34 @@ impl Data {
     fn shows_at(&self, fault: Fault, row: usize, col: usize) -> bool {
         let (codes, scales) = (self.codes.row(row), self.scales.row(row));
         let (weights, weight_scales) = (self.weights.row(col), self.weight_scales.row(col));
+        let (activation, weight, block) = (self.pair.activation(), self.pair.weight(), self.pair.block());
         let (mut of, mut by) = (Line::default(), Line::default());
-        of.read_e4m3(codes, scales, Accumulation::NATIVE.chunk);
-        by.read_e2m1(weights, weight_scales, Accumulation::NATIVE.chunk);
-        let bias = self.bias.data.get(col).copied();
-        let Expected::Number { value, error } = element(&Accumulation::NATIVE, &of, &by, bias) else {
+        of.read(activation, block, codes, scales, self.accumulation.width());
+        by.read(weight, block, weights, weight_scales, self.accumulation.width());
+        let factor = Factor::of(self.globals);
+        let epilogue = Epilogue { factor, bias: self.bias.data.get(col).copied() };
+        let Expected::Number { value, error } = element(&self.accumulation, &of, &by, epilogue) else {
             return false;
         };
         let step = |code: u8| if fault.up { code.wrapping_add(1) } else { code.wrapping_sub(1) };
         let at = fault.at;
-        let delta = match fault.kind {
-            // A scale that is one more doubles the block, one less halves it.
-            Kind::WeightScale | Kind::Scale => of.block_dot(&by, at) * if fault.up { 1.0 } else { -0.5 },
-            Kind::WeightCode => {
-                let code = weights[at / 2] >> (4 * (at % 2)) & 15;
-                let power = exp2(of.scales[at / BLOCK] + by.scales[at / BLOCK]);
-                of.values[at] * (e2m1(step(code) & 15) - by.values[at]) * power
-            }
-            Kind::Code => {
-                let power = exp2(of.scales[at / BLOCK] + by.scales[at / BLOCK]);
-                (e4m3(step(codes[at])) - of.values[at]) * by.values[at] * power
-            }
+        let scaled = |format: Format, code: u8| {
+            format.scale().map_or(0.0, |scale| scale.value(step(code)) - scale.value(code))
         };
+        let moved = |element: Element, bytes: &[u8]| {
+            let code = element.code(bytes, at);
+            element.value(element.neighbour(code, fault.up)) - element.value(code)
+        };
+        let power = |at: usize| of.scales[at].value * by.scales[at].value;
+        let delta = epilogue.factor.map_or(1.0, |f| f.value)
+            * match fault.kind {
+                Kind::WeightScale => {
+                    of.raw_dot(&by, at) * of.scales[at].value * scaled(weight, weight_scales[at])
+                }
+                Kind::Scale => of.raw_dot(&by, at) * by.scales[at].value * scaled(activation, scales[at]),
+                Kind::WeightCode => of.values[at] * moved(weight.element(), weights) * power(at / block),
+                Kind::Code => moved(activation.element(), codes) * by.values[at] * power(at / block),
+            };
         Moves::new(value, error).seen(delta, UP) == UP
     }
 }
@@ -185,7 +206,7 @@ mod tests {
 
     #[test]
     fn exact_and_impulse_data_show_what_real_values_hide() {
-        let row = faults(400).unwrap();
+        let row = faults(FormatPair::default(), 400).unwrap();
         assert_eq!(row.exact_and_impulse, row.faults, "{row:?}");
         assert!(row.real_decode < row.real && row.real <= row.faults && row.real_decode > 0, "{row:?}");
     }

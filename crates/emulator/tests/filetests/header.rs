@@ -38,6 +38,7 @@ pub(crate) struct Test {
     pub(crate) runs: Vec<Run>,
     pub(crate) schedules: Schedules,
     pub(crate) fuel: u64,
+    pub(crate) contract: bool,
     pub(crate) checks: Checks,
     pub(crate) expected: Expected,
     /// Parts of the message.
@@ -72,6 +73,7 @@ pub(crate) fn read(path: &Path, text: &str) -> Result<Vec<Test>, Problem> {
         let same = |other: &Test| {
             (&other.ptx, &other.buffers, &other.runs, other.schedules, other.fuel, other.checks)
                 == (&test.ptx, &test.buffers, &test.runs, test.schedules, test.fuel, test.checks)
+                && other.contract == test.contract
         };
         if let Some(other) = tests.iter().find(|other| other.name == test.name || same(other)) {
             return Err(problem(
@@ -137,6 +139,7 @@ impl FileParts<'_> {
             runs,
             schedules: own.schedules.or(common.schedules).unwrap_or(Schedules { count: 1, any: false }),
             fuel: own.fuel.or(common.fuel).unwrap_or(FUEL),
+            contract: own.contract.or(common.contract).unwrap_or(false),
             checks: own.checks.or(common.checks).unwrap_or(Checks {
                 initialisation: true,
                 races: true,

@@ -2,8 +2,8 @@
 
 use emulator::argument::{self, Content};
 use emulator::{
-    GlobalMemory, InStream, Kernel, Launch, Options, Program, Registers, Stop, TensorMap, launch_stream,
-    load_with,
+    Contraction, GlobalMemory, InStream, Kernel, Launch, Options, Program, Registers, Stop, TensorMap,
+    launch_stream, load_with,
 };
 
 use super::header::Test;
@@ -14,7 +14,10 @@ pub(crate) type Buffers = Vec<Vec<u8>>;
 
 /// Runs all launches of a test, in order, on one memory.
 pub(crate) fn run(test: &Test, seed: u64, registers: Registers, threads: usize) -> Result<Buffers, Stop> {
-    let program = load_with(&test.ptx, registers)?;
+    let mut program = load_with(&test.ptx, registers)?;
+    if test.contract {
+        program = program.contracted(&Contraction::Every)?;
+    }
     let mut memory = GlobalMemory::default();
     let mut addresses = Vec::new();
     for (name, content) in &test.buffers {

@@ -6,7 +6,7 @@ use emulator::Law;
 use emulator::argument::{self, Argument, Content, MapOf};
 
 use super::edit::Edit;
-use super::words::{checks, expect, number, schedules, three, violation};
+use super::words::{checks, contract, expect, number, schedules, three, violation};
 
 /// The mark of a header line, a comment in PTX.
 const MARK: &str = "//@";
@@ -122,6 +122,8 @@ pub(crate) struct Section {
     pub(crate) buffers: Vec<(String, Content)>,
     pub(crate) schedules: Option<Schedules>,
     pub(crate) fuel: Option<u64>,
+    /// Whether products and sums round once.
+    pub(crate) contract: Option<bool>,
     pub(crate) checks: Option<Checks>,
     pub(crate) ends: Vec<(usize, End)>,
     pub(crate) messages: Vec<String>,
@@ -205,6 +207,7 @@ impl Section {
             "source" => once(key, &mut self.source, (line, value.into()))?,
             "schedules" => once(key, &mut self.schedules, schedules(value)?)?,
             "fuel" => once(key, &mut self.fuel, number(value)?)?,
+            "contract" => once(key, &mut self.contract, contract(value)?)?,
             "checks" => once(key, &mut self.checks, checks(value)?)?,
             "replace" => self.edits.push((line, Edit::once(value)?)),
             "replace all" => self.edits.push((line, Edit::all(value)?)),
@@ -217,7 +220,7 @@ impl Section {
                 Some(n) => self.edits.push((line, Edit::nth(n, value)?)),
                 None => {
                     return Err(format!(
-                        "`{key}` is not a key; the keys are run, arg, buf, source, schedules, fuel, checks, \
+                        "`{key}` is not a key; the keys are run, arg, buf, source, schedules, fuel, contract, checks, \
                          variant, replace, replace all, replace N, expect, violation, unsupported, error, message"
                     ));
                 }

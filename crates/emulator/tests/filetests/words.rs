@@ -89,3 +89,12 @@ pub(crate) fn violation(text: &str) -> Result<Violation, String> {
     })?;
     Ok(Violation { rule, at })
 }
+
+/// Whether products and sums round once.
+pub(crate) fn contract(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(format!("`{other}` is neither on nor off")),
+    }
+}

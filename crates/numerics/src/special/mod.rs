@@ -11,6 +11,7 @@
 
 mod double;
 mod inverse;
+mod lanes;
 mod power;
 mod square;
 mod tables;
@@ -18,6 +19,7 @@ mod trigonometric;
 
 pub use double::{rcp64h, rsq64h};
 pub use inverse::{rcp, rsq, sqrt};
+pub use lanes::{WARP, ex2_approx_f32_lanes};
 pub use power::{ex2, lg2};
 pub use trigonometric::{cos, sin, tanh};
 

@@ -1,12 +1,15 @@
 //! The fused sum of groups of e2m1 products, eight columns at a time: exact, and equal to the definition.
 //!
-//! The dot product of a group is exact in a float, and the window is 35 places wide: as in [`super::fast`], a sum in
-//! doubles is exact unless scales or C lie far apart, and then each term is cut.
+//! The dot product of a group is exact in a float, and the window is 35 places wide, far less than the 53 of a double: a
+//! sum in doubles is exact, of terms that are cut where scales or C lie far apart.
 
-use super::decoded::SPECIAL;
+use pulp::NullaryFnOnce;
+
 use super::exact::mma_exact_at;
-use super::fast::{Addends, Lanes, N, cut, lanes};
+use super::operand::{Line, SPECIAL};
+use super::products::{Lanes, N, each};
 use super::{MmaForm, Model, Operands, Rule};
+use crate::dispatch;
 use crate::format::{Format, Parts, power_of_two};
 
 /// Products of a group.
@@ -16,18 +19,25 @@ const GROUPS: usize = 4;
 const K: usize = SIZE * GROUPS;
 
 /// The place of the lowest bit of an e2m1 product.
-const PRODUCT_UNIT: i16 = -2;
+const PRODUCT_UNIT: i32 = -2;
 
-const E2M1: [f32; 16] =
-    [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
+/// The value of an e2m1 code. A subnormal is read one exponent higher, where its hidden bit is, which is then taken away.
+#[inline(always)]
+fn e2m1(code: u32) -> f32 {
+    let magnitude = code & 7;
+    let subnormal = magnitude < 2;
+    let size = f32::from_bits((magnitude << 22) + ((126 + u32::from(subnormal)) << 23));
+    let size = size - if subnormal { 1.0 } else { 0.0 };
+    f32::from_bits(size.to_bits() | (code & 8) << 28)
+}
 
 /// A row of A or a column of B.
-struct Line {
+struct Block {
     values: [f32; K],
     /// The elements of each group that are not zero, one bit each; none where the scale is zero.
     masks: [u16; GROUPS],
     /// The scale of each group, and the exponent that places it.
-    scales: [(f64, i16); GROUPS],
+    scales: [(f64, i32); GROUPS],
     nan: bool,
 }
 
@@ -36,7 +46,7 @@ struct Columns {
     values: [Lanes<f32>; K],
     masks: [Lanes<u16>; GROUPS],
     scales: [Lanes<f64>; GROUPS],
-    exponents: [Lanes<i16>; GROUPS],
+    exponents: [Lanes<i32>; GROUPS],
     nan: Lanes<bool>,
 }
 
@@ -57,34 +67,36 @@ pub(super) fn fits(form: &MmaForm, operands: &Operands<'_>, d: &[u32]) -> bool {
         && d.len() >= shape.m * N
 }
 
-impl Line {
+impl Block {
+    #[inline(always)]
     fn of(form: &MmaForm, codes: &[u32], scales: &[u32], at: usize) -> Self {
-        let mut line = Self { values: [0.0; K], masks: [0; GROUPS], scales: [(0.0, 0); GROUPS], nan: false };
-        let codes = &codes[at * K..][..K];
-        for (value, code) in line.values.iter_mut().zip(codes) {
-            *value = E2M1[*code as usize & 0xF];
+        let mut block = Self { values: [0.0; K], masks: [0; GROUPS], scales: [(0.0, 0); GROUPS], nan: false };
+        let codes: &[u32; K] = codes[at * K..].first_chunk().unwrap_or(&[0; K]);
+        let mut bits = [0; K];
+        for at in 0..K {
+            block.values[at] = e2m1(codes[at]);
+            bits[at] = u32::from(codes[at] & 7 != 0) << (at % SIZE);
         }
-        let (groups, _) = codes.as_chunks::<SIZE>();
-        for (mask, codes) in line.masks.iter_mut().zip(groups) {
-            let bits: [u32; SIZE] = std::array::from_fn(|at| if codes[at] & 7 == 0 { 0 } else { 1 << at });
+        for (mask, bits) in block.masks.iter_mut().zip(bits.as_chunks::<SIZE>().0) {
             *mask = bits.iter().fold(0, |mask, bit| mask | bit) as u16;
         }
-        let Some((format, chunks)) = form.scale else { return line };
+        let Some((format, chunks)) = form.scale else { return block };
         let chunks = chunks as usize;
-        for (group, slot) in line.scales.iter_mut().enumerate() {
+        for (group, slot) in block.scales.iter_mut().enumerate() {
             match format.parts(scales[at * chunks + group * chunks / GROUPS]) {
-                Parts::Finite { significand: 0, .. } => line.masks[group] = 0,
+                Parts::Finite { significand: 0, .. } => block.masks[group] = 0,
                 Parts::Finite { significand, exponent, fraction, .. } => {
                     let unit = exponent - fraction.cast_signed();
-                    *slot = (f64::from(significand) * power_of_two(unit), exponent as i16);
+                    *slot = (f64::from(significand) * power_of_two(unit), exponent);
                 }
-                Parts::Nan | Parts::Infinite { .. } => line.nan = true,
+                Parts::Nan | Parts::Infinite { .. } => block.nan = true,
             }
         }
-        line
+        block
     }
 
     /// The exact dot product of every group with every column: multiples of a quarter below 2^10.
+    #[inline(always)]
     fn dots(&self, columns: &Columns) -> [Lanes<f32>; GROUPS] {
         let mut dots = [[0.0; N]; GROUPS];
         let groups = self.values.chunks(SIZE).zip(columns.values.chunks(SIZE));
@@ -100,6 +112,7 @@ impl Line {
 }
 
 impl Columns {
+    #[inline(always)]
     fn of(form: &MmaForm, operands: &Operands<'_>) -> Self {
         let mut out = Self {
             values: [[0.0; N]; K],
@@ -109,15 +122,15 @@ impl Columns {
             nan: [false; N],
         };
         for n in 0..N {
-            let line = Line::of(form, operands.b, operands.sfb, n);
-            for (row, value) in out.values.iter_mut().zip(line.values) {
+            let block = Block::of(form, operands.b, operands.sfb, n);
+            for (row, value) in out.values.iter_mut().zip(block.values) {
                 row[n] = value;
             }
             for group in 0..GROUPS {
-                out.masks[group][n] = line.masks[group];
-                (out.scales[group][n], out.exponents[group][n]) = line.scales[group];
+                out.masks[group][n] = block.masks[group];
+                (out.scales[group][n], out.exponents[group][n]) = block.scales[group];
             }
-            out.nan[n] = line.nan;
+            out.nan[n] = block.nan;
         }
         out
     }
@@ -125,15 +138,39 @@ impl Columns {
 
 /// `D = A·B + C` where [`fits`] holds and terms are groups.
 pub(super) fn mma_groups(model: Model, rule: &Rule, form: &MmaForm, operands: &Operands<'_>, d: &mut [u32]) {
+    dispatch(Groups { model, rule, form, operands, d });
+}
+
+/// [`mma_groups`], compiled once for each set of vector instructions.
+struct Groups<'a> {
+    model: Model,
+    rule: &'a Rule,
+    form: &'a MmaForm,
+    operands: &'a Operands<'a>,
+    d: &'a mut [u32],
+}
+
+impl NullaryFnOnce for Groups<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self { model, rule, form, operands, d } = self;
+        groups(model, rule, form, operands, d);
+    }
+}
+
+#[inline(always)]
+fn groups(model: Model, rule: &Rule, form: &MmaForm, operands: &Operands<'_>, d: &mut [u32]) {
     let columns = Columns::of(form, operands);
     // Both scales of a form have one format, and with it a number of fraction bits.
     let fraction = form.scale.map_or(0, |(format, _)| if format == Format::Ue4m3 { 3 } else { 0 });
     let (c_rows, _) = operands.c.as_chunks::<N>();
     let (d_rows, _) = d.as_chunks_mut::<N>();
     for (at, (c, out)) in c_rows.iter().zip(d_rows).take(form.shape.m).enumerate() {
-        let row = Line::of(form, operands.a, operands.sfa, at);
-        let addends = Addends::of(form.accumulator, c);
-        let special = lanes(|n| row.nan | columns.nan[n] | (addends.high[n] == SPECIAL));
+        let row = Block::of(form, operands.a, operands.sfa, at);
+        let addends = Line::of(form.accumulator, c);
+        let special = each!(n => row.nan | columns.nan[n] | (addends.exponents[n] == SPECIAL));
         *out = rule.output.of_doubles(&sums(rule, &row, &columns, &addends, 2 * fraction));
         if special.contains(&true) {
             for (column, slot) in out.iter_mut().enumerate().filter(|(column, _)| special[*column]) {
@@ -144,11 +181,12 @@ pub(super) fn mma_groups(model: Model, rule: &Rule, form: &MmaForm, operands: &O
 }
 
 /// The fused sums of four groups and C; a column with specials gives anything.
-fn sums(rule: &Rule, row: &Line, columns: &Columns, addends: &Addends, fraction: i16) -> Lanes<f64> {
-    let zero = rule.zero_exponent as i16;
+#[inline(always)]
+fn sums(rule: &Rule, row: &Block, columns: &Columns, addends: &Line<N>, fraction: i32) -> Lanes<f64> {
+    let zero = rule.zero_exponent;
     // Every other C stands above the place of a zero.
-    let mut largest = lanes(|n| addends.high[n].max(zero));
-    let mut lowest = addends.low;
+    let mut largest = each!(n => addends.exponents[n].max(zero));
+    let mut lowest = [i32::MAX; N];
     for group in 0..GROUPS {
         let alpha = row.scales[group].1;
         for n in 0..N {
@@ -158,18 +196,28 @@ fn sums(rule: &Rule, row: &Line, columns: &Columns, addends: &Addends, fraction:
             lowest[n] = lowest[n].min(exponent - fraction + PRODUCT_UNIT);
         }
     }
-    let windows = lanes(|n| largest[n] - rule.fraction as i16);
+    let windows = each!(n => largest[n] - rule.fraction);
     let dropped = (0..N).fold(false, |dropped, n| dropped | (windows[n] > lowest[n]));
-    let mut sums = addends.values;
-    if dropped {
-        sums = lanes(|n| cut(sums[n], windows[n]));
-    }
+    let mut sums = each!(n => cut(f64::from(addends.values[n]), windows[n]));
     for (group, dots) in row.dots(columns).iter().enumerate() {
         let alpha = row.scales[group].0;
-        for n in 0..N {
-            let term = f64::from(dots[n]) * (alpha * columns.scales[group][n]);
-            sums[n] += if dropped { cut(term, windows[n]) } else { term };
+        let scales = &columns.scales[group];
+        let mut terms = each!(n => f64::from(dots[n]) * (alpha * scales[n]));
+        if dropped {
+            terms = each!(n => cut(terms[n], windows[n]));
         }
+        sums = each!(n => sums[n] + terms[n]);
     }
     sums
+}
+
+/// `value` cut toward zero at `window`, without a branch.
+#[inline(always)]
+fn cut(value: f64, window: i32) -> f64 {
+    let bits = value.to_bits();
+    let leading = (bits >> 52 & 0x7FF).cast_signed() - 1023;
+    let drop = 52 - leading + i64::from(window);
+    // What is wholly below the window, a shift of 53 and more, is nothing.
+    let kept = u64::MAX << drop.clamp(0, 63);
+    f64::from_bits(if drop > 52 { 0 } else { bits & kept })
 }

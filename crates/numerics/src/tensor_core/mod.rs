@@ -5,13 +5,13 @@
 //! Sources: Xie et al., "MMA-Sim" (arXiv 2511.10909) and its package `mmasim` 2.1.1; Khattak and Mikaitis (arXiv
 //! 2512.07004). The recorded vectors of an H100 confirm [`Model::Sm90`], those of MMA-Sim [`Model::Sm120`].
 
-mod decoded;
 mod double;
 mod exact;
-mod fast;
 mod groups;
 mod integer;
 mod model;
+mod operand;
+mod products;
 mod proof;
 mod quad;
 mod sparse;
@@ -73,8 +73,8 @@ pub fn mma(
     let operands = Operands { a, b, c, sfa, sfb };
     let rule = model.rule(form);
     match rule.kind {
-        Kind::Products if fast::fits(&rule, form, &operands, d) => {
-            fast::mma_products(model, &rule, form, &operands, d);
+        Kind::Products if products::fits(form, &operands, d) => {
+            products::mma_products(model, &rule, form, &operands, d);
         }
         Kind::Groups(_) if groups::fits(form, &operands, d) => {
             groups::mma_groups(model, &rule, form, &operands, d);

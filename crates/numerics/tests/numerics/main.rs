@@ -8,4 +8,5 @@ mod fast;
 mod fixed;
 mod formats;
 mod layouts;
+mod special_lanes;
 mod tensor_core;

@@ -122,7 +122,7 @@ class GpuDevice:
         """Launch a kernel. Arrays among `args` are copied to the GPU and back; options that say how the emulator judges change nothing."""
         import numpy
 
-        unknown = sorted(set(options) - {"schedules", "seed", "poisons", "rules", "fuel", "profile", "model"})
+        unknown = sorted(set(options) - {"schedules", "seed", "poisons", "rules", "fuel", "profile", "model", "contract"})
         if unknown:
             raise UnsupportedError(f"{', '.join(unknown)} cannot be launched on a GPU from here")
         function = self._function(module, name)

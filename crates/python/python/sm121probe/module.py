@@ -108,6 +108,7 @@ class Module:
         fuel: Optional[int] = None,
         profile: bool = False,
         model: Optional[str] = None,
+        contract: str = "off",
         device: Any = None,
     ) -> Report:
         """Launch a kernel and judge it. Arrays among `args` are changed in place.
@@ -124,6 +125,7 @@ class Module:
         memory (where nothing else is said) decide whether a result depends on them.
 
         `model` is the architecture whose tensor-core sums and special functions are computed, such as ``"sm_90"``; by default the target's.
+        With ``contract="on"``, a product and the sum that uses it round once wherever PTX leaves that open.
 
         Raises `ViolationError`, `DisagreementError`, `UnsupportedError`, `LaunchError`; `TypeError`, `ValueError` and `OverflowError` for
         arguments that do not fit, `KeyError` for an unknown kernel. Where it raises, no array has changed.
@@ -145,6 +147,7 @@ class Module:
                 "fuel": fuel,
                 "profile": profile,
                 "model": model,
+                "contract": contract,
                 "triton": None,
             },
             args,

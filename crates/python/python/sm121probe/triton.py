@@ -36,6 +36,7 @@ def launch(
     rules: str = "values",
     profile: bool = False,
     model: Optional[str] = None,
+    contract: str = "off",
     device: Any = None,
 ) -> Report:
     """Launch a compiled kernel as Triton's own launcher does: `grid` counts programs, `args` are the parameters that are no constants.
@@ -66,6 +67,7 @@ def launch(
             "fuel": None,
             "profile": profile,
             "model": model,
+            "contract": contract,
             "triton": json.dumps(metadata),
         },
         args,

@@ -1,5 +1,7 @@
 //! Buffers of a launch file, and what they are to hold.
 
+use std::ops::Range;
+
 use emulator::argument::{self, Element, Shape};
 
 use super::super::expect::{self, Tolerance};
@@ -104,7 +106,12 @@ impl Reader {
             (shape, initial)
         };
         check_memory(&self.buffers, shape.bytes)?;
-        Ok(Buffer { name: name.to_owned(), shape, initial, scratch: entry.scratch })
+        if !entry.unwritten.is_empty() && entry.raw.is_none() {
+            return fault(with(path, "unwritten"), "`unwritten` is for `raw`");
+        }
+        let unwritten = runs(&entry.unwritten, shape.bytes, path)?;
+        let (address, scratch) = (entry.address, entry.scratch);
+        Ok(Buffer { name: name.to_owned(), shape, initial, address, unwritten, scratch })
     }
 
     pub(super) fn expectation(
@@ -148,9 +155,25 @@ impl Reader {
             (element, made.map_err(|(key, why)| Fault::At(with(path, key), why))?)
         };
         let tolerance = Tolerance { relative: entry.rtol, absolute: entry.atol };
-        expect::expectation(n, &self.buffers[n], element, bytes, tolerance)
-            .map_err(|why| Fault::At(path.to_vec(), why))
+        if !entry.unwritten.is_empty() && entry.raw.is_none() {
+            return fault(with(path, "unwritten"), "`unwritten` is for `raw`");
+        }
+        let unwritten = runs(&entry.unwritten, bytes.len(), path)?;
+        let made = expect::expectation(n, &self.buffers[n], element, bytes, tolerance);
+        Ok(Expectation { unwritten, ..made.map_err(|why| Fault::At(path.to_vec(), why))? })
     }
+}
+
+/// Stretches of a buffer of so many bytes.
+fn runs(given: &[[usize; 2]], bytes: usize, path: &[Part]) -> Result<Vec<Range<usize>>, Fault> {
+    let run = |[at, len]: &[usize; 2]| {
+        let end = at.checked_add(*len).filter(|end| *end <= bytes);
+        end.map(|end| *at..end).ok_or_else(|| {
+            let what = format!("{len} bytes from byte {at} are not in a buffer of {bytes} bytes");
+            Fault::At(with(path, "unwritten"), what)
+        })
+    };
+    given.iter().map(run).collect()
 }
 
 fn element(name: &str, path: Vec<Part>) -> Result<Element, Fault> {

@@ -33,6 +33,42 @@ pub(super) struct Fragment {
     mask: u32,
     /// Elements of the matrix.
     pub(super) len: usize,
+    order: Order,
+}
+
+/// What the elements of four lanes in a row are in the matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Any,
+    /// Neighbours: A and B.
+    Neighbours,
+    /// Neighbours together with those of the next register, taken in turn: C.
+    Pairs,
+}
+
+/// Lanes of a quad.
+const QUAD: usize = 4;
+
+impl Order {
+    /// The order of `places`, a lane's first place for each lane of each register, of so many elements each.
+    fn of(places: &[u16], elements: usize) -> Self {
+        let steps_by = |step: usize| {
+            places.chunks(QUAD).all(|quad| {
+                (0..).zip(quad).all(|(lane, place)| usize::from(*place) == usize::from(quad[0]) + lane * step)
+            })
+        };
+        let (registers, rest) = places.as_chunks::<{ 2 * LANES }>();
+        let in_turn = |both: &[u16; 2 * LANES]| {
+            both[..LANES].iter().zip(&both[LANES..]).all(|(first, second)| *second == first + 1)
+        };
+        if steps_by(elements) {
+            Self::Neighbours
+        } else if elements == 1 && steps_by(2) && rest.is_empty() && registers.iter().all(in_turn) {
+            Self::Pairs
+        } else {
+            Self::Any
+        }
+    }
 }
 
 /// [`Fragment::gather`], compiled once for each set of vector instructions.
@@ -49,11 +85,11 @@ impl NullaryFnOnce for Gather<'_> {
     fn call(self) {
         let Self { fragment, r, out } = self;
         match fragment.bits {
-            1 => fragment.gather_by::<32>(r, out),
-            4 => fragment.gather_by::<8>(r, out),
-            8 => fragment.gather_by::<4>(r, out),
-            16 => fragment.gather_by::<2>(r, out),
-            _ => fragment.gather_by::<1>(r, out),
+            1 => fragment.gather_by::<32, 128>(r, out),
+            4 => fragment.gather_by::<8, 32>(r, out),
+            8 => fragment.gather_by::<4, 16>(r, out),
+            16 => fragment.gather_by::<2, 8>(r, out),
+            _ => fragment.gather_by::<1, 4>(r, out),
         }
     }
 }
@@ -70,9 +106,12 @@ impl Fragment {
             (row * width + column) as u16
         };
         let places = (0..slots.len()).flat_map(|reg| (0..LANES).map(move |lane| place(reg, lane)));
-        let len = slots.len() * LANES * fragment::per_register(bits);
+        let places: Box<[u16]> = places.collect();
+        let elements = fragment::per_register(bits);
+        let len = slots.len() * LANES * elements;
         Self {
-            places: places.collect(),
+            order: Order::of(&places, elements),
+            places,
             slots: slots.into(),
             bits,
             shift: 0,
@@ -94,8 +133,14 @@ impl Fragment {
         dispatch(Gather { fragment: self, r, out });
     }
 
+    /// Of `N` elements a register, `ALL` in those of a quad.
     #[inline(always)]
-    fn gather_by<const N: usize>(&self, r: &Registers, out: &mut [u32]) {
+    fn gather_by<const N: usize, const ALL: usize>(&self, r: &Registers, out: &mut [u32]) {
+        match self.order {
+            Order::Neighbours => return self.gather_neighbours::<N, ALL>(r, out),
+            Order::Pairs => return self.gather_pairs(r, out),
+            Order::Any => {}
+        }
         let (shift, mask) = (self.shift, self.mask);
         for (slot, places) in self.slots.iter().zip(self.places.chunks_exact(LANES)) {
             let words = &r.w[*slot as usize];
@@ -111,11 +156,67 @@ impl Fragment {
         }
     }
 
+    /// The words of each quad of register `at`, and its first place.
+    #[inline(always)]
+    fn quads<'a>(&'a self, r: &'a Registers, at: usize) -> impl Iterator<Item = (&'a [u32; QUAD], usize)> {
+        let (words, _) = r.w[self.slots[at] as usize].as_chunks::<QUAD>();
+        let places = self.places[at * LANES..].iter().step_by(QUAD);
+        words.iter().zip(places).map(|(words, place)| (words, usize::from(*place)))
+    }
+
+    #[inline(always)]
+    fn gather_neighbours<const N: usize, const ALL: usize>(&self, r: &Registers, out: &mut [u32]) {
+        let (shift, mask) = (self.shift, self.mask);
+        for at in 0..self.slots.len() {
+            for (words, place) in self.quads(r, at) {
+                let Some(to) = out.get_mut(place..).and_then(|to| to.first_chunk_mut::<ALL>()) else {
+                    continue;
+                };
+                let mut codes = [0; ALL];
+                for i in 0..ALL {
+                    codes[i] = words[i / N] >> shift >> (i % N * 32 / N) & mask;
+                }
+                *to = codes;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn gather_pairs(&self, r: &Registers, out: &mut [u32]) {
+        for at in (1..self.slots.len()).step_by(2) {
+            for ((first, place), (second, _)) in self.quads(r, at - 1).zip(self.quads(r, at)) {
+                let Some(to) = out.get_mut(place..).and_then(|to| to.first_chunk_mut()) else { continue };
+                let mut codes = [0; 2 * QUAD];
+                for lane in 0..QUAD {
+                    codes[2 * lane] = first[lane] >> self.shift & self.mask;
+                    codes[2 * lane + 1] = second[lane] >> self.shift & self.mask;
+                }
+                *to = codes;
+            }
+        }
+    }
+
     /// Writes the matrix of codes to the registers.
     pub(super) fn scatter(&self, r: &mut Registers, from: &[u32]) {
-        match self.bits {
-            16 => self.scatter_by::<2>(r, from),
+        match (self.bits, self.order) {
+            (16, _) => self.scatter_by::<2>(r, from),
+            (_, Order::Pairs) => self.scatter_pairs(r, from),
             _ => self.scatter_by::<1>(r, from),
+        }
+    }
+
+    fn scatter_pairs(&self, r: &mut Registers, from: &[u32]) {
+        for (at, slot) in self.slots.iter().enumerate() {
+            let (words, _) = r.w[*slot as usize].as_chunks_mut::<QUAD>();
+            // Every other element from here on: the places of the second of two registers are one higher.
+            let places = self.places[at * LANES..].iter().step_by(QUAD);
+            for (words, place) in words.iter_mut().zip(places) {
+                let place = usize::from(*place);
+                let Some(codes) = from.get(place..place + 2 * QUAD - 1) else { continue };
+                for lane in 0..QUAD {
+                    words[lane] = codes[2 * lane] & self.mask;
+                }
+            }
         }
     }
 

@@ -1,0 +1,183 @@
+//! Entry points of both APIs for devices, contexts and limits. There is one device and one context.
+#![expect(unsafe_code, reason = "exported names")]
+
+use std::ffi::c_int;
+
+use emulator::events::UUID;
+
+use crate::api::{Answer, In, Out, Text, entry_points, put_host_bytes, runtime_is_12};
+use crate::device::{Device, Kind, device};
+use crate::properties::device_properties;
+use crate::status::Status;
+
+/// The version of CUDA that the driver claims, as CUDA writes it.
+pub(crate) const VERSION: c_int = 13_000;
+/// The same of a runtime that a program of CUDA 12 is linked with.
+const VERSION_12: c_int = 12_090;
+/// The one context.
+pub(crate) const CONTEXT: u64 = 0x0059_0000_0000_0010;
+/// What the PCI bus calls the device.
+const BUS: &[u8] = b"0000:01:00.0\0";
+fn the_one(number: c_int) -> Answer {
+    if number == 0 { Ok(()) } else { Err(Status::INVALID_DEVICE) }
+}
+
+fn properties(to: u64, number: c_int, old: bool) -> Answer {
+    the_one(number)?;
+    put_host_bytes(to, &device_properties(device()?.gpu, old))
+}
+
+fn context(to: Out<u64>) -> Answer {
+    device().map(drop)?;
+    to.set(CONTEXT)
+}
+
+fn synchronized() -> Answer {
+    let mut device = device()?;
+    device.streams.unsafe_call()?;
+    device.healthy()
+}
+
+/// Stack, printf buffer, heap.
+fn limit(number: c_int) -> usize {
+    match number {
+        0 => 1024,
+        1 => 1 << 20,
+        2 => 8 << 20,
+        _ => 0,
+    }
+}
+
+fn pointer_attribute(device: &Device, to: u64, attribute: c_int, at: u64) -> Answer {
+    let (base, found) = device.around(at).ok_or(Status::INVALID_VALUE)?;
+    let host_memory = matches!(found.kind, Kind::Pinned | Kind::Registered);
+    match attribute {
+        1 => put_host_bytes(to, &CONTEXT.to_le_bytes()),
+        2 => put_host_bytes(to, &(if host_memory { 1u32 } else { 2 }).to_le_bytes()),
+        3 => put_host_bytes(to, &at.to_le_bytes()),
+        4 if found.kind.on_host() => put_host_bytes(to, &at.to_le_bytes()),
+        7 => put_host_bytes(to, &base.to_le_bytes()),
+        8 => put_host_bytes(to, &[u8::from(found.kind.is_managed())]),
+        9 => put_host_bytes(to, &0u32.to_le_bytes()),
+        10 => put_host_bytes(to, &[0]),
+        11 => put_host_bytes(to, &base.to_le_bytes()),
+        12 => put_host_bytes(to, &found.len.to_le_bytes()),
+        13 => put_host_bytes(to, &[1]),
+        _ => Err(Status::INVALID_VALUE),
+    }
+}
+
+entry_points! {
+    device_function;
+
+    fn cuInit(_flags: u32) { device().map(drop) }
+    fn cudaDriverGetVersion | cuDriverGetVersion(version: Out<c_int>) { version.set(VERSION) }
+    fn cudaRuntimeGetVersion(version: Out<c_int>) { version.set(if runtime_is_12() { VERSION_12 } else { VERSION }) }
+    fn cudaGetDeviceCount | cuDeviceGetCount(count: Out<c_int>) { device().map(drop)?; count.set(1) }
+    fn cudaGetDevice | cuCtxGetDevice(number: Out<c_int>) { number.set(0) }
+    fn cuDeviceGet(number: Out<c_int>, ordinal: c_int) { the_one(ordinal)?; number.set(0) }
+    fn cudaSetDevice(number: c_int) { the_one(number)?; device().map(drop) }
+    fn cudaInitDevice(number: c_int, _device_flags: u32, _flags: u32) { the_one(number) }
+    fn cudaChooseDevice(number: Out<c_int>, _properties: u64) { number.set(0) }
+    fn cudaSetValidDevices(_list: u64, _len: c_int) { Ok(()) }
+    fn cudaSetDeviceFlags(_flags: u32) { Ok(()) }
+    fn cudaGetDeviceFlags | cuCtxGetFlags(flags: Out<u32>) { flags.set(0) }
+    fn cuCtxSetFlags(_flags: u32) { Ok(()) }
+    fn cuDeviceGetName(to: u64, len: c_int, number: c_int) {
+        the_one(number)?;
+        let mut name = device()?.gpu.name.as_bytes().to_vec();
+        name.truncate((len.max(1) - 1) as usize);
+        name.push(0);
+        put_host_bytes(to, &name)
+    }
+    fn cuDeviceGetUuid | cuDeviceGetUuid_v2(to: u64, _number: c_int) { put_host_bytes(to, UUID) }
+    fn cuDeviceTotalMem_v2(len: Out<usize>, _number: c_int) { len.set(device()?.gpu.memory as usize) }
+    fn cudaDeviceGetAttribute | cuDeviceGetAttribute(value: Out<c_int>, attribute: c_int, number: c_int) {
+        the_one(number)?;
+        value.set(device()?.gpu.attribute(attribute))
+    }
+    fn cuDeviceComputeCapability(major: Out<c_int>, minor: Out<c_int>, _number: c_int) {
+        let (a, b) = device()?.gpu.capability;
+        major.set(a as c_int)?;
+        minor.set(b as c_int)
+    }
+    fn cudaGetDeviceProperties(to: u64, number: c_int) { properties(to, number, runtime_is_12()) }
+    fn cudaGetDeviceProperties_v2(to: u64, number: c_int) { properties(to, number, true) }
+    fn cudaDeviceGetPCIBusId | cuDeviceGetPCIBusId(id: u64, len: c_int, number: c_int) {
+        the_one(number)?;
+        if len < BUS.len() as c_int { return Err(Status::INVALID_VALUE); }
+        put_host_bytes(id, BUS)
+    }
+    fn cudaDeviceGetByPCIBusId | cuDeviceGetByPCIBusId(number: Out<c_int>, id: Text) {
+        // With or without the domain, as hexadecimal numbers.
+        let id = id.text()?;
+        let fits = id.trim_start_matches("0000:").trim_end_matches(".0") == "01:00";
+        if fits { number.set(0) } else { Err(Status::INVALID_DEVICE) }
+    }
+    fn cudaDeviceCanAccessPeer | cuDeviceCanAccessPeer(can: Out<c_int>, one: c_int, other: c_int) { the_one(one)?; the_one(other)?; can.set(0) }
+    fn cudaDeviceEnablePeerAccess(peer: c_int, _flags: u32) { the_one(peer)?; Err(Status::PEER_ACCESS) }
+    fn cudaDeviceDisablePeerAccess(peer: c_int) { the_one(peer)?; Err(Status::PEER_NOT_ENABLED) }
+    fn cuCtxEnablePeerAccess(_context: u64, _flags: u32) { Err(Status::PEER_ACCESS) }
+    fn cuCtxDisablePeerAccess(_context: u64) { Err(Status::PEER_NOT_ENABLED) }
+    // Between a device and itself there is no link.
+    fn cudaDeviceGetP2PAttribute | cuDeviceGetP2PAttribute(_value: Out<c_int>, _attribute: c_int, _one: c_int, _other: c_int) { Err(Status::INVALID_DEVICE) }
+    fn cudaDeviceGetStreamPriorityRange | cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) {
+        least.set_if(0);
+        greatest.set_if(-5);
+        Ok(())
+    }
+    fn cudaDeviceSynchronize | cuCtxSynchronize() { synchronized() }
+    fn cudaDeviceReset() { Ok(()) }
+    fn cudaDeviceGetLimit | cuCtxGetLimit(value: Out<usize>, number: c_int) { value.set(limit(number)) }
+    fn cudaDeviceSetLimit | cuCtxSetLimit(_limit: c_int, _value: usize) { Ok(()) }
+    fn cudaDeviceSetCacheConfig | cuCtxSetCacheConfig(_config: c_int) { Ok(()) }
+    fn cudaDeviceGetCacheConfig | cuCtxGetCacheConfig(config: Out<c_int>) { config.set(0) }
+    fn cudaDeviceSetSharedMemConfig | cuCtxSetSharedMemConfig(_config: c_int) { Ok(()) }
+    fn cudaDeviceGetSharedMemConfig | cuCtxGetSharedMemConfig(config: Out<c_int>) { config.set(1) }
+    fn cudaCtxResetPersistingL2Cache | cuCtxResetPersistingL2Cache() { Ok(()) }
+    fn cudaProfilerStart | cudaProfilerStop | cuProfilerStart | cuProfilerStop() { Ok(()) }
+
+    fn cuDevicePrimaryCtxRetain(to: Out<u64>, number: c_int) { the_one(number)?; context(to) }
+    fn cuDevicePrimaryCtxRelease_v2 | cuDevicePrimaryCtxReset_v2(number: c_int) { the_one(number) }
+    fn cuDevicePrimaryCtxSetFlags_v2(number: c_int, _flags: u32) { the_one(number) }
+    fn cuDevicePrimaryCtxGetState(_number: c_int, flags: Out<u32>, active: Out<c_int>) { flags.set_if(0); active.set_if(1); Ok(()) }
+    fn cuCtxCreate_v2(to: Out<u64>, _flags: u32, number: c_int) { the_one(number)?; context(to) }
+    fn cuCtxCreate_v3(to: Out<u64>, _affinity: u64, _count: c_int, _flags: u32, number: c_int) { the_one(number)?; context(to) }
+    fn cuCtxCreate_v4(to: Out<u64>, _parameters: u64, _flags: u32, number: c_int) { the_one(number)?; context(to) }
+    fn cuCtxDestroy_v2 | cuCtxSetCurrent | cuCtxPushCurrent_v2(_context: u64) { Ok(()) }
+    fn cuCtxGetCurrent(to: Out<u64>) { to.set(CONTEXT) }
+    fn cuCtxPopCurrent_v2(to: Out<u64>) { to.set_if(CONTEXT); Ok(()) }
+    fn cuCtxGetId(_context: u64, id: Out<u64>) { id.set(1) }
+    fn cuCtxGetApiVersion(_context: u64, version: Out<u32>) { version.set(VERSION as u32) }
+    fn cuStreamGetCtx | cuStreamGetCtx_ptsz(_stream: u64, to: Out<u64>) { to.set(CONTEXT) }
+
+    fn cudaPointerGetAttributes(to: u64, at: u64) {
+        // Type (0 unregistered, 1 host, 2 device, 3 managed), device, device pointer, host pointer.
+        let kind = device()?.around(at).map(|(_, a)| a.kind);
+        let (word, on_device, on_host) = match kind {
+            None => (0u32, 0, at),
+            Some(Kind::Pinned | Kind::Registered) => (1, at, at),
+            Some(Kind::Device | Kind::Graph) => (2, at, 0),
+            Some(Kind::Managed | Kind::ManagedVariable) => (3, at, at),
+        };
+        let number = if kind.is_none() { -1i32 } else { 0 };
+        let bytes = [&word.to_le_bytes()[..], &number.to_le_bytes(), &on_device.to_le_bytes(), &on_host.to_le_bytes()];
+        put_host_bytes(to, &bytes.concat())
+    }
+    fn cuPointerGetAttribute(to: u64, attribute: c_int, at: u64) { pointer_attribute(&*device()?, to, attribute, at) }
+    fn cuPointerGetAttributes(count: u32, attributes: In<c_int>, to: In<u64>, at: u64) {
+        let device = device()?;
+        for n in 0..count as usize {
+            // What does not apply to a pointer is zeros.
+            if pointer_attribute(&device, to.nth(n)?, attributes.nth(n)?, at).is_err() {
+                put_host_bytes(to.nth(n)?, &[0; 4])?;
+            }
+        }
+        Ok(())
+    }
+    // Whether copies wait for the GPU (6): they always do.
+    fn cuPointerSetAttribute(_value: u64, attribute: c_int, at: u64) {
+        device()?.around(at).ok_or(Status::INVALID_VALUE)?;
+        if attribute == 6 { Ok(()) } else { Err(Status::INVALID_VALUE) }
+    }
+}

@@ -1,0 +1,239 @@
+//! Entry points of both APIs for modules, libraries, kernels and what is known of them.
+#![expect(unsafe_code, reason = "exported names")]
+
+use std::ffi::{c_char, c_int};
+
+use emulator::Stop;
+
+use crate::api::{Answer, Out, Text, entry_points, image, put_host_bytes};
+use crate::device::{Device, Handle, device};
+use crate::registration::kernel;
+use crate::status::Status;
+
+fn file(path: Text) -> Result<Vec<u8>, Status> {
+    std::fs::read(path.text()?).map_err(|_| Status::FILE_NOT_FOUND)
+}
+
+fn module_of(handle: u64) -> Result<usize, Status> {
+    Handle::Module.index(handle).ok_or(Status::INVALID_HANDLE)
+}
+
+/// Loads a module that a program names itself. Where it is only machine code, the program learns it here: no kernel of it can run.
+fn load(module: Out<u64>, image: Vec<u8>) -> Answer {
+    let mut device = device()?;
+    let index = device.load(image);
+    if device.modules[index].is_empty() {
+        return Err(Status::INVALID_IMAGE);
+    }
+    if let Some((kernels, why)) = device.modules[index].unrunnable() {
+        for kernel in kernels {
+            device.refuse(&kernel, why.clone());
+        }
+        return Err(Status::NO_BINARY);
+    }
+    if let Err(stop) = device.modules[index].program("") {
+        crate::results::say(&format!("a module cannot be loaded: {stop}"));
+        return Err(if matches!(stop, Stop::Launch(_)) {
+            Status::INVALID_PTX
+        } else {
+            Status::NOT_SUPPORTED
+        });
+    }
+    module.set(Handle::Module.make(index))
+}
+
+fn function_of(found: Out<u64>, module: u64, name: Text) -> Answer {
+    let (index, name) = (module_of(module)?, name.text()?);
+    let mut device = device()?;
+    if !device.modules.get_mut(index).ok_or(Status::INVALID_HANDLE)?.has(&name) {
+        return Err(Status::NOT_FOUND);
+    }
+    let handle = device.function(index, &name);
+    found.set(handle)
+}
+
+fn global_of(at: Out<u64>, len: Out<usize>, module: u64, name: Text) -> Answer {
+    let (address, size) = device()?.variable(module_of(module)?, &name.text()?)?;
+    at.set_if(address);
+    len.set_if(size);
+    Ok(())
+}
+
+fn count_of(count: Out<u32>, module: u64) -> Answer {
+    let mut device = device()?;
+    let module = device.modules.get_mut(module_of(module)?).ok_or(Status::INVALID_HANDLE)?;
+    count.set(module.entries().len() as u32)
+}
+
+fn enumerate(list: Out<u64>, count: u32, module: u64) -> Answer {
+    let index = module_of(module)?;
+    let mut device = device()?;
+    let names = device.modules.get_mut(index).ok_or(Status::INVALID_HANDLE)?.entries();
+    for (n, name) in names.iter().take(count as usize).enumerate() {
+        let handle = device.function(index, name);
+        list.nth(n).set(handle)?;
+    }
+    Ok(())
+}
+
+/// What is known of a kernel.
+struct Known {
+    static_shared: u32,
+    threads: u32,
+    arch: u32,
+    optin: u32,
+}
+
+fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
+    let function = kernel(device, symbol)?;
+    device.parameters(&function)?;
+    let (optin, arch) = (device.gpu.shared_optin, device.gpu.arch());
+    let module = device.modules.get_mut(function.module).ok_or(Status::INVALID_HANDLE)?;
+    let program = module.program(&function.name).map_err(|_| Status::INVALID_IMAGE)?;
+    let kernel = program.kernel(&function.name).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
+    let threads = kernel.max_threads.unwrap_or(1024).min(1024) as u32;
+    Ok(Known { static_shared: kernel.shared_bytes, threads, arch, optin })
+}
+
+/// No compiler has allocated registers: a number that every launch fits with.
+const REGISTERS: u32 = 64;
+
+fn attribute(value: Out<c_int>, attribute: c_int, symbol: u64) -> Answer {
+    let Known { static_shared, threads, arch, optin } = known(&mut *device()?, symbol)?;
+    let found = match attribute {
+        0 => threads,
+        1 => static_shared,
+        4 => REGISTERS,
+        5 | 6 => arch,
+        8 => optin.saturating_sub(static_shared),
+        _ => 0,
+    };
+    value.set(found as c_int)
+}
+
+/// Shared memory that a block may ask for (8).
+fn set_attribute(symbol: u64, attribute: c_int, value: c_int) -> Answer {
+    let mut device = device()?;
+    kernel(&mut device, symbol)?;
+    if attribute == 8 && value > device.gpu.shared_optin as c_int {
+        Err(Status::INVALID_VALUE)
+    } else {
+        Ok(())
+    }
+}
+
+/// Blocks of a multiprocessor that run together, by threads and shared memory.
+fn occupancy(count: Out<c_int>, threads: c_int, shared: usize) -> Answer {
+    count.set(blocks(threads, shared)?)
+}
+
+fn blocks(threads: c_int, shared: usize) -> Result<c_int, Status> {
+    let gpu = device()?.gpu;
+    let threads = u32::try_from(threads).ok().filter(|n| *n > 0).ok_or(Status::INVALID_VALUE)?;
+    let by_threads = gpu.threads_sm / threads.next_multiple_of(32);
+    let by_shared = gpu.shared_sm / u32::try_from(shared + 1024).unwrap_or(u32::MAX);
+    Ok(by_threads.min(by_shared).min(gpu.blocks_sm) as c_int)
+}
+
+fn parameter(symbol: u64, n: usize, offset: Out<usize>, size: Out<usize>) -> Answer {
+    let mut device = device()?;
+    let function = kernel(&mut device, symbol)?;
+    let (at, len) = *device.parameters(&function)?.get(n).ok_or(Status::INVALID_VALUE)?;
+    offset.set_if(at);
+    size.set_if(len);
+    Ok(())
+}
+
+entry_points! {
+    module_function;
+
+    fn cuModuleLoad(module: Out<u64>, path: Text) { load(module, file(path)?) }
+    fn cuModuleLoadData | cuModuleLoadDataEx | cuModuleLoadFatBinary(module: Out<u64>, code: u64) { load(module, image(code)?) }
+    // Handles stay valid: programs that unload a module keep kernels of others.
+    fn cuModuleUnload | cuLibraryUnload | cudaLibraryUnload(module: u64) { module_of(module).map(drop) }
+    fn cuModuleGetLoadingMode(mode: Out<c_int>) { mode.set(2) }
+    fn cuModuleGetFunction | cuLibraryGetKernel | cudaLibraryGetKernel(found: Out<u64>, module: u64, name: Text) { function_of(found, module, name) }
+    fn cuModuleGetFunctionCount | cuLibraryGetKernelCount | cudaLibraryGetKernelCount(count: Out<u32>, module: u64) { count_of(count, module) }
+    fn cuModuleEnumerateFunctions | cuLibraryEnumerateKernels | cudaLibraryEnumerateKernels(list: Out<u64>, count: u32, module: u64) {
+        enumerate(list, count, module)
+    }
+    fn cuModuleGetGlobal_v2 | cuLibraryGetGlobal | cudaLibraryGetGlobal(at: Out<u64>, len: Out<usize>, module: u64, name: Text) {
+        global_of(at, len, module, name)
+    }
+    fn cuLibraryGetManaged | cudaLibraryGetManaged(at: Out<u64>, len: Out<usize>, library: u64, name: Text) {
+        let mut device = device()?;
+        let (address, size) = device.variable(module_of(library)?, &name.text()?)?;
+        device.share_variable(address, size)?;
+        at.set_if(address);
+        len.set_if(size);
+        Ok(())
+    }
+    fn cuLibraryLoadData | cudaLibraryLoadData(library: Out<u64>, code: u64, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
+        load(library, image(code)?)
+    }
+    fn cuLibraryLoadFromFile | cudaLibraryLoadFromFile(library: Out<u64>, path: Text, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
+        load(library, file(path)?)
+    }
+    fn cuLibraryGetModule(module: Out<u64>, library: u64) { module_of(library)?; module.set(library) }
+    fn cuKernelGetFunction(function: Out<u64>, kernel: u64) { function.set(kernel) }
+    fn cudaGetFuncBySymbol | cudaGetKernel | __cudaGetKernel(function: Out<u64>, symbol: u64) { function.set(symbol) }
+    fn cuKernelGetAttribute(value: Out<c_int>, number: c_int, kernel: u64, _device: c_int) { attribute(value, number, kernel) }
+    fn cuFuncGetAttribute(value: Out<c_int>, number: c_int, function: u64) { attribute(value, number, function) }
+    fn cuKernelSetAttribute(number: c_int, value: c_int, kernel: u64, _device: c_int) { set_attribute(kernel, number, value) }
+    fn cudaKernelSetAttributeForDevice | cudaFuncSetAttribute | cuFuncSetAttribute(symbol: u64, number: c_int, value: c_int) {
+        set_attribute(symbol, number, value)
+    }
+    fn cuKernelSetCacheConfig(_kernel: u64, _config: c_int, _number: c_int) { Ok(()) }
+    fn cuFuncLoad(_function: u64) { Ok(()) }
+    fn cuFuncIsLoaded(state: Out<c_int>, _function: u64) { state.set(1) }
+    fn cuFuncGetModule | cuKernelGetLibrary(module: Out<u64>, function: u64) {
+        let mut device = device()?;
+        let module_index = kernel(&mut device, function)?.module;
+        module.set(Handle::Module.make(module_index))
+    }
+    fn cuFuncGetName | cuKernelGetName | cudaFuncGetName(name: Out<*const c_char>, function: u64) {
+        let mut device = device()?;
+        let function = kernel(&mut device, function)?;
+        let text = device.text(&function.name);
+        name.set(text)
+    }
+    fn cuFuncGetParamInfo | cuKernelGetParamInfo(function: u64, n: usize, offset: Out<usize>, size: Out<usize>) {
+        parameter(function, n, offset, size)
+    }
+    fn cuFuncGetParamCount | cuKernelGetParamCount(function: u64, count: Out<usize>) {
+        let mut device = device()?;
+        let function = kernel(&mut device, function)?;
+        let parameters = device.parameters(&function)?.len();
+        count.set(parameters)
+    }
+    fn cudaFuncGetAttributes(to: u64, symbol: u64) {
+        let Known { static_shared, threads, arch, optin } = known(&mut *device()?, symbol)?;
+        let longs = [u64::from(static_shared), 0, 0].map(u64::to_le_bytes).concat();
+        let dynamic = optin.saturating_sub(static_shared);
+        let words = [threads, REGISTERS, arch, arch, 0, dynamic, u32::MAX].map(u32::to_le_bytes).concat();
+        let mut bytes = [longs, words].concat();
+        bytes.resize(144, 0);
+        put_host_bytes(to, &bytes)
+    }
+
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessor | cuOccupancyMaxActiveBlocksPerMultiprocessor
+        | cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags | cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        count: Out<c_int>, _function: u64, threads: c_int, shared: usize,
+    ) { occupancy(count, threads, shared) }
+    fn cuOccupancyMaxPotentialBlockSize | cuOccupancyMaxPotentialBlockSizeWithFlags(
+        grid: Out<c_int>, block: Out<c_int>, _function: u64, size: Option<extern "C" fn(c_int) -> usize>, shared: usize, limit: c_int,
+    ) {
+        let threads = if limit > 0 { limit.min(1024) } else { 1024 };
+        let shared = size.map_or(shared, |size| size(threads));
+        let blocks = blocks(threads, shared)?;
+        block.set(threads)?;
+        grid.set(blocks * device()?.gpu.sms as c_int)
+    }
+    fn cudaOccupancyMaxActiveClusters | cuOccupancyMaxActiveClusters(count: Out<c_int>, _function: u64, _config: u64) {
+        count.set(device()?.gpu.sms as c_int)
+    }
+    fn cudaOccupancyMaxPotentialClusterSize | cuOccupancyMaxPotentialClusterSize(size: Out<c_int>, _function: u64, _config: u64) { size.set(8) }
+    fn cudaOccupancyAvailableDynamicSMemPerBlock | cuOccupancyAvailableDynamicSMemPerBlock(
+        size: Out<usize>, _function: u64, _blocks: c_int, _threads: c_int,
+    ) { size.set(device()?.gpu.shared_optin as usize) }
+}

@@ -1,0 +1,202 @@
+//! Work that the program submits to a stream: done at once, or kept as a node of the graph that the stream is captured into.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use crate::api::{Answer, print};
+use crate::device::{Device, Function, device};
+use crate::launch::Shape;
+use crate::status::Status;
+
+/// A function of the program that a stream calls.
+pub(crate) type HostFunction = Option<extern "C" fn(*mut c_void)>;
+
+/// A kernel with everything that it is launched with.
+#[derive(Debug, Clone)]
+pub(crate) struct KernelWork {
+    /// As the program named the kernel: a host symbol or a handle.
+    pub(crate) symbol: u64,
+    pub(crate) function: Function,
+    pub(crate) shape: Shape,
+    /// The bytes of all parameters.
+    pub(crate) params: Arc<[u8]>,
+}
+
+/// One side of a copy: the first byte, and bytes from row to row and from slice to slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Side {
+    pub(crate) address: u64,
+    pub(crate) pitch: usize,
+    pub(crate) slice: usize,
+}
+
+/// A box of bytes that is copied or filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Bytes of a row.
+    pub(crate) width: usize,
+    /// Rows of a slice.
+    pub(crate) height: usize,
+    /// Slices.
+    pub(crate) depth: usize,
+}
+
+/// A copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CopyWork {
+    pub(crate) to: Side,
+    pub(crate) from: Side,
+    pub(crate) extent: Extent,
+}
+
+impl CopyWork {
+    /// Of bytes without gaps.
+    pub(crate) fn plain(to: u64, from: u64, len: usize) -> Self {
+        let side = |address| Side { address, pitch: len, slice: len };
+        Self { to: side(to), from: side(from), extent: Extent { width: len, height: 1, depth: 1 } }
+    }
+
+    /// Of rows.
+    pub(crate) fn rows(to: (u64, usize), from: (u64, usize), width: usize, height: usize) -> Self {
+        let side =
+            |(address, pitch): (u64, usize)| Side { address, pitch, slice: pitch.saturating_mul(height) };
+        Self { to: side(to), from: side(from), extent: Extent { width, height, depth: 1 } }
+    }
+}
+
+/// A fill with a value of 1, 2 or 4 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FillWork {
+    pub(crate) to: Side,
+    pub(crate) value: u32,
+    pub(crate) element: usize,
+    pub(crate) extent: Extent,
+}
+
+impl FillWork {
+    /// `count` elements without gaps.
+    pub(crate) fn plain(to: u64, value: u32, element: usize, count: usize) -> Result<Self, Status> {
+        Self::rows((to, count.saturating_mul(element)), value, element, count, 1)
+    }
+
+    /// Rows of `width` elements.
+    pub(crate) fn rows(
+        (address, pitch): (u64, usize),
+        value: u32,
+        element: usize,
+        width: usize,
+        height: usize,
+    ) -> Result<Self, Status> {
+        let width = width.checked_mul(element).filter(|_| matches!(element, 1 | 2 | 4));
+        let width = width.ok_or(Status::INVALID_VALUE)?;
+        let to = Side { address, pitch, slice: pitch.saturating_mul(height) };
+        Ok(Self { to, value, element, extent: Extent { width, height, depth: 1 } })
+    }
+}
+
+/// A unit of work.
+#[derive(Debug, Clone)]
+pub(crate) enum Work {
+    Launch(Box<KernelWork>),
+    Copy(CopyWork),
+    Fill(FillWork),
+    Host {
+        function: HostFunction,
+        data: u64,
+    },
+    /// The graph that a node has of its own, by its number.
+    Child(u64),
+    /// Nothing: a node that others depend on.
+    Empty,
+    Wait(u64),
+    Record(u64),
+    /// Memory that a graph owns: the address, and bytes.
+    Allocate(u64, usize),
+    Free(u64),
+}
+
+impl Work {
+    /// `cudaGraphNodeType`.
+    pub(crate) const fn node_type(&self) -> u32 {
+        match self {
+            Self::Launch(_) => 0,
+            Self::Copy(_) => 1,
+            Self::Fill(_) => 2,
+            Self::Host { .. } => 3,
+            Self::Child(_) => 4,
+            Self::Empty => 5,
+            Self::Wait(_) => 6,
+            Self::Record(_) => 7,
+            Self::Allocate(..) => 10,
+            Self::Free(_) => 11,
+        }
+    }
+}
+
+/// Does work now, or adds it to the graph that the stream is captured into.
+pub(crate) fn submit(stream: u64, work: Work) -> Answer {
+    {
+        let mut device = device()?;
+        device.healthy()?;
+        let Device { streams, graphs, .. } = &mut *device;
+        if let Some(capture) = streams.capturing(stream)? {
+            let node = graphs.add(capture.graph, work.clone(), capture.heads(stream))?;
+            capture.advance(stream, node);
+            return Ok(());
+        }
+    }
+    perform(&work)
+}
+
+/// Does work. The device is free while a host function runs and while text is printed.
+pub(crate) fn perform(work: &Work) -> Answer {
+    match work {
+        Work::Launch(kernel) => {
+            let launched = device()?.launch(&kernel.function, &kernel.shape, &kernel.params);
+            print(&launched.printed);
+            launched.status
+        }
+        Work::Copy(copy) => device()?.copy_box(copy),
+        Work::Fill(fill) => device()?.fill_box(fill),
+        Work::Host { function, data } => {
+            function.ok_or(Status::INVALID_VALUE)?(*data as *mut c_void);
+            Ok(())
+        }
+        Work::Record(event) => device()?.streams.record(*event),
+        Work::Wait(_) | Work::Empty | Work::Child(_) | Work::Allocate(..) | Work::Free(_) => Ok(()),
+    }
+}
+
+/// A launch on a stream.
+pub(crate) fn launch(
+    stream: u64,
+    symbol: u64,
+    shape: Shape,
+    arguments: &dyn crate::launch::Arguments,
+) -> Answer {
+    let work = kernel_work(symbol, shape, arguments)?;
+    submit(stream, Work::Launch(Box::new(work)))
+}
+
+/// A launch with its arguments as they are now.
+pub(crate) fn kernel_work(
+    symbol: u64,
+    shape: Shape,
+    arguments: &dyn crate::launch::Arguments,
+) -> Result<KernelWork, Status> {
+    let mut device = device()?;
+    device.healthy()?;
+    let function = crate::registration::kernel(&mut device, symbol)?;
+    let params = device.gather(&function, arguments)?.into();
+    Ok(KernelWork { symbol, function, shape, params })
+}
+
+/// A copy on a stream.
+pub(crate) fn copy(stream: u64, to: u64, from: u64, len: usize) -> Answer {
+    submit(stream, Work::Copy(CopyWork::plain(to, from, len)))
+}
+
+/// A fill on a stream.
+pub(crate) fn fill(stream: u64, to: u64, value: u32, element: usize, count: usize) -> Answer {
+    submit(stream, Work::Fill(FillWork::plain(to, value, element, count)?))
+}

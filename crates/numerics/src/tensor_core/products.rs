@@ -1,0 +1,223 @@
+//! The fused sum of products, eight columns at a time: exact, and equal to the definition.
+//!
+//! Products of two significands of at most 11 bits are exact in a float. Divided by the lowest place that survives the
+//! cut, each term is below 2^27, and its conversion to an integer is the cut; integers are added.
+
+use super::exact::mma_exact_at;
+use super::operand::{Line, SPECIAL, ZERO};
+use super::{MmaForm, Model, Operands, Rule};
+use crate::eight::Eight;
+use crate::format::{Format, power_of_two};
+use crate::path::{EightLoop, dispatch_eight};
+
+/// Columns of every `mma` but Volta's.
+pub(super) const N: usize = 8;
+/// The longest K of this kind.
+const K: usize = 32;
+/// Terms below 2^27 whose sum, with C, is below 2^31.
+const TERMS: usize = 8;
+/// The exponents of normal floats, with some to spare.
+const FLOATS: i32 = 120;
+
+/// One number per column.
+pub(super) type Lanes<T> = [T; N];
+
+/// One expression for each column, as a plain loop: a closure may be compiled apart, without the features that `dispatch`
+/// turns on.
+macro_rules! each {
+    ($n:ident => $value:expr) => {{
+        let mut out = [Default::default(); N];
+        for $n in 0..N {
+            out[$n] = $value;
+        }
+        out
+    }};
+}
+pub(super) use each;
+
+/// Whether [`mma_products`] can compute `form`.
+pub(super) fn fits(form: &MmaForm, operands: &Operands<'_>, d: &[u32]) -> bool {
+    let shape = form.shape;
+    let scaled = form.scale.is_some();
+    shape.n == N
+        && (1..=K).contains(&shape.k)
+        && form.scale.is_none_or(|(format, chunks)| format == Format::Ue8m0 && chunks == 1)
+        && operands.a.len() >= shape.m * shape.k
+        && operands.b.len() >= N * shape.k
+        && operands.c.len() >= shape.m * N
+        && (!scaled || (operands.sfa.len() >= shape.m && operands.sfb.len() >= N))
+        && d.len() >= shape.m * N
+}
+
+/// `D = A·B + C` where [`fits`] holds and terms are products.
+pub(super) fn mma_products(
+    model: Model,
+    rule: &Rule,
+    form: &MmaForm,
+    operands: &Operands<'_>,
+    d: &mut [u32],
+) {
+    // A length that is known leaves few loops.
+    if form.shape.k <= K / 2 {
+        dispatch_eight(Products::<{ K / 2 }> { model, rule, form, operands, d });
+    } else {
+        dispatch_eight(Products::<K> { model, rule, form, operands, d });
+    }
+}
+
+/// [`mma_products`] of a K up to `LENGTH`.
+struct Products<'a, const LENGTH: usize> {
+    model: Model,
+    rule: &'a Rule,
+    form: &'a MmaForm,
+    operands: &'a Operands<'a>,
+    d: &'a mut [u32],
+}
+
+/// `codes`, filled up with zeros.
+#[inline(always)]
+fn padded<const LENGTH: usize>(codes: &[u32]) -> [u32; LENGTH] {
+    if let Ok(codes) = codes.try_into() {
+        return codes;
+    }
+    let mut out = [0; LENGTH];
+    for (slot, code) in out.iter_mut().zip(codes) {
+        *slot = *code;
+    }
+    out
+}
+
+/// The exponent of a `ue8m0` scale.
+#[inline(always)]
+fn scale_of(form: &MmaForm, codes: &[u32], at: usize) -> i32 {
+    match (form.scale, codes.get(at)) {
+        (Some(_), Some(code)) if code & 0xFF == 0xFF => SPECIAL,
+        (Some(_), Some(code)) => (code & 0xFF).cast_signed() - 127,
+        _ => 0,
+    }
+}
+
+impl<const LENGTH: usize> EightLoop for Products<'_, LENGTH> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, eight: impl Eight) {
+        let Self { model, rule, form, operands, d } = self;
+        let k = form.shape.k;
+        let depth = rule.depth.min(k);
+        let mut values = [[0.0; N]; LENGTH];
+        let mut exponents = [[ZERO; N]; LENGTH];
+        for (column, codes) in operands.b.chunks_exact(k).take(N).enumerate() {
+            let line = Line::<LENGTH>::of(form.b, &padded(codes));
+            for at in 0..LENGTH {
+                values[at][column] = line.values[at];
+                exponents[at][column] = line.exponents[at];
+            }
+        }
+        let column_scales = each!(n => scale_of(form, operands.sfb, n));
+        let (c_rows, _) = operands.c.as_chunks::<N>();
+        let (d_rows, _) = d.as_chunks_mut::<N>();
+        let rows = operands.a.chunks_exact(k).zip(c_rows).zip(d_rows).take(form.shape.m);
+        for (at, ((codes, c), out)) in rows.enumerate() {
+            let line = Line::<LENGTH>::of(form.a, &padded(codes));
+            let scale = scale_of(form, operands.sfa, at);
+            let mut by_definition = 0;
+            *out = *c;
+            for from in (0..k).step_by(depth) {
+                let to = k.min(from + depth);
+                let step = Step {
+                    rule,
+                    addends: Line::of(form.accumulator, out),
+                    scales: each!(n => column_scales[n] + scale),
+                    elements: &line.values[from..to],
+                    element_exponents: &line.exponents[from..to],
+                    values: &values[from..to],
+                    exponents: &exponents[from..to],
+                };
+                by_definition |= step.sums(eight, out);
+            }
+            for (column, slot) in out.iter_mut().enumerate().filter(|(n, _)| by_definition >> n & 1 == 1) {
+                *slot = mma_exact_at(model, form, at, column, operands, c[column]);
+            }
+        }
+    }
+}
+
+/// One fused sum of one row.
+struct Step<'a> {
+    rule: &'a Rule,
+    /// C.
+    addends: Line<N>,
+    /// The exponents of both scales.
+    scales: Lanes<i32>,
+    /// A.
+    elements: &'a [f32],
+    element_exponents: &'a [i32],
+    /// B, by rows of K.
+    values: &'a [Lanes<f32>],
+    exponents: &'a [Lanes<i32>],
+}
+
+impl Step<'_> {
+    /// Turns C into D. Returns the columns that floats cannot hold, a bit each.
+    #[inline(always)]
+    fn sums(&self, eight: impl Eight, out: &mut Lanes<u32>) -> u32 {
+        let mut largest = eight.splat_integer(2 * ZERO);
+        for (element, exponents) in self.element_exponents.iter().zip(self.exponents) {
+            let place = eight.sum(eight.splat_integer(*element), eight.integers(exponents));
+            largest = eight.larger(largest, place);
+        }
+        // Every C but zero is placed above a zero.
+        let scales = eight.integers(&self.scales);
+        let addends = eight.integers(&self.addends.exponents);
+        let places = eight.larger(eight.sum(largest, scales), addends);
+        let places = eight.larger(places, eight.splat_integer(self.rule.zero_exponent));
+        let windows = eight.difference(places, eight.splat_integer(self.rule.fraction));
+        // What a factor at the end of its range leaves of a number is cut to nothing.
+        let inverse = eight.difference(eight.splat_integer(0), windows);
+        let (first, factors) = (eight.clamped(inverse, FLOATS), eight.sum(scales, inverse));
+        let second = eight.clamped(eight.difference(inverse, first), FLOATS);
+        let start = eight.product(eight.floats(&self.addends.values), eight.power_of_two(first));
+        let mut start = eight.truncated(eight.product(start, eight.power_of_two(second)));
+        // Products that are no floats, some of which are not cut to nothing; or infinities and NaNs.
+        let above = |integers, limit| eight.difference(integers, eight.splat_integer(limit));
+        let small = eight.smaller(above(factors, FLOATS), above(largest, ZERO / 2));
+        let outside = eight.larger(eight.larger(small, above(largest, FLOATS)), above(places, SPECIAL / 2));
+        let factors = eight.power_of_two(eight.clamped(factors, FLOATS));
+        let mut sums = [0.0; N];
+        for (elements, values) in self.elements.chunks(TERMS).zip(self.values.chunks(TERMS)) {
+            let part = match (<&[_; TERMS]>::try_from(elements), <&[_; TERMS]>::try_from(values)) {
+                (Ok(elements), Ok(values)) => cut_products(eight, start, elements, values, factors),
+                _ => cut_products(eight, start, elements, values, factors),
+            };
+            let part = eight.array(part);
+            sums = each!(n => sums[n] + f64::from(part[n]));
+            start = eight.splat_integer(0);
+        }
+        let windows = eight.array(windows);
+        *out = self.rule.output.of_doubles(&each!(n => sums[n] * power_of_two(windows[n])));
+        let outside = eight.array(outside);
+        let mut by_definition = 0;
+        for n in 0..N {
+            by_definition |= u32::from(outside[n] > 0) << n;
+        }
+        by_definition
+    }
+}
+
+/// `start` and the products of `elements` and `values` times `factors`, cut toward zero.
+#[inline(always)]
+fn cut_products<E: Eight>(
+    eight: E,
+    start: E::Integers,
+    elements: &[f32],
+    values: &[Lanes<f32>],
+    factors: E::Floats,
+) -> E::Integers {
+    let mut sum = start;
+    for (element, values) in elements.iter().zip(values) {
+        let product = eight.product(eight.splat(*element), eight.floats(values));
+        sum = eight.sum(sum, eight.truncated(eight.product(product, factors)));
+    }
+    sum
+}

@@ -1,0 +1,271 @@
+//! Products and sums that PTX lets an assembler contract: an unqualified `mul` and the unqualified `add` or `sub` that uses its
+//! result may round once, as `fma` does. A rounding modifier on either forbids it (PTX ISA, `mul` and `add`).
+//!
+//! Pairs are found in one basic block, where the product is the only definition that reaches the sum. An assembler that moves
+//! code across blocks may contract more.
+
+mod explicit;
+
+use std::collections::{HashMap, HashSet};
+
+use super::ast::{
+    Address, AddressBase, Function, Guard, Instruction, Item, Module, Operand, Span, Statement,
+};
+
+pub use explicit::explicit;
+
+/// The pairs that ptxas contracts, as its machine code shows: a sum with its first source where that is a product, and only where
+/// nothing else needs the product, and the product runs under no guard. It says nothing of code that ptxas changes otherwise; compare the
+/// machine code of [`explicit`].
+#[must_use]
+pub fn expected(pairs: &[Pair]) -> Vec<Pair> {
+    let mut sums = HashSet::new();
+    let chosen = |pair: &&Pair| pair.only_sums && !pair.guarded && sums.insert(pair.sum);
+    pairs.iter().filter(chosen).cloned().collect()
+}
+
+/// The source of a sum that is a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// `a` of `add d, a, b`.
+    First,
+    /// `b`.
+    Second,
+}
+
+/// A sum that may be contracted with one of its sources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// The entry or function.
+    pub function: String,
+    /// The `mul`.
+    pub product: Span,
+    /// The `add` or `sub`.
+    pub sum: Span,
+    /// Which source of the sum is the product.
+    pub source: Source,
+    /// Whether both run under a guard.
+    pub guarded: bool,
+    /// Whether the function reads the product nowhere but in pairs.
+    pub only_sums: bool,
+    /// Whether a factor is overwritten before the sum.
+    pub overwritten: bool,
+}
+
+/// What the rules need of an instruction: a `mul`, `add` or `sub` that may take part.
+struct Unqualified<'a> {
+    ty: &'a str,
+    ftz: bool,
+    sat: bool,
+    to: &'a str,
+    sources: [&'a Operand; 2],
+}
+
+/// The float types of PTX that both a product and a sum have.
+const TYPES: [&str; 7] = ["f32", "f64", "f16", "f16x2", "bf16", "bf16x2", "f32x2"];
+
+impl<'a> Unqualified<'a> {
+    /// The instruction, if it has one float type, no rounding modifier, and the usual operands.
+    fn of(i: &'a Instruction) -> Option<Self> {
+        let (ty, rest) = i.modifiers.split_last()?;
+        let ty = *TYPES.iter().find(|known| *known == ty)?;
+        let known = rest.iter().all(|word| word == "ftz" || word == "sat");
+        let [Operand::Name(to), a, b] = i.operands.as_slice() else { return None };
+        known.then_some(Self { ty, ftz: i.has("ftz"), sat: i.has("sat"), to, sources: [a, b] })
+    }
+}
+
+/// A product that reaches the statements behind it.
+struct Product<'a> {
+    at: Span,
+    ty: &'a str,
+    ftz: bool,
+    guard: Option<&'a Guard>,
+    factors: [&'a Operand; 2],
+    /// Whether a factor has been overwritten.
+    overwritten: bool,
+}
+
+impl Product<'_> {
+    fn has_factor(&self, register: &str) -> bool {
+        self.factors.iter().any(|factor| matches!(factor, Operand::Name(name) if name == register))
+    }
+}
+
+/// All pairs of a module, in the order of the text.
+#[must_use]
+pub fn pairs(module: &Module) -> Vec<Pair> {
+    let functions = module.items.iter().filter_map(|item| match item {
+        Item::Function(function) => Some(function),
+        _ => None,
+    });
+    functions.flat_map(of_function).collect()
+}
+
+/// The pairs of a function.
+fn of_function(function: &Function) -> Vec<Pair> {
+    let mut search = Search {
+        function: &function.name,
+        reads: HashMap::new(),
+        pairs: Vec::new(),
+        products: HashMap::new(),
+        names: Vec::new(),
+    };
+    let body = function.body.as_deref().unwrap_or_default();
+    search.count_reads(body);
+    search.statements(body);
+    let mut paired: HashMap<&str, usize> = HashMap::new();
+    for name in &search.names {
+        *paired.entry(name).or_default() += 1;
+    }
+    let only_sums: Vec<bool> =
+        search.names.iter().map(|name| paired.get(name) == search.reads.get(name)).collect();
+    for (pair, only) in search.pairs.iter_mut().zip(only_sums) {
+        pair.only_sums = only;
+    }
+    search.pairs
+}
+
+struct Search<'a> {
+    function: &'a str,
+    /// How often the function reads each register.
+    reads: HashMap<&'a str, usize>,
+    pairs: Vec<Pair>,
+    /// The register of each pair's product.
+    names: Vec<&'a str>,
+    /// Products of this basic block that nothing has overwritten, by register.
+    products: HashMap<&'a str, Product<'a>>,
+}
+
+impl<'a> Search<'a> {
+    fn count_reads(&mut self, body: &'a [Statement]) {
+        for statement in body {
+            match statement {
+                Statement::Instruction(i) => {
+                    let reads = &mut self.reads;
+                    let mut count = |name| *reads.entry(name).or_default() += 1;
+                    if let Some(guard) = &i.guard {
+                        count(&guard.register);
+                    }
+                    let written = usize::from(writes_first(i));
+                    i.operands.iter().skip(written).for_each(|operand| names(operand, &mut count));
+                }
+                Statement::Block(inner) => self.count_reads(inner),
+                _ => {}
+            }
+        }
+    }
+
+    fn statements(&mut self, body: &'a [Statement]) {
+        for statement in body {
+            match statement {
+                Statement::Instruction(i) => self.instruction(i),
+                // Names may mean other registers inside, and paths may meet at a label.
+                Statement::Block(inner) => {
+                    self.products.clear();
+                    self.statements(inner);
+                    self.products.clear();
+                }
+                Statement::Label { .. } => self.products.clear(),
+                _ => {}
+            }
+        }
+    }
+
+    fn instruction(&mut self, i: &'a Instruction) {
+        if matches!(i.opcode.as_str(), "bra" | "brx" | "call" | "ret" | "exit" | "trap") {
+            self.products.clear();
+            return;
+        }
+        let float = Unqualified::of(i);
+        if let (Some(sum), "add" | "sub") = (&float, i.opcode.as_str()) {
+            self.sum(i, sum);
+        }
+        if writes_first(i)
+            && let Some(to) = i.operands.first()
+        {
+            names(to, &mut |name| {
+                self.products.remove(name);
+                self.products.retain(|_, product| {
+                    product.overwritten |= product.has_factor(name);
+                    product.guard.is_none_or(|guard| guard.register != name)
+                });
+            });
+        }
+        if let (Some(mul), "mul") = (float, i.opcode.as_str())
+            && !mul.sat
+            && mul.sources.iter().any(|source| matches!(source, Operand::Name(_)))
+        {
+            let mut product = Product {
+                at: i.span,
+                ty: mul.ty,
+                ftz: mul.ftz,
+                guard: i.guard.as_ref(),
+                factors: mul.sources,
+                overwritten: false,
+            };
+            product.overwritten = product.has_factor(mul.to);
+            self.products.insert(mul.to, product);
+        }
+    }
+
+    fn sum(&mut self, i: &'a Instruction, sum: &Unqualified<'a>) {
+        for (source, operand) in [Source::First, Source::Second].into_iter().zip(sum.sources) {
+            let Operand::Name(name) = operand else { continue };
+            let Some((name, product)) = self.products.get_key_value(name.as_str()) else { continue };
+            let same_guard = product.guard.is_none() || product.guard == i.guard.as_ref();
+            if product.ty == sum.ty && product.ftz == sum.ftz && same_guard {
+                self.names.push(name);
+                self.pairs.push(Pair {
+                    function: self.function.to_owned(),
+                    product: product.at,
+                    sum: i.span,
+                    source,
+                    guarded: product.guard.is_some(),
+                    only_sums: false,
+                    overwritten: product.overwritten,
+                });
+            }
+        }
+    }
+}
+
+/// Whether the first operand is a result.
+fn writes_first(i: &Instruction) -> bool {
+    !matches!(
+        i.operands.first(),
+        None | Some(
+            Operand::Address(_) | Operand::Qualified(..) | Operand::Composite(..) | Operand::Element(..)
+        )
+    )
+}
+
+/// Calls `f` with every name of an operand.
+fn names<'a>(operand: &'a Operand, f: &mut impl FnMut(&'a str)) {
+    match operand {
+        Operand::Name(name) | Operand::Not(name) | Operand::Negate(name) | Operand::Offset(name, _) => {
+            f(name)
+        }
+        Operand::Sink | Operand::Immediate(_) => {}
+        Operand::Pair(a, b) => {
+            names(a, f);
+            names(b, f);
+        }
+        Operand::Vector(list) | Operand::Group(list) => list.iter().for_each(|one| names(one, f)),
+        Operand::Address(address) | Operand::Qualified(address, _) => base(address, f),
+        Operand::Composite(address, list) => {
+            base(address, f);
+            list.iter().for_each(|one| names(one, f));
+        }
+        Operand::Element(name, index) => {
+            f(name);
+            names(index, f);
+        }
+    }
+}
+
+fn base<'a>(address: &'a Address, f: &mut impl FnMut(&'a str)) {
+    if let AddressBase::Name(name) = &address.base {
+        f(name);
+    }
+}

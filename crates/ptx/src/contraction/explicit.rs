@@ -1,0 +1,170 @@
+//! A module that leaves nothing open: chosen pairs as `fma.rn`, every other product and sum with `.rn`.
+
+use std::collections::HashMap;
+
+use super::{Pair, Source, Unqualified};
+use crate::ast::{Function, Instruction, Item, Module, Operand, Space, Span, Statement, Type, Variable};
+
+/// The prefix of the registers that are added.
+const PREFIX: &str = "%contracted";
+
+/// The module with the sums of `chosen` contracted: `fma.rn` in place of the sum, with the span of the sum. The product remains for
+/// whoever else reads it. All other unqualified products and sums get `.rn`, so that an assembler may change none of them.
+///
+/// Of two pairs with one sum, the first one counts.
+#[must_use]
+pub fn explicit(module: &Module, chosen: &[Pair]) -> Module {
+    let mut out = module.clone();
+    for item in &mut out.items {
+        if let Item::Function(function) = item {
+            rewrite(function, chosen);
+        }
+    }
+    out
+}
+
+fn rewrite(function: &mut Function, chosen: &[Pair]) {
+    let Some(body) = &mut function.body else { return };
+    let mut sums = HashMap::new();
+    for pair in chosen {
+        sums.entry(pair.sum).or_insert(pair);
+    }
+    let mut products = HashMap::new();
+    for pair in sums.values() {
+        *products.entry(pair.product).or_default() |= pair.overwritten;
+    }
+    let mut rewriter = Rewriter { sums, products, factors: HashMap::new(), added: Vec::new() };
+    rewriter.statements(body);
+    let added = rewriter.added.into_iter().map(Statement::Variable);
+    body.splice(0..0, added);
+}
+
+struct Rewriter<'a> {
+    /// The chosen pair of a sum.
+    sums: HashMap<Span, &'a Pair>,
+    /// Products of chosen pairs, and whether a factor is overwritten before a sum.
+    products: HashMap<Span, bool>,
+    /// Their factors, each a number or a copy of the register.
+    factors: HashMap<Span, [Operand; 2]>,
+    /// Registers for copies and negated values.
+    added: Vec<Variable>,
+}
+
+impl Rewriter<'_> {
+    fn statements(&mut self, body: &mut Vec<Statement>) {
+        let mut out = Vec::with_capacity(body.len());
+        for mut statement in std::mem::take(body) {
+            match &mut statement {
+                Statement::Instruction(i) => self.instruction(i, &mut out),
+                Statement::Block(inner) => self.statements(inner),
+                _ => {}
+            }
+            out.push(statement);
+        }
+        *body = out;
+    }
+
+    /// Changes an instruction; what must run in front of it goes to `out`.
+    fn instruction(&mut self, i: &mut Instruction, out: &mut Vec<Statement>) {
+        if !matches!(i.opcode.as_str(), "mul" | "add" | "sub") {
+            return;
+        }
+        let Some(float) = Unqualified::of(i) else { return };
+        let (ty, to, sources) = (float.ty.to_owned(), float.to.to_owned(), float.sources.map(Clone::clone));
+        if i.opcode == "mul"
+            && let Some(copy) = self.products.get(&i.span).copied()
+        {
+            let factors = sources.clone().map(|source| match source {
+                Operand::Name(_) if copy => self.made("mov", copied(&ty), &ty, source, i, out),
+                other => other,
+            });
+            self.factors.insert(i.span, factors);
+        }
+        let contracted = self
+            .sums
+            .get(&i.span)
+            .and_then(|pair| Some((pair.source, self.factors.get(&pair.product)?.clone())));
+        i.modifiers.insert(0, "rn".to_owned());
+        let Some((source, [mut a, mut b])) = contracted else { return };
+        let [first, second] = sources;
+        let mut addend = if source == Source::First { second } else { first };
+        match (i.opcode.as_str(), source) {
+            ("sub", Source::First) => addend = self.negated(&ty, addend, i, out),
+            // A register, since a product of two numbers is no pair.
+            ("sub", Source::Second) if matches!(a, Operand::Name(_)) => a = self.negated(&ty, a, i, out),
+            ("sub", Source::Second) => b = self.negated(&ty, b, i, out),
+            _ => {}
+        }
+        "fma".clone_into(&mut i.opcode);
+        i.operands = vec![Operand::Name(to), a, b, addend];
+    }
+
+    /// The register with the negative of a source, which an instruction under the guard of `near` makes.
+    fn negated(&mut self, ty: &str, of: Operand, near: &Instruction, out: &mut Vec<Statement>) -> Operand {
+        if ty != "f32x2" {
+            return self.made("neg", ty, ty, of, near, out);
+        }
+        let signs = crate::ast::Immediate::Integer { bits: 0x8000_0000_8000_0000, unsigned: true };
+        let to = self.made("xor", "b64", ty, of, near, out);
+        if let Some(Statement::Instruction(xor)) = out.last_mut() {
+            xor.operands.push(Operand::Immediate(signs));
+        }
+        to
+    }
+
+    /// A new register with the result of `opcode.word` of a source.
+    fn made(
+        &mut self,
+        opcode: &str,
+        word: &str,
+        ty: &str,
+        of: Operand,
+        near: &Instruction,
+        out: &mut Vec<Statement>,
+    ) -> Operand {
+        let name = format!("{PREFIX}{}", self.added.len());
+        self.added.push(register(&name, ty));
+        out.push(Statement::Instruction(Instruction {
+            guard: near.guard.clone(),
+            opcode: opcode.to_owned(),
+            modifiers: vec![word.to_owned()],
+            operands: vec![Operand::Name(name.clone()), of],
+            span: near.span,
+        }));
+        Operand::Name(name)
+    }
+}
+
+/// The type word by which a register of `ty` is copied.
+fn copied(ty: &str) -> &'static str {
+    match bits(ty) {
+        Type::B16 => "b16",
+        Type::B64 => "b64",
+        _ => "b32",
+    }
+}
+
+/// The untyped register for a float type.
+fn bits(ty: &str) -> Type {
+    match ty {
+        "f16" | "bf16" => Type::B16,
+        "f64" | "f32x2" => Type::B64,
+        _ => Type::B32,
+    }
+}
+
+fn register(name: &str, ty: &str) -> Variable {
+    Variable {
+        linkage: None,
+        space: Space::Reg,
+        align: None,
+        vector: 1,
+        ty: bits(ty),
+        attributes: Vec::new(),
+        name: name.to_owned(),
+        count: None,
+        dims: Vec::new(),
+        init: None,
+        span: Span::default(),
+    }
+}

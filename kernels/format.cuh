@@ -1,0 +1,26 @@
+// The operand formats that a kernel is compiled for: A_FORMAT of activations and W_FORMAT of weights.
+#pragma once
+
+#define FORMAT_MXFP8 0
+#define FORMAT_MXFP4 1
+#define FORMAT_NVFP4 2
+#define FORMAT_BF16 3
+
+#ifndef A_FORMAT
+#define A_FORMAT FORMAT_MXFP8
+#define W_FORMAT FORMAT_MXFP4
+#endif
+
+// Bits of an element.
+#define BITS_OF(format) ((format) == FORMAT_MXFP8 ? 8 : (format) == FORMAT_BF16 ? 16 : 4)
+#define A_BITS BITS_OF(A_FORMAT)
+#define W_BITS BITS_OF(W_FORMAT)
+// Elements that the quantizer scales together, and those that share a scale along K in a GEMM.
+#define A_BLOCK (A_FORMAT == FORMAT_NVFP4 ? 16 : 32)
+#define SCALE_BLOCK (W_FORMAT == FORMAT_NVFP4 ? 16 : 32)
+// Elements of a word of four scales.
+#define WORD_K (4 * SCALE_BLOCK)
+// Four scales of one.
+#define UNIT_SCALES (W_FORMAT == FORMAT_NVFP4 ? 0x38383838u : 0x7F7F7F7Fu)
+// Whether an f32 of each expert multiplies the sums.
+#define HAS_GLOBAL (A_FORMAT == FORMAT_NVFP4 || W_FORMAT == FORMAT_NVFP4)

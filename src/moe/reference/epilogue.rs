@@ -1,0 +1,62 @@
+//! What a GEMM does to a sum before it stores it: global scales, then a bias (docs/numerics.md, 4.4 and 4.10).
+
+use super::sum::Sum;
+
+/// The product of global scales.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Factor {
+    /// The product, exact.
+    pub value: f64,
+    /// Whether no multiplication by it rounds: a power of two, made of powers of two.
+    pub exact: bool,
+}
+
+/// What is done to a sum.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Epilogue {
+    /// What it is multiplied by.
+    pub factor: Option<Factor>,
+    /// What is added then.
+    pub bias: Option<f32>,
+}
+
+impl From<Option<f32>> for Epilogue {
+    fn from(bias: Option<f32>) -> Self {
+        Self { factor: None, bias }
+    }
+}
+
+impl Factor {
+    /// The product of those scales that there are.
+    #[must_use]
+    pub fn of(globals: [Option<f32>; 2]) -> Option<Self> {
+        let there = || globals.iter().flatten();
+        there().next()?;
+        let is_power = |x: &f32| x.is_normal() && *x > 0.0 && x.to_bits() & 0x7F_FFFF == 0;
+        Some(Self { value: there().map(|x| f64::from(*x)).product(), exact: there().all(is_power) })
+    }
+}
+
+impl Epilogue {
+    /// Whether it makes every sum NaN.
+    #[must_use]
+    pub fn is_nan(&self) -> bool {
+        self.bias.is_some_and(f32::is_nan) || self.factor.is_some_and(|f| f.value.is_nan())
+    }
+
+    /// |factor|, one without it.
+    #[must_use]
+    pub fn factor_magnitude(&self) -> f64 {
+        self.factor.map_or(1.0, |f| f.value.abs())
+    }
+
+    /// Applies it to a sum.
+    pub fn apply(&self, sum: &mut Sum) {
+        if let Some(factor) = self.factor {
+            sum.scale(factor.value, factor.exact);
+        }
+        if let Some(bias) = self.bias {
+            sum.add(f64::from(bias));
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! `exec`: programs over cudarc, which loads `libcuda.so.1` at run time, on the simulated GPU. This test is such a program, too: `exec` starts
+//! it again with one of the ignored tests.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(unsafe_code, reason = "cudarc cannot check a launch")]
+
+mod api;
+mod graphs;
+mod memory;
+mod record;
+mod robustness;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
+use cudarc::nvrtc::Ptx;
+
+/// Doubles `n` words; with `wide`, one thread more than there are words.
+const DOUBLE: &str = "
+.version 8.7
+.target sm_120
+.address_size 64
+.visible .entry double(.param .u64 buffer)
+{
+    .reg .b64 p; .reg .b32 i, x;
+    ld.param.u64 p, [buffer];
+    mov.u32 i, %tid.x;
+    mad.wide.u32 p, i, 4, p;
+    ld.global.u32 x, [p];
+    add.u32 x, x, x;
+    st.global.u32 [p], x;
+    ret;
+}";
+
+fn double(threads: u32) -> Result<Vec<u32>, cudarc::driver::DriverError> {
+    let context = CudaContext::new(0)?;
+    let stream = context.default_stream();
+    let kernel = context.load_module(Ptx::from_src(DOUBLE))?.load_function("double")?;
+    let mut words = stream.clone_htod(&[1u32, 2, 3, 4])?;
+    let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
+    let mut launch = stream.launch_builder(&kernel);
+    launch.arg(&mut words);
+    // SAFETY: the kernel takes one pointer; what lies outside of the buffer is what the test is about.
+    unsafe { launch.launch(config) }?;
+    stream.clone_dtoh(&words)
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_conforms() {
+    assert_eq!(double(4).unwrap(), [2, 4, 6, 8]);
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_reads_past_the_end() {
+    let error = double(5).unwrap_err();
+    assert!(error.to_string().contains("ILLEGAL_ADDRESS"), "{error}");
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_is_killed() {
+    assert_eq!(double(4).unwrap(), [2, 4, 6, 8]);
+    std::process::abort();
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_fails() {
+    assert_eq!(double(4).unwrap(), [1, 2, 3, 4]);
+}
+
+fn exec(options: &[&str], program: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sm121probe"))
+        .arg("exec")
+        .args(options)
+        .arg("--")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", program])
+        .output()
+        .unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_legal_program_passes_with_its_own_exit_code() {
+    let output = exec(&[], "program_that_conforms");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(told(&output).contains("double: 1 launches, 7 warp instructions\n"), "{}", told(&output));
+    let output = exec(&["--schedules", "3", "--gpu", "rtx5090"], "program_that_conforms");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let output = exec(&[], "program_that_fails");
+    assert_eq!(output.status.code(), Some(101), "{}", told(&output));
+}
+
+#[test]
+fn a_violation_is_named_with_kernel_rule_and_thread_and_gives_100() {
+    let output = exec(&["--format", "json"], "program_that_reads_past_the_end");
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(100), "{text}");
+    assert!(
+        text.contains("\"rule\": \"out_of_bounds\"") && text.contains("\"kernel\": \"double\""),
+        "{text}"
+    );
+    assert!(text.contains("\"lane\": 4"), "{text}");
+    for (format, part) in [
+        ("sarif", "\"ruleId\": \"out_of_bounds\""),
+        ("junit", "<failure type=\"violation\""),
+        ("md", "## Violations"),
+    ] {
+        let text = told(&exec(&["--format", format], "program_that_reads_past_the_end"));
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_its_report() {
+    let output = exec(&[], "program_that_is_killed");
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(128 + 6), "{text}");
+    assert!(text.contains("double: 1 launches") && text.contains("1 of 1 processes crashed"), "{text}");
+}
+
+/// Runs a program that is to pass; its report.
+fn passes(program: &str) -> String {
+    let output = exec(&[], program);
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stdout));
+    text
+}
+
+#[test]
+fn graphs_do_what_streams_would() {
+    let text = passes("graphs::program_that_captures_a_fork_and_a_join");
+    assert!(text.contains("add: 20 launches") && !text.contains("not served"), "{text}");
+    assert!(!text.contains("not freed"), "{text}");
+    passes("graphs::program_that_builds_a_graph");
+    passes("graphs::program_whose_captures_fail_as_they_should");
+    let output = exec(&[], "graphs::program_with_a_violation_in_a_graph");
+    assert_eq!(output.status.code(), Some(100), "{}", told(&output));
+}
+
+#[test]
+fn memory_of_all_kinds_is_served() {
+    let output = exec(&[], "memory::program_whose_kernel_uses_registered_host_memory");
+    assert!(
+        output.status.code() == Some(100) && told(&output).contains("out_of_bounds"),
+        "{}",
+        told(&output)
+    );
+    passes("memory::program_with_a_managed_variable");
+    passes("memory::program_of_cuda_12_that_copies_boxes");
+    passes("memory::program_of_cuda_13_that_copies_boxes");
+    let text = passes("memory::program_that_asks_for_functions_pools_and_peers");
+    assert!(text.contains("not served: cuArrayCreate_v2"), "{text}");
+}
+
+fn replay(file: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sm121probe"));
+    command.arg("emulate").arg(file).args(["--judge", "values", "--contract", "off"]).output().unwrap()
+}
+
+/// The cases in a folder of recorded launches, in order.
+fn cases(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut cases: Vec<PathBuf> =
+        entries.map(|path| path.join("launch.yaml")).filter(|p| p.is_file()).collect();
+    cases.sort();
+    cases
+}
+
+#[test]
+fn recorded_launches_replay_with_the_same_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = |name: &str, program: &str| {
+        let folder = folder.path().join(name);
+        let output = exec(&["--record", folder.to_str().unwrap()], program);
+        (cases(&folder), output)
+    };
+    let (all, output) = record("legal", "record::program_with_pointers_in_memory");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert_eq!(all.len(), 3);
+    for case in &all {
+        let output = replay(case);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            told(&output)
+        );
+    }
+    // A result that is not the recorded one is found.
+    let text = std::fs::read_to_string(&all[0]).unwrap();
+    assert!(text.contains("\"unwritten\":[[0,8]") || text.contains("unwritten"), "{text}");
+    std::fs::write(&all[0], text.replace("\"u32\":10", "\"u32\":11")).unwrap();
+    let output = replay(&all[0]);
+    assert_ne!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    // A violation comes again, at the same place.
+    let (all, output) = record("violation", "program_that_reads_past_the_end");
+    assert_eq!((output.status.code(), all.len()), (Some(100), 1));
+    let output = replay(&all[0]);
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), told(&output));
+    assert_eq!(output.status.code(), Some(100), "{text}");
+    assert!(text.contains("lane 4"), "{text}");
+    // What a program leaves that is killed is complete.
+    let (all, output) = record("killed", "robustness::program_that_is_killed");
+    assert_eq!((output.status.code(), all.len()), (Some(128 + 9), 1));
+    let left = std::fs::read_dir(folder.path().join("killed")).unwrap().count();
+    assert_eq!((replay(&all[0]).status.code(), left), (Some(0), 2));
+}
+
+#[test]
+fn the_report_comes_whatever_the_program_does() {
+    let text = passes("robustness::program_that_launches_often");
+    assert!(text.contains("add: 20000 launches, 160,000 warp instructions"), "{text}");
+    let output = exec(&["--keep-going"], "robustness::program_that_violates_often");
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(100), "{text}");
+    assert!(text.contains("add: 1000 launches") && text.contains("(1000 times)"), "{text}");
+    assert_eq!(text.matches("out_of_bounds").count() + text.matches("out of bounds").count(), 2, "{text}");
+    passes("robustness::program_with_more_memory_than_the_machine");
+    let text = passes("robustness::program_with_many_threads");
+    assert!(text.contains("add: 800 launches") && !text.contains("not freed"), "{text}");
+    let text = passes("robustness::program_that_forks");
+    assert!(text.contains("add: 1 launches"), "{text}");
+    let output = exec(&[], "robustness::program_that_uses_freed_memory");
+    assert!(told(&output).contains("freed allocation"), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(100));
+    let output = exec(&[], "robustness::program_that_is_killed");
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(128 + 9), "{text}");
+    assert!(text.contains("add: 1 launches") && text.contains("crashed or were killed"), "{text}");
+}
+
+#[test]
+fn our_own_gpu_lane_passes() {
+    let lane = |arguments: &[&str]| {
+        let own = env!("CARGO_BIN_EXE_sm121probe");
+        let mut command = Command::new(own);
+        command.args(["exec", "--", own]).args(arguments).args(["--device", "gpu:0"]);
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{text}{}", told(&output));
+        text
+    };
+    let text = lane(&["selftest", "--cases", "8"]);
+    assert!(text.contains("0 fail, 0 unsupported"), "{text}");
+    let text = lane(&["run", "--filter", "arith/*"]);
+    assert!(!text.contains("fail") || text.contains("0 fail"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_run_is_said() {
+    let run = |program: &str| {
+        Command::new(env!("CARGO_BIN_EXE_sm121probe")).args(["exec", "--", program]).output().unwrap()
+    };
+    let output = run("/no/such/program");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told(&output).contains("cannot be started"), "{}", told(&output));
+    let output = run("true");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(told(&output).contains("did not use the simulated GPU"), "{}", told(&output));
+}
