@@ -11,10 +11,9 @@
 #define W_FORMAT FORMAT_MXFP4
 #endif
 
-// Bits of an element.
-#define BITS_OF(format) ((format) == FORMAT_MXFP8 ? 8 : (format) == FORMAT_BF16 ? 16 : 4)
-#define A_BITS BITS_OF(A_FORMAT)
-#define W_BITS BITS_OF(W_FORMAT)
+// Bits of an element. No macro here has parameters: `gate --changed` evaluates conditions without them.
+#define A_BITS (A_FORMAT == FORMAT_MXFP8 ? 8 : A_FORMAT == FORMAT_BF16 ? 16 : 4)
+#define W_BITS (W_FORMAT == FORMAT_MXFP8 ? 8 : W_FORMAT == FORMAT_BF16 ? 16 : 4)
 // Elements that the quantizer scales together, and those that share a scale along K in a GEMM.
 #define A_BLOCK (A_FORMAT == FORMAT_NVFP4 ? 16 : 32)
 #define SCALE_BLOCK (W_FORMAT == FORMAT_NVFP4 ? 16 : 32)

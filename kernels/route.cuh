@@ -29,8 +29,8 @@ DEVICE Softmax softmax_of(const float* logits, u32 experts)
         all.greatest = max_nan(all.greatest, logits[i]);
     for (u32 d = 16; d > 0; d /= 2)
         all.greatest = max_nan(all.greatest, __shfl_xor_sync(~0u, all.greatest, d));
-    for (u32 i = lane; i < experts; i += 32)
-        all.sum = __fadd_rn(all.sum, exponential(__fsub_rn(logits[i], all.greatest)));
+    for (u32 expert = lane; expert < experts; expert += 32)
+        all.sum = __fadd_rn(all.sum, exponential(__fsub_rn(logits[expert], all.greatest)));
     for (u32 d = 16; d > 0; d /= 2)
         all.sum = __fadd_rn(all.sum, __shfl_xor_sync(~0u, all.sum, d));
     return all;

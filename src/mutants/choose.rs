@@ -20,7 +20,20 @@ pub fn features(trial: &Trial<'_>) -> BTreeSet<String> {
 pub fn features_beside(trial: &Trial<'_>) -> BTreeSet<String> {
     let c = &trial.case;
     let rows = c.tokens * c.top_k;
+    let scores = c.router.scores.word();
+    let groups = c
+        .router
+        .groups
+        .map_or("no groups".to_owned(), |g| format!("{} groups by {}", g.count, g.score.word()));
     BTreeSet::from([
+        groups.clone(),
+        format!("{} of {scores}", c.routing.word()),
+        format!("{} of {groups}", c.routing.word()),
+        format!("arguments {} of {scores}", c.arguments.word()),
+        format!("experts {} of {scores}", c.experts.next_power_of_two()),
+        format!("renormalise {} of {scores}", c.router.renormalise),
+        format!("correction bias {}", c.router.correction_bias),
+        format!("scaling {}", c.router.scaling),
         c.regime.word().to_owned(),
         c.routing.word().to_owned(),
         c.scale_rule.word().to_owned(),

@@ -147,7 +147,7 @@ fn a_line_under_a_condition_selects_what_it_is_compiled_for() {
         "{reasons:?}"
     );
     // What the file itself makes of the macros counts too.
-    let (found, _, reasons) = select("gemm.cuh", &under("SLABS == 4 && SWAP_AB"), &Base::Ours);
+    let (found, _, reasons) = select("gemm.cuh", &under("SLABS == 4 && SWAP_AB && A_BITS == 8"), &Base::Ours);
     assert!(!found.is_empty() && found.iter().all(|(_, w)| w.tile.k == 512 && w.swap_ab), "{reasons:?}");
     // The condition itself: what it brings in or takes out.
     let old = Base::Texts([(folder.join("gemm.cuh"), under("TILE_K > 256"))].into_iter().collect());
@@ -164,8 +164,10 @@ fn a_line_under_a_condition_selects_what_it_is_compiled_for() {
         "{reasons:?}"
     );
     // A rule of another stage: the cases that follow it, and no other.
-    let mx = ours("mx.cuh").replace("mantissa >= 0x780000", "mantissa > 0x780000");
-    let (found, _, reasons) = select("mx.cuh", &mx, &Base::Ours);
+    let rule = "mantissa >= CARRIES";
+    let mx = ours("mx.cuh");
+    assert!(mx.contains(rule), "the rule is another");
+    let (found, _, reasons) = select("mx.cuh", &mx.replace(rule, "mantissa > CARRIES"), &Base::Ours);
     assert!(!found.is_empty() && found.iter().all(|(case, _)| case == "scale-even"), "{found:?}");
     assert!(reasons[0].contains("active in scale-even (1 of "), "{reasons:?}");
 }

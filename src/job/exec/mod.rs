@@ -5,7 +5,7 @@ mod stub;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt as _;
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use emulator::events::{self, Event, ViolationRecord};
+use object::ReadCache;
 use serde::Serialize;
 
 /// The library's file.
@@ -104,7 +105,7 @@ pub fn exec(execution: &Execution) -> Result<Executed, ExecError> {
     let failed = |what| move |error| ExecError::Io { what, error };
     let library = library()?;
     if let Some(path) = find(&execution.program)
-        && fs::read(&path).is_ok_and(|file| linked::has_static_runtime(&file))
+        && File::open(&path).is_ok_and(|file| linked::has_static_runtime(&ReadCache::new(file)))
     {
         return Err(ExecError::StaticRuntime(path));
     }

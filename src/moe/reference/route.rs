@@ -65,26 +65,84 @@ impl<'a> Choice<'a> {
             // A NaN or an infinity among the logits makes every score NaN; what is greatest then is nobody's rule.
             keys.fill(Value::Open);
         }
-        let (groups, perhaps, nominal) = match router.groups {
-            Some(of) => kept(&keys, of),
-            None => (vec![Kept::Surely], 0, vec![0]),
-        };
-        Self { logits, bias, keys, groups, perhaps, nominal, exact }
+        let mut new =
+            Self { logits, bias, keys, groups: vec![Kept::Surely], perhaps: 0, nominal: vec![0], exact };
+        if let Some(of) = router.groups {
+            (new.groups, new.perhaps, new.nominal) = new.kept(of);
+        }
+        new
     }
 
     fn group(&self, expert: usize) -> usize {
         expert * self.groups.len() / self.keys.len().max(1)
     }
 
-    /// Whether `a` comes before `b` whatever their keys are: its key is greater, or the same with a lower index.
-    fn precedes(&self, a: usize, b: usize) -> bool {
+    /// Whether two experts have the same inputs, and with them the same key.
+    fn alike(&self, a: usize, b: usize) -> bool {
         let alike = |x: f32, y: f32| x == y || (x.is_nan() && y.is_nan());
         let same_bias = self.bias.get(a).zip(self.bias.get(b)).is_none_or(|(x, y)| alike(*x, *y));
-        // The same inputs give the same key.
-        if alike(self.logits[a], self.logits[b]) && same_bias {
+        alike(self.logits[a], self.logits[b]) && same_bias
+    }
+
+    /// Whether `a` comes before `b` whatever their keys are: its key is greater, or the same with a lower index.
+    fn precedes(&self, a: usize, b: usize) -> bool {
+        if self.alike(a, b) {
             return a < b;
         }
         surely_before(self.keys[a], self.keys[b], a < b)
+    }
+
+    /// The experts whose keys make up a group's score, where rounding does not decide which they are.
+    fn makers(&self, group: &[usize], score: GroupScore) -> Option<Vec<usize>> {
+        let mut by_key = group.to_vec();
+        by_key.sort_by(|a, b| middles(self.keys[*b], self.keys[*a]).then(a.cmp(b)));
+        let wanted = match score {
+            GroupScore::TopTwo => 2,
+            GroupScore::Max => 1,
+        };
+        let surely = |n: usize| {
+            let first = by_key[n];
+            by_key[n + 1..]
+                .iter()
+                .all(|e| self.alike(first, *e) || surely_before(self.keys[first], self.keys[*e], true))
+        };
+        let wanted = wanted.min(by_key.len());
+        (0..wanted).all(surely).then(|| by_key[..wanted].to_vec())
+    }
+
+    /// What is known of each group, how many of the doubtful ones are kept, and those that are kept by the middles.
+    fn kept(&self, of: Groups) -> (Vec<Kept>, usize, Vec<usize>) {
+        let experts: Vec<usize> = (0..self.keys.len()).collect();
+        let groups: Vec<&[usize]> = experts.chunks(experts.len().div_ceil(of.count.max(1)).max(1)).collect();
+        let scores: Vec<Value> =
+            groups.iter().map(|group| group_key(&self.keys[group[0]..][..group.len()], of.score)).collect();
+        let makers: Vec<Option<Vec<usize>>> = groups.iter().map(|g| self.makers(g, of.score)).collect();
+        // Groups whose scores are made of the same inputs tie, however these are rounded.
+        let tied = |a: usize, b: usize| {
+            makers[a]
+                .as_ref()
+                .zip(makers[b].as_ref())
+                .is_some_and(|(x, y)| x.len() == y.len() && x.iter().zip(y).all(|(x, y)| self.alike(*x, *y)))
+        };
+        let before = |a: usize, b: usize| {
+            if tied(a, b) { a < b } else { surely_before(scores[a], scores[b], a < b) }
+        };
+        let all = || 0..scores.len();
+        let known = |g: usize| {
+            if all().filter(|h| before(*h, g)).count() >= of.kept {
+                Kept::Never
+            } else if all().filter(|h| *h != g && !before(g, *h)).count() < of.kept {
+                Kept::Surely
+            } else {
+                Kept::Perhaps
+            }
+        };
+        let known: Vec<Kept> = all().map(known).collect();
+        let sure = known.iter().filter(|k| **k == Kept::Surely).count();
+        let mut nominal: Vec<usize> = all().collect();
+        nominal.sort_by(|a, b| middles(scores[*b], scores[*a]).then(a.cmp(b)));
+        nominal.truncate(of.kept);
+        (known, of.kept.saturating_sub(sure), nominal)
     }
 
     /// The `k` chosen where every key is the middle of its interval, the best first.
@@ -234,30 +292,6 @@ fn group_key(keys: &[Value], score: GroupScore) -> Value {
     })
 }
 
-/// What is known of each group, how many of the doubtful ones are kept, and those that are kept by the middles.
-fn kept(keys: &[Value], of: Groups) -> (Vec<Kept>, usize, Vec<usize>) {
-    let count = of.count.max(1);
-    let scores: Vec<Value> =
-        keys.chunks(keys.len().div_ceil(count).max(1)).map(|group| group_key(group, of.score)).collect();
-    let before = |a: usize, b: usize| surely_before(scores[a], scores[b], a < b);
-    let all = || 0..scores.len();
-    let known = |g: usize| {
-        if all().filter(|h| before(*h, g)).count() >= of.kept {
-            Kept::Never
-        } else if all().filter(|h| *h != g && !before(g, *h)).count() < of.kept {
-            Kept::Surely
-        } else {
-            Kept::Perhaps
-        }
-    };
-    let known: Vec<Kept> = all().map(known).collect();
-    let sure = known.iter().filter(|k| **k == Kept::Surely).count();
-    let mut nominal: Vec<usize> = all().collect();
-    nominal.sort_by(|a, b| middles(scores[*b], scores[*a]).then(a.cmp(b)));
-    nominal.truncate(of.kept);
-    (known, of.kept.saturating_sub(sure), nominal)
-}
-
 /// The experts of every token, shared ones last, where every key is the middle of its interval.
 #[must_use]
 pub fn choices(router: &Router, dims: &Dims, logits: &[f32], bias: &[f32]) -> Vec<Vec<usize>> {
@@ -377,6 +411,25 @@ mod tests {
             [([0, 2], true), ([0, 4], true), ([2, 4], false), ([0, 3], false), ([0, 1], false)]
         {
             assert_eq!(right(&router, &logits, &[], &ids), accepted, "{ids:?}");
+        }
+    }
+
+    #[test]
+    fn groups_of_the_same_inputs_tie_and_the_lower_is_kept() {
+        for score in [GroupScore::Max, GroupScore::TopTwo] {
+            let router = Router {
+                groups: Some(Groups { count: 3, kept: 2, score }),
+                correction_bias: false,
+                ..SIGMOID
+            };
+            let (same, other) = ([0.3, -0.0, 0.0, 0.3, 0.3, 0.0], [0.3, -0.0, 0.3, 0.0, 0.3, 0.3]);
+            assert!(right(&router, &same, &[], &[0, 3, 1, 2]));
+            assert!(!right(&router, &same, &[], &[0, 4, 1, 5]), "{score:?}: group 1 precedes group 2");
+            // By the sum of two the last group is the greatest.
+            assert_eq!(right(&router, &other, &[], &[0, 4, 5, 1]), score == GroupScore::TopTwo);
+            // A bias of its own for each expert makes other inputs of them.
+            let biased = Router { correction_bias: true, ..router };
+            assert!(right(&biased, &same, &[0.0, 0.0, 0.0, 0.0, 0.25, 0.25], &[4, 5, 0, 1]));
         }
     }
 
