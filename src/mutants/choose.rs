@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::moe::plan::Trial;
 
-/// How the features begin that have a trial whatever it costs: each K of a tile, and each power of two that K reaches.
-const DEPTHS: [&str; 2] = ["tile of K ", "K of 2^"];
+/// How the features begin that have a trial whatever it costs: each K of a tile, each power of two that K reaches, and each pair
+/// of formats.
+const REQUIRED: [&str; 3] = ["tile of K ", "K of 2^", "formats "];
 
 /// What a trial has that another may lack: a word for each rule, dimension and way, and for pairs of what a GEMM is compiled for.
 #[must_use]
@@ -26,6 +27,9 @@ pub fn features_beside(trial: &Trial<'_>) -> BTreeSet<String> {
         .groups
         .map_or("no groups".to_owned(), |g| format!("{} groups by {}", g.count, g.score.word()));
     BTreeSet::from([
+        format!("{}{}", REQUIRED[2], c.pair.word()),
+        format!("{} of {}", c.regime.word(), c.pair.word()),
+        format!("tail {} of {}", c.k_tail.word(), c.pair.word()),
         groups.clone(),
         format!("{} of {scores}", c.routing.word()),
         format!("{} of {groups}", c.routing.word()),
@@ -66,10 +70,12 @@ fn features_of_gemm(trial: &Trial<'_>) -> BTreeSet<String> {
     let (tile, path, load) = (trial.tile, trial.path.word(), trial.load.word());
     let rows = c.tokens * c.top_k;
     let mut out = BTreeSet::from([
-        format!("{}{}", DEPTHS[0], tile.k),
-        format!("{}{}", DEPTHS[1], c.hidden.max(1).ilog2()),
+        format!("{}{}", REQUIRED[0], tile.k),
+        format!("{}{}", REQUIRED[1], c.hidden.max(1).ilog2()),
         format!("{path} {load} {}", trial.swap_ab),
         format!("{path} {load} K {}", tile.k),
+        format!("{} {path}", c.pair.word()),
+        format!("{} {load}", c.pair.word()),
         format!("{path} K {} {}", tile.k, trial.swap_ab),
         format!("M {} {path}", tile.m),
         format!("N {} {path}", tile.n),
@@ -128,14 +134,14 @@ pub fn choose<'a>(
         let worth = |f: &BTreeSet<String>, cost: u64| {
             (f.difference(&had).count() as u64) * 1_000_000_000_000 / cost.max(1)
         };
-        let deeper = |f: &BTreeSet<String>| {
-            f.difference(&had).any(|feature| DEPTHS.iter().any(|depth| feature.starts_with(depth)))
+        let requires = |f: &BTreeSet<String>| {
+            f.difference(&had).any(|feature| REQUIRED.iter().any(|prefix| feature.starts_with(prefix)))
         };
-        let best = |new_case: bool, new_depth: bool| {
+        let best = |new_case: bool, required: bool| {
             let of = left.iter().enumerate().filter(|(_, (f, _, t))| {
                 !(f.is_subset(&had)
                     || new_case && cases.contains(t.case.name.as_str())
-                    || new_depth && !deeper(f))
+                    || required && !requires(f))
             });
             of.max_by_key(|(n, (f, cost, _))| (worth(f, *cost), usize::MAX - n)).map(|(n, _)| n)
         };
@@ -171,6 +177,9 @@ mod tests {
         }
         for k in plan::tiles().iter().map(|t| t.k) {
             assert!(few.iter().any(|t| t.tile.k == k), "K {k}");
+        }
+        for pair in all.iter().map(|t| t.case.pair) {
+            assert!(few.iter().any(|t| t.case.pair == pair), "{pair:?}");
         }
         let later = choose(&all, &few, 24, features);
         let power = |t: &Trial<'_>| t.case.hidden.ilog2();
