@@ -113,7 +113,7 @@ fn resolve(path: &Path, file: CaseFile) -> Result<Case, Fault> {
         given.or(model.map(of)).ok_or_else(|| (key, format!("`{key}` is missing; give it, or a `model`")))
     };
     let pair = match &file.format {
-        None => FormatPair::default(),
+        None => model.map(|m| m.format).unwrap_or_default(),
         Some(word) => FormatPair::from_word(word).ok_or_else(|| {
             ("format", format!("unknown format pair `{word}`; known are {}", FormatPair::listed()))
         })?,

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use super::model::GateUp;
+use super::pair::FormatPair;
 use super::router::Router;
 use crate::header::{self, HeaderError};
 
@@ -39,6 +40,9 @@ pub struct Model {
     /// From logits to choices and weights.
     #[serde(default)]
     pub router: Router,
+    /// The formats in which it runs on SM12x.
+    #[serde(default)]
+    pub format: FormatPair,
     /// Where gates stand in the checkpoint.
     pub gate_up: GateUp,
     /// Who says so.

@@ -10,7 +10,6 @@ use super::model::{
     Arguments, BiasPlace, Case, Configurations, Exp, Finalize, KTail, Minimum, Routing, ScaleRule,
     ScaleTiles, Slots,
 };
-use super::pair::FormatPair;
 use super::router::{Groups, Router};
 
 const STUB: &str = "\
@@ -61,9 +60,7 @@ pub fn to_yaml(case: &Case) -> String {
     if let Some(model) = &case.model {
         line("model", model.clone());
     }
-    if case.pair != FormatPair::default() {
-        line("format", case.pair.word().to_owned());
-    }
+    line("format", case.pair.word().to_owned());
     for (key, value) in [
         ("tokens", case.tokens),
         ("hidden", case.hidden),

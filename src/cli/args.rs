@@ -83,7 +83,7 @@ pub(super) enum Verb {
     /// Create a snippet or case from a template
     #[command(subcommand)]
     New(NewVerb),
-    /// Run the MXFP4 fused-MoE pipeline, tile by tile, against its reference
+    /// Run the fused-MoE pipeline, tile by tile, against its reference
     Moe(super::moe::MoeArgs),
     /// Judge tensors of any stack by the pipeline's reference
     Judge(super::judge::JudgeArgs),
