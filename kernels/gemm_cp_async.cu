@@ -15,7 +15,7 @@
 //@ grid: ["ceil_div(n, tile_n)", "most_tiles"]
 //@ block: "32 * warps"
 //@ smem: "stages * stage_bytes"
-//@ args: [a_codes, a_scales, w_codes, w_scales, global, bias, expert_offset, expert_slot, tile_expert, tile_row, tile_count, out, n, k_padded, k_used]
+//@ args: [a_codes, a_scales, w_codes, w_scales, global, token_scale, bias, expert_offset, expert_slot, tile_expert, tile_row, tile_count, out, n, k_padded, k_used]
 //@ contract: {k_order: ascending, deterministic: true}
 #include "gemm.cuh"
 
@@ -48,8 +48,8 @@ DEVICE void fetch(u32 stage, const u8* a_codes, const u8* w_codes, const Problem
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-grouped_gemm(const u8* a_codes, const u8* a_scales, const u8* w_codes, const u8* w_scales, const float* global, const float* bias,
-             const i32* expert_offset, const i32* expert_slot, const i32* tile_expert, const i32* tile_row, const i32* tile_count,
+grouped_gemm(const u8* a_codes, const u8* a_scales, const u8* w_codes, const u8* w_scales, const float* global,
+             const float* token_scale, const float* bias, const i32* expert_offset, const i32* expert_slot, const i32* tile_expert, const i32* tile_row, const i32* tile_count,
              u16* out, u32 n, u32 k_padded, u32 k_used)
 {
     extern __shared__ __align__(1024) u8 ring[];
@@ -57,7 +57,7 @@ grouped_gemm(const u8* a_codes, const u8* a_scales, const u8* w_codes, const u8*
     wait_for_predecessor();
     if (blockIdx.y >= (u32)*tile_count)
         return;
-    Problem p = {a_scales, w_scales, global, bias, expert_offset, expert_slot, out, n, k_padded, k_used};
+    Problem p = {a_scales, w_scales, global, token_scale, bias, expert_offset, expert_slot, out, n, k_padded, k_used};
     Work w = work_of(p, tile_expert, tile_row);
     u32 base = (u32)__cvta_generic_to_shared(ring), steps = (k_used + TILE_K - 1) / TILE_K;
     Sums sums = {};

@@ -16,7 +16,7 @@
 //@ grid: ["ceil_div(n, tile_n)", "most_tiles"]
 //@ block: "32 * (warps + 1)"
 //@ smem: "stages * stage_bytes + 1024"
-//@ args: [a_map, w_map, maps, a_codes, w_codes, a_scales, w_scales, global, bias, expert_offset, expert_slot, tile_expert, tile_row, tile_count, out, n, k_padded, k_used]
+//@ args: [a_map, w_map, maps, a_codes, w_codes, a_scales, w_scales, global, token_scale, bias, expert_offset, expert_slot, tile_expert, tile_row, tile_count, out, n, k_padded, k_used]
 //@ contract: {k_order: ascending, deterministic: true}
 #include "tma.cuh"
 
@@ -52,15 +52,16 @@ DEVICE void make_maps(const Problem& p, const Work& w, const TensorMap& a_map, c
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 grouped_gemm(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap w_map, TensorMap* maps,
-             const u8* a_codes, const u8* w_codes, const u8* a_scales, const u8* w_scales, const float* global, const float* bias, const i32* expert_offset, const i32* expert_slot, const i32* tile_expert,
-             const i32* tile_row, const i32* tile_count, u16* out, u32 n, u32 k_padded, u32 k_used)
+             const u8* a_codes, const u8* w_codes, const u8* a_scales, const u8* w_scales,
+             const float* global, const float* token_scale, const float* bias, const i32* expert_offset, const i32* expert_slot,
+             const i32* tile_expert, const i32* tile_row, const i32* tile_count, u16* out, u32 n, u32 k_padded, u32 k_used)
 {
     extern __shared__ u8 dynamic[];
     let_successor_start();
     wait_for_predecessor();
     if (blockIdx.y >= (u32)*tile_count)
         return;
-    Problem p = {a_scales, w_scales, global, bias, expert_offset, expert_slot, out, n, k_padded, k_used};
+    Problem p = {a_scales, w_scales, global, token_scale, bias, expert_offset, expert_slot, out, n, k_padded, k_used};
     Work w = work_of(p, tile_expert, tile_row);
     maps += 2 * (blockIdx.y * gridDim.x + blockIdx.x);
     if (threadIdx.x / 32 == CONSUMERS)

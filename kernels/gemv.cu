@@ -141,7 +141,7 @@ gemv(const u8* a_codes, const u8* a_scales, const u8* w_codes, const u8* w_scale
     wait_for_predecessor();
     if (blockIdx.y >= (u32)*tile_count)
         return;
-    Problem p = {a_scales, w_scales, global, bias, expert_offset, expert_slot, out, n, k_padded, k_used};
+    Problem p = {a_scales, w_scales, global, nullptr, bias, expert_offset, expert_slot, out, n, k_padded, k_used};
     Work w = work_of(p, tile_expert, tile_row);
     u32 lane = threadIdx.x & 31, part = lane % PARTS, first_column = (threadIdx.x >> 5) * COLUMNS + lane / PARTS;
     u64 matrix = (u64)w.slot * weight_scale_rows(n) * (k_padded / 32);

@@ -194,6 +194,54 @@ typedef uint2 Codes;
 typedef u32 Codes;
 #endif
 
+#if TOKEN_SCALE
+
+// What multiplies codes and block scales of a row whose greatest magnitude has these f32 bits: that one becomes 6 under a scale of 448.
+DEVICE float token_scale_of(u32 amax)
+{
+    return amax == 0 ? 1.0f : __fdiv_rn(__uint_as_float(amax), 2688.0f);
+}
+
+// The greatest value of the block's 128 threads.
+DEVICE u32 max_of_block(u32 x)
+{
+    __shared__ u32 of_warp[4];
+#pragma unroll
+    for (u32 lanes = 16; lanes > 0; lanes /= 2)
+        x = max(x, __shfl_xor_sync(~0u, x, lanes));
+    if (threadIdx.x % 32 == 0)
+        of_warp[threadIdx.x / 32] = x;
+    __syncthreads();
+    return max(max(of_warp[0], of_warp[1]), max(of_warp[2], of_warp[3]));
+}
+
+#endif
+
+// The global scale of row `row`: computed from its `k` values and stored by one thread, or that of the slot. `values(at, x)` loads
+// the eight values from `at` on.
+template <class Values>
+DEVICE float global_scale(const Values& values, const float* global, u32 slot, float* token_scale, u32 row, u32 k)
+{
+#if TOKEN_SCALE
+    u32 amax = 0;
+    for (u32 at = threadIdx.x * 8; at < k; at += 1024) {
+        float x[8];
+        values(at, x);
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i)
+            amax = max(amax, __float_as_uint(x[i]) & 0x7FFFFFFFu);
+    }
+    float scale = token_scale_of(max_of_block(amax));
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        token_scale[row] = scale;
+    return scale;
+#elif A_FORMAT == FORMAT_NVFP4
+    return global[slot];
+#else
+    return 1.0f;
+#endif
+}
+
 // Neighbouring lanes hold a block, eight values each: its codes, eight per lane, and its scale byte. `global` multiplies scales
 // and codes.
 DEVICE u32 quantize_block(const float* x, Codes* codes, float global)
@@ -215,7 +263,8 @@ DEVICE u32 quantize_block(const float* x, Codes* codes, float global)
     amax = max(amax, __shfl_xor_sync(~0u, amax, 2));
 #endif
 #if A_FORMAT == FORMAT_NVFP4
-    u32 scale = to_ue4m3(__fdiv_rn(__uint_as_float(amax), __fmul_rn(6.0f, global)));
+    // The padding has a finite scale, whatever the row's is.
+    u32 scale = amax == 0 ? 0 : to_ue4m3(__fdiv_rn(__uint_as_float(amax), __fmul_rn(6.0f, global)));
     float unit = __fmul_rn(from_ue4m3(scale), global);
     u32 packed = 0;
 #pragma unroll

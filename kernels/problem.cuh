@@ -16,6 +16,7 @@ struct Problem {
     const u8* a_scales;
     const u8* w_scales;
     const float* global;   // of each slot, what multiplies its sums
+    const float* token_scale;   // of each row, where tokens have scales
     const float* bias;
     const i32* expert_offset;
     const i32* expert_slot;
@@ -68,6 +69,9 @@ DEVICE void store_one(const Problem& p, const Work& w, u32 token, u32 channel, f
 {
     if (token >= w.rows || w.column + channel >= p.n)
         return;
+#if TOKEN_SCALE
+    sum = __fmul_rn(sum, p.token_scale[w.row + token]);
+#endif
 #if HAS_GLOBAL
     sum = __fmul_rn(sum, p.global[w.slot]);
 #endif

@@ -12,18 +12,17 @@ DEVICE float swiglu(float gate, float up, float alpha, float beta, float limit)
 
 extern "C" __global__ void __launch_bounds__(128)
 swiglu_quantize(const u16* fc1_out, const float* bias, const i32* expert_slot, const i32* row_expert, const i32* expert_offset,
-                const float* global, u8* codes, u8* scales, u32 k, u32 k_padded, float alpha, float beta, float limit)
+                const float* global, float* token_scale, u8* codes, u8* scales, u32 k, u32 k_padded, float alpha, float beta, float limit)
 {
     let_successor_start();
     wait_for_predecessor();
     u32 row = blockIdx.y, block = blockIdx.x * 32 + threadIdx.x / 4, part = threadIdx.x % 4, at = block * 32 + part * 8;
     u32 expert = (u32)row_expert[row], first = (u32)expert_offset[expert];
-    float x[8] = {};
-    if (at < k) {
-        const u16* from = fc1_out + (u64)row * 2 * k;
+    const u16* from = fc1_out + (u64)row * 2 * k;
 #if BIAS_HERE
-        const float* add = bias + (u64)expert_slot[expert] * 2 * k;
+    const float* add = bias + (u64)expert_slot[expert] * 2 * k;
 #endif
+    auto values = [=](u32 at, float* x) {
 #pragma unroll
         for (u32 i = 0; i < 8; ++i) {
 #if GATE_UP_INTERLEAVED
@@ -40,9 +39,12 @@ swiglu_quantize(const u16* fc1_out, const float* bias, const i32* expert_slot, c
 #endif
             x[i] = swiglu(gate, up, alpha, beta, limit);
         }
-    }
+    };
+    float x[8] = {};
+    if (at < k)
+        values(at, x);
     Codes packed;
-    u32 scale = quantize_block(x, &packed, HAS_GLOBAL ? global[expert_slot[expert]] : 1.0f);
+    u32 scale = quantize_block(x, &packed, global_scale(values, global, (u32)expert_slot[expert], token_scale, row, k));
     if (at >= k_padded)
         return;
     store_block(codes, scales, packed, scale, row, first, expert, at, k_padded);

@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use super::error::CaseError;
 use super::model::{
-    Arguments, BiasPlace, Case, Configurations, Exp, Finalize, GateUp, KTail, KnownFailure, Minimum, Regime,
-    Routing, ScaleRule, ScaleTiles, Slots,
+    Arguments, BiasPlace, Case, Configurations, Exp, Finalize, GateUp, GlobalScale, KTail, KnownFailure,
+    Minimum, Regime, Routing, ScaleRule, ScaleTiles, Slots,
 };
 use super::models::{Model, models};
 use super::pair::FormatPair;
@@ -52,6 +52,8 @@ struct CaseFile {
     expert_rows: Vec<usize>,
     #[serde(default)]
     scale_rule: ScaleRule,
+    #[serde(default)]
+    global_scale: GlobalScale,
     gate_up: Option<GateUp>,
     alpha: Option<f32>,
     beta: Option<f32>,
@@ -136,6 +138,7 @@ fn resolve(path: &Path, file: CaseFile) -> Result<Case, Fault> {
         routing: file.routing,
         expert_rows: file.expert_rows,
         scale_rule: file.scale_rule,
+        global_scale: file.global_scale,
         gate_up: file.gate_up.or(model.map(|m| m.gate_up)).unwrap_or_default(),
         alpha: file.alpha.or(model.map(|m| m.alpha)).unwrap_or(ALPHA),
         beta: file.beta.or(model.map(|m| m.beta)).unwrap_or(BETA),
@@ -202,6 +205,13 @@ fn check(case: &Case) -> Result<(), Fault> {
             "a token has {slots} experts, shared ones included; the kernels keep at most {MOST_SLOTS}"
         );
         return fault("top_k", message);
+    }
+    if case.global_scale == GlobalScale::Token && !case.pair.activation().has_global() {
+        let message = format!(
+            "`global_scale: token` needs NVFP4 activations, but those of {} have no global scale",
+            case.pair.word()
+        );
+        return fault("global_scale", message);
     }
     // Indices are i32 in the dump format and on the device.
     let elements = [

@@ -17,8 +17,8 @@ pub use embedded::files as embedded_files;
 pub use error::CaseError;
 pub use library::{Library, find, library, of_model};
 pub use model::{
-    Arguments, BiasPlace, Case, Configurations, Exp, Finalize, GateUp, KTail, KnownFailure, Minimum, Regime,
-    Routing, ScaleRule, ScaleTiles, Slots,
+    Arguments, BiasPlace, Case, Configurations, Exp, Finalize, GateUp, GlobalScale, KTail, KnownFailure,
+    Minimum, Regime, Routing, ScaleRule, ScaleTiles, Slots,
 };
 pub use models::{Model, models};
 pub use pair::{Format, FormatPair};

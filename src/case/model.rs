@@ -163,6 +163,18 @@ words! {
 }
 
 words! {
+    /// Where the global scales of NVFP4 activations come from.
+    #[derive(Default)]
+    GlobalScale {
+        /// From calibration: one for each expert, an input.
+        #[default]
+        Calibrated "calibrated",
+        /// From the largest magnitude of each row, by the kernel that quantizes it.
+        Token "token",
+    }
+}
+
+words! {
     /// How far the arguments of e^x reach: router logits against the largest of their token, and gates.
     #[derive(Default)]
     Arguments {
@@ -239,6 +251,8 @@ pub struct Case {
     pub expert_rows: Vec<usize>,
     /// How scales are chosen.
     pub scale_rule: ScaleRule,
+    /// Where global scales of activations come from, in formats that have some.
+    pub global_scale: GlobalScale,
     /// Where gates stand.
     pub gate_up: GateUp,
     /// Factor inside the sigmoid.

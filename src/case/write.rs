@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::CaseError;
 use super::model::{
-    Arguments, BiasPlace, Case, Configurations, Exp, Finalize, KTail, Minimum, Routing, ScaleRule,
-    ScaleTiles, Slots,
+    Arguments, BiasPlace, Case, Configurations, Exp, Finalize, GlobalScale, KTail, Minimum, Routing,
+    ScaleRule, ScaleTiles, Slots,
 };
 use super::router::{Groups, Router};
 
@@ -77,6 +77,9 @@ pub fn to_yaml(case: &Case) -> String {
     line("routing", case.routing.word().to_owned());
     if case.routing == Routing::Rows {
         line("expert_rows", format!("{:?}", case.expert_rows));
+    }
+    if case.global_scale != GlobalScale::default() {
+        line("global_scale", case.global_scale.word().to_owned());
     }
     if case.scale_rule != ScaleRule::default() {
         line("scale_rule", case.scale_rule.word().to_owned());

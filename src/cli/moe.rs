@@ -15,7 +15,7 @@ use super::model::ModelArgs;
 use super::moe_formats::{self, Word};
 use super::output;
 use super::ways::TrialArgs;
-use crate::case::{self, Case, FormatPair};
+use crate::case::{self, Case, FormatPair, GlobalScale};
 use crate::job::{self, Context, Ran, Toolchain};
 use crate::moe::admission::Limits;
 use crate::moe::checkpoint::Layer;
@@ -109,7 +109,17 @@ fn of_pairs<'a>(cases: &[&'a Case], pairs: &[FormatPair], named: bool) -> Vec<Co
     }
     let of = |case: &&'a Case, pair: FormatPair| match case.pair == pair {
         true => Cow::Borrowed(*case),
-        false => Cow::Owned(Case { pair, name: format!("{}-{}", case.name, pair.word()), ..(*case).clone() }),
+        false => Cow::Owned(Case {
+            pair,
+            name: format!("{}-{}", case.name, pair.word()),
+            // Only NVFP4 activations have one.
+            global_scale: if pair.activation().has_global() {
+                case.global_scale
+            } else {
+                GlobalScale::default()
+            },
+            ..(*case).clone()
+        }),
     };
     cases.iter().flat_map(|case| pairs.iter().map(move |pair| of(case, *pair))).collect()
 }

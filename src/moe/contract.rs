@@ -10,7 +10,7 @@ use super::dims::Dims;
 use super::error::MoeError;
 use super::tensors::Tensors;
 use crate::case::{
-    BiasPlace, Case, Format, FormatPair, GateUp, GroupScore, Groups, Router, ScaleRule, Scores,
+    BiasPlace, Case, Format, FormatPair, GateUp, GlobalScale, GroupScore, Groups, Router, ScaleRule, Scores,
 };
 use crate::kernel::MmaPath;
 
@@ -31,6 +31,8 @@ pub struct Settings {
     pub limit: f32,
     /// How scales of activations are chosen.
     pub scale_rule: ScaleRule,
+    /// Where global scales of activations come from, in formats that have some.
+    pub global_scale: GlobalScale,
     /// Where the first bias is added.
     pub fc1_bias: BiasPlace,
     /// Where the second bias is added.
@@ -47,6 +49,7 @@ impl Settings {
         beta: 1.0,
         limit: 7.0,
         scale_rule: ScaleRule::Ceil,
+        global_scale: GlobalScale::Calibrated,
         fc1_bias: BiasPlace::Epilogue,
         fc2_bias: BiasPlace::Epilogue,
     };
@@ -62,9 +65,22 @@ impl Settings {
             beta: case.beta,
             limit: case.limit,
             scale_rule: case.scale_rule,
+            global_scale: case.global_scale,
             fc1_bias: case.fc1_bias,
             fc2_bias: case.fc2_bias,
         }
+    }
+
+    /// Whether global scales of activations are inputs.
+    #[must_use]
+    pub const fn has_calibrated_scales(&self) -> bool {
+        self.pair.activation().has_global() && matches!(self.global_scale, GlobalScale::Calibrated)
+    }
+
+    /// Whether each row of activations has a global scale of its own.
+    #[must_use]
+    pub const fn has_token_scales(&self) -> bool {
+        self.pair.activation().has_global() && matches!(self.global_scale, GlobalScale::Token)
     }
 }
 
@@ -262,6 +278,7 @@ impl Contract {
             ("fc1_bias", s.fc1_bias.word().to_owned()),
             ("fc2_bias", s.fc2_bias.word().to_owned()),
             ("scale_rule", s.scale_rule.word().to_owned()),
+            ("global_scale", s.global_scale.word().to_owned()),
             ("exp_relative", self.exp.relative.to_string()),
             ("exp_per_argument", self.exp.per_argument.to_string()),
             ("finalize", finalize_word(self.finalize).to_owned()),
@@ -301,6 +318,7 @@ impl Contract {
     /// [`MoeError::Shape`] where shapes contradict each other, [`MoeError::Metadata`] for words without a meaning.
     pub fn of_dump(tensors: &Tensors, metadata: &BTreeMap<String, String>) -> Result<Self, MoeError> {
         let from = Metadata(metadata);
+        let has_token_scales = tensors.a1_token_scale.is_some() || tensors.a2_token_scale.is_some();
         let settings = Settings {
             router: from.router(tensors)?,
             pair: pair_of(metadata)?,
@@ -309,6 +327,12 @@ impl Contract {
             beta: from.number("beta", 1.0)?,
             limit: from.number("limit", 7.0)?,
             scale_rule: from.word("scale_rule", ScaleRule::Ceil, ScaleRule::ALL, ScaleRule::word)?,
+            global_scale: from.word(
+                "global_scale",
+                if has_token_scales { GlobalScale::Token } else { GlobalScale::Calibrated },
+                GlobalScale::ALL,
+                GlobalScale::word,
+            )?,
             fc1_bias: from.word("fc1_bias", BiasPlace::Epilogue, BiasPlace::ALL, BiasPlace::word)?,
             fc2_bias: from.word("fc2_bias", BiasPlace::Epilogue, BiasPlace::ALL, BiasPlace::word)?,
         };

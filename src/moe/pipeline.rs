@@ -203,7 +203,7 @@ enum Before {
 
 impl<'a> Run<'a> {
     /// The buffers that stages write: bytes, and what each holds before a run. All others are inputs, which no stage may change.
-    fn workspaces(&self) -> [(&'static str, usize, Before); 19] {
+    fn workspaces(&self) -> [(&'static str, usize, Before); 21] {
         use Before::{Left, Unwritten, Zeros};
         let dims = self.dims;
         let (rows, experts) = (dims.rows(), dims.experts);
@@ -227,9 +227,11 @@ impl<'a> Run<'a> {
             ("tile_count", 4, Unwritten),
             ("a1_codes", rows * format.bytes(h), Unwritten),
             ("a1_scales", scale_rows * format.scales(h), Unwritten),
+            ("a1_token_scale", 4 * rows, Unwritten),
             ("fc1_out", 2 * rows * dims.fc1_cols(), Unwritten),
             ("a2_codes", rows * format.bytes(i), Unwritten),
             ("a2_scales", scale_rows * format.scales(i), Unwritten),
+            ("a2_token_scale", 4 * rows, Unwritten),
             ("fc2_out", 2 * rows * dims.hidden, Unwritten),
             // Atomic sums of tokens, and how many of their rows arrived, for every 32 columns.
             ("sums", 4 * dims.tokens * h, Zeros),

@@ -8,12 +8,14 @@ use super::tensors::{Array, Tensors};
 use crate::case::Case;
 
 /// What the host puts in place of the activation's result before the second GEMM.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct InjectedA2 {
     /// e4m3 codes [R, I].
     pub codes: Array<u8>,
     /// Scales [R, I/32].
     pub scales: Array<u8>,
+    /// Global scales `[R]`, where tokens have some.
+    pub token_scales: Option<Array<f32>>,
 }
 
 /// The inputs of one run, and the rules that no kernel chooses.

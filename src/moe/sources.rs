@@ -33,7 +33,10 @@ pub fn of_run<'k>(
         KernelSource { kernel, defines: flags(&layout).chain(extra).collect() }
     };
     let bias = |on: bool| ("BIAS_HERE".to_owned(), u32::from(on).to_string());
-    let formats = formats(s.pair);
+    let mut formats = formats(s.pair);
+    if s.has_token_scales() {
+        formats.push(("TOKEN_SCALE".to_owned(), "1".to_owned()));
+    }
     let rules = || flags(&scale_rules(s.scale_rule)).chain(formats.clone()).collect::<Vec<_>>();
     // Both GEMMs are one module; where their biases differ, the one that has none in its epilogue adds a bias of zeros.
     let epilogue = s.fc1_bias == BiasPlace::Epilogue || s.fc2_bias == BiasPlace::Epilogue;

@@ -159,6 +159,8 @@ tensors! {
     a1_scales: u8 as U8 [Rows, HiddenScales],
     /// What multiplies codes and scales of the rows of each expert [E'], where the format has a global scale: an input.
     a1_global: f32 as F32 [Present],
+    /// What multiplies codes and block scales of each row `[R]`, where tokens have global scales.
+    a1_token_scale: f32 as F32 [Rows],
     /// What the first GEMM stored [R, 2I].
     fc1_out: u16 as BF16 [Rows, Fc1Cols],
     /// What the activation stored [R, bytes of I].
@@ -167,10 +169,14 @@ tensors! {
     a2_scales: u8 as U8 [Rows, InterScales],
     /// Their global scales [E'].
     a2_global: f32 as F32 [Present],
+    /// The global scales of its rows `[R]`, where tokens have some.
+    a2_token_scale: f32 as F32 [Rows],
     /// What the second GEMM read instead of `a2_codes`, where the host replaced them.
     injected_a2_codes: u8 as U8 [Rows, InterCodes],
     /// Their scales.
     injected_a2_scales: u8 as U8 [Rows, InterScales],
+    /// Their global scales, where tokens have some.
+    injected_a2_token_scale: f32 as F32 [Rows],
     /// What the second GEMM stored [R, H].
     fc2_out: u16 as BF16 [Rows, Hidden],
     /// The result [T, H].

@@ -20,6 +20,7 @@ use super::reference::formats::bf16;
 use super::reference::gemm::{Gemm, Operands, element};
 use super::reference::line::Line;
 use super::reference::route;
+use super::reference::token_scale;
 use super::tensors::Array;
 use crate::case::{BiasPlace, Format};
 
@@ -129,17 +130,22 @@ pub fn witness(
 
     let pair = problem.settings.pair;
     let format = pair.activation();
-    let (mut codes, mut scales) = (Vec::new(), Vec::new());
+    let (mut codes, mut scales, mut token_scales) = (Vec::new(), Vec::new(), Vec::new());
     for row in &rows {
         let values: Vec<f64> = states.row(row.token).iter().map(|x| bf16(*x)).collect();
         let at = index.get(&row.expert).copied().unwrap_or(0);
-        let global = inputs.a1_global.as_ref().and_then(|g| g.data.get(at).copied()).unwrap_or(1.0);
+        let global = match problem.settings.has_token_scales() {
+            true => token_scale::of(&values),
+            false => inputs.a1_global.as_ref().and_then(|g| g.data.get(at).copied()).unwrap_or(1.0),
+        };
+        token_scales.push(global);
         let (packed, of_blocks) = format.quantize_row(problem.settings.scale_rule, global, &values);
         codes.extend(packed);
         scales.extend(of_blocks);
     }
     let a1 = Array::new("a1_codes", &[rows.len(), format.bytes(hidden)], codes)?;
     let a1_scales = Array::new("a1_scales", &[rows.len(), format.scales(hidden)], scales)?;
+    let a1_token_scale = Array::new("a1_token_scale", &[rows.len()], token_scales)?;
     let scaled = |array| if format.scale().is_some() { Some(array) } else { None };
     let epilogue = |place, bias| if place == BiasPlace::Epilogue { bias } else { None };
     let operands = Operands {
@@ -149,6 +155,7 @@ pub fn witness(
         weights: there(&inputs.w13_blocks, "w13_blocks")?,
         weight_scales: there(&inputs.w13_scales, "w13_scales")?,
         globals: [inputs.a1_global.as_ref(), inputs.w13_global.as_ref()],
+        token_scales: problem.settings.has_token_scales().then_some(&a1_token_scale),
         bias: epilogue(problem.settings.fc1_bias, inputs.w13_bias.as_ref()),
     };
     let first = of_gemm(operands, fc1, &row_experts, &index)?;
@@ -160,6 +167,7 @@ pub fn witness(
         weights: there(&inputs.w2_blocks, "w2_blocks")?,
         weight_scales: there(&inputs.w2_scales, "w2_scales")?,
         globals: [inputs.a2_global.as_ref(), inputs.w2_global.as_ref()],
+        token_scales: a2.token_scales.as_ref(),
         bias: epilogue(problem.settings.fc2_bias, inputs.w2_bias.as_ref()),
     };
     Ok((first, Some(of_gemm(operands, fc2, &row_experts, &index)?)))
@@ -200,6 +208,7 @@ pub fn of_gemm(
             weights: *weights,
             rows,
             lines: rows.iter().map(|row| gemm.row(*row)).collect(),
+            token_scales: rows.iter().map(|row| gemm.token_scale(*row)).collect(),
         };
         let tasks: Vec<usize> = (0..cols).step_by(TASK_COLS).collect();
         let found: Vec<(Vec<Column>, Rows)> =
@@ -249,6 +258,7 @@ struct Group<'a> {
     weights: usize,
     rows: &'a [usize],
     lines: Vec<Line>,
+    token_scales: Vec<Option<f32>>,
 }
 
 impl Group<'_> {
@@ -261,13 +271,14 @@ impl Group<'_> {
         let mut columns = Vec::new();
         let mut line = Line::default();
         for col in range {
-            let epilogue = self.gemm.col(self.weights, col, &mut line);
-            let factor = epilogue.factor.map_or(1.0, |f| f.value);
+            let of_column = self.gemm.col(self.weights, col, &mut line);
             let place = self.weights * self.gemm.cols() + col;
             let weight_scales = self.operands.weight_scales.row(place);
             let weight_codes = self.operands.weights.row(place);
             let mut column = Column { scales: vec![0; blocks], codes: vec![0; depth] };
             for (at, (row, of)) in self.rows.iter().zip(&self.lines).enumerate() {
+                let epilogue = of_column.of_row(self.token_scales[at]);
+                let factor = epilogue.factor.map_or(1.0, |f| f.value);
                 let Expected::Number { value, error } = element(&self.accumulation, of, &line, epilogue)
                 else {
                     continue;

@@ -219,6 +219,13 @@ fn array<T>(shape: &[usize], data: Vec<T>) -> Option<Array<T>> {
     Some(Array::new("test", shape, data).unwrap())
 }
 
+/// The global scale of a row, as libraries compute it: by a reciprocal. NaN where a value is.
+fn token_scale(values: &[f32]) -> f32 {
+    let amax =
+        values.iter().fold(0.0_f32, |m, x| if m.is_nan() || x.is_nan() { f32::NAN } else { m.max(x.abs()) });
+    if amax == 0.0 { 1.0 } else { amax * (1.0 / 2688.0) }
+}
+
 /// How operands are made and multiplied.
 pub(crate) trait Multiplier {
     /// Elements that are quantized together.
@@ -262,14 +269,21 @@ pub(crate) fn run(problem: &Problem, core: impl Multiplier) -> Tensors {
     let hidden = t.hidden_states.clone().unwrap();
     let (mut codes, mut scales) = (Vec::new(), Vec::new());
     let global = |of: &Option<Array<f32>>, at: usize| of.as_ref().map_or(1.0, |global| global.data[at]);
+    let mut token_scales = Vec::new();
     for slot in &rows {
-        for block in hidden.row(slot / d.top_k).chunks(core.block()) {
-            let values: Vec<f32> = block.iter().map(|x| bf16(*x)).collect();
-            let (scale, elements) = core.quantize(s.scale_rule, global(&t.a1_global, at(*slot)), &values);
+        let values: Vec<f32> = hidden.row(slot / d.top_k).iter().map(|x| bf16(*x)).collect();
+        token_scales.push(token_scale(&values));
+        let global = match s.has_token_scales() {
+            true => token_scale(&values),
+            false => global(&t.a1_global, at(*slot)),
+        };
+        for block in values.chunks(core.block()) {
+            let (scale, elements) = core.quantize(s.scale_rule, global, block);
             scales.extend(scale);
             codes.extend(elements);
         }
     }
+    t.a1_token_scale = s.has_token_scales().then(|| array(&[n], token_scales)).flatten();
     t.a1_codes = array(&[n, codes.len() / n], codes);
     t.a1_scales = if scales.is_empty() { None } else { array(&[n, scales.len() / n], scales) };
     t.topk_ids = array(&[d.tokens, d.top_k], ids.clone());
@@ -279,16 +293,21 @@ pub(crate) fn run(problem: &Problem, core: impl Multiplier) -> Tensors {
 
     let experts: Vec<usize> = rows.iter().map(|slot| at(*slot)).collect();
     let fc1_bias = (s.fc1_bias == BiasPlace::Epilogue).then(|| t.w13_bias.clone().unwrap());
-    let factor = |a: &Option<Array<f32>>, w: &Option<Array<f32>>| {
-        (0..expert_ids.len()).map(|at| global(a, at) * global(w, at)).collect::<Vec<f32>>()
+    // Of each row: what its tokens or its expert's activations are scaled by, and its expert's weights.
+    let factor = |tokens: &Option<Array<f32>>, a: &Option<Array<f32>>, w: &Option<Array<f32>>| {
+        let of = |(row, at): (usize, &usize)| match tokens {
+            Some(scales) => scales.data[row] * global(w, *at),
+            None => global(a, *at) * global(w, *at),
+        };
+        experts.iter().enumerate().map(of).collect::<Vec<f32>>()
     };
-    let factors = factor(&t.a1_global, &t.w13_global);
+    let factors = factor(&t.a1_token_scale, &t.a1_global, &t.w13_global);
     let of_weights = (&t.w13_blocks, &t.w13_scales);
     t.fc1_out = gemm(&core, &experts, (&t.a1_codes, &t.a1_scales), of_weights, &factors, fc1_bias.as_ref());
 
     let late = t.w13_bias.clone().unwrap();
     let stored = t.fc1_out.clone().unwrap();
-    let (mut codes, mut scales) = (Vec::new(), Vec::new());
+    let (mut codes, mut scales, mut token_scales) = (Vec::new(), Vec::new(), Vec::new());
     for row in 0..n {
         let value = |col: usize| {
             let x = bf16(stored.row(row)[col]);
@@ -308,24 +327,33 @@ pub(crate) fn run(problem: &Problem, core: impl Multiplier) -> Tensors {
                 g * (1.0 / (1.0 + (-(s.alpha * g)).exp())) * (u + s.beta)
             })
             .collect();
+        token_scales.push(token_scale(&act));
+        let global = match s.has_token_scales() {
+            true => token_scale(&act),
+            false => global(&t.a2_global, experts[row]),
+        };
         for block in act.chunks(core.block()) {
-            let (scale, elements) = core.quantize(s.scale_rule, global(&t.a2_global, experts[row]), block);
+            let (scale, elements) = core.quantize(s.scale_rule, global, block);
             scales.extend(scale);
             codes.extend(elements);
         }
     }
+    t.a2_token_scale = s.has_token_scales().then(|| array(&[n], token_scales)).flatten();
     t.a2_codes = array(&[n, codes.len() / n], codes);
     t.a2_scales = if scales.is_empty() { None } else { array(&[n, scales.len() / n], scales) };
     let (codes, scales) = match &problem.injected_a2 {
         Some(a2) => {
             t.injected_a2_codes = Some(a2.codes.clone());
+            t.injected_a2_token_scale = a2.token_scales.clone();
             t.injected_a2_scales = t.a2_scales.is_some().then(|| a2.scales.clone());
             (Some(a2.codes.clone()), t.injected_a2_scales.clone())
         }
         None => (t.a2_codes.clone(), t.a2_scales.clone()),
     };
     let fc2_bias = (s.fc2_bias == BiasPlace::Epilogue).then(|| t.w2_bias.clone().unwrap());
-    let factors = factor(&t.a2_global, &t.w2_global);
+    let token_scales =
+        if problem.injected_a2.is_some() { &t.injected_a2_token_scale } else { &t.a2_token_scale };
+    let factors = factor(token_scales, &t.a2_global, &t.w2_global);
     let of_weights = (&t.w2_blocks, &t.w2_scales);
     t.fc2_out = gemm(&core, &experts, (&codes, &scales), of_weights, &factors, fc2_bias.as_ref());
 
@@ -371,7 +399,7 @@ fn gemm(
         for col in 0..cols {
             let at = expert * cols + col;
             let sum = core.dot(codes.row(row), scales, weights.row(at), weight_scales.row(at));
-            let sum = sum * factors[*expert];
+            let sum = sum * factors[row];
             out.push(to_bf16(bias.map_or(sum, |b| sum + b.data[at])));
         }
     }

@@ -177,10 +177,12 @@ fn no_alarm(seeds: std::ops::Range<u64>) {
             let regime = ["real", "special", "exact", "impulse"][(seed % 4) as usize];
             let place = if seed % 8 < 4 { "epilogue" } else { "next_stage" };
             let word = unit.pair.word();
+            let tokens = unit.pair.activation() == Format::Nvfp4 && seed % 3 == 1;
+            let global_scale = if tokens { "token" } else { "calibrated" };
             let (hidden, inter) = (32 + 32 * (seed / 4 % 5), 32 + 32 * (seed / 20 % 3));
             let case = from(&format!(
                 "about: x\nformat: {word}\ntokens: 8\nhidden: {hidden}\ninter: {inter}\nexperts: 3\ntop_k: 1\n\
-                regime: {regime}\nfc1_bias: {place}\nfc2_bias: {place}\n"
+                regime: {regime}\nglobal_scale: {global_scale}\nfc1_bias: {place}\nfc2_bias: {place}\n"
             ));
             let problem = generate(&case, seed).unwrap();
             let tensors = run(&problem, unit);

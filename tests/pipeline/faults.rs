@@ -460,8 +460,8 @@ pub(crate) fn all() -> Vec<Fault> {
             "poison of the padding multiplied",
             "gemm_cp_async.cu",
             (
-                "p = {a_scales, w_scales, global, bias, expert_offset, expert_slot, out, n, k_padded, k_used}",
-                "p = {a_scales, w_scales, global, bias, expert_offset, expert_slot, out, n, k_padded, k_padded}",
+                "p = {a_scales, w_scales, global, token_scale, bias, expert_offset, expert_slot, out, n, k_padded, k_used}",
+                "p = {a_scales, w_scales, global, token_scale, bias, expert_offset, expert_slot, out, n, k_padded, k_padded}",
             ),
             ("k2880-exact", "8x64x128", NATIVE, Load::CpAsync),
             Stage::Fc1,

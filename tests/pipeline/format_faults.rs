@@ -14,6 +14,8 @@ const fn nvfp4(load: Load) -> At {
 
 const NVFP4: At = nvfp4(Load::CpAsync);
 const NVFP4_REAL: At = ("nvfp4-real", MmaPath::Native, Load::CpAsync);
+const TOKENS: At = ("nvfp4-token-exact", MmaPath::Native, Load::CpAsync);
+const TOKENS_REAL: At = ("nvfp4-token-real", MmaPath::Portable, Load::CpAsync);
 const NVFP4_PORTABLE: At = ("nvfp4-exact", MmaPath::Portable, Load::CpAsync);
 const MXFP4: At = ("mxfp4-exact", MmaPath::Native, Load::CpAsync);
 const MXFP8: At = ("mxfp8-exact", MmaPath::Native, Load::CpAsync);
@@ -32,7 +34,7 @@ const fn fault(
 
 /// Every one of them.
 pub(crate) fn all() -> Vec<Fault> {
-    [scales(), globals(), codes(), loads(), others()].concat()
+    [scales(), globals(), tokens(), codes(), loads(), others()].concat()
 }
 
 /// Changes that a library may make and that are none.
@@ -53,6 +55,13 @@ pub(crate) fn legal() -> Vec<Fault> {
                 "__fmul_rn(__fmul_rn(__uint_as_float(amax), 0.166666667f), __frcp_rn(global))",
             ),
             NVFP4_REAL,
+            Stage::Quantize,
+        ),
+        fault(
+            "a token's global scale by a reciprocal",
+            "mx.cuh",
+            ("__fdiv_rn(__uint_as_float(amax), 2688.0f)", "__fmul_rn(__uint_as_float(amax), 1.0f / 2688.0f)"),
+            TOKENS_REAL,
             Stage::Quantize,
         ),
     ]
@@ -181,9 +190,66 @@ fn globals() -> Vec<Fault> {
         ),
         fault(
             "a quantizer with the first expert's global scale",
-            "quantize.cu",
-            ("global[expert_slot[expert]]", "global[0]"),
+            "mx.cuh",
+            ("return global[slot];", "return global[0];"),
             NVFP4,
+            Stage::Quantize,
+        ),
+    ]
+}
+
+fn tokens() -> Vec<Fault> {
+    vec![
+        fault(
+            "a token's global scale forgotten",
+            "problem.cuh",
+            ("    sum = __fmul_rn(sum, p.token_scale[w.row + token]);\n", ""),
+            TOKENS,
+            Stage::Fc1,
+        ),
+        fault(
+            "the global scale of the tile's first token",
+            "problem.cuh",
+            ("p.token_scale[w.row + token]", "p.token_scale[w.row]"),
+            TOKENS,
+            Stage::Fc1,
+        ),
+        fault(
+            "the global scale of a token's place in its tile",
+            "problem.cuh",
+            ("p.token_scale[w.row + token]", "p.token_scale[token]"),
+            TOKENS,
+            Stage::Fc1,
+        ),
+        fault(
+            "a token's largest magnitude by one warp",
+            "mx.cuh",
+            ("return max(max(of_warp[0], of_warp[1]), max(of_warp[2], of_warp[3]));", "return of_warp[0];"),
+            TOKENS_REAL,
+            Stage::Quantize,
+        ),
+        fault(
+            "a token's largest magnitude of its first 1,024 values",
+            "mx.cuh",
+            ("at < k; at += 1024", "at < k; at += k"),
+            TOKENS_REAL,
+            Stage::Quantize,
+        ),
+        fault(
+            "a token's largest magnitude without its sign's other side",
+            "mx.cuh",
+            (
+                "amax = max(amax, __float_as_uint(x[i]) & 0x7FFFFFFFu);\n    }\n    float scale",
+                "amax = max(amax, __float_as_uint(max_nan(x[i], 0.0f)));\n    }\n    float scale",
+            ),
+            TOKENS_REAL,
+            Stage::Quantize,
+        ),
+        fault(
+            "a global scale for block scales up to 256",
+            "mx.cuh",
+            ("__fdiv_rn(__uint_as_float(amax), 2688.0f)", "__fdiv_rn(__uint_as_float(amax), 1536.0f)"),
+            TOKENS,
             Stage::Quantize,
         ),
     ]

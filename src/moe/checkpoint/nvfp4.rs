@@ -10,6 +10,7 @@ use safetensors::Dtype;
 use super::header::{Entry, Files};
 use super::{CheckpointError, joined, layers_of};
 use crate::case::{Case, Format, Routing};
+use crate::moe::contract::Settings;
 use crate::moe::error::MoeError;
 use crate::moe::tensors::{Array, Tensors};
 
@@ -348,9 +349,11 @@ impl Nvfp4Layer {
             });
         }
         let lacks = |place: &Place| place.input.is_none();
-        if case.pair.activation().has_global() && self.places.iter().flatten().any(lacks) {
+        if Settings::of(case).has_calibrated_scales() && self.places.iter().flatten().any(lacks) {
             return Some(
-                "the layer has no input scales for NVFP4 activations; use --format bf16xnvfp4".to_owned(),
+                "the layer has no input scales for NVFP4 activations; use --format bf16xnvfp4, or a case with \
+                `global_scale: token`"
+                    .to_owned(),
             );
         }
         None
@@ -400,7 +403,7 @@ impl Nvfp4Layer {
         inputs.w2_scales = Some(Array::new("w2_scales", &[n, hidden, inter / BLOCK], w2_scales)?);
         inputs.w2_bias = Some(Array::new("w2_bias", &[n, hidden], vec![0.0; n * hidden])?);
         inputs.w2_global = Some(Array::new("w2_global", &[n], w2_global)?);
-        if case.pair.activation().has_global() {
+        if Settings::of(case).has_calibrated_scales() {
             inputs.a1_global = Some(Array::new("a1_global", &[n], a1_global)?);
             inputs.a2_global = Some(Array::new("a2_global", &[n], a2_global)?);
         }

@@ -1,7 +1,7 @@
 //! Hidden states of each regime, and what replaces the device's a2 where sums have to be exact.
 
 use super::{UE4M3_STEPS, scale_step, step};
-use crate::case::{Arguments, Case, Format, Regime};
+use crate::case::{Arguments, Case, Format, GlobalScale, Regime};
 use crate::moe::dims::{BLOCK, Dims};
 use crate::moe::error::MoeError;
 use crate::moe::format::{BlockScale, Element};
@@ -17,6 +17,11 @@ const LARGEST: u64 = 7;
 
 /// The code of 6: under every scale rule but `identity` its block has one exponent and no element saturates.
 const LARGEST_E2M1: u8 = 7;
+
+/// The same steps 2^7 times as large, the largest of them 448, and a global scale that makes up for them: as a quantizer has them
+/// whose global scale follows from the row.
+const TOKEN_STEPS: [u8; 4] = [0x70, 0x73, 0x79, 0x7E];
+const LEAST_TOKEN_SCALE: f32 = 1.0 / 1024.0;
 
 /// Exponents of hidden states in `exact` and `impulse` start here.
 const BASE: i32 = -2;
@@ -40,7 +45,10 @@ pub(super) fn hidden(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Vec<u
     for token in 0..dims.tokens {
         for col in 0..dims.hidden {
             let (block, index) = (col / block_len, token * dims.hidden + col);
-            let scale = formats::exp2(BASE) * scale_step(format, step(case.pair, 0, token, block));
+            // A row's own global scale differs from those of its neighbours among an expert's rows, whatever the routing.
+            let shift = if case.global_scale == GlobalScale::Token { (token + token / 2) % 2 } else { 0 };
+            let base = BASE - shift as i32;
+            let scale = formats::exp2(base) * scale_step(format, step(case.pair, 0, token, block));
             let value = match case.regime {
                 Regime::Exact => exact(format, stream, index, token * blocks + block) * scale,
                 Regime::Impulse if block == hot[token] => sign(stream, index) * impulse(format) * scale,
@@ -147,6 +155,7 @@ pub(super) fn injected(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Res
     let format = case.pair.activation();
     let block_len = format.block();
     let blocks = dims.inter / block_len;
+    let tokens = case.global_scale == GlobalScale::Token;
     let mut codes = Vec::with_capacity(rows.len() * dims.inter);
     let mut scales = Vec::with_capacity(rows.len() * blocks);
     let mut first = 0;
@@ -167,6 +176,7 @@ pub(super) fn injected(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Res
                 _ if !hot => 0,
                 None => 0,
                 Some(BlockScale::Ue8m0) => (127 + BASE + step as i32 - shift) as u8,
+                Some(BlockScale::Ue4m3) if tokens => TOKEN_STEPS[step],
                 Some(BlockScale::Ue4m3) => UE4M3_STEPS[step],
             });
             // bf16 holds what others have as a scale.
@@ -190,5 +200,9 @@ pub(super) fn injected(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Res
             Some(_) => Array::new("injected_a2_scales", &[rows.len(), blocks], scales)?,
             None => Array::new("injected_a2_scales", &[rows.len(), 0], Vec::new())?,
         },
+        token_scales: tokens
+            .then(|| (0..rows.len()).map(|row| LEAST_TOKEN_SCALE * (1 << (row % 2)) as f32).collect())
+            .map(|scales| Array::new("injected_a2_token_scale", &[rows.len()], scales))
+            .transpose()?,
     })
 }

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::{UE4M3_STEPS, globals, step};
 use crate::case::{Case, Format, Regime};
+use crate::moe::contract::Settings;
 use crate::moe::dims::{BLOCK, Dims};
 use crate::moe::error::MoeError;
 use crate::moe::format::{BlockScale, Element};
@@ -91,7 +92,7 @@ pub(super) fn weights(
         (Some(w13.blocks), Some(w13.scales), Some(w13.bias));
     (inputs.w2_blocks, inputs.w2_scales, inputs.w2_bias) = (Some(w2.blocks), Some(w2.scales), Some(w2.bias));
     (inputs.w13_global, inputs.w2_global) = (w13.global, w2.global);
-    if case.pair.activation().has_global() {
+    if Settings::of(case).has_calibrated_scales() {
         inputs.a1_global = Some(globals::activations(case, seed, Purpose::A1Global, experts)?);
         inputs.a2_global = Some(globals::activations(case, seed, Purpose::A2Global, experts)?);
     }

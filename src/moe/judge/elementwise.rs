@@ -6,13 +6,15 @@ use rayon::prelude::*;
 
 use super::gemms::Fc;
 use super::tally::Tally;
-use super::{Inputs, Skip, indices, need};
+use super::{Inputs, Skip, indices, need, needed};
 use crate::case::BiasPlace;
 use crate::moe::format::Element;
 use crate::moe::reference::activation::{Quantizer, Value, columns, judge_block, swiglu};
 use crate::moe::reference::finalize::finalize;
 use crate::moe::reference::formats::bf16;
 use crate::moe::reference::interval::Interval;
+use crate::moe::reference::token_scale::{self, Allowed};
+use crate::moe::tensors::Array;
 use crate::record::{Stage, StageResult};
 
 /// A quantized block whose inputs are exact, bit for bit.
@@ -33,6 +35,10 @@ fn exact_block(
     }
 }
 
+fn known(x: &f64) -> Value {
+    if x.is_nan() { Value::Nan } else { Value::Within(Interval::point(*x)) }
+}
+
 /// The same by value, within the errors of a quantizer's division.
 fn valued_block(
     tally: &mut Tally,
@@ -42,8 +48,7 @@ fn valued_block(
     scale: u8,
     codes: &[u16],
 ) {
-    let of = |x: &f64| if x.is_nan() { Value::Nan } else { Value::Within(Interval::point(*x)) };
-    let verdict = judge_block(by, &values.iter().map(of).collect::<Vec<_>>(), scale, codes);
+    let verdict = judge_block(by, &values.iter().map(known).collect::<Vec<_>>(), scale, codes);
     if by.format.scale().is_some() {
         let (lo, hi) = verdict.scales;
         if verdict.scale {
@@ -75,14 +80,22 @@ impl Inputs<'_> {
             Some(_) => Some(need!(self, a1_scales)?),
             None => None,
         };
+        let token_scales = self.row_scales(&self.tensors.a1_token_scale, "a1_token_scale")?;
         let (tokens, experts) = (self.row_tokens()?, self.row_experts());
         // Without a global scale, a row's expert changes nothing.
         let experts = if format.has_global() { experts? } else { experts.unwrap_or_default() };
         let (block_len, element) = (format.block(), format.element());
         let row = |(row, token): (usize, &usize)| -> Result<Tally, Skip> {
             let mut tally = Tally::default();
-            let by = self.quantizer(Fc::One, row, experts.get(row).copied())?;
             let values: Vec<f64> = hidden.row(*token).iter().map(|x| bf16(*x)).collect();
+            let by = match token_scales {
+                Some(scales) => {
+                    let values: Vec<Value> = values.iter().map(known).collect();
+                    let Some(by) = self.by_row(&mut tally, scales, row, &values)? else { return Ok(tally) };
+                    by
+                }
+                None => self.quantizer(Fc::One, row, experts.get(row).copied())?,
+            };
             let stored = element.codes(codes.row(row));
             let scales = scales.map_or(&[][..], |scales| scales.row(row));
             let blocks = values.chunks(block_len).zip(stored.chunks(block_len));
@@ -99,6 +112,41 @@ impl Inputs<'_> {
         let tally = tokens.par_iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
         let tally = tally.into_iter().fold(Tally::default(), Tally::join);
         Ok(tally.result(Stage::Quantize, |row| experts.get(row).copied()))
+    }
+
+    /// The global scales that a quantizer stored for its rows, where tokens have some.
+    fn row_scales<'t>(
+        &self,
+        stored: &'t Option<Array<f32>>,
+        name: &str,
+    ) -> Result<Option<&'t Array<f32>>, Skip> {
+        match self.contract.settings.has_token_scales() {
+            true => needed(stored, name).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Judges a row's own global scale by its values, and gives the quantizer with the stored one; none where that decides nothing
+    /// about codes and block scales.
+    fn by_row(
+        &self,
+        tally: &mut Tally,
+        stored: &Array<f32>,
+        row: usize,
+        values: &[Value],
+    ) -> Result<Option<Quantizer>, Skip> {
+        let global = stored.data.get(row).copied().ok_or("the global scale of a row is missing")?;
+        let allowed = Allowed::of(values);
+        if allowed.accepts(global) {
+            tally.right(0.0);
+        } else {
+            tally.wrong(row, 0, f64::INFINITY, || {
+                format!("the row's global scale is {global:e} instead of {allowed}")
+            });
+        }
+        let settings = &self.contract.settings;
+        let by = Quantizer { format: settings.pair.activation(), rule: settings.scale_rule, global };
+        Ok(token_scale::decides(global).then_some(by))
     }
 
     /// How the activations of a GEMM are quantized in a row of an expert.
@@ -129,6 +177,7 @@ impl Inputs<'_> {
             Some(_) => Some(need!(self, a2_scales)?),
             None => None,
         };
+        let token_scales = self.row_scales(&self.tensors.a2_token_scale, "a2_token_scale")?;
         let experts = self.row_experts()?;
         let block_len = format.block();
         let bias = match settings.fc1_bias {
@@ -149,18 +198,27 @@ impl Inputs<'_> {
             };
             let mut activation = Tally::default();
             let mut requantize = Tally::default();
-            let by = self.quantizer(Fc::Two, row, Some(*expert))?;
+            let values: Vec<Value> = (0..inter)
+                .map(|col| {
+                    let (gate, up) = columns(settings.gate_up, inter, col);
+                    swiglu(settings, &self.contract.exp, value(gate), value(up))
+                })
+                .collect();
+            let by = match token_scales {
+                Some(scales) => {
+                    let Some(by) = self.by_row(&mut requantize, scales, row, &values)? else {
+                        return Ok([activation, requantize]);
+                    };
+                    by
+                }
+                None => self.quantizer(Fc::Two, row, Some(*expert))?,
+            };
             let stored = format.element().codes(codes.row(row));
             let scales = scales.map_or(&[][..], |scales| scales.row(row));
-            for (block, codes) in stored.chunks(block_len).enumerate() {
+            for (block, (values, codes)) in values.chunks(block_len).zip(stored.chunks(block_len)).enumerate()
+            {
                 let (first, scale) = (block * block_len, scales.get(block).copied().unwrap_or(0));
-                let values: Vec<Value> = (first..first + block_len)
-                    .map(|col| {
-                        let (gate, up) = columns(settings.gate_up, inter, col);
-                        swiglu(settings, &self.contract.exp, value(gate), value(up))
-                    })
-                    .collect();
-                let verdict = judge_block(&by, &values, scale, codes);
+                let verdict = judge_block(&by, values, scale, codes);
                 if verdict.scale {
                     requantize.right(0.0);
                 } else {

@@ -31,6 +31,7 @@ impl Inputs<'_> {
             weights: need!(self, w13_blocks)?,
             weight_scales: need!(self, w13_scales)?,
             globals: self.globals(Fc::One)?,
+            token_scales: self.token_scales(Fc::One)?,
             bias: epilogue(self.contract.settings.fc1_bias, self.tensors.w13_bias.as_ref()),
         };
         self.gemm(Stage::Fc1, operands, self.contract.fc1, need!(self, fc1_out)?)
@@ -55,6 +56,7 @@ impl Inputs<'_> {
             weights: need!(self, w2_blocks)?,
             weight_scales: need!(self, w2_scales)?,
             globals: self.globals(Fc::Two)?,
+            token_scales: self.token_scales(Fc::Two)?,
             bias: epilogue(self.contract.settings.fc2_bias, self.tensors.w2_bias.as_ref()),
         };
         self.gemm(Stage::Fc2, operands, self.contract.fc2, need!(self, fc2_out)?)
@@ -63,7 +65,7 @@ impl Inputs<'_> {
     /// The global scales of a GEMM's operands, those that its formats have.
     pub(super) fn globals(&self, fc: Fc) -> Result<[Option<&Array<f32>>; 2], Skip> {
         let pair = self.contract.settings.pair;
-        let activation = match (pair.activation().has_global(), fc) {
+        let activation = match (self.contract.settings.has_calibrated_scales(), fc) {
             (false, _) => None,
             (true, Fc::One) => Some(need!(self, a1_global)?),
             (true, Fc::Two) => Some(need!(self, a2_global)?),
@@ -74,6 +76,20 @@ impl Inputs<'_> {
             (true, Fc::Two) => Some(need!(self, w2_global)?),
         };
         Ok([activation, weight])
+    }
+
+    /// The global scales of the rows that a GEMM reads, where tokens have some.
+    pub(super) fn token_scales(&self, fc: Fc) -> Result<Option<&Array<f32>>, Skip> {
+        if !self.contract.settings.has_token_scales() {
+            return Ok(None);
+        }
+        let t = self.tensors;
+        match (fc, &t.injected_a2_codes, &t.injected_a2_token_scale) {
+            (Fc::One, ..) => Ok(Some(need!(self, a1_token_scale)?)),
+            (Fc::Two, None, None) => Ok(Some(need!(self, a2_token_scale)?)),
+            (Fc::Two, Some(_), Some(scales)) => Ok(Some(scales)),
+            _ => Err("`injected_a2_codes` and `injected_a2_token_scale` must be given together".to_owned()),
+        }
     }
 
     fn gemm(

@@ -22,6 +22,7 @@ use crate::moe::reference::interval::Interval;
 use crate::moe::reference::line::Line;
 use crate::moe::reference::route::{self, Choice};
 use crate::moe::reference::scores;
+use crate::moe::reference::token_scale;
 use crate::moe::tensors::Array;
 use crate::record::{Stage, StageResult, Verdict};
 
@@ -43,6 +44,13 @@ fn known(code: u16) -> Value {
         x if x.is_infinite() => Value::Open,
         x => Value::Within(Interval::point(x)),
     }
+}
+
+/// A row of activations, block scales included.
+struct Operand {
+    values: Vec<Interval>,
+    /// What multiplies it beside, where that is known.
+    token_scale: Option<f32>,
 }
 
 /// A row on its way: its token, its expert, where that one's weights are.
@@ -193,7 +201,10 @@ impl Inputs<'_> {
         if let Some(stored) = &self.tensors.fc2_out {
             return Ok(stored.row(row.at).iter().map(|x| known(*x)).collect());
         }
-        let a2 = self.a2_row(row)?;
+        let (a2, token_scale) = match self.a2_row(row)? {
+            Some(Operand { values, token_scale }) => (Some(values), token_scale),
+            None => (None, None),
+        };
         let (blocks, scales) = (need!(self, w2_blocks)?, need!(self, w2_scales)?);
         let bias = match self.contract.settings.fc2_bias {
             BiasPlace::Epilogue => self.tensors.w2_bias.as_ref(),
@@ -207,7 +218,8 @@ impl Inputs<'_> {
         for col in 0..cols {
             let at = row.weights * cols + col;
             line.read(pair.weight(), pair.block(), blocks.row(at), scales.row(at), pair.block());
-            let epilogue = Epilogue { factor, bias: bias.and_then(|b| b.data.get(at).copied()) };
+            let bias = bias.and_then(|b| b.data.get(at).copied());
+            let epilogue = Epilogue { factor, bias }.of_row(token_scale);
             out.push(match &a2 {
                 Some(a2) => stored(&within(&self.contract.fc2, a2, &line, epilogue)),
                 // Something of the row is not known at all, or NaN.
@@ -235,16 +247,22 @@ impl Inputs<'_> {
         if scaled { Some((codes, scales.as_ref()?.row(row))) } else { Some((codes, &[])) }
     }
 
+    /// The stored global scale of a row that a GEMM reads, where tokens have some.
+    fn token_scale(&self, fc: Fc, row: Row) -> Result<Option<f32>, Skip> {
+        Ok(self.token_scales(fc)?.and_then(|scales| scales.data.get(row.at).copied()))
+    }
+
     /// What the second GEMM reads, block scales included; none where one of it may be anything.
-    fn a2_row(&self, row: Row) -> Result<Option<Vec<Interval>>, Skip> {
+    fn a2_row(&self, row: Row) -> Result<Option<Operand>, Skip> {
         let t = self.tensors;
         let injected = self.operand(&t.injected_a2_codes, &t.injected_a2_scales, row.at);
         if let Some((codes, scales)) = injected.or(self.operand(&t.a2_codes, &t.a2_scales, row.at)) {
             let values = self.contract.settings.pair.activation().decoded(codes, scales);
-            return Ok(values
-                .iter()
-                .all(|x| x.is_finite())
-                .then(|| values.into_iter().map(Interval::point).collect()));
+            let token_scale = self.token_scale(Fc::Two, row)?;
+            return Ok(values.iter().all(|x| x.is_finite()).then(|| Operand {
+                values: values.into_iter().map(Interval::point).collect(),
+                token_scale,
+            }));
         }
         let (settings, inter) = (&self.contract.settings, self.contract.dims.inter);
         let sums = self.fc1_row(row)?;
@@ -256,25 +274,31 @@ impl Inputs<'_> {
             (Value::Within(x), Some(b)) => Value::Within(x.plus(Interval::point(f64::from(*b))).rounded()),
             (x, _) => x,
         };
-        let quantizer = self.quantizer_at(Fc::Two, row.weights)?;
-        let block_len = settings.pair.activation().block();
         let mut out = Vec::with_capacity(inter);
-        for first in (0..inter).step_by(block_len) {
-            let mut block = Vec::with_capacity(block_len);
-            for col in first..first + block_len {
-                let (gate, up) = columns(settings.gate_up, inter, col);
-                let (Value::Within(gate), Value::Within(up)) = (value(gate), value(up)) else {
-                    return Ok(None);
-                };
-                match swiglu_within(settings, &self.contract.exp, gate, up) {
-                    Value::Within(x) => block.push(x),
-                    Value::Nan | Value::Open => return Ok(None),
-                }
+        for col in 0..inter {
+            let (gate, up) = columns(settings.gate_up, inter, col);
+            let (Value::Within(gate), Value::Within(up)) = (value(gate), value(up)) else {
+                return Ok(None);
+            };
+            match swiglu_within(settings, &self.contract.exp, gate, up) {
+                Value::Within(x) => out.push(x),
+                Value::Nan | Value::Open => return Ok(None),
             }
-            let Some(block) = quantizer.requantized(&block) else { return Ok(None) };
-            out.extend(block);
         }
-        Ok(Some(out))
+        let values = self.requantized(Fc::Two, row, &out)?;
+        Ok(values.map(|values| Operand { values, token_scale: None }))
+    }
+
+    /// What a quantizer may make of a row: block scales included, and a global scale that is not known before; none where something
+    /// may overflow.
+    fn requantized(&self, fc: Fc, row: Row, values: &[Interval]) -> Result<Option<Vec<Interval>>, Skip> {
+        if self.contract.settings.has_token_scales() {
+            return Ok(token_scale::quantized(values));
+        }
+        let quantizer = self.quantizer_at(fc, row.weights)?;
+        let blocks = values.chunks(quantizer.format.block());
+        let blocks: Option<Vec<_>> = blocks.map(|block| quantizer.requantized(block)).collect();
+        Ok(blocks.map(|blocks| blocks.concat()))
     }
 
     fn fc1_row(&self, row: Row) -> Result<Vec<Value>, Skip> {
@@ -286,23 +310,21 @@ impl Inputs<'_> {
         let pair = self.contract.settings.pair;
         let (format, block, width) = (pair.activation(), pair.block(), accumulation.width());
         let t = self.tensors;
-        let mut intervals = None;
+        let (mut intervals, mut token_scale) = (None, None);
         match self.operand(&t.a1_codes, &t.a1_scales, row.at) {
-            Some((codes, scales)) => of.read(format, block, codes, scales, width),
+            Some((codes, scales)) => {
+                of.read(format, block, codes, scales, width);
+                token_scale = self.token_scale(Fc::One, row)?;
+            }
             // A quantizer that may differ by a rounding leaves intervals.
             None if format.description().slack > 0.0 => {
-                let quantizer = self.quantizer_at(Fc::One, row.weights)?;
                 let hidden = need!(self, hidden_states)?.row(row.token);
                 let values: Vec<Interval> = hidden.iter().map(|x| Interval::point(bf16(*x))).collect();
-                let mut codes = Vec::with_capacity(values.len());
-                for values in values.chunks(format.block()) {
-                    // Something is not known at all, or NaN.
-                    let Some(block) = quantizer.requantized(values) else {
-                        return Ok(vec![Value::Open; self.contract.dims.fc1_cols()]);
-                    };
-                    codes.extend(block);
+                intervals = self.requantized(Fc::One, row, &values)?;
+                // Something is not known at all, or NaN.
+                if intervals.is_none() {
+                    return Ok(vec![Value::Open; self.contract.dims.fc1_cols()]);
                 }
-                intervals = Some(codes);
             }
             None => {
                 // Quantization is exact, so that nothing is lost.
@@ -323,7 +345,8 @@ impl Inputs<'_> {
         let mut out = Vec::with_capacity(cols);
         for col in 0..cols {
             let at = row.weights * cols + col;
-            let epilogue = Epilogue { factor, bias: bias.and_then(|b| b.data.get(at).copied()) };
+            let bias = bias.and_then(|b| b.data.get(at).copied());
+            let epilogue = Epilogue { factor, bias }.of_row(token_scale);
             let width = if intervals.is_some() { block } else { width };
             line.read(pair.weight(), block, blocks.row(at), scales.row(at), width);
             out.push(stored(&match &intervals {

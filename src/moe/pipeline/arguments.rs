@@ -110,6 +110,7 @@ impl Run<'_> {
             "w_scales" => of("w13_scales", "w2_scales")?,
             "bias" => of("w13_gemm_bias", "w2_gemm_bias")?,
             "a_global" => of("a1_global", "a2_global")?,
+            "token_scale" => of("a1_token_scale", "a2_token_scale")?,
             "global" => of("w13_factor", "w2_factor")?,
             "out" => of("fc1_out", "fc2_out")?,
             other => other,

@@ -79,8 +79,13 @@ impl Run<'_> {
             true => need(tensor, name),
             false => Ok(ones.as_slice()),
         };
-        let a1 = global(pair.activation(), &inputs.a1_global, "a1_global")?;
-        let a2 = global(pair.activation(), &inputs.a2_global, "a2_global")?;
+        // A row's own scale is computed on the way.
+        let calibrated = |tensor, name| match s.has_token_scales() {
+            true => Ok(ones.as_slice()),
+            false => global(pair.activation(), tensor, name),
+        };
+        let a1 = calibrated(&inputs.a1_global, "a1_global")?;
+        let a2 = calibrated(&inputs.a2_global, "a2_global")?;
         let w13 = global(pair.weight(), &inputs.w13_global, "w13_global")?;
         let w2 = global(pair.weight(), &inputs.w2_global, "w2_global")?;
         let slots = |values: &[f32]| Content::BySlot(bytes_of(values, f32::to_le_bytes));

@@ -22,6 +22,19 @@ impl Run<'_> {
         Ok(bytes.as_chunks::<2>().0.iter().map(|b| u16::from_le_bytes(*b)).collect())
     }
 
+    fn read_f32(&self, name: &str) -> Result<Vec<f32>, Failure> {
+        let bytes = self.read(name)?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
+    }
+
+    /// The global scales of the rows, where tokens have some.
+    fn token_scales(&self, name: &str) -> Result<Option<Array<f32>>, Failure> {
+        if !self.problem.settings.has_token_scales() {
+            return Ok(None);
+        }
+        Ok(Some(Array { shape: vec![self.dims.rows()], data: self.read_f32(name)? }))
+    }
+
     /// Takes what a stage stored.
     pub(super) fn collect(&mut self, stage: Stage) -> Result<(), Failure> {
         let d = self.dims;
@@ -35,8 +48,7 @@ impl Run<'_> {
         match stage {
             Stage::Route => {
                 self.tensors.topk_ids = array_i32(self, "topk_ids", &[t, k])?;
-                let weights = self.read("topk_weights")?;
-                let data = weights.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+                let data = self.read_f32("topk_weights")?;
                 self.tensors.topk_weights = Some(Array { shape: vec![t, k], data });
             }
             Stage::Permute => {
@@ -46,11 +58,13 @@ impl Run<'_> {
             Stage::Quantize => {
                 let (codes, scales) = self.quantized(Stage::Quantize, "a1_codes", "a1_scales", d.hidden)?;
                 (self.tensors.a1_codes, self.tensors.a1_scales) = (Some(codes), scales);
+                self.tensors.a1_token_scale = self.token_scales("a1_token_scale")?;
             }
             Stage::Fc1 => self.tensors.fc1_out = array_u16(self, "fc1_out", &[r, d.fc1_cols()])?,
             Stage::Activation | Stage::Requantize => {
                 let (codes, scales) = self.quantized(Stage::Requantize, "a2_codes", "a2_scales", d.inter)?;
                 (self.tensors.a2_codes, self.tensors.a2_scales) = (Some(codes), scales);
+                self.tensors.a2_token_scale = self.token_scales("a2_token_scale")?;
             }
             Stage::Fc2 => self.tensors.fc2_out = array_u16(self, "fc2_out", &[r, d.hidden])?,
             Stage::Finalize => self.tensors.output = array_u16(self, "output", &[t, d.hidden])?,
@@ -139,13 +153,20 @@ impl Run<'_> {
                 }
             }
         }
-        for (name, bytes) in [("a2_codes", codes), ("a2_scales", scales)] {
+        let mut writes = vec![("a2_codes", codes), ("a2_scales", scales)];
+        let rows = a2.token_scales.iter().flat_map(|scales| &scales.data);
+        let token_scales: Vec<u8> = rows.flat_map(|scale| scale.to_le_bytes()).collect();
+        if !token_scales.is_empty() {
+            writes.push(("a2_token_scale", token_scales));
+        }
+        for (name, bytes) in writes {
             if let Some(buffer) = self.buffers.get(name) {
                 self.device.write(*buffer, &bytes)?;
             }
         }
         self.tensors.injected_a2_codes = Some(a2.codes.clone());
         self.tensors.injected_a2_scales = format.scale().map(|_| a2.scales.clone());
+        self.tensors.injected_a2_token_scale = a2.token_scales.clone();
         Ok(())
     }
 }

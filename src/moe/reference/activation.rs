@@ -145,7 +145,7 @@ impl Quantizer {
 }
 
 /// The least and the greatest that the largest magnitude may be.
-fn largest(values: &[Interval]) -> Interval {
+pub(super) fn largest(values: &[Interval]) -> Interval {
     values.iter().fold(Interval::point(0.0), |of, x| {
         let (least, most) = x.magnitudes();
         Interval { lo: of.lo.max(least), hi: of.hi.max(most) }

@@ -44,6 +44,23 @@ impl Epilogue {
         self.bias.is_some_and(f32::is_nan) || self.factor.is_some_and(|f| f.value.is_nan())
     }
 
+    /// Whether no sum stays finite: 0·∞ is NaN.
+    #[must_use]
+    pub fn is_infinite(&self) -> bool {
+        self.factor.is_some_and(|f| f.value.is_infinite())
+    }
+
+    /// The same for a row whose activations have a global scale of their own.
+    #[must_use]
+    pub fn of_row(self, token_scale: Option<f32>) -> Self {
+        let of_row = Factor::of([token_scale, None]);
+        let factor = match (self.factor, of_row) {
+            (Some(a), Some(b)) => Some(Factor { value: a.value * b.value, exact: a.exact && b.exact }),
+            (a, b) => a.or(b),
+        };
+        Self { factor, ..self }
+    }
+
     /// |factor|, one without it.
     #[must_use]
     pub fn factor_magnitude(&self) -> f64 {

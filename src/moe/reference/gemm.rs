@@ -35,6 +35,8 @@ pub struct Operands<'a> {
     pub weight_scales: &'a Array<u8>,
     /// The global scales of activations and of weights [E'], where the formats have some.
     pub globals: [Option<&'a Array<f32>>; 2],
+    /// The global scales of rows of activations `[R]`, where tokens have some.
+    pub token_scales: Option<&'a Array<f32>>,
     /// A bias of the epilogue [E', N].
     pub bias: Option<&'a Array<f32>>,
 }
@@ -79,7 +81,7 @@ pub fn element(
     if row.nan || col.nan || epilogue.is_nan() {
         return Expected::Nan;
     }
-    if row.infinite {
+    if row.infinite || epilogue.is_infinite() {
         return Expected::NotFinite;
     }
     let mut sum = Sum::new(accumulation);
@@ -170,6 +172,9 @@ pub fn within(
     let epilogue = epilogue.into();
     if col.nan || epilogue.is_nan() {
         return Expected::Nan;
+    }
+    if epilogue.is_infinite() {
+        return Expected::Open;
     }
     let block_len = col.block;
     let mut sum = Unordered::new(accumulation);
@@ -295,7 +300,13 @@ impl<'a> Gemm<'a> {
         line
     }
 
-    /// Column `col` of the expert whose weights are at `expert`, and what is done to its sums.
+    /// The global scale of row `at` of the activations, where tokens have one.
+    #[must_use]
+    pub fn token_scale(&self, at: usize) -> Option<f32> {
+        self.operands.token_scales.and_then(|scales| scales.data.get(at).copied())
+    }
+
+    /// Column `col` of the expert whose weights are at `expert`, and what is done to its sums in every row.
     pub fn col(&self, expert: usize, col: usize, line: &mut Line) -> Epilogue {
         let at = expert * self.cols + col;
         let Operands { pair, weights, weight_scales, bias, globals, .. } = self.operands;
@@ -329,12 +340,14 @@ impl<'a> Gemm<'a> {
             .into_par_iter()
             .map(|(weights, rows, cols)| {
                 let mut state = T::default();
-                let lines: Vec<Line> = rows.iter().map(|row| self.row(*row)).collect();
+                let lines: Vec<(Line, Option<f32>)> =
+                    rows.iter().map(|row| (self.row(*row), self.token_scale(*row))).collect();
                 let mut column = Line::default();
                 for col in cols {
                     let epilogue = self.col(weights, col, &mut column);
-                    for (row, line) in rows.iter().zip(&lines) {
-                        each(&mut state, *row, col, &element(&self.accumulation, line, &column, epilogue));
+                    for (row, (line, scale)) in rows.iter().zip(&lines) {
+                        let expected = element(&self.accumulation, line, &column, epilogue.of_row(*scale));
+                        each(&mut state, *row, col, &expected);
                     }
                 }
                 state

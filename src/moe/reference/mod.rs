@@ -15,3 +15,4 @@ pub mod quantize;
 pub mod route;
 pub mod scores;
 pub mod sum;
+pub mod token_scale;

@@ -1,0 +1,152 @@
+//! Global scales of NVFP4 that belong to a row of activations: what may be stored, and what a row may become under an unknown one
+//! (docs/numerics.md, 9.3).
+
+use super::activation::{Value, largest};
+use super::formats::exp2;
+use super::interval::Interval;
+use crate::case::Format;
+
+/// What a row's largest magnitude is divided by: the largest e2m1 times the largest ue4m3.
+const FULL: f64 = 6.0 * 448.0;
+
+/// The global scale of a row of numbers: 1 where all are zero.
+#[must_use]
+pub fn of(values: &[f64]) -> f32 {
+    let amax = values.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+    if amax == 0.0 { 1.0 } else { (amax / FULL) as f32 }
+}
+
+/// Below this the reciprocal of the product with the least block scale, 2^-9, may overflow.
+const LEAST: f32 = f32::MIN_POSITIVE * 1024.0;
+
+/// Whether codes and block scales follow from a row's values under this global scale: where it is not finite, the row is worth nothing,
+/// and where it is tiny, libraries that multiply by reciprocals flush the row.
+#[must_use]
+pub const fn decides(global: f32) -> bool {
+    global.is_finite() && global >= LEAST
+}
+
+/// Which global scales of a row are right.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Allowed {
+    /// Those in here.
+    Within(Interval),
+    /// NaN.
+    Nan,
+    /// Any: something of the row may be anything.
+    Open,
+}
+
+impl Allowed {
+    /// Those of a row with these values: the largest magnitude over 448·6, within the slack of a library's division and the last
+    /// bit of a subnormal number. A row of zeros may have any finite scale.
+    #[must_use]
+    pub fn of(values: &[Value]) -> Self {
+        let mut intervals = Vec::with_capacity(values.len());
+        for value in values {
+            match value {
+                Value::Open => return Self::Open,
+                Value::Nan => intervals.push(Interval::point(f64::NAN)),
+                Value::Within(x) => intervals.push(*x),
+            }
+        }
+        if values.contains(&Value::Nan) {
+            return Self::Nan;
+        }
+        let (most, slack) = (f64::from(f32::MAX), Format::Nvfp4.description().slack);
+        let Interval { lo, hi } = largest(&intervals);
+        let last_bit = exp2(-149);
+        // Zero has no scale of its own, and infinity may be stored as the largest number.
+        let hi = match (lo, hi) {
+            (0.0, _) => most,
+            (_, hi) if hi > most => f64::INFINITY,
+            (_, hi) => hi / FULL * (1.0 + slack) + last_bit,
+        };
+        let lo = (lo.min(most) / FULL * (1.0 - slack) - last_bit).max(0.0);
+        Self::Within(Interval { lo, hi })
+    }
+
+    /// Whether `stored` is one of them.
+    #[must_use]
+    pub fn accepts(&self, stored: f32) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Nan => stored.is_nan(),
+            Self::Within(x) => (x.lo..=x.hi).contains(&f64::from(stored)),
+        }
+    }
+}
+
+impl std::fmt::Display for Allowed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Open => f.write_str("any number"),
+            Self::Nan => f.write_str("NaN"),
+            Self::Within(x) => write!(f, "{:e} to {:e}", x.lo, x.hi),
+        }
+    }
+}
+
+/// What values that are anywhere in these intervals may be after quantization with a row's own global scale, all scales included;
+/// none where one may overflow.
+///
+/// With s the stored block scale and g the global one, a code is off by at most one step of 1 under s·g, and by at most 0.4 where it
+/// saturates because s was rounded down; s·g is at most 17/16 of amax/6 or, where s is subnormal, 2^-10·g more than it. A block
+/// whose s is 0 loses at most 6·2^-10·g.
+#[must_use]
+pub fn quantized(row: &[Interval]) -> Option<Vec<Interval>> {
+    let amax = largest(row);
+    if row.iter().any(|x| x.lo.is_nan()) || !amax.hi.is_finite() || amax.hi > f64::from(f32::MAX) {
+        return None;
+    }
+    let rounding = 1.0 + exp2(-18);
+    let global = amax.hi / FULL * rounding + exp2(-149);
+    let mut out = Vec::with_capacity(row.len());
+    for block in row.chunks(Format::Nvfp4.block()) {
+        let off = (largest(block).hi / 6.0 * 17.0 / 16.0 + 7.0 * exp2(-10) * global) * rounding;
+        out.extend(block.iter().map(|x| Interval { lo: x.lo - off, hi: x.hi + off }));
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::ScaleRule;
+
+    #[test]
+    fn scales_of_rows_are_their_largest_magnitude_over_2688() {
+        let point = |x: f64| Value::Within(Interval::point(x));
+        let of = |values: &[f64]| Allowed::of(&values.iter().map(|x| point(*x)).collect::<Vec<_>>());
+        let row = of(&[1.0, -21.0, 0.5]);
+        assert!(row.accepts(1.0 / 128.0));
+        assert!(!row.accepts(1.001 / 128.0) && !row.accepts(0.999 / 128.0) && !row.accepts(1.0));
+        assert!(of(&[0.0, -0.0]).accepts(1.0) && !of(&[0.0]).accepts(f32::NAN));
+        assert!(of(&[f64::INFINITY, 1.0]).accepts(f32::INFINITY) && !of(&[f64::INFINITY]).accepts(1.0));
+        let nan = Allowed::of(&[point(1.0), Value::Nan]);
+        assert!(nan.accepts(f32::NAN) && !nan.accepts(1.0));
+        assert!(Allowed::of(&[Value::Nan, Value::Open]).accepts(1.0));
+    }
+
+    #[test]
+    fn quantized_rows_stay_within_what_is_allowed_without_their_scale() {
+        let mut state = 1_u64;
+        for round in 0..200 {
+            let mut next = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 40) as f64 / f64::from(1 << 24) - 0.5
+            };
+            let spread = f64::from(round % 30);
+            let values: Vec<f64> = (0..64).map(|_| next() * (next() * spread).exp2()).collect();
+            let global = of(&values);
+            let (codes, scales) = Format::Nvfp4.quantize_row(ScaleRule::Ceil, global, &values);
+            let points: Vec<Interval> = values.iter().map(|x| Interval::point(*x)).collect();
+            let allowed = quantized(&points).unwrap();
+            for (found, x) in Format::Nvfp4.decoded(&codes, &scales).iter().zip(&allowed) {
+                let found = found * f64::from(global);
+                assert!(x.lo <= found && found <= x.hi, "{found:e} outside {x:?}");
+            }
+        }
+        assert!(quantized(&[Interval::point(f64::INFINITY)]).is_none());
+    }
+}
