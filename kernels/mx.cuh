@@ -242,6 +242,42 @@ DEVICE float global_scale(const Values& values, const float* global, u32 slot, f
 #endif
 }
 
+#if A_FORMAT == FORMAT_NVFP4
+
+// The value of a code without its sign.
+DEVICE float from_e2m1(u32 code)
+{
+    u32 magnitude = code & 7;
+    // As the bits of an f32 its value is smaller by 2^126, subnormals included.
+    return __fmul_rn(__uint_as_float(magnitude << 22), __uint_as_float((127 + 126) << 23));
+}
+
+// Codes of eight values of a block whose greatest magnitude becomes `largest`: its scale, and, for rules that compare, how far the
+// codes of both lanes are from their values.
+DEVICE u32 nvfp4_codes(const float* x, u32 amax, float largest, float global, Codes* codes, float* error)
+{
+    // The padding has a finite scale, whatever the row's is.
+    u32 scale = amax == 0 ? 0 : to_ue4m3(__fdiv_rn(__uint_as_float(amax), __fmul_rn(largest, global)));
+    float unit = __fmul_rn(from_ue4m3(scale), global), sum = 0.0f;
+    u32 packed = 0;
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) {
+        u32 code = unit == 0.0f ? 0 : to_e2m1(__fdiv_rn(x[i], unit));
+        packed |= code << 4 * i;
+#if RULE_FOUR_OVER_SIX_MAE || RULE_FOUR_OVER_SIX_MSE
+        float off = __fsub_rn(fabsf(x[i]), __fmul_rn(from_e2m1(code), unit));
+        sum = __fadd_rn(sum, RULE_FOUR_OVER_SIX_MSE ? __fmul_rn(off, off) : fabsf(off));
+#endif
+    }
+    *codes = packed;
+#if RULE_FOUR_OVER_SIX_MAE || RULE_FOUR_OVER_SIX_MSE
+    *error = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, 1));
+#endif
+    return scale;
+}
+
+#endif
+
 // Neighbouring lanes hold a block, eight values each: its codes, eight per lane, and its scale byte. `global` multiplies scales
 // and codes.
 DEVICE u32 quantize_block(const float* x, Codes* codes, float global)
@@ -262,15 +298,18 @@ DEVICE u32 quantize_block(const float* x, Codes* codes, float global)
 #if A_BLOCK == 32
     amax = max(amax, __shfl_xor_sync(~0u, amax, 2));
 #endif
-#if A_FORMAT == FORMAT_NVFP4
-    // The padding has a finite scale, whatever the row's is.
-    u32 scale = amax == 0 ? 0 : to_ue4m3(__fdiv_rn(__uint_as_float(amax), __fmul_rn(6.0f, global)));
-    float unit = __fmul_rn(from_ue4m3(scale), global);
-    u32 packed = 0;
-#pragma unroll
-    for (u32 i = 0; i < 8; ++i)
-        packed |= (unit == 0.0f ? 0 : to_e2m1(__fdiv_rn(x[i], unit))) << 4 * i;
-    *codes = packed;
+#if A_FORMAT == FORMAT_NVFP4 && (RULE_FOUR_OVER_SIX_MAE || RULE_FOUR_OVER_SIX_MSE)
+    float error_of_six, error_of_four;
+    Codes of_four;
+    u32 scale = nvfp4_codes(x, amax, 6.0f, global, codes, &error_of_six);
+    u32 scale_of_four = nvfp4_codes(x, amax, 4.0f, global, &of_four, &error_of_four);
+    if (error_of_four < error_of_six) {
+        scale = scale_of_four;
+        *codes = of_four;
+    }
+#elif A_FORMAT == FORMAT_NVFP4
+    float error = 0.0f;
+    u32 scale = nvfp4_codes(x, amax, 6.0f, global, codes, &error);
 #else
     u32 scale = scale_of(amax);
     float inverse = inverse_scale(scale);

@@ -213,6 +213,13 @@ fn check(case: &Case) -> Result<(), Fault> {
         );
         return fault("global_scale", message);
     }
+    if !case.scale_rule.suits(case.pair.activation()) {
+        let (rule, pair) = (case.scale_rule.word(), case.pair.word());
+        let message = format!(
+            "`scale_rule: {rule}` needs NVFP4 activations, but those of {pair} have power-of-two scales or none"
+        );
+        return fault("scale_rule", message);
+    }
     // Indices are i32 in the dump format and on the device.
     let elements = [
         ("tokens", [case.tokens, slots, case.hidden.max(case.inter).saturating_mul(2)]),

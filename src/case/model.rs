@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::pair::FormatPair;
+use super::pair::{Format, FormatPair};
 use super::router::Router;
 use crate::record::{Stage, Tile, words};
 
@@ -43,7 +43,7 @@ words! {
 }
 
 words! {
-    /// How the shared exponent of a block of 32 follows from its largest magnitude.
+    /// How the scale of a block follows from its largest magnitude.
     #[derive(Default)]
     ScaleRule {
         /// The smallest that loses nothing: ⌈log2(amax/448)⌉ (FlashInfer, TensorRT-LLM, Triton's default).
@@ -59,6 +59,19 @@ words! {
         Rz "rz",
         /// Always one: e4m3 without scales.
         Identity "identity",
+        /// NVFP4 alone: the largest magnitude of a block becomes 4 or 6, whichever errs less in the sum of magnitudes
+        /// (FlashInfer's default for 4over6).
+        FourOverSixMae "four_over_six_mae",
+        /// The same by the sum of squares.
+        FourOverSixMse "four_over_six_mse",
+    }
+}
+
+impl ScaleRule {
+    /// Whether activations of this format may have it. Rules of shared exponents say nothing about NVFP4, whose only other rule is 6.
+    #[must_use]
+    pub fn suits(self, format: Format) -> bool {
+        !matches!(self, Self::FourOverSixMae | Self::FourOverSixMse) || format == Format::Nvfp4
     }
 }
 

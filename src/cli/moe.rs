@@ -15,7 +15,7 @@ use super::model::ModelArgs;
 use super::moe_formats::{self, Word};
 use super::output;
 use super::ways::TrialArgs;
-use crate::case::{self, Case, FormatPair, GlobalScale};
+use crate::case::{self, Case, FormatPair, GlobalScale, ScaleRule};
 use crate::job::{self, Context, Ran, Toolchain};
 use crate::moe::admission::Limits;
 use crate::moe::checkpoint::Layer;
@@ -113,6 +113,11 @@ fn of_pairs<'a>(cases: &[&'a Case], pairs: &[FormatPair], named: bool) -> Vec<Co
             pair,
             name: format!("{}-{}", case.name, pair.word()),
             // Only NVFP4 activations have one.
+            scale_rule: if case.scale_rule.suits(pair.activation()) {
+                case.scale_rule
+            } else {
+                ScaleRule::default()
+            },
             global_scale: if pair.activation().has_global() {
                 case.global_scale
             } else {

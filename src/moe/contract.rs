@@ -367,6 +367,13 @@ impl Contract {
     /// # Errors
     /// [`MoeError::Invalid`] where no bound can be derived from them.
     pub fn check(&self) -> Result<(), MoeError> {
+        let (rule, pair) = (self.settings.scale_rule, self.settings.pair);
+        if !rule.suits(pair.activation()) {
+            let (rule, pair) = (rule.word(), pair.word());
+            return Err(MoeError::Invalid(format!(
+                "scale_rule: `{rule}` needs NVFP4 activations, not {pair}"
+            )));
+        }
         for (name, a) in [("fc1", &self.fc1), ("fc2", &self.fc2)] {
             let (chunk, block) = (a.chunk, self.settings.pair.block());
             if a.group != 1

@@ -101,12 +101,14 @@ fn flags(of: &[(&str, bool)]) -> impl Iterator<Item = (String, String)> {
 }
 
 /// The macros of a scale rule; none of them is `ceil`.
-fn scale_rules(rule: ScaleRule) -> [(&'static str, bool); 5] {
+fn scale_rules(rule: ScaleRule) -> [(&'static str, bool); 7] {
     [
         ("RULE_FLOOR", rule == ScaleRule::Floor),
         ("RULE_EVEN", rule == ScaleRule::Even),
         ("RULE_NEAREST", rule == ScaleRule::Nearest),
         ("RULE_RZ", rule == ScaleRule::Rz),
         ("RULE_IDENTITY", rule == ScaleRule::Identity),
+        ("RULE_FOUR_OVER_SIX_MAE", rule == ScaleRule::FourOverSixMae),
+        ("RULE_FOUR_OVER_SIX_MSE", rule == ScaleRule::FourOverSixMse),
     ]
 }

@@ -139,6 +139,7 @@ pub(crate) fn quantize(rule: ScaleRule, values: &[f32]) -> (u8, Vec<u8>) {
         ScaleRule::Nearest => e - 9 + i32::from(m >= 1.3125),
         ScaleRule::Rz => e - 9 + i32::from(m >= 1.75),
         ScaleRule::Identity => 0,
+        ScaleRule::FourOverSixMae | ScaleRule::FourOverSixMse => unreachable!("not of shared exponents"),
     };
     let code = if rule == ScaleRule::Identity {
         127

@@ -16,6 +16,7 @@ const NVFP4: At = nvfp4(Load::CpAsync);
 const NVFP4_REAL: At = ("nvfp4-real", MmaPath::Native, Load::CpAsync);
 const TOKENS: At = ("nvfp4-token-exact", MmaPath::Native, Load::CpAsync);
 const TOKENS_REAL: At = ("nvfp4-token-real", MmaPath::Portable, Load::CpAsync);
+const FOUR_OVER_SIX: At = ("nvfp4-four-over-six", MmaPath::Native, Load::CpAsync);
 const NVFP4_PORTABLE: At = ("nvfp4-exact", MmaPath::Portable, Load::CpAsync);
 const MXFP4: At = ("mxfp4-exact", MmaPath::Native, Load::CpAsync);
 const MXFP8: At = ("mxfp8-exact", MmaPath::Native, Load::CpAsync);
@@ -34,7 +35,7 @@ const fn fault(
 
 /// Every one of them.
 pub(crate) fn all() -> Vec<Fault> {
-    [scales(), globals(), tokens(), codes(), loads(), others()].concat()
+    [scales(), globals(), tokens(), four_over_six(), codes(), loads(), others()].concat()
 }
 
 /// Changes that a library may make and that are none.
@@ -51,8 +52,8 @@ pub(crate) fn legal() -> Vec<Fault> {
             "NVFP4 scales by two factors",
             "mx.cuh",
             (
-                "__fdiv_rn(__uint_as_float(amax), __fmul_rn(6.0f, global))",
-                "__fmul_rn(__fmul_rn(__uint_as_float(amax), 0.166666667f), __frcp_rn(global))",
+                "__fdiv_rn(__uint_as_float(amax), __fmul_rn(largest, global))",
+                "__fmul_rn(__fmul_rn(__uint_as_float(amax), 1.0f / largest), __frcp_rn(global))",
             ),
             NVFP4_REAL,
             Stage::Quantize,
@@ -184,7 +185,7 @@ fn globals() -> Vec<Fault> {
         fault(
             "a quantizer without the global scale",
             "mx.cuh",
-            ("__fmul_rn(6.0f, global)", "6.0f"),
+            ("__fmul_rn(largest, global)", "largest"),
             NVFP4,
             Stage::Quantize,
         ),
@@ -250,6 +251,41 @@ fn tokens() -> Vec<Fault> {
             "mx.cuh",
             ("__fdiv_rn(__uint_as_float(amax), 2688.0f)", "__fdiv_rn(__uint_as_float(amax), 1536.0f)"),
             TOKENS,
+            Stage::Quantize,
+        ),
+    ]
+}
+
+fn four_over_six() -> Vec<Fault> {
+    let compared = "if (error_of_four < error_of_six) {";
+    vec![
+        fault("always six", "mx.cuh", (compared, "if (false) {"), FOUR_OVER_SIX, Stage::Quantize),
+        fault(
+            "four where it errs more",
+            "mx.cuh",
+            (compared, "if (error_of_four > error_of_six) {"),
+            FOUR_OVER_SIX,
+            Stage::Quantize,
+        ),
+        fault(
+            "the scale of four with the codes of six",
+            "mx.cuh",
+            ("        *codes = of_four;\n", ""),
+            FOUR_OVER_SIX,
+            Stage::Quantize,
+        ),
+        fault(
+            "the errors of half a block",
+            "mx.cuh",
+            ("*error = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, 1));", "*error = sum;"),
+            FOUR_OVER_SIX,
+            Stage::Quantize,
+        ),
+        fault(
+            "squares where magnitudes are compared",
+            "mx.cuh",
+            ("RULE_FOUR_OVER_SIX_MSE ? __fmul_rn", "RULE_FOUR_OVER_SIX_MAE ? __fmul_rn"),
+            FOUR_OVER_SIX,
             Stage::Quantize,
         ),
     ]

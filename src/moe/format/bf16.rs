@@ -8,6 +8,6 @@ pub(super) const DESCRIPTION: Description = Description {
     element: Element::Bf16,
     scale: None,
     quantize: |_, _, values| (0, values.iter().map(|x| to_bf16(*x)).collect()),
-    scales: |_, _, _| (0, 0),
+    scales: |_, _, _, _| vec![0],
     slack: 0.0,
 };

@@ -1,6 +1,7 @@
 //! What the pipeline must know of an operand format: elements, block scales, and how values become codes. One file per format.
 
 mod bf16;
+mod four_over_six;
 mod mxfp4;
 mod mxfp8;
 mod nvfp4;
@@ -41,8 +42,8 @@ pub struct Description {
     pub scale: Option<BlockScale>,
     /// Scale and codes of one block of values, with the global scale by which codes and scales are multiplied.
     quantize: Quantize,
-    /// The least and the greatest scale that a correct quantizer may store for a largest magnitude between these two.
-    scales: fn(ScaleRule, f64, Interval) -> (u8, u8),
+    /// The scales that a correct quantizer may store for values within these intervals, of which the largest magnitude is within the last.
+    scales: fn(ScaleRule, f64, &[Interval], Interval) -> Vec<u8>,
     /// How far a quantizer's quotient of value and scales may be from exact, relatively.
     pub slack: f64,
 }
@@ -259,10 +260,16 @@ impl Format {
         (self.element().packed(&codes), scales)
     }
 
-    /// The least and the greatest scale that may be stored for a largest magnitude within `amax`.
+    /// The scales, ascending, that may be stored for values within these intervals, of which the largest magnitude is within `amax`.
     #[must_use]
-    pub fn allowed_scales(self, rule: ScaleRule, global: f32, amax: Interval) -> (u8, u8) {
-        (self.description().scales)(rule, f64::from(global), amax)
+    pub fn allowed_scales(
+        self,
+        rule: ScaleRule,
+        global: f32,
+        values: &[Interval],
+        amax: Interval,
+    ) -> Vec<u8> {
+        (self.description().scales)(rule, f64::from(global), values, amax)
     }
 
     /// The values of a stored row, scales but no global scale included.

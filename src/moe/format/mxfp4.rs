@@ -8,6 +8,9 @@ pub(super) const DESCRIPTION: Description = Description {
     element: Element::E2m1,
     scale: Some(BlockScale::Ue8m0),
     quantize: |rule, _, values| quantize::mx_block(Target::E2M1, rule, values),
-    scales: |rule, _, amax| quantize::mx_scales(Target::E2M1, rule, amax),
+    scales: |rule, _, _, amax| {
+        let (first, last) = quantize::mx_scales(Target::E2M1, rule, amax);
+        (first..=last).collect()
+    },
     slack: 0.0,
 };

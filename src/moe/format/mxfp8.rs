@@ -8,6 +8,9 @@ pub(super) const DESCRIPTION: Description = Description {
     element: Element::E4m3,
     scale: Some(BlockScale::Ue8m0),
     quantize: |rule, _, values| quantize::mx_block(Target::E4M3, rule, values),
-    scales: |rule, _, amax| quantize::mx_scales(Target::E4M3, rule, amax),
+    scales: |rule, _, _, amax| {
+        let (first, last) = quantize::mx_scales(Target::E4M3, rule, amax);
+        (first..=last).collect()
+    },
     slack: 0.0,
 };

@@ -1,6 +1,6 @@
 //! NVFP4: e2m1 with a ue4m3 scale per 16 elements and an f32 scale for each expert's matrix (docs/numerics.md, 9.3).
 
-use super::{BlockScale, Description, Element};
+use super::{BlockScale, Description, Element, four_over_six};
 use crate::case::ScaleRule;
 use crate::moe::reference::formats::{to_e2m1, to_e4m3, ue4m3};
 use crate::moe::reference::interval::Interval;
@@ -22,15 +22,22 @@ fn scale_code(global: f64, amax: f64) -> u8 {
     if amax == 0.0 { 0 } else { to_e4m3(amax / (LARGEST * global)) }
 }
 
-fn scales(_: ScaleRule, global: f64, amax: Interval) -> (u8, u8) {
+fn scales(rule: ScaleRule, global: f64, values: &[Interval], amax: Interval) -> Vec<u8> {
     let slack = DESCRIPTION.slack;
-    (scale_code(global, amax.lo * (1.0 - slack)), scale_code(global, amax.hi * (1.0 + slack)))
+    four_over_six::allowed(rule, global, values, amax, slack).unwrap_or_else(|| {
+        let (lo, hi) = (amax.lo * (1.0 - slack), amax.hi * (1.0 + slack));
+        (scale_code(global, lo)..=scale_code(global, hi)).collect()
+    })
 }
 
-fn block(_: ScaleRule, global: f64, values: &[f64]) -> (u8, Vec<u16>) {
+fn block(rule: ScaleRule, global: f64, values: &[f64]) -> (u8, Vec<u16>) {
     let nan = values.iter().any(|x| x.is_nan());
     let amax = values.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
-    let scale = if nan { BlockScale::Ue4m3.nan() } else { scale_code(global, amax) };
+    let scale = match four_over_six::chosen(rule, global, values) {
+        _ if nan => BlockScale::Ue4m3.nan(),
+        Some(scale) => scale,
+        None => scale_code(global, amax),
+    };
     let unit = ue4m3(scale) * global;
     let code = |x: &f64| match unit {
         u if u.is_nan() => 0x7,

@@ -50,12 +50,11 @@ fn valued_block(
 ) {
     let verdict = judge_block(by, &values.iter().map(known).collect::<Vec<_>>(), scale, codes);
     if by.format.scale().is_some() {
-        let (lo, hi) = verdict.scales;
         if verdict.scale {
             tally.right(0.0);
         } else {
             tally.wrong(row, first, f64::INFINITY, || {
-                format!("scale {scale:#04x} instead of {lo:#04x} to {hi:#04x}")
+                format!("scale {scale:#04x} instead of {}", verdict.wanted())
             });
         }
     }
@@ -223,8 +222,7 @@ impl Inputs<'_> {
                     requantize.right(0.0);
                 } else {
                     requantize.wrong(row, first, f64::INFINITY, || {
-                        let (lo, hi) = verdict.scales;
-                        format!("scale {scale:#04x} instead of {lo:#04x} to {hi:#04x}")
+                        format!("scale {scale:#04x} instead of {}", verdict.wanted())
                     });
                 }
                 for (lane, code) in codes.iter().enumerate() {

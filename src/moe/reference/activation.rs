@@ -132,11 +132,11 @@ impl Quantizer {
         if nan || !amax.hi.is_finite() || amax.hi > f64::from(f32::MAX) {
             return None;
         }
-        let (first, last) = self.format.allowed_scales(self.rule, self.global, amax);
+        let scales = self.format.allowed_scales(self.rule, self.global, values, amax);
         let hull = |x: &Interval| {
-            (first..=last).fold(Interval { lo: f64::INFINITY, hi: f64::NEG_INFINITY }, |hull, scale| {
-                let unit = self.scale_value(scale) / f64::from(self.global);
-                let (lo, hi) = self.values(*x, scale).unwrap_or_default();
+            scales.iter().fold(Interval { lo: f64::INFINITY, hi: f64::NEG_INFINITY }, |hull, scale| {
+                let unit = self.scale_value(*scale) / f64::from(self.global);
+                let (lo, hi) = self.values(*x, *scale).unwrap_or_default();
                 Interval { lo: hull.lo.min(lo * unit), hi: hull.hi.max(hi * unit) }
             })
         };
@@ -153,16 +153,31 @@ pub(super) fn largest(values: &[Interval]) -> Interval {
 }
 
 /// How a stored block compares with the values it was made from.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BlockVerdict {
-    /// Whether the scale is one that the largest magnitude allows.
+    /// Whether the scale is one that the values allow.
     pub scale: bool,
-    /// Least and greatest scale code allowed.
-    pub scales: (u8, u8),
+    /// The scale codes allowed, ascending.
+    pub scales: Vec<u8>,
     /// Elements, one bit each, that no value explains.
     pub wrong: u32,
     /// The largest |found − middle| / bound.
     pub worst: f64,
+}
+
+impl BlockVerdict {
+    /// The allowed scales in words.
+    #[must_use]
+    pub fn wanted(&self) -> String {
+        match self.scales[..] {
+            [] => "none".to_owned(),
+            [one] => format!("{one:#04x}"),
+            [first, .., last] if usize::from(last - first) + 1 == self.scales.len() => {
+                format!("{first:#04x} to {last:#04x}")
+            }
+            _ => self.scales.iter().map(|s| format!("{s:#04x}")).collect::<Vec<_>>().join(" or "),
+        }
+    }
 }
 
 /// Judges one block: its scale by the largest magnitude, each code given the stored scale. Where the scale is
@@ -173,14 +188,14 @@ pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -
     let element = by.format.element();
     let Some(of_scale) = by.format.scale() else { return judge_unscaled(by, values, codes) };
     if values.contains(&Value::Open) {
-        return BlockVerdict { scale: true, scales: (0, of_scale.nan()), wrong: 0, worst: 0.0 };
+        return BlockVerdict { scale: true, scales: (0..=of_scale.nan()).collect(), wrong: 0, worst: 0.0 };
     }
     if values.contains(&Value::Nan) {
         // e2m1 has no NaN: under a NaN scale any code is one.
         let wrong = bits(codes, |_, code| element == Element::E4m3 && code != NAN_CODE);
         let right = of_scale.is_nan(scale);
         let worst = if right && wrong == 0 { 0.0 } else { f64::INFINITY };
-        return BlockVerdict { scale: right, scales: (of_scale.nan(), of_scale.nan()), wrong, worst };
+        return BlockVerdict { scale: right, scales: vec![of_scale.nan()], wrong, worst };
     }
     let intervals: Vec<Interval> = values
         .iter()
@@ -190,10 +205,10 @@ pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -
         })
         .collect();
     let amax = largest(&intervals);
-    let allowed = |amax| by.format.allowed_scales(by.rule, by.global, amax);
-    let scales = allowed(Interval { lo: amax.lo, hi: amax.hi.min(f64::from(f32::MAX)) });
-    let overflow = amax.hi.is_infinite() && scale == allowed(Interval::point(f64::INFINITY)).1;
-    let right = (scales.0..=scales.1).contains(&scale) || overflow;
+    let allowed = |amax| by.format.allowed_scales(by.rule, by.global, &intervals, amax);
+    let mut scales = allowed(Interval { lo: amax.lo, hi: amax.hi.min(f64::from(f32::MAX)) });
+    let overflow = amax.hi.is_infinite() && Some(&scale) == allowed(Interval::point(f64::INFINITY)).last();
+    let right = scales.contains(&scale) || overflow;
     let fits = |scale: u8, at: usize, code: u16| {
         let found = element.value(code);
         by.values(intervals[at], scale).is_none_or(|(lo, hi)| lo <= found && found <= hi)
@@ -203,7 +218,7 @@ pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -
     } else {
         bits(codes, |at, code| {
             let stored = !of_scale.is_nan(scale) && fits(scale, at, code);
-            !stored && !(scales.0..=scales.1).any(|s| fits(s, at, code))
+            !stored && !scales.iter().any(|s| fits(*s, at, code))
         })
     };
     let worst = if right {
@@ -213,7 +228,10 @@ pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -
     } else {
         f64::INFINITY
     };
-    let scales = if amax.hi.is_infinite() { (scales.0, of_scale.largest()) } else { scales };
+    if amax.hi.is_infinite() {
+        scales.push(of_scale.largest());
+        scales.dedup();
+    }
     BlockVerdict { scale: right, scales, wrong, worst }
 }
 
@@ -235,7 +253,7 @@ fn judge_unscaled(by: &Quantizer, values: &[Value], codes: &[u16]) -> BlockVerdi
         _ => 0.0,
     };
     let worst = (0..codes.len()).map(ratio).fold(0.0, f64::max);
-    BlockVerdict { scale: true, scales: (0, 0), wrong, worst }
+    BlockVerdict { scale: true, scales: Vec::new(), wrong, worst }
 }
 
 fn bits(codes: &[u16], wrong: impl Fn(usize, u16) -> bool) -> u32 {
