@@ -1,32 +1,28 @@
 //! `--contract`: which products and sums round once.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 
-use crate::job::launch::Contract;
+use crate::toolkit::Contract;
 
 /// Which reading of unqualified products and sums.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct ContractArgs {
     /// Round a mul and the add or sub that uses it, neither with a rounding modifier, once: off, never; on, wherever PTX allows it in a
-    /// basic block; as-ptxas, where the newest ptxas does
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Off)]
-    contract: When,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum When {
-    Off,
-    On,
-    AsPtxas,
+    /// basic block; as-ptxas, where the newest ptxas does [default: off]
+    #[arg(long, value_name = "WHEN", value_parser = PossibleValuesParser::new(Contract::ALL.map(Contract::word))
+        .try_map(|word| Contract::parse(&word).ok_or("no reading")))]
+    contract: Option<Contract>,
 }
 
 impl ContractArgs {
-    /// As launches take it.
+    /// The reading; off where none was asked for.
     pub(super) fn contract(self) -> Contract {
-        match self.contract {
-            When::Off => Contract::Off,
-            When::On => Contract::On,
-            When::AsPtxas => Contract::AsPtxas,
-        }
+        self.contract.unwrap_or_default()
+    }
+
+    /// The reading that was asked for.
+    pub(super) const fn asked(self) -> Option<Contract> {
+        self.contract
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::error::CliError;
 use super::format::{self, Formats};
+use super::model::ModelArgs;
 use crate::job::{self, Execution};
 use crate::report::{self, Format};
 
@@ -22,6 +23,12 @@ pub(super) struct ExecArgs {
     /// Run each launch under the schedules 0 to N-1 from the same memory, and require equal results
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: u64,
+    #[command(flatten)]
+    hardware: ModelArgs,
+    /// Round a mul and the add or sub that uses it, neither with a rounding modifier, once: off, never; on, wherever PTX allows it in a
+    /// basic block. `emulate --contract as-ptxas` replays what --record has written
+    #[arg(long, value_name = "WHEN", default_value = "off", value_parser = ["off", "on"])]
+    contract: String,
     /// Record each launch in DIR, as a case that `emulate` replays
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
@@ -54,6 +61,8 @@ pub(super) fn exec(args: &ExecArgs) -> Result<(), CliError> {
         gpu: args.gpu.clone(),
         keep_going: args.keep_going,
         schedules: args.schedules,
+        model: args.hardware.model,
+        contracts: args.contract == "on",
         record: args.record.clone(),
     })?;
     let told = |error: serde_json::Error| CliError::Output(error.into());

@@ -7,7 +7,7 @@ use numerics::tensor_core::Model;
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct ModelArgs {
     /// Compute tensor-core sums and special functions as this architecture does: sm_80, sm_89, sm_90, sm_100 or sm_120
-    /// [default: the target's]
+    /// [default: the target's; with `exec`, the GPU's]
     #[arg(long, value_name = "ARCH", value_parser = model)]
     pub(super) model: Option<Model>,
 }

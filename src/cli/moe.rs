@@ -8,6 +8,7 @@ use clap::Args;
 use ptx::arch::Target;
 
 use super::args::OutputArgs;
+use super::contract::ContractArgs;
 use super::device::DeviceArgs;
 use super::error::CliError;
 use super::format::{self, Formats};
@@ -20,12 +21,14 @@ use crate::job::{self, Context, Ran, Toolchain};
 use crate::moe::admission::Limits;
 use crate::moe::checkpoint::Layer;
 use crate::moe::plan::Trial;
+use crate::moe::readings::Asked;
 use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
 use crate::moe::{shrink, tensors};
 use crate::record::TrialRow;
 use crate::report::{self, Format};
 use crate::store::Store;
+use crate::toolkit::Contract;
 
 /// Arguments of `moe`.
 #[derive(Debug, Args)]
@@ -53,6 +56,8 @@ pub(super) struct MoeArgs {
     schedules: u64,
     #[command(flatten)]
     hardware: ModelArgs,
+    #[command(flatten)]
+    contraction: ContractArgs,
     #[command(flatten)]
     device: DeviceArgs,
     /// Write all tensors of the selected case to FILE
@@ -173,6 +178,16 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     }
     (runner.seed, runner.schedules) = (args.seed, args.schedules);
     runner.model = args.hardware.model;
+    runner.contract = match args.contraction.asked() {
+        Some(contract) => Some(Asked {
+            contract,
+            ptxas: match contract {
+                Contract::AsPtxas => job::ptxas(None, store.as_ref())?,
+                _ => None,
+            },
+        }),
+        None => None,
+    };
     if let (Some(path), Some(layer)) = (&args.weights, args.layer) {
         let layer = Layer::open(path, layer)?;
         cases.iter().try_for_each(|case| layer.fits(case))?;

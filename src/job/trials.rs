@@ -157,7 +157,11 @@ pub fn run<'a>(
                 None => (trial, String::new()),
             };
             let mut row = runner.run(&trial, target)?;
-            row.remark = remark;
+            row.remark = match (row.remark.is_empty(), remark.is_empty()) {
+                (true, _) => remark,
+                (false, true) => row.remark,
+                (false, false) => format!("{}; {remark}", row.remark),
+            };
             Ok::<_, JobError>((trial, row))
         })();
         sink.emit(Event::TrialFinished);

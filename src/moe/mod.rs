@@ -37,6 +37,7 @@ pub mod plan;
 pub mod policy;
 pub mod problem;
 mod random;
+pub mod readings;
 pub mod reference;
 pub mod runner;
 pub mod setup;

@@ -13,6 +13,7 @@ use super::checks::{self, Checked, TrialChecks};
 use super::compile::Compiler;
 use super::pipeline::{self, Compiled, PipelineError};
 use super::plan::{self, Trial};
+use super::readings::{self, Asked, Readings};
 use super::tile::{Blocked, Config};
 use super::trial::{self, Outcome, TrialError};
 use super::{Contract, Dims, Problem, Settings, known, problem, slots};
@@ -44,6 +45,8 @@ pub struct Runner<'a> {
     pub model: Option<Model>,
     /// The layer whose weights take the place of made ones.
     pub layer: Option<Layer>,
+    /// In which reading the emulator runs kernels that leave products and sums open; as they are written when none.
+    pub contract: Option<Asked>,
     gpu: Option<OnGpu>,
     memo: trial::Memo,
     build: OnceLock<Option<String>>,
@@ -82,6 +85,7 @@ impl<'a> Runner<'a> {
             schedules: 1,
             model: None,
             layer: None,
+            contract: None,
             gpu: None,
             memo: trial::Memo::default(),
             build: OnceLock::new(),
@@ -100,7 +104,7 @@ impl<'a> Runner<'a> {
                 row.stages = config.stages;
                 match &self.gpu {
                     Some(gpu) => self.check(trial, config, target, gpu, &mut row)?,
-                    None => row.results = self.results(trial, config, target)?,
+                    None => (row.results, row.remark) = self.results(trial, config, target)?,
                 }
                 known::assert_known(&trial.case, trial.tile, &row.device, &mut row.results);
                 // A stage that is wrong as reported leaves the check as it is reported.
@@ -185,8 +189,9 @@ impl<'a> Runner<'a> {
         let problem = self.problem(trial)?;
         let variants = problem::variants(&trial.case, seed, self.layer.as_ref())?;
         let setup = plan::setup(&trial.case, config);
+        let readings = self.readings(&compiled)?;
         let emulated = trial::on_emulator_with(
-            &self.memo,
+            readings.as_ref().map_or(&self.memo, |readings| &readings.memo),
             &compiled,
             &contract,
             &problem,
@@ -212,7 +217,11 @@ impl<'a> Runner<'a> {
     /// [`TrialError`].
     pub fn outcome(&self, trial: &Trial<'_>, config: Config, target: Target) -> Result<Outcome, TrialError> {
         let (compiled, contract) = self.compiled(trial, config, target)?;
-        let Some(gpu) = &self.gpu else { return self.emulate(trial, config, &compiled, &contract) };
+        let Some(gpu) = &self.gpu else {
+            let readings = self.readings(&compiled)?;
+            let memo = readings.as_ref().map_or(&self.memo, |readings| &readings.memo);
+            return self.emulate(memo, (trial, config), &compiled, &contract);
+        };
         let problem = self.problem(trial)?;
         let mut turn = Turn::of(&gpu.device, &gpu.name, &gpu.chain);
         turn.reset().map_err(PipelineError::from)?;
@@ -252,17 +261,23 @@ impl<'a> Runner<'a> {
         })
     }
 
+    /// The kernels in the reading that was asked for.
+    fn readings(&self, compiled: &Compiled<'_>) -> Result<Option<Readings>, TrialError> {
+        let of = |asked| Readings::of(compiled, asked, self.store);
+        self.contract.as_ref().map(of).transpose()
+    }
+
     fn emulate(
         &self,
-        trial: &Trial<'_>,
-        config: Config,
+        memo: &trial::Memo,
+        (trial, config): (&Trial<'_>, Config),
         compiled: &Compiled<'_>,
         contract: &Contract,
     ) -> Result<Outcome, TrialError> {
         let problem = self.problem(trial)?;
         let setup = plan::setup(&trial.case, config);
         trial::on_emulator_with(
-            &self.memo,
+            memo,
             compiled,
             contract,
             &problem,
@@ -272,24 +287,33 @@ impl<'a> Runner<'a> {
         )
     }
 
+    /// The verdicts, and which reading they are of.
     fn results(
         &self,
         trial: &Trial<'_>,
         config: Config,
         target: Target,
-    ) -> Result<Vec<StageResult>, TrialError> {
+    ) -> Result<(Vec<StageResult>, String), TrialError> {
         let (compiled, contract) = self.compiled(trial, config, target)?;
+        let readings = self.readings(&compiled)?;
+        if let Some(Readings { memo, other: Some(other), remark }) = &readings {
+            let run = |memo| self.emulate(memo, (trial, config), &compiled, &contract);
+            let (stages, said) = readings::compared(run(memo)?, &run(other)?);
+            return Ok((stages, format!("{remark}{said}")));
+        }
+        // Where nothing is open, all readings are one.
+        let remark = readings.map(|readings| readings.remark).unwrap_or_default();
         let key = self.key(trial, config, &compiled, &contract);
         let known = || serde_json::from_slice(&self.store?.get(KIND, key.as_ref()?)?).ok();
         if let Some(results) = known() {
-            return Ok(results);
+            return Ok((results, remark));
         }
-        let results = self.emulate(trial, config, &compiled, &contract)?.stages;
+        let results = self.emulate(&self.memo, (trial, config), &compiled, &contract)?.stages;
         if let (Some(store), Some(key), Ok(bytes)) = (self.store, &key, serde_json::to_vec(&results)) {
             // A cache that cannot be written costs time, not the verdict.
             let _ = store.put(KIND, key, &bytes);
         }
-        Ok(results)
+        Ok((results, remark))
     }
 
     /// What the verdicts depend on. PTX that differs in its `.target` alone is the same to the emulator, so both are

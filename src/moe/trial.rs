@@ -27,6 +27,9 @@ pub enum TrialError {
     /// What it left cannot be judged.
     #[error(transparent)]
     Moe(#[from] MoeError),
+    /// It is not known what ptxas contracts.
+    #[error(transparent)]
+    Contraction(#[from] crate::toolkit::ContractionError),
 }
 
 /// What a trial found.
@@ -255,6 +258,11 @@ fn uncompared(contract: &Contract, stages: &mut [StageResult]) {
 
 /// The first stage whose stored bits differ.
 pub(super) fn first_difference(a: &Tensors, b: &Tensors) -> Option<Stage> {
+    differences(a, b).next()
+}
+
+/// The stages whose stored bits differ.
+pub(super) fn differences(a: &Tensors, b: &Tensors) -> impl Iterator<Item = Stage> {
     let bits = |w: &Option<super::Array<f32>>| {
         w.as_ref().map(|w| w.data.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
     };
@@ -268,7 +276,7 @@ pub(super) fn first_difference(a: &Tensors, b: &Tensors) -> Option<Stage> {
         (Stage::Finalize, a.output == b.output),
     ]
     .into_iter()
-    .find_map(|(stage, same)| (!same).then_some(stage))
+    .filter_map(|(stage, same)| (!same).then_some(stage))
 }
 
 /// What a launch that did not finish on `device` is called.

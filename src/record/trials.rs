@@ -63,7 +63,8 @@ pub struct TrialRow {
     pub target: Named<Target>,
     /// What ran them.
     pub device: String,
-    /// What the kernels cost although they run, such as spills; empty where nothing or where no assembler was asked.
+    /// What the kernels cost although they run, such as spills, and the reading of products and sums that was asked for; empty where
+    /// nothing or where no assembler was asked.
     #[serde(default)]
     pub remark: String,
     /// The stages in order. One entry without results stands for a trial that did not run; its note is the sentence.

@@ -133,6 +133,12 @@ fn notes(of: &Executed) -> Vec<String> {
     let mut notes: Vec<String> =
         of.refused.iter().map(|(kernel, why)| format!("kernel {kernel} did not run: {why}")).collect();
     notes.extend(of.missing.iter().map(|name| format!("not served: {name}")));
+    if let Some(model) = &of.model {
+        notes.push(format!("tensor cores and special functions are those of {model} (--model)"));
+    }
+    if of.contracted {
+        notes.push("an unqualified product and the sum that uses it rounded once (--contract on)".to_owned());
+    }
     let (count, bytes) = of.leaks;
     if count > 0 {
         notes.push(format!("{count} allocations of {} bytes in all were not freed", grouped(bytes as usize)));

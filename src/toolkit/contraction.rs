@@ -2,16 +2,92 @@
 //!
 //! A guess is written out as PTX that leaves nothing open (`fma.rn`, `mul.rn`, `add.rn`). Where ptxas makes the same machine code of
 //! both texts, byte for byte, the guess is what it does. Where no guess gives the same code, nothing is said.
+//!
+//! Guesses are made of the text as it stands, and of what ptxas makes of it first: quotients as products, packed numbers one by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use emulator::Contraction;
 use ptx::arch::{Target, ToolkitVersion};
-use ptx::contraction::{Pair, expected, explicit, pairs};
+use ptx::contraction::{Pair, expected, explicit, lowered, pairs};
+use ptx::folding::{Products, fold};
+use ptx::{Function, Item, Module};
 
 use super::cubin::{CubinError, cubin};
 use super::discover::Toolkit;
 use crate::store::Store;
+
+/// How long ptxas may take for one module.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Whether an unqualified product and the sum that uses it round once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Contract {
+    /// Never.
+    #[default]
+    Off,
+    /// Wherever PTX allows it, in one basic block.
+    On,
+    /// Where the newest ptxas of the machine contracts them.
+    AsPtxas,
+}
+
+impl Contract {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Off, Self::On, Self::AsPtxas];
+
+    /// As the command line has it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::On => "on",
+            Self::AsPtxas => "as-ptxas",
+        }
+    }
+
+    /// The one of this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|contract| contract.word() == word)
+    }
+}
+
+/// How an assembler reads a module.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// What the emulator is to do.
+    pub contraction: Contraction,
+    /// The ptxas that was asked, how many pairs it contracts, and how many there are.
+    pub by: Option<(ToolkitVersion, usize, usize)>,
+}
+
+/// The reading that `contract` means for the kernels `entries` of `text`. `ptxas` is asked for [`Contract::AsPtxas`] alone.
+///
+/// # Errors
+/// [`ContractionError`].
+pub fn reading(
+    contract: Contract,
+    text: &str,
+    entries: &[&str],
+    ptxas: Option<&Toolkit>,
+    store: Option<&Store>,
+) -> Result<Reading, ContractionError> {
+    let contraction = match contract {
+        Contract::Off => Contraction::Separate,
+        Contract::On => Contraction::Every,
+        Contract::AsPtxas => {
+            let ptxas = ptxas.ok_or(ContractionError::NoPtxas)?;
+            let target = ptx::scan::target(text).ok_or(ContractionError::Target)?;
+            let found = contracted(ptxas, target, text, entries, store, LIMIT)?;
+            let by = Some((ptxas.version, found.chosen, found.pairs));
+            return Ok(Reading { contraction: Contraction::Written(Arc::new(found.module)), by });
+        }
+    };
+    Ok(Reading { contraction, by: None })
+}
 
 /// Why it is not known what a ptxas contracts.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +95,12 @@ pub enum ContractionError {
     /// No machine code.
     #[error(transparent)]
     Cubin(#[from] CubinError),
+    /// No ptxas that could say what it contracts.
+    #[error("--contract as-ptxas needs a ptxas; `sm121probe toolkit install latest` fetches one")]
+    NoPtxas,
+    /// The text has no target that ptxas has a name for.
+    #[error("the module names no known target")]
+    Target,
     /// The text is no PTX.
     #[error("{0}")]
     Syntax(#[from] ptx::SyntaxError),
@@ -40,15 +122,64 @@ pub enum ContractionError {
 }
 
 /// What a ptxas contracts in some kernels of a module.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Contracted {
-    /// The pairs that round once.
-    pub chosen: Vec<Pair>,
-    /// All pairs of the kernels, and of the functions that they may call.
+    /// Pairs that round once.
+    pub chosen: usize,
+    /// All pairs of the kernels, and of the functions that they may call, those of a quotient and a sum included.
     pub pairs: usize,
+    /// The module with nothing left open.
+    pub module: Module,
 }
 
-/// Finds what `toolkit` contracts in the entries of `text` when it assembles it for `arch`. Takes one to four runs of ptxas, each of
+/// A guess: a module that leaves nothing open, how it names the pairs of each function, and its machine code.
+struct Guess {
+    module: Module,
+    pairs: BTreeMap<String, Pairs>,
+    code: BTreeMap<String, Vec<u8>>,
+}
+
+/// Of a function, how many pairs there are, and how many are contracted.
+#[derive(Debug, Default, Clone, Copy)]
+struct Pairs {
+    all: usize,
+    chosen: usize,
+}
+
+impl Guess {
+    fn of(
+        module: &Module,
+        all: &[Pair],
+        chosen: &[Pair],
+        code: impl FnOnce(&str) -> Result<BTreeMap<String, Vec<u8>>, CubinError>,
+    ) -> Result<Self, CubinError> {
+        let mut pairs: BTreeMap<String, Pairs> = BTreeMap::new();
+        for pair in all {
+            pairs.entry(pair.function.clone()).or_default().all += 1;
+        }
+        // Of two pairs with one sum the first is contracted.
+        let sums: BTreeSet<(&str, usize)> = chosen.iter().map(|p| (p.function.as_str(), p.sum)).collect();
+        for (function, _) in sums {
+            pairs.entry(function.to_owned()).or_default().chosen += 1;
+        }
+        let module = explicit(module, chosen);
+        let code = code(&module.to_string())?;
+        Ok(Self { module, pairs, code })
+    }
+
+    fn function(&self, name: &str) -> Option<&Function> {
+        functions(&self.module).find(|f| f.name == name && f.body.is_some())
+    }
+}
+
+fn functions(module: &Module) -> impl Iterator<Item = &Function> {
+    module.items.iter().filter_map(|item| match item {
+        Item::Function(function) => Some(function),
+        _ => None,
+    })
+}
+
+/// Finds what `toolkit` contracts in the entries of `text` when it assembles it for `arch`. Takes two to seven runs of ptxas, each of
 /// at most `limit`, kept in `store`.
 ///
 /// # Errors
@@ -61,56 +192,77 @@ pub fn contracted(
     store: Option<&Store>,
     limit: Duration,
 ) -> Result<Contracted, ContractionError> {
-    let module = ptx::parse(text)?;
-    let all = pairs(&module);
-    let is_entry = |name: &str| {
-        module.items.iter().any(|item| matches!(item, ptx::Item::Function(f) if f.entry && f.name == name))
-    };
+    let parsed = ptx::parse(text)?;
+    let entry_names: BTreeSet<&str> =
+        functions(&parsed).filter(|f| f.entry).map(|f| f.name.as_str()).collect();
+    let is_entry = |name: &str| entry_names.contains(name);
     let code = |ptx: &str| Ok::<_, CubinError>(code_of(&cubin(toolkit, arch, ptx, store, limit)?.image));
     let written = code(text)?;
+    let mut folded = parsed.clone();
+    fold(&mut folded, Products::Open);
     // A kernel without pairs may still have others that only ptxas sees: its code is compared as well.
-    let guesses = [expected(&all), all.clone(), Vec::new()];
-    let mut codes = Vec::new();
-    let mut chosen: BTreeMap<&str, Vec<Pair>> = BTreeMap::new();
+    let mut variants = vec![folded, lowered(&parsed)];
+    variants.dedup();
+    let mut choices = Vec::new();
+    for module in &variants {
+        let all = pairs(module);
+        choices.extend([expected(&all), all.clone(), Vec::new()].map(|chosen| (module, all.clone(), chosen)));
+    }
+    let mut guesses: Vec<Guess> = Vec::new();
+    // Which guess each function is.
+    let mut decided: BTreeMap<&str, usize> = BTreeMap::new();
+    let shared: Vec<&str> = functions(&parsed).map(|f| f.name.as_str()).filter(|f| !is_entry(f)).collect();
     for &entry in entries {
-        let mut decided = false;
-        for (n, guess) in guesses.iter().enumerate() {
-            if codes.len() == n {
-                codes.push(code(&explicit(&module, guess).to_string())?);
+        let mut found = false;
+        for (n, (module, all, chosen)) in choices.iter().enumerate() {
+            if guesses.len() == n {
+                guesses.push(Guess::of(module, all, chosen, code)?);
             }
+            let guess = &guesses[n];
             // The kernel, and every function that it may call.
             let same = |(name, bytes): (&String, &Vec<u8>)| {
-                (is_entry(name) && name != entry) || codes[n].get(name) == Some(bytes)
+                (is_entry(name) && name != entry) || guess.code.get(name) == Some(bytes)
             };
             if !written.contains_key(entry) || !written.iter().all(same) {
                 continue;
             }
-            let mut own: BTreeMap<&str, Vec<Pair>> = BTreeMap::new();
-            for pair in all.iter().filter(|pair| pair.function == entry || !is_entry(&pair.function)) {
-                let list = own.entry(&pair.function).or_default();
-                list.extend(guess.contains(pair).then(|| pair.clone()));
-            }
             // Kernels must agree on the functions that they share.
-            decided = own.iter().all(|(name, list)| chosen.get(name).is_none_or(|known| known == list));
-            if decided {
-                chosen.extend(own);
+            let agrees = |name: &&str| {
+                decided.get(name).is_none_or(|known| guesses[*known].function(name) == guess.function(name))
+            };
+            found = shared.iter().all(agrees);
+            if found {
+                decided.insert(entry, n);
+                shared.iter().for_each(|name| {
+                    decided.entry(name).or_insert(n);
+                });
                 break;
             }
         }
-        if !decided {
+        if !found {
             return Err(ContractionError::Undecided {
                 function: entry.to_owned(),
                 version: toolkit.version,
                 arch,
-                pairs: all.iter().filter(|pair| pair.function == entry).count(),
+                pairs: pairs(&variants[0]).iter().filter(|pair| pair.function == entry).count(),
             });
         }
     }
-    let concerned = |pair: &&Pair| entries.contains(&pair.function.as_str()) || !is_entry(&pair.function);
-    Ok(Contracted {
-        pairs: all.iter().filter(concerned).count(),
-        chosen: chosen.into_values().flatten().collect(),
-    })
+    let mut found = Contracted { chosen: 0, pairs: 0, module: parsed.clone() };
+    for (name, n) in &decided {
+        let of = guesses[*n].pairs.get(*name).copied().unwrap_or_default();
+        (found.chosen, found.pairs) = (found.chosen + of.chosen, found.pairs + of.all);
+    }
+    for item in &mut found.module.items {
+        if let Item::Function(function) = item
+            && function.body.is_some()
+            && let Some(n) = decided.get(function.name.as_str())
+            && let Some(guess) = guesses[*n].function(&function.name)
+        {
+            function.clone_from(guess);
+        }
+    }
+    Ok(found)
 }
 
 /// The machine code of each kernel and function.

@@ -72,6 +72,23 @@ fn the_judge_of_values_names_what_ptx_leaves_open() {
 }
 
 #[test]
+fn a_constant_divisor_is_a_factor_as_ptxas_computes_it() {
+    let dir = TempDir::new().unwrap();
+    let by = |line: &str| {
+        let text = explicit(&[]).replace("mul.rn.f32 %f4, %f0, %f2;", line);
+        digest(&emulate(&dir, &text, &[])).to_owned()
+    };
+    // The reciprocal of 33 that the special-function unit gives is 3CF83E0F.
+    let factor = by("mul.rn.f32 %f4, %f0, 0f3CF83E10;");
+    assert_eq!(by("div.full.f32 %f4, %f0, 0f42040000;"), factor);
+    assert_eq!(by("mov.b32 %f10, 0f42040000;\ndiv.approx.f32 %f4, %f0, %f10;"), factor);
+    assert_eq!(by("rcp.approx.ftz.f32 %f10, 0f42040000;\nmul.rn.f32 %f4, %f0, %f10;"), factor);
+    let computed = by("add.rn.f32 %f10, 0f42000000, 0f3F800000;\ndiv.full.f32 %f4, %f0, %f10;");
+    assert_eq!(computed, by("mul.rn.f32 %f4, %f0, 0f3CF83E0F;"));
+    assert_ne!(computed, factor);
+}
+
+#[test]
 fn what_is_determined_is_not_named() {
     let dir = TempDir::new().unwrap();
     // No pairs; a reading that was chosen; a pair that changes no value.

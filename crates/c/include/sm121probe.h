@@ -70,7 +70,11 @@ typedef struct sm121probe_launch {
     uint32_t schedules;
     /* Instructions that warps may execute in each; 0 for 20,000,000,000. */
     uint64_t fuel;
-    uint64_t reserved[8];
+    /* The hardware whose tensor-core sums and special functions are computed: 80, 89, 90, 100 or 120; 0 for the target's. */
+    uint32_t model;
+    /* 1 to round an unqualified product and the sum that uses it once, wherever PTX allows it in a basic block; 0 for never. */
+    uint32_t contract;
+    uint64_t reserved[7];
 } sm121probe_launch;
 
 /* Launches and judges. *report, where it is not null, becomes JSON: {"status", "instructions", "schedules", "message", "violation": {"rule",

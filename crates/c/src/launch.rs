@@ -2,8 +2,10 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use emulator::{GlobalMemory, InStream, Options};
+use emulator::{Contraction, GlobalMemory, InStream, Options};
+use numerics::tensor_core::Model;
 use serde_json::Value;
 
 use crate::Status;
@@ -23,7 +25,9 @@ pub struct Launch {
     param_bytes: usize,
     schedules: u32,
     fuel: u64,
-    reserved: [u64; 8],
+    model: u32,
+    contract: u32,
+    reserved: [u64; 7],
 }
 
 /// A launch in Rust's words.
@@ -37,6 +41,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) params: &'a [u8],
     pub(crate) schedules: u64,
     pub(crate) fuel: Option<u64>,
+    pub(crate) model: Option<Model>,
+    pub(crate) contracts: bool,
 }
 
 /// Runs all schedules; the memory of the first, and the report.
@@ -62,6 +68,14 @@ pub(crate) fn run(
             return (status, report, None);
         }
     };
+    let program = match wanted.contracts.then(|| program.contracted(&Contraction::Every)) {
+        None => program,
+        Some(Ok(contracted)) => Arc::new(contracted),
+        Some(Err(stop)) => {
+            let (status, report) = stopped(&stop);
+            return (status, report, None);
+        }
+    };
     let Some(kernel) = program.kernel(name) else {
         return (Status::Failed, failed(Status::Failed, "the kernel is gone"), None);
     };
@@ -81,7 +95,7 @@ pub(crate) fn run(
     let mut first: Option<(GlobalMemory, Value)> = None;
     for seed in 0..wanted.schedules.max(1) {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut options = Options { seed, threads, ..Options::default() };
+        let mut options = Options { seed, threads, model: wanted.model, ..Options::default() };
         options.fuel = wanted.fuel.unwrap_or(options.fuel);
         let mut after = memory.clone();
         let mut heard = Heard::default();
@@ -135,9 +149,24 @@ pub unsafe extern "C" fn sm121probe_run(
         let (Some(device), Some(module), Some(launch)) = (device, module, launch) else {
             return (Status::Usage, failed(Status::Usage, "device, module or launch is null"));
         };
-        if launch.reserved != [0; 8] {
+        if launch.reserved != [0; 7] {
             let what = "the reserved fields of the launch are not 0; set all of it to zero first";
             return (Status::Usage, failed(Status::Usage, what));
+        }
+        let model = match launch.model {
+            0 => None,
+            number => match Model::parse(&format!("sm_{number}")) {
+                Some(model) => Some(model),
+                None => {
+                    return (
+                        Status::Usage,
+                        failed(Status::Usage, "the model is none of 80, 89, 90, 100 and 120"),
+                    );
+                }
+            },
+        };
+        if launch.contract > 1 {
+            return (Status::Usage, failed(Status::Usage, "contract is neither 0 nor 1"));
         }
         // SAFETY: the header promises `param_bytes` bytes.
         let Some(params) = (unsafe { bytes(launch.params, launch.param_bytes) }) else {
@@ -162,6 +191,8 @@ pub unsafe extern "C" fn sm121probe_run(
             params,
             schedules: launch.schedules.into(),
             fuel: (launch.fuel > 0).then_some(launch.fuel),
+            model,
+            contracts: launch.contract == 1,
         };
         let mut memory = device.lock();
         let (status, json, after) = run(module, &wanted, &mut memory);

@@ -131,6 +131,8 @@ fn launch(
             params: &params,
             schedules: 1,
             fuel: None,
+            model: None,
+            contracts: false,
         };
         let (status, report, after) = run(module, &wanted, &mut memory);
         let beyond = report["violation"]["rule"] == "out_of_bounds";

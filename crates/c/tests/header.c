@@ -44,6 +44,15 @@ int main(void) {
     for (int i = 0; i < 64; i++) CHECK(seen[i] == 2u * (uint32_t)i);
 
     params.n = 65;
+    launch.model = 90;
+    launch.contract = 1;
+    CHECK(sm121probe_run(device, module, &launch, NULL) == SM121PROBE_OK);
+    launch.model = 91;
+    CHECK(sm121probe_run(device, module, &launch, NULL) == SM121PROBE_USAGE);
+    launch.model = 0;
+    launch.contract = 2;
+    CHECK(sm121probe_run(device, module, &launch, NULL) == SM121PROBE_USAGE);
+    launch.contract = 0;
     launch.block[0] = 65;
     CHECK(sm121probe_run(device, module, &launch, &report) == SM121PROBE_VIOLATION);
     CHECK(strstr(report, "\"rule\":\"out_of_bounds\"") && strstr(report, "\"line\":10"));

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CString, c_char};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use emulator::GlobalMemory;
 use emulator::events::{self, Event};
+use emulator::{GlobalMemory, model_of};
+use numerics::tensor_core::Model;
 
 use crate::gpus::{GPUS, Gpu};
 use crate::graphs::Graphs;
@@ -105,6 +106,10 @@ pub(crate) struct Device {
     pub(crate) sticky: Option<Status>,
     pub(crate) keep_going: bool,
     pub(crate) schedules: u64,
+    /// The hardware whose results are computed.
+    pub(crate) model: Model,
+    /// Whether an unqualified product and the sum that uses it round once.
+    contracts: bool,
     pub(crate) streams: Streams,
     pub(crate) graphs: Graphs,
     pub(crate) pools: Pools,
@@ -172,6 +177,11 @@ impl Device {
             sticky: None,
             keep_going: std::env::var_os(events::KEEP_GOING).is_some(),
             schedules: std::env::var(events::SCHEDULES).ok().and_then(|n| n.parse().ok()).unwrap_or(1),
+            model: std::env::var(events::MODEL)
+                .ok()
+                .and_then(|name| Model::parse(&name))
+                .unwrap_or_else(|| model_of(gpu.arch())),
+            contracts: std::env::var_os(events::CONTRACT).is_some(),
             streams: Streams::default(),
             graphs: Graphs::default(),
             pools: Pools::default(),
@@ -318,7 +328,7 @@ impl Device {
 
     /// Loads a module.
     pub(crate) fn load(&mut self, image: Vec<u8>) -> usize {
-        self.modules.push(Module::of(image, self.gpu.arch()));
+        self.modules.push(Module::of(image, self.gpu.arch(), self.contracts));
         self.modules.len() - 1
     }
 

@@ -154,6 +154,7 @@ impl Device {
             poison: 0,
             threads: self.threads,
             shift_shared: false,
+            model: Some(self.model),
             ..Options::default()
         };
         let gone = || Stop::Launch("the module is unloaded".to_owned());

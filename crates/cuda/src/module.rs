@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use devcode::{CodeKind, Found, Limits, scan_bytes};
-use emulator::{GlobalMemory, Program, Stop, VariableOf, load_shared};
+use emulator::{Contraction, GlobalMemory, Program, Stop, VariableOf, load_shared};
 
 use crate::status::Status;
 
@@ -13,14 +13,16 @@ pub(crate) struct Module {
     text: Option<Arc<str>>,
     /// Kernels that exist only as machine code, and why they cannot run.
     machine_code: Vec<String>,
+    /// Whether an unqualified product and the sum that uses it round once.
+    contracts: bool,
     programs: HashMap<String, Result<Program, Stop>>,
     /// Constant variables that the host has an address of: the address and the bytes of the copy that launches take over.
     constants: HashMap<String, (u64, usize)>,
 }
 
 impl Module {
-    /// The module of an image: a fatbin, PTX or a cubin.
-    pub(crate) fn of(image: Vec<u8>, arch: u32) -> Self {
+    /// The module of an image: a fatbin, PTX or a cubin. With `contracts`, an unqualified product and the sum that uses it round once.
+    pub(crate) fn of(image: Vec<u8>, arch: u32, contracts: bool) -> Self {
         let mut best: Option<(u32, Arc<str>)> = None;
         let mut machine_code = Vec::new();
         scan_bytes("image", image, &Limits::default(), &mut |found| {
@@ -40,6 +42,7 @@ impl Module {
         Self {
             text: best.map(|(_, text)| text),
             machine_code,
+            contracts,
             programs: HashMap::new(),
             constants: HashMap::new(),
         }
@@ -70,12 +73,15 @@ impl Module {
     }
 
     fn decoded(&mut self, name: &str) -> &mut Result<Program, Stop> {
-        let (text, machine_code) = (&self.text, &self.machine_code);
+        let (text, machine_code, contracts) = (&self.text, &self.machine_code, self.contracts);
         self.programs.entry(name.to_owned()).or_insert_with(|| match text {
             Some(text) => {
                 // An empty name would be that of a text's only kernel.
                 let names = if name.is_empty() { &[][..] } else { &[name] };
                 let program = load_shared(text, names)?;
+                if contracts && program.kernel(name).is_some() {
+                    return program.contracted(&Contraction::Every);
+                }
                 if name.is_empty() || program.kernel(name).is_some() {
                     return Ok(program);
                 }

@@ -4,30 +4,34 @@ use std::sync::Arc;
 
 use ptx::Module;
 use ptx::contraction::{Pair, explicit, pairs};
+use ptx::folding::{Products, fold};
 
 use super::load::load_contracted;
 use super::program::Program;
 use super::trap::Stop;
 
 /// How pairs of an unqualified product and an unqualified sum are computed ([`ptx::contraction`]).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub enum Contraction {
     /// As written: the product and the sum round, each on its own.
     #[default]
     Separate,
     /// Every pair rounds once. Where both sources of a sum are products, it is the first.
     Every,
-    /// These pairs round once, the others twice.
-    Pairs(Vec<Pair>),
+    /// As this module says, which has the kernels of the text with nothing left open: what an assembler makes of them.
+    Written(Arc<Module>),
 }
 
 impl Contraction {
-    /// The module that computes so.
-    pub(super) fn applied(&self, module: Module) -> Module {
+    /// The module that computes so. An assembler computes reciprocals of constants itself, in every reading.
+    pub(super) fn applied(&self, mut module: Module) -> Module {
+        if let Self::Written(written) = self {
+            return Module::clone(written);
+        }
+        fold(&mut module, Products::Rounded);
         match self {
-            Self::Separate => module,
             Self::Every => explicit(&module, &pairs(&module)),
-            Self::Pairs(chosen) => explicit(&module, chosen),
+            _ => module,
         }
     }
 }

@@ -16,6 +16,10 @@ pub const KEEP_GOING: &str = "SM121PROBE_EXEC_KEEP_GOING";
 /// The variable with the number of schedules of each launch.
 pub const SCHEDULES: &str = "SM121PROBE_EXEC_SCHEDULES";
 
+/// The variable with the name of the hardware model; without it, that of the GPU.
+pub const MODEL: &str = "SM121PROBE_EXEC_MODEL";
+/// The variable that lets an unqualified product and the sum that uses it round once.
+pub const CONTRACT: &str = "SM121PROBE_EXEC_CONTRACT";
 /// The variable with the folder that launches are recorded in.
 pub const RECORD: &str = "SM121PROBE_EXEC_RECORD";
 /// How folders of launches begin whose record is not complete.

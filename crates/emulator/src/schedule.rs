@@ -239,8 +239,9 @@ fn run_stream<O: Observer>(
     Err(StreamStop { launch, stop })
 }
 
-/// The accumulation model of a target.
-fn model_of(arch: u32) -> Model {
+/// The hardware model of an architecture by its number, as 90.
+#[must_use]
+pub fn model_of(arch: u32) -> Model {
     match arch {
         ..89 => Model::Sm80,
         89 => Model::Sm89,

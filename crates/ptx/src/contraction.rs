@@ -5,14 +5,15 @@
 //! code across blocks may contract more.
 
 mod explicit;
+mod lowered;
 
 use std::collections::{HashMap, HashSet};
 
-use super::ast::{
-    Address, AddressBase, Function, Guard, Instruction, Item, Module, Operand, Span, Statement,
-};
+use super::ast::{Function, Guard, Instruction, Item, Module, Operand, Statement};
+use super::registers::{names, reads, writes_first};
 
 pub use explicit::explicit;
+pub use lowered::lowered;
 
 /// The pairs that ptxas contracts, as its machine code shows: a sum with its first source where that is a product, and only where
 /// nothing else needs the product, and the product runs under no guard. It says nothing of code that ptxas changes otherwise; compare the
@@ -38,10 +39,10 @@ pub enum Source {
 pub struct Pair {
     /// The entry or function.
     pub function: String,
-    /// The `mul`.
-    pub product: Span,
+    /// The `mul`: the number of the instruction in the function, from 0.
+    pub product: usize,
     /// The `add` or `sub`.
-    pub sum: Span,
+    pub sum: usize,
     /// Which source of the sum is the product.
     pub source: Source,
     /// Whether both run under a guard.
@@ -77,7 +78,7 @@ impl<'a> Unqualified<'a> {
 
 /// A product that reaches the statements behind it.
 struct Product<'a> {
-    at: Span,
+    at: usize,
     ty: &'a str,
     ftz: bool,
     guard: Option<&'a Guard>,
@@ -106,20 +107,19 @@ pub fn pairs(module: &Module) -> Vec<Pair> {
 fn of_function(function: &Function) -> Vec<Pair> {
     let mut search = Search {
         function: &function.name,
-        reads: HashMap::new(),
+        at: 0,
         pairs: Vec::new(),
         products: HashMap::new(),
         names: Vec::new(),
     };
     let body = function.body.as_deref().unwrap_or_default();
-    search.count_reads(body);
     search.statements(body);
+    let reads = reads(body);
     let mut paired: HashMap<&str, usize> = HashMap::new();
     for name in &search.names {
         *paired.entry(name).or_default() += 1;
     }
-    let only_sums: Vec<bool> =
-        search.names.iter().map(|name| paired.get(name) == search.reads.get(name)).collect();
+    let only_sums: Vec<bool> = search.names.iter().map(|name| paired.get(name) == reads.get(name)).collect();
     for (pair, only) in search.pairs.iter_mut().zip(only_sums) {
         pair.only_sums = only;
     }
@@ -128,8 +128,8 @@ fn of_function(function: &Function) -> Vec<Pair> {
 
 struct Search<'a> {
     function: &'a str,
-    /// How often the function reads each register.
-    reads: HashMap<&'a str, usize>,
+    /// The number of the instruction.
+    at: usize,
     pairs: Vec<Pair>,
     /// The register of each pair's product.
     names: Vec<&'a str>,
@@ -138,28 +138,13 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn count_reads(&mut self, body: &'a [Statement]) {
-        for statement in body {
-            match statement {
-                Statement::Instruction(i) => {
-                    let reads = &mut self.reads;
-                    let mut count = |name| *reads.entry(name).or_default() += 1;
-                    if let Some(guard) = &i.guard {
-                        count(&guard.register);
-                    }
-                    let written = usize::from(writes_first(i));
-                    i.operands.iter().skip(written).for_each(|operand| names(operand, &mut count));
-                }
-                Statement::Block(inner) => self.count_reads(inner),
-                _ => {}
-            }
-        }
-    }
-
     fn statements(&mut self, body: &'a [Statement]) {
         for statement in body {
             match statement {
-                Statement::Instruction(i) => self.instruction(i),
+                Statement::Instruction(i) => {
+                    self.instruction(i);
+                    self.at += 1;
+                }
                 // Names may mean other registers inside, and paths may meet at a label.
                 Statement::Block(inner) => {
                     self.products.clear();
@@ -197,7 +182,7 @@ impl<'a> Search<'a> {
             && mul.sources.iter().any(|source| matches!(source, Operand::Name(_)))
         {
             let mut product = Product {
-                at: i.span,
+                at: self.at,
                 ty: mul.ty,
                 ftz: mul.ftz,
                 guard: i.guard.as_ref(),
@@ -219,7 +204,7 @@ impl<'a> Search<'a> {
                 self.pairs.push(Pair {
                     function: self.function.to_owned(),
                     product: product.at,
-                    sum: i.span,
+                    sum: self.at,
                     source,
                     guarded: product.guard.is_some(),
                     only_sums: false,
@@ -227,45 +212,5 @@ impl<'a> Search<'a> {
                 });
             }
         }
-    }
-}
-
-/// Whether the first operand is a result.
-fn writes_first(i: &Instruction) -> bool {
-    !matches!(
-        i.operands.first(),
-        None | Some(
-            Operand::Address(_) | Operand::Qualified(..) | Operand::Composite(..) | Operand::Element(..)
-        )
-    )
-}
-
-/// Calls `f` with every name of an operand.
-fn names<'a>(operand: &'a Operand, f: &mut impl FnMut(&'a str)) {
-    match operand {
-        Operand::Name(name) | Operand::Not(name) | Operand::Negate(name) | Operand::Offset(name, _) => {
-            f(name)
-        }
-        Operand::Sink | Operand::Immediate(_) => {}
-        Operand::Pair(a, b) => {
-            names(a, f);
-            names(b, f);
-        }
-        Operand::Vector(list) | Operand::Group(list) => list.iter().for_each(|one| names(one, f)),
-        Operand::Address(address) | Operand::Qualified(address, _) => base(address, f),
-        Operand::Composite(address, list) => {
-            base(address, f);
-            list.iter().for_each(|one| names(one, f));
-        }
-        Operand::Element(name, index) => {
-            f(name);
-            names(index, f);
-        }
-    }
-}
-
-fn base<'a>(address: &'a Address, f: &mut impl FnMut(&'a str)) {
-    if let AddressBase::Name(name) = &address.base {
-        f(name);
     }
 }

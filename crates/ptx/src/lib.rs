@@ -6,10 +6,12 @@ pub mod arch;
 mod ast;
 pub mod contraction;
 mod error;
+pub mod folding;
 mod lexer;
 mod meaning;
 mod parser;
 mod printer;
+mod registers;
 pub mod scan;
 
 pub use ast::{

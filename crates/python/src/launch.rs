@@ -1,17 +1,22 @@
 //! A launch: arguments in, all trials run beside the interpreter, arrays changed in place, a report out.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use emulator::{Contraction, Executed, GlobalMemory, Nobody, Observer, Options, Profile, Remark, Violation};
+use emulator::{Executed, GlobalMemory, Nobody, Observer, Options, Profile, Remark, Violation};
 use numerics::tensor_core::Model;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use sm121probe::event::Silent;
+use sm121probe::job::Context;
 use sm121probe::job::launch::{
-    Ended, Given, Heard, Initial, JudgeBy, Judged, LaunchError, Session, Step, Trials, TritonMetadata,
+    Ended, Findings, Given, Heard, Initial, JudgeBy, Judged, LaunchError, Session, Step, Trials,
+    TritonMetadata,
 };
+use sm121probe::toolkit::Contract;
 
 use crate::argument::{Arguments, arguments};
 use crate::memory::Memory;
@@ -51,7 +56,7 @@ pub(crate) struct Call {
     /// The hardware whose results are computed, as `sm_90`.
     #[pyo3(item)]
     model: Option<String>,
-    /// Which products and sums round once: `off` or `on`.
+    /// Which products and sums round once: `off`, `on` or `as-ptxas`.
     #[pyo3(item)]
     contract: String,
     /// What Triton's compiler says of the kernel, as JSON.
@@ -239,23 +244,17 @@ pub(crate) fn launch(
         fuel: call.fuel.unwrap_or(Options::default().fuel),
         model,
     };
+    let contract = Contract::parse(&call.contract).ok_or_else(|| {
+        let words = Contract::ALL.map(Contract::word).join(", ");
+        PyValueError::new_err(format!("contract={:?} is none of {words}", call.contract))
+    })?;
     // What lives on stays locked: launches on one device come one after the other.
     let mut held = memory.map(|memory| memory.lock(py));
     let base = held.as_mut().map_or_else(GlobalMemory::default, |memory| {
         memory.share();
         memory.clone()
     });
-    let decoded = match call.contract.as_str() {
-        "off" => Arc::clone(&decoded),
-        "on" => match decoded.contracted(&Contraction::Every) {
-            Ok(contracted) => Arc::new(contracted),
-            Err(stop) => return Err(PyValueError::new_err(stop.to_string())),
-        },
-        other => {
-            return Err(PyValueError::new_err(format!("contract={other:?} is neither 'off' nor 'on'")));
-        }
-    };
-    let session = Session {
+    let mut session = Session {
         modules: vec![program.module(decoded)],
         base,
         buffers,
@@ -263,6 +262,11 @@ pub(crate) fn launch(
         steps: vec![step],
         expectations: Vec::new(),
     };
+    // ptxas takes a while, and needs no interpreter.
+    let read = py.detach(|| session.contract(contract, &Context { program: PathBuf::new(), sink: &Silent }));
+    if let Err(error) = read {
+        return Ok(report::failed(&error, &Findings::default()).to_string());
+    }
     let ran = run_interruptibly(py, session, &trials, call.profile)?;
     let mut judged = match ran.judged {
         Ok(judged) => judged,

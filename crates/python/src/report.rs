@@ -2,7 +2,7 @@
 
 use emulator::{Place, Profile, Remark, SpaceTraffic, Stop, Violation};
 use serde_json::{Value, json};
-use sm121probe::job::launch::{Findings, Judged, LaunchError, Session, Trials};
+use sm121probe::job::launch::{Findings, Judged, LaunchError, Session, Trials, Undetermined};
 
 fn place(place: &Place) -> Value {
     json!({
@@ -43,7 +43,9 @@ pub(crate) fn stop_json(module: &str, stop: &Stop) -> Value {
 pub(crate) fn failed(error: &LaunchError, findings: &Findings) -> Value {
     let stop = match error {
         LaunchError::Stopped(stopped) => stop_json(&stopped.name, &stopped.stop),
-        LaunchError::Job(_) | LaunchError::Nvrtc(_) => json!({"kind": "toolkit", "what": error.to_string()}),
+        LaunchError::Job(_) | LaunchError::Nvrtc(_) | LaunchError::Contraction(_) => {
+            json!({"kind": "toolkit", "what": error.to_string()})
+        }
         _ if error.is_finding() => json!({"kind": "disagreement", "what": error.to_string()}),
         _ => json!({"kind": "launch", "what": error.to_string()}),
     };
@@ -76,6 +78,17 @@ fn profile(profile: &Profile) -> Value {
     })
 }
 
+fn open(of: &Undetermined) -> Value {
+    json!({
+        "buffer": of.buffer,
+        "differing": of.differing,
+        "elements": of.elements,
+        "index": of.index,
+        "separate": of.separate,
+        "contracted": of.contracted,
+    })
+}
+
 /// Trials that agree.
 pub(crate) fn report(
     session: &Session,
@@ -84,7 +97,8 @@ pub(crate) fn report(
     printed: &str,
     profiles: &[Profile],
 ) -> Value {
-    let Judged { outcome, findings, sums, .. } = judged;
+    let Judged { outcome, findings, sums, undetermined, .. } = judged;
+    let open = undetermined.as_ref().map(|all| all.iter().map(open).collect::<Vec<_>>());
     let unwritten = (0..session.buffers.len()).map(|n| outcome.unwritten(n)).collect::<Vec<_>>();
     json!({
         "instructions": outcome.instructions.iter().sum::<u64>(),
@@ -94,6 +108,7 @@ pub(crate) fn report(
         "remarks": outcome.remarks.iter().map(remark).collect::<Vec<_>>(),
         "unwritten": unwritten,
         "float_atomics": {"elements": sums.elements, "differences": sums.differences, "worst": sums.worst},
+        "undetermined": open,
         "printed": printed,
         "profile": profiles.first().map(profile),
     })

@@ -17,6 +17,20 @@ ADD = HEAD + """
 }
 """
 
+#: y = a * b + c, of which PTX leaves open whether it rounds once.
+OPEN = HEAD + """
+.visible .entry open(.param .u64 x, .param .u64 y)
+{
+ .reg .b64 p, q; .reg .b32 i; .reg .f32 a, b, c, d;
+ ld.param.u64 p, [x]; ld.param.u64 q, [y]; mov.u32 i, %tid.x;
+ mad.wide.u32 p, i, 12, p; mad.wide.u32 q, i, 4, q;
+ ld.global.f32 a, [p]; ld.global.f32 b, [p+4]; ld.global.f32 c, [p+8];
+ mul.f32 d, a, b; add.f32 d, d, c;
+ st.global.f32 [q], d;
+ ret;
+}
+"""
+
 #: Each thread stores its number in shared memory and reads that of the last warp; with no barrier, a race.
 REVERSE = HEAD + """
 .visible .entry reverse(.param .u64 out)

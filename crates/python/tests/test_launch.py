@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sm121probe as sm
-from kernels import ADD, BOX, FOREVER, HEAD, REVERSE
+from kernels import ADD, BOX, FOREVER, HEAD, OPEN, REVERSE
 
 
 @pytest.fixture(scope="module")
@@ -261,6 +261,52 @@ def test_an_interrupt_ends_a_long_launch():
     time.sleep(0.3)
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=60) == 42
+
+
+def open_sums():
+    x = np.random.default_rng(1).standard_normal((32, 3)).astype(np.float32)
+    once = (x[:, 0].astype(np.float64) * x[:, 1] + x[:, 2]).astype(np.float32)
+    twice = x[:, 0] * x[:, 1] + x[:, 2]
+    return x, once, twice
+
+
+def test_contraction_is_chosen():
+    module, (x, once, twice) = sm.Module(OPEN), open_sums()
+    y = np.zeros(32, np.float32)
+    for contract, want in (("off", twice), ("on", once)):
+        report = module.launch("open", 1, 32, [x, y], contract=contract)
+        assert (y == want).all() and report.undetermined is None
+    device = sm.Device()
+    z = device.array(y)
+    device.launch(module, "open", 1, 32, [device.array(x), z], contract="off")
+    assert (z.numpy() == twice).all()
+    with pytest.raises(ValueError, match="none of off, on, as-ptxas"):
+        module.launch("open", 1, 32, [x, y], contract="maybe")
+
+
+def test_ptxas_is_asked_what_it_contracts():
+    module, (x, once, _) = sm.Module(OPEN), open_sums()
+    y = np.zeros(32, np.float32)
+    try:
+        report = module.launch("open", 1, 32, [x, y], contract="as-ptxas")
+    except sm.ToolkitError as error:
+        assert "needs a ptxas" in str(error)
+    else:
+        assert (y == once).all() and report.undetermined is None
+
+
+def test_what_ptx_leaves_open_is_named(add):
+    module, (x, once, twice) = sm.Module(OPEN), open_sums()
+    y = np.zeros(32, np.float32)
+    (found,) = module.launch("open", 1, 32, [x, y], rules="values").undetermined
+    first = int(np.flatnonzero(once != twice)[0])
+    assert (y == twice).all()
+    assert (found.differing, found.elements, found.index) == (int((once != twice).sum()), 32, (first,))
+    assert np.float32(found.separate) == twice[first] and np.float32(found.contracted) == once[first]
+    assert str(found).startswith("undetermined by PTX: ")
+    # Zeros round once or twice alike; a kernel without a product leaves nothing open.
+    assert module.launch("open", 1, 32, [np.zeros_like(x), y], rules="values").undetermined == []
+    assert add.launch("add", 1, 32, [y, y, y, 32], rules="values").undetermined is None
 
 
 def test_fuel_ends_a_launch():

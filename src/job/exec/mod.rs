@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use emulator::events::{self, Event, ViolationRecord};
+use numerics::tensor_core::Model;
 use object::ReadCache;
 use serde::Serialize;
 
@@ -32,6 +33,10 @@ pub struct Execution {
     pub keep_going: bool,
     /// Schedules of each launch.
     pub schedules: u64,
+    /// The hardware whose results are computed; that of the GPU when none.
+    pub model: Option<Model>,
+    /// Whether an unqualified product and the sum that uses it round once.
+    pub contracts: bool,
     /// The folder that each launch is recorded in.
     pub record: Option<PathBuf>,
 }
@@ -52,6 +57,11 @@ pub struct KernelLaunches {
 pub struct Executed {
     /// Key of the GPU.
     pub gpu: String,
+    /// The hardware model, where it is not that of the GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Whether an unqualified product and the sum that uses it rounded once.
+    pub contracted: bool,
     /// Processes that used it.
     pub processes: usize,
     /// Processes that ended without saying so: they crashed or were killed.
@@ -124,6 +134,12 @@ pub fn exec(execution: &Execution) -> Result<Executed, ExecError> {
     if execution.keep_going {
         command.env(events::KEEP_GOING, "1");
     }
+    if let Some(model) = execution.model {
+        command.env(events::MODEL, model.name());
+    }
+    if execution.contracts {
+        command.env(events::CONTRACT, "1");
+    }
     if let Some(folder) = &execution.record {
         fs::create_dir_all(folder).map_err(failed("the folder of recorded launches cannot be made"))?;
         let folder =
@@ -140,7 +156,9 @@ pub fn exec(execution: &Execution) -> Result<Executed, ExecError> {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     let code = u8::try_from(code).unwrap_or(u8::MAX);
     let counts = |process: &str| fs::read(events::counts_of(&results, process)).unwrap_or_default();
-    Ok(gather(&read(&text), &execution.gpu, code, counts))
+    let executed = gather(&read(&text), &execution.gpu, code, counts);
+    let model = execution.model.map(|model| model.name().to_owned());
+    Ok(Executed { model, contracted: execution.contracts, ..executed })
 }
 
 /// The file of a program, as the system finds it.

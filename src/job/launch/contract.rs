@@ -1,7 +1,6 @@
 //! Contraction in a session: which of the readings that PTX allows its modules have, and where they differ.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use emulator::Contraction;
 
@@ -12,22 +11,7 @@ use super::session::{Module, Session};
 use crate::event::Event;
 use crate::job::{self, Context};
 use crate::store::Store;
-use crate::toolkit;
-
-/// How long ptxas may take for one module.
-const LIMIT: Duration = Duration::from_secs(300);
-
-/// Whether an unqualified product and the sum that uses it round once.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Contract {
-    /// Never.
-    #[default]
-    Off,
-    /// Wherever PTX allows it, in one basic block.
-    On,
-    /// Where the newest ptxas of the machine contracts them.
-    AsPtxas,
-}
+use crate::toolkit::{self, Contract};
 
 /// Elements of a buffer that contraction changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,15 +34,27 @@ impl Session {
     /// Chooses the reading of all modules.
     ///
     /// # Errors
-    /// [`LaunchError::NoPtxas`] and [`LaunchError::Contraction`] for [`Contract::AsPtxas`]; [`LaunchError::Stopped`].
+    /// [`LaunchError::Contraction`] for [`Contract::AsPtxas`]; [`LaunchError::Stopped`].
     pub fn contract(&mut self, contract: Contract, context: &Context<'_>) -> Result<(), LaunchError> {
+        if contract == Contract::Off {
+            return Ok(());
+        }
+        let store = Store::open(None).ok();
+        let ptxas = match contract {
+            Contract::AsPtxas => job::ptxas(None, store.as_ref())?,
+            _ => None,
+        };
         for module in &mut self.modules {
-            let contraction = match contract {
-                Contract::Off => continue,
-                Contract::On => Contraction::Every,
-                Contract::AsPtxas => as_ptxas(module, context)?,
-            };
-            module.program = Arc::new(read_as(module, &contraction)?);
+            let names: Vec<&str> = module.program.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+            let reading = toolkit::reading(contract, &module.text, &names, ptxas.as_ref(), store.as_ref())?;
+            if let Some((version, chosen, pairs)) = reading.by {
+                let name = &module.name;
+                let text = format!(
+                    "{name}: ptxas {version} contracts {chosen} of {pairs} pairs of a product and a sum"
+                );
+                context.sink.emit(Event::Notice { text });
+            }
+            module.program = Arc::new(read_as(module, &reading.contraction)?);
         }
         Ok(())
     }
@@ -109,23 +105,6 @@ impl Session {
             })
             .collect()
     }
-}
-
-/// What the newest ptxas contracts in the kernels of a module.
-fn as_ptxas(module: &Module, context: &Context<'_>) -> Result<Contraction, LaunchError> {
-    let store = Store::open(None).ok();
-    let ptxas = job::ptxas(None, store.as_ref())?.ok_or(LaunchError::NoPtxas)?;
-    let target = ptx::scan::target(&module.text)
-        .ok_or_else(|| LaunchError::Fit(format!("{} names no known target", module.name)))?;
-    let names: Vec<&str> = module.program.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-    let found = toolkit::contracted(&ptxas, target, &module.text, &names, store.as_ref(), LIMIT)?;
-    let (version, chosen) = (ptxas.version, found.chosen.len());
-    let text = format!(
-        "{}: ptxas {version} contracts {chosen} of {} pairs of a product and a sum for {target}",
-        module.name, found.pairs
-    );
-    context.sink.emit(Event::Notice { text });
-    Ok(Contraction::Pairs(found.chosen))
 }
 
 fn read_as(module: &Module, contraction: &Contraction) -> Result<emulator::Program, LaunchError> {

@@ -180,9 +180,6 @@ pub enum LaunchError {
         /// What they held the other time.
         other: u8,
     },
-    /// No ptxas that could say what it contracts.
-    #[error("--contract as-ptxas needs a ptxas; `sm121probe toolkit install latest` fetches one")]
-    NoPtxas,
     /// It is not known what ptxas contracts.
     #[error(transparent)]
     Contraction(#[from] ContractionError),

@@ -23,7 +23,7 @@ mod triton;
 
 pub use arguments::{CommandLine, from_command_line};
 pub use compare::Sums;
-pub use contract::{Contract, Undetermined};
+pub use contract::Undetermined;
 pub use error::LaunchError;
 pub use expect::{Checked, Mismatch, Tolerance};
 pub use file::LaunchFile;

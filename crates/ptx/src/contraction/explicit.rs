@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use super::{Pair, Source, Unqualified};
-use crate::ast::{Function, Instruction, Item, Module, Operand, Space, Span, Statement, Type, Variable};
+use crate::ast::{
+    Function, Immediate, Instruction, Item, Module, Operand, Space, Span, Statement, Type, Variable,
+};
 
 /// The prefix of the registers that are added.
 const PREFIX: &str = "%contracted";
@@ -26,26 +28,28 @@ pub fn explicit(module: &Module, chosen: &[Pair]) -> Module {
 fn rewrite(function: &mut Function, chosen: &[Pair]) {
     let Some(body) = &mut function.body else { return };
     let mut sums = HashMap::new();
-    for pair in chosen {
+    for pair in chosen.iter().filter(|pair| pair.function == function.name) {
         sums.entry(pair.sum).or_insert(pair);
     }
     let mut products = HashMap::new();
     for pair in sums.values() {
         *products.entry(pair.product).or_default() |= pair.overwritten;
     }
-    let mut rewriter = Rewriter { sums, products, factors: HashMap::new(), added: Vec::new() };
+    let mut rewriter = Rewriter { at: 0, sums, products, factors: HashMap::new(), added: Vec::new() };
     rewriter.statements(body);
     let added = rewriter.added.into_iter().map(Statement::Variable);
     body.splice(0..0, added);
 }
 
 struct Rewriter<'a> {
+    /// The number of the instruction in the function.
+    at: usize,
     /// The chosen pair of a sum.
-    sums: HashMap<Span, &'a Pair>,
+    sums: HashMap<usize, &'a Pair>,
     /// Products of chosen pairs, and whether a factor is overwritten before a sum.
-    products: HashMap<Span, bool>,
+    products: HashMap<usize, bool>,
     /// Their factors, each a number or a copy of the register.
-    factors: HashMap<Span, [Operand; 2]>,
+    factors: HashMap<usize, [Operand; 2]>,
     /// Registers for copies and negated values.
     added: Vec<Variable>,
 }
@@ -55,7 +59,10 @@ impl Rewriter<'_> {
         let mut out = Vec::with_capacity(body.len());
         for mut statement in std::mem::take(body) {
             match &mut statement {
-                Statement::Instruction(i) => self.instruction(i, &mut out),
+                Statement::Instruction(i) => {
+                    self.instruction(i, &mut out);
+                    self.at += 1;
+                }
                 Statement::Block(inner) => self.statements(inner),
                 _ => {}
             }
@@ -72,17 +79,17 @@ impl Rewriter<'_> {
         let Some(float) = Unqualified::of(i) else { return };
         let (ty, to, sources) = (float.ty.to_owned(), float.to.to_owned(), float.sources.map(Clone::clone));
         if i.opcode == "mul"
-            && let Some(copy) = self.products.get(&i.span).copied()
+            && let Some(copy) = self.products.get(&self.at).copied()
         {
             let factors = sources.clone().map(|source| match source {
                 Operand::Name(_) if copy => self.made("mov", copied(&ty), &ty, source, i, out),
                 other => other,
             });
-            self.factors.insert(i.span, factors);
+            self.factors.insert(self.at, factors);
         }
         let contracted = self
             .sums
-            .get(&i.span)
+            .get(&self.at)
             .and_then(|pair| Some((pair.source, self.factors.get(&pair.product)?.clone())));
         i.modifiers.insert(0, "rn".to_owned());
         let Some((source, [mut a, mut b])) = contracted else { return };
@@ -90,6 +97,7 @@ impl Rewriter<'_> {
         let mut addend = if source == Source::First { second } else { first };
         match (i.opcode.as_str(), source) {
             ("sub", Source::First) => addend = self.negated(&ty, addend, i, out),
+            ("sub", Source::Second) if matches!(b, Operand::Immediate(Immediate::F32(_))) => b = negative(b),
             // A register, since a product of two numbers is no pair.
             ("sub", Source::Second) if matches!(a, Operand::Name(_)) => a = self.negated(&ty, a, i, out),
             ("sub", Source::Second) => b = self.negated(&ty, b, i, out),
@@ -104,7 +112,7 @@ impl Rewriter<'_> {
         if ty != "f32x2" {
             return self.made("neg", ty, ty, of, near, out);
         }
-        let signs = crate::ast::Immediate::Integer { bits: 0x8000_0000_8000_0000, unsigned: true };
+        let signs = Immediate::Integer { bits: 0x8000_0000_8000_0000, unsigned: true };
         let to = self.made("xor", "b64", ty, of, near, out);
         if let Some(Statement::Instruction(xor)) = out.last_mut() {
             xor.operands.push(Operand::Immediate(signs));
@@ -135,6 +143,14 @@ impl Rewriter<'_> {
     }
 }
 
+/// The negative of a number.
+fn negative(of: Operand) -> Operand {
+    match of {
+        Operand::Immediate(Immediate::F32(x)) => Operand::Immediate(Immediate::F32(-x)),
+        other => other,
+    }
+}
+
 /// The type word by which a register of `ty` is copied.
 fn copied(ty: &str) -> &'static str {
     match bits(ty) {
@@ -153,7 +169,7 @@ fn bits(ty: &str) -> Type {
     }
 }
 
-fn register(name: &str, ty: &str) -> Variable {
+pub(super) fn register(name: &str, ty: &str) -> Variable {
     Variable {
         linkage: None,
         space: Space::Reg,

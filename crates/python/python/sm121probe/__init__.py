@@ -22,7 +22,7 @@ from .errors import (
     ViolationError,
 )
 from .module import Kernel, Module, Parameter
-from .report import FloatAtomics, Place, Profile, Report, Traffic, Violation
+from .report import FloatAtomics, Place, Profile, Report, Traffic, Undetermined, Violation
 
 __all__ = [
     "Device",
@@ -41,6 +41,7 @@ __all__ = [
     "ToolkitError",
     "Traffic",
     "UnsupportedError",
+    "Undetermined",
     "Violation",
     "ViolationError",
 ]

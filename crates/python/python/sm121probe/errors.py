@@ -38,7 +38,7 @@ class LaunchError(Error, ValueError):
 
 
 class ToolkitError(Error):
-    """NVRTC is missing, or refuses the source."""
+    """NVRTC or ptxas is missing, refuses the source, or does not tell what it contracts."""
 
 
 def of_json(failed: dict) -> Error:

@@ -125,7 +125,10 @@ class Module:
         memory (where nothing else is said) decide whether a result depends on them.
 
         `model` is the architecture whose tensor-core sums and special functions are computed, such as ``"sm_90"``; by default the target's.
-        With ``contract="on"``, a product and the sum that uses it round once wherever PTX leaves that open.
+        `contract` says whether an unqualified product and the sum that uses it round once: ``"off"``, never; ``"on"``, wherever PTX allows
+        it in a basic block; ``"as-ptxas"``, where the newest ptxas of the machine does (`ToolkitError` where there is none, or where
+        its machine code does not show it). With ``rules="values"`` and ``"off"`` both readings run, and `Report.undetermined` names the
+        elements that differ.
 
         Raises `ViolationError`, `DisagreementError`, `UnsupportedError`, `LaunchError`; `TypeError`, `ValueError` and `OverflowError` for
         arguments that do not fit, `KeyError` for an unknown kernel. Where it raises, no array has changed.

@@ -109,6 +109,32 @@ class FloatAtomics:
 
 
 @dataclass(frozen=True)
+class Undetermined:
+    """Elements of a buffer that PTX leaves open: they depend on whether an unqualified `mul` and the `add` or `sub` that uses it round once."""
+
+    #: The array, by the name of its parameter, or the buffer of a `Device`.
+    buffer: str
+    #: Elements that differ, of how many.
+    differing: int
+    elements: int
+    #: The index of the first, and what it is in both readings.
+    index: Tuple[int, ...]
+    separate: str
+    contracted: str
+
+    @classmethod
+    def _of(cls, raw: dict) -> "Undetermined":
+        return cls(**{**raw, "index": tuple(raw["index"])})
+
+    def __str__(self) -> str:
+        index = ",".join(str(n) for n in self.index)
+        return (
+            f"undetermined by PTX: {self.differing} of {self.elements} elements of {self.buffer}, the first at [{index}]: "
+            f"{self.separate}, contracted {self.contracted}"
+        )
+
+
+@dataclass(frozen=True)
 class Report:
     """A launch that ended, with equal results under all schedules that were tried."""
 
@@ -125,6 +151,8 @@ class Report:
     #: What threads printed with ``printf``.
     printed: str
     profile: Optional[Profile] = field(repr=False, default=None)
+    #: What PTX leaves open. `None` where the other reading was not run: with ``rules="strict"``, a chosen `contract`, or no such pair.
+    undetermined: Optional[List[Undetermined]] = None
 
     @classmethod
     def _of(cls, raw: dict) -> "Report":
@@ -137,4 +165,5 @@ class Report:
             float_atomics=FloatAtomics(**raw["float_atomics"]),
             printed=raw["printed"],
             profile=Profile._of(raw["profile"]) if raw["profile"] else None,
+            undetermined=None if raw["undetermined"] is None else [Undetermined._of(u) for u in raw["undetermined"]],
         )

@@ -43,7 +43,7 @@ def launch(
 
     Warps, cluster, shared memory and hidden scratch arguments come from the kernel's metadata. Tensors may have strides; their memory is
     what the kernel sees. Options and errors are those of `Module.launch`, but that races and undefined values count by the
-    values that they change (``rules="values"``).
+    values that they change (``rules="values"``). What depends on contraction is in `Report.undetermined`.
     """
     text = compiled.asm["ptx"]
     program = _programs.get(text)
