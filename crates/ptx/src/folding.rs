@@ -1,5 +1,5 @@
-//! Divisions by constants and reciprocals of constants, which ptxas computes itself: the reciprocal is correctly rounded, where
-//! that of the special-function unit may be one unit in the last place off.
+//! Divisions by constants and special functions of constants, which ptxas computes itself: correctly rounded, where the results of the
+//! special-function unit may be some units in the last place off.
 
 use std::collections::HashMap;
 
@@ -20,9 +20,9 @@ pub enum Products {
     Open,
 }
 
-/// Puts `mul` by the reciprocal in place of `div.full.f32` and `div.approx.f32` by a constant, and the reciprocal in place of
-/// `rcp.approx.f32` of a constant. A constant is a number, or a register whose only definition in the function is a `mov` of one.
-/// A divisor that is no number is left alone.
+/// Puts `mul` by the reciprocal in place of `div.full.f32` and `div.approx.f32` by a constant, and the result in place of `rcp`, `sqrt`,
+/// `rsqrt`, `ex2`, `lg2`, `sin` and `cos` with `.approx` of one; ptxas computes no `tanh`. A constant is a number, or a register whose only definition in the function is a `mov` of one.
+/// Divisors and results that are no numbers are left alone.
 pub fn fold(module: &mut Module, products: Products) {
     for item in &mut module.items {
         if let Item::Function(function) = item {
@@ -43,8 +43,30 @@ fn of_function(function: &mut Function, products: Products) {
 }
 
 fn is_candidate(i: &Instruction) -> bool {
-    let approximate = i.has("approx") || i.has("full");
-    matches!(i.opcode.as_str(), "div" | "rcp") && approximate && i.has("f32")
+    let function =
+        matches!(i.opcode.as_str(), "div" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos");
+    function && (i.has("approx") || i.has("full")) && i.has("f32")
+}
+
+/// A special function of a normal number, rounded once; none where the result is no number.
+fn of_constant(opcode: &str, operand: f32) -> Option<f32> {
+    let x = f64::from(operand);
+    let result = match opcode {
+        "rcp" => 1.0 / x,
+        "sqrt" => x.sqrt(),
+        "rsqrt" => 1.0 / x.sqrt(),
+        "ex2" => x.exp2(),
+        "lg2" => x.log2(),
+        "sin" => x.sin(),
+        "cos" => x.cos(),
+        _ => return None,
+    };
+    (operand.is_normal() && !result.is_nan()).then(|| rounded(result))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the conversion rounds")]
+const fn rounded(x: f64) -> f32 {
+    x as f32
 }
 
 /// The registers with one definition, a `mov` of a number without a guard, and the bits of the number.
@@ -100,12 +122,10 @@ fn folded(i: &mut Instruction, constants: &HashMap<String, u32>, products: Produ
     if divisor.is_nan() {
         return None;
     }
-    if i.opcode == "rcp" {
+    if i.opcode != "div" {
+        let result = of_constant(&i.opcode, flushed)?;
         let [to, _] = i.operands.as_slice() else { return None };
-        if !flushed.is_normal() {
-            return None;
-        }
-        let result = if ftz { without_subnormals(1.0 / flushed) } else { 1.0 / flushed };
+        let result = if ftz { without_subnormals(result) } else { result };
         i.operands = vec![to.clone(), Operand::Immediate(Immediate::F32(result))];
         "mov".clone_into(&mut i.opcode);
         i.modifiers = vec!["f32".to_owned()];
