@@ -112,7 +112,7 @@ class FloatAtomics:
 class Undetermined:
     """Elements of a buffer that PTX leaves open: they depend on whether an unqualified `mul` and the `add` or `sub` that uses it round once."""
 
-    #: The array, by the name of its parameter, or the buffer of a `Device`.
+    #: The array, as `array 1` for the second argument that is one, or the buffer of a `Device` by its name.
     buffer: str
     #: Elements that differ, of how many.
     differing: int
