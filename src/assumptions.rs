@@ -23,6 +23,7 @@ const FILES: &[(&str, &str)] = &[
     ("cvt_s2f6_scale", include_str!("assumptions/cvt_s2f6_scale.ptx")),
     ("cvt_ue8m0_negative", include_str!("assumptions/cvt_ue8m0_negative.ptx")),
     ("ex2_nearest", include_str!("assumptions/ex2_nearest.ptx")),
+    ("fp4_groups", include_str!("assumptions/fp4_groups.ptx")),
     ("gather4_order", include_str!("assumptions/gather4_order.ptx")),
     ("ignore_oob_bytes", include_str!("assumptions/ignore_oob_bytes.ptx")),
     ("m16n16_trans_order", include_str!("assumptions/m16n16_trans_order.ptx")),
