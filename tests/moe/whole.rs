@@ -1,10 +1,13 @@
 //! An output without the tensors between is judged from end to end: never a false alarm, and what is grossly wrong is found.
 
-use sm121probe::case::{self, BiasPlace};
+use numerics::tensor_core::Model;
+use sm121probe::case::{self, BiasPlace, FormatPair};
+use sm121probe::kernel::MmaPath;
 use sm121probe::moe::{Contract, FinalizeOrder, KOrder, Problem, Tensors, judge, problem::generate};
 use sm121probe::record::{Stage, StageResult, Verdict};
 
 use crate::device::{Core, NATIVE, run};
+use crate::pairs::Unit;
 
 /// What a stack that shows nothing of itself leaves: its inputs and its output.
 fn black_box(all: &Tensors) -> Tensors {
@@ -75,6 +78,31 @@ fn right_outputs_are_never_accused() {
     let mut atomic = contract(&problem);
     atomic.finalize = FinalizeOrder::AtomicBf16;
     assert_eq!(finalize(&atomic, &black_box(&run(&problem, NATIVE))).verdict, Verdict::Pass);
+}
+
+#[test]
+fn right_nvfp4_outputs_are_never_accused_and_garbage_is_found() {
+    let unit = Unit { pair: FormatPair::Nvfp4, path: MmaPath::Native, model: Model::Sm120 };
+    for name in ["nvfp4-real", "nvfp4-token-real", "nvfp4-four-over-six", "nvfp4-four-over-six-token"] {
+        let problem = problem(name, 1);
+        let sum = unit.accumulation();
+        let contract = Contract { fc1: sum, fc2: sum, ..Contract::native(problem.dims, problem.settings) };
+        let black_box = |all: Tensors| Tensors {
+            w13_global: all.w13_global.clone(),
+            w2_global: all.w2_global.clone(),
+            a1_global: all.a1_global.clone(),
+            a2_global: all.a2_global.clone(),
+            ..black_box(&all)
+        };
+        let mut seen = black_box(run(&problem, unit));
+        let result = finalize(&contract, &seen);
+        assert_eq!(result.verdict, Verdict::Pass, "{name}: {result:?}");
+        let mut wrong = problem.clone();
+        wrong.inputs.w13_scales.as_mut().unwrap().data.rotate_left(4);
+        seen.output = run(&wrong, unit).output;
+        let result = finalize(&contract, &seen);
+        assert_eq!(result.verdict, Verdict::Fail, "{name}: {result:?}");
+    }
 }
 
 #[test]

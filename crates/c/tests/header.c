@@ -57,7 +57,7 @@ int main(void) {
     CHECK(sm121probe_run(device, module, &launch, &report) == SM121PROBE_VIOLATION);
     CHECK(strstr(report, "\"rule\":\"out_of_bounds\"") && strstr(report, "\"line\":10"));
     sm121probe_text_free(report);
-    CHECK(sm121probe_read(device, x, seen, sizeof seen, NULL) == SM121PROBE_OK && seen[1] == 2);
+    CHECK(sm121probe_read(device, x, seen, sizeof seen, NULL) == SM121PROBE_OK && seen[1] == 4);
     launch.kernel = "thrice";
     CHECK(sm121probe_run(device, module, &launch, NULL) == SM121PROBE_USAGE);
     launch.kernel = NULL;

@@ -293,7 +293,7 @@ impl Inputs<'_> {
     /// may overflow.
     fn requantized(&self, fc: Fc, row: Row, values: &[Interval]) -> Result<Option<Vec<Interval>>, Skip> {
         if self.contract.settings.has_token_scales() {
-            return Ok(token_scale::quantized(values));
+            return Ok(token_scale::quantized(self.contract.settings.scale_rule, values));
         }
         let quantizer = self.quantizer_at(fc, row.weights)?;
         let blocks = values.chunks(quantizer.format.block());
