@@ -206,9 +206,9 @@ fn in_host_code_every_answer_is_0_and_gencode_says_the_flags() {
     std::fs::write(dir.path().join("sm12x_has.h"), HEADER).unwrap();
     let text = "#include <string.h>\n#include \"sm12x_has.h\"\n#if SM12X_HAS(mma_mxf4) || SM12X_HAS(lop3)\n#error\n#endif\n\
         int main(void) {\n\
-        return strcmp(SM12X_GENCODE(lop3), \"-gencode arch=compute_120,code=sm_120\")\n\
-        || strcmp(SM12X_GENCODE(mma_mxf4), \"-gencode arch=compute_120f,code=sm_120f\")\n\
-        || strcmp(SM12X_GENCODE(mma_sp_mxf4), \"-gencode arch=compute_120a,code=sm_120a -gencode arch=compute_121a,code=sm_121a\")\n\
+        return strcmp(SM12X_GENCODE(lop3), \"-gencode=arch=compute_120,code=sm_120\")\n\
+        || strcmp(SM12X_GENCODE(mma_mxf4), \"-gencode=arch=compute_120f,code=sm_120f\")\n\
+        || strcmp(SM12X_GENCODE(mma_sp_mxf4), \"-gencode=arch=compute_120a,code=sm_120a -gencode=arch=compute_121a,code=sm_121a\")\n\
         || strcmp(SM12X_GENCODE(tcgen05_mma), \"\");\n}\n";
     std::fs::write(dir.path().join("k.c"), text).unwrap();
     let run = |command: &mut Command| command.current_dir(dir.path()).output().unwrap();
@@ -233,7 +233,7 @@ fn the_python_module_answers_as_the_matrix() {
         print(k, t, ''.join('1' if x else '0' for x in a))\n\
         assert s.has('mma_mxf4', '121f') and not s.has('mma_mxf4', 'sm_121') and not s.has('mma_mxf4', 'sm_120a', '12.8.61')\n\
         assert s.has_form('mma.mxf4.isa.2X', 'sm_121a', '13.1') and not s.has('mma_mxf4', toolkit='12.0')\n\
-        assert s.gencode('mma_mxf4') == ['-gencode arch=compute_120f,code=sm_120f'], s.gencode('mma_mxf4')\n\
+        assert s.gencode('mma_mxf4') == ['-gencode=arch=compute_120f,code=sm_120f'], s.gencode('mma_mxf4')\n\
         for wrong in (lambda: s.has('mma_mfx4'), lambda: s.has('mma_mxf4', 'sm_90a'), lambda: s.has('mma_mxf4', toolkit='13')):\n    \
         try:\n        wrong()\n    except (KeyError, ValueError) as error:\n        assert 'similar: mma_mxf4' in str(error) or 'sm_90a' in str(error) or '13.1.80' in str(error), error\n    \
         else:\n        raise AssertionError('no error')\n";
@@ -269,7 +269,7 @@ fn the_rust_module_answers_as_the_matrix() {
     }
     assert_eq!(sm12x_has::has("mma_mfx4", "sm_121a", (13, 5, 37)), None);
     assert_eq!(sm12x_has::has("mma_mxf4", "sm_90a", (13, 5, 37)), None);
-    assert_eq!(sm12x_has::gencode("mma_mxf4"), Some(&["-gencode arch=compute_120f,code=sm_120f"][..]));
+    assert_eq!(sm12x_has::gencode("mma_mxf4"), Some(&["-gencode=arch=compute_120f,code=sm_120f"][..]));
 }
 
 #[test]

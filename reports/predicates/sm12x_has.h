@@ -65,131 +65,131 @@
 
 /* Capabilities. */
 #define SM12X_CAPABILITY_applypriority() SM12X_CONDITION_0
-#define SM12X_GENCODE_applypriority "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_applypriority "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_applypriority_async_bulk() SM12X_CONDITION_1
 #define SM12X_GENCODE_applypriority_async_bulk ""
 #define SM12X_CAPABILITY_arith_ptx94() SM12X_CONDITION_1
 #define SM12X_GENCODE_arith_ptx94 ""
 #define SM12X_CAPABILITY_atom_add_float() SM12X_CONDITION_0
-#define SM12X_GENCODE_atom_add_float "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_atom_add_float "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_atom_add_half() SM12X_CONDITION_0
-#define SM12X_GENCODE_atom_add_half "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_atom_add_half "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_atom_add_noftz_f32() SM12X_CONDITION_5
-#define SM12X_GENCODE_atom_add_noftz_f32 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_atom_add_noftz_f32 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_atom_b128() SM12X_CONDITION_0
-#define SM12X_GENCODE_atom_b128 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_atom_b128 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_atom_cache_hint() SM12X_CONDITION_0
-#define SM12X_GENCODE_atom_cache_hint "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_atom_cache_hint "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_atom_cas() SM12X_CONDITION_0
-#define SM12X_GENCODE_atom_cas "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_atom_cas "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_atom_global() SM12X_CONDITION_0
-#define SM12X_GENCODE_atom_global "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_atom_global "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_atom_sem() SM12X_CONDITION_0
-#define SM12X_GENCODE_atom_sem "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_atom_sem "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_atom_shared() SM12X_CONDITION_0
-#define SM12X_GENCODE_atom_shared "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_atom_shared "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_atom_vector() SM12X_CONDITION_0
-#define SM12X_GENCODE_atom_vector "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_atom_vector "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_atom_vector_limits() SM12X_CONDITION_1
 #define SM12X_GENCODE_atom_vector_limits ""
 #define SM12X_CAPABILITY_bar_limits() SM12X_CONDITION_1
 #define SM12X_GENCODE_bar_limits ""
 #define SM12X_CAPABILITY_bar_red() SM12X_CONDITION_0
-#define SM12X_GENCODE_bar_red "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_bar_red "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_bar_sync() SM12X_CONDITION_0
-#define SM12X_GENCODE_bar_sync "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_bar_sync "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_bar_warp_sync() SM12X_CONDITION_0
-#define SM12X_GENCODE_bar_warp_sync "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_bar_warp_sync "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_barrier_cluster() SM12X_CONDITION_0
-#define SM12X_GENCODE_barrier_cluster "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_barrier_cluster "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_bfind() SM12X_CONDITION_0
-#define SM12X_GENCODE_bfind "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_bfind "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_bmsk() SM12X_CONDITION_0
-#define SM12X_GENCODE_bmsk "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_bmsk "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cachectl_limits() SM12X_CONDITION_1
 #define SM12X_GENCODE_cachectl_limits ""
 #define SM12X_CAPABILITY_clmad() SM12X_CONDITION_2
-#define SM12X_GENCODE_clmad "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_clmad "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_clusterlaunchcontrol() SM12X_CONDITION_0
-#define SM12X_GENCODE_clusterlaunchcontrol "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_clusterlaunchcontrol "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_clusterlaunchcontrol_multicast() SM12X_CONDITION_6
-#define SM12X_GENCODE_clusterlaunchcontrol_multicast "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_clusterlaunchcontrol_multicast "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_clusterlaunchcontrol_query() SM12X_CONDITION_0
-#define SM12X_GENCODE_clusterlaunchcontrol_query "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_clusterlaunchcontrol_query "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_control_misc() SM12X_CONDITION_0
-#define SM12X_GENCODE_control_misc "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_control_misc "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async_bulk "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_cp_mask() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async_bulk_cp_mask "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_cp_mask "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_dsmem() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async_bulk_dsmem "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_dsmem "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_group() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async_bulk_group "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_group "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_ignore_oob() SM12X_CONDITION_7
-#define SM12X_GENCODE_cp_async_bulk_ignore_oob "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_ignore_oob "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_multicast() SM12X_CONDITION_5
-#define SM12X_GENCODE_cp_async_bulk_multicast "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_multicast "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_prefetch() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async_bulk_prefetch "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_prefetch "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_prefetch_tensor() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async_bulk_prefetch_tensor "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_prefetch_tensor "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_relaxed() SM12X_CONDITION_2
-#define SM12X_GENCODE_cp_async_bulk_relaxed "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_relaxed "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_report() SM12X_CONDITION_1
 #define SM12X_GENCODE_cp_async_bulk_report ""
 #define SM12X_CAPABILITY_cp_async_bulk_tensor() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async_bulk_tensor "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_tensor "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_tensor_cta_group() SM12X_CONDITION_1
 #define SM12X_GENCODE_cp_async_bulk_tensor_cta_group ""
 #define SM12X_CAPABILITY_cp_async_bulk_tensor_gather4() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async_bulk_tensor_gather4 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_tensor_gather4 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_tensor_im2col_w() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async_bulk_tensor_im2col_w "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_tensor_im2col_w "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_tensor_multicast() SM12X_CONDITION_5
-#define SM12X_GENCODE_cp_async_bulk_tensor_multicast "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_tensor_multicast "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_bulk_tensor_override() SM12X_CONDITION_1
 #define SM12X_GENCODE_cp_async_bulk_tensor_override ""
 #define SM12X_CAPABILITY_cp_async_bulk_tensor_scatter4() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async_bulk_tensor_scatter4 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_bulk_tensor_scatter4 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_async_mbarrier() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_async_mbarrier "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_async_mbarrier "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_reduce_async_bulk() SM12X_CONDITION_5
-#define SM12X_GENCODE_cp_reduce_async_bulk "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_reduce_async_bulk "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_reduce_async_bulk_dsmem() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_reduce_async_bulk_dsmem "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_reduce_async_bulk_dsmem "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_reduce_async_bulk_relaxed() SM12X_CONDITION_5
-#define SM12X_GENCODE_cp_reduce_async_bulk_relaxed "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_reduce_async_bulk_relaxed "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cp_reduce_async_bulk_tensor() SM12X_CONDITION_0
-#define SM12X_GENCODE_cp_reduce_async_bulk_tensor "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cp_reduce_async_bulk_tensor "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_createpolicy() SM12X_CONDITION_0
-#define SM12X_GENCODE_createpolicy "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_createpolicy "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cvt_bf16_scalar() SM12X_CONDITION_0
-#define SM12X_GENCODE_cvt_bf16_scalar "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cvt_bf16_scalar "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cvt_bf16x2_narrow() SM12X_CONDITION_4
-#define SM12X_GENCODE_cvt_bf16x2_narrow "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_cvt_bf16x2_narrow "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_cvt_bf16x2_narrow_scaled() SM12X_CONDITION_4
-#define SM12X_GENCODE_cvt_bf16x2_narrow_scaled "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_cvt_bf16x2_narrow_scaled "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_cvt_bf16x2_s2f6() SM12X_CONDITION_8
-#define SM12X_GENCODE_cvt_bf16x2_s2f6 "-gencode arch=compute_120a,code=sm_120a -gencode arch=compute_121a,code=sm_121a"
+#define SM12X_GENCODE_cvt_bf16x2_s2f6 "-gencode=arch=compute_120a,code=sm_120a -gencode=arch=compute_121a,code=sm_121a"
 #define SM12X_CAPABILITY_cvt_bf16x2_ue8m0() SM12X_CONDITION_6
-#define SM12X_GENCODE_cvt_bf16x2_ue8m0 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_cvt_bf16x2_ue8m0 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_cvt_f16x2_narrow() SM12X_CONDITION_6
-#define SM12X_GENCODE_cvt_f16x2_narrow "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_cvt_f16x2_narrow "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_cvt_half() SM12X_CONDITION_0
-#define SM12X_GENCODE_cvt_half "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cvt_half "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cvt_half_x2() SM12X_CONDITION_0
-#define SM12X_GENCODE_cvt_half_x2 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cvt_half_x2 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cvt_narrow_bf16x2() SM12X_CONDITION_9
-#define SM12X_GENCODE_cvt_narrow_bf16x2 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_cvt_narrow_bf16x2 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_cvt_narrow_f16x2() SM12X_CONDITION_9
-#define SM12X_GENCODE_cvt_narrow_f16x2 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_cvt_narrow_f16x2 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_cvt_narrow_f32() SM12X_CONDITION_6
-#define SM12X_GENCODE_cvt_narrow_f32 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_cvt_narrow_f32 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_cvt_pack() SM12X_CONDITION_0
-#define SM12X_GENCODE_cvt_pack "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cvt_pack "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cvt_ptx94() SM12X_CONDITION_1
 #define SM12X_GENCODE_cvt_ptx94 ""
 #define SM12X_CAPABILITY_cvt_refused() SM12X_CONDITION_1
@@ -199,321 +199,321 @@
 #define SM12X_CAPABILITY_cvt_rs_x4() SM12X_CONDITION_1
 #define SM12X_GENCODE_cvt_rs_x4 ""
 #define SM12X_CAPABILITY_cvt_s2f6() SM12X_CONDITION_8
-#define SM12X_GENCODE_cvt_s2f6 "-gencode arch=compute_120a,code=sm_120a -gencode arch=compute_121a,code=sm_121a"
+#define SM12X_GENCODE_cvt_s2f6 "-gencode=arch=compute_120a,code=sm_120a -gencode=arch=compute_121a,code=sm_121a"
 #define SM12X_CAPABILITY_cvt_tf32() SM12X_CONDITION_0
-#define SM12X_GENCODE_cvt_tf32 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cvt_tf32 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cvt_tf32_rna() SM12X_CONDITION_0
-#define SM12X_GENCODE_cvt_tf32_rna "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cvt_tf32_rna "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_cvt_ue8m0() SM12X_CONDITION_6
-#define SM12X_GENCODE_cvt_ue8m0 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_cvt_ue8m0 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_cvta() SM12X_CONDITION_0
-#define SM12X_GENCODE_cvta "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_cvta "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_discard() SM12X_CONDITION_0
-#define SM12X_GENCODE_discard "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_discard "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_dot_product() SM12X_CONDITION_0
-#define SM12X_GENCODE_dot_product "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_dot_product "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_elect_sync() SM12X_CONDITION_0
-#define SM12X_GENCODE_elect_sync "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_elect_sync "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_entry_blocksareclusters() SM12X_CONDITION_11
-#define SM12X_GENCODE_entry_blocksareclusters "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_entry_blocksareclusters "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_entry_cluster() SM12X_CONDITION_0
-#define SM12X_GENCODE_entry_cluster "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_entry_cluster "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_entry_limits() SM12X_CONDITION_1
 #define SM12X_GENCODE_entry_limits ""
 #define SM12X_CAPABILITY_entry_tuning() SM12X_CONDITION_0
-#define SM12X_GENCODE_entry_tuning "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_entry_tuning "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_f32x2() SM12X_CONDITION_0
-#define SM12X_GENCODE_f32x2 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_f32x2 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_fence() SM12X_CONDITION_0
-#define SM12X_GENCODE_fence "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_fence "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_fence_acquire_release() SM12X_CONDITION_0
-#define SM12X_GENCODE_fence_acquire_release "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_fence_acquire_release "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_fence_limits() SM12X_CONDITION_1
 #define SM12X_GENCODE_fence_limits ""
 #define SM12X_CAPABILITY_fence_mbarrier_init() SM12X_CONDITION_0
-#define SM12X_GENCODE_fence_mbarrier_init "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_fence_mbarrier_init "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_fence_proxy_alias() SM12X_CONDITION_0
-#define SM12X_GENCODE_fence_proxy_alias "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_fence_proxy_alias "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_fence_proxy_alias_sem() SM12X_CONDITION_5
-#define SM12X_GENCODE_fence_proxy_alias_sem "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_fence_proxy_alias_sem "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_fence_proxy_async() SM12X_CONDITION_0
-#define SM12X_GENCODE_fence_proxy_async "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_fence_proxy_async "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_fence_proxy_fabric() SM12X_CONDITION_2
-#define SM12X_GENCODE_fence_proxy_fabric "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_fence_proxy_fabric "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_fence_proxy_tensormap() SM12X_CONDITION_0
-#define SM12X_GENCODE_fence_proxy_tensormap "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_fence_proxy_tensormap "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_fence_sync_restrict() SM12X_CONDITION_0
-#define SM12X_GENCODE_fence_sync_restrict "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_fence_sync_restrict "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_fence_sync_restrict_read() SM12X_CONDITION_5
-#define SM12X_GENCODE_fence_sync_restrict_read "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_fence_sync_restrict_read "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_func_abi_preserve() SM12X_CONDITION_11
-#define SM12X_GENCODE_func_abi_preserve "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_func_abi_preserve "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_func_noreturn() SM12X_CONDITION_0
-#define SM12X_GENCODE_func_noreturn "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_func_noreturn "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_getctarank() SM12X_CONDITION_0
-#define SM12X_GENCODE_getctarank "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_getctarank "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_griddepcontrol() SM12X_CONDITION_0
-#define SM12X_GENCODE_griddepcontrol "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_griddepcontrol "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_half_fma() SM12X_CONDITION_0
-#define SM12X_GENCODE_half_fma "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_half_fma "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_half_minmax() SM12X_CONDITION_0
-#define SM12X_GENCODE_half_minmax "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_half_minmax "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_half_unary() SM12X_CONDITION_0
-#define SM12X_GENCODE_half_unary "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_half_unary "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_isspacep() SM12X_CONDITION_0
-#define SM12X_GENCODE_isspacep "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_isspacep "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ld_b256() SM12X_CONDITION_3
-#define SM12X_GENCODE_ld_b256 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ld_b256 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ld_b256_limits() SM12X_CONDITION_1
 #define SM12X_GENCODE_ld_b256_limits ""
 #define SM12X_CAPABILITY_ld_cache_operator() SM12X_CONDITION_0
-#define SM12X_GENCODE_ld_cache_operator "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ld_cache_operator "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ld_cache_policy() SM12X_CONDITION_0
-#define SM12X_GENCODE_ld_cache_policy "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ld_cache_policy "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ld_l2_eviction_priority() SM12X_CONDITION_3
-#define SM12X_GENCODE_ld_l2_eviction_priority "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ld_l2_eviction_priority "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ld_param_entry() SM12X_CONDITION_0
-#define SM12X_GENCODE_ld_param_entry "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ld_param_entry "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ld_prefetch_size() SM12X_CONDITION_0
-#define SM12X_GENCODE_ld_prefetch_size "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ld_prefetch_size "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ld_scope() SM12X_CONDITION_0
-#define SM12X_GENCODE_ld_scope "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ld_scope "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ld_scope_b128() SM12X_CONDITION_0
-#define SM12X_GENCODE_ld_scope_b128 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ld_scope_b128 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ld_scope_shared() SM12X_CONDITION_0
-#define SM12X_GENCODE_ld_scope_shared "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ld_scope_shared "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ld_unified() SM12X_CONDITION_0
-#define SM12X_GENCODE_ld_unified "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ld_unified "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ld_volatile_mmio() SM12X_CONDITION_0
-#define SM12X_GENCODE_ld_volatile_mmio "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ld_volatile_mmio "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ldmatrix() SM12X_CONDITION_0
-#define SM12X_GENCODE_ldmatrix "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_ldmatrix "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_ldmatrix_b8() SM12X_CONDITION_6
-#define SM12X_GENCODE_ldmatrix_b8 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_ldmatrix_b8 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_ldmatrix_expand() SM12X_CONDITION_6
-#define SM12X_GENCODE_ldmatrix_expand "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_ldmatrix_expand "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_ldmatrix_generic() SM12X_CONDITION_6
-#define SM12X_GENCODE_ldmatrix_generic "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_ldmatrix_generic "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_ldmatrix_refused() SM12X_CONDITION_1
 #define SM12X_GENCODE_ldmatrix_refused ""
 #define SM12X_CAPABILITY_ldmatrix_s4_to_s8() SM12X_CONDITION_12
-#define SM12X_GENCODE_ldmatrix_s4_to_s8 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_ldmatrix_s4_to_s8 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_lop3() SM12X_CONDITION_0
-#define SM12X_GENCODE_lop3 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_lop3 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mapa() SM12X_CONDITION_0
-#define SM12X_GENCODE_mapa "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mapa "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_arrive() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_arrive "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_arrive "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_arrive_drop() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_arrive_drop "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_arrive_drop "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_arrive_drop_expect_tx() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_arrive_drop_expect_tx "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_arrive_drop_expect_tx "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_arrive_drop_remote() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_arrive_drop_remote "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_arrive_drop_remote "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_arrive_expect_tx() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_arrive_expect_tx "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_arrive_expect_tx "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_arrive_expect_tx_remote() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_arrive_expect_tx_remote "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_arrive_expect_tx_remote "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_arrive_no_complete() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_arrive_no_complete "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_arrive_no_complete "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_arrive_remote() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_arrive_remote "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_arrive_remote "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_check_layout() SM12X_CONDITION_2
-#define SM12X_GENCODE_mbarrier_check_layout "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_check_layout "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_complete_tx() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_complete_tx "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_complete_tx "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_expect_tx() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_expect_tx "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_expect_tx "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_init() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_init "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_init "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_inval() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_inval "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_inval "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_layout() SM12X_CONDITION_2
-#define SM12X_GENCODE_mbarrier_layout "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_layout "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_limits() SM12X_CONDITION_1
 #define SM12X_GENCODE_mbarrier_limits ""
 #define SM12X_CAPABILITY_mbarrier_multicast() SM12X_CONDITION_1
 #define SM12X_GENCODE_mbarrier_multicast ""
 #define SM12X_CAPABILITY_mbarrier_pending_count() SM12X_CONDITION_2
-#define SM12X_GENCODE_mbarrier_pending_count "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_pending_count "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_phase_type() SM12X_CONDITION_2
-#define SM12X_GENCODE_mbarrier_phase_type "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_phase_type "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_test_wait() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_test_wait "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_test_wait "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mbarrier_try_wait() SM12X_CONDITION_0
-#define SM12X_GENCODE_mbarrier_try_wait "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mbarrier_try_wait "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_membar() SM12X_CONDITION_0
-#define SM12X_GENCODE_membar "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_membar "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_minmax3() SM12X_CONDITION_3
-#define SM12X_GENCODE_minmax3 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_minmax3 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mixed_precision() SM12X_CONDITION_0
-#define SM12X_GENCODE_mixed_precision "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mixed_precision "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_b1() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_b1 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_b1 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_bf16() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_bf16 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_bf16 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_f16() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_f16 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_f16 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_f16_m8n8k4() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_f16_m8n8k4 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_f16_m8n8k4 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_f64() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_f64 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_f64 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_f8f6f4() SM12X_CONDITION_6
-#define SM12X_GENCODE_mma_f8f6f4 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_mma_f8f6f4 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_mma_f8f6f4_m16n8k16() SM12X_CONDITION_6
-#define SM12X_GENCODE_mma_f8f6f4_m16n8k16 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_mma_f8f6f4_m16n8k16 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_mma_fp8() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_fp8 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_fp8 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_kind_unscaled() SM12X_CONDITION_6
-#define SM12X_GENCODE_mma_kind_unscaled "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_mma_kind_unscaled "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_mma_mxf4() SM12X_CONDITION_13
-#define SM12X_GENCODE_mma_mxf4 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_mma_mxf4 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_mma_mxf8f6f4() SM12X_CONDITION_13
-#define SM12X_GENCODE_mma_mxf8f6f4 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_mma_mxf8f6f4 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_mma_nvf4() SM12X_CONDITION_9
-#define SM12X_GENCODE_mma_nvf4 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_mma_nvf4 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_mma_refused() SM12X_CONDITION_1
 #define SM12X_GENCODE_mma_refused ""
 #define SM12X_CAPABILITY_mma_s4() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_s4 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_s4 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_s8() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_s8 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_s8 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_sp_bf16() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_sp_bf16 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_sp_bf16 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_sp_f16() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_sp_f16 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_sp_f16 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_sp_f8f6f4() SM12X_CONDITION_6
-#define SM12X_GENCODE_mma_sp_f8f6f4 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_mma_sp_f8f6f4 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_mma_sp_fp8() SM12X_CONDITION_6
-#define SM12X_GENCODE_mma_sp_fp8 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_mma_sp_fp8 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_mma_sp_fp8_m16n8k32() SM12X_CONDITION_1
 #define SM12X_GENCODE_mma_sp_fp8_m16n8k32 ""
 #define SM12X_CAPABILITY_mma_sp_mxf4() SM12X_CONDITION_14
-#define SM12X_GENCODE_mma_sp_mxf4 "-gencode arch=compute_120a,code=sm_120a -gencode arch=compute_121a,code=sm_121a"
+#define SM12X_GENCODE_mma_sp_mxf4 "-gencode=arch=compute_120a,code=sm_120a -gencode=arch=compute_121a,code=sm_121a"
 #define SM12X_CAPABILITY_mma_sp_mxf8f6f4() SM12X_CONDITION_14
-#define SM12X_GENCODE_mma_sp_mxf8f6f4 "-gencode arch=compute_120a,code=sm_120a -gencode arch=compute_121a,code=sm_121a"
+#define SM12X_GENCODE_mma_sp_mxf8f6f4 "-gencode=arch=compute_120a,code=sm_120a -gencode=arch=compute_121a,code=sm_121a"
 #define SM12X_CAPABILITY_mma_sp_nvf4() SM12X_CONDITION_8
-#define SM12X_GENCODE_mma_sp_nvf4 "-gencode arch=compute_120a,code=sm_120a -gencode arch=compute_121a,code=sm_121a"
+#define SM12X_GENCODE_mma_sp_nvf4 "-gencode=arch=compute_120a,code=sm_120a -gencode=arch=compute_121a,code=sm_121a"
 #define SM12X_CAPABILITY_mma_sp_refused() SM12X_CONDITION_1
 #define SM12X_GENCODE_mma_sp_refused ""
 #define SM12X_CAPABILITY_mma_sp_s4() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_sp_s4 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_sp_s4 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_sp_s8() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_sp_s8 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_sp_s8 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_sp_selector() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_sp_selector "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_sp_selector "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_sp_tf32() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_sp_tf32 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_sp_tf32 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_mma_tf32() SM12X_CONDITION_0
-#define SM12X_GENCODE_mma_tf32 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_mma_tf32 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_movmatrix() SM12X_CONDITION_0
-#define SM12X_GENCODE_movmatrix "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_movmatrix "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_multimem_cp_async_bulk() SM12X_CONDITION_2
-#define SM12X_GENCODE_multimem_cp_async_bulk "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_multimem_cp_async_bulk "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_multimem_cp_reduce_async_bulk() SM12X_CONDITION_5
-#define SM12X_GENCODE_multimem_cp_reduce_async_bulk "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_multimem_cp_reduce_async_bulk "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_multimem_ld_reduce() SM12X_CONDITION_0
-#define SM12X_GENCODE_multimem_ld_reduce "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_multimem_ld_reduce "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_multimem_ld_reduce_acc_f16() SM12X_CONDITION_16
-#define SM12X_GENCODE_multimem_ld_reduce_acc_f16 "-gencode arch=compute_120a,code=sm_120a -gencode arch=compute_121a,code=sm_121a"
+#define SM12X_GENCODE_multimem_ld_reduce_acc_f16 "-gencode=arch=compute_120a,code=sm_120a -gencode=arch=compute_121a,code=sm_121a"
 #define SM12X_CAPABILITY_multimem_ld_reduce_acc_f32() SM12X_CONDITION_0
-#define SM12X_GENCODE_multimem_ld_reduce_acc_f32 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_multimem_ld_reduce_acc_f32 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_multimem_ld_reduce_float() SM12X_CONDITION_0
-#define SM12X_GENCODE_multimem_ld_reduce_float "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_multimem_ld_reduce_float "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_multimem_ld_reduce_fp8() SM12X_CONDITION_16
-#define SM12X_GENCODE_multimem_ld_reduce_fp8 "-gencode arch=compute_120a,code=sm_120a -gencode arch=compute_121a,code=sm_121a"
+#define SM12X_GENCODE_multimem_ld_reduce_fp8 "-gencode=arch=compute_120a,code=sm_120a -gencode=arch=compute_121a,code=sm_121a"
 #define SM12X_CAPABILITY_multimem_limits() SM12X_CONDITION_1
 #define SM12X_GENCODE_multimem_limits ""
 #define SM12X_CAPABILITY_multimem_red() SM12X_CONDITION_0
-#define SM12X_GENCODE_multimem_red "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_multimem_red "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_multimem_red_async() SM12X_CONDITION_2
-#define SM12X_GENCODE_multimem_red_async "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_multimem_red_async "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_multimem_red_float() SM12X_CONDITION_0
-#define SM12X_GENCODE_multimem_red_float "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_multimem_red_float "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_multimem_st() SM12X_CONDITION_0
-#define SM12X_GENCODE_multimem_st "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_multimem_st "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_prefetch() SM12X_CONDITION_0
-#define SM12X_GENCODE_prefetch "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_prefetch "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_prefetch_tensormap() SM12X_CONDITION_0
-#define SM12X_GENCODE_prefetch_tensormap "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_prefetch_tensormap "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_prefetch_valid_addr() SM12X_CONDITION_5
-#define SM12X_GENCODE_prefetch_valid_addr "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_prefetch_valid_addr "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_prmt() SM12X_CONDITION_0
-#define SM12X_GENCODE_prmt "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_prmt "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_red_add_float() SM12X_CONDITION_0
-#define SM12X_GENCODE_red_add_float "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_red_add_float "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_red_async() SM12X_CONDITION_0
-#define SM12X_GENCODE_red_async "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_red_async "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_red_async_global() SM12X_CONDITION_0
-#define SM12X_GENCODE_red_async_global "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_red_async_global "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_red_global() SM12X_CONDITION_0
-#define SM12X_GENCODE_red_global "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_red_global "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_red_sem() SM12X_CONDITION_0
-#define SM12X_GENCODE_red_sem "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_red_sem "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_red_shared() SM12X_CONDITION_0
-#define SM12X_GENCODE_red_shared "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_red_shared "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_red_vector() SM12X_CONDITION_0
-#define SM12X_GENCODE_red_vector "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_red_vector "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_redux_f32() SM12X_CONDITION_1
 #define SM12X_GENCODE_redux_f32 ""
 #define SM12X_CAPABILITY_redux_int() SM12X_CONDITION_0
-#define SM12X_GENCODE_redux_int "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_redux_int "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_setmaxnreg() SM12X_CONDITION_6
-#define SM12X_GENCODE_setmaxnreg "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_setmaxnreg "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_setmaxnreg_limits() SM12X_CONDITION_1
 #define SM12X_GENCODE_setmaxnreg_limits ""
 #define SM12X_CAPABILITY_setmaxnreg_unpinned() SM12X_CONDITION_6
-#define SM12X_GENCODE_setmaxnreg_unpinned "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_setmaxnreg_unpinned "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_sfu() SM12X_CONDITION_0
-#define SM12X_GENCODE_sfu "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_sfu "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_shift() SM12X_CONDITION_0
-#define SM12X_GENCODE_shift "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_shift "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_simd_u16x2() SM12X_CONDITION_0
-#define SM12X_GENCODE_simd_u16x2 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_simd_u16x2 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_simd_u8x4() SM12X_CONDITION_4
-#define SM12X_GENCODE_simd_u8x4 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_simd_u8x4 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_special_registers() SM12X_CONDITION_0
-#define SM12X_GENCODE_special_registers "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_special_registers "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_special_registers_cluster() SM12X_CONDITION_0
-#define SM12X_GENCODE_special_registers_cluster "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_special_registers_cluster "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_async() SM12X_CONDITION_0
-#define SM12X_GENCODE_st_async "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_async "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_async_global() SM12X_CONDITION_0
-#define SM12X_GENCODE_st_async_global "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_async_global "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_b256() SM12X_CONDITION_3
-#define SM12X_GENCODE_st_b256 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_b256 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_bulk() SM12X_CONDITION_0
-#define SM12X_GENCODE_st_bulk "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_bulk "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_bulk_limits() SM12X_CONDITION_1
 #define SM12X_GENCODE_st_bulk_limits ""
 #define SM12X_CAPABILITY_st_bulk_size32() SM12X_CONDITION_15
-#define SM12X_GENCODE_st_bulk_size32 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_bulk_size32 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_cache_operator() SM12X_CONDITION_0
-#define SM12X_GENCODE_st_cache_operator "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_cache_operator "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_cache_policy() SM12X_CONDITION_0
-#define SM12X_GENCODE_st_cache_policy "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_cache_policy "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_l2_eviction_priority() SM12X_CONDITION_3
-#define SM12X_GENCODE_st_l2_eviction_priority "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_l2_eviction_priority "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_scope() SM12X_CONDITION_0
-#define SM12X_GENCODE_st_scope "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_scope "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_scope_b128() SM12X_CONDITION_0
-#define SM12X_GENCODE_st_scope_b128 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_scope_b128 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_scope_shared() SM12X_CONDITION_0
-#define SM12X_GENCODE_st_scope_shared "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_scope_shared "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_st_volatile_mmio() SM12X_CONDITION_0
-#define SM12X_GENCODE_st_volatile_mmio "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_st_volatile_mmio "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_stmatrix() SM12X_CONDITION_0
-#define SM12X_GENCODE_stmatrix "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_stmatrix "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_stmatrix_b8() SM12X_CONDITION_6
-#define SM12X_GENCODE_stmatrix_b8 "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_stmatrix_b8 "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_stmatrix_generic() SM12X_CONDITION_6
-#define SM12X_GENCODE_stmatrix_generic "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_stmatrix_generic "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_stmatrix_refused() SM12X_CONDITION_1
 #define SM12X_GENCODE_stmatrix_refused ""
 #define SM12X_CAPABILITY_szext() SM12X_CONDITION_0
-#define SM12X_GENCODE_szext "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_szext "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_target_known() SM12X_CONDITION_0
-#define SM12X_GENCODE_target_known "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_target_known "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_tcgen05_alloc() SM12X_CONDITION_1
 #define SM12X_GENCODE_tcgen05_alloc ""
 #define SM12X_CAPABILITY_tcgen05_alloc_refused() SM12X_CONDITION_1
@@ -597,17 +597,17 @@
 #define SM12X_CAPABILITY_tcgen05_wait_st() SM12X_CONDITION_1
 #define SM12X_GENCODE_tcgen05_wait_st ""
 #define SM12X_CAPABILITY_tensormap_cp_fenceproxy() SM12X_CONDITION_0
-#define SM12X_GENCODE_tensormap_cp_fenceproxy "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_tensormap_cp_fenceproxy "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_tensormap_replace() SM12X_CONDITION_6
-#define SM12X_GENCODE_tensormap_replace "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_tensormap_replace "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_tensormap_replace_subbyte() SM12X_CONDITION_6
-#define SM12X_GENCODE_tensormap_replace_subbyte "-gencode arch=compute_120f,code=sm_120f"
+#define SM12X_GENCODE_tensormap_replace_subbyte "-gencode=arch=compute_120f,code=sm_120f"
 #define SM12X_CAPABILITY_warp_match() SM12X_CONDITION_0
-#define SM12X_GENCODE_warp_match "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_warp_match "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_warp_shuffle() SM12X_CONDITION_0
-#define SM12X_GENCODE_warp_shuffle "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_warp_shuffle "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_warp_vote() SM12X_CONDITION_0
-#define SM12X_GENCODE_warp_vote "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_warp_vote "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_wgmma_commit_group() SM12X_CONDITION_1
 #define SM12X_GENCODE_wgmma_commit_group ""
 #define SM12X_CAPABILITY_wgmma_fence() SM12X_CONDITION_1
@@ -635,11 +635,11 @@
 #define SM12X_CAPABILITY_wgmma_wait_group() SM12X_CONDITION_1
 #define SM12X_GENCODE_wgmma_wait_group ""
 #define SM12X_CAPABILITY_wmma_alt() SM12X_CONDITION_0
-#define SM12X_GENCODE_wmma_alt "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_wmma_alt "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_wmma_f16() SM12X_CONDITION_0
-#define SM12X_GENCODE_wmma_f16 "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_wmma_f16 "-gencode=arch=compute_120,code=sm_120"
 #define SM12X_CAPABILITY_wmma_load() SM12X_CONDITION_0
-#define SM12X_GENCODE_wmma_load "-gencode arch=compute_120,code=sm_120"
+#define SM12X_GENCODE_wmma_load "-gencode=arch=compute_120,code=sm_120"
 
 /* Forms. */
 #define SM12X_FORM_applypriority() SM12X_CONDITION_0

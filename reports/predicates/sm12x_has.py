@@ -30,23 +30,23 @@ _CONDITIONS = (
     {"sm_120a": (((12, 8, 61), None),), "sm_121a": (((12, 9, 41), None),)},
 )
 _GENCODE = (
-    ["-gencode arch=compute_120,code=sm_120"],
+    ["-gencode=arch=compute_120,code=sm_120"],
     [],
-    ["-gencode arch=compute_120,code=sm_120"],
-    ["-gencode arch=compute_120,code=sm_120"],
-    ["-gencode arch=compute_120f,code=sm_120f"],
-    ["-gencode arch=compute_120,code=sm_120"],
-    ["-gencode arch=compute_120f,code=sm_120f"],
-    ["-gencode arch=compute_120,code=sm_120"],
-    ["-gencode arch=compute_120a,code=sm_120a", "-gencode arch=compute_121a,code=sm_121a"],
-    ["-gencode arch=compute_120f,code=sm_120f"],
-    ["-gencode arch=compute_120f,code=sm_120f"],
-    ["-gencode arch=compute_120,code=sm_120"],
-    ["-gencode arch=compute_120f,code=sm_120f"],
-    ["-gencode arch=compute_120f,code=sm_120f"],
-    ["-gencode arch=compute_120a,code=sm_120a", "-gencode arch=compute_121a,code=sm_121a"],
-    ["-gencode arch=compute_120,code=sm_120"],
-    ["-gencode arch=compute_120a,code=sm_120a", "-gencode arch=compute_121a,code=sm_121a"],
+    ["-gencode=arch=compute_120,code=sm_120"],
+    ["-gencode=arch=compute_120,code=sm_120"],
+    ["-gencode=arch=compute_120f,code=sm_120f"],
+    ["-gencode=arch=compute_120,code=sm_120"],
+    ["-gencode=arch=compute_120f,code=sm_120f"],
+    ["-gencode=arch=compute_120,code=sm_120"],
+    ["-gencode=arch=compute_120a,code=sm_120a", "-gencode=arch=compute_121a,code=sm_121a"],
+    ["-gencode=arch=compute_120f,code=sm_120f"],
+    ["-gencode=arch=compute_120f,code=sm_120f"],
+    ["-gencode=arch=compute_120,code=sm_120"],
+    ["-gencode=arch=compute_120f,code=sm_120f"],
+    ["-gencode=arch=compute_120f,code=sm_120f"],
+    ["-gencode=arch=compute_120a,code=sm_120a", "-gencode=arch=compute_121a,code=sm_121a"],
+    ["-gencode=arch=compute_120,code=sm_120"],
+    ["-gencode=arch=compute_120a,code=sm_120a", "-gencode=arch=compute_121a,code=sm_121a"],
 )
 _CAPABILITIES = {
     "applypriority": 0,
@@ -1536,9 +1536,10 @@ _FORMS = {
 
 def _release(toolkit):
     """(13, 1, 80) of "13.1.80"; "13.1" is the newest 13.1 of TOOLKITS, or what follows the newest below it."""
-    parts = tuple(int(part) for part in toolkit.split(".")) if isinstance(toolkit, str) else tuple(toolkit)
-    if not 2 <= len(parts) <= 3:
+    parts = tuple(toolkit.split(".") if isinstance(toolkit, str) else toolkit)
+    if not 2 <= len(parts) <= 3 or not all(str(part).isdecimal() for part in parts):
         raise ValueError(f"{toolkit!r} is not a toolkit such as 13.1 or 13.1.80")
+    parts = tuple(int(part) for part in parts)
     return parts if len(parts) == 3 else (*parts, 99999)
 
 

@@ -2,6 +2,8 @@
 //!
 //! ptxas 12.8.61 to 13.5.37 (16 toolkits), record of sm121probe 0.1.0.
 
+#![allow(dead_code)]
+
 /// Major, minor and build of a ptxas.
 pub type Toolkit = (u16, u16, u16);
 
@@ -33,23 +35,23 @@ const CONDITIONS: &[&[(usize, Toolkit, Option<Toolkit>)]] = &[
 ];
 
 const GENCODE: &[&[&str]] = &[
-    &["-gencode arch=compute_120,code=sm_120"],
+    &["-gencode=arch=compute_120,code=sm_120"],
     &[],
-    &["-gencode arch=compute_120,code=sm_120"],
-    &["-gencode arch=compute_120,code=sm_120"],
-    &["-gencode arch=compute_120f,code=sm_120f"],
-    &["-gencode arch=compute_120,code=sm_120"],
-    &["-gencode arch=compute_120f,code=sm_120f"],
-    &["-gencode arch=compute_120,code=sm_120"],
-    &["-gencode arch=compute_120a,code=sm_120a", "-gencode arch=compute_121a,code=sm_121a"],
-    &["-gencode arch=compute_120f,code=sm_120f"],
-    &["-gencode arch=compute_120f,code=sm_120f"],
-    &["-gencode arch=compute_120,code=sm_120"],
-    &["-gencode arch=compute_120f,code=sm_120f"],
-    &["-gencode arch=compute_120f,code=sm_120f"],
-    &["-gencode arch=compute_120a,code=sm_120a", "-gencode arch=compute_121a,code=sm_121a"],
-    &["-gencode arch=compute_120,code=sm_120"],
-    &["-gencode arch=compute_120a,code=sm_120a", "-gencode arch=compute_121a,code=sm_121a"],
+    &["-gencode=arch=compute_120,code=sm_120"],
+    &["-gencode=arch=compute_120,code=sm_120"],
+    &["-gencode=arch=compute_120f,code=sm_120f"],
+    &["-gencode=arch=compute_120,code=sm_120"],
+    &["-gencode=arch=compute_120f,code=sm_120f"],
+    &["-gencode=arch=compute_120,code=sm_120"],
+    &["-gencode=arch=compute_120a,code=sm_120a", "-gencode=arch=compute_121a,code=sm_121a"],
+    &["-gencode=arch=compute_120f,code=sm_120f"],
+    &["-gencode=arch=compute_120f,code=sm_120f"],
+    &["-gencode=arch=compute_120,code=sm_120"],
+    &["-gencode=arch=compute_120f,code=sm_120f"],
+    &["-gencode=arch=compute_120f,code=sm_120f"],
+    &["-gencode=arch=compute_120a,code=sm_120a", "-gencode=arch=compute_121a,code=sm_121a"],
+    &["-gencode=arch=compute_120,code=sm_120"],
+    &["-gencode=arch=compute_120a,code=sm_120a", "-gencode=arch=compute_121a,code=sm_121a"],
 ];
 
 /// The capabilities, by name.

@@ -58,7 +58,7 @@ pub(super) enum CliError {
     NothingToLint,
     #[error("no source below {0}: C++, CUDA, Python, CMake and Bazel files are read")]
     NoSources(String),
-    #[error("{0} architecture tests contradict what SM12x has")]
+    #[error("architecture tests that contradict what SM12x has: {0}")]
     #[diagnostic(help("the lines above name each with what to write"))]
     Gates(usize),
     #[error("{0} files cannot be used")]

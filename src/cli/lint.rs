@@ -148,7 +148,7 @@ fn gates(folder: &Path, args: &LintArgs) -> Result<(), CliError> {
         return Err(CliError::NoSources(folder.display().to_string()));
     }
     let findings = report::gates_findings(&result);
-    let sarif = || report::findings_sarif(&findings).map_err(|e| CliError::Output(e.into()));
+    let sarif = || report::gates_sarif(&result).map_err(|e| CliError::Output(e.into()));
     let text = match args.format {
         Format::Text => report::gates_text(&result),
         Format::Md => report::gates_markdown(&result),

@@ -14,7 +14,7 @@ mod source;
 mod statement;
 
 pub use ask::Assemblers;
-pub use gates::{GateLint, GateRow, GateRule, Need, lint_gates, lint_text, need};
+pub use gates::{GateFile, GateLint, GateRow, GateRule, GateTest, Need, lint_gates, lint_text, need};
 pub use instead::{Instead, InsteadError, table as instead_table};
 pub use module::{Asked, lint};
 pub(crate) use phrase::ranges;

@@ -75,8 +75,8 @@ pub use instructions::{
 };
 pub use junit::junit;
 pub use lint::{
-    gates_csv, gates_findings, gates_json, gates_markdown, gates_text, lint_csv, lint_findings, lint_json,
-    lint_markdown, lint_text,
+    gates_csv, gates_findings, gates_json, gates_markdown, gates_sarif, gates_text, lint_csv, lint_findings,
+    lint_json, lint_markdown, lint_text,
 };
 pub use listing::{Named, listing_csv, listing_markdown, listing_text};
 pub use markdown::markdown;

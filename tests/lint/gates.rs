@@ -7,7 +7,7 @@ use std::process::Command;
 
 use ptx::arch::{Suffix, Target};
 use ptx::scan::instructions;
-use sm121probe::lint::{GateRow, GateRule, Need, lint_text, need};
+use sm121probe::lint::{GateFile, GateRow, GateRule, Need, lint_gates, lint_text, need};
 use sm121probe::record::{Outcome, Record};
 use sm121probe::snippet::Library;
 
@@ -15,7 +15,7 @@ const CVT: &str = "asm(\"cvt.rn.satfinite.e2m1x2.f32 %0, %1, %2;\" : \"=h\"(d) :
 const TCGEN: &str = "asm volatile(\"tcgen05.fence::before_thread_sync;\");";
 
 fn found(file: &str, text: &str) -> Vec<GateRow> {
-    lint_text(file, text).1
+    lint_text(file, text).rows
 }
 
 fn rules(file: &str, text: &str) -> Vec<(usize, GateRule)> {
@@ -202,6 +202,219 @@ fn planted_tests_are_found_and_their_legal_twins_are_not() {
     }
 }
 
+/// A file's name, its text, and the lines and rules of what is wrong in it.
+type Class = (&'static str, String, Vec<(usize, GateRule)>);
+
+fn classes() -> Vec<Class> {
+    use GateRule::{Absent, NeedsSuffix, NoFamily, OneBuild, OneDevice};
+    let one = |file, text: &str| (file, text.to_owned(), vec![(1, OneDevice)]);
+    let fine = |file, text: &str| (file, text.to_owned(), vec![]);
+    let builds = |file, text: &str, line| (file, text.to_owned(), vec![(line, OneBuild)]);
+    let block = |text: &str| format!("{text}\nint x;\n#endif\n");
+    vec![
+        // Numbers in every notation, and 12.1 as a bound that a test stays below.
+        one("a.cu", &block("#if __CUDA_ARCH__ >= 1200 && __CUDA_ARCH__ < 1210")),
+        one("a.cu", &block("#if __CUDA_ARCH__ > 1190 && __CUDA_ARCH__ <= 1200")),
+        one("a.cu", &block("#if __CUDA_ARCH__ / 10 == 120")),
+        one("a.cu", &block("#if __CUDA_ARCH__ == 1200u")),
+        one("a.cu", &block("#if __CUDA_ARCH__ == 1210")),
+        one("a.cu", &block("\u{feff}#if __CUDA_ARCH__ == 1200")),
+        ("a.cu", block("int n = 1'000;\n#if __CUDA_ARCH__ == 1200"), vec![(2, OneDevice)]),
+        one("a.cpp", "ok = sm_version >= 120 && sm_version < 121;\n"),
+        fine(
+            "a.cu",
+            &block("#if __CUDA_ARCH__ >= 1200 && __CUDA_ARCH__ < 1210\nint y;\n#elif __CUDA_ARCH__ >= 1210"),
+        ),
+        fine("a.cu", &block("// GB10 has less shared memory\n#if __CUDA_ARCH__ == 1210")),
+        // Macros of the compiler, by value and by definition.
+        one("a.cu", &block("#ifdef __CUDA_ARCH_FEAT_SM120_ALL")),
+        one("a.cu", &block("#ifndef __CUDA_ARCH_FEAT_SM120_ALL")),
+        one("a.cu", &block("#if __CUDA_ARCH_SPECIFIC__ == 1200")),
+        one("a.cu", &block("#if __CUDA_ARCH_FAMILY_SPECIFIC__ == 1200")),
+        fine(
+            "a.cu",
+            &block("#ifdef __CUDA_ARCH_FEAT_SM120_ALL\n#define X\n#endif\n#ifdef __CUDA_ARCH_FEAT_SM121_ALL"),
+        ),
+        (
+            "a.cu",
+            guarded("#if defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL)", CVT),
+            vec![(1, NoFamily)],
+        ),
+        // Names that the file defines.
+        ("a.cu", block("#define VALUE __CUDA_ARCH__\n#if VALUE == 1200"), vec![(2, OneDevice)]),
+        (
+            "a.cu",
+            block(
+                "#ifdef __CUDA_ARCH__\n#define VALUE __CUDA_ARCH__\n#else\n#define VALUE 0\n#endif\n#if VALUE == 1200",
+            ),
+            vec![(6, OneDevice)],
+        ),
+        (
+            "a.cu",
+            "constexpr int kValue = __CUDA_ARCH__;\nif constexpr (kValue == 1200) { f(); }\n".into(),
+            vec![(2, OneDevice)],
+        ),
+        ("a.cuh", guarded("#define HAS (__CUDA_ARCH__ >= 1000)\n#if HAS", CVT), vec![(2, NeedsSuffix)]),
+        (
+            "a.py",
+            "known = [80, 90, 120]\nif sm_version not in known:\n    raise ValueError\n".into(),
+            vec![(2, OneDevice)],
+        ),
+        fine("a.py", "known = [80, 90, 120, 121]\nif sm_version not in known:\n    raise ValueError\n"),
+        fine("a.py", "known = [80, 90, 120]\nif size not in known:\n    raise ValueError\n"),
+        // What is certain around a test: include guards, the toolkit that SM12x needs, the branch that is left.
+        (
+            "a.cuh",
+            guarded("#ifndef A_CUH\n#define A_CUH\n#if __CUDA_ARCH__ >= 1000", CVT) + "#endif\n",
+            vec![(3, NeedsSuffix)],
+        ),
+        (
+            "a.cuh",
+            guarded("#ifdef __CUDA_ARCH__\n#if __CUDA_ARCH__ >= 1000", CVT) + "#endif\n",
+            vec![(2, NeedsSuffix)],
+        ),
+        ("a.cuh", guarded("#if __CUDA_ARCH__ >= 1000 && CUDA_VERSION >= 12080", CVT), vec![(1, NeedsSuffix)]),
+        (
+            "a.cuh",
+            guarded("#if __CUDACC_VER_MAJOR__ >= 12 && (__CUDA_ARCH__ >= 1000)", CVT),
+            vec![(1, NeedsSuffix)],
+        ),
+        fine("a.cuh", &guarded("#if __CUDA_ARCH__ >= 1000 && CUDA_VERSION >= 15000", CVT)),
+        fine("a.cuh", &guarded("#ifndef USE_IT\n#if __CUDA_ARCH__ >= 1000", CVT)),
+        (
+            "a.cuh",
+            guarded("#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 1000\nint x;\n#else", CVT),
+            vec![(1, NeedsSuffix)],
+        ),
+        ("a.cuh", guarded("#if __CUDA_ARCH__ == 1000\nint x;\n#else", TCGEN), vec![(1, Absent)]),
+        // A file with such code everywhere is not compiled for SM12x.
+        fine(
+            "a.cuh",
+            &(TCGEN.to_owned() + "\n" + &guarded("#if __CUDA_ARCH__ == 1000\nint x;\n#else", TCGEN)),
+        ),
+        fine("a.cu", "#if 0\n#if __CUDA_ARCH__ == 1200\n#endif\nok = sm_version == 120;\n#endif\n"),
+        // Strings that the compiler joins, and their escapes.
+        (
+            "a.cuh",
+            guarded(
+                "#if __CUDA_ARCH__ >= 1200",
+                "asm(\"mma.sync.aligned.m16n8k64.row.col.\"\n    \"kind::mxf4.block_scale\");",
+            ),
+            vec![(1, NeedsSuffix)],
+        ),
+        (
+            "a.cuh",
+            guarded("#if __CUDA_ARCH__ >= 1000", "asm(\"{\\n\\ttcgen05.fence::before_thread_sync;}\");"),
+            vec![(1, Absent)],
+        ),
+        // Code of hosts.
+        one("a.cpp", "check(cc == std::make_pair(12, 0));\n"),
+        one("a.py", "ok = compute_capability == 12.0\n"),
+        one("a.py", "ok = sm_version / 10 == 12\n"),
+        fine("a.py", "ok = sm_version // 10 == 12\n"),
+        fine("a.cpp", "ok = sm_version / 10 == 12;\n"),
+        one("a.py", "ok = arch == \"sm_120\"\n"),
+        fine("a.py", "ok = arch in (\"sm_120a\", \"sm_121a\")\n"),
+        one("a.py", "ok = platform.is_device_capability(120)\n"),
+        one("a.py", "ok = platform.is_device_capability((12, 0))\n"),
+        fine("a.py", "ok = platform.has_device_capability(120)\n"),
+        one("a.py", "ok = torch.cuda.get_device_capability() == (12, 1)\n"),
+        (
+            "a.py",
+            "if cc == (12, 0):\n    a()\nif not cc == (12, 0):\n    b()\n".into(),
+            vec![(1, OneDevice), (3, OneDevice)],
+        ),
+        (
+            "a.py",
+            "major, minor = get_device_capability()\nsm = major * 10 + minor\nok = sm == 120\n".into(),
+            vec![(3, OneDevice)],
+        ),
+        fine(
+            "a.py",
+            "major, minor = torch.version.cuda.split('.')\nok = int(major) == 12 and int(minor) == 0\n",
+        ),
+        fine(
+            "a.cpp",
+            "int major, minor;\nnvrtcVersion(&major, &minor);\nif (major == 12 && minor == 0) f();\n",
+        ),
+        // Builds.
+        builds("a.py", "import os\nos.environ[\"TORCH_CUDA_ARCH_LIST\"] = \"12.0a\"\n", 2),
+        builds("a.py", "os.environ.setdefault('TORCH_CUDA_ARCH_LIST', '9.0;12.0a')\n", 1),
+        builds("a.py", "args = ['-DCMAKE_CUDA_ARCHITECTURES=120a']\n", 1),
+        builds("a.py", "flags = ['-arch', 'sm_120a']\n", 1),
+        builds("pyproject.toml", "[tool.cmake.define]\nCMAKE_CUDA_ARCHITECTURES = \"120a\"\n", 2),
+        builds("a.cmake", "set(CMAKE_CUDA_ARCHITECTURES 121f)\n", 1),
+        builds("a.cmake", "set(CMAKE_CUDA_ARCHITECTURES 121)\n", 1),
+        builds(
+            "a.cmake",
+            "set_target_properties(a b c d e f g h i j k l m PROPERTIES\n  CUDA_ARCHITECTURES\n  120a)\n",
+            3,
+        ),
+        builds("b.bzl", "ARCHS = select({\n    \":blackwell\": [\"sm_120a\"],\n})\n", 2),
+        builds("MODULE.bazel", "cuda.archs(archs = \"sm_120a\")\n", 1),
+        builds(
+            ".bazelrc",
+            "build:cuda --repo_env=HERMETIC_CUDA_COMPUTE_CAPABILITIES=sm_90,compute_120a\n",
+            1,
+        ),
+        fine("a.cmake", "set(CMAKE_CUDA_ARCHITECTURES 90 120a 120)\n"),
+        fine("a.cmake", "set(CMAKE_CUDA_ARCHITECTURES \"120a-real;121f\")\n"),
+        fine("a.cmake", "#[[\nset(CMAKE_CUDA_ARCHITECTURES \"120a\")\n]]\n"),
+        fine("a.cmake", "if(\"120a\" IN_LIST CMAKE_CUDA_ARCHITECTURES)\nendif()\n"),
+        fine("b.bzl", "cuda(name = \"sm_120a\")\n"),
+        one("a.cmake", "if(CUDA_ARCH STREQUAL \"120a\" AND NOT X)\nendif()\n"),
+        one("a.cmake", "if(\"${GPU_ARCH}\" VERSION_EQUAL 12.0)\nendif()\n"),
+        fine("a.cmake", "if(CUDA_ARCH GREATER_EQUAL 120)\nendif()\n"),
+        fine("a.cmake", "if(CUDAToolkit_VERSION VERSION_EQUAL 12.0)\nendif()\n"),
+        one("a.cu.jinja", &block("#if __CUDA_ARCH__ == 1200")),
+    ]
+}
+
+#[test]
+fn each_way_to_write_a_test_is_understood() {
+    for (file, text, wrong) in classes() {
+        assert_eq!(rules(file, &text), wrong, "{file}:\n{text}");
+    }
+}
+
+#[test]
+fn every_test_is_listed_with_whom_it_admits() {
+    let found = lint_text(
+        "x.py",
+        "ok = sm_version >= 120\nno = sm_version < 120\nmay = sm_version >= 120 and flag\n",
+    );
+    let counts: Vec<_> = found.tests.iter().map(|t| (t.line, t.admits.len(), t.shuts_out.len())).collect();
+    assert_eq!(counts, [(1, 2, 0), (2, 0, 2), (3, 0, 0)]);
+    assert_eq!(found.rows, []);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_source_is_named_and_links_do_not_lead_in_circles() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("a.py"), "ok = arch == 120\n").unwrap();
+    fs::write(at("latin.py"), b"ok = arch == 120 # \xe9\xff\n").unwrap();
+    let wide: Vec<u8> = "\u{feff}ok = arch == 120\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(at("wide.py"), wide).unwrap();
+    fs::write(at("noise.cu"), (0..=255).cycle().take(4096).collect::<Vec<u8>>()).unwrap();
+    fs::write(at("n.txt"), "sm == 120\n").unwrap();
+    fs::create_dir(at("dir.py")).unwrap();
+    std::os::unix::fs::symlink("..", at("dir.py/loop")).unwrap();
+    std::os::unix::fs::symlink("a.py", at("link.py")).unwrap();
+    std::os::unix::fs::symlink("nowhere", at("dangling.py")).unwrap();
+    let found = lint_gates(dir.path());
+    assert_eq!((found.files, found.rows.len()), (5, 4), "{found:?}");
+    assert_eq!(found.unusable, Vec::<String>::new());
+    let large = at("large.py");
+    fs::File::create(&large).unwrap().set_len(40 << 20).unwrap();
+    assert!(lint_gates(dir.path()).unusable[0].ends_with("large.py: is larger than 32 MiB"));
+    for (name, why) in [("n.txt", "is no C++"), ("/dev/zero", "is no file"), ("nowhere", "No such file")] {
+        let found = lint_gates(&at(name));
+        assert!(found.unusable[0].contains(why) && found.files == 0, "{name}: {found:?}");
+    }
+}
+
 #[test]
 fn a_row_says_who_passes_and_what_is_guarded() {
     let rows = found("x.cu", &guarded("  #  if (__CUDA_ARCH__ >= 1200) \\\n   && 1", CVT));
@@ -239,14 +452,33 @@ fn odd_text_is_no_error() {
         "120 < sm <",
         "defined(",
         "#if defined(\n",
+        "#ifdef",
+        "#ifndef\n#else\n#else\n#endif",
+        "#[[ 120a",
+        "x = x\nx == 120",
+        "a = b\nb = a\nok = a == 120",
+        "#define A B\n#define B A\n#if A == 1200\n#endif",
+        "int(",
+        "if(",
+        "if(120a",
+        "1'",
+        "is_device_capability(",
+        "is_device_capability((12, 0)",
     ];
     for text in odd {
-        for file in ["a.cu", "a.py", "CMakeLists.txt", "a.bzl", "a.txt"] {
+        for file in ["a.cu", "a.py", "CMakeLists.txt", "a.bzl", "a.txt", ".bazelrc", "a.toml", "a.cu.jinja"] {
             let _ = lint_text(file, text);
             let _ = lint_text(file, &format!("{text}\n{text} {text}"));
         }
     }
-    assert_eq!(lint_text("a.md", "sm == 120"), (0, Vec::new()));
+    for deep in ["(", "not ", "-", "[", "int(", "f("] {
+        let text = format!("x = {}arch == 120\n", deep.repeat(100_000));
+        for file in ["a.py", "a.cu", "a.cmake"] {
+            let _ = lint_text(file, &text);
+            let _ = lint_text(file, &format!("#if {text}\n#endif\nif({text}"));
+        }
+    }
+    assert_eq!(lint_text("a.md", "sm == 120"), GateFile::default());
 }
 
 #[test]
@@ -301,7 +533,10 @@ fn the_command_reports_in_every_form_and_by_exit_code() {
         ("md", &["|rule|", "one"]),
         ("json", &["\"rule\": \"one_device\"", "\"sm_121\""]),
         ("csv", &["file,line,column,rule,test", "one_device,arch == 120"]),
-        ("sarif", &["\"version\":", "bad"]),
+        (
+            "sarif",
+            &["\"version\":", "src/below/bad%7C%60.py", "\"ruleId\": \"one_device\"", "\"startColumn\": 6"],
+        ),
     ] {
         let out = run(&["lint", "--gates", "src", "--format", format, "--sarif", "x.sarif"]);
         let text = String::from_utf8(out.stdout).unwrap();

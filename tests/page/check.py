@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import urllib.parse
 import zlib
 
 import webdriver
@@ -82,6 +83,10 @@ def search(page):
     browser.until(f"document.querySelector('#results a')?.textContent.startsWith('mma')", "the form is found")
     found = page.count()
     check(0 < found < 200, f"{found} forms")
+    for asked in ["mxf4nvf4 4X ue4m3 sm_121f", "#if SM12X_HAS_FORM(mma_mxf4nvf4_isa_4X_ue4m3)", "SM12X_HAS(mma_nvf4) 4X"]:
+        page.show("#/forms?q=" + urllib.parse.quote(asked))
+        found = browser.run("return [...document.querySelectorAll('#results a')].map(a => a.textContent)")
+        check(FORM in found, f"{asked} finds {found[:3]}")
     page.show("#/forms?q=ldmatrix+b4")
     first = browser.run("return document.querySelector('#results a').textContent")
     check(first.startswith("ldmatrix"), f"ldmatrix b4 finds {first}")

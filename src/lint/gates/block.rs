@@ -5,19 +5,44 @@ use std::ops::Range;
 use ptx::arch::Target;
 
 use super::condition::Condition;
-use super::need::instructions;
+use super::define::Definitions;
+use super::need::{Need, instructions, need};
 use super::token::{Kind, Token};
 
-/// A condition of `#if` or `#elif`, and what it guards.
+/// A branch of a condition of the preprocessor, and what it guards.
 pub(super) struct Block<'a> {
+    /// Which branch it is.
+    pub(super) branch: Branch,
     /// The tokens of the condition.
     pub(super) range: Range<usize>,
     /// For each target, whether the branch is reached.
     pub(super) reached: Vec<Option<bool>>,
     /// Instructions of its branch, each with the targets that certainly reach it.
-    pub(super) holds: Vec<(&'a str, Vec<Target>)>,
+    pub(super) holds: Vec<(String, Vec<Target>)>,
     /// Names that the branch defines or mentions.
     pub(super) names: Vec<&'a str>,
+}
+
+/// A branch of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Branch {
+    /// Of `#if`, `#ifdef` and `#ifndef`.
+    If,
+    /// Of `#elif`.
+    Elif,
+    /// Of `#else`: the condition before it is not true.
+    Else,
+}
+
+/// What the preprocessor's directives say of a file.
+#[derive(Default)]
+pub(super) struct Blocks<'a> {
+    /// The branches of conditions that test the architecture.
+    pub(super) blocks: Vec<Block<'a>>,
+    /// Tokens that belong to directives with conditions, and code behind `#if 0`.
+    pub(super) apart: Vec<Range<usize>>,
+    /// Whether code outside of them has an instruction that SM12x lacks: then nobody compiles the file for SM12x.
+    pub(super) lacking: bool,
 }
 
 /// An open `#if`: the block of its branch, and for each target whether the branch is reached.
@@ -26,83 +51,138 @@ struct Open {
     reached: Vec<Option<bool>>,
     /// Whether an earlier branch was taken.
     taken: Vec<Option<bool>>,
+    /// The last condition of the branches so far that tests the architecture.
+    tested: Option<Range<usize>>,
+    /// Where its code begins, if nobody compiles it.
+    dead: Option<usize>,
 }
 
 /// Names that are kept of a branch.
 const NAMES: usize = 400;
 
-/// The blocks of a file of C, and the tokens that belong to directives with conditions.
-pub(super) fn blocks<'a>(tokens: &[Token<'a>], targets: &[Target]) -> (Vec<Block<'a>>, Vec<Range<usize>>) {
-    let (mut blocks, mut directives, mut open): (Vec<Block<'a>>, Vec<Range<usize>>, Vec<Open>) =
-        Default::default();
+/// The blocks of a file of C.
+pub(super) fn blocks<'a>(tokens: &[Token<'a>], targets: &[Target], names: &Definitions<'_>) -> Blocks<'a> {
+    let mut out = Blocks::default();
+    let mut open: Vec<Open> = Vec::new();
     let mut n = 0;
     while n < tokens.len() {
-        let token = &tokens[n];
-        if token.kind != Kind::Directive {
-            note(token, &mut blocks, &open, targets);
-            n += 1;
+        if tokens[n].kind != Kind::Directive {
+            n = out.note(tokens, n, &open, targets);
             continue;
         }
         let end = tokens[n..].iter().position(|t| t.kind == Kind::End).map_or(tokens.len(), |e| n + e);
         let word = tokens.get(n + 1).map_or("", |t| t.text);
         let range = n + 2..end.max(n + 2).min(tokens.len());
+        let own = tokens.get(range.clone()).unwrap_or_default();
         match word {
-            "if" | "ifdef" | "ifndef" | "elif" => {
-                let before = if word == "elif" { open.pop() } else { None };
-                let condition = Condition::parse(tokens.get(range.clone()).unwrap_or_default());
-                let own: Vec<Option<bool>> = match word {
-                    "if" | "elif" => targets.iter().map(|t| condition.on(*t)).collect(),
-                    _ => vec![None; targets.len()],
+            "if" | "ifdef" | "ifndef" | "elif" | "elifdef" | "elifndef" => {
+                let before = if word.starts_with("el") { open.pop() } else { None };
+                let named = own.first().map_or("", |t| t.text);
+                let condition = match word {
+                    "if" | "elif" => Condition::parse(own, names),
+                    _ => Condition::defined(named, !word.ends_with("ndef")),
                 };
-                let taken = before.map_or_else(|| vec![Some(false); targets.len()], |open| open.taken);
-                let reached: Vec<Option<bool>> =
-                    own.iter().zip(&taken).map(|(own, taken)| both(*own, taken.map(|t| !t))).collect();
-                let around = |n: usize| {
-                    open.iter().filter_map(|o| o.reached.get(n)).fold(reached[n], |a, b| both(a, *b))
-                };
-                let within = (0..targets.len()).map(around).collect();
-                let after = own.iter().zip(&taken).map(|(own, taken)| either(*own, *taken)).collect();
-                let tests = matches!(word, "if" | "elif") && condition.tests_architecture();
+                let guards = word == "ifndef" && is_defined_behind(tokens, end, named);
+                let answer = |t: &Target| if guards { Some(true) } else { condition.on(*t) };
+                let own_answers: Vec<Option<bool>> = targets.iter().map(answer).collect();
+                let (taken, mut tested) = before.map_or_else(
+                    || (vec![Some(false); targets.len()], None),
+                    |open| {
+                        out.apart.extend(open.dead.map(|begin| begin..n));
+                        (open.taken, open.tested)
+                    },
+                );
+                let reached: Vec<Option<bool>> = own_answers
+                    .iter()
+                    .zip(&taken)
+                    .map(|(own, taken)| both(*own, taken.map(|t| !t)))
+                    .collect();
+                let after = own_answers.iter().zip(&taken).map(|(own, taken)| either(*own, *taken)).collect();
+                let tests =
+                    condition.tests_architecture() && !(word.ends_with("def") && named == "__CUDA_ARCH__");
                 let block = tests.then(|| {
-                    let (holds, names) = (Vec::new(), Vec::new());
-                    blocks.push(Block { range: range.clone(), reached: within, holds, names });
-                    blocks.len() - 1
+                    tested = Some(range.clone());
+                    let branch = if word.starts_with("el") { Branch::Elif } else { Branch::If };
+                    out.open(branch, range, within(&open, &reached))
                 });
-                open.push(Open { block, reached, taken: after });
-                directives.push(n..end);
+                let dead = (own.len() == 1 && own[0].number() == "0").then_some(end);
+                open.push(Open { block, reached, taken: after, tested, dead });
+                out.apart.push(n..end);
             }
             "else" => {
-                if let Some(last) = open.last_mut() {
-                    last.block = None;
+                if let Some(mut last) = open.pop() {
+                    out.apart.extend(last.dead.take().map(|begin| begin..n));
                     last.reached = last.taken.iter().map(|t| t.map(|t| !t)).collect();
+                    let around = within(&open, &last.reached);
+                    last.block = last.tested.clone().map(|range| out.open(Branch::Else, range, around));
+                    open.push(last);
                 }
             }
-            "endif" => _ = open.pop(),
+            "endif" => {
+                let dead = open.pop().and_then(|last| last.dead);
+                out.apart.extend(dead.map(|begin| begin..n));
+            }
             _ => {
-                for token in tokens.get(range).unwrap_or_default() {
-                    note(token, &mut blocks, &open, targets);
+                let mut n = range.start;
+                while n < range.end {
+                    n = out.note(&tokens[..range.end], n, &open, targets);
                 }
             }
         }
         n = end + 1;
     }
-    (blocks, directives)
+    out
 }
 
-/// Adds what a token says to the innermost block that tests the architecture.
-fn note<'a>(token: &Token<'a>, blocks: &mut [Block<'a>], open: &[Open], targets: &[Target]) {
-    let Some(block) = open.iter().rev().find_map(|o| o.block).and_then(|n| blocks.get_mut(n)) else { return };
-    match token.kind {
-        Kind::Text => {
-            for instruction in instructions(token.text) {
-                let certain = |place: usize| open.iter().all(|o| o.reached.get(place) == Some(&Some(true)));
-                let some = (0..targets.len()).filter(|n| certain(*n)).map(|n| targets[n]).collect();
-                block.holds.push((instruction, some));
-            }
-        }
-        Kind::Name if block.names.len() < NAMES => block.names.push(token.text),
-        _ => {}
+impl<'a> Blocks<'a> {
+    fn open(&mut self, branch: Branch, range: Range<usize>, reached: Vec<Option<bool>>) -> usize {
+        self.blocks.push(Block { branch, range, reached, holds: Vec::new(), names: Vec::new() });
+        self.blocks.len() - 1
     }
+
+    /// Adds what a token says to the innermost block that tests the architecture; the token behind it.
+    fn note(&mut self, tokens: &[Token<'a>], at: usize, open: &[Open], targets: &[Target]) -> usize {
+        let texts = tokens[at..].iter().take_while(|t| t.kind == Kind::Text).count();
+        let behind = at + texts.max(1);
+        let block = open.iter().rev().find_map(|o| o.block).and_then(|n| self.blocks.get_mut(n));
+        match tokens[at].kind {
+            Kind::Text => {
+                // The compiler joins strings that follow each other.
+                let joined: String = tokens[at..behind].iter().map(|t| t.text.trim_matches('"')).collect();
+                let found = instructions(&joined);
+                let Some(block) = block else {
+                    self.lacking |= found.iter().any(|i| need(i) == Some(Need::Absent));
+                    return behind;
+                };
+                for instruction in found {
+                    let certain =
+                        |place: usize| open.iter().all(|o| o.reached.get(place) == Some(&Some(true)));
+                    let some = (0..targets.len()).filter(|n| certain(*n)).map(|n| targets[n]).collect();
+                    block.holds.push((instruction, some));
+                }
+            }
+            Kind::Name => {
+                if let Some(block) = block.filter(|b| b.names.len() < NAMES) {
+                    block.names.push(tokens[at].text);
+                }
+            }
+            _ => {}
+        }
+        behind
+    }
+}
+
+/// For each target, whether a branch within open ones is reached.
+fn within(open: &[Open], reached: &[Option<bool>]) -> Vec<Option<bool>> {
+    let around = |n: usize| open.iter().filter_map(|o| o.reached.get(n)).fold(reached[n], |a, b| both(a, *b));
+    (0..reached.len()).map(around).collect()
+}
+
+/// Whether the directive behind one defines the name: then a file guards itself from a second inclusion.
+fn is_defined_behind(tokens: &[Token<'_>], end: usize, name: &str) -> bool {
+    tokens.get(end + 1..end + 4).is_some_and(|next| {
+        next[0].kind == Kind::Directive && next[1].is("define") && next[2].text == name && !name.is_empty()
+    })
 }
 
 const fn both(left: Option<bool>, right: Option<bool>) -> Option<bool> {

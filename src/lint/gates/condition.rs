@@ -5,8 +5,30 @@
 
 use ptx::arch::{Suffix, Target};
 
+use super::define::Definitions;
+use super::flag;
 use super::name::{self, Meaning};
 use super::token::{Kind, Token};
+
+/// Definitions of names that are followed.
+const DEPTH: usize = 8;
+
+/// Brackets and signs within each other; code that people read has fewer.
+const LEVELS: usize = 64;
+
+/// Calls that give what they are given: conversions, and makers of pairs.
+const PASSING: [&str; 10] = [
+    "int",
+    "float",
+    "tuple",
+    "list",
+    "set",
+    "frozenset",
+    "make_pair",
+    "make_tuple",
+    "pair",
+    "DeviceCapability",
+];
 
 /// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +52,10 @@ enum Node {
     Compare(Box<Node>, Vec<(Comparison, Node)>),
     Arithmetic(char, Box<Node>, Box<Node>),
     Number(f64),
+    /// A number with a point: 12.0.
+    Version(f64),
+    /// A version of the toolkit: this at least, since no older one knows SM12x.
+    AtLeast(f64),
     List(Vec<Node>),
     Means(Meaning),
     /// A macro of the compiler, and whether it is defined.
@@ -45,6 +71,8 @@ enum Node {
 enum Value {
     Bool(Option<bool>),
     Number(f64),
+    Version(f64),
+    AtLeast(f64),
     List(Vec<Value>),
     /// 120 or 121 in whatever unit the other side has.
     Architecture(u16),
@@ -58,10 +86,14 @@ pub(super) struct Condition {
 
 impl Condition {
     /// Parses tokens; what does not parse is unknown.
-    pub(super) fn parse(tokens: &[Token<'_>]) -> Self {
-        let mut parser = Parser { tokens, at: 0 };
-        let root = parser.any();
-        Self { root: if parser.at == tokens.len() { root } else { Node::Unknown } }
+    pub(super) fn parse(tokens: &[Token<'_>], names: &Definitions<'_>) -> Self {
+        Self { root: parse(tokens, names, DEPTH) }
+    }
+
+    /// `#ifdef` and `#ifndef`.
+    pub(super) fn defined(name: &str, is: bool) -> Self {
+        let root = Node::Defined(name.to_owned());
+        Self { root: if is { root } else { Node::Not(Box::new(root)) } }
     }
 
     /// What it is for code of a target, or on a GPU of its number; none where that is not known.
@@ -75,6 +107,12 @@ impl Condition {
     }
 }
 
+fn parse(tokens: &[Token<'_>], names: &Definitions<'_>, depth: usize) -> Node {
+    let mut parser = Parser { tokens, at: 0, names, depth, level: 0 };
+    let root = parser.any();
+    if parser.at == tokens.len() { root } else { Node::Unknown }
+}
+
 fn tests(node: &Node) -> bool {
     match node {
         Node::Any(all) | Node::All(all) | Node::List(all) => all.iter().any(tests),
@@ -83,14 +121,15 @@ fn tests(node: &Node) -> bool {
         Node::Arithmetic(_, left, right) => tests(left) || tests(right),
         Node::Means(_) | Node::Family(_) => true,
         Node::Defined(name) | Node::Macro(name) => name::feature(name).is_some(),
-        Node::Number(_) | Node::Unknown => false,
+        Node::Number(_) | Node::Version(_) | Node::AtLeast(_) | Node::Unknown => false,
     }
 }
 
 fn truth(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(truth) => *truth,
-        Value::Number(number) => Some(*number != 0.0),
+        Value::Number(number) | Value::Version(number) => Some(*number != 0.0),
+        Value::AtLeast(_) => Some(true),
         Value::List(_) | Value::Architecture(_) => None,
     }
 }
@@ -116,9 +155,9 @@ fn evaluate(node: &Node, target: Target) -> Value {
         }
         Node::Arithmetic(sign, left, right) => {
             let number = |value: Value| match value {
-                Value::Number(n) => Some(n),
+                Value::Number(n) | Value::Version(n) => Some(n),
                 Value::Architecture(n) => Some(f64::from(n)),
-                Value::Bool(_) | Value::List(_) => None,
+                Value::Bool(_) | Value::List(_) | Value::AtLeast(_) => None,
             };
             let (left, right) = (number(evaluate(left, target)), number(evaluate(right, target)));
             let (Some(left), Some(right)) = (left, right) else { return Value::Bool(None) };
@@ -128,17 +167,23 @@ fn evaluate(node: &Node, target: Target) -> Value {
                 '-' => Value::Number(left - right),
                 // Division of C, and `//` of Python.
                 '/' if right != 0.0 => Value::Number((left / right).floor()),
+                '÷' if right != 0.0 => Value::Version(left / right),
                 '%' if right != 0.0 => Value::Number(left % right),
                 _ => Value::Bool(None),
             }
         }
         Node::Number(number) => Value::Number(*number),
+        Node::Version(number) => Value::Version(*number),
+        Node::AtLeast(number) => Value::AtLeast(*number),
         Node::List(items) => Value::List(items.iter().map(|n| evaluate(n, target)).collect()),
         Node::Means(Meaning::Macro) => Value::Number(f64::from(target.number) * 10.0),
         Node::Means(Meaning::Architecture) => Value::Architecture(target.number),
         Node::Means(Meaning::Major) => Value::Number(f64::from(target.number / 10)),
         Node::Means(Meaning::Minor) => Value::Number(minor),
-        Node::Defined(name) => Value::Bool(name::feature(name).map(|of| of(target).is_some())),
+        Node::Defined(name) => {
+            let feature = name::feature(name).map(|of| of(target).is_some());
+            Value::Bool(feature.or_else(|| name::is_defined(name)))
+        }
         Node::Macro(name) => match name::feature(name) {
             Some(of) => Value::Number(of(target).unwrap_or(0.0)),
             None => Value::Bool(None),
@@ -185,6 +230,15 @@ fn compare(comparison: Comparison, left: &Value, right: &Value) -> Option<bool> 
             within.map(|within| within == (comparison == Comparison::In))
         }
         (Comparison::In | Comparison::NotIn, ..) => None,
+        (_, Value::AtLeast(least), Value::Number(number)) => match comparison {
+            Comparison::Same if least > number => Some(false),
+            Comparison::Other if least > number => Some(true),
+            Comparison::Less if least >= number => Some(false),
+            Comparison::Most if least > number => Some(false),
+            Comparison::More if least > number => Some(true),
+            Comparison::Least if least >= number => Some(true),
+            _ => None,
+        },
         _ => {
             let ordering = order(left, right)?;
             Some(match comparison {
@@ -202,7 +256,9 @@ fn compare(comparison: Comparison, left: &Value, right: &Value) -> Option<bool> 
 
 fn order(left: &Value, right: &Value) -> Option<std::cmp::Ordering> {
     match (left, right) {
-        (Value::Number(l), Value::Number(r)) => l.partial_cmp(r),
+        (Value::Number(l) | Value::Version(l), Value::Number(r) | Value::Version(r)) => l.partial_cmp(r),
+        (Value::Architecture(l), Value::Version(r)) => (f64::from(*l) / 10.0).partial_cmp(r),
+        (Value::Version(l), Value::Architecture(r)) => l.partial_cmp(&(f64::from(*r) / 10.0)),
         (Value::Architecture(l), Value::Number(r)) => in_unit(*l, *r).partial_cmp(r),
         (Value::Number(l), Value::Architecture(r)) => l.partial_cmp(&in_unit(*r, *l)),
         (Value::Architecture(l), Value::List(r)) => order(&pair(*l), &Value::List(r.clone())),
@@ -227,6 +283,11 @@ fn pair(number: u16) -> Value {
 struct Parser<'a> {
     tokens: &'a [Token<'a>],
     at: usize,
+    names: &'a Definitions<'a>,
+    /// How many definitions may be followed yet.
+    depth: usize,
+    /// Operands within each other here.
+    level: usize,
 }
 
 impl Parser<'_> {
@@ -242,7 +303,7 @@ impl Parser<'_> {
 
     fn any(&mut self) -> Node {
         let mut all = vec![self.all()];
-        while self.takes(&["||", "or"]) {
+        while self.takes(&["||", "or", "OR"]) {
             all.push(self.all());
         }
         if all.len() == 1 { all.remove(0) } else { Node::Any(all) }
@@ -250,14 +311,19 @@ impl Parser<'_> {
 
     fn all(&mut self) -> Node {
         let mut all = vec![self.not()];
-        while self.takes(&["&&", "and"]) {
+        while self.takes(&["&&", "and", "AND"]) {
             all.push(self.not());
         }
         if all.len() == 1 { all.remove(0) } else { Node::All(all) }
     }
 
     fn not(&mut self) -> Node {
-        if self.takes(&["!", "not"]) { Node::Not(Box::new(self.not())) } else { self.comparison() }
+        let mut inverted = false;
+        while self.takes(&["!", "not", "NOT"]) {
+            inverted = !inverted;
+        }
+        let inner = self.comparison();
+        if inverted { Node::Not(Box::new(inner)) } else { inner }
     }
 
     fn comparison(&mut self) -> Node {
@@ -282,6 +348,16 @@ impl Parser<'_> {
             t if t.is(">") => Comparison::More,
             t if t.is(">=") => Comparison::Least,
             t if t.is("in") => Comparison::In,
+            t if t.kind == Kind::Name => {
+                match t.text.trim_start_matches("VERSION_").trim_start_matches("STR") {
+                    "EQUAL" => Comparison::Same,
+                    "LESS" => Comparison::Less,
+                    "LESS_EQUAL" => Comparison::Most,
+                    "GREATER" => Comparison::More,
+                    "GREATER_EQUAL" => Comparison::Least,
+                    _ => return None,
+                }
+            }
             _ => return None,
         };
         self.at += 1;
@@ -299,6 +375,8 @@ impl Parser<'_> {
     fn product(&mut self) -> Node {
         let mut left = self.operand();
         while let Some(sign) = self.sign(&["*", "/", "//", "%"]) {
+            let real = self.names.divides_really && self.tokens[self.at - 1].is("/");
+            let sign = if real { '÷' } else { sign };
             left = Node::Arithmetic(sign, Box::new(left), Box::new(self.operand()));
         }
         left
@@ -312,14 +390,27 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self) -> Node {
+        if self.level == LEVELS {
+            self.at = self.tokens.len();
+            return Node::Unknown;
+        }
+        self.level += 1;
+        let node = self.single();
+        self.level -= 1;
+        node
+    }
+
+    fn single(&mut self) -> Node {
         let Some(token) = self.peek(0) else { return Node::Unknown };
         let (kind, text) = (token.kind, token.text.to_owned());
         self.at += 1;
         match (kind, text.as_str()) {
             (Kind::Number, text) => {
-                let digits = text.trim_end_matches(['u', 'U', 'l', 'L', 'f', 'F']).replace('_', "");
-                digits.parse().map_or(Node::Unknown, Node::Number)
+                let digits = text.trim_end_matches(['u', 'U', 'l', 'L', 'f', 'F']).replace(['_', '\''], "");
+                let node = if digits.contains('.') { Node::Version } else { Node::Number };
+                digits.parse().map_or(Node::Unknown, node)
             }
+            (Kind::Text, text) => flag::numbered(text).map_or(Node::Unknown, |n| Node::Number(f64::from(n))),
             (Kind::Sign, "(" | "[" | "{") => self.bracket(&text),
             (Kind::Sign, "-" | "+" | "*" | "&" | "~") => {
                 self.operand();
@@ -400,6 +491,15 @@ impl Parser<'_> {
                 index = None;
             } else if self.peek(0).is_some_and(|t| t.is("(")) {
                 self.at += 1;
+                let last = names.last().map_or("", String::as_str);
+                if PASSING.contains(&last) {
+                    return self.bracket("(");
+                }
+                if let Some(comparison) = asks(last) {
+                    let what = self.bracket("(");
+                    let architecture = Box::new(Node::Means(Meaning::Architecture));
+                    return Node::Compare(architecture, vec![(comparison, what)]);
+                }
                 argument = if let Node::Number(n) = self.bracket("(") { Some(n) } else { None };
             } else if self.peek(0).is_some_and(|t| t.is("[")) {
                 self.at += 1;
@@ -421,11 +521,45 @@ impl Parser<'_> {
         if name::feature(&last).is_some() {
             return Node::Macro(last);
         }
+        if let ([name], None) = (names.as_slice(), argument)
+            && name::meaning(&names).is_none()
+            && let Some(node) = self.definition(name)
+        {
+            return match (node, index) {
+                (node, None) => node,
+                (Node::Means(Meaning::Architecture), Some(0.0)) => Node::Means(Meaning::Major),
+                (Node::Means(Meaning::Architecture), Some(1.0)) => Node::Means(Meaning::Minor),
+                _ => Node::Unknown,
+            };
+        }
+        if let Some(least) = name::toolkit(&last) {
+            return Node::AtLeast(least);
+        }
         match (name::meaning(&names), index) {
             (Some(Meaning::Architecture), Some(0.0)) => Node::Means(Meaning::Major),
             (Some(Meaning::Architecture), Some(1.0)) => Node::Means(Meaning::Minor),
             (Some(_), Some(_)) | (None, _) => Node::Unknown,
             (Some(meaning), None) => Node::Means(meaning),
         }
+    }
+
+    /// What the file defines a name to be, where that is an architecture, a test of one, or a list.
+    fn definition(&self, name: &str) -> Option<Node> {
+        let depth = self.depth.checked_sub(1)?;
+        let mut all = self.names.of(name).iter().map(|tokens| parse(tokens, self.names, depth));
+        let fits = |node: &Node| tests(node) || matches!(node, Node::List(_));
+        // Host code often has a second definition, such as 0.
+        let mut found = all.by_ref().filter(fits);
+        let node = found.next()?;
+        found.next().is_none().then_some(node)
+    }
+}
+
+/// Functions that compare the architecture of the device with their argument.
+fn asks(name: &str) -> Option<Comparison> {
+    match name {
+        "is_device_capability" => Some(Comparison::Same),
+        "has_device_capability" => Some(Comparison::Least),
+        _ => None,
     }
 }

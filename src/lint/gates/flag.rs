@@ -12,15 +12,41 @@ pub(super) struct Entry {
     pub(super) token: usize,
 }
 
+impl Entry {
+    /// The GPUs that its code loads on: with `a` its own alone, else its own and those of a later number.
+    pub(super) fn loads_on(self) -> &'static [u16] {
+        match (self.target.number, self.target.suffix) {
+            (120, Suffix::Arch) => &[120],
+            (120, _) => &[120, 121],
+            _ => &[121],
+        }
+    }
+}
+
 /// The SM12x architectures of build options, in order.
 pub(super) fn entries(tokens: &[Token<'_>], language: Language) -> Vec<Entry> {
     let mut out = Vec::new();
+    if language == Language::C {
+        return out;
+    }
+    // Of a statement of CMake: whether it names a list of architectures so far, and whether it is a condition or a message.
+    let (mut names_list, mut tests) = (false, false);
     for (n, token) in tokens.iter().enumerate() {
+        let begins = n == 0 || tokens[n - 1].kind == Kind::End;
+        if begins {
+            names_list = false;
+            tests = ["if", "elseif", "while", "message"].iter().any(|w| token.text.eq_ignore_ascii_case(w));
+        }
+        names_list |= language == Language::Cmake && is_list(token.text);
         // In CMake a value needs no quotes, and the lexer takes `120a` for a number.
         let options = match language {
             Language::C => false,
-            Language::Python => token.kind == Kind::Text && is_option(token.text),
-            Language::Cmake => is_list(tokens, n),
+            Language::Python => token.kind == Kind::Text && (is_option(token.text) || is_value(tokens, n)),
+            Language::Bazel => {
+                token.kind == Kind::Text
+                    && (is_option(token.text) || is_value(tokens, n) || is_architecture(tokens, n))
+            }
+            Language::Cmake => names_list && !tests,
         };
         if options {
             out.extend(targets(token.text).into_iter().map(|target| Entry { target, token: n }));
@@ -29,19 +55,53 @@ pub(super) fn entries(tokens: &[Token<'_>], language: Language) -> Vec<Entry> {
     out
 }
 
-/// Whether a string is an option of nvcc.
+/// Whether a string is an option of nvcc or CMake.
 fn is_option(text: &str) -> bool {
-    ["gencode", "compute_", "--gpu-architecture", "-arch=", "code=sm_"].iter().any(|word| text.contains(word))
-        && !text.contains('\n')
+    let words = ["gencode", "compute_", "--gpu-architecture", "-arch=", "code=sm_"];
+    let lists = ["CUDA_ARCH_LIST=", "CUDA_ARCHITECTURES="];
+    words.iter().chain(&lists).any(|word| text.contains(word)) && !text.contains('\n')
 }
 
-/// Whether the statement of CMake names a list of architectures, or the option itself.
-fn is_list(tokens: &[Token<'_>], at: usize) -> bool {
-    let begin = tokens[..at].iter().rposition(|t| t.kind == Kind::End).map_or(0, |n| n + 1);
-    tokens[begin..=at].iter().take(12).any(|t| {
-        let text = t.text.to_ascii_uppercase();
-        text.contains("ARCH") || text.contains("GENCODE") || text.contains("COMPUTE_")
-    })
+/// Whether a word names a list of architectures, or the option itself.
+fn is_list(text: &str) -> bool {
+    let text = text.to_ascii_uppercase();
+    text.contains("ARCH") || text.contains("GENCODE") || text.contains("COMPUTE_")
+}
+
+/// Whether a string is the value of a list of architectures by name, or of an option in front of it.
+fn is_value(tokens: &[Token<'_>], at: usize) -> bool {
+    if targets(tokens[at].text).is_empty() {
+        return false;
+    }
+    for token in tokens[..at].iter().rev() {
+        let bare = token.text.trim_matches(['"', '\'']);
+        match token.kind {
+            Kind::Text if ["-arch", "--gpu-architecture", "-gencode", "--generate-code"].contains(&bare) => {
+                return true;
+            }
+            Kind::Name | Kind::Text if names_build_list(bare) => return true,
+            // Other values of the list.
+            Kind::Text if bare.chars().any(|c| c.is_ascii_digit()) => {}
+            Kind::Sign if ["=", ":", ",", "(", "[", "{", "]", "+="].contains(&token.text) => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// `TORCH_CUDA_ARCH_LIST`, `CMAKE_CUDA_ARCHITECTURES`, `cuda_archs`, `HERMETIC_CUDA_COMPUTE_CAPABILITIES`.
+fn names_build_list(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["ARCH_LIST", "CUDA_ARCH", "COMPUTE_CAPABILITIES"].iter().any(|part| name.contains(part))
+}
+
+/// Whether a string of Bazel is an architecture by its prefix, and neither compared nor a target's name.
+fn is_architecture(tokens: &[Token<'_>], at: usize) -> bool {
+    let bare = tokens[at].text.trim_matches(['"', '\'']);
+    let before = |n: usize| at.checked_sub(n).and_then(|n| tokens.get(n)).map_or("", |t| t.text);
+    (bare.starts_with("sm_") || bare.starts_with("compute_"))
+        && !["==", "!=", "in"].contains(&before(1))
+        && !(before(1) == "=" && before(2) == "name")
 }
 
 /// `120a`, `12.0f`, `sm_121a`, `compute_120`: the SM12x architectures in a text.
@@ -63,4 +123,11 @@ fn targets(text: &str) -> Vec<Target> {
         out.push(Target { number, suffix });
     }
     out
+}
+
+/// The number in a string such as `"sm_120a"`, of any architecture.
+pub(super) fn numbered(text: &str) -> Option<u16> {
+    let bare = text.trim_matches(['"', '\'']);
+    let digits = bare.strip_prefix("sm_").or_else(|| bare.strip_prefix("compute_"))?;
+    digits.strip_suffix(['a', 'f']).unwrap_or(digits).parse().ok()
 }

@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use ptx::arch::{Suffix, Target};
 
-use super::block::{Block, blocks};
+use super::block::{Block, Blocks, Branch, blocks};
 use super::condition::Condition;
+use super::define::Definitions;
 use super::flag::{self, Entry};
 use super::need::{Need, need};
 use super::token::{Kind, Language, Token, tokens};
-use super::{GateRow, GateRule, place};
+use super::{GateFile, GateRow, GateRule, GateTest, place};
 
 /// Lines around a test in which another test for the other number is its counterpart.
 const BESIDE: usize = 25;
@@ -17,12 +18,16 @@ const BESIDE: usize = 25;
 /// Lines around a test in which a mention of 12.1 says that both were thought of.
 const AROUND: usize = 6;
 
+/// Tokens before a test within which a variable of it is set.
+const SET_WITHIN: usize = 400;
+
 /// Characters of a test that are shown.
 const SHOWN: usize = 160;
 
 /// A condition and what it is for each target.
 struct Seen {
     range: Range<usize>,
+    branch: Branch,
     line: usize,
     answers: Vec<(Target, Option<bool>)>,
 }
@@ -56,57 +61,90 @@ impl Seen {
     }
 }
 
-/// The number of tests of SM12x in a file, and those that are wrong.
-pub(super) fn judge(file: &str, text: &str, language: Language) -> (usize, Vec<GateRow>) {
+/// The architecture tests of a file, and those that are wrong.
+pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
     let tokens = tokens(text, language);
     let lines = Lines::new(text);
     let all = Target::default_set();
     let mut seen: Vec<Seen> = Vec::new();
+    let names = Definitions::new(&tokens, language);
     let mut rows = Rows { file, text, tokens: &tokens, lines: &lines, rows: Vec::new() };
-    let (mut guarded, mut directives) = (Vec::new(), Vec::new());
-    if language == Language::C {
-        (guarded, directives) = blocks(&tokens, &all);
-    }
+    let Blocks { blocks: guarded, apart, lacking } =
+        if language == Language::C { blocks(&tokens, &all, &names) } else { Blocks::default() };
     for block in &guarded {
         let answers = all.iter().copied().zip(block.reached.iter().copied()).collect();
-        seen.push(Seen { line: lines.of(&tokens, &block.range), range: block.range.clone(), answers });
+        let (line, range) = (lines.of(&tokens, &block.range), block.range.clone());
+        seen.push(Seen { line, range, branch: block.branch, answers });
     }
-    if language != Language::Cmake {
-        for range in place::expressions(&tokens) {
-            if directives.iter().any(|d| d.contains(&range.start)) {
+    if language == Language::Cmake {
+        for range in place::conditions(&tokens) {
+            let condition = Condition::parse(&place::plain(&tokens[range.clone()]), &names);
+            let numbers = all.iter().filter(|t| t.suffix == Suffix::Base);
+            let answers: Vec<_> = numbers.map(|t| (*t, condition.on(*t))).collect();
+            if condition.tests_architecture() {
+                let line = lines.of(&tokens, &range);
+                seen.push(Seen { line, range, branch: Branch::If, answers });
+            }
+        }
+    } else {
+        for range in place::expressions(&tokens, &names) {
+            if apart.iter().any(|d| d.contains(&range.start)) || is_of_software(&tokens, &range) {
                 continue;
             }
-            let condition = Condition::parse(&tokens[range.clone()]);
+            let condition = Condition::parse(&tokens[range.clone()], &names);
             // A program's own code knows the number of a GPU; only the preprocessor knows a suffix.
             let numbers = all.iter().filter(|t| t.suffix == Suffix::Base);
             let answers: Vec<_> = numbers.map(|t| (*t, condition.on(*t))).collect();
             let own = &tokens[range.clone()];
             if condition.tests_architecture() && (!is_generation(own) || sm_is_a_device(text)) {
-                seen.push(Seen { line: lines.of(&tokens, &range), range, answers });
+                let line = lines.of(&tokens, &range);
+                seen.push(Seen { line, range, branch: Branch::If, answers });
             }
         }
     }
-    let lone: Vec<(usize, u16)> = seen.iter().filter_map(|s| Some((s.line, s.lone()?))).collect();
+    let read = |range: &Range<usize>| match language {
+        Language::Cmake => place::plain(&tokens[range.clone()]),
+        _ => names.with_lists(&tokens[range.clone()]),
+    };
+    let conditions = seen.iter().filter(|s| s.branch != Branch::Else);
+    let lone: Vec<Lone> = conditions
+        .clone()
+        .filter_map(|s| {
+            let number = s.lone()?;
+            let own = read(&s.range);
+            let named = [120, 121].map(|number| knows(&own, number));
+            Some(Lone { line: s.line, number, named, next: s.branch == Branch::Elif })
+        })
+        .collect();
     for (n, one) in seen.iter().enumerate() {
-        let counterpart =
-            |number| lone.iter().any(|(line, other)| *other != number && line.abs_diff(one.line) <= BESIDE);
-        let names = guarded.get(n).map_or(&[][..], |block| &block.names);
-        let own = &tokens[one.range.clone()];
-        let singled = one.lone().is_some_and(|number| !counterpart(number));
-        if singled
-            && names_120(own)
-            && !knows_121(own)
-            && !is_meant(own, names)
-            && !is_tuning(own)
-            && !rows.mentions_121(one)
-        {
+        let guards = guarded.get(n).map_or(&[][..], |block| &block.names);
+        let own = &read(&one.range);
+        let is_singled = |number: u16| {
+            // Who names 12.1 beside 12.0 knows both; who names 12.1 alone may not.
+            let (knows_120, knows_121) = (knows(own, 120), knows(own, 121));
+            let other = usize::from(!knows_121);
+            // A test for the other number is a counterpart, as is the next branch of the same conditional.
+            let is_counterpart =
+                |l: &Lone| l.named[other] && !l.named[1 - other] || l.next && l.number != number;
+            let counterpart = lone.iter().any(|l| l.line.abs_diff(one.line) <= BESIDE && is_counterpart(l));
+            let named = if knows_121 { number == 121 && !knows_120 } else { names_120(own) };
+            named && !counterpart && !rows.mentions(one, if knows_121 { 120 } else { 121 })
+        };
+        let singled = one.branch != Branch::Else && one.lone().is_some_and(is_singled);
+        if singled && !is_meant(own, guards) && !is_tuning(own) {
             rows.add(GateRule::OneDevice, one, Vec::new());
             continue;
         }
         if let Some(block) = guarded.get(n) {
-            if let Some((rule, held)) = misfit(block) {
+            if let Some((rule, held)) =
+                misfit(block).filter(|(rule, _)| *rule != GateRule::Absent || !lacking)
+            {
                 rows.add(rule, one, held);
-            } else if names_120(own) && no_family(one, block) && !family_beside(&seen, one, &tokens) {
+            } else if block.branch != Branch::Else
+                && names_120(own)
+                && no_family(one, block)
+                && !family_beside(&seen, one, &tokens)
+            {
                 rows.add(GateRule::NoFamily, one, Vec::new());
             }
         }
@@ -115,27 +153,82 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> (usize, Vec<G
     for (range, admits, shuts_out) in lone_builds(&entries, &tokens, &lines) {
         let mut answers: Vec<_> = admits.into_iter().map(|t| (t, Some(true))).collect();
         answers.extend(shuts_out.into_iter().map(|t| (t, Some(false))));
-        rows.add(GateRule::OneBuild, &Seen { line: lines.of(&tokens, &range), range, answers }, Vec::new());
+        let line = lines.of(&tokens, &range);
+        rows.add(GateRule::OneBuild, &Seen { line, range, branch: Branch::If, answers }, Vec::new());
     }
-    let mut out = rows.rows;
-    out.sort_by_key(|row| (row.line, row.column));
-    (seen.len() + usize::from(!entries.is_empty()), out)
+    let tests = conditions.filter_map(|one| rows.test(one)).collect();
+    let mut out = GateFile { tests, builds: !entries.is_empty(), rows: rows.rows };
+    out.rows.sort_by_key(|row| (row.line, row.column));
+    out.tests.sort_by_key(|test| (test.line, test.column));
+    out
+}
+
+/// A test that tells 12.0 from 12.1.
+struct Lone {
+    line: usize,
+    /// The one that it admits.
+    number: u16,
+    /// Whether it names 12.0, and 12.1.
+    named: [bool; 2],
+    /// Whether it is a `#elif`.
+    next: bool,
 }
 
 /// Whether a test names SM12x.
 fn names_120(tokens: &[Token<'_>]) -> bool {
-    let number = |t: &Token<'_>| t.kind == Kind::Number && matches!(t.text, "12" | "120" | "1200" | "12.0");
+    let number = |t: &Token<'_>| {
+        matches!(t.number(), "12" | "120" | "1200" | "12.0")
+            || (t.kind == Kind::Text && flag::numbered(t.text) == Some(120))
+    };
     tokens.iter().any(|t| number(t) || t.text.contains("SM120") || t.text.contains("SM121"))
 }
 
-/// Whether a test names 12.1 itself: who writes it knows both.
-fn knows_121(tokens: &[Token<'_>]) -> bool {
-    let pair = |w: &[Token<'_>]| w[0].text == "12" && w[1].is(",") && w[2].text == "1";
-    let number = |t: &Token<'_>| t.kind == Kind::Number && matches!(t.text, "121" | "1210" | "12.1");
-    let minor = |w: &[Token<'_>]| {
-        w[0].text.to_ascii_lowercase().ends_with("minor") && w[1].is("==") && w[2].text == "1"
+/// Whether a test names 12.0 or 12.1 itself, other than as a bound that it stays below.
+fn knows(tokens: &[Token<'_>], number: u16) -> bool {
+    let (whole, minor) = (number.to_string(), (number % 10).to_string());
+    let (macros, point) = (format!("{whole}0"), format!("12.{minor}"));
+    let feature = format!("SM{whole}");
+    let bounds = |n: usize| {
+        let beside = |n: Option<usize>, sign: &str| n.and_then(|n| tokens.get(n)).is_some_and(|t| t.is(sign));
+        beside(n.checked_sub(1), "<") || beside(Some(n + 1), ">")
     };
-    tokens.iter().any(number) || tokens.windows(3).any(|w| pair(w) || minor(w))
+    let names = |(n, t): (usize, &Token<'_>)| {
+        let number = t.number();
+        ((number == whole || number == macros || number == point) && !bounds(n))
+            || t.text.contains(&feature)
+            || (t.kind == Kind::Text && flag::numbered(t.text) == whole.parse().ok())
+    };
+    let pair = |w: &[Token<'_>]| w[0].text == "12" && w[1].is(",") && w[2].text == minor;
+    let minor = |w: &[Token<'_>]| {
+        w[0].text.to_ascii_lowercase().ends_with("minor") && w[1].is("==") && w[2].text == minor
+    };
+    tokens.iter().enumerate().any(names) || tokens.windows(3).any(|w| pair(w) || minor(w))
+}
+
+/// Whether the `major` or `minor` of a test is that of software: the last statement that sets it speaks of a version.
+fn is_of_software(tokens: &[Token<'_>], range: &Range<usize>) -> bool {
+    let part = |t: &Token<'_>| t.is("major") || t.is("minor");
+    let Some(own) = (range.start..range.end).find(|n| part(&tokens[*n])) else { return false };
+    // A member is set where its owner is.
+    let owner = |n: usize| n.checked_sub(2).filter(|_| [".", "->"].iter().any(|sign| tokens[n - 1].is(sign)));
+    let name = owner(own).map_or(tokens[own].text, |n| tokens[n].text);
+    let sets = |n: usize| {
+        let t = &tokens[n];
+        let next = |sign: &str| tokens.get(n + 1).is_some_and(|t| t.is(sign));
+        let before = |sign: &str| n > 0 && tokens[n - 1].is(sign);
+        let declared = n > 0 && tokens[n - 1].kind == Kind::Name && (next(";") || next("{"));
+        t.is(name) && (next("=") || next(",") || before("&") || declared || (before(",") && next(")")))
+    };
+    let mut before = (0..range.start).rev().take(SET_WITHIN);
+    before.find(|n| sets(*n)).is_some_and(|n| {
+        let ends = |t: &Token<'_>| t.kind == Kind::End || [";", "{", "}"].iter().any(|s| t.is(s));
+        let first = tokens[..n].iter().rposition(ends).map_or(0, |n| n + 1);
+        let last = tokens[n..].iter().position(ends).map_or(tokens.len(), |l| n + l);
+        let words: Vec<String> = tokens[first..last].iter().map(|t| t.text.to_ascii_lowercase()).collect();
+        let of = |parts: &[&str]| words.iter().any(|word| parts.iter().any(|part| word.contains(part)));
+        of(&["version", "toolkit", "nvcc", "nvrtc", "driver"])
+            && !of(&["capab", "sm_version", "sm_arch", "device_arch", "devprop"])
+    })
 }
 
 /// Whether a test is of a bare `sm`, which generators of kernels call the generation that they write for.
@@ -147,8 +240,9 @@ fn is_generation(tokens: &[Token<'_>]) -> bool {
 fn sm_is_a_device(text: &str) -> bool {
     let assigns = |line: &str| {
         let (left, right) = line.split_once('=')?;
-        let from =
-            ["device", "capability", "props", "getSM", "get_sm"].iter().any(|word| right.contains(word));
+        let from = ["device", "capability", "props", "getSM", "get_sm", "major"]
+            .iter()
+            .any(|word| right.contains(word));
         (from && left.split_whitespace().last() == Some("sm")).then_some(())
     };
     text.lines().any(|line| assigns(line).is_some())
@@ -165,10 +259,12 @@ fn is_meant(tokens: &[Token<'_>], names: &[&str]) -> bool {
 
 /// Whether a test also compares with a shape or a size: then it chooses what is fast, not what is there.
 fn is_tuning(tokens: &[Token<'_>]) -> bool {
-    tokens.windows(2).any(|w| {
-        let compared = ["==", "!=", "<", ">", "<=", ">="].iter().any(|sign| w[0].is(sign));
-        let number = w[1].text.parse::<u32>().ok();
-        compared && w[1].kind == Kind::Number && number.is_some_and(|n| n >= 16 && !is_architecture(n))
+    tokens.windows(3).any(|w| {
+        let compared = ["==", "!=", "<", ">", "<=", ">="].iter().any(|sign| w[1].is(sign));
+        let number = w[2].number().parse::<u32>().ok();
+        compared
+            && !w[0].text.starts_with("__CUDA_ARCH")
+            && number.is_some_and(|n| n >= 16 && !is_architecture(n))
     })
 }
 
@@ -181,7 +277,7 @@ const fn is_architecture(number: u32) -> bool {
 /// An instruction of the branch that some target certainly reaches and does not have.
 fn misfit(block: &Block<'_>) -> Option<(GateRule, Vec<String>)> {
     let lacks = |need: Need, reached: &[Target]| reached.iter().any(|target| !need.is_met_by(*target));
-    let held = block.holds.iter().filter_map(|(text, reached)| Some((*text, need(text)?, reached)));
+    let held = block.holds.iter().filter_map(|(text, reached)| Some((text.as_str(), need(text)?, reached)));
     let found: Vec<(&str, Need)> =
         held.filter(|(_, need, reached)| lacks(*need, reached)).map(|(text, need, _)| (text, need)).collect();
     let worst = found.iter().map(|(_, need)| *need).max()?;
@@ -215,7 +311,7 @@ fn family_beside(seen: &[Seen], one: &Seen, tokens: &[Token<'_>]) -> bool {
     })
 }
 
-/// Options that build for one number with a suffix and have nothing for the other.
+/// Options whose code loads on one of 12.0 and 12.1 alone.
 fn lone_builds(
     entries: &[Entry],
     tokens: &[Token<'_>],
@@ -223,18 +319,16 @@ fn lone_builds(
 ) -> Vec<(Range<usize>, Vec<Target>, Vec<Target>)> {
     let line = |entry: &Entry| lines.number(tokens[entry.token].at);
     let mut out: Vec<(Range<usize>, Vec<Target>, Vec<Target>)> = Vec::new();
-    for entry in entries.iter().filter(|e| e.target.suffix == Suffix::Arch) {
+    for entry in entries.iter().filter(|e| e.loads_on().len() == 1) {
         let other = if entry.target.number == 120 { 121 } else { 120 };
         let beside = |e: &&Entry| line(e).abs_diff(line(entry)) <= BESIDE;
-        let served = entries.iter().filter(beside).any(|e| {
-            e.target.number == other || (e.target.suffix == Suffix::Family && e.target.number == 120)
-        });
+        let served = entries.iter().filter(beside).any(|e| e.loads_on().contains(&other));
         let known = out.iter().any(|(range, ..)| lines.number(tokens[range.start].at) == line(entry));
         if !served && !known {
             out.push((
                 entry.token..entry.token + 1,
                 vec![entry.target],
-                vec![Target { number: other, suffix: Suffix::Arch }],
+                vec![Target { number: other, ..entry.target }],
             ));
         }
     }
@@ -268,29 +362,52 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Whether the text around a test speaks of 12.1, in a comment or a name: then both were thought of.
-    fn mentions_121(&self, seen: &Seen) -> bool {
+    /// Whether the text around a test speaks of the other number, in a comment or a name: then both were thought of.
+    fn mentions(&self, seen: &Seen, number: u16) -> bool {
         let first = self.lines.0.get(seen.line.saturating_sub(AROUND)).copied().unwrap_or_default();
         let last = self.lines.0.get(seen.line + AROUND).copied().unwrap_or(self.text.len());
         let around = self.text[first..last].to_ascii_lowercase();
-        ["sm121", "sm_121", "gb10", "spark", "12, 1)", "12.1"].iter().any(|word| around.contains(word))
+        let words = match number {
+            120 => ["sm120", "sm_120", "rtx", "1200", "12, 0)", "12.0"],
+            _ => ["sm121", "sm_121", "gb10", "spark", "12, 1)", "12.1"],
+        };
+        // Who singles out GB10 by its name knows what it is.
+        let product = number == 120 && ["gb10", "spark"].iter().any(|word| around.contains(word));
+        product || words.iter().any(|word| around.contains(word))
     }
 
-    fn add(&mut self, rule: GateRule, seen: &Seen, instructions: Vec<String>) {
+    /// A test's line, column and text.
+    fn place(&self, seen: &Seen) -> Option<(usize, usize, String)> {
         let tokens = self.tokens.get(seen.range.clone()).unwrap_or_default();
-        let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return };
+        let (first, last) = (tokens.first()?, tokens.last()?);
         let flat: Vec<&str> =
             self.text[first.at..last.end()].split_whitespace().filter(|w| *w != "\\").collect();
         let begin = self.lines.0.get(seen.line - 1).copied().unwrap_or_default();
-        self.rows.push(GateRow {
+        let branch = if seen.branch == Branch::Else { "#else of " } else { "" };
+        let text = branch.chars().chain(flat.join(" ").chars()).take(SHOWN).collect();
+        Some((seen.line, self.text[begin..first.at].chars().count() + 1, text))
+    }
+
+    fn test(&self, seen: &Seen) -> Option<GateTest> {
+        let (line, column, text) = self.place(seen)?;
+        let on = |answer| {
+            let targets = seen.answers.iter().filter(move |(_, a)| *a == Some(answer));
+            targets.map(|(t, _)| *t).collect()
+        };
+        Some(GateTest {
             file: self.file.to_owned(),
-            line: seen.line,
-            column: self.text[begin..first.at].chars().count() + 1,
-            rule,
-            text: flat.join(" ").chars().take(SHOWN).collect(),
-            admits: seen.admits(),
-            shuts_out: seen.shuts_out(),
-            instructions,
-        });
+            line,
+            column,
+            text,
+            admits: on(true),
+            shuts_out: on(false),
+        })
+    }
+
+    fn add(&mut self, rule: GateRule, seen: &Seen, instructions: Vec<String>) {
+        let Some((line, column, text)) = self.place(seen) else { return };
+        let (admits, shuts_out) = (seen.admits(), seen.shuts_out());
+        let file = self.file.to_owned();
+        self.rows.push(GateRow { file, line, column, rule, text, admits, shuts_out, instructions });
     }
 }

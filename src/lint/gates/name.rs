@@ -121,6 +121,26 @@ pub(super) fn feature(name: &str) -> Option<Feature> {
     })
 }
 
+/// Whether a macro is defined in device code for SM12x; none where that is not known.
+pub(super) fn is_defined(name: &str) -> Option<bool> {
+    match name {
+        "__CUDACC__" | "__cplusplus" | "__CUDACC_VER_MAJOR__" | "__CUDACC_VER_MINOR__" => Some(true),
+        "USE_ROCM" | "__HIPCC__" | "__HIP__" | "__HIP_PLATFORM_AMD__" | "__HIP_DEVICE_COMPILE__" => {
+            Some(false)
+        }
+        _ => None,
+    }
+}
+
+/// The least version of the toolkit, as a macro has it, that knows SM12x.
+pub(super) fn toolkit(name: &str) -> Option<f64> {
+    match name {
+        "CUDA_VERSION" | "CUDART_VERSION" => Some(12_080.0),
+        "__CUDACC_VER_MAJOR__" => Some(12.0),
+        _ => None,
+    }
+}
+
 /// Whether a macro tests for the family of a number, or for that number's own suffix, as CUTLASS's do.
 pub(super) fn is_family(name: &str) -> bool {
     name.contains("ARCH_CONDITIONAL_OR_FAMILY") || name.ends_with("CUDA_ARCH_FAMILY")

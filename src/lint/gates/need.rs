@@ -51,7 +51,8 @@ pub fn need(instruction: &str) -> Option<Need> {
 }
 
 /// The instructions in a string of assembly.
-pub(super) fn instructions(text: &str) -> Vec<&str> {
+pub(super) fn instructions(text: &str) -> Vec<String> {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':');
-    text.split(|c| !part(c)).filter(|word| need(word).is_some()).collect()
+    let spaced = text.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ");
+    spaced.split(|c| !part(c)).filter(|word| need(word).is_some()).map(str::to_owned).collect()
 }

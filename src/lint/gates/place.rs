@@ -2,10 +2,15 @@
 
 use std::ops::Range;
 
+use super::define::Definitions;
+use super::flag;
 use super::token::{Kind, Token};
 
 /// Signs of comparisons.
 const COMPARISONS: [&str; 7] = ["==", "!=", "<", ">", "<=", ">=", "in"];
+
+/// Calls that compare.
+const ASKING: [&str; 2] = ["is_device_capability", "has_device_capability"];
 
 /// What a condition does not go beyond.
 const ENDS: [&str; 17] = [
@@ -14,27 +19,69 @@ const ENDS: [&str; 17] = [
 ];
 
 /// The expressions, as ranges of tokens, that hold a comparison with a number an architecture may have. None holds another.
-pub(super) fn expressions(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
+pub(super) fn expressions<'a>(tokens: &[Token<'a>], names: &Definitions<'a>) -> Vec<Range<usize>> {
     let mut out: Vec<Range<usize>> = Vec::new();
     for n in 0..tokens.len() {
         let covered = out.last().is_some_and(|range| range.contains(&n));
-        if covered || !COMPARISONS.iter().any(|sign| tokens[n].is(sign)) {
+        let asks =
+            tokens.get(n + 1).is_some_and(|t| t.is("(")) && ASKING.iter().any(|name| tokens[n].is(name));
+        if covered || !(asks || COMPARISONS.iter().any(|sign| tokens[n].is(sign))) {
             continue;
         }
         let range = around(tokens, n);
         // `for x in (…)` compares nothing.
         let loops = range.start.checked_sub(1).is_some_and(|n| tokens[n].is("for"));
-        if !loops && tokens[range.clone()].iter().any(is_ours) {
+        let own = &tokens[range.clone()];
+        if !loops && (own.iter().any(is_ours) || names.any_in_lists(own, is_ours)) {
             out.push(range);
         }
     }
     out
 }
 
+/// The conditions of CMake, as ranges of tokens within `if(…)`, that name a number of SM12x.
+pub(super) fn conditions(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
+    let mut out = Vec::new();
+    for n in 0..tokens.len() {
+        let is_if = ["if", "elseif"].iter().any(|word| tokens[n].text.eq_ignore_ascii_case(word));
+        let begins = n == 0 || tokens[n - 1].kind == Kind::End;
+        if !(is_if && begins && tokens.get(n + 1).is_some_and(|t| t.is("("))) {
+            continue;
+        }
+        let end = tokens[n..].iter().position(|t| t.kind == Kind::End).map_or(tokens.len(), |e| n + e);
+        let last = tokens[n..end].iter().rposition(|t| t.is(")")).map_or(end, |l| n + l);
+        let range = n + 2..last.max(n + 2);
+        if plain(&tokens[range.clone()]).iter().any(is_ours) {
+            out.push(range);
+        }
+    }
+    out
+}
+
+/// A condition of CMake without quotes and references: `"${ARCH}" STREQUAL "120a"` is `ARCH STREQUAL 120`.
+pub(super) fn plain<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
+    let of = |t: &Token<'a>| {
+        let (bare, at) = match t.kind {
+            Kind::Text => (t.text.trim_matches(['"', '$', '{', '}']), t.at + 1),
+            Kind::Sign if ["$", "{", "}"].contains(&t.text) => return None,
+            _ => (t.text, t.at),
+        };
+        let digits = bare.strip_suffix(['a', 'f']).unwrap_or(bare);
+        let is_number = digits.starts_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok();
+        let is_name = !bare.is_empty() && bare.chars().all(|c| c.is_alphanumeric() || c == '_');
+        Some(match t.kind {
+            Kind::Text | Kind::Number if is_number => Token { kind: Kind::Number, text: digits, at },
+            Kind::Text if is_name => Token { kind: Kind::Name, text: bare, at },
+            _ => *t,
+        })
+    };
+    tokens.iter().filter_map(of).collect()
+}
+
 /// Numbers of SM12x.
 fn is_ours(token: &Token<'_>) -> bool {
-    token.kind == Kind::Number
-        && matches!(token.text, "120" | "121" | "1200" | "1210" | "12" | "12.0" | "12.1")
+    matches!(token.number(), "120" | "121" | "1200" | "1210" | "12" | "12.0" | "12.1")
+        || (token.kind == Kind::Text && matches!(flag::numbered(token.text), Some(120 | 121)))
 }
 
 fn ends(token: &Token<'_>) -> bool {

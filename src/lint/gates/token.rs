@@ -5,9 +5,11 @@
 pub(super) enum Language {
     /// C, C++ and CUDA.
     C,
-    /// Python and Bazel.
+    /// Python and TOML.
     Python,
-    /// CMake.
+    /// Rules and macros of Bazel.
+    Bazel,
+    /// CMake, and options of Bazel.
     Cmake,
 }
 
@@ -15,18 +17,21 @@ impl Language {
     /// The language of a file by its name; none where it is not read.
     pub(super) fn of(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
-        if ["cmakelists.txt"].contains(&lower.as_str()) {
-            return Some(Self::Cmake);
+        match lower.as_str() {
+            // A line of .bazelrc is an option and its values, without quotes.
+            "cmakelists.txt" | ".bazelrc" => return Some(Self::Cmake),
+            "build" | "workspace" => return Some(Self::Bazel),
+            _ => {}
         }
-        if ["build", "build.bazel", ".bazelrc"].contains(&lower.as_str()) {
-            return Some(Self::Python);
-        }
-        match lower.rsplit_once('.')?.1 {
-            "c" | "cc" | "cpp" | "cxx" | "cu" | "cuh" | "h" | "hh" | "hpp" | "hxx" | "inl" | "inc" => {
-                Some(Self::C)
-            }
-            "py" | "pyi" | "bzl" => Some(Self::Python),
+        let (stem, extension) = lower.rsplit_once('.')?;
+        match extension {
+            "c" | "cc" | "cpp" | "cxx" | "cu" | "cuh" | "h" | "hh" | "hpp" | "hxx" | "inl" | "inc"
+            | "ipp" | "tpp" | "tcc" | "cppm" => Some(Self::C),
+            "py" | "pyi" | "pyx" | "toml" => Some(Self::Python),
+            "bzl" | "bazel" => Some(Self::Bazel),
             "cmake" => Some(Self::Cmake),
+            // Templates: `kernel.cu.jinja`, `config.cmake.in`.
+            "jinja" | "jinja2" | "j2" | "in" | "tmpl" | "template" | "mako" => Self::of(stem),
             _ => None,
         }
     }
@@ -63,6 +68,14 @@ impl Token<'_> {
         matches!(self.kind, Kind::Sign | Kind::Name) && self.text == text
     }
 
+    /// A number without the suffix of its type; empty for other tokens.
+    pub(super) fn number(&self) -> &str {
+        match self.kind {
+            Kind::Number => self.text.trim_end_matches(['u', 'U', 'l', 'L']),
+            _ => "",
+        }
+    }
+
     pub(super) const fn end(&self) -> usize {
         self.at + self.text.len()
     }
@@ -73,7 +86,8 @@ const PAIRS: [&str; 11] = ["==", "!=", "<=", ">=", "&&", "||", "->", "//", "**",
 
 /// The tokens of a text.
 pub(super) fn tokens(text: &str, language: Language) -> Vec<Token<'_>> {
-    Scanner { text, language, at: 0, depth: 0, directive: false, out: Vec::new() }.run()
+    let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    Scanner { text, language, at, depth: 0, directive: false, out: Vec::new() }.run()
 }
 
 struct Scanner<'a> {
@@ -124,8 +138,17 @@ impl<'a> Scanner<'a> {
             '\\' if rest.starts_with("\\\r\n") => self.at += 3,
             '#' if c_like => {
                 let before = self.text[..self.at].rsplit('\n').next().unwrap_or_default();
-                self.directive = before.trim().is_empty();
+                self.directive = before.trim_start_matches('\u{feff}').trim().is_empty();
                 self.take(if self.directive { Kind::Directive } else { Kind::Sign }, 1);
+            }
+            '#' if self.language == Language::Cmake && rest.starts_with("#[") => {
+                // #[[ … ]], #[=[ … ]=]
+                let equals = rest[2..].chars().take_while(|c| *c == '=').count();
+                if !rest[2 + equals..].starts_with('[') {
+                    return self.skip_line();
+                }
+                let close = format!("]{}]", "=".repeat(equals));
+                self.at += rest.find(&close).map_or(rest.len(), |n| n + close.len());
             }
             '#' => self.skip_line(),
             '/' if c_like && rest.starts_with("//") => self.skip_line(),
@@ -140,7 +163,14 @@ impl<'a> Scanner<'a> {
             }
             c if c.is_ascii_digit() => {
                 let number = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
-                let length = rest.find(|c| !number(c)).unwrap_or(rest.len());
+                // 1'000'000
+                let separates = |n: usize| {
+                    c_like
+                        && rest[n..].starts_with('\'')
+                        && rest[n + 1..].starts_with(|c: char| c.is_ascii_digit())
+                };
+                let ends = |(n, c): &(usize, char)| !number(*c) && !separates(*n);
+                let length = rest.char_indices().find(ends).map_or(rest.len(), |(n, _)| n);
                 self.take(Kind::Number, length);
             }
             c if c.is_whitespace() => self.at += c.len_utf8(),
@@ -171,7 +201,8 @@ impl<'a> Scanner<'a> {
             let length = rest.find(&close).map_or(rest.len(), |n| n + close.len());
             return self.take(Kind::Text, length);
         }
-        if let Some(triple) = triple.filter(|_| self.language == Language::Python) {
+        let has_triple = matches!(self.language, Language::Python | Language::Bazel);
+        if let Some(triple) = triple.filter(|_| has_triple) {
             let length = rest[3..].find(triple).map_or(rest.len(), |n| n + 6);
             return self.take(Kind::Text, length);
         }

@@ -1,17 +1,19 @@
 // Search and filters over all forms.
 
-// Targets are quoted in messages; the page has them once for all.
+// Targets are quoted in messages; the page has them once for all. Of a predicate its name is searched.
 const normal = (query) =>
   query
     .toLowerCase()
     .replace(/^.*?\b(?:error|fatal)\s*:\s*/, "")
     .replace(/'sm_\d+[af]?'/g, "'sm_*'")
+    .replace(/#\s*(?:el)?if\b/g, " ")
+    .replace(/sm12x_has(?:_form)?\(?([a-z0-9_]*)\)?/g, " $1 ")
     .trim();
 
 const hay = (form) => {
   if (form.hay) return form.hay;
   const snippet = data.snippets[form.snippet] ?? {};
-  const text = [form.id, form.text?.line, form.family, snippet.about, snippet.spec, (snippet.grants ?? []).join(" "), (form.expects ?? []).join(" ")];
+  const text = [form.id, identifier(form.id), form.text?.line, form.family, snippet.about, snippet.spec, (snippet.grants ?? []).join(" "), (form.expects ?? []).join(" ")];
   form.hay = text.join("\n").toLowerCase();
   form.name = form.id.toLowerCase();
   form.words = [form.name, form.hay].map((text) => new Set(text.split(/[^a-z0-9]+/)));
@@ -48,7 +50,8 @@ let ranks = new Map();
 
 // The forms that hold every term, those first that hold it in their name or their line.
 const search = (query, forms) => {
-  const terms = normal(query).split(/\s+/).filter(Boolean);
+  // Every form has an answer for every target: the name of one narrows nothing.
+  const terms = normal(query).split(/\s+/).filter((term) => term && !targets.includes(term));
   if (!terms.length) return forms;
   ranks = new Map(terms.map((term) => [term, ranks.get(term) ?? ranksOf(term)]));
   const each = [...ranks.values()];

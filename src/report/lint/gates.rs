@@ -9,6 +9,7 @@ use serde_json::json;
 use super::super::csv::table;
 use super::super::markup::{Align, code, head, plain, row};
 use super::super::phrase::{clean, counted, names};
+use super::super::sarif;
 use crate::lint::{GateLint, GateRow, GateRule, need};
 use crate::record::{Finding, Ground};
 
@@ -18,7 +19,7 @@ fn message(row: &GateRow) -> String {
     let held = row.instructions.first().map_or("", String::as_str);
     match row.rule {
         GateRule::OneDevice => {
-            format!("true on {admits}, false on {shut}; both accept the same instructions")
+            format!("true on {admits}, false on {shut}; 12.0 and 12.1 accept the same instructions")
         }
         GateRule::NoFamily => {
             format!(
@@ -49,7 +50,10 @@ fn remedy(row: &GateRow) -> &'static str {
         GateRule::OneDevice if in_preprocessor => {
             "write `__CUDA_ARCH__ >= 1200 && __CUDA_ARCH__ < 1300` with the suffix test, or SM12X_HAS(...) of `sm121probe predicates --lang c`"
         }
-        GateRule::OneDevice => "compare the major version alone (`major == 12`), or name 12.0 and 12.1",
+        GateRule::OneDevice if row.text.contains("__CUDA_ARCH__") => "write `__CUDA_ARCH__ / 100 == 12`",
+        GateRule::OneDevice => {
+            "compare the major version alone (`major == 12`, `sm / 10 == 12`), or name 12.0 and 12.1"
+        }
         GateRule::NoFamily => {
             "admit `__CUDA_ARCH_FAMILY_SPECIFIC__`, too, or write SM12X_HAS(...) of `sm121probe predicates --lang c`"
         }
@@ -59,7 +63,11 @@ fn remedy(row: &GateRow) -> &'static str {
         GateRule::Absent => {
             "bound the test from above, such as `__CUDA_ARCH__ < 1200`, or name the architectures that have it"
         }
-        GateRule::OneBuild => "build for sm_120f (CUDA 12.9 or newer), or for sm_120a and sm_121a",
+        GateRule::OneBuild => match row.admits.first().map(|t| t.suffix) {
+            Some(Suffix::Base) => "build for sm_120, whose code loads on both",
+            Some(Suffix::Family) => "build for sm_120f, whose code loads on both",
+            _ => "build for sm_120f (CUDA 12.9 or newer), or for sm_120a and sm_121a",
+        },
     }
 }
 
@@ -70,7 +78,8 @@ fn summary(result: &GateLint) -> String {
     }
     let each: Vec<String> = rules.iter().map(|(rule, n)| format!("{n} {}", rule.word())).collect();
     let wrong = if each.is_empty() { "none wrong".to_owned() } else { format!("wrong: {}", each.join(", ")) };
-    format!("{}, {}; {wrong}", counted(result.files, "file"), counted(result.gates, "architecture test"))
+    let tests = counted(result.tests.len() + result.builds, "architecture test");
+    format!("{}, {tests}; {wrong}", counted(result.files, "file"))
 }
 
 /// A paragraph for each wrong test, then the counts.
@@ -159,13 +168,60 @@ pub fn gates_json(result: &GateLint) -> serde_json::Result<String> {
             "message": message(r), "instead": remedy(r),
         })
     });
+    let tests = result.tests.iter().map(|t| {
+        json!({
+            "file": t.file, "line": t.line, "column": t.column, "test": t.text, "admits": words(&t.admits),
+            "shuts_out": words(&t.shuts_out),
+        })
+    });
     let all = json!({
-        "files": result.files, "tests": result.gates, "findings": rows.collect::<Vec<_>>(), "unusable": result.unusable,
+        "files": result.files, "tests": result.tests.len() + result.builds, "findings": rows.collect::<Vec<_>>(),
+        "unusable": result.unusable, "all": tests.collect::<Vec<_>>(),
     });
     Ok(serde_json::to_string_pretty(&all)? + "\n")
 }
 
-/// Each wrong test, for SARIF and annotations.
+/// Each wrong test as SARIF 2.1.0.
+///
+/// # Errors
+/// Only when serialisation itself fails.
+pub fn gates_sarif(result: &GateLint) -> serde_json::Result<String> {
+    let all = [
+        (GateRule::OneDevice, "A test is true on one of 12.0 and 12.1, which accept the same instructions."),
+        (
+            GateRule::NoFamily,
+            "A test admits the suffix `a` and shuts out `f`, though nothing that it guards needs `a`.",
+        ),
+        (
+            GateRule::NeedsSuffix,
+            "A test admits a target without the suffix that a guarded instruction needs.",
+        ),
+        (GateRule::Absent, "A test admits SM12x to an instruction that SM12x lacks."),
+        (GateRule::OneBuild, "Options build code that loads on one of 12.0 and 12.1 alone."),
+    ];
+    let rules = all.iter().map(|(rule, text)| sarif::rule(rule.word(), text)).collect();
+    let mut seen: BTreeMap<[&str; 3], usize> = BTreeMap::new();
+    let mut results = Vec::new();
+    for row in &result.rows {
+        let name = [row.file.as_str(), row.rule.word(), row.text.as_str()];
+        let again = seen.entry(name).and_modify(|n| *n += 1).or_default().to_string();
+        let text = format!("`{}`: {}; {}", clean(&row.text), message(row), remedy(row));
+        results.push(json!({
+            "ruleId": row.rule.word(),
+            "ruleIndex": all.iter().position(|(rule, _)| *rule == row.rule),
+            "level": "error",
+            "message": {"text": text},
+            "locations": [{"physicalLocation": {
+                "artifactLocation": {"uri": sarif::uri(&row.file)},
+                "region": {"startLine": row.line, "startColumn": row.column},
+            }}],
+            "partialFingerprints": {"sm121probe/v1": sarif::fingerprint(&[name[0], name[1], name[2], &again])},
+        }));
+    }
+    sarif::document(rules, results)
+}
+
+/// Each wrong test, for annotations.
 #[must_use]
 pub fn gates_findings(result: &GateLint) -> Vec<Finding> {
     let of = |row: &GateRow| {

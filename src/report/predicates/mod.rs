@@ -173,7 +173,7 @@ impl Predicates {
             let enough = if suffix == Suffix::Arch { all.len() } else { 1 };
             let flag = |t: &&Target| {
                 let name = t.to_string();
-                format!("-gencode arch=compute_{0},code=sm_{0}", name.trim_start_matches("sm_"))
+                format!("-gencode=arch=compute_{0},code=sm_{0}", name.trim_start_matches("sm_"))
             };
             all.iter().take(enough).map(flag).collect::<Vec<_>>()
         };

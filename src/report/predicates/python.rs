@@ -11,9 +11,10 @@ const FUNCTIONS: &str = r#"
 
 def _release(toolkit):
     """(13, 1, 80) of "13.1.80"; "13.1" is the newest 13.1 of TOOLKITS, or what follows the newest below it."""
-    parts = tuple(int(part) for part in toolkit.split(".")) if isinstance(toolkit, str) else tuple(toolkit)
-    if not 2 <= len(parts) <= 3:
+    parts = tuple(toolkit.split(".") if isinstance(toolkit, str) else toolkit)
+    if not 2 <= len(parts) <= 3 or not all(str(part).isdecimal() for part in parts):
         raise ValueError(f"{toolkit!r} is not a toolkit such as 13.1 or 13.1.80")
+    parts = tuple(int(part) for part in parts)
     return parts if len(parts) == 3 else (*parts, 99999)
 
 

@@ -1,0 +1,89 @@
+//! What a file defines names to be: macros, constants and variables.
+
+use std::collections::HashMap;
+
+use super::token::{Kind, Language, Token};
+
+/// Tokens of a definition; architectures and lists of them are shorter.
+const LENGTH: usize = 200;
+
+/// Definitions of one name; with more nobody knows which one holds.
+const MOST: usize = 3;
+
+/// The definitions of a file.
+#[derive(Debug, Default)]
+pub(super) struct Definitions<'a> {
+    names: HashMap<&'a str, Vec<&'a [Token<'a>]>>,
+    /// Those that are lists.
+    lists: HashMap<&'a str, &'a [Token<'a>]>,
+    /// Whether `/` gives a fraction, as in Python.
+    pub(super) divides_really: bool,
+}
+
+impl<'a> Definitions<'a> {
+    pub(super) fn new(tokens: &'a [Token<'a>], language: Language) -> Self {
+        let mut out = Self {
+            names: HashMap::new(),
+            lists: HashMap::new(),
+            divides_really: matches!(language, Language::Python | Language::Bazel),
+        };
+        for n in 1..tokens.len() {
+            if tokens[n].kind != Kind::Name {
+                continue;
+            }
+            let begin = if tokens[n - 1].is("define") && n > 1 && tokens[n - 2].kind == Kind::Directive {
+                // A macro with parameters is no value.
+                let called = tokens.get(n + 1).is_some_and(|t| t.is("(") && t.at == tokens[n].end());
+                (!called).then_some(n + 1)
+            } else {
+                let before = &tokens[n - 1];
+                let begins = match language {
+                    Language::C => before.kind == Kind::Name || [";", "{", "}"].iter().any(|s| before.is(s)),
+                    _ => before.kind == Kind::End,
+                };
+                (begins && tokens.get(n + 1).is_some_and(|t| t.is("="))).then_some(n + 2)
+            };
+            if let Some(begin) = begin {
+                out.add(tokens[n].text, &tokens[begin..]);
+            }
+        }
+        if let (Some(first), true) = (tokens.first(), tokens.get(1).is_some_and(|t| t.is("="))) {
+            out.add(first.text, &tokens[2..]);
+        }
+        for (name, all) in &out.names {
+            let found = all.iter().filter(|_| all.len() <= MOST).find(|d| is_list(d));
+            out.lists.extend(found.map(|list| (*name, *list)));
+        }
+        out
+    }
+
+    fn add(&mut self, name: &'a str, behind: &'a [Token<'a>]) {
+        let ends = |t: &Token<'_>| matches!(t.kind, Kind::End | Kind::Directive) || t.is(";");
+        let length = behind.iter().position(ends).unwrap_or(behind.len());
+        self.names.entry(name).or_default().push(if length <= LENGTH { &behind[..length] } else { &[] });
+    }
+
+    /// The definitions of a name; none where it has many.
+    pub(super) fn of(&self, name: &str) -> &[&'a [Token<'a>]] {
+        self.names.get(name).filter(|all| all.len() <= MOST).map_or(&[], Vec::as_slice)
+    }
+
+    /// The tokens of a test, and of the lists that it names.
+    pub(super) fn with_lists(&self, tokens: &[Token<'a>]) -> Vec<Token<'a>> {
+        let of = |t: &Token<'a>| self.lists.get(t.text).copied().unwrap_or_default();
+        tokens.iter().flat_map(|t| std::iter::once(t).chain(of(t))).copied().collect()
+    }
+
+    /// Whether some token of a list that a test names is such.
+    pub(super) fn any_in_lists(&self, tokens: &[Token<'_>], is: impl Fn(&Token<'_>) -> bool) -> bool {
+        !self.lists.is_empty()
+            && tokens.iter().filter_map(|t| self.lists.get(t.text)).flat_map(|l| *l).any(is)
+    }
+}
+
+/// Whether a definition is a list of values.
+fn is_list(tokens: &[Token<'_>]) -> bool {
+    let any = |signs: &[&str], t: &Token<'_>| signs.iter().any(|s| t.is(s));
+    tokens.first().is_some_and(|t| any(&["[", "(", "{"], t))
+        && !tokens.iter().any(|t| any(&["==", "!=", "<", ">", "<=", ">="], t))
+}
