@@ -35,7 +35,7 @@ impl Readings {
     /// Reads every kernel as asked.
     ///
     /// # Errors
-    /// [`TrialError::Contraction`].
+    /// [`TrialError::Contraction`], and [`TrialError::Reading`] where a kernel cannot be decoded in a reading.
     pub(super) fn of(
         compiled: &Compiled<'_>,
         asked: &Asked,
@@ -67,9 +67,8 @@ impl Readings {
                 (&separate, &Contraction::Separate),
             ];
             for (programs, contraction) in readings {
-                if let Ok(program) = program.contracted(contraction) {
-                    programs.set(ptx, program);
-                }
+                let read = program.contracted(contraction);
+                programs.set(ptx, read.map_err(|stop| TrialError::Reading(entry.to_owned(), stop))?);
             }
         }
         let by = version.map_or_else(String::new, |version| format!(" {version}"));

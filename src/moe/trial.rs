@@ -30,6 +30,9 @@ pub enum TrialError {
     /// It is not known what ptxas contracts.
     #[error(transparent)]
     Contraction(#[from] crate::toolkit::ContractionError),
+    /// A kernel that can be decoded as written cannot be in another reading.
+    #[error("kernel `{0}` cannot be decoded in another reading of its products and sums: {1}")]
+    Reading(String, emulator::Stop),
 }
 
 /// What a trial found.
