@@ -133,11 +133,9 @@ impl Output {
     /// [`Output::of_double`] of several sums.
     #[inline(always)]
     pub(super) fn of_doubles<const N: usize>(self, sums: &[f64; N]) -> [u32; N] {
-        let smallest = power_of_two(F32.e_min());
-        let mut small = false;
-        for sum in sums {
-            small |= (sum.abs() < smallest) & (*sum != 0.0);
-        }
+        // In integers, since vectors have a minimum of those; a zero wraps around and is large.
+        let least = sums.iter().fold(u64::MAX, |least, sum| least.min(sum.abs().to_bits().wrapping_sub(1)));
+        let small = least < power_of_two(F32.e_min()).to_bits() - 1;
         let kept = match self {
             Self::Single if !small => u64::MAX << 29,
             Self::Single13 if !small => u64::MAX << 39,

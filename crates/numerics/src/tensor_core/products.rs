@@ -4,7 +4,7 @@
 //! cut, each term is below 2^27, and its conversion to an integer is the cut; integers are added.
 
 use super::exact::mma_exact_at;
-use super::operand::{Line, SPECIAL, ZERO};
+use super::operand::{Line, SPECIAL, ZERO, decode};
 use super::{MmaForm, Model, Operands, Rule};
 use crate::eight::Eight;
 use crate::format::{Format, power_of_two};
@@ -105,15 +105,16 @@ impl<const LENGTH: usize> EightLoop for Products<'_, LENGTH> {
         let Self { model, rule, form, operands, d } = self;
         let k = form.shape.k;
         let depth = rule.depth.min(k);
-        let mut values = [[0.0; N]; LENGTH];
-        let mut exponents = [[ZERO; N]; LENGTH];
+        let mut rows = [[0; N]; LENGTH];
         for (column, codes) in operands.b.chunks_exact(k).take(N).enumerate() {
-            let line = Line::<LENGTH>::of(form.b, &padded(codes));
+            let codes = padded::<LENGTH>(codes);
             for at in 0..LENGTH {
-                values[at][column] = line.values[at];
-                exponents[at][column] = line.exponents[at];
+                rows[at][column] = codes[at];
             }
         }
+        let mut values = [[0.0; N]; LENGTH];
+        let mut exponents = [[ZERO; N]; LENGTH];
+        decode(form.b, rows.as_flattened(), values.as_flattened_mut(), exponents.as_flattened_mut());
         let column_scales = each!(n => scale_of(form, operands.sfb, n));
         let (c_rows, _) = operands.c.as_chunks::<N>();
         let (d_rows, _) = d.as_chunks_mut::<N>();
@@ -123,7 +124,8 @@ impl<const LENGTH: usize> EightLoop for Products<'_, LENGTH> {
             let scale = scale_of(form, operands.sfa, at);
             let mut by_definition = 0;
             *out = *c;
-            for from in (0..k).step_by(depth) {
+            let mut from = 0;
+            while from < k {
                 let to = k.min(from + depth);
                 let step = Step {
                     rule,
@@ -135,6 +137,10 @@ impl<const LENGTH: usize> EightLoop for Products<'_, LENGTH> {
                     exponents: &exponents[from..to],
                 };
                 by_definition |= step.sums(eight, out);
+                from = to;
+            }
+            if by_definition == 0 {
+                continue;
             }
             for (column, slot) in out.iter_mut().enumerate().filter(|(n, _)| by_definition >> n & 1 == 1) {
                 *slot = mma_exact_at(model, form, at, column, operands, c[column]);
@@ -163,9 +169,12 @@ impl Step<'_> {
     #[inline(always)]
     fn sums(&self, eight: impl Eight, out: &mut Lanes<u32>) -> u32 {
         let mut largest = eight.splat_integer(2 * ZERO);
-        for (element, exponents) in self.element_exponents.iter().zip(self.exponents) {
-            let place = eight.sum(eight.splat_integer(*element), eight.integers(exponents));
-            largest = eight.larger(largest, place);
+        for (elements, exponents) in self.element_exponents.chunks(TERMS).zip(self.exponents.chunks(TERMS)) {
+            let part = match (<&[_; TERMS]>::try_from(elements), <&[_; TERMS]>::try_from(exponents)) {
+                (Ok(elements), Ok(exponents)) => largest_place(eight, elements, exponents),
+                _ => largest_place(eight, elements, exponents),
+            };
+            largest = eight.larger(largest, part);
         }
         // Every C but zero is placed above a zero.
         let scales = eight.integers(&self.scales);
@@ -197,12 +206,23 @@ impl Step<'_> {
         let windows = eight.array(windows);
         *out = self.rule.output.of_doubles(&each!(n => sums[n] * power_of_two(windows[n])));
         let outside = eight.array(outside);
-        let mut by_definition = 0;
-        for n in 0..N {
-            by_definition |= u32::from(outside[n] > 0) << n;
+        if outside.iter().fold(i32::MIN, |most, n| most.max(*n)) <= 0 {
+            return 0;
         }
-        by_definition
+        (0..N).fold(0, |columns, n| columns | u32::from(outside[n] > 0) << n)
     }
+}
+
+/// The largest sum of the exponents of two factors.
+#[inline(always)]
+fn largest_place<E: Eight>(eight: E, elements: &[i32], exponents: &[Lanes<i32>]) -> E::Integers {
+    // Two at a time, since each maximum waits for the one before.
+    let mut largest = [eight.splat_integer(2 * ZERO); 2];
+    for (n, (element, exponents)) in elements.iter().zip(exponents).enumerate() {
+        let place = eight.sum(eight.splat_integer(*element), eight.integers(exponents));
+        largest[n % 2] = eight.larger(largest[n % 2], place);
+    }
+    eight.larger(largest[0], largest[1])
 }
 
 /// `start` and the products of `elements` and `values` times `factors`, cut toward zero.
