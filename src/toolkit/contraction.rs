@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use emulator::Contraction;
 use ptx::arch::{Target, ToolkitVersion};
-use ptx::contraction::{Pair, expected, explicit, lowered, pairs};
+use ptx::contraction::{Pair, expected, explicit_where_needed, lowered, pairs};
 use ptx::folding::{Products, fold};
 use ptx::{Function, Item, Module};
 
@@ -162,7 +162,7 @@ impl Guess {
         for (function, _) in sums {
             pairs.entry(function.to_owned()).or_default().chosen += 1;
         }
-        let module = explicit(module, chosen);
+        let module = explicit_where_needed(module, chosen);
         let code = code(&module.to_string())?;
         Ok(Self { module, pairs, code })
     }

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use super::ast::{Function, Guard, Instruction, Item, Module, Operand, Statement};
 use super::registers::{names, reads, writes_first};
 
-pub use explicit::explicit;
+pub use explicit::{explicit, explicit_where_needed};
 pub use lowered::lowered;
 
 /// The pairs that ptxas contracts, as its machine code shows: a sum with its first source where that is a product, and only where

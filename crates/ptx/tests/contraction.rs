@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
-use ptx::contraction::{expected, explicit, lowered, pairs};
+use ptx::contraction::{expected, explicit, explicit_where_needed, lowered, pairs};
 use ptx::folding::{Products, fold};
 
 fn module(body: &str) -> ptx::Module {
@@ -111,6 +111,22 @@ fn copies_negatives_and_pairs_hide_no_product() {
 fn a_register_of_a_block_is_not_read_outside() {
     let text = contracted("{ .reg .f32 t; mul.f32 t, f0, f1; mov.f32 f3, t; }\nadd.f32 f5, f3, f2;");
     assert_eq!(text.last().unwrap(), "add.rn.f32 f5, f3, f2");
+}
+
+#[test]
+fn a_sum_that_nothing_can_be_contracted_with_may_keep_its_form() {
+    let last = |body: &str| instructions(&explicit_where_needed(&module(body), &[])).pop().unwrap();
+    for (body, open) in [
+        ("ex2.approx.f32 f3, f0; add.f32 f5, f3, 0f3F800000;", true),
+        ("min.f32 f3, f0, f1; sub.f32 f5, f3, f2;", true),
+        ("mul.f32 f3, f0, f1; add.f32 f5, f3, f2;", false),
+        ("mul.f32 f3, f0, f1; mov.f32 f4, f3; add.f32 f5, f4, f2;", false),
+        ("mul.f32 f3, f0, f1; mov.b64 d0, {f3, f2}; mov.b64 d1, {f2, f2}; add.f32x2 d2, d0, d1;", false),
+        ("rcp.approx.f32 f3, f0; add.f32 f5, f3, f2;", false),
+        ("mul.f32 f5, f0, f1;", false),
+    ] {
+        assert_eq!(!last(body).contains(".rn."), open, "{body}");
+    }
 }
 
 #[test]

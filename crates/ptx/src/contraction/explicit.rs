@@ -1,11 +1,12 @@
 //! A module that leaves nothing open: chosen pairs as `fma.rn`, every other product and sum with `.rn`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Pair, Source, Unqualified};
 use crate::ast::{
     Function, Immediate, Instruction, Item, Module, Operand, Space, Span, Statement, Type, Variable,
 };
+use crate::registers::{each, names};
 
 /// The prefix of the registers that are added.
 const PREFIX: &str = "%contracted";
@@ -16,16 +17,62 @@ const PREFIX: &str = "%contracted";
 /// Of two pairs with one sum, the first one counts.
 #[must_use]
 pub fn explicit(module: &Module, chosen: &[Pair]) -> Module {
+    rewritten(module, chosen, &|_| None)
+}
+
+/// As [`explicit`], but a sum with no source that may be a product keeps its form, since nothing can be contracted with it. ptxas derives
+/// ranges from sums without a rounding modifier, and drops the scaling of a division by one.
+#[must_use]
+pub fn explicit_where_needed(module: &Module, chosen: &[Pair]) -> Module {
+    rewritten(module, chosen, &|body| Some(may_be_products(body)))
+}
+
+fn rewritten(
+    module: &Module,
+    chosen: &[Pair],
+    products: &impl Fn(&[Statement]) -> Option<HashSet<String>>,
+) -> Module {
     let mut out = module.clone();
     for item in &mut out.items {
         if let Item::Function(function) = item {
-            rewrite(function, chosen);
+            let products = products(function.body.as_deref().unwrap_or_default());
+            rewrite(function, chosen, products);
         }
     }
     out
 }
 
-fn rewrite(function: &mut Function, chosen: &[Pair]) {
+/// Registers that some instruction of the function makes a product, or a copy of one: an assembler may have its last step contracted.
+fn may_be_products(body: &[Statement]) -> HashSet<String> {
+    let mut found: HashSet<String> = HashSet::new();
+    loop {
+        let before = found.len();
+        each(body, &mut |i| {
+            let is_product = match i.opcode.as_str() {
+                "mul" | "div" | "rcp" | "sqrt" | "rsqrt" | "lg2" | "sin" | "cos" | "tanh" | "call" => true,
+                // A zero that is added leaves a product.
+                "fma" => matches!(i.operands.last(), Some(Operand::Immediate(_))),
+                "mov" | "neg" | "abs" | "copysign" | "selp" | "slct" => {
+                    let mut of_product = false;
+                    let sources = i.operands.iter().skip(1);
+                    sources.for_each(|source| names(source, &mut |name| of_product |= found.contains(name)));
+                    of_product
+                }
+                _ => false,
+            };
+            if is_product && let Some(to) = i.operands.first() {
+                names(to, &mut |name| {
+                    found.insert(name.to_owned());
+                });
+            }
+        });
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+fn rewrite(function: &mut Function, chosen: &[Pair], may_be_products: Option<HashSet<String>>) {
     let Some(body) = &mut function.body else { return };
     let mut sums = HashMap::new();
     for pair in chosen.iter().filter(|pair| pair.function == function.name) {
@@ -35,7 +82,8 @@ fn rewrite(function: &mut Function, chosen: &[Pair]) {
     for pair in sums.values() {
         *products.entry(pair.product).or_default() |= pair.overwritten;
     }
-    let mut rewriter = Rewriter { at: 0, sums, products, factors: HashMap::new(), added: Vec::new() };
+    let mut rewriter =
+        Rewriter { at: 0, sums, products, factors: HashMap::new(), may_be_products, added: Vec::new() };
     rewriter.statements(body);
     let added = rewriter.added.into_iter().map(Statement::Variable);
     body.splice(0..0, added);
@@ -50,6 +98,8 @@ struct Rewriter<'a> {
     products: HashMap<usize, bool>,
     /// Their factors, each a number or a copy of the register.
     factors: HashMap<usize, [Operand; 2]>,
+    /// Where only what may be contracted is made explicit: registers that may hold products.
+    may_be_products: Option<HashSet<String>>,
     /// Registers for copies and negated values.
     added: Vec<Variable>,
 }
@@ -91,6 +141,14 @@ impl Rewriter<'_> {
             .sums
             .get(&self.at)
             .and_then(|pair| Some((pair.source, self.factors.get(&pair.product)?.clone())));
+        let is_open = |products: &HashSet<String>| {
+            let is_product =
+                |source: &Operand| matches!(source, Operand::Name(name) if products.contains(name));
+            i.opcode != "mul" && !sources.iter().any(is_product)
+        };
+        if contracted.is_none() && self.may_be_products.as_ref().is_some_and(is_open) {
+            return;
+        }
         i.modifiers.insert(0, "rn".to_owned());
         let Some((source, [mut a, mut b])) = contracted else { return };
         let [first, second] = sources;
