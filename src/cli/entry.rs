@@ -1,6 +1,7 @@
 //! From arguments to exit code.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,7 +11,7 @@ use super::args::{self, Cli, Verb};
 use super::error::CliError;
 use super::progress::Progress;
 use super::{assumptions, emulate, exit, ops, verbs};
-use crate::job::Context;
+use crate::job::{self, Context};
 use crate::{gpu, toolkit, worker};
 
 /// Runs this process's command line and returns its exit code.
@@ -25,6 +26,9 @@ pub fn main() -> ExitCode {
 pub fn command_line(typed: Vec<OsString>, program: Option<PathBuf>) -> u8 {
     if let Some(code) = worker_job(&typed) {
         return code;
+    }
+    if job::is_assembler(&typed) {
+        return assembler(typed.get(1..).unwrap_or_default());
     }
     let cli = match args::parse(typed) {
         Ok(cli) => cli,
@@ -48,6 +52,22 @@ pub fn command_line(typed: Vec<OsString>, program: Option<PathBuf>) -> u8 {
         }
     });
     code.unwrap_or(exit::INTERNAL)
+}
+
+/// Acts as the ptxas of a program under `exec`.
+fn assembler(arguments: &[OsString]) -> u8 {
+    match job::assemble(arguments) {
+        Ok(done) => {
+            // A reader that has gone away needs no answer.
+            let _ = std::io::stdout().write_all(&done.stdout);
+            let _ = std::io::stderr().write_all(&done.stderr);
+            done.code
+        }
+        Err(error) => {
+            eprintln!("ptxas: {error}");
+            exit::USAGE
+        }
+    }
 }
 
 /// Does a worker's job when this process was started as one.
@@ -91,7 +111,7 @@ fn run(cli: Cli, program: Option<PathBuf>) -> Result<(), CliError> {
         Some(Verb::Selftest(args)) => super::selftest::selftest(&args, &context),
         Some(Verb::New(verb)) => verbs::new(&verb),
         Some(Verb::Emulate(args)) => emulate::emulate(&args, &context),
-        Some(Verb::Exec(args)) => super::exec::exec(&args),
+        Some(Verb::Exec(args)) => super::exec::exec(&args, &context),
         Some(Verb::Judge(args)) => super::judge::judge_file(&args),
         Some(Verb::Moe(args)) => super::moe::moe(&args, &context),
         Some(Verb::Tiles(args)) => super::tiles::tiles(&args, &context),

@@ -8,7 +8,7 @@ use clap::Args;
 use super::error::CliError;
 use super::format::{self, Formats};
 use super::model::ModelArgs;
-use crate::job::{self, Execution};
+use crate::job::{self, Context, Execution};
 use crate::report::{self, Format};
 
 /// Arguments of `exec`.
@@ -53,9 +53,9 @@ const FORMATS: &Formats = &[
 ];
 
 /// `exec`. Ends the process with the program's exit code where that is not 0 and no rule was violated.
-pub(super) fn exec(args: &ExecArgs) -> Result<(), CliError> {
+pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliError> {
     let Some((program, arguments)) = args.command.split_first() else { return Ok(()) };
-    let done = job::exec(&Execution {
+    let execution = Execution {
         program: program.clone(),
         arguments: arguments.to_vec(),
         gpu: args.gpu.clone(),
@@ -64,7 +64,8 @@ pub(super) fn exec(args: &ExecArgs) -> Result<(), CliError> {
         model: args.hardware.model,
         contracts: args.contract == "on",
         record: args.record.clone(),
-    })?;
+    };
+    let done = job::exec(&execution, &context.program)?;
     let told = |error: serde_json::Error| CliError::Output(error.into());
     let text = match args.format {
         Format::Text => report::exec_text(&done),

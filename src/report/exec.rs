@@ -9,6 +9,7 @@ use super::markup::{Align, code, head, plain, row};
 use super::phrase::{clean, grouped};
 use super::sarif;
 use crate::job::{ExecViolation, Executed};
+use crate::record::readable_kernel;
 
 /// For the terminal.
 #[must_use]
@@ -18,7 +19,7 @@ pub fn exec_text(of: &Executed) -> String {
         _ = writeln!(
             out,
             "{}: {} launches, {} warp instructions{}",
-            clean(kernel),
+            clean(&readable_kernel(kernel)),
             ran.launches,
             grouped(ran.instructions as usize),
             if ran.violations == 0 { String::new() } else { format!(", {} violations", ran.violations) }
@@ -47,7 +48,7 @@ pub fn exec_markdown(of: &Executed) -> String {
     out += &head(&["Kernel", "Launches", "Warp instructions", "Violations"], Align::Right);
     for (kernel, ran) in &of.kernels {
         out += &row(&[
-            code(kernel),
+            code(&readable_kernel(kernel)),
             grouped(ran.launches as usize),
             grouped(ran.instructions as usize),
             ran.violations.to_string(),

@@ -219,6 +219,11 @@ impl Places {
     }
 
     fn file(&mut self, origin: Origin, path: &Path) -> bool {
+        // Under `exec`, this executable is a ptxas for other programs.
+        let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+        if own.is_some() && std::fs::canonicalize(path).ok() == own {
+            return true;
+        }
         let there = path.exists();
         if there {
             self.ptxas.push(Place { origin, path: path.to_owned(), sha256: None });

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "cudarc cannot check a launch")]
 
 mod api;
+mod assembler;
 mod contraction;
 mod graphs;
 mod memory;

@@ -204,6 +204,16 @@ impl Machine<'_> {
         races.publish(shared_address(site.at), OBJECT_BYTES, self.warp, strong, at);
     }
 
+    /// As [`Self::publish_barrier`], of a `complete_tx`. Returns whether only a proxy fence orders what was written before it.
+    pub(super) fn publish_completion(&mut self, site: Site, strong: super::order::Strong) -> bool {
+        let Some(races) = &mut self.cta.races else { return false };
+        let strong = races.among_ctas(strong);
+        let (warp, at) = (self.warp, site.rank.map_or(At::Shared, At::Peer));
+        races.completing(warp, |races| {
+            races.publish(shared_address(site.at), OBJECT_BYTES, warp, strong, at);
+        })
+    }
+
     /// Issues a copy whose shared bytes are those of this CTA, or, for copies into shared memory, of another.
     pub(super) fn issue_at(&mut self, rank: Option<u32>, mut pending: Pending) -> Result<(), Fault> {
         let Some(rank) = rank else { return self.cta.issue(pending, self.world) };

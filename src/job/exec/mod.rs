@@ -1,5 +1,6 @@
 //! `exec`: a CUDA program runs on a simulated GPU, and what it did is read back.
 
+mod assembler;
 mod linked;
 mod stub;
 
@@ -16,6 +17,8 @@ use emulator::events::{self, Event, ViolationRecord};
 use numerics::tensor_core::Model;
 use object::ReadCache;
 use serde::Serialize;
+
+pub use assembler::{AssembleError, Assembled, assemble, is_assembler};
 
 /// The library's file.
 const LIBRARY: &str = "libsm121probe_cuda.so";
@@ -107,11 +110,11 @@ pub enum ExecError {
     },
 }
 
-/// Runs a program to its end.
+/// Runs a program to its end. `own` is what runs this command.
 ///
 /// # Errors
 /// [`ExecError`]. A program that fails is none.
-pub fn exec(execution: &Execution) -> Result<Executed, ExecError> {
+pub fn exec(execution: &Execution, own: &Path) -> Result<Executed, ExecError> {
     let failed = |what| move |error| ExecError::Io { what, error };
     let library = library()?;
     if let Some(path) = find(&execution.program)
@@ -131,6 +134,8 @@ pub fn exec(execution: &Execution) -> Result<Executed, ExecError> {
         .env(events::RESULTS, &results)
         .env(events::GPU, &execution.gpu)
         .env(events::SCHEDULES, execution.schedules.to_string());
+    assembler::offer(&mut command, own, folder.path())
+        .map_err(failed("the folder of the assembler cannot be made"))?;
     if execution.keep_going {
         command.env(events::KEEP_GOING, "1");
     }

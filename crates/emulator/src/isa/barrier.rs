@@ -314,5 +314,8 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 fn proxy_fence(m: &mut Machine<'_>, _: &Row) -> Flow {
     m.cta.fence_proxy(m.warp, m.mask);
+    if let Some(races) = &mut m.cta.races {
+        races.proxy_fence(m.warp);
+    }
     Flow::Next
 }

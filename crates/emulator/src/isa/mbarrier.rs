@@ -297,15 +297,26 @@ fn decode_tx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 }
 
 fn tx(m: &mut Machine<'_>, row: &Row) -> Flow {
-    each_site(m, row, |m, site, lane| {
+    let flow = each_site(m, row, |m, site, lane| {
         m.with_barrier(site, |_, _| Ok(()))?;
-        publish(m, row, site);
+        match row.extra::<Strong>() {
+            Some(strong) if row.c & COMPLETE != 0 => {
+                if m.publish_completion(site, *strong) {
+                    let what = "what the warp wrote before complete_tx is ordered by fence.proxy.async alone, which PTX does not call a \
+                        release; fence.release.sync_restrict::shared::cta.cluster is one";
+                    m.said.push((lane, what.to_owned()));
+                }
+            }
+            _ => publish(m, row, site),
+        }
         let bytes = i64::from(m.r.w[row.b as usize][lane]);
         m.with_barrier(site, |cta, at| match row.c & COMPLETE {
             0 => cta.expect_tx(at, bytes),
             _ => cta.complete_tx(at, bytes),
         })
-    })
+    });
+    m.remark(row);
+    flow
 }
 
 fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {

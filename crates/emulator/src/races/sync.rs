@@ -20,6 +20,8 @@ use crate::order::{Fence, Order, Scope, Strong, Touch};
 pub(super) struct Beside {
     pub(super) others: Others,
     fenced: Fenced,
+    /// What it knew at its last `fence.proxy.async`.
+    proxied: Option<Box<Known>>,
     read: Read,
 }
 
@@ -234,6 +236,32 @@ impl Races {
                 self.tick(warp);
             }
         }
+    }
+
+    /// A `fence.proxy.async` of some lanes of a warp.
+    pub(crate) fn proxy_fence(&mut self, warp: u32) {
+        self.beside[warp as usize].proxied = Some(Box::new(self.known(warp)));
+        self.tick(warp);
+    }
+
+    /// Runs `publish`, a `mbarrier.complete_tx` without release, with `fence.proxy.async` as good as a fence that releases: the operation
+    /// stands for a transaction of the async proxy, and the fence orders what was written before it. Returns whether that made a
+    /// difference, since PTX does not call the fence a release.
+    pub(crate) fn completing(&mut self, warp: u32, publish: impl FnOnce(&mut Self)) -> bool {
+        let beside = &mut self.beside[warp as usize];
+        let Some(proxied) = beside.proxied.take() else {
+            publish(self);
+            return false;
+        };
+        let fenced = beside.fenced.clone();
+        let at = |known: &Known| known.own[warp as usize];
+        let differs = fenced.within.as_deref().is_none_or(|fenced| at(fenced) < at(&proxied));
+        join_some(&mut beside.fenced.within, Some(&proxied));
+        join_some(&mut beside.fenced.beyond, Some(&proxied));
+        publish(self);
+        let beside = &mut self.beside[warp as usize];
+        (beside.fenced, beside.proxied) = (fenced, Some(proxied));
+        differs
     }
 
     /// A warp arrives at a barrier, and waits for it or not.
