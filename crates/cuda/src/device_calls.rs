@@ -74,7 +74,7 @@ entry_points! {
     fn cudaDriverGetVersion | cuDriverGetVersion(version: Out<c_int>) { version.set(VERSION) }
     fn cudaRuntimeGetVersion(version: Out<c_int>) { version.set(if runtime_is_12() { VERSION_12 } else { VERSION }) }
     fn cudaGetDeviceCount | cuDeviceGetCount(count: Out<c_int>) { device().map(drop)?; count.set(1) }
-    fn cudaGetDevice | cuCtxGetDevice(number: Out<c_int>) { number.set(0) }
+    fn cudaGetDevice | cuCtxGetDevice | cuCtxGetDevice_v2(number: Out<c_int>) { number.set(0) }
     fn cuDeviceGet(number: Out<c_int>, ordinal: c_int) { the_one(ordinal)?; number.set(0) }
     fn cudaSetDevice(number: c_int) { the_one(number)?; device().map(drop) }
     fn cudaInitDevice(number: c_int, _device_flags: u32, _flags: u32) { the_one(number) }
@@ -126,7 +126,7 @@ entry_points! {
         greatest.set_if(-5);
         Ok(())
     }
-    fn cudaDeviceSynchronize | cuCtxSynchronize() { synchronized() }
+    fn cudaDeviceSynchronize | cuCtxSynchronize | cuCtxSynchronize_v2() { synchronized() }
     fn cudaDeviceReset() { Ok(()) }
     fn cudaDeviceGetLimit | cuCtxGetLimit(value: Out<usize>, number: c_int) { value.set(limit(number)) }
     fn cudaDeviceSetLimit | cuCtxSetLimit(_limit: c_int, _value: usize) { Ok(()) }
@@ -150,6 +150,7 @@ entry_points! {
     fn cuCtxGetId(_context: u64, id: Out<u64>) { id.set(1) }
     fn cuCtxGetApiVersion(_context: u64, version: Out<u32>) { version.set(VERSION as u32) }
     fn cuStreamGetCtx | cuStreamGetCtx_ptsz(_stream: u64, to: Out<u64>) { to.set(CONTEXT) }
+    fn cuStreamGetCtx_v2(_stream: u64, to: Out<u64>, green: Out<u64>) { to.set(CONTEXT)?; green.set_if(0); Ok(()) }
 
     fn cudaPointerGetAttributes(to: u64, at: u64) {
         // Type (0 unregistered, 1 host, 2 device, 3 managed), device, device pointer, host pointer.

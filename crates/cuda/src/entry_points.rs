@@ -18,7 +18,11 @@ use crate::unserved;
 
 /// Functions whose newest form has other parameters than the form before it, by the version that brought it, the newest first.
 const SINCE: &[(&str, &[(c_int, &str)])] = &[
-    ("cuCtxCreate", &[(13_000, "cuCtxCreate_v4"), (11_040, "cuCtxCreate_v3")]),
+    ("cuCtxCreate", &[(12_050, "cuCtxCreate_v4"), (11_040, "cuCtxCreate_v3"), (3_020, "cuCtxCreate_v2")]),
+    ("cuCtxGetDevice", &[(13_000, "cuCtxGetDevice_v2"), (2_000, "cuCtxGetDevice")]),
+    ("cuCtxSynchronize", &[(13_000, "cuCtxSynchronize_v2"), (2_000, "cuCtxSynchronize")]),
+    ("cuLaunchHostFunc", &[(13_010, "cuLaunchHostFunc_v2"), (10_000, "cuLaunchHostFunc")]),
+    ("cuStreamGetCtx", &[(12_050, "cuStreamGetCtx_v2"), (9_020, "cuStreamGetCtx")]),
     ("cuGetProcAddress", &[(12_000, "cuGetProcAddress_v2"), (11_030, "cuGetProcAddress")]),
     ("cuStreamBeginCapture", &[(10_010, "cuStreamBeginCapture_v2"), (10_000, "cuStreamBeginCapture")]),
     (
@@ -48,7 +52,10 @@ const SINCE: &[(&str, &[(c_int, &str)])] = &[
         "cuGraphExecKernelNodeSetParams",
         &[(12_000, "cuGraphExecKernelNodeSetParams_v2"), (10_010, "cuGraphExecKernelNodeSetParams")],
     ),
-    ("cuGraphAddNode", &[(12_030, "cuGraphAddNode_v2"), (12_020, "cuGraphAddNode")]),
+    (
+        "cuGraphAddNode",
+        &[(13_040, "cuGraphAddNode_v3"), (12_030, "cuGraphAddNode_v2"), (12_020, "cuGraphAddNode")],
+    ),
     ("cuGraphGetEdges", &[(12_030, "cuGraphGetEdges_v2"), (10_000, "cuGraphGetEdges")]),
     (
         "cuGraphNodeGetDependencies",
@@ -66,6 +73,15 @@ const SINCE: &[(&str, &[(c_int, &str)])] = &[
 ];
 
 fn exact(name: &str) -> Option<*const c_void> {
+    served(name).or_else(|| stub(name))
+}
+
+/// A function that names itself once and is not served.
+fn stub(name: &str) -> Option<*const c_void> {
+    unserved::driver_stub(name).or_else(|| unserved::runtime_stub(name))
+}
+
+fn served(name: &str) -> Option<*const c_void> {
     [
         device_function,
         memory_function,
@@ -77,8 +93,6 @@ fn exact(name: &str) -> Option<*const c_void> {
         error_function,
         entry_point_function,
         crate::registration::channel_function,
-        unserved::driver_stub,
-        unserved::runtime_stub,
     ]
     .iter()
     .find_map(|find| find(name))
@@ -90,7 +104,8 @@ fn find(name: &str, version: c_int) -> Option<*const c_void> {
         return forms.iter().find(|(since, _)| *since <= version).and_then(|(_, form)| exact(form));
     }
     // Of the others, all newer forms have the parameters that the headers give the name today.
-    ["_v2", ""].iter().find_map(|suffix| exact(&format!("{name}{suffix}")))
+    let names = ["_v2", ""].map(|suffix| format!("{name}{suffix}"));
+    names.iter().find_map(|name| served(name)).or_else(|| names.iter().find_map(|name| stub(name)))
 }
 
 fn proc_address(symbol: Text, function: Out<u64>, version: c_int, found: Out<c_int>) -> Answer {
@@ -143,6 +158,19 @@ mod tests {
         }
         assert_eq!(at("cuStreamGetCaptureInfo", 10_000), None);
         assert_eq!(at("cuMemAlloc", 13_000), exact("cuMemAlloc_v2"));
+        let create = ["cuCtxCreate_v4", "cuCtxCreate_v3", "cuCtxCreate_v2"];
+        for (version, name) in [12_050, 12_040, 11_000].into_iter().zip(create) {
+            assert_eq!(at("cuCtxCreate", version), served(name), "{version}");
+        }
+        // What is served comes before a newer form that is not.
+        for name in ["cuCtxSynchronize", "cuCtxGetDevice", "cuLaunchHostFunc", "cuMemPrefetchAsync"] {
+            assert!(
+                [12_000, 13_000]
+                    .iter()
+                    .all(|version| at(name, *version).is_some_and(|at| Some(at) != stub(name)))
+            );
+            assert!(served(name).is_some(), "{name}");
+        }
         assert!(at("cuGraphLaunch", 12_000).is_some() && at("cuNoSuchFunction", 13_000).is_none());
         for (name, forms) in SINCE {
             assert!(forms.iter().all(|(_, form)| exact(form).is_some()), "{name}");

@@ -148,7 +148,7 @@ entry_points! {
         function.ok_or(Status::INVALID_VALUE)?(stream, 0, data);
         Ok(())
     }
-    fn cudaLaunchHostFunc | cudaLaunchHostFunc_ptsz | cuLaunchHostFunc | cuLaunchHostFunc_ptsz(stream: u64, function: HostFunction, data: u64) {
+    fn cudaLaunchHostFunc | cudaLaunchHostFunc_ptsz | cuLaunchHostFunc | cuLaunchHostFunc_ptsz | cuLaunchHostFunc_v2(stream: u64, function: HostFunction, data: u64) {
         submit(stream, Work::Host { function, data })
     }
 
