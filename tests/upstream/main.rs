@@ -1,5 +1,5 @@
 //! Kernels that nobody here wrote, launched as upstream's host code launches them, and kernels of ours that Triton compiles, against
-//! references of ours and with planted faults.
+//! references of ours and with planted faults; and whole programs under `exec`.
 //!
 //! Upstream's sources and compilers come as packages from pip's index. Without them the trials are ignored with the reason;
 //! `SM121PROBE_REQUIRE=upstream` fetches them (about 1.2 GB, once into the cache) and makes a trial that cannot run a failure.
@@ -7,6 +7,7 @@
 
 mod bounds;
 mod compile;
+mod exec;
 mod faults;
 mod judge;
 mod kernels;
@@ -42,6 +43,12 @@ fn main() -> ExitCode {
             run(store, &table, kernel)
         }));
     }
+    for program in &exec::ALL {
+        let store = store.as_ref().map(Arc::clone).map_err(ToString::to_string);
+        trials.push(Trial::ignorable_test(format!("exec.{}", program.name), move || {
+            ended(program.run(&*store?).map(|()| Completion::Completed))
+        }));
+    }
     let conclusion = libtest_mimic::run(&arguments, trials);
     let table = table.lock().unwrap_or_else(PoisonError::into_inner);
     // A part of the table says nothing about the whole.
@@ -59,11 +66,15 @@ fn run(
     table: &Table,
     kernel: &'static Kernel,
 ) -> Result<Completion, Failed> {
-    match judge::judge(&*store?, kernel) {
-        Ok(shown) => {
-            table.lock().unwrap_or_else(PoisonError::into_inner).push((kernel.name, shown));
-            Ok(Completion::Completed)
-        }
+    ended(judge::judge(&*store?, kernel).map(|shown| {
+        table.lock().unwrap_or_else(PoisonError::into_inner).push((kernel.name, shown));
+        Completion::Completed
+    }))
+}
+
+fn ended(result: Result<Completion, Why>) -> Result<Completion, Failed> {
+    match result {
+        Ok(completion) => Ok(completion),
         Err(Why::Failed(what)) => Err(what.into()),
         Err(Why::Missing(what)) if packages::required() => Err(what.into()),
         Err(Why::Missing(what)) => Ok(Completion::ignored_with(what)),

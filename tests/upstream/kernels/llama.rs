@@ -6,7 +6,7 @@ use crate::judge::{Expected, Kernel, Origin};
 use crate::packages::LLAMA;
 use crate::replay::{Buffers, Element};
 
-pub(super) const INCLUDES: &[&str] = &[
+pub(crate) const INCLUDES: &[&str] = &[
     "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/src/ggml-cuda",
     "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/src",
     "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/include",

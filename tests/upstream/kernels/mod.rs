@@ -29,6 +29,8 @@ pub(crate) fn all() -> Vec<&'static Kernel> {
     lists.into_iter().flatten().collect()
 }
 
+pub(crate) use llama::INCLUDES as LLAMA_INCLUDES;
+
 /// Numbers in f16, little-endian.
 fn f16(bytes: &[u8]) -> Vec<f64> {
     let decode = |b: &[u8]| f64::from(Format::F16.decode(u32::from(u16::from_le_bytes([b[0], b[1]]))));

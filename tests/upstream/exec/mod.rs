@@ -1,0 +1,170 @@
+//! Programs as a whole under `exec`: by their own check, and, where an H200 has run the same program, by the bytes that it computed.
+
+mod build;
+mod packages;
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use sm121probe::store::Store;
+use sm121probe::toolkit::PipSource;
+use sm121probe::worker::{self, Ended};
+
+use super::judge::Why;
+use super::packages::{TRITON, TRITON_PYTHON, executable, unpacked};
+use build::Built;
+
+/// How long one program may take.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What an H200 printed: the program and its case, then its lines.
+const H200: &str = include_str!("../h200.txt");
+
+/// A program.
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    run: fn(&Store) -> Result<(), Why>,
+}
+
+/// All programs.
+pub(crate) const ALL: [Program; 9] = [
+    Program {
+        name: "cutlass_79a",
+        run: |store| cutlass(store, "79a_blackwell_geforce_nvfp4_bf16_gemm", CUBE),
+    },
+    Program {
+        name: "cutlass_79b",
+        run: |store| cutlass(store, "79b_blackwell_geforce_nvfp4_nvfp4_gemm", CUBE),
+    },
+    Program {
+        name: "cutlass_79c",
+        run: |store| cutlass(store, "79c_blackwell_geforce_mixed_mxfp8_mxfp6_bf16_gemm", CUBE),
+    },
+    Program {
+        name: "cutlass_79d",
+        run: |store| cutlass(store, "79d_blackwell_geforce_nvfp4_grouped_gemm", GROUPS),
+    },
+    Program { name: "cub", run: |store| as_an_h200(store, "cub", build::whole(store, "cub", None, &[])?) },
+    Program {
+        name: "flashinfer",
+        run: |store| {
+            let package = Some((&super::packages::FLASHINFER, "flashinfer"));
+            let built = build::whole(store, "flashinfer", package, &["flashinfer/data/include"])?;
+            as_an_h200(store, "flashinfer", built)
+        },
+    },
+    Program {
+        name: "llama.cpp",
+        run: |store| {
+            let package = Some((&super::packages::LLAMA, "llama"));
+            let built = build::whole(store, "llama", package, super::kernels::LLAMA_INCLUDES)?;
+            as_an_h200(store, "llama", built)
+        },
+    },
+    Program { name: "triton", run: triton },
+    Program { name: "cuda_python", run: cuda_python },
+];
+
+/// A problem of two tiles along each side.
+const CUBE: &[&str] = &["--m=256", "--n=256", "--k=256", "--iterations=0"];
+const GROUPS: &[&str] = &["--groups=2", "--m=128", "--n=128", "--k=256", "--iterations=0"];
+
+impl Program {
+    /// Builds and runs it.
+    ///
+    /// # Errors
+    /// [`Why`].
+    pub(crate) fn run(&self, store: &Store) -> Result<(), Why> {
+        (self.run)(store)
+    }
+}
+
+/// A command under `exec`, with its report on standard error.
+fn exec(gpu: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sm121probe"));
+    command.args(["exec", "--gpu", gpu, "--"]);
+    command
+}
+
+/// Runs `command` and demands the exit code and some words of what it prints.
+fn expect(command: &mut Command, conforms: bool, words: &[&str]) -> Result<String, Why> {
+    let output = worker::run(command, LIMIT).map_err(|error| Why::Failed(error.to_string()))?;
+    let text = output.text();
+    let ended_well = matches!(output.ended, Ended::Exited(0));
+    match words.iter().find(|word| !text.contains(**word)) {
+        None if ended_well == conforms => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Some(word) => Err(Why::Failed(format!("`{word}` is missing in: {text}"))),
+        None => Err(Why::Failed(format!("it ended with {:?}: {text}", output.ended))),
+    }
+}
+
+/// An example of CUTLASS, by its own check: once as it is, once with a byte of the scale factors changed behind the GPU's back.
+fn cutlass(store: &Store, example: &str, arguments: &[&str]) -> Result<(), Why> {
+    let program = build::cutlass(store, example)?;
+    expect(exec("gb10").arg(&program).args(arguments), true, &["Disposition: Passed", "no violation"])?;
+    let broken = &mut exec("gb10");
+    broken.arg(&program).args(arguments).env(build::BREAK_SCALES, "1");
+    expect(broken, false, &["Disposition: Failed"]).map(|_| ())
+}
+
+/// The cases of a program that an H200 has run, with the lines that it printed.
+fn recorded(program: &str) -> Vec<(&'static str, String)> {
+    let cases = H200.split("== ").skip(1).filter_map(|part| part.split_once('\n'));
+    let of_program = cases.filter_map(|(head, lines)| Some((head.split_once(' ')?, lines)));
+    of_program
+        .filter(|((name, _), _)| *name == program)
+        .map(|((_, case), lines)| (case, lines.to_owned()))
+        .collect()
+}
+
+fn as_an_h200(_store: &Store, program: &str, built: Built) -> Result<(), Why> {
+    let cases = recorded(program);
+    assert!(!cases.is_empty(), "an H200 has run cases of {program}");
+    for (case, lines) in cases {
+        let printed = expect(exec("h100").arg(&built.program).arg(case), true, &["no violation"])?;
+        if printed != lines {
+            return Err(Why::Failed(format!("{case} prints\n{printed}and an H200\n{lines}")));
+        }
+    }
+    Ok(())
+}
+
+/// The Python that the wheels are for.
+fn python() -> Result<Command, Why> {
+    let python = PipSource::from_environment().python;
+    let asked: Result<Output, _> =
+        Command::new(&python).args(["-c", "import sys; print(sys.implementation.cache_tag)"]).output();
+    let tag = asked.map_err(|error| Why::Missing(format!("{}: {error}", python.display())))?.stdout;
+    if String::from_utf8_lossy(&tag).trim() != TRITON_PYTHON {
+        return Err(Why::Missing(format!(
+            "the wheels are for {TRITON_PYTHON}; SM121PROBE_PYTHON names another Python than {}",
+            python.display()
+        )));
+    }
+    let mut command = exec("gb10");
+    command.arg(python).env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(command)
+}
+
+fn script(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream/programs").join(name)
+}
+
+fn triton(store: &Store) -> Result<(), Why> {
+    let package = unpacked(store, "triton", &[&TRITON]).map_err(Why::Missing)?;
+    executable(&package.join("triton/backends/nvidia/bin")).map_err(Why::Missing)?;
+    let command = &mut python()?;
+    command.arg(script("triton_exec.py")).env("PYTHONPATH", package).env("TRITON_DEFAULT_FP_FUSION", "1");
+    expect(command, true, &["doubled", "double: 1 launches", "no violation"]).map(|_| ())
+}
+
+fn cuda_python(store: &Store) -> Result<(), Why> {
+    let package = unpacked(store, "cuda-python", &packages::CUDA_PYTHON).map_err(Why::Missing)?;
+    let command = &mut python()?;
+    command
+        .arg(script("saxpy.py"))
+        .env("LD_LIBRARY_PATH", package.join("nvidia/cu13/lib"))
+        .env("PYTHONPATH", package);
+    expect(command, true, &["saxpy is right", "saxpy: 1 launches", "no violation"]).map(|_| ())
+}
