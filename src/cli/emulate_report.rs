@@ -80,11 +80,11 @@ impl Report<'_> {
         let (bytes, element) = (self.judged.outcome.bytes(n), buffer.shape.element);
         let dims: Vec<String> = buffer.shape.dims.iter().map(ToString::to_string).collect();
         let values: Vec<String> =
-            (0..SHOWN).map_while(|n| element.code_at(bytes, n)).map(|code| element.show(code)).collect();
+            (0..SHOWN).map_while(|n| element.code_at(&bytes, n)).map(|code| element.show(code)).collect();
         let more = if buffer.shape.count() > SHOWN { " …" } else { "" };
         let _ = writeln!(text, "{} {}[{}]", buffer.name, element.name(), dims.join(","));
         let _ = writeln!(text, "  {}{more}", values.join(" "));
-        let _ = writeln!(text, "  sha256 {}", store::sha256(bytes));
+        let _ = writeln!(text, "  sha256 {}", store::sha256(&bytes));
         let unwritten = self.judged.outcome.unwritten(n);
         if unwritten > 0 {
             let _ = writeln!(text, "  {unwritten} of {} bytes were never written", bytes.len());

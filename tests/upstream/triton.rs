@@ -98,6 +98,7 @@ fn recording(session: &Session) -> Result<Recording, String> {
         match &buffer.initial {
             Initial::Unwritten => {}
             Initial::Bytes(bytes) => all.steps.push(Step::Write(*address, bytes.clone())),
+            Initial::Lent(host) => all.steps.push(Step::Write(*address, host.bytes().to_vec())),
             Initial::Value(value) => all.steps.push(Step::Write(*address, value.bytes(&addresses)?)),
             Initial::There(_) => return Err("a launch file starts on empty memory".to_owned()),
         }

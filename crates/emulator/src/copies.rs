@@ -439,7 +439,10 @@ impl Cta {
         world.touch(piece.address, piece.taken, false);
         let (index, from) = world.global.locate(piece.address, piece.taken)?;
         let region: &Region = world.global.region(index);
-        self.shared.data[at..at + piece.taken].copy_from_slice(&region.data[from..from + piece.taken]);
+        let bytes = region.gather(from, piece.taken);
+        if let (Some(to), Some(bytes)) = (self.shared.view_mut(at, piece.taken), bytes) {
+            to.copy_from_slice(&bytes);
+        }
         // What was never written stays so: the fault is to use it, not to copy it along.
         if !region.is_written(from, piece.taken) {
             for i in 0..piece.taken {

@@ -1,5 +1,6 @@
 //! Memory: regions of bytes with an initialisation bit each, and the address space that holds them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use super::buffer_names::Names;
 use super::float_sums::FloatSums;
 use super::held::Held;
+use super::lent::HostBytes;
 pub(super) use super::region::{Region, bits};
 use super::trap::{Fault, Law, Trap};
 
@@ -32,15 +34,15 @@ const GUARD: u64 = 4096;
 
 /// A global allocation.
 #[derive(Debug, Clone)]
-struct Allocation {
-    base: u64,
-    region: Held,
+pub(super) struct Allocation {
+    pub(super) base: u64,
+    pub(super) region: Held,
 }
 
 /// Global memory: allocations in ascending order, guarded from each other.
 #[derive(Debug, Clone, Default)]
 pub struct GlobalMemory {
-    allocations: Vec<Allocation>,
+    pub(super) allocations: Vec<Allocation>,
     /// Addresses of sparse buffers. What was written of one lies in `allocations`, a piece for each stretch; the rest costs nothing.
     sparse: Vec<Range<u64>>,
     /// Where buffers begin that were placed at an address of the caller's choice: others do not follow them.
@@ -161,7 +163,7 @@ impl GlobalMemory {
         for old in self.allocations.drain(first..last.max(first)) {
             base = base.min(old.base);
             data.resize((old.base - base) as usize, 0);
-            data.extend_from_slice(&old.region.data);
+            data.extend_from_slice(&old.region.gather(0, old.region.len()).unwrap_or_default());
         }
         let at = (address - base) as usize;
         data.resize(data.len().max(at + bytes.len()), 0);
@@ -172,13 +174,14 @@ impl GlobalMemory {
         true
     }
 
-    /// The bytes of a range that lies in one buffer, as far as they are kept.
+    /// The bytes of a range that lies in one buffer, as far as they are kept; `None` too where they are not together, some of them being
+    /// the host's ([`GlobalMemory::allocate_lent`]).
     #[must_use]
     pub fn range(&self, address: u64, len: usize) -> Option<&[u8]> {
         let n = self.allocations.partition_point(|a| a.base <= address);
         let held = self.allocations.get(n.checked_sub(1)?)?;
         let at = (address - held.base) as usize;
-        held.region.data.get(at..at.checked_add(len)?)
+        at.checked_add(len).and_then(|_| held.region.view(at, len))
     }
 
     /// Addresses of a module's variables, which live as long as this memory.
@@ -193,7 +196,7 @@ impl GlobalMemory {
 
     /// Bytes that it keeps.
     pub(super) fn held_bytes(&self) -> usize {
-        self.allocations.iter().map(|a| a.region.len()).sum()
+        self.allocations.iter().map(|a| a.region.held_bytes()).sum()
     }
 
     /// The same addresses, and no memory behind them.
@@ -205,22 +208,22 @@ impl GlobalMemory {
     /// The first byte of a buffer that holds another value in `other`, which has the same buffers.
     #[must_use]
     pub fn first_difference(&self, other: &Self) -> Option<u64> {
-        self.allocations.iter().zip(&other.allocations).find_map(|(a, b)| {
-            let at = super::device::first_difference(&a.region.data, &b.region.data)?;
-            Some(a.base + at as u64)
-        })
+        self.allocations
+            .iter()
+            .zip(&other.allocations)
+            .find_map(|(a, b)| a.region.first_difference(&b.region).map(|at| a.base + at as u64))
     }
 
-    /// Takes out the buffer that begins at `base`, as if it had never been; its bytes.
-    pub fn remove(&mut self, base: u64) -> Option<Vec<u8>> {
-        let at = self.allocations.iter().position(|a| a.base == base)?;
-        let mut gone = self.allocations.remove(at);
+    /// Takes out the buffer that begins at `base`, as if it had never been; false where there is none.
+    pub fn remove(&mut self, base: u64) -> bool {
+        let Some(at) = self.allocations.iter().position(|a| a.base == base) else { return false };
+        let gone = self.allocations.remove(at);
         self.placed.remove(&base);
         let end = base + gone.region.len() as u64;
         self.undefined.retain(|(at, _)| at.end <= base || at.start >= end);
         self.names.remove(base);
         self.last = 0;
-        Some(std::mem::take(&mut gone.region.own().data))
+        true
     }
 
     /// Lets clones read the same bytes, until one of them writes an allocation: it then has one of its own.
@@ -270,6 +273,12 @@ impl GlobalMemory {
         self.add(Region::written(data))
     }
 
+    /// Bytes of the host, read where they lie: those that kernels write are copied, a page at a time, and the host's stay as they are.
+    /// Their address.
+    pub fn allocate_lent(&mut self, bytes: HostBytes) -> u64 {
+        self.add(Region::lent(bytes))
+    }
+
     /// Frees the allocation that begins at `base`; later accesses are faults.
     pub fn free(&mut self, base: u64) -> bool {
         let Ok(at) = self.allocations.binary_search_by_key(&base, |a| a.base) else { return false };
@@ -286,10 +295,35 @@ impl GlobalMemory {
         true
     }
 
-    /// The bytes of the allocation that begins at `base`.
+    fn held(&self, base: u64) -> Option<&Held> {
+        self.allocations.iter().find(|a| a.base == base).map(|a| &a.region)
+    }
+
+    /// The bytes of the allocation that begins at `base`; `None` too where kernels have written some of what the host lent
+    /// ([`GlobalMemory::contents`] has all of them).
     #[must_use]
     pub fn bytes(&self, base: u64) -> Option<&[u8]> {
-        self.allocations.iter().find(|a| a.base == base).map(|a| a.region.data.as_slice())
+        self.held(base).and_then(|region| region.view(0, region.len()))
+    }
+
+    /// The bytes of the allocation that begins at `base`, a copy only where they do not lie together.
+    #[must_use]
+    pub fn contents(&self, base: u64) -> Option<Cow<'_, [u8]>> {
+        self.held(base).and_then(|region| region.gather(0, region.len()))
+    }
+
+    /// Runs of bytes of the allocation that begins at `base` that kernels may have changed: first byte and bytes. Those are all of them
+    /// where the host has not lent them.
+    pub fn written_runs(&self, base: u64) -> impl Iterator<Item = (usize, &[u8])> {
+        let held = self.held(base);
+        let runs = held.map(|region| region.written_runs()).unwrap_or_default();
+        runs.into_iter().filter_map(move |run| Some((run.start, held?.view(run.start, run.len())?)))
+    }
+
+    /// The first byte of the allocation that begins at `base` that holds another value in `other`, where it is as long.
+    #[must_use]
+    pub fn first_difference_of(&self, base: u64, other: &Self) -> Option<usize> {
+        self.held(base)?.first_difference(other.held(base)?)
     }
 
     /// Fills all bytes that nobody has written, and those of allocations to come.
@@ -298,10 +332,11 @@ impl GlobalMemory {
             return;
         }
         self.poison = Some(poison);
-        for region in self.allocations.iter_mut().map(|a| a.region.own()).filter(|r| r.is_tracked()) {
-            for at in 0..region.len() {
-                if !region.is_written(at, 1) {
-                    region.data[at] = poison;
+        for held in self.allocations.iter_mut().map(|a| &mut a.region).filter(|r| r.is_tracked()) {
+            let region = held.own();
+            for run in region.unwritten_runs() {
+                if let Some(bytes) = region.view_mut(run.start, run.len()) {
+                    bytes.fill(poison);
                 }
             }
         }
@@ -316,11 +351,11 @@ impl GlobalMemory {
     /// use them as a result. Bytes that nobody stored are none ([`GlobalMemory::unwritten`]).
     #[must_use]
     pub fn undefined(&self, base: u64) -> Option<&Trap> {
-        let held = self.allocations.iter().find(|a| a.base == base)?;
-        let end = base + held.region.len() as u64;
+        let held = self.held(base)?;
+        let end = base + held.len() as u64;
         let unwritten = |range: &Range<u64>| {
             let (low, high) = (range.start.max(base), range.end.min(end));
-            low < high && !held.region.is_written((low - base) as usize, (high - low) as usize)
+            low < high && !held.is_written((low - base) as usize, (high - low) as usize)
         };
         self.undefined.iter().find(|(range, _)| unwritten(range)).map(|(_, trap)| trap)
     }
@@ -337,14 +372,13 @@ impl GlobalMemory {
     /// Whether `len` bytes from byte `at` of the allocation that begins at `base` are there and have been written.
     #[must_use]
     pub fn is_written(&self, base: u64, at: usize, len: usize) -> bool {
-        let held = self.allocations.iter().find(|a| a.base == base);
         let end = at.checked_add(len);
-        held.is_some_and(|a| end.is_some_and(|end| end <= a.region.len()) && a.region.is_written(at, len))
+        self.held(base).is_some_and(|r| end.is_some_and(|end| end <= r.len()) && r.is_written(at, len))
     }
 
     /// Makes the allocation that begins at `base` one that nobody has written.
     pub(super) fn forget(&mut self, base: u64) {
-        if let Some(len) = self.bytes(base).map(|bytes| bytes.len() as u64) {
+        if let Some(len) = self.held(base).map(|region| region.len() as u64) {
             self.undefined.retain(|(range, _)| range.end <= base || range.start >= base + len);
         }
         if let Some(sparse) = self.sparse.iter().find(|s| s.start == base) {
@@ -360,8 +394,7 @@ impl GlobalMemory {
     /// How many bytes of the allocation that begins at `base` nobody has written.
     #[must_use]
     pub fn unwritten(&self, base: u64) -> usize {
-        let region = self.allocations.iter().find(|a| a.base == base).map(|a| &a.region);
-        region.map_or(0, |r| (0..r.len()).filter(|at| !r.is_written(*at, 1)).count())
+        self.held(base).map_or(0, |region| region.unwritten_bytes())
     }
 
     /// Whether a copy may take these bytes: they lie in one buffer, written or not.
@@ -380,8 +413,7 @@ impl GlobalMemory {
     /// The bytes of the buffer that begins at `base` that nobody has written.
     #[must_use]
     pub fn unwritten_runs(&self, base: u64) -> Vec<Range<usize>> {
-        let Some(held) = self.allocations.iter().find(|a| a.base == base) else { return Vec::new() };
-        held.region.unwritten_runs()
+        self.held(base).map(|region| region.unwritten_runs()).unwrap_or_default()
     }
 
     /// Makes bytes count as ones that nobody has written.
@@ -389,7 +421,9 @@ impl GlobalMemory {
         if let Ok((index, at)) = self.locate(address, len) {
             let poison = self.poison.unwrap_or(POISON);
             let region = self.region_mut(index);
-            region.data[at..at + len].fill(poison);
+            if let Some(bytes) = region.view_mut(at, len) {
+                bytes.fill(poison);
+            }
             region.unmark(at, len);
         }
     }
@@ -511,7 +545,7 @@ mod tests {
             |at| memory.unwritten_runs(at).into_iter().map(|run| (run.start, run.end)).collect::<Vec<_>>();
         assert_eq!((runs(far), runs(first)), (vec![(2, 5)], vec![(0, 8)]));
         assert_eq!(memory.buffer_around(far + 7), Some((far, 8)));
-        assert_eq!(memory.remove(far).map(|bytes| bytes[0]), Some(1));
+        assert!(memory.remove(far) && !memory.remove(far));
         assert!(memory.free(far - 8) && memory.allocate(8) < far);
         let mut memory = GlobalMemory::default();
         assert!(memory.place_at(GLOBAL_BASE, vec![1; 10_000]));

@@ -1,6 +1,9 @@
 //! A piece of memory: its bytes, and which of them were written.
 
+use std::borrow::Cow;
 use std::ops::Range;
+
+use super::lent::{HostBytes, Lent};
 
 /// The words of a table with a bit per byte that a range touches, with the range's bits in each.
 #[inline(always)]
@@ -13,22 +16,49 @@ pub(super) fn bits(at: usize, len: usize) -> impl Iterator<Item = (usize, u64)> 
     })
 }
 
+/// Bytes that are compared at a time.
+const PIECE: usize = 1 << 20;
+
 /// A piece of memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Region {
+    /// Its bytes; empty where the host has lent some of them.
     pub(super) data: Vec<u8>,
+    len: usize,
     /// One bit per byte; empty when the whole region counts as written.
     init: Vec<u64>,
+    lent: Option<Box<Lent>>,
 }
 
 impl Region {
     /// `len` bytes that nobody has written; they hold `poison`.
     pub(super) fn unwritten(len: usize, poison: u8) -> Self {
-        Self { data: vec![poison; len], init: vec![0; len.div_ceil(64)] }
+        Self { data: vec![poison; len], len, init: vec![0; len.div_ceil(64)], lent: None }
     }
 
     pub(super) fn written(data: Vec<u8>) -> Self {
-        Self { data, init: Vec::new() }
+        Self { len: data.len(), data, init: Vec::new(), lent: None }
+    }
+
+    /// Bytes of the host, to be read where they lie and copied where they are written.
+    pub(super) fn lent(host: HostBytes) -> Self {
+        let len = host.bytes().len();
+        Self { data: Vec::new(), len, init: Vec::new(), lent: Some(Box::new(Lent::new(host))) }
+    }
+
+    /// The same, with these bytes of the host for its own.
+    pub(super) fn lent_by(&self, host: HostBytes) -> Self {
+        Self { init: self.init.clone(), ..Self::lent(host) }
+    }
+
+    /// Puts the pages that were written into the bytes that were lent, which are its own from now on. `base` has them, and is asked when
+    /// nobody lends them any more.
+    pub(super) fn settle(&mut self, base: impl FnOnce() -> Self) {
+        if let Some(lent) = self.lent.take() {
+            let pages = lent.keep();
+            self.data = base().data;
+            pages.copy_to(&mut self.data);
+        }
     }
 
     /// Whether it tells of each byte whether it was written.
@@ -43,13 +73,92 @@ impl Region {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.data.len()
+        self.len
     }
 
     /// The bytes at `at`, if they are there.
     #[inline]
     pub(super) fn get<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.data.get(at..)?.first_chunk::<N>().copied()
+        match self.data.get(at..).and_then(<[u8]>::first_chunk::<N>) {
+            Some(bytes) => Some(*bytes),
+            None => self.gather_lent(at, N)?.first_chunk::<N>().copied(),
+        }
+    }
+
+    /// A range where it lies; `None` where it is not there, or not in one piece.
+    #[inline(always)]
+    pub(super) fn view(&self, at: usize, len: usize) -> Option<&[u8]> {
+        match self.data.get(at..at + len) {
+            Some(bytes) => Some(bytes),
+            None => self.view_lent(at, len),
+        }
+    }
+
+    /// A range to be written, if it is there.
+    #[inline(always)]
+    pub(super) fn view_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
+        if at + len > self.data.len() {
+            return self.take_lent(at, len);
+        }
+        self.data.get_mut(at..at + len)
+    }
+
+    /// A range, if it is there; a copy only where it is not in one piece.
+    pub(super) fn gather(&self, at: usize, len: usize) -> Option<Cow<'_, [u8]>> {
+        match self.data.get(at..at.checked_add(len)?) {
+            Some(bytes) => Some(Cow::Borrowed(bytes)),
+            None => self.gather_lent(at, len),
+        }
+    }
+
+    #[cold]
+    fn view_lent(&self, at: usize, len: usize) -> Option<&[u8]> {
+        self.lent.as_ref()?.view(at, len)
+    }
+
+    #[cold]
+    fn gather_lent(&self, at: usize, len: usize) -> Option<Cow<'_, [u8]>> {
+        self.lent.as_ref()?.gather(at, len)
+    }
+
+    #[cold]
+    fn take_lent(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
+        let lent = self.lent.as_mut()?;
+        lent.take(at, len)?;
+        if let Some(all) = lent.all_taken() {
+            (self.data, self.lent) = (all, None);
+            return self.data.get_mut(at..at + len);
+        }
+        self.lent.as_mut()?.take(at, len)
+    }
+
+    /// Bytes that it keeps.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.data.len() + self.lent.as_ref().map_or(0, |lent| lent.held_bytes())
+    }
+
+    /// Runs of bytes that may differ from those that the host lent.
+    pub(super) fn written_runs(&self) -> Vec<Range<usize>> {
+        match &self.lent {
+            Some(lent) => lent.taken_runs(),
+            None => std::iter::once(0..self.len).collect(),
+        }
+    }
+
+    /// The first byte that differs from that of a region of the same length.
+    pub(super) fn first_difference(&self, other: &Self) -> Option<usize> {
+        let runs = match (&self.lent, &other.lent) {
+            (Some(one), Some(two)) => one.apart_from(two),
+            _ => std::iter::once(0..self.len).collect(),
+        };
+        runs.into_iter().find_map(|run| {
+            // In pieces, so that what has to be put together stays small.
+            run.clone().step_by(PIECE).find_map(|at| {
+                let len = PIECE.min(run.end - at);
+                let (one, two) = (self.gather(at, len)?, other.gather(at, len)?);
+                super::device::first_difference(&one, &two).map(|found| at + found)
+            })
+        })
     }
 
     /// Whether every byte of the range was written.
@@ -74,7 +183,7 @@ impl Region {
     /// Makes bytes count as not written.
     pub(super) fn unmark(&mut self, at: usize, len: usize) {
         if self.init.is_empty() && len > 0 {
-            self.init = vec![!0; self.data.len().div_ceil(64)];
+            self.init = vec![!0; self.len.div_ceil(64)];
         }
         for (n, mask) in bits(at, len) {
             if let Some(w) = self.init.get_mut(n) {
@@ -114,12 +223,15 @@ impl Region {
         runs
     }
 
+    /// How many bytes nobody has written.
+    pub(super) fn unwritten_bytes(&self) -> usize {
+        self.unwritten_runs().iter().map(Range::len).sum()
+    }
+
     /// Takes bytes over from a region of the same length, with whether they were written.
     pub(super) fn adopt(&mut self, from: &Self, at: usize, len: usize) {
-        let (Some(to), Some(bytes)) = (self.data.get_mut(at..at + len), from.data.get(at..at + len)) else {
-            return;
-        };
-        to.copy_from_slice(bytes);
+        let (Some(to), Some(bytes)) = (self.view_mut(at, len), from.gather(at, len)) else { return };
+        to.copy_from_slice(&bytes);
         if from.is_written(at, len) {
             return self.mark(at, len);
         }
@@ -130,7 +242,7 @@ impl Region {
 
     #[inline]
     pub(super) fn put(&mut self, at: usize, bytes: &[u8]) -> bool {
-        let Some(place) = self.data.get_mut(at..at + bytes.len()) else { return false };
+        let Some(place) = self.view_mut(at, bytes.len()) else { return false };
         place.copy_from_slice(bytes);
         self.mark(at, bytes.len());
         true

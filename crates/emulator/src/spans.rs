@@ -109,7 +109,7 @@ impl Machine<'_> {
                     Place::Global { index, .. } => self.world.global.region(index),
                     Place::Shared { .. } => &self.cta.shared,
                 };
-                let (chunks, _) = region.data.get(at..at + len)?.as_chunks::<T>();
+                let (chunks, _) = region.view(at, len)?.as_chunks::<T>();
                 take(chunks.first_chunk()?, &mut self.r.w, &mut self.r.d);
                 Some(())
             }
@@ -150,7 +150,7 @@ impl Machine<'_> {
             Place::Global { index, at } => (self.world.global.region_mut(index), at),
             Place::Shared { at } => (&mut self.cta.shared, at),
         };
-        let (chunks, _) = region.data.get_mut(at..at + len)?.as_chunks_mut::<T>();
+        let (chunks, _) = region.view_mut(at, len)?.as_chunks_mut::<T>();
         give(chunks.first_chunk_mut()?, &self.r.w, &self.r.d);
         region.mark(at, len);
         if matches!(place, Place::Global { .. }) {
@@ -181,7 +181,7 @@ impl Machine<'_> {
                 return None;
             }
             self.note_run(place, address, len, false)?;
-            let bytes = self.region(place).data.get(place.at()..place.at() + len)?;
+            let bytes = self.region(place).view(place.at(), len)?;
             for lane in first..end {
                 out[lane] =
                     *bytes.get(addresses[lane].wrapping_sub(addresses[first]) as usize..)?.first_chunk()?;

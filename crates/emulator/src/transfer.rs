@@ -34,7 +34,7 @@ pub(super) fn store_piece(
             return Err(Fault::new(Law::Uninitialised, what));
         }
         let mut new = bytes.to_vec();
-        let old = region.data[at..at + piece.taken].to_vec();
+        let old = region.gather(at, piece.taken).unwrap_or_default().into_owned();
         reduce.apply(&mut new, &old);
         world.global.region_mut(index).put(at, &new);
         match reduce.sum() {

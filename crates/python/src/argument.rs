@@ -1,18 +1,21 @@
 //! Arguments of a launch: Python objects become values, and the arrays among them buffers.
 
 use emulator::argument::{Element, Shape};
-use emulator::{Kernel, Parameter, TENSOR_MAP_BYTES};
+use emulator::{HostBytes, Kernel, Parameter, TENSOR_MAP_BYTES};
 use ptx::Type;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
-use sm121probe::job::launch::{Buffer, Initial, Value};
+use sm121probe::job::launch::{Buffer, Initial, Outcome, Value};
 
-use crate::array::{Array, bytes_of, is_array};
+use crate::array::{Array, Lender, bytes_of, is_array};
 use crate::map::TensorMap;
 
 /// Bytes of the address that a pointer is.
 const ADDRESS: usize = 8;
+
+/// Arrays of so many bytes are read where they lie; smaller ones are copied, which costs less.
+const LENT: usize = 1 << 20;
 
 /// Arrays that overlap, which are one buffer.
 struct Group {
@@ -89,24 +92,44 @@ impl Arrays {
         bytes
     }
 
-    /// Stores what a launch left in the buffer of group `n`.
+    /// What the buffer of a group holds at first.
+    fn initial(&self, group: &Group, py: Python<'_>) -> Initial {
+        if group.end - group.start < LENT {
+            return Initial::Bytes(self.bytes(group));
+        }
+        let members: Vec<&Array> = group.members.iter().map(|n| &self.all[*n]).collect();
+        Initial::Lent(HostBytes::new(Lender::of(py, &members)))
+    }
+
+    /// Stores what a launch left in the buffer of group `n`, in those of its arrays that are read-only or in the others.
     ///
     /// # Errors
     /// `ValueError` where it wrote an array that is read-only.
-    pub(crate) fn store(&self, n: usize, before: &[u8], now: &[u8]) -> PyResult<()> {
-        if before == now {
-            return Ok(());
-        }
+    pub(crate) fn store(
+        &self,
+        n: usize,
+        read_only: bool,
+        initial: &Initial,
+        outcome: &Outcome,
+    ) -> PyResult<()> {
         let group = &self.groups[n];
-        for member in &group.members {
-            let array = &self.all[*member];
+        let members = group.members.iter().map(|member| &self.all[*member]);
+        for array in members.filter(|array| array.read_only == read_only) {
             let at = array.start - group.start;
-            let (before, now) = (&before[at..at + array.len], &now[at..at + array.len]);
-            if before != now {
-                if array.read_only {
-                    return Err(PyValueError::new_err("the kernel wrote an array that is read-only"));
+            match initial {
+                Initial::Bytes(before) => {
+                    let now = outcome.bytes(n);
+                    array.store(&before[at..at + array.len], &now[at..at + array.len])?;
                 }
-                array.store(before, now);
+                Initial::Lent(_) => {
+                    for (start, now) in outcome.memory.written_runs(outcome.addresses[n]) {
+                        let (from, to) = (start.max(at), (start + now.len()).min(at + array.len));
+                        if from < to {
+                            array.store_from(from - at, &now[from - start..to - start])?;
+                        }
+                    }
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -120,6 +143,7 @@ impl Arrays {
 
 /// The arguments of a launch of `kernel`, as many as `params`; `strided` arrays are their whole span.
 pub(crate) fn arguments(
+    py: Python<'_>,
     kernel: &Kernel,
     params: &[Parameter],
     given: &[Bound<'_, PyAny>],
@@ -165,13 +189,12 @@ pub(crate) fn arguments(
     let mut buffers = Vec::new();
     for group in &arrays.groups {
         let first = group.members.iter().min().copied().unwrap_or_default();
-        let bytes = arrays.bytes(group);
         let shape = match group.members.as_slice() {
             [only] => arrays.all[*only].shape.clone(),
-            _ => Shape::new(Element::U8, vec![bytes.len()]).map_err(PyValueError::new_err)?,
+            _ => Shape::new(Element::U8, vec![group.end - group.start]).map_err(PyValueError::new_err)?,
         };
         let name = format!("array {first}");
-        let initial = Initial::Bytes(bytes);
+        let initial = arrays.initial(group, py);
         buffers.push(Buffer { name, shape, initial, address: None, unwritten: Vec::new(), scratch: false });
     }
     Ok(Arguments { values, buffers, arrays })

@@ -1,5 +1,6 @@
 //! Arrays of other libraries: where they lie, and what they hold. NumPy's array interface and DLPack say so.
 
+use std::ops::Range;
 use std::os::raw::c_void;
 
 use emulator::argument::{Element, Shape};
@@ -11,7 +12,7 @@ use pyo3::types::{PyCapsule, PyDict, PyTuple};
 #[derive(Debug)]
 pub(crate) struct Array {
     /// Keeps the memory.
-    _owner: Py<PyAny>,
+    owner: Py<PyAny>,
     /// The lowest byte.
     pub(crate) start: usize,
     /// Bytes from there to the last one.
@@ -20,6 +21,35 @@ pub(crate) struct Array {
     pub(crate) shape: Shape,
     /// Whether elements follow each other without gaps, the last index first.
     pub(crate) contiguous: bool,
+}
+
+/// Bytes of arrays that overlap, read where they lie.
+pub(crate) struct Lender {
+    /// Keep the memory.
+    _owners: Vec<Py<PyAny>>,
+    start: usize,
+    len: usize,
+}
+
+impl Lender {
+    /// From the first byte of these arrays to the last; no byte between belongs to none.
+    pub(crate) fn of(py: Python<'_>, arrays: &[&Array]) -> Self {
+        let start = arrays.iter().map(|array| array.start).min().unwrap_or_default();
+        let end = arrays.iter().map(|array| array.start + array.len).max().unwrap_or_default();
+        let owners = arrays.iter().map(|array| array.owner.clone_ref(py)).collect();
+        Self { _owners: owners, start, len: end - start }
+    }
+}
+
+impl AsRef<[u8]> for Lender {
+    fn as_ref(&self) -> &[u8] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: the owners keep these bytes, and said where they lie. A launch stores its results when it has let go of all
+        // references; that nobody else changes the arrays until then is what `Module.launch` asks of its caller.
+        unsafe { std::slice::from_raw_parts(self.start as *const u8, self.len) }
+    }
 }
 
 /// The type that the array interface or DLPack names.
@@ -127,7 +157,7 @@ impl Array {
         // A shape has an element at least; an array without any has no buffer.
         let shape = if contiguous && !empty { (ty.element, dims) } else { (Element::U8, vec![len.max(1)]) };
         let shape = Shape::new(shape.0, shape.1).map_err(PyValueError::new_err)?;
-        Ok(Self { _owner: owner.clone().unbind(), start, len, read_only, shape, contiguous })
+        Ok(Self { owner: owner.clone().unbind(), start, len, read_only, shape, contiguous })
     }
 
     /// A copy of its bytes.
@@ -140,20 +170,50 @@ impl Array {
         unsafe { std::slice::from_raw_parts(self.start as *const u8, self.len) }.to_vec()
     }
 
-    /// Replaces the bytes that differ from `before` in `now`, both as long as the array.
-    pub(crate) fn store(&self, before: &[u8], now: &[u8]) {
-        debug_assert!(now.len() == self.len && before.len() == self.len && !self.read_only);
-        let mut at = 0;
-        while let Some(n) = emulator::device::first_difference(&before[at..], &now[at..]) {
-            let from = at + n;
-            let run = before[from..].iter().zip(&now[from..]).take_while(|(a, b)| a != b).count();
-            // SAFETY: as for reading; the owner says that the memory may be written, and what lies in the gaps of a strided array is
-            // left alone.
-            unsafe {
-                std::ptr::copy_nonoverlapping(now[from..].as_ptr(), (self.start + from) as *mut u8, run);
+    /// Replaces the bytes that differ from `before` in `now`, both as long as the array: what lies in the gaps of a strided array is left
+    /// alone.
+    ///
+    /// # Errors
+    /// `ValueError` where it is read-only.
+    pub(crate) fn store(&self, before: &[u8], now: &[u8]) -> PyResult<()> {
+        self.replace_runs(0, now, |at| next_change(&before[at..], &now[at..]))
+    }
+
+    /// Replaces the bytes that differ from `now`, which begins at byte `at` and ends within the array.
+    ///
+    /// # Errors
+    /// `ValueError` where it is read-only.
+    pub(crate) fn store_from(&self, at: usize, now: &[u8]) -> PyResult<()> {
+        debug_assert!(at + now.len() <= self.len);
+        self.replace_runs(at, now, |done| {
+            let from = (self.start + at + done) as *const u8;
+            // SAFETY: as in `bytes`; the reference ends with this closure, before anything is written.
+            next_change(unsafe { std::slice::from_raw_parts(from, now.len() - done) }, &now[done..])
+        })
+    }
+
+    /// Replaces the runs of `now`, which begins at byte `at`, that `next` finds behind a byte.
+    fn replace_runs(
+        &self,
+        at: usize,
+        now: &[u8],
+        next: impl Fn(usize) -> Option<Range<usize>>,
+    ) -> PyResult<()> {
+        let mut done = 0;
+        while let Some(run) = next(done) {
+            if self.read_only {
+                return Err(PyValueError::new_err("the kernel wrote an array that is read-only"));
             }
-            at = from + run;
+            let (from, len) = (done + run.start, run.len());
+            debug_assert!(at + from + len <= self.len);
+            // SAFETY: as for reading; the owner says that the memory may be written, and no reference to it lives here.
+            unsafe {
+                let to = (self.start + at + from) as *mut u8;
+                std::ptr::copy_nonoverlapping(now[from..from + len].as_ptr(), to, len);
+            }
+            done += run.end;
         }
+        Ok(())
     }
 
     /// Replaces all of its bytes.
@@ -166,6 +226,13 @@ impl Array {
         unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), self.start as *mut u8, self.len) };
         Ok(())
     }
+}
+
+/// The first run of bytes that differ.
+fn next_change(before: &[u8], now: &[u8]) -> Option<Range<usize>> {
+    let first = emulator::device::first_difference(before, now)?;
+    let run = before[first..].iter().zip(&now[first..]).take_while(|(a, b)| a != b).count();
+    Some(first..first + run)
 }
 
 fn of_typestr(named: &str) -> Option<ElementType> {

@@ -13,8 +13,7 @@ use pyo3::prelude::*;
 use sm121probe::event::Silent;
 use sm121probe::job::Context;
 use sm121probe::job::launch::{
-    Ended, Findings, Given, Heard, Initial, JudgeBy, Judged, LaunchError, Session, Step, Trials,
-    TritonMetadata,
+    Ended, Findings, Given, Heard, JudgeBy, Judged, LaunchError, Session, Step, Trials, TritonMetadata,
 };
 use sm121probe::toolkit::Contract;
 
@@ -203,7 +202,8 @@ pub(crate) fn launch(
     };
     let hidden = metadata.as_ref().map_or(0, TritonMetadata::hidden);
     let params = &kernel.params[..kernel.params.len().saturating_sub(hidden)];
-    let Arguments { values, mut buffers, arrays } = arguments(kernel, params, &given, metadata.is_some())?;
+    let Arguments { values, mut buffers, arrays } =
+        arguments(py, kernel, params, &given, metadata.is_some())?;
     let mut step = Step {
         module: 0,
         entry: call.entry.clone(),
@@ -250,10 +250,7 @@ pub(crate) fn launch(
     })?;
     // What lives on stays locked: launches on one device come one after the other.
     let mut held = memory.map(|memory| memory.lock(py));
-    let base = held.as_mut().map_or_else(GlobalMemory::default, |memory| {
-        memory.share();
-        memory.clone()
-    });
+    let base = held.as_mut().map_or_else(GlobalMemory::default, |memory| memory.view());
     let mut session = Session {
         modules: vec![program.module(decoded)],
         base,
@@ -273,9 +270,10 @@ pub(crate) fn launch(
         Err(ended) => return Ok(report::failed(&ended.error, &ended.findings).to_string()),
     };
     let text = report::report(&ran.session, &trials, &judged, &ran.printed, &ran.profiles).to_string();
-    for (n, buffer) in ran.session.buffers.iter().take(arrays.count()).enumerate() {
-        if let Initial::Bytes(bytes) = &buffer.initial {
-            arrays.store(n, bytes, judged.outcome.bytes(n))?;
+    // Where an array may not be written, none is.
+    for read_only in [true, false] {
+        for (n, buffer) in ran.session.buffers.iter().take(arrays.count()).enumerate() {
+            arrays.store(n, read_only, &buffer.initial, &judged.outcome)?;
         }
     }
     if let Some(memory) = &mut held {
@@ -283,7 +281,9 @@ pub(crate) fn launch(
         for address in &judged.outcome.addresses {
             after.remove(*address);
         }
-        **memory = after;
+        // No other view may be left.
+        drop(ran.session);
+        memory.settle(after);
     }
     Ok(text)
 }

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt as _;
 
-use crate::array::Array;
+use crate::array::{Array, Lender};
 
 /// The global memory of one device.
 #[pyclass(frozen, module = "sm121probe._native")]
@@ -70,7 +70,7 @@ impl Memory {
         if !from.contiguous || from.len != len {
             return Err(PyValueError::new_err(format!("a contiguous array of {len} bytes is wanted")));
         }
-        memory.write_at(address, &from.bytes());
+        memory.write_at(address, Lender::of(py, &[&from]).as_ref());
         Ok(())
     }
 

@@ -31,11 +31,11 @@ impl Session {
             if buffer.scratch {
                 continue;
             }
-            let (a, b) = (first.bytes(n), other.bytes(n));
-            elements += first.memory.float_sums(*address, a.len());
-            if a == b {
+            elements += first.memory.float_sums(*address, buffer.shape.bytes);
+            if first.agrees(other, n) {
                 continue;
             }
+            let (a, b) = (first.bytes(n), other.bytes(n));
             let mut at = 0;
             while let Some(found) = a[at..].iter().zip(&b[at..]).position(differ) {
                 let byte = at + found;
@@ -53,7 +53,7 @@ impl Session {
                     word[..size].copy_from_slice(&bytes[from..from + size]);
                     one.ty.value(u64::from_le_bytes(word))
                 };
-                let (sum, sum_there) = (value(a), value(b));
+                let (sum, sum_there) = (value(&a), value(&b));
                 let (difference, bound) = ((sum - sum_there).abs(), one.bound().max(two.bound()));
                 // Not so for a NaN, nor where the bound is infinite.
                 if !(difference <= bound && bound.is_finite()) {

@@ -88,9 +88,12 @@ impl Session {
         let results = self.buffers.iter().enumerate().filter(|(_, buffer)| !buffer.scratch);
         results
             .filter_map(|(n, buffer)| {
+                if separate.agrees(contracted, n) {
+                    return None;
+                }
                 let (element, elements) = (buffer.shape.element, buffer.shape.count());
                 let (one, other) = (separate.bytes(n), contracted.bytes(n));
-                let pair = |n: usize| Some((element.code_at(one, n)?, element.code_at(other, n)?));
+                let pair = |n: usize| Some((element.code_at(&one, n)?, element.code_at(&other, n)?));
                 let mut differing =
                     (0..elements).filter_map(|n| Some((n, pair(n)?))).filter(|(_, (a, b))| a != b);
                 let (first, (a, b)) = differing.next()?;

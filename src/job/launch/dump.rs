@@ -18,9 +18,10 @@ impl Session {
     pub fn dump(&self, outcome: &Outcome, path: &Path) -> Result<(), LaunchError> {
         let failed = |why: String| LaunchError::Dump { path: path.to_owned(), why };
         let mut views = Vec::new();
-        for (n, buffer) in self.buffers.iter().enumerate() {
+        let contents: Vec<_> = (0..self.buffers.len()).map(|n| outcome.bytes(n)).collect();
+        for (buffer, bytes) in self.buffers.iter().zip(&contents) {
             let (element, dims) = (buffer.shape.element, buffer.shape.dims.clone());
-            let view = TensorView::new(dtype(element), dims, outcome.bytes(n));
+            let view = TensorView::new(dtype(element), dims, bytes);
             views.push((buffer.name.clone(), view.map_err(|error| failed(error.to_string()))?));
         }
         let bytes = safetensors::serialize(views, None).map_err(|error| failed(error.to_string()))?;

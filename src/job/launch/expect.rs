@@ -82,7 +82,7 @@ impl Session {
         let whole = outcome.memory.is_written(address, 0, bytes.len());
         for n in 0..checked.elements {
             let (Some(got), Some(want)) =
-                (element.code_at(bytes, n), expected.element.code_at(&expected.bytes, n))
+                (element.code_at(&bytes, n), expected.element.code_at(&expected.bytes, n))
             else {
                 continue;
             };

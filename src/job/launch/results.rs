@@ -119,7 +119,7 @@ pub fn results(session: &Session, trials: &Trials, judged: &Judged) -> LaunchRes
             bytes: bytes.len(),
             unwritten_bytes: outcome.unwritten(n),
             changed: session.changed(n, outcome),
-            sha256: store::sha256(bytes),
+            sha256: store::sha256(&bytes),
         }
     });
     let violations = findings.0.iter().map(|v| Found {
@@ -182,10 +182,14 @@ impl Session {
     pub fn changed(&self, buffer: usize, outcome: &Outcome) -> bool {
         match &self.buffers[buffer].initial {
             Initial::Unwritten => true,
-            Initial::Bytes(bytes) => bytes != outcome.bytes(buffer),
-            Initial::There(address) => self.base.bytes(*address) != Some(outcome.bytes(buffer)),
+            Initial::Bytes(bytes) => *bytes != *outcome.bytes(buffer),
+            Initial::Lent(host) => {
+                let mut runs = outcome.memory.written_runs(outcome.addresses[buffer]);
+                runs.any(|(at, now)| host.bytes().get(at..at + now.len()) != Some(now))
+            }
+            Initial::There(address) => self.base.first_difference_of(*address, &outcome.memory).is_some(),
             Initial::Value(value) => {
-                value.bytes(&outcome.addresses).is_ok_and(|bytes| bytes != outcome.bytes(buffer))
+                value.bytes(&outcome.addresses).is_ok_and(|bytes| *bytes != *outcome.bytes(buffer))
             }
         }
     }

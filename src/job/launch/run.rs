@@ -1,5 +1,6 @@
 //! A trial on the emulator: fresh memory, all launches in order.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use emulator::{Counts, GlobalMemory, InStream, Judge, Launch, Options, Remark, Stop, Trap, Violation};
@@ -46,10 +47,17 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The bytes of a buffer.
+    /// The bytes of a buffer, a copy only where the host has lent some of them and kernels have written others.
     #[must_use]
-    pub fn bytes(&self, buffer: usize) -> &[u8] {
-        self.addresses.get(buffer).and_then(|at| self.memory.bytes(*at)).unwrap_or_default()
+    pub fn bytes(&self, buffer: usize) -> Cow<'_, [u8]> {
+        self.addresses.get(buffer).and_then(|at| self.memory.contents(*at)).unwrap_or_default()
+    }
+
+    /// Whether a buffer holds the same bytes as in an outcome of the same session.
+    #[must_use]
+    pub fn agrees(&self, other: &Self, buffer: usize) -> bool {
+        let address = self.addresses.get(buffer);
+        address.is_none_or(|at| self.memory.first_difference_of(*at, &other.memory).is_none())
     }
 
     /// Bytes of a buffer that nobody has written.
@@ -183,6 +191,8 @@ impl Session {
         for (buffer, address) in self.buffers.iter().zip(&addresses) {
             let (bytes, len) = match &buffer.initial {
                 Initial::Bytes(bytes) => (Some(bytes.clone()), bytes.len()),
+                // Only at an address of its own it is a copy.
+                Initial::Lent(host) => (buffer.address.map(|_| host.bytes().to_vec()), host.bytes().len()),
                 Initial::Value(value) => {
                     let bytes = value.bytes(&addresses).map_err(LaunchError::Fit)?;
                     let len = bytes.len();
@@ -195,7 +205,10 @@ impl Session {
             let at = match (buffer.address, bytes) {
                 _ if there => *address,
                 (None, Some(bytes)) => memory.allocate_with(bytes),
-                (None, None) => memory.allocate(len),
+                (None, None) => match &buffer.initial {
+                    Initial::Lent(host) => memory.allocate_lent(host.clone()),
+                    _ => memory.allocate(len),
+                },
                 (Some(wanted), bytes) => {
                     let unwritten = bytes.is_none();
                     if !memory.place_at(wanted, bytes.unwrap_or_else(|| vec![0; len])) {

@@ -4,7 +4,7 @@ use emulator::argument::{Element, Shape};
 use std::ops::Range;
 use std::sync::Arc;
 
-use emulator::{GlobalMemory, Kernel, Program, TENSOR_MAP_BYTES, TensorMap};
+use emulator::{GlobalMemory, HostBytes, Kernel, Program, TENSOR_MAP_BYTES, TensorMap};
 
 use super::available_memory::available_memory;
 use super::error::LaunchError;
@@ -29,6 +29,8 @@ pub enum Initial {
     Unwritten,
     /// These bytes.
     Bytes(Vec<u8>),
+    /// Bytes of the host, read where they lie; each trial copies what it writes.
+    Lent(HostBytes),
     /// Values with addresses among them.
     Value(Value),
     /// What lies at this address in the memory before the first launch ([`Session::base`]).

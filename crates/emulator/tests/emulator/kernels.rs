@@ -10,6 +10,8 @@ mod cases;
 #[path = "../kernels/faults.rs"]
 mod faults;
 
+use emulator::HostBytes;
+
 /// Schedules without an alarm and with equal results.
 const SCHEDULES: u64 = 64;
 
@@ -26,5 +28,16 @@ fn every_kernel_agrees_with_a_plain_computation_under_many_schedules() {
             assert_eq!(wrong, None, "{} seed {seed}: first wrong element", case.run.entry);
             assert!(counts.warp_instructions > 0);
         }
+    }
+}
+
+#[test]
+fn every_kernel_gives_the_same_on_bytes_of_the_host() {
+    for case in cases::all() {
+        let (own, _) = case.run.go(case.ptx, 1, 100_000_000).unwrap();
+        let lent = case.run.go_in(case.ptx, 1, 100_000_000, None, |memory, bytes| {
+            memory.allocate_lent(HostBytes::new(bytes))
+        });
+        assert!(lent.unwrap().0 == own, "{}", case.run.entry);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use emulator::device::{self, Argument, Device, Failure, LaunchFailure};
-use emulator::{EmulatorDevice, GlobalMemory, Launch, Options, Stop, launch, load};
+use emulator::{EmulatorDevice, GlobalMemory, HostBytes, Launch, Options, Stop, launch, load};
 
 const HEADER: &str = ".version 9.0\n.target sm_121a\n.address_size 64\n";
 
@@ -56,4 +56,63 @@ fn parameters_of_another_size_are_refused() {
         Err(Stop::Launch(what)) => assert!(what.contains("4 bytes of parameters"), "{what}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// Threads copy words to places that lie across pages, a word of memory is added to, and rows of bytes are copied asynchronously.
+const ACROSS_PAGES: &str = "\
+.visible .entry k(.param .u64 px)
+{
+.reg .b64 x, from, to; .reg .b32 i, c, v, s, m; .reg .pred p, q;
+.shared .align 16 .b8 tile[8192];
+.shared .align 8 .b64 bar;
+ld.param.u64 x, [px];
+mov.u32 i, %tid.x; mov.u32 c, %ctaid.x;
+mad.lo.u32 v, c, 8192, 4064;
+cvt.u64.u32 from, v; add.u64 from, from, x;
+mov.u32 s, tile; mov.u32 m, bar;
+setp.eq.u32 p, i, 0;
+@p mbarrier.init.shared.b64 [m], 1;
+bar.sync 0;
+@p mbarrier.arrive.expect_tx.shared::cta.b64 _, [m], 4096;
+@p cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [from], 4096, [m];
+wait: mbarrier.try_wait.parity.shared.b64 q, [m], 0; @!q bra wait;
+mad.lo.u32 v, i, 4, s;
+ld.shared.u32 v, [v];
+add.u32 v, v, c;
+mul.wide.u32 to, i, 4; add.u64 to, to, from;
+st.global.u32 [to], v;
+ld.global.v2.u32 {v, i}, [from+24];
+st.global.u32 [to+2048], v;
+ret;
+}
+";
+
+#[test]
+fn lent_bytes_are_read_and_written_across_pages() {
+    let program = load(&format!("{HEADER}{ACROSS_PAGES}")).unwrap();
+    let bytes: Vec<u8> = (0..100_000u32).map(|n| (n.wrapping_mul(n) >> 5) as u8).collect();
+    let host = HostBytes::new(bytes.clone());
+    let mut results = Vec::new();
+    for threads in [1, 3] {
+        for lent in [false, true] {
+            let mut memory = GlobalMemory::default();
+            let x = match lent {
+                true => memory.allocate_lent(host.clone()),
+                false => memory.allocate_with(bytes.clone()),
+            };
+            let how = Launch {
+                grid: [11, 1, 1],
+                block: [32, 1, 1],
+                shared_bytes: 0,
+                params: x.to_le_bytes().to_vec(),
+            };
+            let options = Options { threads, ..Options::default() };
+            launch(&program, &program.kernels[0], &how, &mut memory, &options).unwrap();
+            let written: usize = memory.written_runs(x).map(|(_, run)| run.len()).sum();
+            assert_eq!(written < bytes.len(), lent, "{written} bytes are written");
+            results.push(memory.contents(x).unwrap().into_owned());
+        }
+    }
+    assert!(results[0] != bytes && results.iter().all(|result| *result == results[0]));
+    assert!(host.bytes() == bytes);
 }

@@ -74,16 +74,17 @@ impl Random {
 impl Run {
     /// Launches `entry` of `ptx` under a schedule; the buffers by argument.
     pub(crate) fn go(&self, ptx: &str, seed: u64, fuel: u64) -> Result<(Vec<Vec<u8>>, Counts), Stop> {
-        self.go_freed(ptx, seed, fuel, None)
+        self.go_in(ptx, seed, fuel, None, GlobalMemory::allocate_with)
     }
 
-    /// [`Run::go`], with the buffer of one argument freed before the launch.
-    pub(crate) fn go_freed(
+    /// [`Run::go`], with the buffer of one argument freed before the launch, and bytes put into memory by `allocate`.
+    pub(crate) fn go_in(
         &self,
         ptx: &str,
         seed: u64,
         fuel: u64,
         freed: Option<usize>,
+        allocate: fn(&mut GlobalMemory, Vec<u8>) -> u64,
     ) -> Result<(Vec<Vec<u8>>, Counts), Stop> {
         let program = load(ptx)?;
         let kernel =
@@ -96,7 +97,7 @@ impl Run {
             let (address, bytes) = match arg {
                 Arg::Value(bytes) => (0, bytes.clone()),
                 Arg::Buffer(bytes) => {
-                    let address = memory.allocate_with(bytes.clone());
+                    let address = allocate(&mut memory, bytes.clone());
                     (address, address.to_le_bytes().to_vec())
                 }
                 Arg::Out(len) => {
@@ -104,7 +105,7 @@ impl Run {
                     (address, address.to_le_bytes().to_vec())
                 }
                 Arg::Map { data, columns } => {
-                    let address = memory.allocate_with(data.clone());
+                    let address = allocate(&mut memory, data.clone());
                     let rows = data.len() as u64 / 2 / columns;
                     let mut map = TensorMap::dense(TensorType::Bf16, address, &[*columns, rows], &[64, 64]);
                     map.swizzle = Swizzle::B128;
@@ -122,7 +123,7 @@ impl Run {
         }
         let run = Launch { grid: self.grid, block: [self.block, 1, 1], shared_bytes: self.shared, params };
         let counts = launch(&program, kernel, &run, &mut memory, &options)?;
-        Ok((addresses.iter().map(|a| memory.bytes(*a).unwrap_or_default().to_vec()).collect(), counts))
+        Ok((addresses.iter().map(|a| memory.contents(*a).unwrap_or_default().into_owned()).collect(), counts))
     }
 }
 

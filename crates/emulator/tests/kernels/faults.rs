@@ -1,6 +1,6 @@
 //! Planted faults that a file test cannot express: freed memory, bytes that are not a tensor map, wrong numbers.
 
-use emulator::{Law, Stop};
+use emulator::{GlobalMemory, Law, Stop};
 
 use super::cases::{self, Arg, Case};
 
@@ -16,7 +16,7 @@ fn named(name: &str) -> Case {
 #[track_caller]
 fn caught(case: &Case, freed: Option<usize>, rule: Law) {
     for seed in 0..8 {
-        match case.run.go_freed(case.ptx, seed, FUEL, freed) {
+        match case.run.go_in(case.ptx, seed, FUEL, freed, GlobalMemory::allocate_with) {
             Err(Stop::Trap(trap)) => {
                 assert!(trap.law == rule && trap.place.line > 0, "{}: {trap}", case.name)
             }

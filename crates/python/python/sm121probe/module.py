@@ -116,6 +116,8 @@ class Module:
         `args` are, in the order of the parameters: arrays in the memory of the CPU (NumPy, or anything with DLPack), whose address the
         kernel gets; `DeviceArray`; `TensorMap`; numbers, those of NumPy where the parameter does not tell integers from floats; `bytes`
         and structs of `ctypes` for parameters by value; `None` for a null pointer. Arrays that overlap stay one piece of memory.
+        From 1 MiB on, an array is read where it lies, and only pages that the kernel writes are copied: do not change it, nor give it
+        to another launch that writes it, until this call returns. The GIL is released meanwhile.
 
         `grid` counts CTAs, `block` threads (by default the kernel's `.reqntid`, or 32), `smem` bytes of dynamic shared memory.
 
