@@ -120,7 +120,11 @@ fn built(store: &Store, source: &Source<'_>) -> Result<Built, Why> {
     for folder in source.includes.iter().chain(&own) {
         nvcc.arg("-I").arg(folder);
     }
-    nvcc.arg("-L").arg(scratch.path()).args(source.files).arg("-o").arg(&made);
+    // The wheel keeps libraries in `lib`; nvcc's own path is `lib64`.
+    for folder in [scratch.path(), &cuda.join("lib")] {
+        nvcc.arg("-L").arg(folder);
+    }
+    nvcc.args(source.files).arg("-o").arg(&made);
     let output = worker::run(&mut nvcc, LIMIT).map_err(|error| missing(format!("nvcc: {error}")))?;
     if !matches!(output.ended, Ended::Exited(0)) {
         return Err(failed(format!("nvcc failed: {}", output.text().chars().take(4000).collect::<String>())));
