@@ -19,7 +19,8 @@ words! {
         Impulse "impulse",
         /// Values as a model has them.
         Real "real",
-        /// As `real`, with NaN, infinities, extreme scales, zero blocks and negative zeros in known places.
+        /// As `real`, with NaN, infinities, extreme scales, zero blocks, negative zeros, ties of rounding and thresholds of scale rules in known
+        /// places.
         Special "special",
     }
 }

@@ -21,8 +21,8 @@ hidden: 256
 inter: 256
 experts: 8
 top_k: 2
-# exact: every sum is exact and compared bit for bit. impulse: one block per row. real: values as in a model. special: NaN and
-# extreme scales.
+# exact: every sum is exact and compared bit for bit. impulse: one block per row. real: values as in a model. special: NaN,
+# extreme scales and ties.
 regime: exact
 # random, balanced, same, ties, or rows with `expert_rows: [3, 0, 13, ...]` that add up to tokens * top_k.
 routing: random

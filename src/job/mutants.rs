@@ -1,6 +1,6 @@
 //! Mutants of a folder's kernels: made, run on few trials that cover what they affect, and counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,7 +17,7 @@ use crate::kernel::{KernelError, Library};
 use crate::moe::admission::Limits;
 use crate::moe::plan::Trial;
 use crate::moe::tile::Tile;
-use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Survey};
+use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Source, Survey};
 use crate::store::Store;
 
 /// Progress is told after so many mutants.
@@ -104,25 +104,41 @@ pub(super) fn survey(
             notice(format!("{done} of {total}"));
         }
     };
-    let mut fates = bench.run(&runnable, &trials, &told);
+    let mut fates = bench.run(&runnable, &trials, &|_| BTreeSet::new(), &told);
+    // What no configuration so far compiles is not yet the same everywhere.
     let open: Vec<usize> = (0..runnable.len())
-        .filter(|n| matches!(fates[*n], Fate::Survived(_)))
+        .filter(|n| matches!(fates[*n], Fate::Survived(_) | Fate::Equivalent))
         .filter(|n| !entries.iter().any(|e| e.explains(&runnable[*n])))
         .collect();
     let mut further: BTreeMap<&str, Vec<Prepared<'_>>> = BTreeMap::new();
+    let mut compiled: BTreeMap<&str, BTreeSet<Source>> = BTreeMap::new();
     for name in files.keys().filter(|name| open.iter().any(|n| runnable[*n].file == **name)) {
-        let before: Vec<Trial<'_>> =
-            prepared.get(name.as_str()).into_iter().flatten().map(|p| p.trial.clone()).collect();
+        let first = prepared.get(name.as_str()).map_or(&[][..], Vec::as_slice);
+        compiled.insert(name, first.iter().flat_map(|p| p.sources(kernels)).collect());
+        let before: Vec<Trial<'_>> = first.iter().map(|p| p.trial.clone()).collect();
         let trials = trials_of(question, name, &before, options.most_trials, toolchain.as_ref())?;
-        notice(format!("{name}: {} trials more for what survives", trials.len()));
+        notice(format!("{name}: {} trials more for what survives or is the same so far", trials.len()));
         let (ready, wrong) = bench.prepare(&trials)?;
         unfit.extend(wrong);
         further.insert(name, ready);
     }
-    let survivors: Vec<Mutant> = open.iter().map(|n| runnable[*n].clone()).collect();
+    let again: Vec<Mutant> = open.iter().map(|n| runnable[*n].clone()).collect();
+    let equivalent: Vec<&Mutant> =
+        open.iter().filter(|n| fates[**n] == Fate::Equivalent).map(|n| &runnable[*n]).collect();
     let trials = |m: &Mutant| further.get(m.file.as_str()).map_or(&[][..], Vec::as_slice);
-    for (n, fate) in open.into_iter().zip(bench.run(&survivors, &trials, &|_, _| {})) {
-        fates[n] = fates[n].clone().and(fate);
+    let same = |m: &Mutant| match equivalent.contains(&m) {
+        true => compiled.get(m.file.as_str()).cloned().unwrap_or_default(),
+        false => BTreeSet::new(),
+    };
+    let told = |n: usize, fate: &Fate| {
+        if matches!(fate, Fate::Survived(_)) {
+            let (m, operator) = (&again[n], again[n].operator.word());
+            notice(format!("{}:{}: {operator} survives these, too: {}", m.file, m.line, m.after));
+        }
+    };
+    let second = bench.run(&again, &trials, &same, &told);
+    for (n, fate) in open.iter().zip(second) {
+        fates[*n] = fates[*n].clone().and(fate);
     }
     unfit.sort_by(|a: &mutants::Unfit, b| a.trial.cmp(&b.trial));
     unfit.dedup();

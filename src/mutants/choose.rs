@@ -8,6 +8,9 @@ use crate::moe::plan::Trial;
 /// of formats.
 const REQUIRED: [&str; 3] = ["tile of K ", "K of 2^", "formats "];
 
+/// The same of further trials: what else quantizers are compiled for.
+const REQUIRED_FURTHER: [&str; 1] = ["scales by "];
+
 /// What a trial has that another may lack: a word for each rule, dimension and way, and for pairs of what a GEMM is compiled for.
 #[must_use]
 pub fn features(trial: &Trial<'_>) -> BTreeSet<String> {
@@ -40,7 +43,13 @@ pub fn features_beside(trial: &Trial<'_>) -> BTreeSet<String> {
         format!("scaling {}", c.router.scaling),
         c.regime.word().to_owned(),
         c.routing.word().to_owned(),
-        c.scale_rule.word().to_owned(),
+        format!(
+            "{}{} of {}, {}",
+            REQUIRED_FURTHER[0],
+            c.scale_rule.word(),
+            c.pair.word(),
+            c.global_scale.word()
+        ),
         c.gate_up.word().to_owned(),
         format!("fc1 bias {}", c.fc1_bias.word()),
         format!("fc2 bias {}", c.fc2_bias.word()),
@@ -117,7 +126,8 @@ pub fn cost(trial: &Trial<'_>) -> u64 {
 
 /// At most `most` of these trials, in the order in which they pay: each next one has the most features per cost that those
 /// before it lack. Two thirds of the list are of different cases, as far as there are so many: tiles are more than cases, and would
-/// crowd out the data. The list ends early where nothing is left to have; what the trials `before` have is had.
+/// crowd out the data. The list ends early where nothing is left to have; what the trials `before` have is had, and what they lack of
+/// the features that must have a trial comes first.
 #[must_use]
 pub fn choose<'a>(
     trials: &[Trial<'a>],
@@ -135,7 +145,10 @@ pub fn choose<'a>(
             (f.difference(&had).count() as u64) * 1_000_000_000_000 / cost.max(1)
         };
         let requires = |f: &BTreeSet<String>| {
-            f.difference(&had).any(|feature| REQUIRED.iter().any(|prefix| feature.starts_with(prefix)))
+            let further: &[&str] = if before.is_empty() { &[] } else { &REQUIRED_FURTHER };
+            let begins =
+                |feature: &String| REQUIRED.iter().chain(further).any(|prefix| feature.starts_with(prefix));
+            f.difference(&had).any(begins)
         };
         let best = |new_case: bool, required: bool| {
             let of = left.iter().enumerate().filter(|(_, (f, _, t))| {
@@ -146,7 +159,9 @@ pub fn choose<'a>(
             of.max_by_key(|(n, (f, cost, _))| (worth(f, *cost), usize::MAX - n)).map(|(n, _)| n)
         };
         let of_cases = out.len() * 3 < most * 2;
-        let Some(n) = best(of_cases, !of_cases).or_else(|| best(false, false)) else { break };
+        let required = !of_cases || !before.is_empty();
+        let found = best(of_cases && !required, required).or_else(|| best(of_cases, false));
+        let Some(n) = found.or_else(|| best(false, false)) else { break };
         let (found, _, trial) = left.swap_remove(n);
         had.extend(found);
         cases.insert(&trial.case.name);
@@ -182,6 +197,10 @@ mod tests {
             assert!(few.iter().any(|t| t.case.pair == pair), "{pair:?}");
         }
         let later = choose(&all, &few, 24, features);
+        let rule = |t: &Trial<'_>| (t.case.pair, t.case.scale_rule, t.case.global_scale);
+        for wanted in all.iter().map(rule) {
+            assert!(few.iter().chain(&later).any(|t| rule(t) == wanted), "{wanted:?}");
+        }
         let power = |t: &Trial<'_>| t.case.hidden.ilog2();
         for wanted in all.iter().map(power) {
             assert!(few.iter().chain(&later).any(|t| power(t) == wanted), "K of 2^{wanted}");

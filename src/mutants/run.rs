@@ -52,7 +52,9 @@ impl Fate {
     pub fn and(self, further: Self) -> Self {
         match (self, further) {
             (Self::Survived(first), Self::Survived(more)) => Self::Survived(first + more),
-            (Self::Survived(_) | Self::Equivalent, killed @ Self::Killed { .. }) => killed,
+            (Self::Survived(_), killed @ Self::Killed { .. }) => killed,
+            // Other configurations compile it to something else, or not at all.
+            (Self::Equivalent, further) => further,
             (fate, _) => fate,
         }
     }
@@ -109,7 +111,17 @@ pub struct Prepared<'a> {
     fuel: u64,
 }
 
+/// A kernel's file and what it is compiled with.
+pub type Source = (String, Vec<(String, String)>);
+
 impl Prepared<'_> {
+    /// What the trial compiles.
+    #[must_use]
+    pub fn sources(&self, library: &Library) -> BTreeSet<Source> {
+        let used = sources::of_run(library, &self.settings, &self.setup);
+        used.into_iter().flatten().map(|s| (s.kernel.file.clone(), s.defines)).collect()
+    }
+
     /// Case and way: `tiny-exact 8x64x128 swap_ab native cp_async`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -183,11 +195,13 @@ impl<'a> Bench<'a> {
         Ok(Some(Ok(Prepared { trial: trial.clone(), settings, setup, contract, problem, ptx, plain, fuel })))
     }
 
-    /// What becomes of each mutant on these trials, in order. `told` hears of each as it is known.
+    /// What becomes of each mutant on these trials, in order. `same` are sources whose PTX it is known to leave as it is, and `told` hears of
+    /// each as it is known.
     pub fn run(
         &self,
         mutants: &[Mutant],
         trials: &(dyn Fn(&Mutant) -> &'a [Prepared<'a>] + Sync),
+        same: &(dyn Fn(&Mutant) -> BTreeSet<Source> + Sync),
         told: &(dyn Fn(usize, &Fate) + Sync),
     ) -> Vec<Fate> {
         let memo = Mutex::new((0, Arc::new(Memo::default())));
@@ -200,7 +214,7 @@ impl<'a> Bench<'a> {
                 }
                 Arc::clone(&held.1)
             };
-            let fate = self.fate(mutant, trials(mutant), &memo);
+            let fate = self.fate(mutant, trials(mutant), &same(mutant), &memo);
             told(n, &fate);
             fate
         };
@@ -208,12 +222,18 @@ impl<'a> Bench<'a> {
         mutants.par_iter().enumerate().with_max_len(1).map(one).collect()
     }
 
-    fn fate(&self, mutant: &Mutant, trials: &[Prepared<'a>], memo: &Memo) -> Fate {
+    fn fate(
+        &self,
+        mutant: &Mutant,
+        trials: &[Prepared<'a>],
+        unchanged: &BTreeSet<Source>,
+        memo: &Memo,
+    ) -> Fate {
         let library = changed(self.library, mutant);
         let affected: BTreeSet<(&str, bool)> =
             library.kernels.iter().filter(|k| holds(&library, k, &mutant.file)).map(key).collect();
         let compiler = self.compiler(None);
-        let mut known: BTreeMap<(String, Vec<(String, String)>), String> = BTreeMap::new();
+        let mut known: BTreeMap<Source, String> = BTreeMap::new();
         let mut different = 0;
         for prepared in trials {
             let Ok(used) = sources::of_run(&library, &prepared.settings, &prepared.setup) else { continue };
@@ -221,6 +241,9 @@ impl<'a> Bench<'a> {
             let mut same = true;
             for (n, source) in used.iter().enumerate().filter(|(_, s)| affected.contains(&key(s.kernel))) {
                 let key = (source.kernel.file.clone(), source.defines.clone());
+                if unchanged.contains(&key) {
+                    continue;
+                }
                 let text = match known.get(&key) {
                     Some(text) => text.clone(),
                     None => match compiler.ptx(&library, source.kernel, &source.defines) {
@@ -321,6 +344,8 @@ mod tests {
         assert_eq!(Fate::Survived(2).and(Fate::Survived(3)), Fate::Survived(5));
         assert_eq!(Fate::Survived(2).and(killed.clone()), killed);
         assert_eq!(Fate::Survived(2).and(Fate::Equivalent), Fate::Survived(2));
+        assert_eq!(Fate::Equivalent.and(Fate::Survived(1)), Fate::Survived(1));
+        assert_eq!(Fate::Equivalent.and(killed.clone()), killed);
         assert_eq!(killed.clone().and(Fate::Survived(1)), killed);
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use sm121probe::case::{self, Library, Regime, Routing, ScaleRule};
-use sm121probe::moe::reference::route;
+use sm121probe::moe::reference::{formats, route};
 use sm121probe::moe::{
     Accumulation, Contract, ExpBound, MoeError, judge, problem::generate, witness::witness,
 };
@@ -81,6 +81,56 @@ fn data_are_a_function_of_seed_and_place_alone() {
     assert_eq!(few.expert_ids.unwrap().data, [0]);
     let (all, one) = (a.inputs.w13_blocks.unwrap(), few.w13_blocks.unwrap());
     assert_eq!(all.data[..one.data.len()], one.data[..]);
+}
+
+/// The greatest magnitude of each block of hidden states, and the others as multiples of its scale.
+fn blocks_of(name: &str) -> Vec<(f64, Vec<f64>)> {
+    let case = case::find(name).unwrap();
+    let (format, problem) = (case.pair.activation(), generate(&case, case.seed).unwrap());
+    let hidden = problem.inputs.hidden_states.unwrap();
+    let values: Vec<f64> = hidden.data.iter().map(|x| formats::bf16(*x)).collect();
+    let of = |block: &[f64]| {
+        let amax = block.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+        let (scale, _) = format.quantize(case.scale_rule, 1.0, block);
+        let unit = format.scale().unwrap().value(scale);
+        (amax, block.iter().map(|x| x / unit).collect())
+    };
+    values.chunks(format.block()).map(of).collect()
+}
+
+#[test]
+fn special_data_hold_every_tie_of_e2m1_and_every_threshold_of_a_scale_rule() {
+    let ties = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0];
+    for name in ["mxfp4-special", "mxfp4-even", "mxfp4-nearest", "mxfp4-rz"] {
+        let blocks = blocks_of(name);
+        for tie in ties.into_iter().flat_map(|t| [t, -t]) {
+            assert!(blocks.iter().any(|(_, quotients)| quotients.contains(&tie)), "{name}: {tie}");
+        }
+    }
+    for (name, threshold) in [
+        ("mxfp4-special", 1.5),
+        ("mxfp4-even", 1.75),
+        ("mxfp4-nearest", 1.125),
+        ("mxfp4-rz", 1.5),
+        ("scale-ceil", 1.75),
+        ("scale-even", 1.9375),
+        ("scale-nearest", 1.3125),
+        ("scale-rz", 1.75),
+    ] {
+        let blocks = blocks_of(name);
+        for mantissa in [-1.0, 0.0, 1.0].map(|step| threshold + step / 128.0) {
+            let has =
+                |(amax, _): &(f64, Vec<f64>)| amax / formats::exp2(formats::exponent(*amax)) == mantissa;
+            assert!(blocks.iter().any(has), "{name}: {mantissa}");
+        }
+    }
+    // 448 exactly, by what is calibrated and by the row.
+    let case = case::find("nvfp4-special").unwrap();
+    let inputs = generate(&case, case.seed).unwrap().inputs;
+    let full = 6.0 * 448.0 * inputs.a1_global.unwrap().data[0];
+    for name in ["nvfp4-special", "nvfp4-token-special"] {
+        assert!(blocks_of(name).iter().any(|(amax, _)| *amax == f64::from(full)), "{name}");
+    }
 }
 
 /// Tokens of a case, and those for which rounding decides.

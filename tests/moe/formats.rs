@@ -49,22 +49,22 @@ fn rounding_agrees_with_the_emulators() {
 }
 
 /// The exponent by definition: candidates are tried, none is computed.
-fn by_definition(rule: ScaleRule, amax: f64) -> i32 {
+fn by_definition(rule: ScaleRule, amax: f64, (largest, mantissa_bits): (f64, i32)) -> i32 {
     let power = |x: i32| 2f64.powi(x);
     let all = -160..=160;
     // ⌊log2 x⌋: the largest power that x reaches.
     let floor = |x: f64| all.clone().rev().find(|e| power(*e) <= x).unwrap();
     match rule {
-        ScaleRule::Ceil => all.clone().find(|e| amax <= 448.0 * power(*e)).unwrap(),
-        ScaleRule::Rz => all.clone().rev().find(|e| 448.0 * power(*e) <= amax).unwrap(),
-        ScaleRule::Floor => floor(amax) - 8,
+        ScaleRule::Ceil => all.clone().find(|e| amax <= largest * power(*e)).unwrap(),
+        ScaleRule::Rz => all.clone().rev().find(|e| largest * power(*e) <= amax).unwrap(),
+        ScaleRule::Floor => floor(amax) - floor(largest),
         ScaleRule::Even => {
-            // To the nearest of the numbers with three mantissa bits, ties to even.
-            let unit = power(floor(amax) - 3);
-            floor((amax / unit).round_ties_even() * unit) - 8
+            // To the nearest of the numbers with an element's mantissa bits, ties to even.
+            let unit = power(floor(amax) - mantissa_bits);
+            floor((amax / unit).round_ties_even() * unit) - floor(largest)
         }
         ScaleRule::Nearest => {
-            let y = amax / 448.0;
+            let y = amax / largest;
             // The midpoint of 2^e and 2^(e+1) belongs to the upper one.
             all.clone().rev().find(|e| (power(*e) + power(*e - 1)) / 2.0 <= y).unwrap()
         }
@@ -75,7 +75,11 @@ fn by_definition(rule: ScaleRule, amax: f64) -> i32 {
 
 #[test]
 fn scales_are_those_of_the_definition_for_every_bf16() {
-    for rule in ScaleRule::ALL.iter().filter(|rule| rule.suits(Mxfp8)) {
+    let targets = [(Target::E4M3, (448.0, 3)), (Target::E2M1, (6.0, 1))];
+    for ((target, element), rule) in targets
+        .into_iter()
+        .flat_map(|t| ScaleRule::ALL.iter().filter(|r| r.suits(Mxfp8)).map(move |r| (t, r)))
+    {
         for bits in 0..=0x7FFF_u16 {
             let amax = bf16(bits);
             let wanted = match rule {
@@ -83,9 +87,9 @@ fn scales_are_those_of_the_definition_for_every_bf16() {
                 ScaleRule::Identity => 127,
                 _ if amax == 0.0 => 0,
                 _ if amax.is_infinite() => 0xFE,
-                _ => (by_definition(*rule, amax).clamp(-127, 127) + 127) as u8,
+                _ => (by_definition(*rule, amax, element).clamp(-127, 127) + 127) as u8,
             };
-            assert_eq!(scale_code(Target::E4M3, *rule, amax), wanted, "{} {amax:e}", rule.word());
+            assert_eq!(scale_code(target, *rule, amax), wanted, "{} {amax:e}", rule.word());
         }
     }
 }

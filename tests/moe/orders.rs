@@ -1,7 +1,7 @@
 //! No false alarm: sums as the model of tensor cores makes them, in the declared order and in any other.
 
 use rayon::prelude::*;
-use sm121probe::case;
+use sm121probe::case::{self, FormatPair};
 use sm121probe::moe::{Accumulation, Contract, KOrder, Problem, judge, problem::generate};
 
 use crate::device::{Core, NATIVE, mix, run};
@@ -20,7 +20,9 @@ const CORES: [Core; 3] =
 fn every_small_case_passes_in_the_declared_order() {
     let library = case::library();
     assert!(library.problems.is_empty(), "{:?}", library.problems);
-    let small = |c: &&case::Case| c.tokens * c.top_k * c.hidden * c.inter <= 32 << 16;
+    let small = |c: &&case::Case| {
+        c.pair == FormatPair::default() && c.tokens * c.top_k * c.hidden * c.inter <= 32 << 16
+    };
     let cases: Vec<_> = library.cases.iter().filter(small).collect();
     assert!(cases.len() > 10);
     cases.par_iter().for_each(|case| {

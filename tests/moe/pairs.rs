@@ -199,7 +199,7 @@ fn no_alarm(seeds: std::ops::Range<u64>) {
             let global_scale = if tokens { "token" } else { "calibrated" };
             let (hidden, inter) = (32 + 32 * (seed / 4 % 5), 32 + 32 * (seed / 20 % 3));
             let case = from(&format!(
-                "about: x\nformat: {word}\ntokens: 8\nhidden: {hidden}\ninter: {inter}\nexperts: 3\ntop_k: 1\n\
+                "about: x\nformat: {word}\ntokens: 12\nhidden: {hidden}\ninter: {inter}\nexperts: 3\ntop_k: 1\n\
                 regime: {regime}\nscale_rule: {rule}\nglobal_scale: {global_scale}\nfc1_bias: {place}\nfc2_bias: {place}\n"
             ));
             let problem = generate(&case, seed).unwrap();

@@ -63,7 +63,7 @@ pub(super) fn hidden(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Vec<u
     }
     if case.regime == Regime::Special {
         for (token, row) in out.chunks_mut(dims.hidden).enumerate() {
-            specials(token, row);
+            specials(format, token, row);
         }
     }
     out
@@ -116,7 +116,7 @@ const fn sign(stream: Stream, index: usize) -> f64 {
 }
 
 /// What the first tokens of the regime `special` hold; later ones are as in `real`.
-fn specials(token: usize, row: &mut [u16]) {
+fn specials(format: Format, token: usize, row: &mut [u16]) {
     const NAN: u16 = 0x7FC0;
     const INFINITY: u16 = 0x7F80;
     let second = BLOCK.min(row.len() - 1);
@@ -145,7 +145,56 @@ fn specials(token: usize, row: &mut [u16]) {
         6 => row.iter_mut().for_each(|x| *x &= 0x7FFF),
         // Subnormals alone: sums as small as the least scale makes them.
         7 => row.iter_mut().for_each(|x| *x &= 0x803F),
+        8 => halfway(format, &[format.element().value(largest(format.element()))], 0, row),
+        9..12 => halfway(format, &thresholds(format), token - 9, row),
         _ => {}
+    }
+}
+
+/// The code of the largest element.
+const fn largest(element: Element) -> u16 {
+    match element {
+        Element::E2m1 => 0x7,
+        Element::E4m3 => 0x7E,
+        Element::Bf16 => 0x7F7F,
+    }
+}
+
+/// A global scale of activations in `special`.
+pub(super) const SPECIAL_GLOBAL: f32 = 1.0 / 32.0;
+
+/// Greatest magnitudes of blocks at which a scale rule goes on to the next scale, and their neighbours (docs/numerics.md, 9.2 and
+/// 9.3); above every element, for which scales are near one. For NVFP4 the one whose scale is the largest exactly, under a global scale
+/// that is a power of two or the row's own.
+fn thresholds(format: Format) -> Vec<f64> {
+    let mantissas = match format.element() {
+        _ if format.has_global() => return vec![6.0 * 448.0 * f64::from(SPECIAL_GLOBAL)],
+        Element::E2m1 => [1.125, 1.5, 1.75],
+        Element::E4m3 | Element::Bf16 => [1.3125, 1.75, 1.9375],
+    };
+    let binade = formats::exp2(format.element().largest_exponent() + 1);
+    // A step of bf16, down and up.
+    mantissas.iter().flat_map(|m| [-1.0, 0.0, 1.0].map(|step| (m + step / 128.0) * binade)).collect()
+}
+
+/// Fills a row, the one with this number, with numbers halfway between two neighbouring elements, of either sign. One of each block is as
+/// large as `amax` says, in turn: under the largest element, whose scale is one by every rule, the others are ties.
+fn halfway(format: Format, amax: &[f64], number: usize, row: &mut [u16]) {
+    let (element, block_len) = (format.element(), format.block());
+    // Nothing is rounded.
+    if element == Element::Bf16 {
+        return;
+    }
+    let ties: Vec<f64> = (0..largest(element))
+        .map(|code| f64::midpoint(element.value(code), element.value(code + 1)))
+        .collect();
+    for (at, x) in row.iter_mut().enumerate() {
+        let sign = if (at / ties.len()).is_multiple_of(2) { 1.0 } else { -1.0 };
+        *x = formats::to_bf16(sign * ties[at % ties.len()]);
+    }
+    let blocks = row.len() / block_len;
+    for (block, x) in row.chunks_mut(block_len).enumerate() {
+        x[block % block_len] = formats::to_bf16(amax[(number * blocks + block) % amax.len()]);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Global scales of NVFP4: one f32 for each expert and operand.
 
+use super::activations::SPECIAL_GLOBAL;
 use crate::case::{Arguments, Case, Regime};
 use crate::moe::error::MoeError;
 use crate::moe::random::{Purpose, Stream};
@@ -47,8 +48,12 @@ pub(super) fn activations(
         Purpose::A1Global => ("a1_global", HIDDEN),
         _ => ("a2_global", PRODUCTS),
     };
+    let is_special = |expert: usize| {
+        case.regime == Regime::Special && purpose == Purpose::A1Global && expert.is_multiple_of(2)
+    };
     let of = |expert: &usize| match is_exact(case) {
         true => 0.25 / (1 << (expert % 2)) as f32,
+        false if is_special(*expert) => SPECIAL_GLOBAL,
         false => (near_one(Stream::new(seed, purpose, *expert)) * calibrated / FULL) as f32,
     };
     Array::new(name, &[experts.len()], experts.iter().map(of).collect())
