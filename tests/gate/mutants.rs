@@ -169,7 +169,7 @@ fn a_line_under_a_condition_selects_what_it_is_compiled_for() {
     assert!(mx.contains(rule), "the rule is another");
     let (found, _, reasons) = select("mx.cuh", &mx.replace(rule, "mantissa > CARRIES"), &Base::Ours);
     assert_eq!(found.iter().map(|(case, _)| case.as_str()).collect::<Vec<_>>(), ["mxfp4-even", "scale-even"]);
-    assert!(reasons[0].contains("active in mxfp4-even, scale-even (2 of "), "{reasons:?}");
+    assert!(reasons[0].contains("active in mxfp4-even and scale-even (2 of "), "{reasons:?}");
 }
 
 #[test]
