@@ -33,11 +33,11 @@ struct Source<'a> {
     options: &'a [&'a str],
 }
 
-fn missing(error: impl ToString) -> Why {
+pub(super) fn missing(error: impl ToString) -> Why {
     Why::Missing(error.to_string())
 }
 
-fn failed(error: impl ToString) -> Why {
+pub(super) fn failed(error: impl ToString) -> Why {
     Why::Failed(error.to_string())
 }
 
@@ -125,12 +125,18 @@ fn built(store: &Store, source: &Source<'_>) -> Result<Built, Why> {
         nvcc.arg("-L").arg(folder);
     }
     nvcc.args(source.files).arg("-o").arg(&made);
-    let output = worker::run(&mut nvcc, LIMIT).map_err(|error| missing(format!("nvcc: {error}")))?;
-    if !matches!(output.ended, Ended::Exited(0)) {
-        return Err(failed(format!("nvcc failed: {}", output.text().chars().take(4000).collect::<String>())));
-    }
+    succeed(&mut nvcc)?;
     fs::create_dir_all(&folder).map_err(missing)?;
     fs::copy(&made, folder.join(format!("{name}.part"))).map_err(missing)?;
     fs::rename(folder.join(format!("{name}.part")), &program).map_err(missing)?;
     Ok(Built { program })
+}
+
+/// Runs a compiler.
+pub(super) fn succeed(nvcc: &mut Command) -> Result<(), Why> {
+    let output = worker::run(nvcc, LIMIT).map_err(|error| missing(format!("nvcc: {error}")))?;
+    match output.ended {
+        Ended::Exited(0) => Ok(()),
+        _ => Err(failed(format!("nvcc failed: {}", output.text().chars().take(4000).collect::<String>()))),
+    }
 }

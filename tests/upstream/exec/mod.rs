@@ -1,5 +1,6 @@
 //! Programs as a whole under `exec`: by their own check, and, where an H200 has run the same program, by the bytes that it computed.
 
+mod backend_ops;
 mod build;
 mod packages;
 
@@ -28,7 +29,7 @@ pub(crate) struct Program {
 }
 
 /// All programs.
-pub(crate) const ALL: [Program; 9] = [
+pub(crate) const ALL: [Program; 10] = [
     Program {
         name: "cutlass_79a",
         run: |store| cutlass(store, "79a_blackwell_geforce_nvfp4_bf16_gemm", CUBE),
@@ -62,6 +63,7 @@ pub(crate) const ALL: [Program; 9] = [
             as_an_h200(store, "llama", built)
         },
     },
+    Program { name: "llama.cpp_backend_ops", run: backend_ops::run },
     Program { name: "triton", run: triton },
     Program { name: "cuda_python", run: cuda_python },
 ];
