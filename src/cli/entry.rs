@@ -20,10 +20,19 @@ pub fn main() -> ExitCode {
     ExitCode::from(command_line(std::env::args_os().collect(), None))
 }
 
-/// Runs a command line, which begins with the program's name, and returns its exit code. `program` is what runs this command where it
-/// is not the process's own executable.
+/// This command as another program has it.
+#[derive(Debug)]
+pub struct Embedded {
+    /// Runs this command.
+    pub program: PathBuf,
+    /// The folder of its libraries.
+    pub libraries: PathBuf,
+}
+
+/// Runs a command line, which begins with the program's name, and returns its exit code. `embedded` says where this command is when
+/// the process's own executable is another.
 #[must_use]
-pub fn command_line(typed: Vec<OsString>, program: Option<PathBuf>) -> u8 {
+pub fn command_line(typed: Vec<OsString>, embedded: Option<Embedded>) -> u8 {
     if let Some(code) = worker_job(&typed) {
         return code;
     }
@@ -43,7 +52,7 @@ pub fn command_line(typed: Vec<OsString>, program: Option<PathBuf>) -> u8 {
         }
     };
     // Rust's own exit code for a panic is 101; ours says "internal error" like every other defect.
-    let code = std::panic::catch_unwind(|| match run(cli, program) {
+    let code = std::panic::catch_unwind(|| match run(cli, embedded) {
         Ok(()) => exit::CONFORMS,
         Err(error) => {
             let code = error.exit_code();
@@ -87,14 +96,16 @@ fn worker_job(typed: &[OsString]) -> Option<u8> {
     })
 }
 
-fn run(cli: Cli, program: Option<PathBuf>) -> Result<(), CliError> {
+fn run(cli: Cli, embedded: Option<Embedded>) -> Result<(), CliError> {
     #[cfg(debug_assertions)]
     if std::env::var_os("SM121PROBE_TEST_PANIC").is_some() {
         plant_a_panic();
     }
     let progress = Progress::new();
-    let context = match program {
-        Some(program) => Context { program, sink: &progress },
+    let context = match embedded {
+        Some(Embedded { program, libraries }) => {
+            Context { program, libraries: Some(libraries), sink: &progress }
+        }
         None => Context::of_process(&progress)?,
     };
     match cli.verb {

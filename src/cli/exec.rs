@@ -65,7 +65,7 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
         contracts: args.contract == "on",
         record: args.record.clone(),
     };
-    let done = job::exec(&execution, &context.program)?;
+    let done = job::exec(&execution, context)?;
     let told = |error: serde_json::Error| CliError::Output(error.into());
     let text = match args.format {
         Format::Text => report::exec_text(&done),

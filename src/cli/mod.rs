@@ -41,4 +41,4 @@ mod watch;
 mod ways;
 
 pub use args::command;
-pub use entry::{command_line, main};
+pub use entry::{Embedded, command_line, main};

@@ -43,6 +43,6 @@ pub use nvrtc::{
 };
 pub use pins::{Arch, Member, Pin, PinError, Pins, Tool, Wheel};
 pub use pip::{PipError, PipSource};
-pub use places::{Origin, Place, Places};
+pub use places::{EXEC_PTXAS, Origin, Place, Places};
 pub use resources::{Resources, ResourcesError, resources};
 pub use select::SelectError;

@@ -9,6 +9,9 @@ use super::environment::{Environment, children};
 use super::installed;
 use super::pins::{Arch, Tool};
 
+/// Names the ptxas that programs under `exec` find, which is this command.
+pub const EXEC_PTXAS: &str = "SM121PROBE_EXEC_PTXAS";
+
 /// Where a ptxas was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
@@ -219,8 +222,8 @@ impl Places {
     }
 
     fn file(&mut self, origin: Origin, path: &Path) -> bool {
-        // Under `exec`, this executable is a ptxas for other programs.
-        let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+        // Under `exec`, this command is a ptxas for other programs.
+        let own = std::env::var_os(EXEC_PTXAS).and_then(|link| std::fs::canonicalize(link).ok());
         if own.is_some() && std::fs::canonicalize(path).ok() == own {
             return true;
         }

@@ -77,7 +77,7 @@ pub(crate) fn compiled(store: &Store, source: &Source) -> Result<PathBuf, String
 /// # Errors
 /// What is wrong with its launch file, in words.
 pub(crate) fn recorded(folder: &Path) -> Result<(String, Recording), String> {
-    let context = Context { program: PathBuf::new(), sink: &Silent };
+    let context = Context { program: PathBuf::new(), libraries: None, sink: &Silent };
     let session =
         launch::from_file(&folder.join("launch.yaml"), &context).map_err(|error| error.to_string())?;
     let recording = recording(&session)?;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use sm121probe::cli::Embedded;
 use sm121probe::event::{Event, Sink};
 use sm121probe::job::Context;
 use sm121probe::job::launch::{Compile, Findings, compile_cuda as compile};
@@ -11,10 +12,11 @@ use sm121probe::packed::Packed;
 
 use crate::report;
 
-/// Runs `sm121probe` with these words, the program's name first; its exit code. `program` runs the same command.
+/// Runs `sm121probe` with these words, the program's name first; its exit code. `program` runs the same command; its libraries are in the
+/// folder `libraries`.
 #[pyfunction]
-pub(crate) fn run_command(py: Python<'_>, words: Vec<OsString>, program: PathBuf) -> u8 {
-    py.detach(|| sm121probe::cli::command_line(words, Some(program)))
+pub(crate) fn run_command(py: Python<'_>, words: Vec<OsString>, program: PathBuf, libraries: PathBuf) -> u8 {
+    py.detach(|| sm121probe::cli::command_line(words, Some(Embedded { program, libraries })))
 }
 
 /// The committed record of the matrix, as JSON.
@@ -48,7 +50,7 @@ pub(crate) fn compile_cuda(
 ) -> (Option<String>, Vec<String>, Option<String>) {
     let said = Said::default();
     let result = py.detach(|| {
-        let context = Context { program, sink: &said };
+        let context = Context { program, libraries: None, sink: &said };
         compile(text, name, &Compile { target, toolkit }, &context)
     });
     let notices = said.0.into_inner().unwrap_or_default();

@@ -260,7 +260,9 @@ pub(crate) fn launch(
         expectations: Vec::new(),
     };
     // ptxas takes a while, and needs no interpreter.
-    let read = py.detach(|| session.contract(contract, &Context { program: PathBuf::new(), sink: &Silent }));
+    let read = py.detach(|| {
+        session.contract(contract, &Context { program: PathBuf::new(), libraries: None, sink: &Silent })
+    });
     if let Err(error) = read {
         return Ok(report::failed(&error, &Findings::default()).to_string());
     }

@@ -1,4 +1,4 @@
-//! The `ptxas` that a program under `exec` finds: a link to this executable, by that name. It gives PTX in place of machine code, which
+//! The `ptxas` that a program under `exec` finds: a link to this command, by that name. It gives PTX in place of machine code, which
 //! cannot be emulated, after a real ptxas has accepted the PTX, where there is one.
 
 use std::ffi::{OsStr, OsString};
@@ -87,6 +87,7 @@ pub(super) fn offer(command: &mut Command, program: &Path, folder: &Path) -> io:
     let bin = folder.join("bin");
     fs::create_dir(&bin)?;
     let link = bin.join(NAME);
+    command.env(crate::toolkit::EXEC_PTXAS, &link);
     std::os::unix::fs::symlink(program, &link)?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::iter::once(bin).chain(std::env::split_paths(&path));

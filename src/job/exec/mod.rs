@@ -18,6 +18,8 @@ use numerics::tensor_core::Model;
 use object::ReadCache;
 use serde::Serialize;
 
+use crate::job::Context;
+
 pub use assembler::{AssembleError, Assembled, assemble, is_assembler};
 
 /// The library's file.
@@ -86,7 +88,7 @@ pub struct Executed {
 /// Why a program cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// The library is not beside the executable.
+    /// The library is not where the command is.
     #[error("{LIBRARY} is not beside {}; copy it there from the folder that `cargo build --release` made the command in", .0.display())]
     NoLibrary(PathBuf),
     /// The folder of libraries cannot be made, or the results cannot be read.
@@ -110,13 +112,13 @@ pub enum ExecError {
     },
 }
 
-/// Runs a program to its end. `own` is what runs this command.
+/// Runs a program to its end.
 ///
 /// # Errors
 /// [`ExecError`]. A program that fails is none.
-pub fn exec(execution: &Execution, own: &Path) -> Result<Executed, ExecError> {
+pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, ExecError> {
     let failed = |what| move |error| ExecError::Io { what, error };
-    let library = library()?;
+    let library = library(context)?;
     if let Some(path) = find(&execution.program)
         && File::open(&path).is_ok_and(|file| linked::has_static_runtime(&ReadCache::new(file)))
     {
@@ -134,7 +136,7 @@ pub fn exec(execution: &Execution, own: &Path) -> Result<Executed, ExecError> {
         .env(events::RESULTS, &results)
         .env(events::GPU, &execution.gpu)
         .env(events::SCHEDULES, execution.schedules.to_string());
-    assembler::offer(&mut command, own, folder.path())
+    assembler::offer(&mut command, &context.program, folder.path())
         .map_err(failed("the folder of the assembler cannot be made"))?;
     if execution.keep_going {
         command.env(events::KEEP_GOING, "1");
@@ -185,15 +187,15 @@ fn remove_incomplete(folder: &Path) {
     }
 }
 
-/// The library beside the executable: where Cargo builds it, where a package puts it.
-fn library() -> Result<PathBuf, ExecError> {
-    let executable = std::env::current_exe().and_then(fs::canonicalize);
+/// The library: where a package says, or beside the executable, where Cargo builds it and archives have it.
+fn library(context: &Context<'_>) -> Result<PathBuf, ExecError> {
+    let executable = fs::canonicalize(&context.program);
     let executable =
         executable.map_err(|error| ExecError::Io { what: "the executable is not known", error })?;
     let folder = executable.parent().unwrap_or(Path::new("/"));
-    let places =
-        [folder.join(LIBRARY), folder.join("deps").join(LIBRARY), folder.join("../lib").join(LIBRARY)];
-    places.into_iter().find(|path| path.is_file()).ok_or(ExecError::NoLibrary(executable))
+    let places = [folder.to_owned(), folder.join("deps"), folder.join("lib"), folder.join("../lib")];
+    let mut places = context.libraries.iter().cloned().chain(places).map(|place| place.join(LIBRARY));
+    places.find(|path| path.is_file()).ok_or(ExecError::NoLibrary(executable))
 }
 
 /// The names by which programs know the library. `libcudart` has versions of symbols, which the dynamic linker wants to see in a file of

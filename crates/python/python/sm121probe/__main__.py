@@ -13,6 +13,8 @@ def program():
     return here if os.access(here, os.X_OK) else _script()
 
 
+# The name that the script is called by is one of its arguments.
+_AS_NAMED = "import sys; sys.argv.pop(0); from sm121probe.__main__ import main; sys.exit(main())"
 _made = None
 
 
@@ -28,7 +30,7 @@ def _script():
         descriptor, _made = tempfile.mkstemp(prefix="sm121probe-")
         with open(descriptor, "w", encoding="utf-8") as file:
             path = f"{shlex.quote(above)}${{PYTHONPATH:+:$PYTHONPATH}}"
-            file.write(f'#!/bin/sh\nPYTHONPATH={path} exec {shlex.quote(sys.executable)} -m sm121probe "$@"\n')
+            file.write(f'#!/bin/sh\nPYTHONPATH={path} exec {shlex.quote(sys.executable)} -c {shlex.quote(_AS_NAMED)} "$0" "$@"\n')
         os.chmod(_made, 0o700)
         atexit.register(lambda path=_made, owner=os.getpid(): os.getpid() == owner and os.unlink(path))
     return _made
@@ -40,7 +42,10 @@ def main():
 
     # An interrupt ends the command at once, as it ends every other command.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return _native.run_command(["sm121probe", *sys.argv[1:]], program())
+    # Under `exec`, the command is the ptxas of other programs.
+    name = "ptxas" if os.path.basename(sys.argv[0]) == "ptxas" else "sm121probe"
+    here = os.path.dirname(os.path.abspath(__file__))
+    return _native.run_command([name, *sys.argv[1:]], program(), here)
 
 
 if __name__ == "__main__":
