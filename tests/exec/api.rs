@@ -29,10 +29,19 @@ impl Api {
         unsafe { self.0.get(name.as_bytes()) }.unwrap()
     }
 
-    /// A module of PTX.
+    /// The primary context, which becomes the thread's.
+    pub(crate) fn enter(&self) -> u64 {
+        let mut context = 0u64;
+        assert_eq!(call!(self, "cuInit", 0 => u32), 0);
+        assert_eq!(call!(self, "cuDevicePrimaryCtxRetain", &raw mut context => *mut u64, 0 => c_int), 0);
+        assert_eq!(call!(self, "cuCtxSetCurrent", context => u64), 0);
+        context
+    }
+
+    /// A module of PTX in the primary context.
     pub(crate) fn module(&self, ptx: &str) -> u64 {
         let (text, mut module) = (CString::new(ptx).unwrap(), 0u64);
-        assert_eq!(call!(self, "cuInit", 0 => u32), 0);
+        self.enter();
         let made = call!(self, "cuModuleLoadData", &raw mut module => *mut u64, text.as_ptr().cast() => *const c_void);
         assert_eq!(made, 0);
         module

@@ -6,6 +6,7 @@
 
 mod api;
 mod assembler;
+mod contexts;
 mod contraction;
 mod graphs;
 mod memory;
@@ -134,6 +135,12 @@ fn passes(program: &str) -> String {
     let text = told(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stdout));
     text
+}
+
+#[test]
+fn contexts_are_needed_where_a_gpu_needs_them() {
+    passes("contexts::program_of_contexts");
+    passes("contexts::program_of_both_apis");
 }
 
 #[test]

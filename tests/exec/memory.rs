@@ -35,7 +35,7 @@ fn program_with_a_managed_variable() {
     let (text, name, mut library, mut at, mut len) =
         (CString::new(ADD).unwrap(), CString::new("counter").unwrap(), 0u64, 0u64, 0usize);
     let none = ptr::null::<c_void>();
-    assert_eq!(call!(api, "cuInit", 0 => u32), 0);
+    api.enter();
     let loaded = call!(
         api, "cuLibraryLoadData", &raw mut library => *mut u64, text.as_ptr().cast() => *const c_void, none => *const c_void,
         none => *const c_void, 0 => u32, none => *const c_void, none => *const c_void, 0 => u32,

@@ -83,6 +83,7 @@ fn program_with_many_threads() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
+                s.api.enter();
                 for _ in 0..100 {
                     let own = s.api.allocate(16);
                     assert_eq!(s.add(4), 0);

@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
+use crate::contexts::{self, Needs};
 use crate::device::device;
 use crate::launch::Arguments;
 use crate::status::Status;
@@ -198,14 +199,17 @@ pub(crate) fn last_error(clear: bool) -> c_int {
     }
 }
 
-/// The code of what a body gave. A panic is a defect of the library and no reason to end the program.
-pub(crate) fn answer(body: impl FnOnce() -> Answer) -> c_int {
-    let code = match catch_unwind(AssertUnwindSafe(body)) {
+/// The code of what a body gave, in a thread that has what the entry point needs. A panic is a defect of the library and no reason to
+/// end the program.
+pub(crate) fn answer(needs: Needs, stream: Option<u64>, body: impl FnOnce() -> Answer) -> c_int {
+    let needs = contexts::needs_of_call(needs);
+    let prepared = || contexts::enter(needs, stream).and_then(|()| body());
+    let code = match catch_unwind(AssertUnwindSafe(prepared)) {
         Ok(Ok(())) => 0,
         Ok(Err(status)) => status.0,
         Err(_) => Status::UNKNOWN.0,
     };
-    if code != 0 && code != Status::NOT_READY.0 {
+    if needs.is_runtime() && code != 0 && code != Status::NOT_READY.0 {
         LAST.set(code);
     }
     code
@@ -226,7 +230,7 @@ pub(crate) fn runtime_is_12() -> bool {
 
 /// An entry point that is not served.
 pub(crate) fn missed(name: &str) -> c_int {
-    answer(|| {
+    answer(Needs::of(name), None, || {
         device()?.miss(name);
         Err(Status::NOT_SUPPORTED)
     })
@@ -268,7 +272,8 @@ macro_rules! entry_point {
     ($name:ident ($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
         #[unsafe(no_mangle)]
         extern "C" fn $name($($arg: $ty),*) -> std::ffi::c_int {
-            $crate::api::answer(|| $body)
+            const NEEDS: $crate::contexts::Needs = $crate::contexts::Needs::of(stringify!($name));
+            $crate::api::answer(NEEDS, $crate::api::stream_of!($($arg $arg)*), || $body)
         }
     };
     ($name:ident ($($arg:ident: $ty:ty),* $(,)?) $body:block $alias:ident $($more:ident)*) => {
@@ -276,11 +281,21 @@ macro_rules! entry_point {
 
         #[unsafe(no_mangle)]
         extern "C" fn $alias($($arg: $ty),*) -> std::ffi::c_int {
+            const NEEDS: $crate::contexts::Needs = $crate::contexts::Needs::of(stringify!($alias));
+            $crate::contexts::called_as(NEEDS);
             $name($($arg),*)
         }
     };
 }
 pub(crate) use entry_point;
+
+/// The argument `stream`, of arguments that are given twice each.
+macro_rules! stream_of {
+    () => { None };
+    (stream $stream:ident $($rest:ident)*) => { Some($stream) };
+    ($arg:ident $same:ident $($rest:ident)*) => { $crate::api::stream_of!($($rest)*) };
+}
+pub(crate) use stream_of;
 
 extern "C" fn at_exit() {
     crate::device::end();

@@ -1,4 +1,4 @@
-//! Entry points of both APIs for devices, contexts and limits. There is one device and one context.
+//! Entry points of both APIs for devices, contexts and limits. There is one device, and its contexts share memory.
 #![expect(unsafe_code, reason = "exported names")]
 
 use std::ffi::c_int;
@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use emulator::events::UUID;
 
 use crate::api::{Answer, In, Out, Text, entry_points, put_host_bytes, runtime_is_12};
+use crate::contexts;
 use crate::device::{Device, Kind, device};
 use crate::properties::device_properties;
 use crate::status::Status;
@@ -14,8 +15,6 @@ use crate::status::Status;
 pub(crate) const VERSION: c_int = 13_000;
 /// The same of a runtime that a program of CUDA 12 is linked with.
 const VERSION_12: c_int = 12_090;
-/// The one context.
-pub(crate) const CONTEXT: u64 = 0x0059_0000_0000_0010;
 /// What the PCI bus calls the device.
 const BUS: &[u8] = b"0000:01:00.0\0";
 fn the_one(number: c_int) -> Answer {
@@ -27,9 +26,10 @@ fn properties(to: u64, number: c_int, old: bool) -> Answer {
     put_host_bytes(to, &device_properties(device()?.gpu, old))
 }
 
-fn context(to: Out<u64>) -> Answer {
+fn new_context(to: Out<u64>, number: c_int) -> Answer {
+    the_one(number)?;
     device().map(drop)?;
-    to.set(CONTEXT)
+    to.set(contexts::create()?)
 }
 
 fn synchronized() -> Answer {
@@ -52,7 +52,7 @@ fn pointer_attribute(device: &Device, to: u64, attribute: c_int, at: u64) -> Ans
     let (base, found) = device.around(at).ok_or(Status::INVALID_VALUE)?;
     let host_memory = matches!(found.kind, Kind::Pinned | Kind::Registered);
     match attribute {
-        1 => put_host_bytes(to, &CONTEXT.to_le_bytes()),
+        1 => put_host_bytes(to, &contexts::owner().to_le_bytes()),
         2 => put_host_bytes(to, &(if host_memory { 1u32 } else { 2 }).to_le_bytes()),
         3 => put_host_bytes(to, &at.to_le_bytes()),
         4 if found.kind.on_host() => put_host_bytes(to, &at.to_le_bytes()),
@@ -70,7 +70,7 @@ fn pointer_attribute(device: &Device, to: u64, attribute: c_int, at: u64) -> Ans
 entry_points! {
     device_function;
 
-    fn cuInit(_flags: u32) { device().map(drop) }
+    fn cuInit(_flags: u32) { device().map(drop)?; contexts::initialize(); Ok(()) }
     fn cudaDriverGetVersion | cuDriverGetVersion(version: Out<c_int>) { version.set(VERSION) }
     fn cudaRuntimeGetVersion(version: Out<c_int>) { version.set(if runtime_is_12() { VERSION_12 } else { VERSION }) }
     fn cudaGetDeviceCount | cuDeviceGetCount(count: Out<c_int>) { device().map(drop)?; count.set(1) }
@@ -127,7 +127,7 @@ entry_points! {
         Ok(())
     }
     fn cudaDeviceSynchronize | cuCtxSynchronize | cuCtxSynchronize_v2() { synchronized() }
-    fn cudaDeviceReset() { Ok(()) }
+    fn cudaDeviceReset() { contexts::reset_primary(); Ok(()) }
     fn cudaDeviceGetLimit | cuCtxGetLimit(value: Out<usize>, number: c_int) { value.set(limit(number)) }
     fn cudaDeviceSetLimit | cuCtxSetLimit(_limit: c_int, _value: usize) { Ok(()) }
     fn cudaDeviceSetCacheConfig | cuCtxSetCacheConfig(_config: c_int) { Ok(()) }
@@ -137,20 +137,34 @@ entry_points! {
     fn cudaCtxResetPersistingL2Cache | cuCtxResetPersistingL2Cache() { Ok(()) }
     fn cudaProfilerStart | cudaProfilerStop | cuProfilerStart | cuProfilerStop() { Ok(()) }
 
-    fn cuDevicePrimaryCtxRetain(to: Out<u64>, number: c_int) { the_one(number)?; context(to) }
-    fn cuDevicePrimaryCtxRelease_v2 | cuDevicePrimaryCtxReset_v2(number: c_int) { the_one(number) }
+    fn cuDevicePrimaryCtxRetain(to: Out<u64>, number: c_int) {
+        the_one(number)?;
+        device().map(drop)?;
+        to.set(contexts::retain_primary())
+    }
+    fn cuDevicePrimaryCtxRelease_v2(number: c_int) { the_one(number)?; contexts::release_primary() }
+    fn cuDevicePrimaryCtxReset_v2(number: c_int) { the_one(number)?; contexts::reset_primary(); Ok(()) }
     fn cuDevicePrimaryCtxSetFlags_v2(number: c_int, _flags: u32) { the_one(number) }
-    fn cuDevicePrimaryCtxGetState(_number: c_int, flags: Out<u32>, active: Out<c_int>) { flags.set_if(0); active.set_if(1); Ok(()) }
-    fn cuCtxCreate_v2(to: Out<u64>, _flags: u32, number: c_int) { the_one(number)?; context(to) }
-    fn cuCtxCreate_v3(to: Out<u64>, _affinity: u64, _count: c_int, _flags: u32, number: c_int) { the_one(number)?; context(to) }
-    fn cuCtxCreate_v4(to: Out<u64>, _parameters: u64, _flags: u32, number: c_int) { the_one(number)?; context(to) }
-    fn cuCtxDestroy_v2 | cuCtxSetCurrent | cuCtxPushCurrent_v2(_context: u64) { Ok(()) }
-    fn cuCtxGetCurrent(to: Out<u64>) { to.set(CONTEXT) }
-    fn cuCtxPopCurrent_v2(to: Out<u64>) { to.set_if(CONTEXT); Ok(()) }
-    fn cuCtxGetId(_context: u64, id: Out<u64>) { id.set(1) }
-    fn cuCtxGetApiVersion(_context: u64, version: Out<u32>) { version.set(VERSION as u32) }
-    fn cuStreamGetCtx | cuStreamGetCtx_ptsz(_stream: u64, to: Out<u64>) { to.set(CONTEXT) }
-    fn cuStreamGetCtx_v2(_stream: u64, to: Out<u64>, green: Out<u64>) { to.set(CONTEXT)?; green.set_if(0); Ok(()) }
+    fn cuDevicePrimaryCtxGetState(_number: c_int, flags: Out<u32>, active: Out<c_int>) {
+        flags.set_if(0);
+        active.set_if(c_int::from(contexts::primary_is_active()));
+        Ok(())
+    }
+    fn cuCtxCreate_v2(to: Out<u64>, _flags: u32, number: c_int) { new_context(to, number) }
+    fn cuCtxCreate_v3(to: Out<u64>, _affinity: u64, _count: c_int, _flags: u32, number: c_int) { new_context(to, number) }
+    fn cuCtxCreate_v4(to: Out<u64>, _parameters: u64, _flags: u32, number: c_int) { new_context(to, number) }
+    fn cuCtxDestroy_v2(context: u64) { contexts::destroy(context) }
+    fn cuCtxSetCurrent(context: u64) { contexts::set_current(context) }
+    fn cuCtxPushCurrent_v2(context: u64) { contexts::push(context) }
+    fn cuCtxGetCurrent(to: Out<u64>) { to.set(contexts::current_handle()) }
+    fn cuCtxPopCurrent_v2(to: Out<u64>) { to.set_if(contexts::pop()?); Ok(()) }
+    fn cuCtxGetId(context: u64, id: Out<u64>) { id.set(if context == 0 { contexts::current()? } else { context }) }
+    fn cuCtxGetApiVersion(context: u64, version: Out<u32>) {
+        if context == 0 { contexts::current()?; }
+        version.set(VERSION as u32)
+    }
+    fn cuStreamGetCtx | cuStreamGetCtx_ptsz(stream: u64, to: Out<u64>) { to.set(contexts::owner()) }
+    fn cuStreamGetCtx_v2(stream: u64, to: Out<u64>, green: Out<u64>) { to.set(contexts::owner())?; green.set_if(0); Ok(()) }
 
     fn cudaPointerGetAttributes(to: u64, at: u64) {
         // Type (0 unregistered, 1 host, 2 device, 3 managed), device, device pointer, host pointer.

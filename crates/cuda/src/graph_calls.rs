@@ -443,7 +443,7 @@ entry_points! {
         flags.set(held)
     }
     fn cudaGraphExecDestroy | cuGraphExecDestroy(instance: u64) { device()?.graphs.destroy_instance(instance_of(instance)?) }
-    fn cudaGraphUpload | cudaGraphUpload_ptsz | cuGraphUpload | cuGraphUpload_ptsz(instance: u64, _stream: u64) {
+    fn cudaGraphUpload | cudaGraphUpload_ptsz | cuGraphUpload | cuGraphUpload_ptsz(instance: u64, stream: u64) {
         device()?.graphs.instance(instance_of(instance)?).map(drop)
     }
     fn cudaGraphLaunch | cudaGraphLaunch_ptsz | cuGraphLaunch | cuGraphLaunch_ptsz(instance: u64, stream: u64) { run(instance, stream) }

@@ -4,6 +4,7 @@
 use std::ffi::c_int;
 
 use crate::api::{Answer, In, Pointers, entry_points};
+use crate::contexts;
 use crate::graph_parameters::packed;
 use crate::launch::Shape;
 use crate::registration::Dim3;
@@ -106,6 +107,7 @@ entry_points! {
     }
     fn cuLaunchKernelEx | cuLaunchKernelEx_ptsz(config: In<DriverConfig>, function: u64, arguments: In<u64>, extra: u64) {
         let config = config.get()?;
+        contexts::stream_has_context(config.stream)?;
         let mut shape = shape(config.grid, config.block, config.shared as usize)?;
         attributed(&mut shape, config.attributes, config.count)?;
         launch_with(config.stream, function, shape, arguments, extra)

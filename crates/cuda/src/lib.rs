@@ -4,6 +4,7 @@
 #![doc = include_str!("../README.md")]
 
 mod api;
+mod contexts;
 mod copies;
 mod device;
 mod device_calls;

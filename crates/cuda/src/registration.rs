@@ -8,6 +8,7 @@ use std::ffi::c_int;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::api::{Out, Text, answer, image};
+use crate::contexts::Needs;
 use crate::device::{Device, Function, Handle, device};
 use crate::status::Status;
 
@@ -134,7 +135,7 @@ extern "C" fn __cudaUnregisterFatBinary(_binary: u64) {}
 
 #[unsafe(no_mangle)]
 extern "C" fn __cudaInitModule(binary: u64) -> u8 {
-    let done = answer(|| {
+    let done = answer(Needs::Runtime, None, || {
         let mut device = device()?;
         registry().manage(&mut device, (binary / 16).saturating_sub(1) as usize)
     });
@@ -208,7 +209,7 @@ extern "C" fn __cudaPopCallConfiguration(
     shared: Out<usize>,
     stream: Out<u64>,
 ) -> c_int {
-    answer(|| {
+    answer(Needs::Runtime, None, || {
         let top = CONFIGURATIONS.with_borrow_mut(Vec::pop).ok_or(Status::MISSING_CONFIGURATION)?;
         grid.set(top.grid)?;
         block.set(top.block)?;

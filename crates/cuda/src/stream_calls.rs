@@ -115,30 +115,30 @@ fn update(stream: u64, list: In<u64>, count: usize, flags: u32) -> Answer {
 entry_points! {
     stream_function;
 
-    fn cudaStreamCreate(stream: Out<u64>) { created(stream, 0) }
-    fn cudaStreamCreateWithFlags | cuStreamCreate(stream: Out<u64>, flags: u32) { created(stream, flags) }
-    fn cudaStreamCreateWithPriority | cuStreamCreateWithPriority(stream: Out<u64>, flags: u32, _priority: c_int) { created(stream, flags) }
+    fn cudaStreamCreate(to: Out<u64>) { created(to, 0) }
+    fn cudaStreamCreateWithFlags | cuStreamCreate(to: Out<u64>, flags: u32) { created(to, flags) }
+    fn cudaStreamCreateWithPriority | cuStreamCreateWithPriority(to: Out<u64>, flags: u32, _priority: c_int) { created(to, flags) }
     fn cudaStreamDestroy | cuStreamDestroy_v2(stream: u64) { device()?.streams.end_stream(stream) }
     fn cudaStreamSynchronize | cudaStreamSynchronize_ptsz | cuStreamSynchronize | cuStreamSynchronize_ptsz(stream: u64) { waits(stream) }
     fn cudaStreamQuery | cudaStreamQuery_ptsz | cuStreamQuery | cuStreamQuery_ptsz(stream: u64) { waits(stream) }
     fn cudaStreamWaitEvent | cudaStreamWaitEvent_ptsz | cuStreamWaitEvent | cuStreamWaitEvent_ptsz(stream: u64, event: u64, flags: u32) {
         wait(stream, event, flags)
     }
-    fn cudaStreamGetPriority | cudaStreamGetPriority_ptsz | cuStreamGetPriority | cuStreamGetPriority_ptsz(_stream: u64, priority: Out<c_int>) {
+    fn cudaStreamGetPriority | cudaStreamGetPriority_ptsz | cuStreamGetPriority | cuStreamGetPriority_ptsz(stream: u64, priority: Out<c_int>) {
         priority.set(0)
     }
     fn cudaStreamGetFlags | cudaStreamGetFlags_ptsz | cuStreamGetFlags | cuStreamGetFlags_ptsz(stream: u64, flags: Out<u32>) {
         let held = device()?.streams.flags_of(stream);
         flags.set(held)
     }
-    fn cudaStreamGetDevice | cudaStreamGetDevice_ptsz | cuStreamGetDevice | cuStreamGetDevice_ptsz(_stream: u64, number: Out<c_int>) { number.set(0) }
+    fn cudaStreamGetDevice | cudaStreamGetDevice_ptsz | cuStreamGetDevice | cuStreamGetDevice_ptsz(stream: u64, number: Out<c_int>) { number.set(0) }
     fn cudaStreamGetId | cudaStreamGetId_ptsz | cuStreamGetId | cuStreamGetId_ptsz(stream: u64, id: Out<u64>) { id.set(stream) }
     fn cudaStreamAttachMemAsync | cudaStreamAttachMemAsync_ptsz | cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz(
-        _stream: u64, _at: u64, _len: usize, _flags: u32,
+        stream: u64, _at: u64, _len: usize, _flags: u32,
     ) { Ok(()) }
     // Attributes are about caches, priorities and synchronisation: none changes a result.
     fn cudaStreamSetAttribute | cudaStreamSetAttribute_ptsz | cuStreamSetAttribute | cuStreamSetAttribute_ptsz(
-        _stream: u64, _attribute: c_int, _value: u64,
+        stream: u64, _attribute: c_int, _value: u64,
     ) { Ok(()) }
     fn cudaStreamCopyAttributes | cudaStreamCopyAttributes_ptsz | cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz(_to: u64, _from: u64) { Ok(()) }
     fn cudaStreamAddCallback | cudaStreamAddCallback_ptsz | cuStreamAddCallback | cuStreamAddCallback_ptsz(

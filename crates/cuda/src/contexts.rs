@@ -1,0 +1,393 @@
+//! Contexts: which one is current in a thread, and which entry points need one. The rules were measured call by call on an H200 with
+//! driver 580.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crate::api::Answer;
+use crate::status::Status;
+
+/// What an entry point needs of its thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing.
+    Nothing,
+    /// Of the driver: `cuInit`.
+    Init,
+    /// Of the driver: a current context.
+    Current,
+    /// Of the runtime: nothing, and it makes no context.
+    Runtime,
+    /// Of the runtime: makes the primary context current where there is none.
+    Primary,
+}
+
+const NOTHING: &[&str] =
+    &["cuInit", "cuDriverGetVersion", "cuGetProcAddress", "cuGetExportTable", "cudaRuntimeGetVersion"];
+
+const CURRENT: &[&str] = &[
+    "cuCtxDisablePeerAccess",
+    "cuCtxEnablePeerAccess",
+    "cuCtxGetCacheConfig",
+    "cuCtxGetDevice",
+    "cuCtxGetFlags",
+    "cuCtxGetLimit",
+    "cuCtxGetSharedMemConfig",
+    "cuCtxGetStreamPriorityRange",
+    "cuCtxResetPersistingL2Cache",
+    "cuCtxSetCacheConfig",
+    "cuCtxSetLimit",
+    "cuCtxSetSharedMemConfig",
+    "cuCtxSynchronize",
+    "cuEventCreate",
+    "cuKernelGetFunction",
+    "cuKernelGetParamInfo",
+    "cuLibraryGetGlobal",
+    "cuLibraryGetModule",
+    "cuMemAdvise",
+    "cuMemAlloc",
+    "cuMemAllocHost",
+    "cuMemAllocManaged",
+    "cuMemAllocPitch",
+    "cuMemGetAddressRange",
+    "cuMemGetInfo",
+    "cuMemHostAlloc",
+    "cuMemHostGetDevicePointer",
+    "cuMemHostGetFlags",
+    "cuMemHostRegister",
+    "cuMemcpy",
+    "cuMemcpyDtoD",
+    "cuMemcpyDtoH",
+    "cuMemcpyHtoD",
+    "cuMemsetD2D8",
+    "cuMemsetD32",
+    "cuMemsetD8",
+    "cuModuleLoadData",
+    "cuModuleLoadDataEx",
+    "cuOccupancyAvailableDynamicSMemPerBlock",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuOccupancyMaxActiveClusters",
+    "cuOccupancyMaxPotentialBlockSize",
+    "cuProfilerStart",
+    "cuProfilerStop",
+    "cuStreamCreate",
+    "cuStreamCreateWithPriority",
+];
+
+const RUNTIME: &[&str] = &[
+    "cudaDeviceGetAttribute",
+    "cudaDeviceGetDefaultMemPool",
+    "cudaDeviceReset",
+    "cudaDriverGetVersion",
+    "cudaGetDevice",
+    "cudaGetDeviceCount",
+    "cudaGetDeviceProperties",
+    "cudaGetDriverEntryPoint",
+    "cudaGetDriverEntryPointByVersion",
+    "cudaInitDevice",
+    "cudaPointerGetAttributes",
+];
+
+impl Needs {
+    /// What the entry point of a name needs.
+    pub(crate) const fn of(name: &str) -> Self {
+        let name = plain(name.as_bytes());
+        let runtime = starts_with(name, b"cuda") || starts_with(name, b"__cuda");
+        if is_one_of(name, NOTHING) {
+            Self::Nothing
+        } else if is_one_of(name, CURRENT) {
+            Self::Current
+        } else if is_one_of(name, RUNTIME) {
+            Self::Runtime
+        } else if runtime {
+            Self::Primary
+        } else {
+            Self::Init
+        }
+    }
+
+    /// Whether the function's errors are the runtime's last error.
+    pub(crate) const fn is_runtime(self) -> bool {
+        matches!(self, Self::Runtime | Self::Primary)
+    }
+}
+
+const fn starts_with(mut name: &[u8], mut with: &[u8]) -> bool {
+    while let [first, rest @ ..] = with {
+        match name {
+            [same, after @ ..] if *same == *first => (name, with) = (after, rest),
+            _ => return false,
+        }
+    }
+    true
+}
+
+const fn is_one_of(name: &[u8], mut names: &[&str]) -> bool {
+    while let [first, rest @ ..] = names {
+        if name.len() == first.len() && starts_with(name, first.as_bytes()) {
+            return true;
+        }
+        names = rest;
+    }
+    false
+}
+
+/// A name without the suffixes of its version and of its default stream.
+const fn plain(name: &[u8]) -> &[u8] {
+    match name {
+        [rest @ .., b'_', b'p', b't', b's' | b'd', b'z' | b's'] => plain(rest),
+        [rest @ .., b'_', b'v', b'2'..=b'9'] => rest,
+        _ => name,
+    }
+}
+
+/// The handle of the primary context; those of created ones follow.
+const PRIMARY: u64 = 0x0059_0000_0000_0010;
+const STEP: u64 = 16;
+
+static INITIALIZED: AtomicBool = AtomicBool::new(false);
+/// A bit for each context that lives; bit 0 is the primary one.
+static LIVE: AtomicU64 = AtomicU64::new(0);
+/// How often the program holds the primary context through the driver.
+static RETAINED: AtomicU32 = AtomicU32::new(0);
+/// Whether the runtime holds it.
+static HELD_BY_RUNTIME: AtomicBool = AtomicBool::new(false);
+
+/// The contexts that a thread pushed, by their bits. It has no destructor, as programs call from their exit handlers.
+#[derive(Clone, Copy)]
+struct Stack {
+    len: usize,
+    bits: [u8; 32],
+}
+
+impl Stack {
+    fn top(&self) -> Option<u8> {
+        self.bits.get(self.len.checked_sub(1)?).copied()
+    }
+
+    fn push(&mut self, bit: u8) -> Answer {
+        *self.bits.get_mut(self.len).ok_or(Status::OUT_OF_MEMORY)? = bit;
+        self.len += 1;
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<u8> {
+        let top = self.top();
+        self.len = self.len.saturating_sub(1);
+        top
+    }
+}
+
+thread_local! {
+    static STACK: Cell<Stack> = const { Cell::new(Stack { len: 0, bits: [0; 32] }) };
+    static CALLED_AS: Cell<Option<Needs>> = const { Cell::new(None) };
+}
+
+fn change<T>(by: impl FnOnce(&mut Stack) -> T) -> T {
+    let mut stack = STACK.get();
+    let result = by(&mut stack);
+    STACK.set(stack);
+    result
+}
+
+fn lives(bit: u8) -> bool {
+    LIVE.load(Ordering::SeqCst) >> bit & 1 != 0
+}
+
+fn handle(bit: u8) -> u64 {
+    PRIMARY + u64::from(bit) * STEP
+}
+
+fn bit(context: u64) -> Result<u8, Status> {
+    let distance = context.checked_sub(PRIMARY).filter(|d| d.is_multiple_of(STEP) && d / STEP < 64);
+    distance.map(|d| (d / STEP) as u8).ok_or(Status::INVALID_CONTEXT)
+}
+
+fn end(bit: u8) {
+    LIVE.fetch_and(!(1 << bit), Ordering::SeqCst);
+}
+
+/// Another name of an entry point was called.
+pub(crate) fn called_as(needs: Needs) {
+    CALLED_AS.set(Some(needs));
+}
+
+/// Prepares the thread for an entry point, by the name that was called; `stream` is what it works in.
+///
+/// # Errors
+/// [`Status::NOT_INITIALIZED`], [`Status::INVALID_CONTEXT`] without a current context, [`Status::CONTEXT_IS_DESTROYED`].
+pub(crate) fn enter(needs: Needs, stream: Option<u64>) -> Result<(), Status> {
+    match needs {
+        Needs::Nothing => return Ok(()),
+        Needs::Runtime => INITIALIZED.store(true, Ordering::SeqCst),
+        Needs::Primary => return enter_primary(),
+        Needs::Init | Needs::Current => {}
+    }
+    if !INITIALIZED.load(Ordering::SeqCst) {
+        return Err(Status::NOT_INITIALIZED);
+    }
+    if needs == Needs::Current { current().map(drop) } else { stream.map_or(Ok(()), stream_has_context) }
+}
+
+/// A stream that the program made belongs to a context; the default streams (0 to 2) are those of the current one.
+pub(crate) fn stream_has_context(stream: u64) -> Answer {
+    if stream <= 2 { current().map(drop) } else { Ok(()) }
+}
+
+fn enter_primary() -> Answer {
+    INITIALIZED.store(true, Ordering::SeqCst);
+    match STACK.get().top() {
+        Some(bit) if lives(bit) => Ok(()),
+        Some(bit) if bit != 0 => Err(Status::CONTEXT_IS_DESTROYED),
+        top => {
+            HELD_BY_RUNTIME.store(true, Ordering::SeqCst);
+            LIVE.fetch_or(1, Ordering::SeqCst);
+            if top.is_none() { change(|stack| stack.push(0)) } else { Ok(()) }
+        }
+    }
+}
+
+/// `cuInit`.
+pub(crate) fn initialize() {
+    INITIALIZED.store(true, Ordering::SeqCst);
+}
+
+/// The current context.
+pub(crate) fn current() -> Result<u64, Status> {
+    match STACK.get().top() {
+        None => Err(Status::INVALID_CONTEXT),
+        Some(bit) if lives(bit) => Ok(handle(bit)),
+        Some(_) => Err(Status::CONTEXT_IS_DESTROYED),
+    }
+}
+
+/// The handle of the thread's current context, whether it lives or not; 0 without one.
+pub(crate) fn current_handle() -> u64 {
+    STACK.get().top().map_or(0, handle)
+}
+
+/// The context of what the program made: the current one, or the primary one in a thread without.
+pub(crate) fn owner() -> u64 {
+    STACK.get().top().map_or(PRIMARY, handle)
+}
+
+/// Makes a context current in the place of the thread's; 0 takes the thread's away.
+pub(crate) fn set_current(context: u64) -> Answer {
+    if context == 0 {
+        change(Stack::pop);
+        return Ok(());
+    }
+    let bit = known(context)?;
+    change(|stack| {
+        stack.pop();
+        stack.push(bit)
+    })
+}
+
+fn known(context: u64) -> Result<u8, Status> {
+    let bit = bit(context)?;
+    if lives(bit) { Ok(bit) } else { Err(Status::CONTEXT_IS_DESTROYED) }
+}
+
+/// Makes a context current until it is popped.
+pub(crate) fn push(context: u64) -> Answer {
+    if context == 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    let bit = known(context)?;
+    change(|stack| stack.push(bit))
+}
+
+/// Makes the context before current again.
+pub(crate) fn pop() -> Result<u64, Status> {
+    change(Stack::pop).map(handle).ok_or(Status::INVALID_CONTEXT)
+}
+
+/// Makes a context, and makes it current.
+pub(crate) fn create() -> Result<u64, Status> {
+    let mut live = LIVE.load(Ordering::SeqCst);
+    loop {
+        let bit = (1..64).find(|bit| live >> bit & 1 == 0).ok_or(Status::OUT_OF_MEMORY)?;
+        match LIVE.compare_exchange(live, live | 1 << bit, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => {
+                change(|stack| stack.push(bit))?;
+                return Ok(handle(bit));
+            }
+            Err(now) => live = now,
+        }
+    }
+}
+
+/// Ends a context that the program made.
+pub(crate) fn destroy(context: u64) -> Answer {
+    let bit = known(context)?;
+    if bit == 0 {
+        return Err(Status::INVALID_CONTEXT);
+    }
+    end(bit);
+    change(|stack| {
+        if stack.top() == Some(bit) {
+            stack.pop();
+        }
+    });
+    Ok(())
+}
+
+/// Holds the primary context.
+pub(crate) fn retain_primary() -> u64 {
+    RETAINED.fetch_add(1, Ordering::SeqCst);
+    LIVE.fetch_or(1, Ordering::SeqCst);
+    PRIMARY
+}
+
+/// Gives the primary context back; it ends with its last holder.
+pub(crate) fn release_primary() -> Answer {
+    let before =
+        RETAINED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |retained| retained.checked_sub(1));
+    match before {
+        Err(_) => Err(Status::INVALID_CONTEXT),
+        Ok(1) if !HELD_BY_RUNTIME.load(Ordering::SeqCst) => {
+            end(0);
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Ends the primary context, whoever holds it.
+pub(crate) fn reset_primary() {
+    RETAINED.store(0, Ordering::SeqCst);
+    HELD_BY_RUNTIME.store(false, Ordering::SeqCst);
+    end(0);
+}
+
+/// Whether the primary context lives.
+pub(crate) fn primary_is_active() -> bool {
+    lives(0)
+}
+
+/// What `answer` takes for the needs of a call.
+pub(crate) fn needs_of_call(needs: Needs) -> Needs {
+    CALLED_AS.take().unwrap_or(needs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_what_it_needs() {
+        for (name, needs) in [
+            ("cuMemAlloc_v2", Needs::Current),
+            ("cuMemAllocAsync_ptsz", Needs::Init),
+            ("cuMemcpyDtoH_v2_ptds", Needs::Current),
+            ("cuGetProcAddress_v2", Needs::Nothing),
+            ("cudaMalloc", Needs::Primary),
+            ("__cudaLaunchKernel_ptsz", Needs::Primary),
+            ("cudaGetDeviceProperties_v2", Needs::Runtime),
+            ("cuDeviceGetCount", Needs::Init),
+        ] {
+            assert_eq!(Needs::of(name), needs, "{name}");
+        }
+    }
+}
