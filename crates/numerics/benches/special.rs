@@ -43,16 +43,26 @@ fn ex2_ftz(bencher: Bencher) {
     lanes(bencher, |a| ex2_approx_f32(a, true));
 }
 
-#[divan::bench]
-fn ex2_ftz_of_warps(bencher: Bencher) {
+/// As the emulator calls it: a warp at a time.
+fn warps(bencher: Bencher, function: impl Fn(&[u32; 32]) -> [u32; 32] + Sync) {
     let warps: Vec<[u32; 32]> = inputs().as_chunks::<32>().0.to_vec();
     let mut outputs = vec![[0; 32]; warps.len()];
     bencher.counter(ItemsCount::new(LANES)).bench_local(|| {
         for (output, input) in outputs.iter_mut().zip(black_box(&warps)) {
-            *output = ex2_approx_f32_lanes(input, true);
+            *output = function(input);
         }
         black_box(&mut outputs);
     });
+}
+
+#[divan::bench]
+fn ex2_ftz_of_warps(bencher: Bencher) {
+    warps(bencher, |a| ex2_approx_f32_lanes(a, true));
+}
+
+#[divan::bench]
+fn ex2_of_warps(bencher: Bencher) {
+    warps(bencher, |a| ex2_approx_f32_lanes(a, false));
 }
 
 #[divan::bench]
