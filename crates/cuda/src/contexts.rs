@@ -92,7 +92,7 @@ impl Needs {
     /// What the entry point of a name needs.
     pub(crate) const fn of(name: &str) -> Self {
         let name = plain(name.as_bytes());
-        let runtime = starts_with(name, b"cuda") || starts_with(name, b"__cuda");
+        let runtime = starts_with(name, b"cuda");
         if is_one_of(name, NOTHING) {
             Self::Nothing
         } else if is_one_of(name, CURRENT) {
@@ -132,9 +132,10 @@ const fn is_one_of(name: &[u8], mut names: &[&str]) -> bool {
     false
 }
 
-/// A name without the suffixes of its version and of its default stream.
+/// A name without the underscores in front, and without the suffixes of its version and of its default stream.
 const fn plain(name: &[u8]) -> &[u8] {
     match name {
+        [b'_', rest @ ..] => plain(rest),
         [rest @ .., b'_', b'p', b't', b's' | b'd', b'z' | b's'] => plain(rest),
         [rest @ .., b'_', b'v', b'2'..=b'9'] => rest,
         _ => name,
@@ -383,6 +384,8 @@ mod tests {
             ("cuMemcpyDtoH_v2_ptds", Needs::Current),
             ("cuGetProcAddress_v2", Needs::Nothing),
             ("cudaMalloc", Needs::Primary),
+            ("_cuDeviceGet", Needs::Init),
+            ("_cudaMalloc", Needs::Primary),
             ("__cudaLaunchKernel_ptsz", Needs::Primary),
             ("cudaGetDeviceProperties_v2", Needs::Runtime),
             ("cuDeviceGetCount", Needs::Init),

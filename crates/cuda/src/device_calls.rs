@@ -73,10 +73,10 @@ entry_points! {
     fn cuInit(_flags: u32) { device().map(drop)?; contexts::initialize(); Ok(()) }
     fn cudaDriverGetVersion | cuDriverGetVersion(version: Out<c_int>) { version.set(VERSION) }
     fn cudaRuntimeGetVersion(version: Out<c_int>) { version.set(if runtime_is_12() { VERSION_12 } else { VERSION }) }
-    fn cudaGetDeviceCount | cuDeviceGetCount(count: Out<c_int>) { device().map(drop)?; count.set(1) }
-    fn cudaGetDevice | cuCtxGetDevice | cuCtxGetDevice_v2(number: Out<c_int>) { number.set(0) }
-    fn cuDeviceGet(number: Out<c_int>, ordinal: c_int) { the_one(ordinal)?; number.set(0) }
-    fn cudaSetDevice(number: c_int) { the_one(number)?; device().map(drop) }
+    fn cudaGetDeviceCount | cuDeviceGetCount | _cudaGetDeviceCount(count: Out<c_int>) { device().map(drop)?; count.set(1) }
+    fn cudaGetDevice | cuCtxGetDevice | cuCtxGetDevice_v2 | _cudaGetDevice(number: Out<c_int>) { number.set(0) }
+    fn cuDeviceGet | _cuDeviceGet(number: Out<c_int>, ordinal: c_int) { the_one(ordinal)?; number.set(0) }
+    fn cudaSetDevice | _cudaSetDevice(number: c_int) { the_one(number)?; device().map(drop) }
     fn cudaInitDevice(number: c_int, _device_flags: u32, _flags: u32) { the_one(number) }
     fn cudaChooseDevice(number: Out<c_int>, _properties: u64) { number.set(0) }
     fn cudaSetValidDevices(_list: u64, _len: c_int) { Ok(()) }
@@ -92,7 +92,7 @@ entry_points! {
     }
     fn cuDeviceGetUuid | cuDeviceGetUuid_v2(to: u64, _number: c_int) { put_host_bytes(to, UUID) }
     fn cuDeviceTotalMem_v2(len: Out<usize>, _number: c_int) { len.set(device()?.gpu.memory as usize) }
-    fn cudaDeviceGetAttribute | cuDeviceGetAttribute(value: Out<c_int>, attribute: c_int, number: c_int) {
+    fn cudaDeviceGetAttribute | cuDeviceGetAttribute | _cudaDeviceGetAttribute(value: Out<c_int>, attribute: c_int, number: c_int) {
         the_one(number)?;
         value.set(device()?.gpu.attribute(attribute))
     }
@@ -101,7 +101,7 @@ entry_points! {
         major.set(a as c_int)?;
         minor.set(b as c_int)
     }
-    fn cudaGetDeviceProperties(to: u64, number: c_int) { properties(to, number, runtime_is_12()) }
+    fn cudaGetDeviceProperties | _cudaGetDeviceProperties(to: u64, number: c_int) { properties(to, number, runtime_is_12()) }
     fn cudaGetDeviceProperties_v2(to: u64, number: c_int) { properties(to, number, true) }
     fn cudaDeviceGetPCIBusId | cuDeviceGetPCIBusId(id: u64, len: c_int, number: c_int) {
         the_one(number)?;
@@ -126,7 +126,7 @@ entry_points! {
         greatest.set_if(-5);
         Ok(())
     }
-    fn cudaDeviceSynchronize | cuCtxSynchronize | cuCtxSynchronize_v2() { synchronized() }
+    fn cudaDeviceSynchronize | cuCtxSynchronize | cuCtxSynchronize_v2 | _cudaDeviceSynchronize() { synchronized() }
     fn cudaDeviceReset() { contexts::reset_primary(); Ok(()) }
     fn cudaDeviceGetLimit | cuCtxGetLimit(value: Out<usize>, number: c_int) { value.set(limit(number)) }
     fn cudaDeviceSetLimit | cuCtxSetLimit(_limit: c_int, _value: usize) { Ok(()) }
@@ -135,7 +135,7 @@ entry_points! {
     fn cudaDeviceSetSharedMemConfig | cuCtxSetSharedMemConfig(_config: c_int) { Ok(()) }
     fn cudaDeviceGetSharedMemConfig | cuCtxGetSharedMemConfig(config: Out<c_int>) { config.set(1) }
     fn cudaCtxResetPersistingL2Cache | cuCtxResetPersistingL2Cache() { Ok(()) }
-    fn cudaProfilerStart | cudaProfilerStop | cuProfilerStart | cuProfilerStop() { Ok(()) }
+    fn cudaProfilerStart | cudaProfilerStop | cuProfilerStart | cuProfilerStop | _cudaProfilerStart | _cudaProfilerStop() { Ok(()) }
 
     fn cuDevicePrimaryCtxRetain(to: Out<u64>, number: c_int) {
         the_one(number)?;

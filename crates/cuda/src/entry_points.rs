@@ -92,6 +92,7 @@ fn served(name: &str) -> Option<*const c_void> {
         tensor_map_function,
         error_function,
         entry_point_function,
+        crate::cute_dsl::cute_dsl_function,
         crate::registration::channel_function,
     ]
     .iter()

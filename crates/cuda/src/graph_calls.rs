@@ -224,7 +224,7 @@ entry_points! {
         let made = device()?.graphs.create();
         graph.set(Handle::Graph.make(made as usize))
     }
-    fn cudaGraphDestroy | cuGraphDestroy(graph: u64) { device()?.graphs.destroy(graph_of(graph)?) }
+    fn cudaGraphDestroy | cuGraphDestroy | _cudaGraphDestroy(graph: u64) { device()?.graphs.destroy(graph_of(graph)?) }
     fn cudaGraphClone | cuGraphClone(to: Out<u64>, graph: u64) {
         let made = device()?.graphs.clone_graph(graph_of(graph)?)?;
         to.set(Handle::Graph.make(made as usize))
@@ -423,7 +423,7 @@ entry_points! {
         connect(from, to, if runtime_is_12() { fourth as usize } else { fifth }, false)
     }
 
-    fn cudaGraphInstantiate | cudaGraphInstantiateWithFlags | cuGraphInstantiateWithFlags(instance: Out<u64>, graph: u64, flags: u64) {
+    fn cudaGraphInstantiate | cudaGraphInstantiateWithFlags | cuGraphInstantiateWithFlags | _cudaGraphInstantiate(instance: Out<u64>, graph: u64, flags: u64) {
         instantiate(instance, graph, flags)
     }
     fn cuGraphInstantiate | cuGraphInstantiate_v2(instance: Out<u64>, graph: u64, node: Out<u64>, _log: u64, _size: usize) {
@@ -442,11 +442,11 @@ entry_points! {
         let held = device()?.graphs.instance(instance_of(instance)?)?.flags;
         flags.set(held)
     }
-    fn cudaGraphExecDestroy | cuGraphExecDestroy(instance: u64) { device()?.graphs.destroy_instance(instance_of(instance)?) }
+    fn cudaGraphExecDestroy | cuGraphExecDestroy | _cudaGraphExecDestroy(instance: u64) { device()?.graphs.destroy_instance(instance_of(instance)?) }
     fn cudaGraphUpload | cudaGraphUpload_ptsz | cuGraphUpload | cuGraphUpload_ptsz(instance: u64, stream: u64) {
         device()?.graphs.instance(instance_of(instance)?).map(drop)
     }
-    fn cudaGraphLaunch | cudaGraphLaunch_ptsz | cuGraphLaunch | cuGraphLaunch_ptsz(instance: u64, stream: u64) { run(instance, stream) }
+    fn cudaGraphLaunch | cudaGraphLaunch_ptsz | cuGraphLaunch | cuGraphLaunch_ptsz | _cudaGraphLaunch(instance: u64, stream: u64) { run(instance, stream) }
 
     fn cudaGraphExecKernelNodeSetParams | cuGraphExecKernelNodeSetParams(instance: u64, node: u64, of: In<KernelParameters>) {
         let work = of.get()?.work(Some(&kernel_of(node)?), 0)?;

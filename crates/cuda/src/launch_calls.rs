@@ -65,7 +65,7 @@ pub(crate) fn attributed(shape: &mut Shape, attributes: In<LaunchAttribute>, cou
     Ok(())
 }
 
-fn shape(grid: [u32; 3], block: [u32; 3], shared: usize) -> Result<Shape, Status> {
+pub(crate) fn shape(grid: [u32; 3], block: [u32; 3], shared: usize) -> Result<Shape, Status> {
     let shared_bytes = u32::try_from(shared).map_err(|_| Status::INVALID_VALUE)?;
     Ok(Shape { grid, block, shared_bytes, ..Shape::default() })
 }
@@ -90,7 +90,7 @@ entry_points! {
         let shape = Shape { cooperative: true, ..shape(grid.into(), block.into(), shared)? };
         launch(stream, symbol, shape, &Pointers(arguments))
     }
-    fn cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz(config: In<RuntimeConfig>, symbol: u64, arguments: In<u64>) {
+    fn cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz | _cudaLaunchKernelEx(config: In<RuntimeConfig>, symbol: u64, arguments: In<u64>) {
         let config = config.get()?;
         let mut shape = shape(config.grid.into(), config.block.into(), config.shared)?;
         attributed(&mut shape, config.attributes, config.count)?;

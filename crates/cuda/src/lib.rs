@@ -6,6 +6,7 @@
 mod api;
 mod contexts;
 mod copies;
+mod cute_dsl;
 mod device;
 mod device_calls;
 mod entry_points;

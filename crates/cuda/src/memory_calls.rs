@@ -113,9 +113,9 @@ fn copy_box(stream: u64, copy: CopyWork) -> Answer {
 entry_points! {
     memory_function;
 
-    fn cudaMalloc(at: Out<u64>, len: usize) { allocate(at, len, Kind::Device) }
+    fn cudaMalloc | _cudaMalloc(at: Out<u64>, len: usize) { allocate(at, len, Kind::Device) }
     fn cuMemAlloc_v2(at: Out<u64>, len: usize) { driver_allocate(at, len, Kind::Device) }
-    fn cudaMallocAsync | cudaMallocAsync_ptsz | cuMemAllocAsync | cuMemAllocAsync_ptsz(at: Out<u64>, len: usize, stream: u64) {
+    fn cudaMallocAsync | cudaMallocAsync_ptsz | cuMemAllocAsync | cuMemAllocAsync_ptsz | _cudaMallocAsync(at: Out<u64>, len: usize, stream: u64) {
         allocate_in_order(at, len, stream)
     }
     fn cudaMallocFromPoolAsync | cudaMallocFromPoolAsync_ptsz | cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz(
@@ -124,9 +124,9 @@ entry_points! {
         device()?.pools.known(pool)?;
         allocate_in_order(at, len, stream)
     }
-    fn cudaMallocManaged(at: Out<u64>, len: usize, _flags: u32) { allocate(at, len, Kind::Managed) }
+    fn cudaMallocManaged | _cudaMallocManaged(at: Out<u64>, len: usize, _flags: u32) { allocate(at, len, Kind::Managed) }
     fn cuMemAllocManaged(at: Out<u64>, len: usize, _flags: u32) { driver_allocate(at, len, Kind::Managed) }
-    fn cudaMallocHost(at: Out<u64>, len: usize) { allocate(at, len, Kind::Pinned) }
+    fn cudaMallocHost | _cudaMallocHost(at: Out<u64>, len: usize) { allocate(at, len, Kind::Pinned) }
     fn cudaHostAlloc(at: Out<u64>, len: usize, _flags: u32) { allocate(at, len, Kind::Pinned) }
     fn cuMemAllocHost_v2(at: Out<u64>, len: usize) { driver_allocate(at, len, Kind::Pinned) }
     fn cuMemHostAlloc(at: Out<u64>, len: usize, _flags: u32) { driver_allocate(at, len, Kind::Pinned) }
@@ -141,8 +141,8 @@ entry_points! {
         pitched(Out::of(&mut address), Out::of(&mut pitch), extent.width, rows)?;
         to.set(Pitched { address, pitch, width: extent.width, height: extent.height })
     }
-    fn cudaFree | cuMemFree_v2 | cudaFreeHost | cuMemFreeHost(at: u64) { free(at) }
-    fn cudaFreeAsync | cudaFreeAsync_ptsz | cuMemFreeAsync | cuMemFreeAsync_ptsz(at: u64, stream: u64) { free_in_order(at, stream) }
+    fn cudaFree | cuMemFree_v2 | cudaFreeHost | cuMemFreeHost | _cudaFree | _cudaFreeHost(at: u64) { free(at) }
+    fn cudaFreeAsync | cudaFreeAsync_ptsz | cuMemFreeAsync | cuMemFreeAsync_ptsz | _cudaFreeAsync(at: u64, stream: u64) { free_in_order(at, stream) }
     fn cudaHostGetDevicePointer | cuMemHostGetDevicePointer_v2(to: Out<u64>, host: u64, _flags: u32) {
         let known = device()?.around(host).is_some_and(|(_, a)| a.kind != Kind::Device);
         if known { to.set(host) } else { Err(Status::INVALID_VALUE) }
@@ -166,10 +166,10 @@ entry_points! {
         Ok(())
     }
 
-    fn cudaMemcpy | cudaMemcpy_ptds(to: u64, from: u64, len: usize, _kind: c_int) { wait_copy(to, from, len) }
+    fn cudaMemcpy | cudaMemcpy_ptds | _cudaMemcpy(to: u64, from: u64, len: usize, _kind: c_int) { wait_copy(to, from, len) }
     fn cuMemcpy | cuMemcpy_ptds | cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds | cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds | cuMemcpyDtoD_v2
         | cuMemcpyDtoD_v2_ptds(to: u64, from: u64, len: usize) { wait_copy(to, from, len) }
-    fn cudaMemcpyAsync | cudaMemcpyAsync_ptsz(to: u64, from: u64, len: usize, _kind: c_int, stream: u64) { copy(stream, to, from, len) }
+    fn cudaMemcpyAsync | cudaMemcpyAsync_ptsz | _cudaMemcpyAsync(to: u64, from: u64, len: usize, _kind: c_int, stream: u64) { copy(stream, to, from, len) }
     fn cuMemcpyAsync | cuMemcpyAsync_ptsz | cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz | cuMemcpyDtoHAsync_v2
         | cuMemcpyDtoHAsync_v2_ptsz | cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz(to: u64, from: u64, len: usize, stream: u64) {
         copy(stream, to, from, len)
@@ -210,8 +210,8 @@ entry_points! {
         copy_box(stream, how.get()?.work()?)
     }
 
-    fn cudaMemset | cudaMemset_ptds | cuMemsetD8_v2 | cuMemsetD8_v2_ptds(to: u64, value: u32, len: usize) { wait_fill(to, value, 1, len) }
-    fn cudaMemsetAsync | cudaMemsetAsync_ptsz | cuMemsetD8Async | cuMemsetD8Async_ptsz(to: u64, value: u32, len: usize, stream: u64) {
+    fn cudaMemset | cudaMemset_ptds | cuMemsetD8_v2 | cuMemsetD8_v2_ptds | _cudaMemset(to: u64, value: u32, len: usize) { wait_fill(to, value, 1, len) }
+    fn cudaMemsetAsync | cudaMemsetAsync_ptsz | cuMemsetD8Async | cuMemsetD8Async_ptsz | _cudaMemsetAsync(to: u64, value: u32, len: usize, stream: u64) {
         fill(stream, to, value, 1, len)
     }
     fn cuMemsetD16_v2 | cuMemsetD16_v2_ptds(to: u64, value: u32, n: usize) { wait_fill(to, value, 2, n) }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use devcode::{CodeKind, Found, Limits, scan_bytes};
 use emulator::{Contraction, GlobalMemory, Program, Stop, VariableOf, load_shared};
 
+use crate::cute_dsl::kept_ptx;
 use crate::status::Status;
 
 /// A loaded module. Kernels are decoded at their first use, so that what the emulator lacks in others does not matter.
@@ -25,9 +26,11 @@ impl Module {
     pub(crate) fn of(image: Vec<u8>, arch: u32, contracts: bool) -> Self {
         let mut best: Option<(u32, Arc<str>)> = None;
         let mut machine_code = Vec::new();
+        let mut kept = None;
         scan_bytes("image", image, &Limits::default(), &mut |found| {
             let Found::Entry { entry, code } = found else { return };
             if entry.kind != CodeKind::Ptx {
+                kept = kept.take().or_else(|| kept_ptx(code));
                 machine_code
                     .extend(entry.kernels.iter().map(|k| format!("{} ({})", k.name, entry.target_text())));
                 return;
@@ -40,7 +43,7 @@ impl Module {
             }
         });
         Self {
-            text: best.map(|(_, text)| text),
+            text: best.map(|(_, text)| text).or(kept.map(Arc::from)),
             machine_code,
             contracts,
             programs: HashMap::new(),

@@ -150,17 +150,17 @@ entry_points! {
     fn cuModuleLoad(module: Out<u64>, path: Text) { load(module, file(path)?) }
     fn cuModuleLoadData | cuModuleLoadDataEx | cuModuleLoadFatBinary(module: Out<u64>, code: u64) { load(module, image(code)?) }
     // Handles stay valid: programs that unload a module keep kernels of others.
-    fn cuModuleUnload | cuLibraryUnload | cudaLibraryUnload(module: u64) { module_of(module).map(drop) }
+    fn cuModuleUnload | cuLibraryUnload | cudaLibraryUnload | _cuLibraryUnload | _cudaLibraryUnload(module: u64) { module_of(module).map(drop) }
     fn cuModuleGetLoadingMode(mode: Out<c_int>) { mode.set(2) }
-    fn cuModuleGetFunction | cuLibraryGetKernel | cudaLibraryGetKernel(found: Out<u64>, module: u64, name: Text) { function_of(found, module, name) }
-    fn cuModuleGetFunctionCount | cuLibraryGetKernelCount | cudaLibraryGetKernelCount(count: Out<u32>, module: u64) { count_of(count, module) }
+    fn cuModuleGetFunction | cuLibraryGetKernel | cudaLibraryGetKernel | _cuLibraryGetKernel | _cudaLibraryGetKernel(found: Out<u64>, module: u64, name: Text) { function_of(found, module, name) }
+    fn cuModuleGetFunctionCount | cuLibraryGetKernelCount | cudaLibraryGetKernelCount | _cuLibraryGetKernelCount | _cudaLibraryGetKernelCount(count: Out<u32>, module: u64) { count_of(count, module) }
     fn cuModuleEnumerateFunctions | cuLibraryEnumerateKernels | cudaLibraryEnumerateKernels(list: Out<u64>, count: u32, module: u64) {
         enumerate(list, count, module)
     }
-    fn cuModuleGetGlobal_v2 | cuLibraryGetGlobal | cudaLibraryGetGlobal(at: Out<u64>, len: Out<usize>, module: u64, name: Text) {
+    fn cuModuleGetGlobal_v2 | cuLibraryGetGlobal | cudaLibraryGetGlobal | _cuLibraryGetGlobal | _cudaLibraryGetGlobal(at: Out<u64>, len: Out<usize>, module: u64, name: Text) {
         global_of(at, len, module, name)
     }
-    fn cuLibraryGetManaged | cudaLibraryGetManaged(at: Out<u64>, len: Out<usize>, library: u64, name: Text) {
+    fn cuLibraryGetManaged | cudaLibraryGetManaged | _cuLibraryGetManaged | _cudaLibraryGetManaged(at: Out<u64>, len: Out<usize>, library: u64, name: Text) {
         let mut device = device()?;
         let (address, size) = device.variable(module_of(library)?, &name.text()?)?;
         device.share_variable(address, size)?;
@@ -168,19 +168,19 @@ entry_points! {
         len.set_if(size);
         Ok(())
     }
-    fn cuLibraryLoadData | cudaLibraryLoadData(library: Out<u64>, code: u64, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
+    fn cuLibraryLoadData | cudaLibraryLoadData | _cuLibraryLoadData | _cudaLibraryLoadData(library: Out<u64>, code: u64, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
         load(library, image(code)?)
     }
-    fn cuLibraryLoadFromFile | cudaLibraryLoadFromFile(library: Out<u64>, path: Text, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
+    fn cuLibraryLoadFromFile | cudaLibraryLoadFromFile | _cuLibraryLoadFromFile | _cudaLibraryLoadFromFile(library: Out<u64>, path: Text, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
         load(library, file(path)?)
     }
-    fn cuLibraryGetModule(module: Out<u64>, library: u64) { module_of(library)?; module.set(library) }
+    fn cuLibraryGetModule | _cuLibraryGetModule(module: Out<u64>, library: u64) { module_of(library)?; module.set(library) }
     fn cuKernelGetFunction(function: Out<u64>, kernel: u64) { function.set(kernel) }
     fn cudaGetFuncBySymbol | cudaGetKernel | __cudaGetKernel(function: Out<u64>, symbol: u64) { function.set(symbol) }
-    fn cuKernelGetAttribute(value: Out<c_int>, number: c_int, kernel: u64, _device: c_int) { attribute(value, number, kernel) }
+    fn cuKernelGetAttribute | _cuKernelGetAttribute(value: Out<c_int>, number: c_int, kernel: u64, _device: c_int) { attribute(value, number, kernel) }
     fn cuFuncGetAttribute(value: Out<c_int>, number: c_int, function: u64) { attribute(value, number, function) }
     fn cuKernelSetAttribute(number: c_int, value: c_int, kernel: u64, _device: c_int) { set_attribute(kernel, number, value) }
-    fn cudaKernelSetAttributeForDevice | cudaFuncSetAttribute | cuFuncSetAttribute(symbol: u64, number: c_int, value: c_int) {
+    fn cudaKernelSetAttributeForDevice | cudaFuncSetAttribute | cuFuncSetAttribute | _cudaKernelSetAttributeForDevice | _cudaFuncSetAttribute(symbol: u64, number: c_int, value: c_int) {
         set_attribute(symbol, number, value)
     }
     fn cuKernelSetCacheConfig(_kernel: u64, _config: c_int, _number: c_int) { Ok(()) }
@@ -216,7 +216,7 @@ entry_points! {
         put_host_bytes(to, &bytes)
     }
 
-    fn cudaOccupancyMaxActiveBlocksPerMultiprocessor | cuOccupancyMaxActiveBlocksPerMultiprocessor
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessor | _cudaOccupancyMaxActiveBlocksPerMultiprocessor | cuOccupancyMaxActiveBlocksPerMultiprocessor
         | cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags | cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         count: Out<c_int>, _function: u64, threads: c_int, shared: usize,
     ) { occupancy(count, threads, shared) }

@@ -38,7 +38,7 @@ fn record(event: u64, stream: u64, flags: u32) -> Answer {
     submit(stream, Work::Record(event))
 }
 
-fn wait(stream: u64, event: u64, flags: u32) -> Answer {
+pub(crate) fn wait(stream: u64, event: u64, flags: u32) -> Answer {
     let mut device = device()?;
     device.healthy()?;
     if flags & EXTERNAL == 0 {
@@ -115,11 +115,11 @@ fn update(stream: u64, list: In<u64>, count: usize, flags: u32) -> Answer {
 entry_points! {
     stream_function;
 
-    fn cudaStreamCreate(to: Out<u64>) { created(to, 0) }
+    fn cudaStreamCreate | _cudaStreamCreate(to: Out<u64>) { created(to, 0) }
     fn cudaStreamCreateWithFlags | cuStreamCreate(to: Out<u64>, flags: u32) { created(to, flags) }
     fn cudaStreamCreateWithPriority | cuStreamCreateWithPriority(to: Out<u64>, flags: u32, _priority: c_int) { created(to, flags) }
-    fn cudaStreamDestroy | cuStreamDestroy_v2(stream: u64) { device()?.streams.end_stream(stream) }
-    fn cudaStreamSynchronize | cudaStreamSynchronize_ptsz | cuStreamSynchronize | cuStreamSynchronize_ptsz(stream: u64) { waits(stream) }
+    fn cudaStreamDestroy | cuStreamDestroy_v2 | _cudaStreamDestroy(stream: u64) { device()?.streams.end_stream(stream) }
+    fn cudaStreamSynchronize | cudaStreamSynchronize_ptsz | cuStreamSynchronize | cuStreamSynchronize_ptsz | _cudaStreamSynchronize(stream: u64) { waits(stream) }
     fn cudaStreamQuery | cudaStreamQuery_ptsz | cuStreamQuery | cuStreamQuery_ptsz(stream: u64) { waits(stream) }
     fn cudaStreamWaitEvent | cudaStreamWaitEvent_ptsz | cuStreamWaitEvent | cuStreamWaitEvent_ptsz(stream: u64, event: u64, flags: u32) {
         wait(stream, event, flags)
@@ -141,7 +141,7 @@ entry_points! {
         stream: u64, _attribute: c_int, _value: u64,
     ) { Ok(()) }
     fn cudaStreamCopyAttributes | cudaStreamCopyAttributes_ptsz | cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz(_to: u64, _from: u64) { Ok(()) }
-    fn cudaStreamAddCallback | cudaStreamAddCallback_ptsz | cuStreamAddCallback | cuStreamAddCallback_ptsz(
+    fn cudaStreamAddCallback | cudaStreamAddCallback_ptsz | cuStreamAddCallback | cuStreamAddCallback_ptsz | _cudaStreamAddCallback(
         stream: u64, function: Option<extern "C" fn(u64, c_int, *mut c_void)>, data: *mut c_void, _flags: u32,
     ) {
         waits(stream)?;
@@ -152,20 +152,20 @@ entry_points! {
         submit(stream, Work::Host { function, data })
     }
 
-    fn cudaEventCreate(event: Out<u64>) { new_event(event) }
+    fn cudaEventCreate | _cudaEventCreate(event: Out<u64>) { new_event(event) }
     fn cudaEventCreateWithFlags | cuEventCreate(event: Out<u64>, _flags: u32) { new_event(event) }
-    fn cudaEventDestroy | cuEventDestroy_v2(event: u64) { device()?.streams.forget(event) }
-    fn cudaEventRecord | cudaEventRecord_ptsz | cuEventRecord | cuEventRecord_ptsz(event: u64, stream: u64) { record(event, stream, 0) }
+    fn cudaEventDestroy | cuEventDestroy_v2 | _cudaEventDestroy(event: u64) { device()?.streams.forget(event) }
+    fn cudaEventRecord | cudaEventRecord_ptsz | cuEventRecord | cuEventRecord_ptsz | _cudaEventRecord(event: u64, stream: u64) { record(event, stream, 0) }
     fn cudaEventRecordWithFlags | cudaEventRecordWithFlags_ptsz | cuEventRecordWithFlags | cuEventRecordWithFlags_ptsz(
         event: u64, stream: u64, flags: u32,
     ) { record(event, stream, flags) }
     fn cudaEventSynchronize | cudaEventQuery | cuEventSynchronize | cuEventQuery(event: u64) { ended(event) }
-    fn cudaEventElapsedTime | cudaEventElapsedTime_v2 | cuEventElapsedTime | cuEventElapsedTime_v2(ms: Out<f32>, start: u64, end: u64) {
+    fn cudaEventElapsedTime | cudaEventElapsedTime_v2 | cuEventElapsedTime | cuEventElapsedTime_v2 | _cudaEventElapsedTime(ms: Out<f32>, start: u64, end: u64) {
         let time = device()?.streams.between(start, end)?;
         ms.set(time)
     }
 
-    fn cudaStreamBeginCapture | cudaStreamBeginCapture_ptsz | cuStreamBeginCapture_v2 | cuStreamBeginCapture_v2_ptsz(stream: u64, mode: u32) {
+    fn cudaStreamBeginCapture | cudaStreamBeginCapture_ptsz | cuStreamBeginCapture_v2 | cuStreamBeginCapture_v2_ptsz | _cudaStreamBeginCapture(stream: u64, mode: u32) {
         begin(stream, mode, None)
     }
     fn cuStreamBeginCapture(stream: u64) { begin(stream, 0, None) }
@@ -175,7 +175,7 @@ entry_points! {
         let graph = Handle::Graph.index(graph).ok_or(Status::INVALID_VALUE)?;
         begin(stream, mode, Some((graph as u64, nodes(list, count)?)))
     }
-    fn cudaStreamEndCapture | cudaStreamEndCapture_ptsz | cuStreamEndCapture | cuStreamEndCapture_ptsz(stream: u64, graph: Out<u64>) {
+    fn cudaStreamEndCapture | cudaStreamEndCapture_ptsz | cuStreamEndCapture | cuStreamEndCapture_ptsz | _cudaStreamEndCapture(stream: u64, graph: Out<u64>) {
         end(stream, graph)
     }
     fn cudaStreamIsCapturing | cudaStreamIsCapturing_ptsz | cuStreamIsCapturing | cuStreamIsCapturing_ptsz(stream: u64, status: Out<c_int>) {

@@ -9,7 +9,7 @@ use crate::status::Status;
 entry_points! {
     tensor_map_function;
 
-    fn cuTensorMapEncodeTiled(map: u64, kind: u32, rank: u32, address: u64, dims: In<u64>, strides: In<u64>, boxes: In<u32>, steps: In<u32>, interleave: u32, swizzle: u32, promotion: u32, fill: u32) {
+    fn cuTensorMapEncodeTiled | _cuTensorMapEncodeTiled(map: u64, kind: u32, rank: u32, address: u64, dims: In<u64>, strides: In<u64>, boxes: In<u32>, steps: In<u32>, interleave: u32, swizzle: u32, promotion: u32, fill: u32) {
         let bad = Status::INVALID_VALUE;
         let rank = rank as usize;
         if rank == 0 || rank > 5 { return Err(bad); }

@@ -39,9 +39,9 @@ ok(driver.cuMemFree_v2(memory))
 '''
 
 
-def run(*words):
+def run(*words, environment=None):
     command = [sys.executable, "-m", "sm121probe", "exec", "--", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
 
 
 @needs_library
@@ -58,3 +58,23 @@ def test_the_command_is_a_ptxas_of_its_own(tmp_path):
     done = run("ptxas", "--gpu-name", "sm_121a", str(source), "-o", str(made))
     assert done.returncode == 0, done.stdout + done.stderr
     assert b".entry add" in made.read_bytes()
+
+
+@needs_library
+def test_the_runtime_of_cuda_bindings_is_the_simulated_one(tmp_path):
+    package = tmp_path / "cuda" / "bindings"
+    package.mkdir(parents=True)
+    # As the real module: functions of a runtime of its own, which finds no GPU.
+    (package / "runtime.py").write_text("cudaError_t = int\ndef cudaGetDeviceCount():\n    return 100, 0\n")
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.own_start = True\n")
+    program = (
+        "import sys\nfrom cuda.bindings import runtime\n"
+        "assert sys.own_start and runtime.cudaGetDeviceCount() == (0, 1), runtime.cudaGetDeviceCount()\n"
+        "status, at = runtime.cudaMalloc(8)\n"
+        "assert status == 0 and runtime.cudaMemcpy(at, bytearray(b'8 bytes.'), 8, 1) == (0,)\n"
+        "back = bytearray(8)\n"
+        "assert runtime.cudaMemcpy(back, at, 8, 2) == (0,) and back == b'8 bytes.', back\n"
+        "assert runtime.cudaFree(at) == (0,)\n"
+    )
+    done = run(sys.executable, "-c", program, environment={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr

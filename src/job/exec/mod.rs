@@ -2,6 +2,7 @@
 
 mod assembler;
 mod linked;
+mod python;
 mod stub;
 
 use std::collections::{BTreeMap, HashMap};
@@ -138,6 +139,8 @@ pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, Ex
         .env(events::SCHEDULES, execution.schedules.to_string());
     assembler::offer(&mut command, &context.program, folder.path())
         .map_err(failed("the folder of the assembler cannot be made"))?;
+    python::offer(&mut command, &library, folder.path())
+        .map_err(failed("the folder for Python cannot be made"))?;
     if execution.keep_going {
         command.env(events::KEEP_GOING, "1");
     }

@@ -29,7 +29,7 @@ pub(crate) struct Program {
 }
 
 /// All programs.
-pub(crate) const ALL: [Program; 10] = [
+pub(crate) const ALL: [Program; 11] = [
     Program {
         name: "cutlass_79a",
         run: |store| cutlass(store, "79a_blackwell_geforce_nvfp4_bf16_gemm", CUBE),
@@ -66,6 +66,7 @@ pub(crate) const ALL: [Program; 10] = [
     Program { name: "llama.cpp_backend_ops", run: backend_ops::run },
     Program { name: "triton", run: triton },
     Program { name: "cuda_python", run: cuda_python },
+    Program { name: "cute_dsl", run: cute_dsl },
 ];
 
 /// A problem of two tiles along each side.
@@ -169,4 +170,18 @@ fn cuda_python(store: &Store) -> Result<(), Why> {
         .env("LD_LIBRARY_PATH", package.join("nvidia/cu13/lib"))
         .env("PYTHONPATH", package);
     expect(command, true, &["saxpy is right", "saxpy: 1 launches", "no violation"]).map(|_| ())
+}
+
+fn cute_dsl(store: &Store) -> Result<(), Why> {
+    let bindings = unpacked(store, "cuda-python", &packages::CUDA_PYTHON).map_err(Why::Missing)?;
+    let package = unpacked(store, "cute-dsl", &packages::CUTE_DSL).map_err(Why::Missing)?;
+    let folders = [package.join("nvidia_cutlass_dsl/dsl_packages"), package, bindings];
+    let path = std::env::join_paths(folders).map_err(build::failed)?;
+    let run = |arguments: &[&str]| -> Result<Command, Why> {
+        let mut command = python()?;
+        command.arg(script("cute_dsl.py")).args(arguments).env("PYTHONPATH", &path);
+        Ok(command)
+    };
+    expect(&mut run(&[])?, true, &["sums are right", "1 launches", "no violation"])?;
+    expect(&mut run(&["wide"])?, false, &["out_of_bounds", "cudaErrorIllegalAddress"]).map(|_| ())
 }

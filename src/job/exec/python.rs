@@ -1,0 +1,37 @@
+//! Python under `exec`: CuTe DSL's host code calls the simulated GPU's library instead of its own runtime, and it keeps the PTX of the
+//! kernels that it compiles; `cuda.bindings.runtime` calls `libcudart` instead of the runtime that it holds.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// What CuTe DSL's runtime is called.
+const RUNTIME: &str = "libcute_dsl_runtime.so";
+
+/// What Python runs when it starts.
+const START: &str = include_str!("cuda_bindings.py");
+
+/// Prepares `command`; `library` is that of the simulated GPU, and `folder` the run's own.
+pub(super) fn offer(command: &mut Command, library: &Path, folder: &Path) -> io::Result<()> {
+    let runtime = folder.join(RUNTIME);
+    std::os::unix::fs::symlink(library, &runtime)?;
+    command.env("CUTE_DSL_LIBS", runtime);
+    // PTX beside the machine code, which tells whose PTX it is; the second pair is that of older versions.
+    let kept = std::env::var("CUTE_DSL_KEEP").unwrap_or_default();
+    let kept = if kept.is_empty() { "ptx,cubin".to_owned() } else { format!("{kept},ptx,cubin") };
+    command.env("CUTE_DSL_KEEP", kept).env("CUTE_DSL_KEEP_PTX", "1").env("CUTE_DSL_KEEP_CUBIN", "1");
+    if std::env::var_os("CUTE_DSL_DUMP_DIR").is_none() {
+        let dump = folder.join("cute_dsl");
+        std::fs::create_dir(&dump)?;
+        command.env("CUTE_DSL_DUMP_DIR", dump);
+    }
+
+    let python = folder.join("python");
+    std::fs::create_dir(&python)?;
+    std::fs::write(python.join("sitecustomize.py"), START)?;
+    let path = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty());
+    let folders = std::iter::once(python)
+        .chain(path.iter().flat_map(|path| std::env::split_paths(path).collect::<Vec<_>>()));
+    command.env("PYTHONPATH", std::env::join_paths(folders).map_err(io::Error::other)?);
+    Ok(())
+}
