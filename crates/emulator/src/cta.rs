@@ -235,7 +235,7 @@ impl Cta {
 
     /// A warp ends a barrier object; its bytes hold nothing from then on.
     pub(super) fn inval_barrier(&mut self, at: usize, warp: u32) -> Result<(), Fault> {
-        self.use_barrier(at, warp)?;
+        self.mbarrier(at)?;
         self.mbarriers.remove(&at);
         self.unseen.remove(&at);
         self.guarded.leave(at, OBJECT_BYTES);
@@ -255,21 +255,22 @@ impl Cta {
         let ordered = self.races.as_ref().is_none_or(|races| {
             races.knows_warp(maker, clock, warp)
                 // `fence.mbarrier_init` in front of a cluster barrier, be it `.relaxed`.
-                || !self.unseen.contains_key(&at) && races.has_met(races.id, maker, clock)
+                || !self.unseen.contains_key(&at) && races.has_met_here(maker, clock)
         });
         (!ordered).then_some(maker)
     }
 
-    /// A warp uses the object at a place: it must be there, and its `mbarrier.init` must happen before.
-    pub(super) fn use_barrier(&mut self, at: usize, warp: u32) -> Result<&mut Mbarrier, Fault> {
-        if let Some(maker) = self.made_elsewhere(at, warp) {
-            let what = format!(
-                "warp {warp} uses the mbarrier at {:#x}, which warp {maker} initialised with no ordering in between",
-                shared_address(at)
-            );
-            return Err(Fault::new(Law::Race, what));
-        }
-        self.mbarrier(at)
+    /// What is wrong with a warp's use of the object at a place, where nothing orders its `mbarrier.init` before; and whether all of
+    /// the CTA has met at a cluster barrier in between, which orders nothing with `.relaxed`.
+    pub(super) fn unordered(&self, at: usize, warp: u32) -> Option<(Fault, bool)> {
+        let maker = self.made_elsewhere(at, warp)?;
+        let what = format!(
+            "warp {warp} uses the mbarrier at {:#x}, which warp {maker} initialised with no ordering in between",
+            shared_address(at)
+        );
+        let races = self.races.as_ref()?;
+        let (maker, clock) = self.maker(at)?;
+        Some((Fault::new(Law::Race, what), races.has_met_here(maker, clock)))
     }
 
     /// Whether the async proxy sees that the object at a place was made.

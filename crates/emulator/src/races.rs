@@ -174,6 +174,8 @@ pub(super) struct Races {
     waiting: [u32; 16],
     /// What was brought to the cluster barrier in this phase and in the last, with the phase.
     meetings: [(u64, Meeting); 2],
+    /// By warp of this CTA, its clock at the last arrival at the cluster barrier that a warp has waited for, `.relaxed` or not.
+    met: Clock,
     /// The observer of its cluster, where that has several CTAs.
     cluster: Option<Box<cluster::Within>>,
     /// Stores of one value that nothing orders.
@@ -203,6 +205,7 @@ impl Races {
             places: Places::new(),
             barriers: std::array::from_fn(|_| Meeting::default()),
             waiting: [0; 16],
+            met: [0; WARPS],
             meetings: Default::default(),
             same: Same::default(),
             cluster: None,

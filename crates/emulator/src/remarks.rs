@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use super::cta::Mbarrier;
 use super::machine::Machine;
 use super::program::Row;
 use super::races::Values;
@@ -95,6 +96,20 @@ impl Machine<'_> {
             (found.0, found.1, found.2) = (fault, cta, warp);
         }
         Ok(())
+    }
+
+    /// A warp uses the barrier object at a place of its CTA: it must be there, and its `mbarrier.init` must happen before. Between threads
+    /// of one CTA a relaxed cluster barrier is taken for an order, which is remarked.
+    #[inline]
+    pub(super) fn use_barrier(&mut self, at: usize, lane: usize) -> Result<&mut Mbarrier, Fault> {
+        if let Some((fault, met)) = self.cta.unordered(at, self.warp) {
+            if met && !self.world.check_fences {
+                self.said.push((lane, format!("{}; a relaxed cluster barrier orders nothing", fault.what)));
+            } else {
+                self.tolerate(fault)?;
+            }
+        }
+        self.cta.mbarrier(at)
     }
 
     /// A store that is in conflict: it is none where it changes nothing, which is remarked.

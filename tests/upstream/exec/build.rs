@@ -10,7 +10,7 @@ use sm121probe::worker::{self, Ended};
 
 use super::packages::{CUDA_13_0, CUTLASS};
 use crate::judge::Why;
-use crate::packages::{self, Package};
+use crate::packages::{self, CUDA, Package};
 
 /// How long one compilation may take.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -23,8 +23,16 @@ pub(super) struct Built {
     pub(super) program: PathBuf,
 }
 
+/// A release of CUDA's compiler: its packages, and the folder of the cache.
+#[derive(Clone, Copy)]
+struct Release(&'static [&'static Package], &'static str);
+
+const RELEASE_13_0: Release = Release(&CUDA_13_0, "cuda-13.0");
+const RELEASE_13_5: Release = Release(&CUDA, "cuda");
+
 /// What to compile, and how.
 struct Source<'a> {
+    release: Release,
     name: &'a str,
     /// The target of the PTX.
     arch: &'a str,
@@ -48,6 +56,21 @@ pub(super) fn whole(
     package: Option<(&'static Package, &str)>,
     folders: &[&str],
 ) -> Result<Built, Why> {
+    whole_for(store, (RELEASE_13_0, "90"), program, package, folders)
+}
+
+/// The program over CUB, of CUDA 13.5, with PTX for a GB10.
+pub(super) fn cub_for_gb10(store: &Store) -> Result<Built, Why> {
+    whole_for(store, (RELEASE_13_5, "121"), "cub", None, &[])
+}
+
+fn whole_for(
+    store: &Store,
+    (release, arch): (Release, &str),
+    program: &str,
+    package: Option<(&'static Package, &str)>,
+    folders: &[&str],
+) -> Result<Built, Why> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream");
     let mut includes = vec![here.join("host"), here.join("host/absent")];
     if let Some((package, at)) = package {
@@ -58,7 +81,7 @@ pub(super) fn whole(
     // What no case calls may be missing. Only a program at a fixed address may have such gaps.
     let options = ["-w", "-Xlinker", "--unresolved-symbols=ignore-all", "-Xlinker", "-no-pie"];
     let files = [source, here.join("host/whole.cpp")];
-    built(store, &Source { name: program, arch: "90", files: &files, includes, options: &options })
+    built(store, &Source { release, name: program, arch, files: &files, includes, options: &options })
 }
 
 /// An example of CUTLASS, which changes a byte of its scale factors on the host where [`BREAK_SCALES`] is set.
@@ -79,6 +102,7 @@ pub(super) fn cutlass(store: &Store, example: &str) -> Result<PathBuf, Why> {
     let includes = ["include", "tools/util/include", "examples/common"].map(|folder| root.join(folder));
     let options = ["-w", "--expt-relaxed-constexpr", "-lineinfo"];
     let source = Source {
+        release: RELEASE_13_0,
         name: example,
         arch: "121a",
         files: &[file],
@@ -93,7 +117,8 @@ fn built(store: &Store, source: &Source<'_>) -> Result<Built, Why> {
     for file in source.files {
         key += &store::sha256_file(file).map_err(|error| missing(format!("{}: {error}", file.display())))?;
     }
-    for package in CUDA_13_0 {
+    let Release(packages_of_release, unpacked_at) = source.release;
+    for package in packages_of_release {
         key += package.sha256;
     }
     let name = format!("{}-{}", source.name, &store::sha256(key.as_bytes())[..16]);
@@ -103,7 +128,8 @@ fn built(store: &Store, source: &Source<'_>) -> Result<Built, Why> {
     if program.is_file() {
         return Ok(Built { program });
     }
-    let cuda = packages::unpacked(store, "cuda-13.0", &CUDA_13_0).map_err(missing)?.join("nvidia/cu13");
+    let cuda = packages::unpacked(store, unpacked_at, packages_of_release).map_err(missing)?;
+    let cuda = cuda.join("nvidia/cu13");
     for folder in ["bin", "nvvm/bin"] {
         packages::executable(&cuda.join(folder)).map_err(missing)?;
     }

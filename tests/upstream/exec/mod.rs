@@ -29,7 +29,7 @@ pub(crate) struct Program {
 }
 
 /// All programs.
-pub(crate) const ALL: [Program; 11] = [
+pub(crate) const ALL: [Program; 12] = [
     Program {
         name: "cutlass_79a",
         run: |store| cutlass(store, "79a_blackwell_geforce_nvfp4_bf16_gemm", CUBE),
@@ -46,13 +46,14 @@ pub(crate) const ALL: [Program; 11] = [
         name: "cutlass_79d",
         run: |store| cutlass(store, "79d_blackwell_geforce_nvfp4_grouped_gemm", GROUPS),
     },
-    Program { name: "cub", run: |store| as_an_h200(store, "cub", build::whole(store, "cub", None, &[])?) },
+    Program { name: "cub", run: |store| as_an_h200("h100", "cub", &build::whole(store, "cub", None, &[])?) },
+    Program { name: "cub_3.5", run: |store| as_an_h200("gb10", "cub", &build::cub_for_gb10(store)?) },
     Program {
         name: "flashinfer",
         run: |store| {
             let package = Some((&super::packages::FLASHINFER, "flashinfer"));
             let built = build::whole(store, "flashinfer", package, &["flashinfer/data/include"])?;
-            as_an_h200(store, "flashinfer", built)
+            as_an_h200("h100", "flashinfer", &built)
         },
     },
     Program {
@@ -60,7 +61,7 @@ pub(crate) const ALL: [Program; 11] = [
         run: |store| {
             let package = Some((&super::packages::LLAMA, "llama"));
             let built = build::whole(store, "llama", package, super::kernels::LLAMA_INCLUDES)?;
-            as_an_h200(store, "llama", built)
+            as_an_h200("h100", "llama", &built)
         },
     },
     Program { name: "llama.cpp_backend_ops", run: backend_ops::run },
@@ -121,11 +122,12 @@ fn recorded(program: &str) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-fn as_an_h200(_store: &Store, program: &str, built: Built) -> Result<(), Why> {
+/// Runs the cases of a program; each prints what it does on an H200.
+fn as_an_h200(gpu: &str, program: &str, built: &Built) -> Result<(), Why> {
     let cases = recorded(program);
     assert!(!cases.is_empty(), "an H200 has run cases of {program}");
     for (case, lines) in cases {
-        let printed = expect(exec("h100").arg(&built.program).arg(case), true, &["no violation"])?;
+        let printed = expect(exec(gpu).arg(&built.program).arg(case), true, &["no violation"])?;
         if printed != lines {
             return Err(Why::Failed(format!("{case} prints\n{printed}and an H200\n{lines}")));
         }

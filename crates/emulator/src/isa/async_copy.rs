@@ -202,7 +202,7 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     for lane in lanes(m.mask) {
         let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
         let result = object(m, row.c & 2 != 0, address).and_then(|at| {
-            let barrier = m.cta.use_barrier(at, m.warp)?;
+            let barrier = m.use_barrier(at, lane)?;
             if row.c & 1 == 0 {
                 barrier.add_pending()?;
             }

@@ -203,7 +203,11 @@ fn decode_inval(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         a,
         c,
         imm: offset as u64,
-        ..Row::new(|m, row| each(m, row, |m, at, _| m.cta.inval_barrier(at, m.warp)))
+        ..Row::new(|m, row| {
+            each(m, row, |m, at, lane| {
+                m.use_barrier(at, lane).map(drop).and_then(|()| m.cta.inval_barrier(at, m.warp))
+            })
+        })
     });
     Ok(())
 }
@@ -226,7 +230,7 @@ fn decode_layout(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 }
 
 fn check_layout(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let done = each(m, row, |m, at, _| m.cta.use_barrier(at, m.warp).map(|_| ()));
+    let done = each(m, row, |m, at, lane| m.use_barrier(at, lane).map(|_| ()));
     if done == Flow::Next {
         m.set_predicate(row.d, if row.b == 1 { !0 } else { 0 });
     }
@@ -361,7 +365,7 @@ fn asking_as(m: &Machine<'_>, row: &Row, lane: usize) -> u32 {
 /// Whether the phase that a lane waits for is complete; the object's place and phase.
 fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u64), Fault> {
     let at = place(m, row, lane)?;
-    let phase = m.cta.use_barrier(at, m.warp)?.phase;
+    let phase = m.use_barrier(at, lane)?.phase;
     if row.c & PARITY != 0 {
         let parity = m.r.w[row.b as usize][lane];
         if parity > 1 {

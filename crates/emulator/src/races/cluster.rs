@@ -162,6 +162,11 @@ impl Races {
         self.cluster.as_ref().is_some_and(|within| within.met.clock(cta, warp) >= clock)
     }
 
+    /// Whether warps of this CTA have met at the cluster barrier since one of them was at a clock.
+    pub(crate) fn has_met_here(&self, warp: u32, clock: u32) -> bool {
+        self.met[warp as usize] >= clock
+    }
+
     /// Whether a warp knows what a warp of the peer of a rank did at a clock.
     pub(crate) fn knows_peer(&self, rank: u32, other: u32, clock: u32, warp: u32) -> bool {
         let Some(within) = &self.cluster else { return true };

@@ -45,6 +45,8 @@ pub(super) struct Meeting {
     known: Known,
     fenced: Fenced,
     read: Read,
+    /// By warp, its clock at its arrival at the cluster barrier.
+    executed: Clock,
 }
 
 /// What a CTA released at a location, in which release sequence.
@@ -293,6 +295,7 @@ impl Races {
         if *known != phase {
             (*known, *meeting) = (phase, Meeting::default());
         }
+        meeting.executed[warp as usize] = self.clocks[warp as usize][warp as usize];
         if releases {
             meeting.bring(&self.clocks[warp as usize], beside);
             self.arrive_outside(warp, Some(&self.known(warp)), phase);
@@ -309,6 +312,7 @@ impl Races {
     pub(crate) fn cluster_wait(&mut self, warp: u32, phase: u64) {
         let (_, meeting) = &self.meetings[(phase % 2) as usize];
         meeting.tell(&mut self.clocks[warp as usize], &mut self.beside[warp as usize]);
+        join(&mut self.met, &meeting.executed);
         self.wait_outside(warp, phase);
     }
 
