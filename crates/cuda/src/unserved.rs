@@ -67,7 +67,7 @@ unserved! {
     cuMulticastBindMem_v2, cuMulticastCreate, cuMulticastGetGranularity, cuMulticastUnbind, cuSignalExternalSemaphoresAsync,
     cuStreamBatchMemOp, cuStreamBeginCaptureToCig, cuStreamBeginRecaptureToGraph, cuStreamEndCaptureToCig, cuStreamGetAttribute,
     cuStreamGetDevResource, cuStreamGetGreenCtx, cuStreamWaitValue32, cuStreamWaitValue64, cuStreamWriteValue32,
-    cuStreamWriteValue64, cuSurfObjectCreate, cuSurfObjectDestroy, cuSurfObjectGetResourceDesc, cuTensorMapEncodeIm2col,
+    cuStreamWriteValue64, cuSurfObjectCreate, cuSurfObjectDestroy, cuSurfObjectGetResourceDesc,
     cuTensorMapEncodeIm2colWide, cuTensorMapSetAllocationClass, cuTexObjectCreate, cuTexObjectDestroy, cuTexObjectGetResourceDesc,
     cuTexObjectGetResourceViewDesc, cuTexObjectGetTextureDesc, cuTexRefGetAddress_v2, cuTexRefSetAddress2D_v3, cuTexRefSetAddress_v2,
     cuUserObjectCreate, cuUserObjectRelease, cuUserObjectRetain, cuWaitExternalSemaphoresAsync,

@@ -1,7 +1,7 @@
 //! Boxes of tensors (PTX ISA 5.5): which bytes of global memory a tensor copy moves to which bytes of shared memory.
 
 use super::pending::Piece;
-use super::tensor_map::TensorMap;
+use super::tensor_map::{Im2col, TensorMap};
 use super::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
 
 /// What a tensor copy does.
@@ -19,12 +19,15 @@ pub(super) enum Mode {
     Tile,
     /// Four rows, each at a coordinate of its own: `.tile::gather4` of loads, `.tile::scatter4` of stores.
     Rows { gather: bool },
+    /// Pixels along a walk through images, each shifted by these offsets in dimensions 1, 2 and 3.
+    Im2col { offsets: [i64; 3] },
 }
 
 impl Mode {
     fn word(self) -> &'static str {
         match self {
             Self::Tile => "tile",
+            Self::Im2col { .. } => "im2col",
             Self::Rows { gather: true } => "gather4",
             Self::Rows { gather: false } => "scatter4",
         }
@@ -54,7 +57,23 @@ pub(super) fn check(map: &TensorMap, at: &[i64; 5], mode: Mode, usage: Use) -> R
     if at[0].rem_euclid(unit as i64) != 0 {
         return Err(format!("coordinate 0 is {}, which is not a multiple of {unit} for {ty:?}", at[0]));
     }
-    if mode != Mode::Tile && map.box_dims[1] != 1 {
+    match (mode, &map.im2col) {
+        (Mode::Im2col { .. }, Some(walk)) => {
+            // Measured on an H200: any other pixel is an illegal instruction.
+            for (i, start) in at.iter().enumerate().take(map.rank - 1).skip(1) {
+                let (first, last) = walk.bounds(i, map.dims[i]);
+                if !(first..=last).contains(start) {
+                    return Err(format!(
+                        "coordinate {i} is {start}, outside of the bounding box, which is {first} to {last} there"
+                    ));
+                }
+            }
+        }
+        (Mode::Im2col { .. }, None) => return Err("an im2col copy by a map for tiles".to_owned()),
+        (_, Some(_)) => return Err(format!("a {} copy by a map for im2col", mode.word())),
+        (_, None) => {}
+    }
+    if matches!(mode, Mode::Rows { .. }) && map.box_dims[1] != 1 {
         return Err(format!("{} by a map whose boxes have {} rows, not one", mode.word(), map.box_dims[1]));
     }
     if usage != Use::Load {
@@ -100,6 +119,9 @@ pub(super) fn pieces(
     if map.interleave != Interleave::None {
         return interleaved(map, at, base, lane);
     }
+    if let (Mode::Im2col { offsets }, Some(walk)) = (mode, &map.im2col) {
+        return pixels(map, walk, at, offsets, base, lane);
+    }
     let gather = mode != Mode::Tile;
     let taken = map.taken();
     let (inner, pitch) = map.row_bytes();
@@ -130,6 +152,48 @@ pub(super) fn pieces(
             offset += CHUNK;
         }
         row += 1;
+    }
+    out
+}
+
+/// The pixels of an im2col load, a row each: from the start through the bounding box, image after image. Measured on an H200.
+fn pixels(
+    map: &TensorMap,
+    walk: &Im2col,
+    at: &[i64; 5],
+    offsets: [i64; 3],
+    base: u64,
+    lane: usize,
+) -> Vec<Piece> {
+    let (inner, pitch) = map.row_bytes();
+    let images = map.rank - 1;
+    let mut now = *at;
+    let mut out = Vec::new();
+    for row in 0..u64::from(walk.pixels) {
+        let mut inside = true;
+        let mut address = map.address as i64;
+        for i in 1..map.rank {
+            let coordinate = now[i] + if i < images { offsets[i - 1] } else { 0 };
+            inside &= coordinate >= 0 && (coordinate as u64) < map.dims[i];
+            address += coordinate * map.strides[i - 1] as i64;
+        }
+        for offset in (0..inner).step_by(CHUNK as usize) {
+            let chunk = chunk(map, at[0], offset, inside, address as u64, Use::Load);
+            place(map, base + row * pitch + offset, chunk, lane, &mut out);
+        }
+        let mut i = 1;
+        while i < images {
+            let (first, last) = walk.bounds(i, map.dims[i]);
+            now[i] += i64::from(map.element_strides[i]);
+            if now[i] <= last {
+                break;
+            }
+            now[i] = first;
+            i += 1;
+        }
+        if i == images {
+            now[images] += 1;
+        }
     }
     out
 }

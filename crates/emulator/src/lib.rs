@@ -76,7 +76,7 @@ pub use profile::{Profile, SpaceTraffic};
 pub use program::{Kernel, Parameter, Program};
 pub use schedule::{Counts, Launch, Options, launch, launch_observed, launch_stream, launch_with, model_of};
 pub use stream::InStream;
-pub use tensor_map::{Rule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
+pub use tensor_map::{Im2col, Rule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
 pub use tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 pub use trap::{Judge, Law, Place, Stop, StreamStop, Trap, Unsupported};
 pub use variables::{VariableError, VariableOf};

@@ -32,6 +32,36 @@ pub struct TensorMap {
     pub l2_promotion: L2Promotion,
     /// What loads find outside.
     pub oob_fill: OobFill,
+    /// How im2col copies walk; none in a map for boxes. The channels of a pixel are the first dimension of the box.
+    pub im2col: Option<Im2col>,
+}
+
+/// How an im2col copy walks through the pixels of images, dimension 1 first and the last dimension, the images, last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Im2col {
+    /// The first pixel of the bounding box, in dimensions 1, 2 and 3.
+    pub lower: [i32; 3],
+    /// Its last pixel, counted from the last one of the image.
+    pub upper: [i32; 3],
+    /// Pixels that a copy takes.
+    pub pixels: u32,
+}
+
+impl Im2col {
+    /// First and last index of the bounding box in dimension `i`, from 1, of so many elements.
+    #[must_use]
+    pub fn bounds(&self, i: usize, size: u64) -> (i64, i64) {
+        (i64::from(self.lower[i - 1]), size as i64 - 1 + i64::from(self.upper[i - 1]))
+    }
+
+    /// The bits of a corner's coordinate in a map of this rank.
+    pub(super) const fn corner_bits(rank: usize) -> u32 {
+        match rank {
+            3 => 16,
+            4 => 8,
+            _ => 5,
+        }
+    }
 }
 
 /// The rule that a tensor map breaks.
@@ -44,7 +74,7 @@ pub struct TensorMapError {
     pub what: String,
 }
 
-/// The rules of `cuTensorMapEncodeTiled`.
+/// The rules of `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is about the field of its name")]
 pub enum Rule {
@@ -60,6 +90,8 @@ pub enum Rule {
     Swizzle,
     Span,
     Fill,
+    Corner,
+    Pixels,
 }
 
 impl fmt::Display for Rule {
@@ -87,6 +119,7 @@ impl TensorMap {
             swizzle: Swizzle::None,
             l2_promotion: L2Promotion::None,
             oob_fill: OobFill::Zeros,
+            im2col: None,
         };
         for (to, from) in map.dims.iter_mut().zip(dims) {
             *to = *from;
@@ -106,6 +139,9 @@ impl TensorMap {
     /// interleaving the elements are pieces of 16 or 32 bytes, and the strides hold for the first dimension too.
     #[must_use]
     pub fn taken(&self) -> [u64; 5] {
+        if let Some(walk) = &self.im2col {
+            return [u64::from(self.box_dims[0]), u64::from(walk.pixels), 1, 1, 1];
+        }
         std::array::from_fn(|i| {
             let size = u64::from(self.box_dims[i]);
             match i {
@@ -147,7 +183,45 @@ impl TensorMap {
         Ok(self.to_bytes())
     }
 
-    /// Checks every rule of `cuTensorMapEncodeTiled`.
+    /// Checks the rules that a map has for im2col alone. Refusals are those of an H100's driver.
+    fn check_walk(&self, walk: &Im2col) -> Result<(), TensorMapError> {
+        let broken = |rule: Rule, what: String| Err(TensorMapError { rule, what });
+        if !(3..=5).contains(&self.rank) {
+            return broken(Rule::Rank, format!("rank {} with im2col; the rank must be 3 to 5", self.rank));
+        }
+        if self.interleave != Interleave::None {
+            return broken(Rule::Interleave, "im2col of an interleaved tensor is not emulated".to_owned());
+        }
+        if !matches!(self.swizzle, Swizzle::None | Swizzle::B32 | Swizzle::B64 | Swizzle::B128) {
+            let what = format!("swizzling {:?} with im2col is not emulated", self.swizzle);
+            return broken(Rule::Swizzle, what);
+        }
+        if walk.pixels == 0 || walk.pixels > 1024 {
+            return broken(Rule::Pixels, format!("{} pixels; a copy takes 1 to 1024", walk.pixels));
+        }
+        let most = 1i32 << (Im2col::corner_bits(self.rank) - 1);
+        for i in 1..self.rank - 1 {
+            for corner in [walk.lower[i - 1], walk.upper[i - 1]] {
+                if !(-most..most).contains(&corner) {
+                    let what = format!(
+                        "a corner at {corner} in dimension {i}; with rank {} it must be {} to {}",
+                        self.rank,
+                        -most,
+                        most - 1
+                    );
+                    return broken(Rule::Corner, what);
+                }
+            }
+            let (first, last) = walk.bounds(i, self.dims[i]);
+            if first > last {
+                let what = format!("the bounding box is empty in dimension {i}: {first} to {last}");
+                return broken(Rule::Corner, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks every rule of `cuTensorMapEncodeTiled`, or of `cuTensorMapEncodeIm2col`.
     ///
     /// # Errors
     /// The first rule that it breaks.
@@ -155,6 +229,9 @@ impl TensorMap {
         let broken = |rule: Rule, what: String| Err(TensorMapError { rule, what });
         let (ty, rank) = (self.data_type, self.rank);
         let interleaved = self.interleave != Interleave::None;
+        if let Some(walk) = &self.im2col {
+            self.check_walk(walk)?;
+        }
         if rank == 0 || rank > 5 || interleaved && rank < 3 {
             return broken(
                 Rule::Rank,

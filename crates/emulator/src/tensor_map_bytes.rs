@@ -5,23 +5,31 @@
 //! | bytes | |
 //! |---|---|
 //! | 0–7 | address |
-//! | 8–11 | bits 0–3: 2 for tiles; 4–6: rank less one; 7–10: element type; 11–12: interleaving; 13–14: swizzle mode; 15–16: swizzle atomicity; 17: NaNs outside; 18: 1; 21–22: L2 promotion |
+//! | 8–11 | bits 0–3: 2 for tiles, 1 for im2col; 4–6: rank less one; 7–10: element type; 11–12: interleaving; 13–14: swizzle mode; 15–16: swizzle atomicity; 17: NaNs outside; 18: 1; 21–22: L2 promotion |
 //! | 12–27 | four strides in units of 16 bytes, their low 32 bits |
 //! | 28–31 | the bits of the strides above those, 4 of each |
 //! | 32–51 | five dimensions less one |
 //! | 52–53 | five element strides less one, 3 bits each |
 //! | 55–59 | five box dimensions less one |
+//! | 56–59 | with im2col: the lower corner from bit 0, the upper one from bit 16 (rank 4 and 5) or behind it; 16, 8 or 5 bits for each coordinate of rank 3, 4 or 5 |
+//! | 60–63 | with im2col: pixels less one |
+//! | 64–67, 72–75 | with im2col: the bytes of a copy; eight rows of shared memory, or 16 without swizzling |
 //! | 124–127 | of a map that a kernel builds from zeros: which fields it has set |
 //!
-//! Address, rank, strides, dimensions, box, swizzle mode and the types u8, u16, u32, bf16 and both 4-bit ones lie where such host code
-//! has them. Of the other fields the place is a choice made here. The last line is the emulator's own: hardware has nothing there.
+//! Maps for im2col have bit 15 for NaNs and neither atomicity nor bit 18: they are what an H200's driver 580 writes, but for the L2
+//! promotion, which was not looked at. Of maps for tiles, address, rank, strides, dimensions, box, swizzle mode and the types u8, u16, u32, bf16 and both 4-bit ones lie where such host code
+//! has them; of the other fields the place is a choice made here. The last line is the emulator's own: hardware has nothing there.
 
-use super::tensor_map::{Rule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
+use super::tensor_map::{Im2col, Rule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
 use super::tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 
 /// A map that copies tiles; 0 in bytes that no host has encoded.
 const TILED: u32 = 2;
 const ENCODED: u32 = 1 << 18;
+/// A map whose copies walk through the pixels of images.
+const IM2COL: u32 = 1;
+/// NaNs outside, in such a map.
+const IM2COL_NANS: u32 = 1 << 15;
 /// Bits of the word at byte 8 that have no meaning.
 const UNUSED: u32 = 0xFF98_0000;
 
@@ -122,7 +130,41 @@ impl TensorMap {
             bytes[55 + n] = self.box_dims[n].saturating_sub(1) as u8;
         }
         bytes[52..54].copy_from_slice(&element_strides.to_le_bytes());
+        if let Some(walk) = self.im2col {
+            self.put_walk(walk, &mut bytes);
+        }
         bytes
+    }
+
+    fn put_walk(&self, walk: Im2col, bytes: &mut Bytes) {
+        let nans = if self.oob_fill == OobFill::Nan { IM2COL_NANS } else { 0 };
+        let flags = word(bytes, 8) & !(15 | ENCODED | 7 << 15);
+        put(bytes, 8, flags | IM2COL | nans);
+        let bits = Im2col::corner_bits(self.rank);
+        let packed = |corner: &[i32; 3]| {
+            let parts = corner.iter().take(self.rank.saturating_sub(2)).enumerate();
+            parts.fold(0, |all, (i, part)| all | (*part as u32 & ((1 << bits) - 1)) << (bits * i as u32))
+        };
+        put(bytes, 56, packed(&walk.lower) | packed(&walk.upper) << 16);
+        put(bytes, 60, walk.pixels.saturating_sub(1));
+        put(bytes, 64, self.transaction_bytes() as u32);
+        put(bytes, 72, if self.swizzle == Swizzle::None { 16 } else { 8 * self.swizzle.span() as u32 });
+    }
+
+    /// The walk of a map for im2col.
+    fn walk(bytes: &Bytes, rank: usize) -> Im2col {
+        let bits = Im2col::corner_bits(rank);
+        let corner = |from: u32| {
+            std::array::from_fn(|i| {
+                let from = from + bits * i as u32;
+                if i + 2 >= rank || from >= 32 {
+                    return 0;
+                }
+                // The sign is the highest bit.
+                (word(bytes, 56) >> from << (32 - bits)).cast_signed() >> (32 - bits)
+            })
+        };
+        Im2col { lower: corner(0), upper: corner(16), pixels: word(bytes, 60).wrapping_add(1) }
     }
 
     /// The map that 128 bytes hold; its rules are not checked.
@@ -134,12 +176,21 @@ impl TensorMap {
             || TensorMapError { rule: Rule::Bytes, what: "these 128 bytes are not a tensor map".to_owned() };
         let flags = word(bytes, 8);
         let kind = flags & 15;
-        let rest = bytes[60..124].iter().any(|b| *b != 0) || bytes[54] != 0 || word(bytes, 28) >> 16 != 0;
-        if kind != TILED && kind != 0 || flags & UNUSED != 0 || rest || kind != 0 && word(bytes, 124) != 0 {
+        let walks = kind == IM2COL;
+        let unused = if walks { [68..72, 76..124] } else { [60..92, 92..124] };
+        let rest = unused.into_iter().any(|part| bytes[part].iter().any(|b| *b != 0));
+        let rest = rest || bytes[54] != 0 || word(bytes, 28) >> 16 != 0;
+        if ![0, IM2COL, TILED].contains(&kind)
+            || flags & UNUSED != 0
+            || rest
+            || kind != 0 && word(bytes, 124) != 0
+        {
             return Err(none());
         }
         let field = |from: u32, bits: u32| u64::from(flags >> from & ((1 << bits) - 1));
-        let atom = ATOMS[field(15, 2) as usize];
+        let atom = if walks { Swizzle::B128 } else { ATOMS[field(15, 2) as usize] };
+        let nans = if walks { field(15, 1) } else { field(17, 1) };
+        let rank = field(4, 3) as usize + 1;
         let swizzle = match field(13, 2) {
             3 => atom,
             mode => Swizzle::of(mode).ok_or_else(none)?,
@@ -149,18 +200,19 @@ impl TensorMap {
         address.copy_from_slice(&bytes[..8]);
         Ok(Self {
             data_type: TYPES[field(7, 4) as usize],
-            rank: field(4, 3) as usize + 1,
+            rank,
             interleave: Interleave::of(field(11, 2)).ok_or_else(none)?,
             swizzle,
             l2_promotion: L2Promotion::of(field(21, 2)).ok_or_else(none)?,
-            oob_fill: OobFill::of(field(17, 1)).ok_or_else(none)?,
+            oob_fill: OobFill::of(nans).ok_or_else(none)?,
             address: u64::from_le_bytes(address),
             dims: std::array::from_fn(|n| u64::from(word(bytes, 32 + 4 * n)) + 1),
             strides: std::array::from_fn(|n| {
                 let high = u64::from(word(bytes, 28) >> (4 * n) & 15);
                 (u64::from(word(bytes, 12 + 4 * n)) | high << 32) << 4
             }),
-            box_dims: std::array::from_fn(|n| u32::from(bytes[55 + n]) + 1),
+            box_dims: std::array::from_fn(|n| if walks && n > 0 { 1 } else { u32::from(bytes[55 + n]) + 1 }),
+            im2col: walks.then(|| Self::walk(bytes, rank)),
             element_strides: std::array::from_fn(|n| (element_strides >> (3 * n) & 7) + 1),
         })
     }

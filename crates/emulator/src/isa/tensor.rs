@@ -23,7 +23,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
         "cp.async.bulk.tensor",
-        "cp.async.bulk.tensor.{1d…5d}.d.s{.tile,.tile::gather4,.tile::scatter4}.{mbarrier::complete_tx::bytes,bulk_group}{.multicast::cluster}…",
+        "cp.async.bulk.tensor.{1d…5d}.d.s{.tile,.tile::gather4,.tile::scatter4,.im2col}.{mbarrier::complete_tx::bytes,bulk_group}{.multicast::cluster}…",
         decode_copy,
     ),
     FormRow::new(
@@ -35,10 +35,14 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
         "cp.async.bulk.prefetch.tensor",
-        "cp.async.bulk.prefetch.tensor.{1d…5d}.L2.global{.tile} (its map and coordinates are checked)",
+        "cp.async.bulk.prefetch.tensor.{1d…5d}.L2.global{.tile,.im2col} (its map and coordinates are checked)",
         decode_copy,
     ),
-    FormRow::planned(CHAPTER, "cp.async.bulk.tensor.im2col", "the im2col modes of tensor copies"),
+    FormRow::planned(
+        CHAPTER,
+        "cp.async.bulk.tensor.im2col_no_offs",
+        "stores in im2col mode, and the modes `im2col::w` and `im2col::w::128`",
+    ),
 ];
 
 /// A tensor copy.
@@ -47,6 +51,8 @@ struct Tensor {
     mode: Mode,
     map: (u32, i64),
     coordinates: Vec<u32>,
+    /// Offsets of the pixels of an im2col copy.
+    offsets: Vec<u32>,
     /// The address in shared memory; none for a prefetch.
     shared: Option<(u32, i64)>,
     barrier: Option<BarrierOperand>,
@@ -69,12 +75,20 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let prefetch = words.take("prefetch");
     let gather = words.take("tile::gather4");
     let scatter = words.take("tile::scatter4");
-    let mode = if gather || scatter { Mode::Rows { gather } } else { Mode::Tile };
+    let walks = words.take("im2col");
+    let mode = match (gather || scatter, walks) {
+        (true, _) => Mode::Rows { gather },
+        (false, true) => Mode::Im2col { offsets: [0; 3] },
+        (false, false) => Mode::Tile,
+    };
     words.take("tile");
     if let Some(word) = words.left().iter().find(|w| w.starts_with("im2col") || w.starts_with("tile::")) {
         return Err(format!("the mode `.{word}` is known but not emulated"));
     }
-    if mode != Mode::Tile && rank != 2 {
+    if walks && rank < 3 {
+        return Err("im2col is for tensors of three to five dimensions".to_owned());
+    }
+    if matches!(mode, Mode::Rows { .. }) && rank != 2 {
         return Err("`.tile::gather4` and `.tile::scatter4` are for tensors of two dimensions".to_owned());
     }
     words.take("L2");
@@ -99,7 +113,9 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         }
         load = match (to, from, told) {
             ("shared::cta" | "shared::cluster", "global", true) if reduce.is_none() && !scatter => true,
-            ("global", "shared::cta", false) if !(gather || multicast || scatter && reduce.is_some()) => {
+            ("global", "shared::cta", false)
+                if !(gather || walks || multicast || scatter && reduce.is_some()) =>
+            {
                 false
             }
             _ => return Err(format!("there is no such tensor copy from {from} to {to}")),
@@ -126,7 +142,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let [Operand::Vector(list)] = parts.as_slice() else {
         return Err("a tensor operand is [map, {coordinates}]".to_owned());
     };
-    if list.len() != if mode == Mode::Tile { rank } else { 5 } {
+    if list.len() != if matches!(mode, Mode::Rows { .. }) { 5 } else { rank } {
         return Err(format!("{} coordinates for {rank} dimensions", list.len()));
     }
     let coordinates = list.iter().map(|c| d.src(c, Type::S32)).collect::<Result<_, _>>()?;
@@ -136,11 +152,22 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         None => None,
     };
     let barrier = if told { Some(BarrierOperand::of(d, next("a barrier")?)?) } else { None };
+    let mut offsets = Vec::new();
+    if walks {
+        let Operand::Vector(list) = next("offsets of pixels")? else {
+            return Err("offsets of pixels are a vector".to_owned());
+        };
+        if list.len() != rank - 2 {
+            return Err(format!("{} offsets of pixels for {rank} dimensions", list.len()));
+        }
+        offsets = list.iter().map(|o| d.src(o, Type::U16)).collect::<Result<_, _>>()?;
+    }
     let ctas = if multicast { Some(d.src(next("a CTA mask")?, Type::U16)?) } else { None };
     d.async_reads |= !load;
     let to_cluster = load && i.has("shared::cluster");
     let line = d.line();
-    let tensor = Tensor { rank, mode, map, coordinates, shared, barrier, ctas, to_cluster, reduce, line };
+    let tensor =
+        Tensor { rank, mode, map, coordinates, offsets, shared, barrier, ctas, to_cluster, reduce, line };
     d.push(Row { extra: Some(Box::new(tensor)), ..Row::new(copy) });
     Ok(())
 }
@@ -206,7 +233,16 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         (false, None) => Use::Store,
         (false, Some(_)) => Use::Reduce,
     };
-    boxes::check(&map, &coordinates, tensor.mode, usage).map_err(law)?;
+    let mode = match tensor.mode {
+        Mode::Im2col { mut offsets } => {
+            for (to, slot) in offsets.iter_mut().zip(&tensor.offsets) {
+                *to = i64::from(m.r.w[*slot as usize][lane] as u16);
+            }
+            Mode::Im2col { offsets }
+        }
+        mode => mode,
+    };
+    boxes::check(&map, &coordinates, mode, usage).map_err(law)?;
     let Some((slot, offset)) = tensor.shared else { return Ok(()) };
     let address = m.r.d[slot as usize][lane].wrapping_add_signed(offset);
     let space = if tensor.to_cluster { Space::Cluster } else { Space::Shared };
@@ -217,7 +253,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         let what = format!("shared address {at:#x} is not a multiple of {}", boxes::SHARED_ALIGNMENT);
         return Err(Fault::new(Law::Misaligned, what));
     }
-    let pieces = boxes::pieces(&map, &coordinates, tensor.mode, usage, at, lane);
+    let pieces = boxes::pieces(&map, &coordinates, mode, usage, at, lane);
     // Runs of a box lie where the swizzle puts them: each is looked up for itself.
     let mut placed = Vec::with_capacity(pieces.len());
     for piece in pieces {
@@ -236,7 +272,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     } else {
         Work::Store(Store { reduce, pack6: map.data_type == TensorType::U6Align16, ..Store::default() })
     };
-    let bytes = map.transaction_bytes() * if tensor.mode == Mode::Tile { 1 } else { 4 };
+    let bytes = map.transaction_bytes() * if matches!(mode, Mode::Rows { .. }) { 4 } else { 1 };
     let ranks = match tensor.ctas {
         Some(slot) => named_ctas(m, slot, lane)?,
         None => vec![rank],

@@ -54,6 +54,7 @@ fn map_of(v: &Value, address: u64) -> Option<TensorMap> {
         swizzle: Swizzle::of(number(&v["swz"]))?,
         l2_promotion: L2Promotion::of(number(&v["l2"]))?,
         oob_fill: OobFill::of(number(&v["fill"]))?,
+        im2col: None,
     })
 }
 
