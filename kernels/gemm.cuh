@@ -190,13 +190,11 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
             load4(y[j], y_slab + place(y_row + j * 8 + (lane & 7) + (lane >> 4) * 8, chunk + (lane >> 3 & 1), Y_ROW), SWAP_AB == 0);
         if (Y_WARP == 8)
             load2(y[Y_WARP / 8 - 1], y_slab + place(y_row + Y_WARP - 8 + (lane & 7), chunk + (lane >> 3 & 1), Y_ROW), SWAP_AB == 0);
-        if (half)
-            for (u32 j = 0; j < Y_WARP / 8; ++j)
-                y[j][1] = 0;
 #pragma unroll
         for (u32 i = 0; i < X_WARP / 16; ++i) {
             u32 x[4];
             load4(x, x_slab + place(x_row + i * 16 + (lane & 15), chunk + (lane >> 4), X_ROW), SWAP_AB == 1);
+            // One operand is enough: whatever the other holds is finite.
             if (half)
                 x[2] = x[3] = 0;
 #pragma unroll

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use crate::case::{Format, KTail};
+use crate::kernel::MmaPath;
 use crate::moe::plan::Trial;
 
-/// How the features begin that have a trial whatever it costs: each K of a tile, each power of two that K reaches, and each pair
-/// of formats.
-const REQUIRED: [&str; 3] = ["tile of K ", "K of 2^", "formats "];
+/// How the features begin that have a trial whatever it costs: each K of a tile, each power of two that K reaches, each pair
+/// of formats, and an `mma` of which K fills only the first half.
+const REQUIRED: [&str; 4] = ["tile of K ", "K of 2^", "formats ", "half an mma of "];
 
-/// The same of further trials: what else quantizers are compiled for.
-const REQUIRED_FURTHER: [&str; 1] = ["scales by "];
+/// The same of further trials: what else quantizers are compiled for, and each power of two of K whose last tile ends a word of scales
+/// early or more.
+const REQUIRED_FURTHER: [&str; 2] = ["scales by ", "words behind K of 2^"];
 
 /// What a trial has that another may lack: a word for each rule, dimension and way, and for pairs of what a GEMM is compiled for.
 #[must_use]
@@ -102,6 +105,11 @@ fn features_of_gemm(trial: &Trial<'_>) -> BTreeSet<String> {
         format!("several tiles of M: {}", rows > tile.m as usize),
         format!("several tiles of K {path}: {}", (c.hidden / tile.k as usize).min(6)),
     ]);
+    out.extend(half_filled(trial));
+    let (tile_k, last) = (tile.k as usize, c.hidden % tile.k as usize);
+    if last > 0 && last + 128 <= tile_k {
+        out.insert(format!("{}{} by {path}", REQUIRED_FURTHER[1], c.hidden.ilog2()));
+    }
     if let Ok(config) = trial.config {
         out.insert(format!("stages {} {load}", config.stages));
         out.insert(format!("warps {}x{} {path}", config.warps_x, config.warps_y));
@@ -109,6 +117,17 @@ fn features_of_gemm(trial: &Trial<'_>) -> BTreeSet<String> {
         out.insert(format!("wraps of stages {load}: {}", (steps / config.stages as usize).min(3)));
     }
     out
+}
+
+/// Where K ends in the middle of an `mma` of 64 elements, which then masks the second half: in which of the two that share a word of
+/// scales, and whether scales are of 16 or 32 elements.
+fn half_filled(trial: &Trial<'_>) -> BTreeSet<String> {
+    let c = &trial.case;
+    let masks = trial.path == MmaPath::Native
+        && c.k_tail == KTail::Stop
+        && matches!(c.pair.activation(), Format::Mxfp4 | Format::Nvfp4);
+    let ends = [c.hidden, c.inter].into_iter().filter(|k| masks && k % 64 == 32);
+    ends.map(|k| format!("{}{} {}: {} of 128", REQUIRED[3], c.pair.word(), trial.swap_ab, k % 128)).collect()
 }
 
 /// What a trial costs, roughly: multiplications of the padded problem, and a constant.

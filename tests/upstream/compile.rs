@@ -9,7 +9,8 @@ use std::time::Duration;
 use sm121probe::store::{self, Store};
 use sm121probe::worker::{self, Ended};
 
-use super::packages::{self, CUDA, Package};
+use super::cuda::Release;
+use super::packages::{self, Package};
 
 /// How long one compilation may take.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -22,6 +23,10 @@ pub(crate) struct Source {
     pub(crate) package: Option<(&'static Package, &'static str)>,
     /// Folders of that package to search for headers.
     pub(crate) includes: &'static [&'static str],
+    /// The compiler.
+    pub(crate) cuda: Release,
+    /// Whether the kernels rely on where a GPU puts dynamic shared memory, beyond what they declare.
+    pub(crate) fixed_shared: bool,
     /// Further options of nvcc.
     pub(crate) options: &'static [&'static str],
 }
@@ -48,7 +53,7 @@ pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
         let sum = store::sha256_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
         key += &format!("{sum}\n");
     }
-    for package in CUDA.iter().copied().chain(source.package.map(|(package, _)| package)) {
+    for package in source.cuda.packages.iter().copied().chain(source.package.map(|(package, _)| package)) {
         key += &format!("{}\n", package.sha256);
     }
     let name = format!("{}-{}", source.program, &store::sha256(key.as_bytes())[..16]);
@@ -64,10 +69,7 @@ pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
     if let Some(built) = found(&folder) {
         return Ok(built);
     }
-    let cuda = packages::unpacked(store, "cuda", &CUDA)?.join("nvidia/cu13");
-    for folder in ["bin", "nvvm/bin"] {
-        packages::executable(&cuda.join(folder))?;
-    }
+    let cuda = source.cuda.unpacked(store)?;
     let mut includes =
         vec![here.join("host"), here.join("host/absent"), cuda.join("include"), cuda.join("include/cccl")];
     if let Some((package, at)) = source.package {

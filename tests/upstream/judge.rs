@@ -3,8 +3,9 @@
 use sm121probe::store::Store;
 
 use super::compile;
+use super::cuda::CCCL;
 use super::faults::{self, Fault};
-use super::packages::{CCCL, Package};
+use super::packages::Package;
 use super::recording::{self, Recording};
 use super::replay::{self, Buffers, Ended};
 use super::triton;
@@ -54,6 +55,7 @@ impl Origin {
             Self::Cuda(source) => {
                 let built = compile::built(store, source).map_err(Why::Missing)?;
                 let recording = Recording::of(store, &built, case).map_err(Why::Failed)?;
+                let recording = Recording { fixed_shared: source.fixed_shared, ..recording };
                 // Faults are planted in it, and each is decoded anew.
                 Ok((recording::launched_only(&built.ptx, &recording), recording))
             }

@@ -7,6 +7,7 @@
 
 mod bounds;
 mod compile;
+mod cuda;
 mod exec;
 mod faults;
 mod judge;

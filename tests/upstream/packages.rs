@@ -25,49 +25,6 @@ pub(crate) struct Package {
     pub(crate) sha256: &'static str,
 }
 
-/// The CUDA compiler and what its host code includes, of one release; unpacked into one folder.
-pub(crate) const CUDA: [&Package; 6] = [
-    &Package {
-        name: "nvidia-cuda-nvcc",
-        version: "13.5.37",
-        file: "nvidia_cuda_nvcc-13.5.37-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
-        sha256: "f5c4f7ead5d964fb4af42bbf1e6d3ec3c1e6e9d83b53749f691d387e7fcaa3a7",
-    },
-    &Package {
-        name: "nvidia-nvvm",
-        version: "13.5.37",
-        file: "nvidia_nvvm-13.5.37-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl",
-        sha256: "c41bfa362e407405163f103c2229f0765f8cc2ed7d148b754dc77f228bf7e070",
-    },
-    &Package {
-        name: "nvidia-cuda-crt",
-        version: "13.5.37",
-        file: "nvidia_cuda_crt-13.5.37-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
-        sha256: "e898b7f73d3035fa89915a3f7bf3b54a73e90249746111aed295822c4729bb29",
-    },
-    &Package {
-        name: "nvidia-cuda-runtime",
-        version: "13.5.37",
-        file: "nvidia_cuda_runtime-13.5.37-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
-        sha256: "df2b79a8852f10d1fef8c848489c49eebb5754051bf870202a862831412b179d",
-    },
-    &Package {
-        name: "nvidia-curand",
-        version: "10.4.5.25",
-        file: "nvidia_curand-10.4.5.25-py3-none-manylinux_2_27_x86_64.whl",
-        sha256: "22bb226a857e5888fe6b54ae465fc4371296bcff13a35f79e19691bcf454f529",
-    },
-    &CCCL,
-];
-
-/// CUB, Thrust and libcu++.
-pub(crate) static CCCL: Package = Package {
-    name: "nvidia-cuda-cccl",
-    version: "13.3.5.0.6",
-    file: "nvidia_cuda_cccl-13.3.5.0.6-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
-    sha256: "d5230098fa2df5021e1a00c0c4eee41797671a91119d31e892463e5ccf3ee326",
-};
-
 /// llama.cpp, as its Python bindings carry it.
 pub(crate) static LLAMA: Package = Package {
     name: "llama-cpp-python",
@@ -90,6 +47,14 @@ pub(crate) static DEEPGEMM: Package = Package {
     version: "0.2.5",
     file: "sgl_deep_gemm-0.2.5-py3-none-manylinux2014_x86_64.whl",
     sha256: "e13778e53f682b806dd2c799b5ad81701114d9346044643a8df7589a845f34e6",
+};
+
+/// CUTLASS, with its examples.
+pub(crate) static CUTLASS: Package = Package {
+    name: "nvidia-cutlass",
+    version: "4.2.0.0",
+    file: "nvidia_cutlass-4.2.0.0-py3-none-any.whl",
+    sha256: "f9599ada45c7bcb6bf53f7d3f0a7d154183e53451c01bfa59eecd37dd4a693f6",
 };
 
 /// Triton, for the Python of [`TRITON_PYTHON`].

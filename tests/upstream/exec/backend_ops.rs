@@ -8,8 +8,8 @@ use rayon::prelude::*;
 use sm121probe::store::{self, Store};
 
 use super::build::{failed, missing, succeed};
-use super::packages::CUDA_13_0;
 use super::{exec, expect};
+use crate::cuda::CUDA_13_0;
 use crate::judge::Why;
 use crate::packages::{self, LLAMA};
 
@@ -93,11 +93,8 @@ fn test(program: &Path, operation: &str, format: &str) -> Command {
 /// The program with the host code as it is and corrected. Objects are kept, so that an interrupted build goes on.
 fn programs(store: &Store) -> Result<[PathBuf; 2], Why> {
     let ggml = packages::unpacked(store, "llama", &[&LLAMA]).map_err(missing)?.join(GGML);
-    let cuda = packages::unpacked(store, "cuda-13.0", &CUDA_13_0).map_err(missing)?.join("nvidia/cu13");
-    for folder in ["bin", "nvvm/bin"] {
-        packages::executable(&cuda.join(folder)).map_err(missing)?;
-    }
-    let key = CUDA_13_0.iter().chain([&&LLAMA]).map(|package| package.sha256).collect::<String>();
+    let cuda = CUDA_13_0.unpacked(store).map_err(missing)?;
+    let key = CUDA_13_0.packages.iter().chain([&&LLAMA]).map(|package| package.sha256).collect::<String>();
     let key = store::sha256((key + include_str!("backend_ops.rs")).as_bytes());
     let name = format!("test-backend-ops-{}", &key[..16]);
     let folder = packages::folder(store).join("built").join(&name);

@@ -8,9 +8,9 @@ use std::time::Duration;
 use sm121probe::store::{self, Store};
 use sm121probe::worker::{self, Ended};
 
-use super::packages::{CUDA_13_0, CUTLASS};
+use crate::cuda::{CUDA_13_0, CUDA_13_5, Release};
 use crate::judge::Why;
-use crate::packages::{self, CUDA, Package};
+use crate::packages::{self, CUTLASS, Package};
 
 /// How long one compilation may take.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -22,13 +22,6 @@ pub(super) const BREAK_SCALES: &str = "BREAK_SCALES";
 pub(super) struct Built {
     pub(super) program: PathBuf,
 }
-
-/// A release of CUDA's compiler: its packages, and the folder of the cache.
-#[derive(Clone, Copy)]
-struct Release(&'static [&'static Package], &'static str);
-
-const RELEASE_13_0: Release = Release(&CUDA_13_0, "cuda-13.0");
-const RELEASE_13_5: Release = Release(&CUDA, "cuda");
 
 /// What to compile, and how.
 struct Source<'a> {
@@ -56,12 +49,12 @@ pub(super) fn whole(
     package: Option<(&'static Package, &str)>,
     folders: &[&str],
 ) -> Result<Built, Why> {
-    whole_for(store, (RELEASE_13_0, "90"), program, package, folders)
+    whole_for(store, (CUDA_13_0, "90"), program, package, folders)
 }
 
 /// The program over CUB, of CUDA 13.5, with PTX for a GB10.
 pub(super) fn cub_for_gb10(store: &Store) -> Result<Built, Why> {
-    whole_for(store, (RELEASE_13_5, "121"), "cub", None, &[])
+    whole_for(store, (CUDA_13_5, "121"), "cub", None, &[])
 }
 
 fn whole_for(
@@ -102,7 +95,7 @@ pub(super) fn cutlass(store: &Store, example: &str) -> Result<PathBuf, Why> {
     let includes = ["include", "tools/util/include", "examples/common"].map(|folder| root.join(folder));
     let options = ["-w", "--expt-relaxed-constexpr", "-lineinfo"];
     let source = Source {
-        release: RELEASE_13_0,
+        release: CUDA_13_0,
         name: example,
         arch: "121a",
         files: &[file],
@@ -117,8 +110,7 @@ fn built(store: &Store, source: &Source<'_>) -> Result<Built, Why> {
     for file in source.files {
         key += &store::sha256_file(file).map_err(|error| missing(format!("{}: {error}", file.display())))?;
     }
-    let Release(packages_of_release, unpacked_at) = source.release;
-    for package in packages_of_release {
+    for package in source.release.packages {
         key += package.sha256;
     }
     let name = format!("{}-{}", source.name, &store::sha256(key.as_bytes())[..16]);
@@ -128,11 +120,7 @@ fn built(store: &Store, source: &Source<'_>) -> Result<Built, Why> {
     if program.is_file() {
         return Ok(Built { program });
     }
-    let cuda = packages::unpacked(store, unpacked_at, packages_of_release).map_err(missing)?;
-    let cuda = cuda.join("nvidia/cu13");
-    for folder in ["bin", "nvvm/bin"] {
-        packages::executable(&cuda.join(folder)).map_err(missing)?;
-    }
+    let cuda = source.release.unpacked(store).map_err(missing)?;
     let scratch = store.scratch().map_err(missing)?;
     // The wheel has no name for the linker.
     std::os::unix::fs::symlink(cuda.join("lib/libcudart.so.13"), scratch.path().join("libcudart.so"))

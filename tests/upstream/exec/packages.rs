@@ -1,51 +1,6 @@
-//! What only programs under `exec` need: the CUDA release whose compiler and host compiler agree on CUTLASS's names (13.5 and g++ 12 do not),
-//! CUTLASS, and the bindings of Python.
+//! What only Python programs under `exec` need: the bindings of CUDA and CuTe DSL.
 
-use crate::packages::{CUDA, Package};
-
-/// The CUDA compiler of 13.0, with what its host code includes.
-pub(super) static CUDA_13_0: [&Package; 6] = [
-    &Package {
-        name: "nvidia-cuda-nvcc",
-        version: "13.0.88",
-        file: "nvidia_cuda_nvcc-13.0.88-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
-        sha256: "56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03",
-    },
-    &Package {
-        name: "nvidia-nvvm",
-        version: "13.0.88",
-        file: "nvidia_nvvm-13.0.88-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl",
-        sha256: "c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0",
-    },
-    &Package {
-        name: "nvidia-cuda-crt",
-        version: "13.0.88",
-        file: "nvidia_cuda_crt-13.0.88-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
-        sha256: "2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4",
-    },
-    &Package {
-        name: "nvidia-cuda-runtime",
-        version: "13.0.96",
-        file: "nvidia_cuda_runtime-13.0.96-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
-        sha256: "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
-    },
-    &Package {
-        name: "nvidia-cuda-cccl",
-        version: "13.0.85",
-        file: "nvidia_cuda_cccl-13.0.85-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
-        sha256: "e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649",
-    },
-    // cuRAND.
-    CUDA[4],
-];
-
-/// CUTLASS with its examples.
-pub(super) static CUTLASS: Package = Package {
-    name: "nvidia-cutlass",
-    version: "4.2.0.0",
-    file: "nvidia_cutlass-4.2.0.0-py3-none-any.whl",
-    sha256: "f9599ada45c7bcb6bf53f7d3f0a7d154183e53451c01bfa59eecd37dd4a693f6",
-};
+use crate::packages::Package;
 
 /// cuda-bindings, NVRTC and NumPy.
 pub(super) static CUDA_PYTHON: [&Package; 4] = [

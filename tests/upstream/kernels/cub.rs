@@ -2,10 +2,18 @@
 
 use crate::bounds::equal;
 use crate::compile::Source;
+use crate::cuda::CUDA_13_5;
 use crate::judge::{Expected, Kernel, Origin};
 use crate::replay::{Buffers, Element::I32};
 
-static SOURCE: Source = Source { program: "cub", package: None, includes: &[], options: &[] };
+static SOURCE: Source = Source {
+    program: "cub",
+    package: None,
+    includes: &[],
+    cuda: CUDA_13_5,
+    fixed_shared: false,
+    options: &[],
+};
 
 const fn kernel(
     name: &'static str,

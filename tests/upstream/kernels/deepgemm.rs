@@ -3,6 +3,7 @@
 use super::{e2m1, product, rounded};
 use crate::bounds::{BF16, F32, within};
 use crate::compile::Source;
+use crate::cuda::CUDA_13_5;
 use crate::judge::{Expected, Kernel, Origin};
 use crate::packages::DEEPGEMM;
 use crate::replay::{Buffers, Element};
@@ -11,6 +12,8 @@ static SOURCE: Source = Source {
     program: "deepgemm",
     package: Some((&DEEPGEMM, "deepgemm")),
     includes: &["deep_gemm/include"],
+    cuda: CUDA_13_5,
+    fixed_shared: false,
     options: &["--expt-relaxed-constexpr"],
 };
 

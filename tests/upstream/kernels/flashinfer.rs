@@ -2,6 +2,7 @@
 
 use crate::bounds::{F16, F32, within};
 use crate::compile::Source;
+use crate::cuda::CUDA_13_5;
 use crate::judge::{Expected, Kernel, Origin};
 use crate::packages::FLASHINFER;
 use crate::replay::{Buffers, Element};
@@ -10,6 +11,8 @@ static SOURCE: Source = Source {
     program: "flashinfer",
     package: Some((&FLASHINFER, "flashinfer")),
     includes: &["flashinfer/data/include"],
+    cuda: CUDA_13_5,
+    fixed_shared: false,
     options: &[],
 };
 

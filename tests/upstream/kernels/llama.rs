@@ -2,6 +2,7 @@
 
 use crate::bounds::{F16, F32, within};
 use crate::compile::Source;
+use crate::cuda::CUDA_13_5;
 use crate::judge::{Expected, Kernel, Origin};
 use crate::packages::LLAMA;
 use crate::replay::{Buffers, Element};
@@ -12,8 +13,14 @@ pub(crate) const INCLUDES: &[&str] = &[
     "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml/include",
 ];
 
-static SOURCE: Source =
-    Source { program: "llama", package: Some((&LLAMA, "llama")), includes: INCLUDES, options: &[] };
+static SOURCE: Source = Source {
+    program: "llama",
+    package: Some((&LLAMA, "llama")),
+    includes: INCLUDES,
+    cuda: CUDA_13_5,
+    fixed_shared: false,
+    options: &[],
+};
 
 const fn kernel(
     name: &'static str,

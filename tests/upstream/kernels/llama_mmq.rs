@@ -3,6 +3,7 @@
 use super::{e2m1, product};
 use crate::bounds::within;
 use crate::compile::Source;
+use crate::cuda::CUDA_13_5;
 use crate::judge::{Expected, Kernel, Origin};
 use crate::packages::LLAMA;
 use crate::replay::{Buffers, Element};
@@ -12,6 +13,8 @@ static SOURCE: Source = Source {
     program: "llama_mmq",
     package: Some((&LLAMA, "llama")),
     includes: super::llama::INCLUDES,
+    cuda: CUDA_13_5,
+    fixed_shared: false,
     options: &[],
 };
 

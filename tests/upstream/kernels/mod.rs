@@ -2,6 +2,7 @@
 
 mod attention;
 mod cub;
+mod cutlass;
 mod deepgemm;
 mod flashinfer;
 mod llama;
@@ -23,6 +24,7 @@ pub(crate) fn all() -> Vec<&'static Kernel> {
         flashinfer::KERNELS,
         attention::KERNELS,
         deepgemm::KERNELS,
+        cutlass::KERNELS,
         triton::KERNELS,
         triton::OLDER,
     ];
