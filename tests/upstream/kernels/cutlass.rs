@@ -50,16 +50,16 @@ const K: usize = 640;
 
 /// How an operand is stored: its elements, its scales, and how many elements have one.
 #[derive(Clone, Copy)]
-struct Stored {
+pub(super) struct Stored {
     element: Format,
     scale: Format,
     block: usize,
 }
 
 const NVFP4: Stored = Stored { element: Format::E2m1, scale: Format::E4m3, block: 16 };
-const MXFP4: Stored = Stored { element: Format::E2m1, scale: Format::Ue8m0, block: 32 };
+pub(super) const MXFP4: Stored = Stored { element: Format::E2m1, scale: Format::Ue8m0, block: 32 };
 const MXFP6: Stored = Stored { element: Format::E3m2, ..MXFP4 };
-const MXFP8: Stored = Stored { element: Format::E4m3, ..MXFP4 };
+pub(super) const MXFP8: Stored = Stored { element: Format::E4m3, ..MXFP4 };
 
 /// The code of an element among codes without gaps, the first in the lowest bits.
 fn code(bytes: &[u8], bits: usize, n: usize) -> u32 {
@@ -73,21 +73,21 @@ fn place(row: usize, k: usize, blocks: usize) -> usize {
     (row / 128 * blocks.div_ceil(4) + k / 4) * 512 + row % 32 * 16 + row % 128 / 32 * 4 + k % 4
 }
 
-/// The rows of an operand times their scales.
-fn scaled(b: &Buffers, name: &str, stored: Stored) -> Vec<f64> {
+/// The rows of `k` elements of an operand times their scales.
+pub(super) fn scaled(codes: &[u8], scales: &[u8], stored: Stored, k: usize) -> Vec<f64> {
     let Stored { element, scale, block } = stored;
-    let (codes, scales) = (b.bytes_before(name), b.bytes_before(&format!("s{name}")));
     let bits = element.bits() as usize;
-    let rows = codes.len() * 8 / bits / K;
     let value = |n: usize| {
-        let at = place(n / K, n % K / block, K / block);
+        let at = place(n / k, n % k / block, k / block);
         f64::from(element.decode(code(codes, bits, n))) * f64::from(scale.decode(u32::from(scales[at])))
     };
-    (0..rows * K).map(value).collect()
+    (0..codes.len() * 8 / bits).map(value).collect()
 }
 
 fn gemm(b: &Buffers, first: Stored, second: Stored, (out, unit): (Element, f64)) -> Result<f64, String> {
-    let (rows, columns) = (scaled(b, "a", first), scaled(b, "b", second));
+    let operand =
+        |name: &str, stored| scaled(b.bytes_before(name), b.bytes_before(&format!("s{name}")), stored, K);
+    let (rows, columns) = (operand("a", first), operand("b", second));
     let transposed: Vec<f64> = (0..K * N).map(|i| columns[i % N * K + i / N]).collect();
     // Half the product and twice C, in f32.
     let sum = |((y, bound), c): ((f64, f64), &f64)| {

@@ -5,6 +5,7 @@ mod cub;
 mod cutlass;
 mod deepgemm;
 mod flashinfer;
+mod flashinfer_group;
 mod llama;
 mod llama_mmq;
 mod triton;
@@ -22,6 +23,7 @@ pub(crate) fn all() -> Vec<&'static Kernel> {
         llama::KERNELS,
         llama_mmq::KERNELS,
         flashinfer::KERNELS,
+        flashinfer_group::KERNELS,
         attention::KERNELS,
         deepgemm::KERNELS,
         cutlass::KERNELS,
