@@ -177,10 +177,8 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
         // K is a multiple of 32, and the last part may end in its middle.
         bool half = PART_K == 64 && (first_part + part) * PART_K + 32 >= p.k_used;
         if (half) {
-            for (u32 i = 0; i < X_WARP / 16; ++i)
-                sx[i] = first_half(sx[i], byte);
-            for (u32 j = 0; j < Y_WARP / 8; ++j)
-                sy[j] = first_half(sy[j], byte);
+            for (u32 i = 0; i < X_WARP / 16; ++i) sx[i] = first_half(sx[i], byte);
+            for (u32 j = 0; j < Y_WARP / 8; ++j) sy[j] = first_half(sy[j], byte);
         }
         u32 slab = part * PART_K / SLAB_K, chunk = part * 2 % (X_ROW / 16);
         u32 x_slab = x_tile + slab * X_SLAB, y_slab = y_tile + slab * Y_SLAB;
@@ -198,8 +196,7 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
             if (half)
                 x[2] = x[3] = 0;
 #pragma unroll
-            for (u32 j = 0; j < Y_WARP / 8; ++j)
-                mma(sums.of[i][j], x, y[j], sx[i], sy[j], byte);
+            for (u32 j = 0; j < Y_WARP / 8; ++j) mma(sums.of[i][j], x, y[j], sx[i], sy[j], byte);
         }
     }
 }
