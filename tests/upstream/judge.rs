@@ -4,6 +4,7 @@ use sm121probe::store::Store;
 
 use super::compile;
 use super::cuda::CCCL;
+use super::cute_dsl;
 use super::faults::{self, Fault};
 use super::packages::Package;
 use super::recording::{self, Recording};
@@ -38,6 +39,8 @@ pub(crate) enum Origin {
     Cuda(&'static compile::Source),
     /// A kernel of ours that Triton compiles.
     Triton(&'static triton::Source),
+    /// Upstream's Python, launched by its host code.
+    CuteDsl(&'static cute_dsl::Source),
 }
 
 impl Origin {
@@ -46,6 +49,7 @@ impl Origin {
         match self {
             Self::Cuda(source) => source.package.map_or(&CCCL, |(package, _)| package),
             Self::Triton(source) => source.package,
+            Self::CuteDsl(source) => source.package,
         }
     }
 
@@ -63,6 +67,7 @@ impl Origin {
                 let folder = triton::compiled(store, source).map_err(Why::Missing)?;
                 triton::recorded(&folder.join(case)).map_err(Why::Failed)
             }
+            Self::CuteDsl(source) => cute_dsl::recorded(store, source, case),
         }
     }
 }

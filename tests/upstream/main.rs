@@ -8,6 +8,7 @@
 mod bounds;
 mod compile;
 mod cuda;
+mod cute_dsl;
 mod exec;
 mod faults;
 mod judge;

@@ -80,16 +80,21 @@ pub(crate) fn recorded(folder: &Path) -> Result<(String, Recording), String> {
     let context = Context { program: PathBuf::new(), libraries: None, sink: &Silent };
     let session =
         launch::from_file(&folder.join("launch.yaml"), &context).map_err(|error| error.to_string())?;
-    let recording = recording(&session)?;
+    let recording = Recording { fixed_shared: true, ..recording(&session)? };
     let [module] = session.modules.as_slice() else { return Err("a case has one module".to_owned()) };
     Ok((module.text.clone(), recording))
 }
 
-fn recording(session: &Session) -> Result<Recording, String> {
+/// The buffers and launches of a launch file.
+///
+/// # Errors
+/// What it has that a recording has not, in words.
+pub(crate) fn recording(session: &Session) -> Result<Recording, String> {
     let mut layout = GlobalMemory::default();
-    let mut all = Recording { fixed_shared: true, ..Recording::default() };
+    let mut all = Recording::default();
     for buffer in &session.buffers {
-        let address = layout.reserve(buffer.shape.bytes as u64).ok_or("the buffers are too large")?;
+        let reserved = layout.reserve(buffer.shape.bytes as u64).ok_or("the buffers are too large")?;
+        let address = buffer.address.unwrap_or(reserved);
         let name = (!buffer.scratch).then(|| buffer.name.clone());
         all.buffers.push(Buffer { address, bytes: buffer.shape.bytes, name });
     }

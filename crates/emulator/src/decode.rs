@@ -115,6 +115,8 @@ pub(super) struct Decoder<'a> {
     tables: HashMap<String, Vec<String>>,
     fixups: Vec<Fixup>,
     slots: Slots,
+    /// The bytes that the program uses of the next load, where it says so.
+    pub(super) used_bytes: Option<u32>,
     constants_w: HashMap<Constant, u32>,
     constants_d: HashMap<Constant, u32>,
     specials_w: HashMap<Special, u32>,
@@ -162,6 +164,7 @@ impl<'a> Decoder<'a> {
             tables: HashMap::new(),
             fixups: Vec::new(),
             slots,
+            used_bytes: None,
             constants_w: HashMap::new(),
             constants_d: HashMap::new(),
             specials_w: HashMap::new(),
@@ -238,9 +241,9 @@ impl<'a> Decoder<'a> {
                     self.tables.insert(format!("{}{name}", self.prefix), full);
                 }
                 Statement::Instruction(instruction) => self.instruction(instruction)?,
-                // A pragma has no impact on the meaning. Targets and prototypes say which functions a call through a register may
-                // reach; such calls are refused.
-                Statement::Pragma(_) | Statement::CallTargets { .. } | Statement::CallPrototype { .. } => {}
+                Statement::Pragma(words) => self.used_bytes = isa::used_bytes::mask(words),
+                // They say which functions a call through a register may reach; such calls are refused.
+                Statement::CallTargets { .. } | Statement::CallPrototype { .. } => {}
             }
         }
         Ok(())
@@ -300,6 +303,8 @@ impl<'a> Decoder<'a> {
 
     fn instruction(&mut self, i: &Instruction) -> Decoded<()> {
         self.at = i.span;
+        // It says nothing about other instructions.
+        self.used_bytes = self.used_bytes.filter(|_| matches!(i.opcode.as_str(), "ld" | "ldu"));
         let first = self.rows.len();
         self.step = Step::default();
         let made = match i.opcode.as_str() {

@@ -118,7 +118,11 @@ impl Machine<'_> {
                 if space == Space::Generic && self.split(space, address).ok()?.0 == Window::Local {
                     return None;
                 }
-                let bytes = self.read::<T>(space, address, 0).ok()?;
+                let bytes = self.load::<T>(space, address, 0).ok()?;
+                // Lane by lane, undefined bytes make undefined registers.
+                if self.loaded.take().is_some() {
+                    return None;
+                }
                 take(&[bytes; LANES], &mut self.r.w, &mut self.r.d);
                 Some(())
             }

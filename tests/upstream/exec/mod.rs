@@ -4,7 +4,8 @@ mod backend_ops;
 mod build;
 mod packages;
 
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -86,8 +87,16 @@ impl Program {
 
 /// A command under `exec`, with its report on standard error.
 fn exec(gpu: &str) -> Command {
+    recording(gpu, None)
+}
+
+/// The same, with each launch recorded in a folder.
+fn recording(gpu: &str, folder: Option<&Path>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sm121probe"));
-    command.args(["exec", "--gpu", gpu, "--"]);
+    command.args(["exec", "--gpu", gpu]);
+    command
+        .args(folder.map(|folder| [OsStr::new("--record"), folder.as_os_str()]).iter().flatten())
+        .arg("--");
     command
 }
 
@@ -137,6 +146,10 @@ fn as_an_h200(gpu: &str, program: &str, built: &Built) -> Result<(), Why> {
 
 /// The Python that the wheels are for.
 fn python() -> Result<Command, Why> {
+    python_under(exec("gb10"))
+}
+
+fn python_under(mut command: Command) -> Result<Command, Why> {
     let python = PipSource::from_environment().python;
     let asked: Result<Output, _> =
         Command::new(&python).args(["-c", "import sys; print(sys.implementation.cache_tag)"]).output();
@@ -147,12 +160,11 @@ fn python() -> Result<Command, Why> {
             python.display()
         )));
     }
-    let mut command = exec("gb10");
     command.arg(python).env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
 }
 
-fn script(name: &str) -> std::path::PathBuf {
+fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream/programs").join(name)
 }
 
@@ -174,11 +186,32 @@ fn cuda_python(store: &Store) -> Result<(), Why> {
     expect(command, true, &["saxpy is right", "saxpy: 1 launches", "no violation"]).map(|_| ())
 }
 
-fn cute_dsl(store: &Store) -> Result<(), Why> {
+/// Where Python finds CuTe DSL, behind these folders.
+fn cute_dsl_path(store: &Store, mut folders: Vec<PathBuf>) -> Result<OsString, Why> {
     let bindings = unpacked(store, "cuda-python", &packages::CUDA_PYTHON).map_err(Why::Missing)?;
     let package = unpacked(store, "cute-dsl", &packages::CUTE_DSL).map_err(Why::Missing)?;
-    let folders = [package.join("nvidia_cutlass_dsl/dsl_packages"), package, bindings];
-    let path = std::env::join_paths(folders).map_err(build::failed)?;
+    folders.extend([package.join("nvidia_cutlass_dsl/dsl_packages"), package, bindings]);
+    std::env::join_paths(folders).map_err(build::failed)
+}
+
+/// What a case of a program in CuTe DSL prints, with its launches recorded in `folder`; Python also looks in `folders`.
+///
+/// # Errors
+/// [`Why`].
+pub(crate) fn cute_dsl_launches(
+    store: &Store,
+    program: &str,
+    case: &str,
+    folders: Vec<PathBuf>,
+    folder: &Path,
+) -> Result<String, Why> {
+    let mut command = python_under(recording("gb10", Some(folder)))?;
+    command.arg(script(program)).arg(case).env("PYTHONPATH", cute_dsl_path(store, folders)?);
+    expect(&mut command, true, &["no violation"])
+}
+
+fn cute_dsl(store: &Store) -> Result<(), Why> {
+    let path = cute_dsl_path(store, Vec::new())?;
     let run = |arguments: &[&str]| -> Result<Command, Why> {
         let mut command = python()?;
         command.arg(script("cute_dsl.py")).args(arguments).env("PYTHONPATH", &path);

@@ -5,6 +5,7 @@ mod cub;
 mod cutlass;
 mod deepgemm;
 mod flashinfer;
+mod flashinfer_cute_dsl;
 mod flashinfer_group;
 mod llama;
 mod llama_mmq;
@@ -24,6 +25,7 @@ pub(crate) fn all() -> Vec<&'static Kernel> {
         llama_mmq::KERNELS,
         flashinfer::KERNELS,
         flashinfer_group::KERNELS,
+        flashinfer_cute_dsl::KERNELS,
         attention::KERNELS,
         deepgemm::KERNELS,
         cutlass::KERNELS,

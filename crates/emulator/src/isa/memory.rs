@@ -4,6 +4,7 @@ use ptx::{Instruction, Operand, Type};
 
 use super::lanewise::each;
 use super::moves::space;
+use super::used_bytes::{Reads, load_used, pieces};
 use super::{FormRow, Words};
 use crate::decode::{Bank, Decoder, Refusal, Symbol};
 use crate::machine::{Flow, LANES, Machine, Space, lanes};
@@ -166,30 +167,31 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         list: list.into(),
         ..ordered(exec, access.order, Touch::Load)
     };
-    d.push(if access.non_coherent {
-        let reads = NonCoherent { exec, len: access.ty.bytes() * access.count };
-        Row { exec: load_nc, extra: Some(Box::new(reads)), ..row }
-    } else {
-        row
+    // A strong load is one access.
+    let used = d.used_bytes.take().filter(|_| access.order.is_none());
+    let (element, len) = (access.ty.bytes().min(8), access.ty.bytes() * access.count);
+    let some = used.is_some_and(|mask| (0..len).any(|n| mask >> n & 1 == 0));
+    let pieces = if some { pieces(used.unwrap_or(!0), len) } else { [(0, len)].into() };
+    let reads = Reads { exec: if some { load_used } else { exec }, len, element, wide, pieces };
+    d.push(match (access.non_coherent, some) {
+        (true, _) => Row { exec: load_nc, extra: Some(Box::new(reads)), ..row },
+        (false, true) => Row { exec: load_used, extra: Some(Box::new(reads)), ..row },
+        (false, false) => row,
     });
     Ok(())
 }
 
-/// How a `.nc` load reads, and how many bytes for a lane.
-struct NonCoherent {
-    exec: Exec,
-    len: usize,
-}
-
 /// Memory that is read by `.nc` must be read-only while the kernel runs (PTX ISA, `ld.global.nc`).
 fn load_nc(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let Some(NonCoherent { exec, len }) = row.extra::<NonCoherent>() else { return Flow::Next };
+    let Some(Reads { exec, pieces, .. }) = row.extra::<Reads>() else { return Flow::Next };
     if let Some(races) = &m.cta.races {
         let address = m.r.d[row.a as usize];
         for lane in lanes(m.mask) {
-            let at = address[lane].wrapping_add(row.imm);
-            if let Err(fault) = races.read_only(at, *len, &mut m.world.races) {
-                return m.fail(fault.at(lane));
+            for (at, len) in pieces {
+                let at = address[lane].wrapping_add(row.imm + *at as u64);
+                if let Err(fault) = races.read_only(at, *len, &mut m.world.races) {
+                    return m.fail(fault.at(lane));
+                }
             }
         }
     }

@@ -36,6 +36,7 @@ mod select;
 pub(super) mod system_call;
 mod tensor;
 mod tensormap;
+pub(super) mod used_bytes;
 mod video;
 mod video_mad;
 mod warp;

@@ -3,7 +3,7 @@
 #![expect(clippy::panic, reason = "a test that panics has failed")]
 
 use emulator::{
-    Executed, GlobalMemory, InStream, Launch, Law, Observer, Options, Stop, launch_with, load_only,
+    Executed, GlobalMemory, InStream, Judge, Launch, Law, Observer, Options, Stop, launch_with, load_only,
 };
 
 /// How a kernel is launched on one buffer of zeros, `out`, of 4096 words.
@@ -15,6 +15,7 @@ pub(crate) struct How {
     pub(crate) shared_bytes: u32,
     pub(crate) seeds: u64,
     pub(crate) fuel: u64,
+    pub(crate) judge: Judge,
 }
 
 impl How {
@@ -26,6 +27,7 @@ impl How {
             shared_bytes: 0,
             seeds: 8,
             fuel: 2_000_000,
+            judge: Judge::Strict,
         }
     }
 
@@ -39,6 +41,7 @@ impl How {
 pub(crate) struct Said {
     pub(crate) printed: Vec<String>,
     pub(crate) remarks: Vec<String>,
+    pub(crate) violations: Vec<String>,
 }
 
 impl Observer for Said {
@@ -48,6 +51,10 @@ impl Observer for Said {
 
     fn printed(&mut self, text: &str) {
         self.printed.push(text.to_owned());
+    }
+
+    fn violation(&mut self, violation: &emulator::Violation) {
+        self.violations.push(format!("{violation:?}"));
     }
 
     fn remark(&mut self, remark: &emulator::Remark) {
@@ -87,7 +94,7 @@ pub(crate) fn run_and_listen(text: &str, how: &How, said: &mut Said) -> Result<V
         let params = if kernel.param_bytes == 0 { Vec::new() } else { out.to_le_bytes().to_vec() };
         let launch = Launch { grid: how.grid, block: how.block, shared_bytes: how.shared_bytes, params };
         let step = InStream { cluster: how.cluster, ..InStream::new(&program, kernel, &launch) };
-        let options = Options { seed, fuel: how.fuel, ..Options::default() };
+        let options = Options { seed, fuel: how.fuel, judge: how.judge, ..Options::default() };
         launch_with(&step, &mut memory, &options, said)?;
         let bytes = memory.bytes(out).unwrap_or_default();
         let words = bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();

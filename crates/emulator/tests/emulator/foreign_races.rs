@@ -1,7 +1,7 @@
 //! Races that are none, and those that are: one value stored by several warps, the completion of an mbarrier by hand, copies that end
 //! while a thread polls.
 
-use emulator::Law;
+use emulator::{Judge, Law};
 
 use crate::foreign::{How, Said, breaks, gives, module, run_and_listen};
 
@@ -34,6 +34,20 @@ add.u32 w, w, x; @one st.global.u32 [out], w;"
     // One byte of four differs.
     let byte = "shr.u32 v, t, 5; shl.b32 v, v, 8; add.u32 v, v, 3;";
     breaks(&module("", &body(byte, "bar.sync 0;")), &two_warps(), Law::Race, "which warp");
+}
+
+#[test]
+fn all_lanes_may_load_one_word_that_nobody_wrote() {
+    let how = How { judge: Judge::Values, ..How::of(1, 32) };
+    let said = |body: &str| {
+        let mut said = Said::default();
+        let result = run_and_listen(&module("", body), &how, &mut said);
+        assert!(result.is_ok(), "{result:?}");
+        said.violations
+    };
+    assert_eq!(said("ld.shared.u32 w, [word];"), [""; 0]);
+    let decided = said("ld.shared.u32 w, [word]; setp.eq.u32 p, w, 3; @p st.global.u32 [out], t;");
+    assert!(decided.iter().any(|what| what.contains("Uninitialised")), "{decided:?}");
 }
 
 #[test]

@@ -1,0 +1,121 @@
+//! Loads of which the program uses some bytes alone, as `.pragma "used_bytes_mask"` says: the others may be anybody's, and are undefined.
+
+use super::lanewise::each;
+use super::memory::numbered;
+use crate::cluster::RANK_SHIFT;
+use crate::decode::Bank;
+use crate::machine::{Flow, LANES, Machine, Space, lanes};
+use crate::memory::Window;
+use crate::program::{Exec, Row};
+use crate::trap::Fault;
+use crate::undefined::{Loaded, MOST};
+
+/// What a load reads for a lane, and how.
+pub(super) struct Reads {
+    pub(super) exec: Exec,
+    /// Bytes of the whole, and of an element.
+    pub(super) len: usize,
+    pub(super) element: usize,
+    /// Whether the registers have 64 bits.
+    pub(super) wide: bool,
+    /// What is used: offsets and sizes, powers of two at their multiples.
+    pub(super) pieces: Box<[(usize, usize)]>,
+}
+
+/// The mask that a pragma gives for the next load.
+pub(crate) fn mask(words: &[String]) -> Option<u32> {
+    words.iter().find_map(|text| {
+        let number = text.trim().strip_prefix("used_bytes_mask")?.trim();
+        match number.strip_prefix("0x").or_else(|| number.strip_prefix("0X")) {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => number.parse().ok(),
+        }
+    })
+}
+
+/// The bytes that `mask` names, of `len`.
+pub(super) fn pieces(mask: u32, len: usize) -> Box<[(usize, usize)]> {
+    let used = |at: usize, size: usize| (at..at + size).all(|n| n >= 32 || mask >> n & 1 == 1);
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < len {
+        let sizes = [16, 8, 4, 2, 1].into_iter();
+        let whole = sizes.clone().find(|n| at.is_multiple_of(*n) && at + n <= len && used(at, *n));
+        out.extend(whole.map(|size| (at, size)));
+        at += whole.unwrap_or(1);
+    }
+    out.into()
+}
+
+/// Loads what is used, piece by piece.
+pub(super) fn load_used(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let Some(reads) = row.extra::<Reads>() else { return Flow::Next };
+    let space = numbered(row.b);
+    let address = m.r.d[row.a as usize];
+    let mut bytes = [[0; MOST]; LANES];
+    let mut undefined: Box<Loaded> = Box::new([[0xFF; MOST]; LANES]);
+    for lane in lanes(m.mask) {
+        let from = address[lane].wrapping_add(row.imm);
+        if let Err(fault) = m.lane_reads(space, from, lane, reads, &mut bytes[lane], &mut undefined[lane]) {
+            m.loaded = None;
+            return m.fail(fault.at(lane));
+        }
+    }
+    let element = |bytes: &[u8; MOST], n: usize| {
+        let mut word = [0; 8];
+        word[..reads.element].copy_from_slice(&bytes[n * reads.element..(n + 1) * reads.element]);
+        let value = u64::from_le_bytes(word);
+        let shift = 64 - 8 * reads.element as u32;
+        if row.c == 1 { ((value << shift).cast_signed() >> shift).cast_unsigned() } else { value }
+    };
+    for (n, slot) in row.list.iter().enumerate() {
+        if reads.wide {
+            let to = &mut m.r.d[*slot as usize];
+            each(m.mask, |lane| to[lane] = element(&bytes[lane], n));
+        } else {
+            let to = &mut m.r.w[*slot as usize];
+            each(m.mask, |lane| to[lane] = element(&bytes[lane], n) as u32);
+        }
+    }
+    let bank = if reads.wide { Bank::D } else { Bank::W };
+    m.loads_undefined(&row.list, bank, |n, lane| {
+        let bits = element(&undefined[lane], n);
+        if reads.wide { bits } else { bits & u64::from(u32::MAX) }
+    })
+}
+
+impl Machine<'_> {
+    /// The used bytes of a lane, and 0xFF in `undefined` for all others.
+    fn lane_reads(
+        &mut self,
+        space: Space,
+        from: u64,
+        lane: usize,
+        reads: &Reads,
+        bytes: &mut [u8; MOST],
+        undefined: &mut [u8; MOST],
+    ) -> Result<(), Fault> {
+        // The hardware accesses all of them.
+        Self::aligned(from, reads.len)?;
+        match self.split(space, from)? {
+            (Window::Global, at) => self.world.global.locate(at, reads.len).map(|_| ()),
+            (Window::Shared, at) if at >> RANK_SHIFT == 0 => self.shared_at(at, reads.len).map(|_| ()),
+            _ => Ok(()),
+        }?;
+        for (at, size) in &reads.pieces {
+            let (at, place) = (*at, from + *at as u64);
+            match size {
+                16 => bytes[at..at + 16].copy_from_slice(&self.load::<16>(space, place, lane)?),
+                8 => bytes[at..at + 8].copy_from_slice(&self.load::<8>(space, place, lane)?),
+                4 => bytes[at..at + 4].copy_from_slice(&self.load::<4>(space, place, lane)?),
+                2 => bytes[at..at + 2].copy_from_slice(&self.load::<2>(space, place, lane)?),
+                _ => bytes[at..=at].copy_from_slice(&self.load::<1>(space, place, lane)?),
+            }
+            match self.loaded.take() {
+                None => undefined[at..at + size].fill(0),
+                Some(loaded) => undefined[at..at + size].copy_from_slice(&loaded[lane][..*size]),
+            }
+        }
+        Ok(())
+    }
+}
