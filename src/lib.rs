@@ -1,6 +1,6 @@
 //! sm121probe: what an SM12x GPU's toolchain really does, with evidence.
 //!
-//! The crates below it: `ptx`, `numerics`, `emulator`, `vectors`, `devcode`. Modules, in order; a module uses earlier ones only (`tests/tidy.rs`
+//! The crates below it: `ptx`, `numerics`, `emulator`, `vectors`, `devcode`. Modules, in order; a module uses earlier ones only (`tests/product/tidy.rs`
 //! enforces it):
 //!
 //! | module | duty |

@@ -27,7 +27,7 @@ impl PtxError {
             Stop::Trap(trap) => {
                 let source = trap.place.source.as_ref();
                 let help = source.map(|(file, line)| format!("the source line is {file}:{line}"));
-                (trap.place.line, trap.law.word().to_owned(), help, exit::DOES_NOT_CONFORM)
+                (trap.place.line, trap.rule.word().to_owned(), help, exit::DOES_NOT_CONFORM)
             }
             Stop::Unsupported(form) => (form.line, "not emulated".to_owned(), None, exit::USAGE),
             Stop::Launch(_) => (0, String::new(), None, exit::USAGE),

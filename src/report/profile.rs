@@ -16,7 +16,7 @@ fn milliseconds(nanoseconds: f64) -> String {
     format!("{:.3}", nanoseconds / 1e6)
 }
 
-/// What the shares say, in sentences; Amdahl's law bounds what better tiles can bring.
+/// What the shares say, in sentences; Amdahl's rule bounds what better tiles can bring.
 fn verdict(row: &ProfileRow) -> String {
     let mut out = String::new();
     if row.listed < 1.0 {

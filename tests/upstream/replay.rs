@@ -25,7 +25,7 @@ impl From<Stop> for Ended {
     fn from(stop: Stop) -> Self {
         let what = stop.to_string();
         match stop {
-            Stop::Trap(trap) => Self::Rule(trap.law.word().to_owned(), what),
+            Stop::Trap(trap) => Self::Rule(trap.rule.word().to_owned(), what),
             Stop::Unsupported(_) => Self::Unsupported(what),
             Stop::Launch(_) | Stop::Bug(_) => Self::Broken(what),
         }

@@ -29,7 +29,7 @@ impl emulator::Observer for Heard {
 fn violation(trap: &Trap) -> Value {
     let place = &trap.place;
     json!({
-        "rule": trap.law.word(),
+        "rule": trap.rule.word(),
         "what": trap.what,
         "kernel": place.kernel,
         "line": place.line,

@@ -1,7 +1,7 @@
 //! A launch: arguments, the emulated grid, and what becomes of a violation.
 
 use emulator::events::ViolationRecord;
-use emulator::{InStream, Judge, Launch, Law, Observer, Options, Stop};
+use emulator::{InStream, Judge, Launch, Observer, Options, Rule, Stop};
 
 use crate::device::{Device, Function};
 use crate::host_memory;
@@ -119,7 +119,7 @@ impl Device {
             None => Ok(()),
             Some(Stop::Trap(trap)) => {
                 violations.push(ViolationRecord::of(trap, 1));
-                Err(status_of(trap.law, &trap.what))
+                Err(status_of(trap.rule, &trap.what))
             }
             Some(stop) => {
                 let status = if matches!(stop, Stop::Launch(_)) {
@@ -219,7 +219,7 @@ impl Device {
                         "schedules 0 and {seed} leave other values at byte {byte} of the allocation at {at:#x}"
                     );
                     let place = emulator::Place { kernel: function.name.to_string(), ..Default::default() };
-                    let trap = emulator::Trap { law: Law::Race, what, place };
+                    let trap = emulator::Trap { rule: Rule::Race, what, place };
                     heard.violations.push(ViolationRecord::of(&trap, 1));
                 }
             }
@@ -229,13 +229,13 @@ impl Device {
 }
 
 /// What CUDA returns for a violation.
-fn status_of(rule: Law, what: &str) -> Status {
+fn status_of(rule: Rule, what: &str) -> Status {
     match rule {
-        Law::OutOfBounds | Law::UseAfterFree => Status::ILLEGAL_ADDRESS,
-        Law::Misaligned => Status::MISALIGNED,
-        Law::WrongSpace => Status::ADDRESS_SPACE,
-        Law::Fuel | Law::Deadlock => Status::TIMEOUT,
-        Law::Explicit if what.contains("assert") => Status::ASSERT,
+        Rule::OutOfBounds | Rule::UseAfterFree => Status::ILLEGAL_ADDRESS,
+        Rule::Misaligned => Status::MISALIGNED,
+        Rule::WrongSpace => Status::ADDRESS_SPACE,
+        Rule::Fuel | Rule::Deadlock => Status::TIMEOUT,
+        Rule::Explicit if what.contains("assert") => Status::ASSERT,
         _ => Status::LAUNCH_FAILED,
     }
 }

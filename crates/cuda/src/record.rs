@@ -199,7 +199,7 @@ impl Recorder {
         let data = self.folder.join(DATA);
         let mut text = begun.head;
         if let Some(trap) = trap {
-            text.insert_str(0, &format!("# The launch violates the rule {}.\n", trap.law.word()));
+            text.insert_str(0, &format!("# The launch violates the rule {}.\n", trap.rule.word()));
         }
         text += "buffers:\n";
         for before in &begun.buffers {

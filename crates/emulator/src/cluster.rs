@@ -11,7 +11,7 @@ use super::cta::Cta;
 use super::machine::lanes;
 use super::program::Kernel;
 use super::resident::Resident;
-use super::trap::{Fault, Law, Stop};
+use super::trap::{Fault, Rule, Stop};
 
 /// The rank is in the bits of a shared address from this one on.
 pub(super) const RANK_SHIFT: u32 = 24;
@@ -188,7 +188,7 @@ impl Member {
             match self.arrived_in.get(&(warp * 32 + lane as u32)) {
                 Some(arrived) if *arrived < phase => {}
                 Some(_) => return Ok(false),
-                None => return Err(Fault::new(Law::Barrier, "a cluster wait without an arrive").at(lane)),
+                None => return Err(Fault::new(Rule::Barrier, "a cluster wait without an arrive").at(lane)),
             }
         }
         self.met = true;

@@ -7,7 +7,7 @@ use super::order::{Order, Scope, Strong, Touch};
 use super::pending::{Pending, PendingKind, Piece, Store, Work, shared_address};
 use super::races::{At, GlobalAccess};
 use super::transfer::{store_piece, to_tf32};
-use super::trap::{Fault, Law};
+use super::trap::{Fault, Rule};
 
 impl Cta {
     /// Takes on a copy. Its ranges have been checked against the memories' bounds.
@@ -41,7 +41,7 @@ impl Cta {
                         piece.lane,
                         shared_address(other.at.max(piece.at))
                     );
-                    return Err(at_lane(Fault::new(Law::Race, what), piece.lane));
+                    return Err(at_lane(Fault::new(Rule::Race, what), piece.lane));
                 }
             }
             if let Some(at) = source {
@@ -102,7 +102,7 @@ impl Cta {
                 "a copy of {len} bytes from shared address {:#x}, some of which were never written",
                 shared_address(at)
             );
-            return Err(Fault::new(Law::Uninitialised, what));
+            return Err(Fault::new(Rule::Uninitialised, what));
         }
         if let Some(proxy) = &self.proxy
             && let Some((byte, writer)) = proxy.unfenced(at, len, thread)
@@ -112,7 +112,7 @@ impl Cta {
                  wrote through the generic proxy without `fence.proxy.async` since",
                 shared_address(byte)
             );
-            return Err(Fault::new(Law::Race, what));
+            return Err(Fault::new(Rule::Race, what));
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Cta {
                 "{verb} of {len} bytes that belong to the mbarrier object at {:#x}",
                 shared_address(*place)
             );
-            return Err(Fault::new(Law::Barrier, what));
+            return Err(Fault::new(Rule::Barrier, what));
         }
         for pending in &self.pending {
             let target = pending.targets().any(overlaps);
@@ -175,7 +175,7 @@ impl Cta {
                     pending.line,
                     if target { "writes" } else { pending.verb() },
                 );
-                return Err(Fault::new(Law::Race, what));
+                return Err(Fault::new(Rule::Race, what));
             }
         }
         Ok(())
@@ -389,7 +389,7 @@ impl Cta {
                             let at = shared_address(piece.at);
                             let what =
                                 format!("{} bytes at {at:#x} that were never written are reduced", piece.len);
-                            return Err(about(Fault::new(Law::Uninitialised, what)));
+                            return Err(about(Fault::new(Rule::Uninitialised, what)));
                         }
                         reduce.apply(&mut new, &self.shared.data[piece.at..piece.at + piece.len]);
                     }

@@ -9,7 +9,7 @@ use super::memory::Region;
 use super::pending::{Pending, shared_address};
 use super::races::Races;
 use super::tensor_map::TensorMap;
-use super::trap::{Fault, Law};
+use super::trap::{Fault, Rule};
 
 /// One of the sixteen barriers.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +58,7 @@ impl Mbarrier {
     /// One more arrival in this phase.
     pub(super) fn add_pending(&mut self) -> Result<(), Fault> {
         if self.pending >= Self::MOST {
-            return Err(Fault::new(Law::Barrier, "the pending count of an mbarrier exceeds its range"));
+            return Err(Fault::new(Rule::Barrier, "the pending count of an mbarrier exceeds its range"));
         }
         self.pending += 1;
         Ok(())
@@ -217,11 +217,11 @@ impl Cta {
         let address = shared_address(at);
         if self.mbarriers.contains_key(&at) {
             let what = format!("the mbarrier at {address:#x} is initialised again without `mbarrier.inval`");
-            return Err(Fault::new(Law::Barrier, what));
+            return Err(Fault::new(Rule::Barrier, what));
         }
         if count == 0 || count > Mbarrier::MOST {
             let what = format!("an mbarrier count of {count}; the count must be 1 to {}", Mbarrier::MOST);
-            return Err(Fault::new(Law::Barrier, what));
+            return Err(Fault::new(Rule::Barrier, what));
         }
         self.note(at, OBJECT_BYTES, true, thread / 32)?;
         self.guarded.watch(at, OBJECT_BYTES, self.shared.len());
@@ -270,7 +270,7 @@ impl Cta {
         );
         let races = self.races.as_ref()?;
         let (maker, clock) = self.maker(at)?;
-        Some((Fault::new(Law::Race, what), races.has_met_here(maker, clock)))
+        Some((Fault::new(Rule::Race, what), races.has_met_here(maker, clock)))
     }
 
     /// Whether the async proxy sees that the object at a place was made.
@@ -283,7 +283,7 @@ impl Cta {
                      without `fence.mbarrier_init.release.cluster` or `fence.proxy.async` since",
                     shared_address(at)
                 );
-                Err(Fault::new(Law::Race, what))
+                Err(Fault::new(Rule::Race, what))
             }
         }
     }
@@ -313,7 +313,7 @@ impl Cta {
     pub(super) fn mbarrier(&mut self, at: usize) -> Result<&mut Mbarrier, Fault> {
         self.mbarriers.get_mut(&at).ok_or_else(|| {
             let address = shared_address(at);
-            Fault::new(Law::Barrier, format!("no mbarrier was initialised at shared address {address:#x}"))
+            Fault::new(Rule::Barrier, format!("no mbarrier was initialised at shared address {address:#x}"))
         })
     }
 
@@ -328,7 +328,7 @@ impl Cta {
                 barrier.pending,
                 barrier.phase
             );
-            return Err(Fault::new(Law::Barrier, what));
+            return Err(Fault::new(Rule::Barrier, what));
         }
         barrier.pending -= count;
         if barrier.settle() {
@@ -356,7 +356,7 @@ impl Cta {
                 shared_address(at),
                 Mbarrier::MOST
             );
-            return Err(Fault::new(Law::Barrier, what));
+            return Err(Fault::new(Rule::Barrier, what));
         }
         barrier.tx = sum;
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::resident::Resident;
 use super::stream::InStream;
-use super::trap::{Law, Place, Stop, Trap};
+use super::trap::{Place, Rule, Stop, Trap};
 use super::warp::Wait;
 
 /// Where in the text a row is.
@@ -66,5 +66,5 @@ pub(super) fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Sto
         }
     }
     let what = format!("no warp can make progress: {}", who.join("; "));
-    Stop::Trap(Box::new(Trap { law: Law::Deadlock, what, place: first.unwrap_or_default() }))
+    Stop::Trap(Box::new(Trap { rule: Rule::Deadlock, what, place: first.unwrap_or_default() }))
 }

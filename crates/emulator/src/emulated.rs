@@ -93,7 +93,7 @@ impl From<Stop> for Failure {
     fn from(stop: Stop) -> Self {
         let what = stop.to_string();
         match stop {
-            Stop::Trap(trap) => Self::Trap { rule: trap.law.word().to_owned(), what },
+            Stop::Trap(trap) => Self::Trap { rule: trap.rule.word().to_owned(), what },
             Stop::Unsupported(_) => Self::Unsupported(what),
             Stop::Launch(_) => Self::Launch(what),
             Stop::Bug(_) => Self::Broken(what),

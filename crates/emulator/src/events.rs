@@ -61,7 +61,7 @@ impl ViolationRecord {
     pub fn of(trap: &Trap, times: u64) -> Self {
         let place = &trap.place;
         Self {
-            rule: trap.law.word().to_owned(),
+            rule: trap.rule.word().to_owned(),
             what: trap.what.clone(),
             message: trap.to_string(),
             kernel: place.kernel.clone(),

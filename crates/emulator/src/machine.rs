@@ -7,7 +7,7 @@ use super::order::Strong;
 use super::program::{Kernel, Row};
 use super::races::{At, GlobalAccess};
 use super::remarks::Stored;
-use super::trap::{Fault, Law};
+use super::trap::{Fault, Rule};
 use super::undefined::{Loaded, Shadow, stores};
 pub(super) use super::world::{Tolerated, World};
 
@@ -245,7 +245,7 @@ impl Machine<'_> {
                 let (window, at) = window_of(address);
                 if window != Window::Global {
                     return Err(Fault::new(
-                        Law::WrongSpace,
+                        Rule::WrongSpace,
                         format!("{address:#x} is a {window:?} address, used as a global one"),
                     ));
                 }
@@ -254,7 +254,7 @@ impl Machine<'_> {
             Space::Shared | Space::Cluster => {
                 if address >= 1 << 32 {
                     let what = format!("{address:#x} is a generic address, used as a shared one");
-                    return Err(Fault::new(Law::WrongSpace, what));
+                    return Err(Fault::new(Rule::WrongSpace, what));
                 }
                 (Window::Shared, address ^ self.cta.member.base())
             }
@@ -270,7 +270,7 @@ impl Machine<'_> {
         if address.is_multiple_of(len as u64) {
             return Ok(());
         }
-        Err(Fault::new(Law::Misaligned, format!("address {address:#x} is not a multiple of {len}")))
+        Err(Fault::new(Rule::Misaligned, format!("address {address:#x} is not a multiple of {len}")))
     }
 
     /// The place in shared memory of `len` bytes at a shared address.
@@ -287,13 +287,13 @@ impl Machine<'_> {
                  which begins at {:#x}",
                 self.cta.dynamic_at
             );
-            return Err(Fault::new(Law::OutOfBounds, what));
+            return Err(Fault::new(Rule::OutOfBounds, what));
         }
         if address >> RANK_SHIFT != 0 {
             return Err(self.elsewhere(address, len));
         }
         Err(Fault::new(
-            Law::OutOfBounds,
+            Rule::OutOfBounds,
             format!(
                 "{len} bytes at shared address {address:#x}; the CTA has {} bytes from {SHARED_START:#x}",
                 self.cta.shared.len()
@@ -376,7 +376,7 @@ impl Machine<'_> {
 
     fn never_written(window: Window, address: u64, len: usize) -> Fault {
         let what = format!("{len} bytes at {window:?} address {address:#x} that were never written");
-        Fault::new(Law::Uninitialised, what)
+        Fault::new(Rule::Uninitialised, what)
     }
 
     /// Reads `N` bytes for a lane; those that nobody wrote are undefined ([`Machine::loaded`]).
@@ -412,7 +412,7 @@ impl Machine<'_> {
                 let size = self.kernel.local_bytes;
                 if at + N as u64 > size as u64 {
                     let what = format!("{N} bytes at local address {at:#x}; a thread has {size} bytes");
-                    return Err(Fault::new(Law::OutOfBounds, what));
+                    return Err(Fault::new(Rule::OutOfBounds, what));
                 }
                 (&self.r.local, lane * size + at as usize)
             }
@@ -420,13 +420,13 @@ impl Machine<'_> {
             Window::Param => {
                 let bytes = self.world.params.get(at as usize..).and_then(|b| b.first_chunk::<N>());
                 return bytes.copied().ok_or_else(|| {
-                    Fault::new(Law::OutOfBounds, format!("{N} bytes at parameter address {at:#x}"))
+                    Fault::new(Rule::OutOfBounds, format!("{N} bytes at parameter address {at:#x}"))
                 });
             }
         };
         let Some(bytes) = region.get::<N>(at) else {
             return Err(Fault::new(
-                Law::OutOfBounds,
+                Rule::OutOfBounds,
                 format!("{N} bytes at {window:?} address {address:#x}"),
             ));
         };
@@ -489,14 +489,14 @@ impl Machine<'_> {
                 let size = self.kernel.local_bytes;
                 if at + N as u64 > size as u64 {
                     let what = format!("{N} bytes at local address {at:#x}; a thread has {size} bytes");
-                    return Err(Fault::new(Law::OutOfBounds, what));
+                    return Err(Fault::new(Rule::OutOfBounds, what));
                 }
                 self.r.local.put(lane * size + at as usize, &bytes);
             }
             Window::Const | Window::Param => {
                 let what =
                     format!("{N} bytes written to {window:?} address {address:#x}, which is read-only");
-                return Err(Fault::new(Law::WrongSpace, what));
+                return Err(Fault::new(Rule::WrongSpace, what));
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::tensor_map::TENSOR_MAP_BYTES;
-use super::trap::{Fault, Law};
+use super::trap::{Fault, Rule};
 
 /// The maps, by address, with the lines of the copies.
 #[derive(Debug, Default)]
@@ -52,6 +52,6 @@ impl MapsInUse {
              and no thread has waited for",
             lines.first().copied().unwrap_or_default()
         );
-        Err(Fault::new(Law::Race, what))
+        Err(Fault::new(Rule::Race, what))
     }
 }

@@ -10,7 +10,7 @@ use super::float_sums::FloatSums;
 use super::held::Held;
 use super::lent::HostBytes;
 pub(super) use super::region::{Region, bits};
-use super::trap::{Fault, Law, Trap};
+use super::trap::{Fault, Rule, Trap};
 
 /// Generic addresses of the windows; global allocations lie below all of them.
 pub(super) const GLOBAL_BASE: u64 = 0x10_0000_0000;
@@ -454,12 +454,12 @@ impl GlobalMemory {
             let what = format!(
                 "{len} bytes at global address {address:#x} of a sparse buffer, which were never written"
             );
-            return Fault::new(Law::Uninitialised, what);
+            return Fault::new(Rule::Uninitialised, what);
         }
         if let Some(s) = self.sparse.iter().find(|s| s.contains(&address)) {
             let (at, size) = (address - s.start, s.end - s.start);
             return Fault::new(
-                Law::OutOfBounds,
+                Rule::OutOfBounds,
                 format!(
                     "{len} bytes at global address {address:#x}, byte {at} of an allocation of {size} bytes"
                 ),
@@ -467,16 +467,16 @@ impl GlobalMemory {
         }
         if self.freed.iter().any(|freed| freed.contains(&address)) {
             let what = format!("{len} bytes at {address:#x} lie in a freed allocation");
-            return Fault::new(Law::UseAfterFree, what);
+            return Fault::new(Rule::UseAfterFree, what);
         }
         let near = self.allocations.iter().rev().find(|a| a.base <= address);
         match near {
             // The message gets the name, the byte and the size.
             Some(_) if self.names.near(address).is_some() => {
-                Fault::new(Law::OutOfBounds, format!("{len} bytes at global address {address:#x}"))
+                Fault::new(Rule::OutOfBounds, format!("{len} bytes at global address {address:#x}"))
             }
             Some(a) => Fault::new(
-                Law::OutOfBounds,
+                Rule::OutOfBounds,
                 format!(
                     "{len} bytes at global address {address:#x}, byte {} of an allocation of {} bytes",
                     address - a.base,
@@ -484,7 +484,7 @@ impl GlobalMemory {
                 ),
             ),
             None => Fault::new(
-                Law::OutOfBounds,
+                Rule::OutOfBounds,
                 format!("{len} bytes at global address {address:#x}, where nothing is allocated"),
             ),
         }

@@ -6,7 +6,7 @@
 
 use super::machine::{LANES, Machine, Space, lanes};
 use super::memory::{Window, window_of};
-use super::trap::{Fault, Law};
+use super::trap::{Fault, Rule};
 
 impl Machine<'_> {
     /// What is wrong with a store that wrote `bytes` at `addresses` plus an offset, all multiples of `T`, and the lane.
@@ -69,5 +69,5 @@ fn clash(address: u64, other: usize, lane: usize) -> Fault {
     let what = format!(
         "lanes {other} and {lane} of one store write different values to address {address:#x}; which one remains is undefined"
     );
-    Fault::new(Law::Race, what)
+    Fault::new(Rule::Race, what)
 }

@@ -1,7 +1,7 @@
 //! Lanes that take part in an instruction together, by member mask or as a whole warp.
 
 use super::machine::{Flow, LANES, Machine, lanes};
-use super::trap::{Fault, Law};
+use super::trap::{Fault, Rule};
 
 /// The sets of lanes that name the same member mask.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ impl Machine<'_> {
             let wanted = masks[lane];
             if let Some(lane) = lanes(party & !wanted).next() {
                 let what = format!("a lane that is not in its own member mask {wanted:#010x}");
-                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
+                return Err(self.fail(Fault::new(Rule::Divergent, what).at(lane)));
             }
             let missing = wanted & self.live & !party;
             if missing == 0 {
@@ -47,12 +47,12 @@ impl Machine<'_> {
             if missing & self.mask != 0 {
                 let what =
                     format!("lanes {party:#010x} and {:#010x} name different masks", missing & self.mask);
-                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
+                return Err(self.fail(Fault::new(Rule::Divergent, what).at(lane)));
             }
             if missing & self.fragment != 0 {
                 let what =
                     format!("the member mask names lanes {missing:#010x}, which are disabled by their guard");
-                return Err(self.fail(Fault::new(Law::Divergent, what).at(lane)));
+                return Err(self.fail(Fault::new(Rule::Divergent, what).at(lane)));
             }
             return Err(Flow::Converge(wanted & self.live));
         }
@@ -65,6 +65,6 @@ impl Machine<'_> {
             return Ok(());
         }
         let what = format!("lanes {:#010x} of {:#010x} run an aligned instruction", self.mask, self.live);
-        Err(self.fail(Fault::new(Law::Divergent, what)))
+        Err(self.fail(Fault::new(Rule::Divergent, what)))
     }
 }

@@ -24,7 +24,7 @@ use std::ops::Range;
 use super::order::Strong;
 use super::shadow::{Memory, Shadows};
 use super::stream::Grid;
-use super::trap::{Fault, Law};
+use super::trap::{Fault, Rule};
 use clock::{Clock, WARPS};
 pub(super) use cluster::ClusterRaces;
 pub(super) use global::{GlobalAccess, GlobalRaces};
@@ -306,7 +306,7 @@ impl Races {
             who.warp(),
             who.cta() - self.grid.start
         );
-        Err(Fault::new(Law::Race, what))
+        Err(Fault::new(Rule::Race, what))
     }
 
     /// Who this warp is, for global memory.
@@ -330,7 +330,7 @@ fn race(at: usize, warp: u32, write: bool, other: usize, wrote: bool) -> Fault {
     let address = at as u64 + u64::from(super::memory::SHARED_START);
     let (mine, theirs) = (if write { "writes" } else { "reads" }, if wrote { "wrote" } else { "read" });
     Fault::new(
-        Law::Race,
+        Rule::Race,
         format!(
             "warp {warp} {mine} shared address {address:#x}, which warp {other} {theirs} with no ordering in between"
         ),

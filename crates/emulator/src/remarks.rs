@@ -7,7 +7,7 @@ use super::cta::Mbarrier;
 use super::machine::Machine;
 use super::program::Row;
 use super::races::Values;
-use super::trap::{Fault, Judge, Law};
+use super::trap::{Fault, Judge, Rule};
 
 /// Something that is right and worth a remark: where, what, and how often.
 #[derive(Debug, Clone)]
@@ -85,11 +85,11 @@ impl Machine<'_> {
     /// Goes on behind a violation that the launch need not end for.
     #[cold]
     pub(super) fn tolerate(&mut self, fault: Fault) -> Result<(), Fault> {
-        if self.world.judge == Judge::Strict || !matches!(fault.law, Law::Race | Law::Uninitialised) {
+        if self.world.judge == Judge::Strict || !matches!(fault.rule, Rule::Race | Rule::Uninitialised) {
             return Err(fault);
         }
         let (cta, warp) = (self.cta.id, self.warp);
-        let found = self.world.tolerated.entry((self.cta.grid, self.pc, fault.law));
+        let found = self.world.tolerated.entry((self.cta.grid, self.pc, fault.rule));
         let found = found.or_insert_with(|| (fault.clone(), cta, warp, 0));
         found.3 += 1;
         if earlier(cta, found.1) {
@@ -115,7 +115,8 @@ impl Machine<'_> {
     /// A store that is in conflict: it is none where it changes nothing, which is remarked.
     #[cold]
     pub(super) fn stores_same(&mut self, place: Stored<'_>, lane: usize, fault: Fault) -> Result<(), Fault> {
-        let Some(races) = self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.law == Law::Race)
+        let Some(races) =
+            self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.rule == Rule::Race)
         else {
             return self.tolerate(fault);
         };
@@ -147,7 +148,8 @@ impl Machine<'_> {
         len: usize,
         fault: Fault,
     ) -> Result<(), Fault> {
-        let Some(races) = self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.law == Law::Race)
+        let Some(races) =
+            self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.rule == Rule::Race)
         else {
             return self.tolerate(fault);
         };

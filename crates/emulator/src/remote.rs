@@ -8,7 +8,7 @@ use super::cta::{Cta, Mbarrier, OBJECT_BYTES};
 use super::machine::{Machine, Space};
 use super::pending::{Pending, shared_address};
 use super::races::At;
-use super::trap::{Fault, Law};
+use super::trap::{Fault, Rule};
 
 /// A place in the shared memory of a cluster: the rank of its CTA, or none for the own one, and where there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Machine<'_> {
         } else {
             format!("{len} bytes at shared address {address:#x} of CTA rank {rank}, in a cluster of {size}")
         };
-        Fault::new(Law::OutOfBounds, what)
+        Fault::new(Rule::OutOfBounds, what)
     }
 
     /// The place of `len` bytes at a shared address of the cluster.
@@ -63,13 +63,13 @@ impl Machine<'_> {
     pub(super) fn reach_peer(&mut self, rank: u32) -> Result<(), Fault> {
         let Some(peer) = self.peers.get(rank) else {
             return Err(Fault::new(
-                Law::OutOfBounds,
+                Rule::OutOfBounds,
                 format!("CTA rank {rank} of the cluster does not exist"),
             ));
         };
         if peer.threads == 0 {
             let what = format!("an access to the shared memory of CTA rank {rank}, which has ended");
-            return Err(Fault::new(Law::UseAfterFree, what));
+            return Err(Fault::new(Rule::UseAfterFree, what));
         }
         let began = self.cta.member.all_began()
             || self.cta.races.as_ref().is_none_or(|races| races.knows_begun(rank, self.warp));
@@ -78,7 +78,7 @@ impl Machine<'_> {
                 "an access to the shared memory of CTA rank {rank}, which need not have begun: no `barrier.cluster` is \
                  in front of it"
             );
-            return Err(Fault::new(Law::Race, what));
+            return Err(Fault::new(Rule::Race, what));
         }
         Ok(())
     }
@@ -86,7 +86,7 @@ impl Machine<'_> {
     /// The CTA of a site.
     fn at_site(&mut self, rank: u32) -> Result<&mut Cta, Fault> {
         let missing =
-            || Fault::new(Law::OutOfBounds, format!("CTA rank {rank} of the cluster does not exist"));
+            || Fault::new(Rule::OutOfBounds, format!("CTA rank {rank} of the cluster does not exist"));
         self.peers.get(rank).ok_or_else(missing)
     }
 
@@ -131,9 +131,9 @@ impl Machine<'_> {
                 "{N} bytes at shared address {:#x} of CTA rank {rank} that were never written",
                 shared_address(at)
             );
-            return Err(Fault::new(Law::Uninitialised, what));
+            return Err(Fault::new(Rule::Uninitialised, what));
         }
-        peer.shared.get::<N>(at).ok_or_else(|| Fault::new(Law::OutOfBounds, "bytes behind shared memory"))
+        peer.shared.get::<N>(at).ok_or_else(|| Fault::new(Rule::OutOfBounds, "bytes behind shared memory"))
     }
 
     /// Writes bytes of another CTA.
@@ -193,7 +193,7 @@ impl Machine<'_> {
                 self.warp,
                 shared_address(at)
             );
-            self.tolerate(Fault::new(Law::Race, what))?;
+            self.tolerate(Fault::new(Rule::Race, what))?;
         }
         self.world.events += 1;
         self.cta.member.tell();
@@ -259,7 +259,7 @@ impl Arrival {
                 barrier.phase,
                 shared_address(at)
             );
-            return Err(Fault::new(Law::Barrier, what));
+            return Err(Fault::new(Rule::Barrier, what));
         }
         if self.drops {
             if barrier.dropped + count > barrier.expected {
@@ -267,7 +267,7 @@ impl Arrival {
                     "more `arrive_drop`s than arrivals that the mbarrier at {:#x} expects",
                     shared_address(at)
                 );
-                return Err(Fault::new(Law::Barrier, what));
+                return Err(Fault::new(Rule::Barrier, what));
             }
             barrier.dropped += count;
         }

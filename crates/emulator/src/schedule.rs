@@ -21,7 +21,7 @@ use super::races::Races;
 use super::random::Random;
 use super::resident::{Resident, Spares, Together, remove_ended, resident};
 use super::stream::{InStream, Stream};
-use super::trap::{Fault, Judge, Law, Stop, StreamStop, Trap};
+use super::trap::{Fault, Judge, Rule, Stop, StreamStop, Trap};
 use super::undefined::report::{keep_undefined, told, with_cause};
 use super::warp::{Stopped, Turn, Wait, Warp};
 
@@ -111,7 +111,7 @@ const PATIENCE: u32 = 64;
 /// Runs a kernel on `memory`.
 ///
 /// # Errors
-/// [`Stop`]: the launch is impossible, the kernel broke a law, or the emulator failed.
+/// [`Stop`]: the launch is impossible, the kernel broke a rule, or the emulator failed.
 pub fn launch(
     program: &Program,
     kernel: &Kernel,
@@ -328,7 +328,7 @@ pub(super) fn run<O: Observer>(
     let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
         let place = place(launches, cta.grid, stopped.pc, cta.id, warp, stopped.fault.lane);
         let what = with_cause(launches, cta.grid, stopped.fault.what, stopped.fault.cause);
-        Stop::Trap(Box::new(Trap { law: stopped.fault.law, what, place }))
+        Stop::Trap(Box::new(Trap { rule: stopped.fault.rule, what, place }))
     };
     loop {
         if world.apart.as_ref().is_some_and(|apart| apart.stops(counts.warp_instructions)) {
@@ -434,7 +434,7 @@ pub(super) fn run<O: Observer>(
                         Ok(Turn::Ready | Turn::Ended) => went_on = true,
                         Err(stopped) => {
                             let early =
-                                stopped.fault.law == Law::Uninitialised && world.in_front(cta, warp.index);
+                                stopped.fault.rule == Rule::Uninitialised && world.in_front(cta, warp.index);
                             let stop = Held::join(held.take(), trap(stopped, cta, warp.index));
                             if !early {
                                 return Err(stop);
@@ -485,7 +485,7 @@ pub(super) fn run<O: Observer>(
             let warp = warps.iter().find(|w| w.live != 0).unwrap_or(&warps[0]);
             let pc = warp.fragments.first().map_or(u32::MAX, |f| f.pc);
             let what = format!("more than {} instructions", options.fuel);
-            return Err(trap(Stopped { fault: Fault::new(Law::Fuel, what), pc }, cta, warp.index));
+            return Err(trap(Stopped { fault: Fault::new(Rule::Fuel, what), pc }, cta, warp.index));
         }
         for resident in residents.iter_mut().filter(|r| !r.ended && r.warps.iter().all(|w| w.live == 0)) {
             // What a CTA leaves behind ends with it.
@@ -495,7 +495,7 @@ pub(super) fn run<O: Observer>(
             if let Some(left) = left {
                 let what =
                     format!("the CTA ends while the copy of line {} still uses its shared memory", left.line);
-                let stopped = Stopped { fault: Fault::new(Law::Race, what), pc: u32::MAX };
+                let stopped = Stopped { fault: Fault::new(Rule::Race, what), pc: u32::MAX };
                 return Err(trap(stopped, cta, left.warp));
             }
             cta.complete(world, |p| p.lanes).map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
@@ -558,7 +558,9 @@ impl Held {
     /// A broken dependency that comes behind the read of what nobody wrote is the reason for it.
     fn join(held: Option<Self>, stop: Stop) -> Stop {
         match (held, stop) {
-            (Some(Self { stop: Stop::Trap(first), .. }), Stop::Trap(then)) if then.law == Law::Dependency => {
+            (Some(Self { stop: Stop::Trap(first), .. }), Stop::Trap(then))
+                if then.rule == Rule::Dependency =>
+            {
                 let what = format!("{}; the other access: {}", then.what, then.place);
                 Stop::Trap(Box::new(Trap { place: first.place, what, ..*then }))
             }

@@ -69,7 +69,7 @@ impl Im2col {
 #[error("{what}")]
 pub struct TensorMapError {
     /// Which rule.
-    pub rule: Rule,
+    pub rule: MapRule,
     /// What is wrong, with numbers.
     pub what: String,
 }
@@ -77,7 +77,7 @@ pub struct TensorMapError {
 /// The rules of `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is about the field of its name")]
-pub enum Rule {
+pub enum MapRule {
     Bytes,
     Rank,
     Address,
@@ -94,7 +94,7 @@ pub enum Rule {
     Pixels,
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for MapRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
@@ -185,19 +185,19 @@ impl TensorMap {
 
     /// Checks the rules that a map has for im2col alone. Refusals are those of an H100's driver.
     fn check_walk(&self, walk: &Im2col) -> Result<(), TensorMapError> {
-        let broken = |rule: Rule, what: String| Err(TensorMapError { rule, what });
+        let broken = |rule: MapRule, what: String| Err(TensorMapError { rule, what });
         if !(3..=5).contains(&self.rank) {
-            return broken(Rule::Rank, format!("rank {} with im2col; the rank must be 3 to 5", self.rank));
+            return broken(MapRule::Rank, format!("rank {} with im2col; the rank must be 3 to 5", self.rank));
         }
         if self.interleave != Interleave::None {
-            return broken(Rule::Interleave, "im2col of an interleaved tensor is not emulated".to_owned());
+            return broken(MapRule::Interleave, "im2col of an interleaved tensor is not emulated".to_owned());
         }
         if !matches!(self.swizzle, Swizzle::None | Swizzle::B32 | Swizzle::B64 | Swizzle::B128) {
             let what = format!("swizzling {:?} with im2col is not emulated", self.swizzle);
-            return broken(Rule::Swizzle, what);
+            return broken(MapRule::Swizzle, what);
         }
         if walk.pixels == 0 || walk.pixels > 1024 {
-            return broken(Rule::Pixels, format!("{} pixels; a copy takes 1 to 1024", walk.pixels));
+            return broken(MapRule::Pixels, format!("{} pixels; a copy takes 1 to 1024", walk.pixels));
         }
         let most = 1i32 << (Im2col::corner_bits(self.rank) - 1);
         for i in 1..self.rank - 1 {
@@ -209,13 +209,13 @@ impl TensorMap {
                         -most,
                         most - 1
                     );
-                    return broken(Rule::Corner, what);
+                    return broken(MapRule::Corner, what);
                 }
             }
             let (first, last) = walk.bounds(i, self.dims[i]);
             if first > last {
                 let what = format!("the bounding box is empty in dimension {i}: {first} to {last}");
-                return broken(Rule::Corner, what);
+                return broken(MapRule::Corner, what);
             }
         }
         Ok(())
@@ -226,7 +226,7 @@ impl TensorMap {
     /// # Errors
     /// The first rule that it breaks.
     pub fn check(&self) -> Result<(), TensorMapError> {
-        let broken = |rule: Rule, what: String| Err(TensorMapError { rule, what });
+        let broken = |rule: MapRule, what: String| Err(TensorMapError { rule, what });
         let (ty, rank) = (self.data_type, self.rank);
         let interleaved = self.interleave != Interleave::None;
         if let Some(walk) = &self.im2col {
@@ -234,18 +234,21 @@ impl TensorMap {
         }
         if rank == 0 || rank > 5 || interleaved && rank < 3 {
             return broken(
-                Rule::Rank,
+                MapRule::Rank,
                 format!("rank {rank}; the rank must be 1 to 5, with interleaving 3 to 5"),
             );
         }
         let unit = if ty.unpacks() || self.interleave == Interleave::B32 { 32 } else { 16 };
         if !self.address.is_multiple_of(unit) {
             let what = format!("address {:#x} is not a multiple of {unit}", self.address);
-            return broken(Rule::Address, what);
+            return broken(MapRule::Address, what);
         }
         for (i, dim) in self.dims[..rank].iter().enumerate() {
             if *dim == 0 || *dim > 1 << 32 {
-                return broken(Rule::Dim, format!("dimension {i} of {dim} elements; it must have 1 to 2^32"));
+                return broken(
+                    MapRule::Dim,
+                    format!("dimension {i} of {dim} elements; it must have 1 to 2^32"),
+                );
             }
         }
         let multiple = match ty {
@@ -256,19 +259,19 @@ impl TensorMap {
         if !self.dims[0].is_multiple_of(multiple) {
             let what =
                 format!("dimension 0 of {} elements of {ty:?}, not a multiple of {multiple}", self.dims[0]);
-            return broken(Rule::Dim, what);
+            return broken(MapRule::Dim, what);
         }
         for (i, stride) in self.strides[..rank - 1].iter().enumerate() {
             if !stride.is_multiple_of(unit) || *stride >= 1 << 40 {
                 let what =
                     format!("stride {i} of {stride} bytes; it must be a multiple of {unit} below 2^40");
-                return broken(Rule::Stride, what);
+                return broken(MapRule::Stride, what);
             }
         }
         for (i, size) in self.box_dims[..rank].iter().enumerate() {
             if *size == 0 || *size > 256 {
                 return broken(
-                    Rule::Box,
+                    MapRule::Box,
                     format!("box dimension {i} of {size} elements; it must have 1 to 256"),
                 );
             }
@@ -277,24 +280,24 @@ impl TensorMap {
         if ty.unpacks() && self.box_dims[0] != 128 {
             let what =
                 format!("box dimension 0 of {} elements of {ty:?}; it must have 128", self.box_dims[0]);
-            return broken(Rule::Box, what);
+            return broken(MapRule::Box, what);
         }
         if !(u64::from(self.box_dims[0]) * ty.shared_bits()).is_multiple_of(128) {
-            return broken(Rule::BoxBytes, format!("box rows of {inner} bytes, not a multiple of 16"));
+            return broken(MapRule::BoxBytes, format!("box rows of {inner} bytes, not a multiple of 16"));
         }
         for (i, stride) in self.element_strides[..rank].iter().enumerate() {
             if *stride == 0 || *stride > 8 {
                 return broken(
-                    Rule::ElementStride,
+                    MapRule::ElementStride,
                     format!("element stride {i} of {stride}; it must be 1 to 8"),
                 );
             }
         }
         if interleaved && ty.unpacks() {
-            return broken(Rule::Interleave, format!("interleaving of {ty:?}"));
+            return broken(MapRule::Interleave, format!("interleaving of {ty:?}"));
         }
         if self.interleave == Interleave::B32 && self.swizzle != Swizzle::B32 {
-            return broken(Rule::Swizzle, "32-byte interleaving without 32-byte swizzling".to_owned());
+            return broken(MapRule::Swizzle, "32-byte interleaving without 32-byte swizzling".to_owned());
         }
         let allowed = match ty {
             TensorType::U4Align16 => {
@@ -306,17 +309,17 @@ impl TensorMap {
             _ => true,
         };
         if !allowed {
-            return broken(Rule::Swizzle, format!("swizzling {:?} of {ty:?}", self.swizzle));
+            return broken(MapRule::Swizzle, format!("swizzling {:?} of {ty:?}", self.swizzle));
         }
         if !interleaved && inner > pitch {
-            return broken(Rule::Span, format!("box rows of {inner} bytes, swizzled within {pitch}"));
+            return broken(MapRule::Span, format!("box rows of {inner} bytes, swizzled within {pitch}"));
         }
         if self.oob_fill == OobFill::Nan && !ty.is_float() {
-            return broken(Rule::Fill, format!("NaNs outside a tensor of {ty:?}"));
+            return broken(MapRule::Fill, format!("NaNs outside a tensor of {ty:?}"));
         }
         let bytes = self.taken().iter().product::<u64>().saturating_mul(ty.shared_bits()) / 8;
         if bytes > MOST_BYTES {
-            return broken(Rule::BoxBytes, format!("a box of {bytes} bytes; the maximum is {MOST_BYTES}"));
+            return broken(MapRule::BoxBytes, format!("a box of {bytes} bytes; the maximum is {MOST_BYTES}"));
         }
         Ok(())
     }

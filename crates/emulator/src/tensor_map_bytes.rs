@@ -21,7 +21,7 @@
 //! promotion, which was not looked at. Of maps for tiles, address, rank, strides, dimensions, box, swizzle mode and the types u8, u16, u32, bf16 and both 4-bit ones lie where such host code
 //! has them; of the other fields the place is a choice made here. The last line is the emulator's own: hardware has nothing there.
 
-use super::tensor_map::{Im2col, Rule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
+use super::tensor_map::{Im2col, MapRule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
 use super::tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 
 /// A map that copies tiles; 0 in bytes that no host has encoded.
@@ -173,8 +173,10 @@ impl TensorMap {
     /// # Errors
     /// The bytes hold none.
     pub fn decode(bytes: &Bytes) -> Result<Self, TensorMapError> {
-        let none =
-            || TensorMapError { rule: Rule::Bytes, what: "these 128 bytes are not a tensor map".to_owned() };
+        let none = || TensorMapError {
+            rule: MapRule::Bytes,
+            what: "these 128 bytes are not a tensor map".to_owned(),
+        };
         let flags = word(bytes, 8);
         let kind = flags & 15;
         let walks = kind == IM2COL;

@@ -6,7 +6,7 @@ use numerics::round::Rounding;
 
 use super::machine::World;
 use super::pending::{Piece, Store};
-use super::trap::{Fault, Law};
+use super::trap::{Fault, Rule};
 
 pub(super) fn store_piece(
     store: &Store,
@@ -31,7 +31,7 @@ pub(super) fn store_piece(
         if world.check_init && !region.is_written(at, bytes.len()) {
             let what =
                 format!("{} bytes at {:#x} that were never written are reduced", bytes.len(), piece.address);
-            return Err(Fault::new(Law::Uninitialised, what));
+            return Err(Fault::new(Rule::Uninitialised, what));
         }
         let mut new = bytes.to_vec();
         let old = region.gather(at, piece.taken).unwrap_or_default().into_owned();

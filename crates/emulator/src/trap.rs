@@ -23,9 +23,9 @@ pub struct Place {
     pub lane: Option<u32>,
 }
 
-/// A law of PTX that a kernel broke.
+/// A rule of PTX that a kernel broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Law {
+pub enum Rule {
     /// An access outside every allocation, or across the end of one.
     OutOfBounds,
     /// An address that is no multiple of the access's size.
@@ -56,8 +56,8 @@ pub enum Law {
     Operand,
 }
 
-impl Law {
-    /// The law in one word, as reports and tests name it.
+impl Rule {
+    /// The rule in one word, as reports and tests name it.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -82,8 +82,8 @@ impl Law {
 /// The kernel is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trap {
-    /// The law.
-    pub law: Law,
+    /// The rule.
+    pub rule: Rule,
     /// What happened, with addresses.
     pub what: String,
     /// Where.
@@ -142,7 +142,7 @@ impl fmt::Display for Unsupported {
 
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.law.word(), self.what, self.place)
+        write!(f, "{}: {}; {}", self.rule.word(), self.what, self.place)
     }
 }
 
@@ -177,7 +177,7 @@ pub enum Judge {
 /// What an instruction reports: the machine adds the place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
-    pub(super) law: Law,
+    pub(super) rule: Rule,
     pub(super) what: String,
     pub(super) lane: Option<u32>,
     /// Where the undefined bits come from.
@@ -194,8 +194,8 @@ pub(super) struct Cause {
 }
 
 impl Fault {
-    pub(super) fn new(law: Law, what: impl Into<String>) -> Self {
-        Self { law, what: what.into(), lane: None, cause: None }
+    pub(super) fn new(rule: Rule, what: impl Into<String>) -> Self {
+        Self { rule, what: what.into(), lane: None, cause: None }
     }
 
     pub(super) fn at(mut self, lane: usize) -> Self {

@@ -16,8 +16,8 @@ pub(super) mod stores;
 use super::decode::{Bank, Place};
 use super::machine::{Flow, LANES, Machine, Registers, lanes};
 use super::program::{NO_STEP, Row};
-use super::trap::{Cause, Fault, Law};
-use effect::{Role, Rule};
+use super::trap::{Cause, Fault, Rule};
+use effect::{Propagation, Role};
 pub(super) use shadow::Shadow;
 use shadow::Unsure;
 
@@ -72,7 +72,7 @@ impl Machine<'_> {
     fn undefined(&self, place: Place, wrong: u32, what: &str) -> Fault {
         let from = self.r.shadow.as_ref().and_then(|s| s.from(place));
         let lane = wrong.trailing_zeros() as usize;
-        Fault { cause: from.map(|pc| self.cause(pc)), ..Fault::new(Law::Uninitialised, what) }.at(lane)
+        Fault { cause: from.map(|pc| self.cause(pc)), ..Fault::new(Rule::Uninitialised, what) }.at(lane)
     }
 
     /// What made bits undefined, by the row that they come from.
@@ -126,11 +126,11 @@ pub(super) fn run_row(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(shadow) = &mut m.r.shadow else { return (row.exec)(m, row) };
     let mut undefined = effect.reads.iter().any(|place| shadow.is_undefined(*place));
     match &effect.rule {
-        Rule::Moves { by } => undefined |= by.iter().any(|place| shadow.is_undefined(*place)),
-        Rule::Compare { with: Some((_, c, _)), .. } => undefined |= shadow.is_undefined(*c),
-        Rule::Chain { .. } => undefined |= shadow.carry != 0,
+        Propagation::Moves { by } => undefined |= by.iter().any(|place| shadow.is_undefined(*place)),
+        Propagation::Compare { with: Some((_, c, _)), .. } => undefined |= shadow.is_undefined(*c),
+        Propagation::Chain { .. } => undefined |= shadow.carry != 0,
         // The row finds out by itself.
-        Rule::Load => undefined = false,
+        Propagation::Load => undefined = false,
         _ => {}
     }
     if undefined {

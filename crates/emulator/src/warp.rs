@@ -283,7 +283,7 @@ impl Warp {
                 Flow::Converge(wanted) => break Wait::Converge(wanted),
                 Flow::Fault => {
                     let fault = m.fault.take().unwrap_or_else(|| {
-                        Fault::new(super::trap::Law::Explicit, "an instruction failed without a reason")
+                        Fault::new(super::trap::Rule::Explicit, "an instruction failed without a reason")
                     });
                     *steps += u64::from(quantum - left);
                     return Err(Stopped { fault, pc });

@@ -10,11 +10,11 @@ use super::random::Random;
 use super::remarks::Remarks;
 use super::schedule::Options;
 use super::stream::Stream;
-use super::trap::{Fault, Judge, Law};
+use super::trap::{Fault, Judge, Rule};
 use super::undefined::stores;
 
 /// Violations by grid, row and rule: the first, its CTA and warp, and how many.
-pub(super) type Tolerated = std::collections::BTreeMap<(usize, u32, Law), (Fault, [u32; 3], u32, u64)>;
+pub(super) type Tolerated = std::collections::BTreeMap<(usize, u32, Rule), (Fault, [u32; 3], u32, u64)>;
 
 /// What all CTAs of a launch share.
 pub(super) struct World {

@@ -18,7 +18,7 @@ fn place(place: &Place) -> Value {
 
 fn violation(found: &Violation) -> Value {
     let trap = &found.trap;
-    json!({"rule": trap.law.word(), "what": trap.what, "place": place(&trap.place), "times": found.times})
+    json!({"rule": trap.rule.word(), "what": trap.what, "place": place(&trap.place), "times": found.times})
 }
 
 fn remark(remark: &Remark) -> Value {

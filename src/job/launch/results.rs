@@ -123,7 +123,7 @@ pub fn results(session: &Session, trials: &Trials, judged: &Judged) -> LaunchRes
         }
     });
     let violations = findings.0.iter().map(|v| Found {
-        rule: Some(v.trap.law.word()),
+        rule: Some(v.trap.rule.word()),
         what: v.trap.what.clone(),
         kernel: v.trap.place.kernel.clone(),
         line: v.trap.place.line,

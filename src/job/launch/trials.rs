@@ -87,7 +87,7 @@ impl Findings {
         for found in more {
             let same = |known: &&mut Violation| {
                 let (a, b) = (&known.trap, &found.trap);
-                (a.law, a.place.line, &a.place.kernel) == (b.law, b.place.line, &b.place.kernel)
+                (a.rule, a.place.line, &a.place.kernel) == (b.rule, b.place.line, &b.place.kernel)
             };
             match self.0.iter_mut().find(same) {
                 Some(known) => known.times += found.times,

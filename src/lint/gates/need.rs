@@ -1,4 +1,4 @@
-//! What instructions need on SM12x, by the matrix. `tests/gates.rs` compares each row with the committed record.
+//! What instructions need on SM12x, by the matrix. `tests/product/lint/gates.rs` compares each row with the committed record.
 
 use ptx::arch::{Suffix, Target};
 

@@ -9,7 +9,7 @@ use crate::machine::{Flow, Machine, Space, lanes};
 use crate::memory::Window;
 use crate::pending::{Pending, PendingKind, Piece, Work};
 use crate::program::Row;
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Data Movement: asynchronous copies";
 
@@ -145,7 +145,7 @@ fn piece(m: &mut Machine<'_>, row: &Row, copy: &Copy, lane: usize) -> Result<Pie
     let mut taken = copy.taken.map_or(copy.size, |slot| m.r.w[slot as usize][lane] as usize);
     if taken > copy.size {
         let what = format!("a source size of {taken} bytes for a copy of {}", copy.size);
-        return Err(Fault::new(Law::Operand, what));
+        return Err(Fault::new(Rule::Operand, what));
     }
     if let Some((slot, negated)) = copy.ignore
         && (m.r.p[slot as usize] >> lane & 1 == 1) != negated
@@ -237,7 +237,7 @@ pub(crate) fn shared_window(m: &Machine<'_>, space: Space, address: u64) -> Resu
         (Window::Shared, at) => Ok(at),
         (window, _) => {
             let what = format!("{address:#x} is a {window:?} address, but a shared address is required");
-            Err(Fault::new(Law::WrongSpace, what))
+            Err(Fault::new(Rule::WrongSpace, what))
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::order::{Order, Scope, Strong, Touch};
 use crate::pending::{Pending, PendingKind, Piece, Work};
 use crate::program::Row;
 use crate::remote::Site;
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
@@ -141,7 +141,7 @@ fn issue(m: &mut Machine<'_>, row: &Row, extra: &Asynchronous, lane: usize) -> R
             let barrier = operand.site(m, lane)?;
             if barrier.rank != rank {
                 let what = "the destination and the mbarrier are in the shared memory of different CTAs";
-                return Err(Fault::new(Law::Operand, what));
+                return Err(Fault::new(Rule::Operand, what));
             }
             Some((barrier.at, len as u32))
         }

@@ -17,7 +17,7 @@ use crate::machine::{Flow, Machine, Space, lanes};
 use crate::memory::{Window, window_of};
 use crate::order::{Order, Scope, Strong, Touch};
 use crate::program::Row;
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 pub(super) const CHAPTER: &str = "Parallel Synchronization: atomic operations";
 
@@ -202,7 +202,7 @@ fn lane_atomic(
     };
     if !matches!(window, Window::Global | Window::Shared) {
         let what = format!("an atomic operation on {window:?} memory, at {address:#x}");
-        return Err(Fault::new(Law::WrongSpace, what));
+        return Err(Fault::new(Rule::WrongSpace, what));
     }
     let from = if atomic.returns { count } else { 0 };
     let mut old = [0u64; 8];

@@ -10,7 +10,7 @@ use crate::memory::{Window, window_of};
 use crate::order::{Fence, Scope};
 use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Parallel Synchronization: barriers and fences";
 
@@ -90,14 +90,14 @@ fn decode_bar(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     if row.imm & ALIGNED != 0 && m.mask != m.live {
         let what = format!("lanes {:#010x} of {:#010x} reach an aligned barrier", m.mask, m.live);
-        return m.fail(Fault::new(Law::Divergent, what));
+        return m.fail(Fault::new(Rule::Divergent, what));
     }
     let lane = m.mask.trailing_zeros() as usize;
     let id = m.r.w[row.a as usize][lane];
     if id > 15 || lanes(m.mask).any(|i| m.r.w[row.a as usize][i] != id) {
         return m.fail(
             Fault::new(
-                Law::Barrier,
+                Rule::Barrier,
                 format!("barrier {id}; the number must be 0 to 15 and the same in all lanes"),
             )
             .at(lane),
@@ -106,7 +106,7 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     let expected = if row.imm & COUNTED != 0 { m.r.w[row.b as usize][lane] } else { u32::MAX };
     if row.imm & COUNTED != 0 && (expected == 0 || expected % 32 != 0) {
         let what = format!("barrier {id} waits for {expected} threads, which is not a multiple of 32");
-        return m.fail(Fault::new(Law::Barrier, what).at(lane));
+        return m.fail(Fault::new(Rule::Barrier, what).at(lane));
     }
     // A warp counts in full, whatever lanes have ended: counts are multiples of 32.
     let arrived = if expected == u32::MAX { m.mask.count_ones() } else { whole(m.mask, m.live) };
@@ -120,14 +120,14 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     let barrier = &mut m.cta.barriers[id as usize];
     if barrier.arrived > 0 && barrier.expected != expected {
         let what = format!("barrier {id} is used with {} and with {expected} threads", barrier.expected);
-        return m.fail(Fault::new(Law::Barrier, what).at(lane));
+        return m.fail(Fault::new(Rule::Barrier, what).at(lane));
     }
     barrier.expected = expected;
     barrier.arrived += arrived;
     barrier.votes += votes;
     if barrier.arrived > expected {
         let what = format!("{} threads arrive at barrier {id}, which waits for {expected}", barrier.arrived);
-        return m.fail(Fault::new(Law::Barrier, what).at(lane));
+        return m.fail(Fault::new(Rule::Barrier, what).at(lane));
     }
     m.cta.arrived_in = barrier.generation;
     if let Some(races) = &mut m.cta.races {
@@ -192,7 +192,7 @@ fn decode_cluster(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 fn cluster(m: &mut Machine<'_>, row: &Row) -> Flow {
     if row.imm & ALIGNED != 0 && m.mask != m.live {
         let what = format!("lanes {:#010x} of {:#010x} reach an aligned cluster barrier", m.mask, m.live);
-        return m.fail(Fault::new(Law::Divergent, what));
+        return m.fail(Fault::new(Rule::Divergent, what));
     }
     if row.imm & ARRIVE != 0 {
         if let Some(races) = &mut m.cta.races {

@@ -7,7 +7,7 @@ use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, lanes};
 use crate::program::{Exec, Row};
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Integer Arithmetic: bits";
 
@@ -130,7 +130,7 @@ fn base_is_a_lane(m: &mut Machine<'_>, row: &Row) -> Flow {
         None => Flow::Next,
         Some(lane) => {
             let what = format!("fns with a base of {}, above 31", base[lane]);
-            m.fail(Fault::new(Law::Operand, what).at(lane))
+            m.fail(Fault::new(Rule::Operand, what).at(lane))
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::machine::{Flow, Machine, Space, lanes};
 use crate::pending::{Pending, PendingKind, Piece, Store, Work};
 use crate::program::Row;
 use crate::remote::Site;
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Data Movement: bulk copies";
 
@@ -88,7 +88,7 @@ impl BarrierOperand {
                 name(rank),
                 name(site.rank)
             );
-            return Err(Fault::new(Law::Operand, what));
+            return Err(Fault::new(Rule::Operand, what));
         }
         signalled(m, site, lane)
     }
@@ -143,7 +143,7 @@ pub(crate) fn named_ctas(m: &Machine<'_>, slot: u32, lane: usize) -> Result<Vec<
     let mask = m.r.w[slot as usize][lane] & 0xFFFF;
     let (size, own) = (m.cta.member.size(), m.cta.member.rank);
     if mask == 0 || mask >> size != 0 {
-        return Err(Fault::new(Law::Operand, format!("CTA mask {mask:#06x} in a cluster of {size}")));
+        return Err(Fault::new(Rule::Operand, format!("CTA mask {mask:#06x} in a cluster of {size}")));
     }
     Ok((0..size).filter(|rank| mask >> rank & 1 == 1).map(|rank| (rank != own).then_some(rank)).collect())
 }
@@ -265,12 +265,12 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
-/// The laws of a bulk address and size.
+/// The rules of a bulk address and size.
 fn check(address: u64, size: usize) -> Result<(), Fault> {
     Machine::aligned(address, 16)?;
     if !size.is_multiple_of(16) {
         return Err(Fault::new(
-            Law::Misaligned,
+            Rule::Misaligned,
             format!("a bulk size of {size}, which is not a multiple of 16"),
         ));
     }
@@ -305,7 +305,7 @@ fn part(
     let [left, right] = ends.map(|slot| m.r.w[slot as usize][lane] as usize);
     if left > 15 || right > 15 || left + right > size {
         let what = format!("{left} and {right} of {size} bytes are ignored; the maximum is 15 at either end");
-        return Err(Fault::new(Law::Operand, what));
+        return Err(Fault::new(Rule::Operand, what));
     }
     check(from, size)?;
     m.split(Space::Global, from)?;
@@ -488,7 +488,7 @@ fn store_bulk(m: &mut Machine<'_>, row: &Row) -> Flow {
             if !size.is_multiple_of(8) || size > MOST_BULK {
                 let what =
                     format!("a size of {size} bytes; the size must be a multiple of 8 up to {MOST_BULK}");
-                return Err(Fault::new(Law::Misaligned, what));
+                return Err(Fault::new(Rule::Misaligned, what));
             }
             let size = size as usize;
             let at = m.shared_at(at, size)?;

@@ -6,7 +6,7 @@ use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine};
 use crate::program::Row;
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Control Flow";
 
@@ -71,7 +71,7 @@ fn branch_index(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 fn index_outside(m: &mut Machine<'_>, row: &Row) -> Flow {
     let what = format!("an index is outside the table of {} targets", row.imm);
-    m.fail(Fault::new(Law::Operand, what))
+    m.fail(Fault::new(Rule::Operand, what))
 }
 
 /// Marks the rows that end lanes: a function's address does not, for the compiler may make several of one function.
@@ -94,10 +94,10 @@ pub(crate) fn join(_: &mut Machine<'_>, _: &Row) -> Flow {
 
 /// A function that is `.noreturn` has returned.
 pub(crate) fn returned(m: &mut Machine<'_>, _: &Row) -> Flow {
-    m.fail(Fault::new(Law::Operand, "a function that is `.noreturn` returns"))
+    m.fail(Fault::new(Rule::Operand, "a function that is `.noreturn` returns"))
 }
 
 fn trap(m: &mut Machine<'_>, _: &Row) -> Flow {
     let lane = m.mask.trailing_zeros() as usize;
-    m.fail(Fault::new(Law::Explicit, "the kernel executed `trap`").at(lane))
+    m.fail(Fault::new(Rule::Explicit, "the kernel executed `trap`").at(lane))
 }

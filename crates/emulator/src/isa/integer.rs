@@ -7,7 +7,7 @@ use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, lanes};
 use crate::program::{Exec, Row};
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Integer Arithmetic";
 
@@ -265,7 +265,7 @@ fn divide(d: &mut Decoder<'_>, i: &Instruction, ty: Type, exec: Exec) -> Decoded
 fn nonzero(m: &mut Machine<'_>, holds: impl Fn(&Machine<'_>, usize) -> bool) -> Flow {
     match lanes(m.mask).find(|i| !holds(m, *i)) {
         None => Flow::Next,
-        Some(lane) => m.fail(Fault::new(Law::Operand, "an integer division by zero").at(lane)),
+        Some(lane) => m.fail(Fault::new(Rule::Operand, "an integer division by zero").at(lane)),
     }
 }
 

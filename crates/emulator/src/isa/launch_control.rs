@@ -11,7 +11,7 @@ use crate::machine::{Flow, Machine, Space, lanes};
 use crate::pending::{Pending, PendingKind, Piece, Work};
 use crate::program::{Exec, Kernel, Row};
 use crate::remote::Site;
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Parallel Synchronization: cluster launch control";
 
@@ -89,7 +89,7 @@ fn cancel(m: &mut Machine<'_>, row: &Row) -> Flow {
 fn ask(m: &mut Machine<'_>, row: &Row, request: &Request, lane: usize) -> Result<(), Fault> {
     if m.cta.refused {
         let what = "another request to cancel a CTA after an earlier one was observed to fail";
-        return Err(Fault::new(Law::Operand, what));
+        return Err(Fault::new(Rule::Operand, what));
     }
     let space = if request.shared { Space::Shared } else { Space::Generic };
     let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);

@@ -12,7 +12,7 @@ use crate::pending::shared_address;
 use crate::program::{Extra, Row};
 use crate::races::At;
 use crate::remote::{Arrival, Site};
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Parallel Synchronization: mbarrier";
 
@@ -369,7 +369,7 @@ fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u
     if row.c & PARITY != 0 {
         let parity = m.r.w[row.b as usize][lane];
         if parity > 1 {
-            return Err(Fault::new(Law::Operand, format!("a phase parity of {parity}")));
+            return Err(Fault::new(Rule::Operand, format!("a phase parity of {parity}")));
         }
         return Ok((phase & 1 != u64::from(parity), at, phase));
     }
@@ -379,7 +379,7 @@ fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u
             "a state of phase {wanted}, but the mbarrier at {:#x} is in phase {phase}: only this phase and the previous one can be waited for",
             shared_address(at)
         );
-        return Err(Fault::new(Law::Barrier, what));
+        return Err(Fault::new(Rule::Barrier, what));
     }
     Ok((wanted < phase, at, phase))
 }

@@ -8,7 +8,7 @@ use crate::machine::{Flow, Machine, Space, lanes};
 use crate::memory::Window;
 use crate::printf::{Values, format};
 use crate::program::{Exec, Row};
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 /// A function, how many arguments it has, and whether it has a result.
 struct System {
@@ -101,7 +101,7 @@ fn assert_fail(m: &mut Machine<'_>, row: &Row) -> Flow {
                 "the assertion `{}` failed in thread {thread} of its CTA: {}:{line}, in {}",
                 texts[0], texts[1], texts[2]
             );
-            m.fail(Fault::new(Law::Explicit, what).at(lane))
+            m.fail(Fault::new(Rule::Explicit, what).at(lane))
         }
         Err(fault) => m.fail(fault.at(lane)),
     }
@@ -178,8 +178,8 @@ fn free(m: &mut Machine<'_>, row: &Row) -> Flow {
         if m.world.heap.remove(&base).is_none() || !m.world.global.free(base) {
             let freed = matches!(m.split(Space::Generic, base), Ok((Window::Global, _)));
             let what = format!("free of {base:#x}, which `malloc` has not given or which was freed before");
-            let law = if freed { Law::UseAfterFree } else { Law::WrongSpace };
-            return m.fail(Fault::new(law, what).at(lane));
+            let rule = if freed { Rule::UseAfterFree } else { Rule::WrongSpace };
+            return m.fail(Fault::new(rule, what).at(lane));
         }
     }
     Flow::Next

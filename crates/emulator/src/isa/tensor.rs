@@ -15,7 +15,7 @@ use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::tensor_map_bytes::missing;
 use crate::tensor_type::TensorType;
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Data Movement: tensor copies";
 
@@ -195,21 +195,21 @@ pub(crate) fn read_map(
         part.copy_from_slice(&m.read::<16>(space, address + 16 * i as u64, lane)?);
     }
     let map = TensorMap::decode(&bytes);
-    let map = map.map_err(|e| Fault::new(Law::TensorMap, format!("{e}, at {address:#x}")))?;
+    let map = map.map_err(|e| Fault::new(Rule::TensorMap, format!("{e}, at {address:#x}")))?;
     Ok((bytes, map))
 }
 
 fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault> {
-    let law = |what: String| Fault::new(Law::TensorMap, what);
+    let rule = |what: String| Fault::new(Rule::TensorMap, what);
     let address = m.r.d[tensor.map.0 as usize][lane].wrapping_add_signed(tensor.map.1);
     Machine::aligned(address, 64)?;
     let (bytes, map) = read_map(m, Space::Generic, address, lane)?;
     if let Some(field) = missing(&bytes, &map) {
-        return Err(law(format!(
+        return Err(rule(format!(
             "the tensor map at {address:#x} is built from zeros, and `{field}` was never set"
         )));
     }
-    map.check().map_err(|e| law(e.to_string()))?;
+    map.check().map_err(|e| rule(e.to_string()))?;
     let in_global = (window_of(address).0 == Window::Global).then_some(address);
     if m.cta.races.is_some()
         && m.world.races.written(address, TENSOR_MAP_BYTES)
@@ -217,11 +217,11 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     {
         let what =
             format!("no proxy fence: the tensor map at {address:#x} was written in this launch, and {lacks}");
-        return Err(Fault::new(Law::Race, what));
+        return Err(Fault::new(Rule::Race, what));
     }
     if map.rank != tensor.rank {
         let what = format!("a copy of {} dimensions by a map of {}", tensor.rank, map.rank);
-        return Err(law(what));
+        return Err(rule(what));
     }
     let mut coordinates = [0i64; 5];
     for (to, slot) in coordinates.iter_mut().zip(&tensor.coordinates) {
@@ -242,7 +242,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         }
         mode => mode,
     };
-    boxes::check(&map, &coordinates, mode, usage).map_err(law)?;
+    boxes::check(&map, &coordinates, mode, usage).map_err(rule)?;
     let Some((slot, offset)) = tensor.shared else { return Ok(()) };
     let address = m.r.d[slot as usize][lane].wrapping_add_signed(offset);
     let space = if tensor.to_cluster { Space::Cluster } else { Space::Shared };
@@ -251,7 +251,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     let at = if rank.is_some() { at & ((1 << RANK_SHIFT) - 1) } else { at };
     if !at.is_multiple_of(boxes::SHARED_ALIGNMENT) {
         let what = format!("shared address {at:#x} is not a multiple of {}", boxes::SHARED_ALIGNMENT);
-        return Err(Fault::new(Law::Misaligned, what));
+        return Err(Fault::new(Rule::Misaligned, what));
     }
     let pieces = boxes::pieces(&map, &coordinates, mode, usage, at, lane);
     // Runs of a box lie where the swizzle puts them: each is looked up for itself.
@@ -264,7 +264,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         placed.push(crate::pending::Piece { at, ..piece });
     }
     let reduce = match tensor.reduce {
-        Some(op) => Some(reduction(op, map.data_type).map_err(law)?),
+        Some(op) => Some(reduction(op, map.data_type).map_err(rule)?),
         None => None,
     };
     let work = if load {

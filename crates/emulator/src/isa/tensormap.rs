@@ -14,7 +14,7 @@ use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::tensor_map_bytes::{Field, after_setting};
 use crate::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Data Movement: tensor maps";
 
@@ -119,7 +119,7 @@ fn replace(m: &mut Machine<'_>, row: &Row) -> Flow {
         let result = Machine::aligned(address, 64).and_then(|()| {
             met(m, *space, address, Some(lane))?;
             let (bytes, mut map) = read_map(m, *space, address, lane)?;
-            change(&mut map, *field, value).map_err(|what| Fault::new(Law::TensorMap, what))?;
+            change(&mut map, *field, value).map_err(|what| Fault::new(Rule::TensorMap, what))?;
             write_map(m, *space, address, lane, &after_setting(&bytes, map, *field))
         });
         if let Err(fault) = result {
@@ -147,7 +147,7 @@ fn met(m: &Machine<'_>, space: Space, address: u64, reader: Option<usize>) -> Re
                 "{who} reads the tensor map at {address:#x}, whose byte at {byte:#x} lane {other} of the same warp \
                  wrote without a `bar.warp.sync` in between"
             );
-            Err(Fault::new(Law::Race, what))
+            Err(Fault::new(Rule::Race, what))
         }
     }
 }
@@ -260,7 +260,7 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
         lanes(m.mask).all(|l| values[l] == values[lane])
     };
     if !same(row.a) || !same(row.b) {
-        return m.fail(Fault::new(Law::Operand, "lanes that name different tensor maps"));
+        return m.fail(Fault::new(Rule::Operand, "lanes that name different tensor maps"));
     }
     let result = Machine::aligned(to | from, TENSOR_MAP_BYTES).and_then(|()| {
         // Any lane may do the copying, and `.sync` alone orders no memory (PTX ISA 8).

@@ -9,7 +9,7 @@ use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, LANES, Machine, lanes};
 use crate::program::{Exec, Row};
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Warp-wide instructions";
 
@@ -113,7 +113,7 @@ fn shfl(
             if party >> from & 1 == 0 {
                 let what =
                     format!("shfl reads lane {from}, which does not participate (lanes {party:#010x} do)");
-                return m.fail(Fault::new(Law::Operand, what).at(lane));
+                return m.fail(Fault::new(Rule::Operand, what).at(lane));
             }
             out[lane] = a[from];
         }

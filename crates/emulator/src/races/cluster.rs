@@ -14,7 +14,7 @@ use crate::cluster::RANK_SHIFT;
 use crate::memory::GLOBAL_BASE;
 use crate::order::Scope;
 use crate::pending::shared_address;
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 /// What the CTAs of a cluster share.
 #[derive(Default)]
@@ -95,7 +95,7 @@ impl Races {
                 "warp {warp} {mine} shared address {shared:#x} of CTA rank {rank}, which {them} {theirs} with no \
                  ordering in between"
             );
-            Fault::new(Law::Race, what)
+            Fault::new(Rule::Race, what)
         })
     }
 
@@ -203,7 +203,7 @@ impl Races {
             who.warp(),
             within.rank_of(self.id, who.cta())
         );
-        Some(Fault::new(Law::UseAfterFree, what))
+        Some(Fault::new(Rule::UseAfterFree, what))
     }
 }
 

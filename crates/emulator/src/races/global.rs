@@ -12,7 +12,7 @@ use super::sync::Place;
 use crate::memory::GLOBAL_BASE;
 use crate::shadow::{Memory, Shadows};
 use crate::stream::Stream;
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 /// A warp of a CTA at a time: the CTA from 1 (0 is nobody), the warp's clock, and the warp with flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -387,7 +387,7 @@ fn clash(
         } else {
             what
         };
-        return Fault::new(Law::Race, what);
+        return Fault::new(Rule::Race, what);
     }
     let (name, first) = stream.grid_of(other.cta());
     let them = format!("warp {} of CTA number {} of kernel `{name}`", other.warp(), other.cta() - first);
@@ -396,5 +396,5 @@ fn clash(
     } else {
         format!("{mine} of global address {address:#x}, which {them} {did} before its `griddepcontrol.wait`")
     };
-    Fault::new(Law::Dependency, what)
+    Fault::new(Rule::Dependency, what)
 }

@@ -6,7 +6,7 @@ use crate::decode::{Bank, Place};
 
 /// How undefined bits of the sources become undefined bits of the results.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub(crate) enum Propagation {
     /// A lane with any is all undefined in every result.
     Lane,
     /// Any of any lane makes all lanes undefined: the lanes exchange values.
@@ -64,7 +64,7 @@ pub(crate) enum Role {
 /// An instruction as definedness sees it. A 128-bit register is two places.
 #[derive(Debug, Clone)]
 pub(crate) struct Effect {
-    pub(crate) rule: Rule,
+    pub(crate) rule: Propagation,
     /// Operands that must be defined.
     pub(crate) decides: Box<[(Place, Role)]>,
     /// The other sources.
@@ -115,15 +115,15 @@ impl Effect {
             && !named.writes.is_empty()
             && matches!(
                 rule,
-                Rule::Lane
-                    | Rule::Moves { .. }
-                    | Rule::Bitwise
-                    | Rule::Upward
-                    | Rule::Elements(_)
-                    | Rule::Pair(_)
-                    | Rule::Widths(..)
-                    | Rule::Select
-                    | Rule::Compare { .. }
+                Propagation::Lane
+                    | Propagation::Moves { .. }
+                    | Propagation::Bitwise
+                    | Propagation::Upward
+                    | Propagation::Elements(_)
+                    | Propagation::Pair(_)
+                    | Propagation::Widths(..)
+                    | Propagation::Select
+                    | Propagation::Compare { .. }
             );
         let mut decides: Vec<(Place, Role)> = bases.into_iter().map(|p| (p, Role::Address)).collect();
         match control {
@@ -136,17 +136,17 @@ impl Effect {
             }
             Control::Everything => decides.extend(reads.drain(..).map(|p| (p, Role::Operand))),
         }
-        if let Rule::Moves { by } = &rule {
+        if let Propagation::Moves { by } = &rule {
             without(&mut reads, by);
         }
-        if let Rule::Compare { with: Some((_, c, _)), .. } = &rule {
+        if let Propagation::Compare { with: Some((_, c, _)), .. } = &rule {
             without(&mut reads, &[*c]);
         }
         // The same register in both roles: its bits cannot be both moved and obeyed.
         let rule = match rule {
-            Rule::Moves { by } if by.iter().any(|p| reads.contains(p)) => {
+            Propagation::Moves { by } if by.iter().any(|p| reads.contains(p)) => {
                 reads.extend_from_slice(&by);
-                Rule::Lane
+                Propagation::Lane
             }
             rule => rule,
         };
@@ -181,8 +181,9 @@ fn rule(
     i: &Instruction,
     has: &impl Fn(&str) -> bool,
     place: &mut impl FnMut(usize) -> Option<Place>,
-) -> (Rule, Control) {
-    let mut by = |operands: &[usize]| Rule::Moves { by: operands.iter().filter_map(|n| place(*n)).collect() };
+) -> (Propagation, Control) {
+    let mut by =
+        |operands: &[usize]| Propagation::Moves { by: operands.iter().filter_map(|n| place(*n)).collect() };
     let last = i.modifiers.last().map_or("", String::as_str);
     let nothing = |rule| (rule, Control::Nothing);
     let elements = i.modifiers.iter().find_map(|m| match m.as_str() {
@@ -192,33 +193,33 @@ fn rule(
         _ => None,
     });
     match i.opcode.as_str() {
-        "mov" if last == "pred" => nothing(Rule::Bitwise),
+        "mov" if last == "pred" => nothing(Propagation::Bitwise),
         "mov" | "brev" | "movmatrix" => nothing(by(&[])),
         "shl" | "shr" => nothing(by(&[2])),
         "shf" | "prmt" => nothing(by(&[3])),
         "bfe" => nothing(by(&[2, 3])),
         "bfi" => nothing(by(&[3, 4])),
         "shfl" => (by(&[]), Control::These(&[2, 3, 4])),
-        "and" | "or" | "xor" | "not" => nothing(Rule::Bitwise),
-        "lop3" if !has("or") && !has("and") => nothing(Rule::Bitwise),
-        "selp" => nothing(Rule::Select),
+        "and" | "or" | "xor" | "not" => nothing(Propagation::Bitwise),
+        "lop3" if !has("or") && !has("and") => nothing(Propagation::Bitwise),
+        "selp" => nothing(Propagation::Select),
         "setp" => nothing(compare(i, has, place)),
         "cvt" => nothing(conversion(i, has)),
-        "addc" | "subc" | "madc" => nothing(Rule::Chain { reads: true }),
-        "add" | "sub" | "mad" if has("cc") => nothing(Rule::Chain { reads: false }),
+        "addc" | "subc" | "madc" => nothing(Propagation::Chain { reads: true }),
+        "add" | "sub" | "mad" if has("cc") => nothing(Propagation::Chain { reads: false }),
         "add" | "sub" | "mul" | "mad" if integer(last).is_some() && !has("hi") && !has("sat") => {
-            nothing(Rule::Upward)
+            nothing(Propagation::Upward)
         }
-        "ld" | "ldu" | "ldmatrix" => nothing(Rule::Load),
-        "st" if !has("async") && !has("bulk") => nothing(Rule::Store),
-        "stmatrix" => nothing(Rule::Store),
-        "atom" if has("cas") => (Rule::Atomic { bytes: atom_bytes(last, has) }, Control::These(&[2])),
-        "atom" => nothing(Rule::Atomic { bytes: atom_bytes(last, has) }),
-        "red" if !has("async") => nothing(Rule::Atomic { bytes: atom_bytes(last, has) }),
-        "vote" if has("ballot") => (Rule::Ballot, Control::These(&[2])),
-        "vote" | "match" | "redux" => (Rule::Warp, Control::These(&[2])),
-        "mma" => nothing(Rule::Matrix),
-        "wmma" if has("mma") => nothing(Rule::Warp),
+        "ld" | "ldu" | "ldmatrix" => nothing(Propagation::Load),
+        "st" if !has("async") && !has("bulk") => nothing(Propagation::Store),
+        "stmatrix" => nothing(Propagation::Store),
+        "atom" if has("cas") => (Propagation::Atomic { bytes: atom_bytes(last, has) }, Control::These(&[2])),
+        "atom" => nothing(Propagation::Atomic { bytes: atom_bytes(last, has) }),
+        "red" if !has("async") => nothing(Propagation::Atomic { bytes: atom_bytes(last, has) }),
+        "vote" if has("ballot") => (Propagation::Ballot, Control::These(&[2])),
+        "vote" | "match" | "redux" => (Propagation::Warp, Control::These(&[2])),
+        "mma" => nothing(Propagation::Matrix),
+        "wmma" if has("mma") => nothing(Propagation::Warp),
         "bar"
         | "barrier"
         | "mbarrier"
@@ -229,9 +230,9 @@ fn rule(
         | "elect"
         | "red"
         | "st"
-        | "call" => (Rule::Lane, Control::Everything),
-        _ if i.operands.is_empty() || !writes(i) => (Rule::Lane, Control::Everything),
-        _ => nothing(elements.map_or(Rule::Lane, Rule::Elements)),
+        | "call" => (Propagation::Lane, Control::Everything),
+        _ if i.operands.is_empty() || !writes(i) => (Propagation::Lane, Control::Everything),
+        _ => nothing(elements.map_or(Propagation::Lane, Propagation::Elements)),
     }
 }
 
@@ -273,25 +274,27 @@ fn compare(
     i: &Instruction,
     has: &impl Fn(&str) -> bool,
     place: &mut impl FnMut(usize) -> Option<Place>,
-) -> Rule {
+) -> Propagation {
     let combine = [("and", Combine::And), ("or", Combine::Or), ("xor", Combine::Xor)];
     let combine = combine.into_iter().find(|(word, _)| has(word)).map(|(_, how)| how);
     let negated = matches!(i.operands.get(3), Some(Operand::Not(_)));
     let with = combine.and_then(|how| Some((how, place(3)?, negated)));
     let last = i.modifiers.last().map_or("", String::as_str);
     let whole = integer(last).is_some() || matches!(last, "b16" | "b32" | "b64");
-    Rule::Compare { equal: whole && (has("eq") || has("ne")), with }
+    Propagation::Compare { equal: whole && (has("eq") || has("ne")), with }
 }
 
-fn conversion(i: &Instruction, has: &impl Fn(&str) -> bool) -> Rule {
-    let [.., to, from] = i.modifiers.as_slice() else { return Rule::Lane };
+fn conversion(i: &Instruction, has: &impl Fn(&str) -> bool) -> Propagation {
+    let [.., to, from] = i.modifiers.as_slice() else { return Propagation::Lane };
     match (integer(to), integer(from)) {
-        (Some(_), Some(_)) if !has("sat") && !has("pack") => return Rule::Moves { by: Box::default() },
+        (Some(_), Some(_)) if !has("sat") && !has("pack") => {
+            return Propagation::Moves { by: Box::default() };
+        }
         _ => {}
     }
     match (pair(to), pair(from)) {
-        (Some(bits), None) if from == "f32" && i.operands.len() == 3 && !has("rs") => Rule::Pair(bits),
-        (Some(to), Some(from)) if i.operands.len() == 2 => Rule::Widths(from, to),
-        _ => Rule::Lane,
+        (Some(bits), None) if from == "f32" && i.operands.len() == 3 && !has("rs") => Propagation::Pair(bits),
+        (Some(to), Some(from)) if i.operands.len() == 2 => Propagation::Widths(from, to),
+        _ => Propagation::Lane,
     }
 }

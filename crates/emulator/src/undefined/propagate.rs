@@ -1,6 +1,6 @@
 //! Runs rows whose sources have undefined bits, and finds out which bits of the results are.
 
-use super::effect::{Combine, Effect, Rule};
+use super::effect::{Combine, Effect, Propagation};
 use super::shadow::{Bits, Shadow, lanes_with, whole};
 use super::stores::Unmark;
 use super::{is_done, put, value};
@@ -12,10 +12,10 @@ use crate::program::Row;
 /// Runs a row and its instruction's rule.
 pub(super) fn run(m: &mut Machine<'_>, row: &Row, effect: &Effect, last: bool) -> Flow {
     match &effect.rule {
-        Rule::Moves { by } => moves(m, row, effect, by),
-        Rule::Bitwise => bitwise(m, row, effect),
+        Propagation::Moves { by } => moves(m, row, effect, by),
+        Propagation::Bitwise => bitwise(m, row, effect),
         _ if !last => (row.exec)(m, row),
-        Rule::Store | Rule::Atomic { .. } => store(m, row, effect),
+        Propagation::Store | Propagation::Atomic { .. } => store(m, row, effect),
         _ => by_sources(m, row, effect),
     }
 }
@@ -23,8 +23,8 @@ pub(super) fn run(m: &mut Machine<'_>, row: &Row, effect: &Effect, last: bool) -
 /// The row that the undefined bits of an instruction's sources come from.
 fn origin_of(shadow: &Shadow, effect: &Effect) -> u32 {
     let by: &[Place] = match &effect.rule {
-        Rule::Moves { by } => by,
-        Rule::Compare { with: Some((_, c, _)), .. } => std::slice::from_ref(c),
+        Propagation::Moves { by } => by,
+        Propagation::Compare { with: Some((_, c, _)), .. } => std::slice::from_ref(c),
         _ => &[],
     };
     effect.reads.iter().chain(by).find_map(|place| shadow.from(*place)).unwrap_or(0)
@@ -42,7 +42,8 @@ fn with_shadow<T>(m: &mut Machine<'_>, f: impl FnOnce(&mut Machine<'_>, &mut Sha
 fn by_sources(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
     let found = with_shadow(m, |m, shadow| {
         let from = origin_of(shadow, effect);
-        let carry = matches!(effect.rule, Rule::Chain { reads: true }).then_some(shadow.carry).unwrap_or(0);
+        let carry =
+            matches!(effect.rule, Propagation::Chain { reads: true }).then_some(shadow.carry).unwrap_or(0);
         (from, results(m, shadow, row, effect, carry))
     });
     let flow = (row.exec)(m, row);
@@ -54,7 +55,7 @@ fn by_sources(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
         for (place, bits) in effect.writes.iter().zip(&results) {
             shadow.set(*place, mask, bits, from);
         }
-        if matches!(effect.rule, Rule::Chain { .. }) {
+        if matches!(effect.rule, Propagation::Chain { .. }) {
             let lanes = results.first().map_or(0, lanes_with);
             shadow.carry = shadow.carry & !mask | lanes & mask;
         }
@@ -65,7 +66,7 @@ fn by_sources(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
 /// The undefined bits of each result.
 fn results(m: &mut Machine<'_>, shadow: &mut Shadow, row: &Row, effect: &Effect, carry: u32) -> Vec<Bits> {
     let all = |bits: Bits| vec![bits; effect.writes.len()];
-    if effect.rule == Rule::Matrix
+    if effect.rule == Propagation::Matrix
         && let Some(results) = matrix::undefined(m, row, shadow)
     {
         return results;
@@ -74,27 +75,27 @@ fn results(m: &mut Machine<'_>, shadow: &mut Shadow, row: &Row, effect: &Effect,
     let lanes = || effect.reads.iter().fold(carry, |lanes, place| lanes | shadow.lanes(*place));
     let sources = || effect.reads.iter().map(|place| shadow.bits(*place));
     match &effect.rule {
-        Rule::Warp | Rule::Matrix => all(whole(if lanes() & m.mask != 0 { !0 } else { 0 })),
-        Rule::Upward => all(std::array::from_fn(|i| {
+        Propagation::Warp | Propagation::Matrix => all(whole(if lanes() & m.mask != 0 { !0 } else { 0 })),
+        Propagation::Upward => all(std::array::from_fn(|i| {
             let bits = sources().fold(0, |all, bits| all | bits[i]);
             if bits == 0 { 0 } else { u64::MAX << bits.trailing_zeros() }
         })),
-        Rule::Elements(width) => all(std::array::from_fn(|i| {
+        Propagation::Elements(width) => all(std::array::from_fn(|i| {
             let bits = sources().fold(0, |all, bits| all | bits[i]);
             elements(bits, *width, *width)
         })),
-        Rule::Pair(width) => {
+        Propagation::Pair(width) => {
             let [upper, lower] = [row.a, row.b].map(|slot| shadow.lanes((Bank::W, slot)));
             let low = (1u64 << width) - 1;
             let (upper, lower) = (whole(upper), whole(lower));
             all(std::array::from_fn(|i| upper[i] & (low << width) | lower[i] & low))
         }
-        Rule::Widths(from, to) => {
+        Propagation::Widths(from, to) => {
             let source = sources().next().unwrap_or([0; LANES]);
             all(std::array::from_fn(|i| elements(source[i] & pair_mask(*from), *from, *to) & pair_mask(*to)))
         }
-        Rule::Select => all(select(m, shadow, row, effect)),
-        Rule::Compare { equal, with } => {
+        Propagation::Select => all(select(m, shadow, row, effect)),
+        Propagation::Compare { equal, with } => {
             let mut undefined = lanes();
             if *equal && let [bank] = banks(effect)[..] {
                 undefined &= !differ(m, shadow, (bank, row.a), (bank, row.b));
@@ -112,7 +113,7 @@ fn results(m: &mut Machine<'_>, shadow: &mut Shadow, row: &Row, effect: &Effect,
             }
             all(whole(undefined))
         }
-        Rule::Ballot => all([u64::from(lanes() & m.mask); LANES]),
+        Propagation::Ballot => all([u64::from(lanes() & m.mask); LANES]),
         _ => all(whole(lanes())),
     }
 }
@@ -251,7 +252,7 @@ fn store(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
     }
     let unmarked = with_shadow(m, |m, shadow| {
         let store = Unmark { pc: m.pc, from: origin_of(shadow, effect) };
-        if let Rule::Atomic { bytes } = effect.rule {
+        if let Propagation::Atomic { bytes } = effect.rule {
             let undefined = effect.reads.iter().fold(0, |lanes, place| lanes | shadow.lanes(*place)) & m.mask;
             effect.writes.iter().for_each(|place| shadow.define(*place, m.mask));
             let done = m.unmark_atomic(row, &address, undefined, bytes, store);

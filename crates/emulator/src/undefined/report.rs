@@ -6,7 +6,7 @@ use crate::machine::Tolerated;
 use crate::memory::GlobalMemory;
 use crate::observe::{Observer, Violation};
 use crate::stream::InStream;
-use crate::trap::{Cause, Law, Place, Trap};
+use crate::trap::{Cause, Place, Rule, Trap};
 
 /// What happened, and where the undefined bits come from that it is about.
 pub(crate) fn with_cause(
@@ -35,15 +35,15 @@ pub(crate) fn keep_undefined(launches: &[InStream<'_>], stores: Stores, memory: 
         let what = with_cause(launches, grid, what, Some(stored.cause));
         let lane = u32::try_from(stored.lane).ok();
         let place = place(launches, grid, pc, stored.cta, stored.warp, lane);
-        memory.keep_undefined(stored.low..stored.high, Trap { law: Law::Uninitialised, what, place });
+        memory.keep_undefined(stored.low..stored.high, Trap { rule: Rule::Uninitialised, what, place });
     }
 }
 
 /// Tells of the violations that a launch went on behind.
 pub(crate) fn told<O: Observer>(launches: &[InStream<'_>], tolerated: Tolerated, observer: &mut O) {
-    for ((grid, pc, law), (fault, cta, warp, times)) in tolerated {
+    for ((grid, pc, rule), (fault, cta, warp, times)) in tolerated {
         let what = with_cause(launches, grid, fault.what, fault.cause);
         let place = place(launches, grid, pc, cta, warp, fault.lane);
-        observer.violation(&Violation { trap: Trap { law, what, place }, times });
+        observer.violation(&Violation { trap: Trap { rule, what, place }, times });
     }
 }

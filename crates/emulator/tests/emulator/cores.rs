@@ -213,7 +213,7 @@ st.global.u32 [%rd1], %i;";
 fn a_race_between_ctas_is_found_at_the_same_place() {
     let (counts, ..) = alike("", "st.global.u32 [%out], %c;");
     let Err(Stop::Trap(trap)) = counts else { panic!("{counts:?}") };
-    assert_eq!(trap.law.word(), "race");
+    assert_eq!(trap.rule.word(), "race");
     // One that is only a read of what another CTA writes.
     let _ = alike("", "ld.global.u32 %r1, [%out+128];\nst.global.u32 [%a], %r1;");
     // A poll of what another CTA writes, which nothing orders.
@@ -240,7 +240,7 @@ add.u64 %a, %a, 1;
 FINE: st.global.u32 [%a], %i;";
     let (counts, ..) = alike("", body);
     let Err(Stop::Trap(trap)) = counts else { panic!("{counts:?}") };
-    assert_eq!((trap.law.word(), trap.place.cta), ("misaligned", [9, 0, 0]));
+    assert_eq!((trap.rule.word(), trap.place.cta), ("misaligned", [9, 0, 0]));
 }
 
 #[test]
@@ -262,5 +262,5 @@ fn clocks_and_fuel() {
     let _ = alike("", "mov.u32 %r1, %clock;\nst.global.u32 [%a], %r1;");
     let (counts, ..) = alike("", "LOOP: bra LOOP;");
     let Err(Stop::Trap(trap)) = counts else { panic!("{counts:?}") };
-    assert_eq!(trap.law.word(), "fuel");
+    assert_eq!(trap.rule.word(), "fuel");
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::panic, reason = "a test that panics has failed")]
 
 use emulator::{
-    Executed, GlobalMemory, InStream, Judge, Launch, Law, Observer, Options, Stop, launch_with, load_only,
+    Executed, GlobalMemory, InStream, Judge, Launch, Observer, Options, Rule, Stop, launch_with, load_only,
 };
 
 /// How a kernel is launched on one buffer of zeros, `out`, of 4096 words.
@@ -116,13 +116,13 @@ pub(crate) fn gives(text: &str, how: &How, wanted: &[u32]) {
 
 /// The kernel breaks this rule, and the message has these words.
 #[track_caller]
-pub(crate) fn breaks(text: &str, how: &How, law: Law, says: &str) {
+pub(crate) fn breaks(text: &str, how: &How, rule: Rule, says: &str) {
     match run(text, how) {
-        Err(Stop::Trap(trap)) if trap.law == law => {
+        Err(Stop::Trap(trap)) if trap.rule == rule => {
             assert!(trap.to_string().contains(says), "{trap}\n{text}")
         }
-        Err(stop) => panic!("{stop} instead of {law:?}\n{text}"),
-        Ok(words) => panic!("{:?} instead of {law:?}\n{text}", &words[..8]),
+        Err(stop) => panic!("{stop} instead of {rule:?}\n{text}"),
+        Ok(words) => panic!("{:?} instead of {rule:?}\n{text}", &words[..8]),
     }
 }
 

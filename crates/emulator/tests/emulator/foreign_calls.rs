@@ -1,6 +1,6 @@
 //! Functions that the driver links: assertions, printing, the heap; and registers that launches leave at zero.
 
-use emulator::Law;
+use emulator::Rule;
 
 use crate::foreign::{How, Said, breaks, gives, module, run_and_listen};
 
@@ -28,7 +28,7 @@ fn a_failed_assertion_says_its_text_and_its_thread() {
     };
     gives(&with_calls(&body(64)), &How::of(1, 64), &[4]);
     let says = "the assertion `x > 0` failed in thread 40 of its CTA: a.cu:12, in a.cu";
-    breaks(&with_calls(&body(40)), &How::of(1, 64), Law::Explicit, says);
+    breaks(&with_calls(&body(40)), &How::of(1, 64), Rule::Explicit, says);
 }
 
 #[test]
@@ -43,7 +43,7 @@ ld.param.b32 v, [r0]; } mul.wide.u32 b, t, 4; add.u64 b, out, b; st.global.u32 [
     assert_eq!(words.map(|w| w[..3].to_vec()), Ok(vec![3, 3, 0]));
     assert_eq!(said.printed, ["t0 0.0 a.cu\n", "t1 1.0 a.cu\n"]);
     let unset = body.replace("st.local.u32 [values], t;", "");
-    breaks(&with_calls(&unset), &How::of(1, 32), Law::Uninitialised, "");
+    breaks(&with_calls(&unset), &How::of(1, 32), Rule::Uninitialised, "");
 }
 
 const MALLOC: &str = "{ .param .b64 a0; .param .b64 r0; st.param.b64 [a0], SIZE; call.uni (r0), malloc, (a0); ld.param.b64 a, [r0]; }";
@@ -55,14 +55,14 @@ fn the_heap_gives_memory_and_takes_it_back() {
     let used =
         format!("@!one bra END; {malloc} st.u32 [a], 6; ld.u32 v, [a]; {FREE} st.global.u32 [out], v; END:");
     gives(&with_calls(&used), &How::of(1, 32), &[6]);
-    let broken = |body: &str, law, says| {
-        breaks(&with_calls(&format!("@!one bra END; {body} END:")), &How::of(1, 32), law, says)
+    let broken = |body: &str, rule, says| {
+        breaks(&with_calls(&format!("@!one bra END; {body} END:")), &How::of(1, 32), rule, says)
     };
-    broken(&format!("{malloc} ld.u32 v, [a]; setp.eq.u32 p, v, 0; @p bra END;"), Law::Uninitialised, "");
-    broken(&format!("{malloc} st.u32 [a+8], v;").replace("v;", "t;"), Law::OutOfBounds, "");
-    broken(&format!("{malloc} {FREE} st.u32 [a], t;"), Law::UseAfterFree, "");
-    broken(&format!("{malloc} {FREE} {FREE}"), Law::UseAfterFree, "`malloc` has not given");
-    broken(&format!("mov.u64 a, out; {FREE}"), Law::UseAfterFree, "`malloc` has not given");
+    broken(&format!("{malloc} ld.u32 v, [a]; setp.eq.u32 p, v, 0; @p bra END;"), Rule::Uninitialised, "");
+    broken(&format!("{malloc} st.u32 [a+8], v;").replace("v;", "t;"), Rule::OutOfBounds, "");
+    broken(&format!("{malloc} {FREE} st.u32 [a], t;"), Rule::UseAfterFree, "");
+    broken(&format!("{malloc} {FREE} {FREE}"), Rule::UseAfterFree, "`malloc` has not given");
+    broken(&format!("mov.u64 a, out; {FREE}"), Rule::UseAfterFree, "`malloc` has not given");
     // More than the heap has is null, and null may be freed.
     let large = MALLOC.replace("SIZE", "9000000");
     let null = format!(

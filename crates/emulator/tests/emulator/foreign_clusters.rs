@@ -1,7 +1,7 @@
 //! Clusters of several CTAs: directives, special registers, distributed shared memory, the cluster barrier, remote arrivals and
 //! copies to other CTAs. Each rule has a fault that is caught and a legal twin that is not.
 
-use emulator::Law;
+use emulator::Rule;
 
 use crate::foreign::{How, breaks, gives, module, refused};
 
@@ -71,9 +71,9 @@ fn shared_memory_of_a_peer_is_read_between_two_meetings() {
     gives(&module("", &exchange(&fenced, MEET)), &pairs(), &[71, 70, 73, 72]);
     // What a peer has read it has read, be the last barrier relaxed.
     gives(&module("", &exchange(MEET, MEET_RELAXED)), &pairs(), &[71, 70, 73, 72]);
-    breaks(&module("", &exchange(MEET_RELAXED, MEET)), &pairs(), Law::Race, "of CTA rank");
-    breaks(&module("", &exchange("", MEET)), &pairs(), Law::Race, "need not have begun");
-    breaks(&module("", &exchange(MEET, "")), &pairs(), Law::UseAfterFree, "");
+    breaks(&module("", &exchange(MEET_RELAXED, MEET)), &pairs(), Rule::Race, "of CTA rank");
+    breaks(&module("", &exchange("", MEET)), &pairs(), Rule::Race, "need not have begun");
+    breaks(&module("", &exchange(MEET, "")), &pairs(), Rule::UseAfterFree, "");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn generic_addresses_reach_peers_and_the_cta_window_does_not() {
     );
     gives(&module("", &generic), &pairs(), &[71, 70, 73, 72]);
     let own = read("mov.u32 w, word; mapa.shared::cluster.u32 w, w, x; @one ld.shared::cta.u32 v, [w];");
-    breaks(&module("", &own), &pairs(), Law::OutOfBounds, "the instruction reaches its own CTA only");
+    breaks(&module("", &own), &pairs(), Rule::OutOfBounds, "the instruction reaches its own CTA only");
     let same = read("mov.u32 w, word; mapa.shared::cluster.u32 w, w, r; @one ld.shared.u32 v, [w];");
     gives(&module("", &same), &pairs(), &[70, 71, 72, 73]);
 }
@@ -105,8 +105,8 @@ fn a_rank_beyond_the_cluster_is_wrong_where_it_is_used() {
     };
     gives(&module("", &body("@p")), &pairs(), &[1]);
     gives(&module("", &body("@p")), &How::of(1, 32), &[1]);
-    breaks(&module("", &body("@one")), &pairs(), Law::OutOfBounds, "of CTA rank 2, in a cluster of 2");
-    breaks(&module("", &body("")), &How::of(1, 32), Law::OutOfBounds, "in a cluster of 1");
+    breaks(&module("", &body("@one")), &pairs(), Rule::OutOfBounds, "of CTA rank 2, in a cluster of 2");
+    breaks(&module("", &body("")), &How::of(1, 32), Rule::OutOfBounds, "in a cluster of 1");
 }
 
 #[test]
@@ -125,8 +125,8 @@ add.u64 a, out, a; @p st.global.u32 [a], v;"
         &[64, 0, 64, 0],
     );
     let scoped = body("red.relaxed.cta.shared::cluster.add.u32 [w], 1;");
-    breaks(&module("", &scoped), &pairs(), Law::Race, "of CTA rank");
-    breaks(&module("", &body("@one st.shared::cluster.u32 [w], c;")), &pairs(), Law::Race, "of CTA rank");
+    breaks(&module("", &scoped), &pairs(), Rule::Race, "of CTA rank");
+    breaks(&module("", &body("@one st.shared::cluster.u32 [w], c;")), &pairs(), Rule::Race, "of CTA rank");
 }
 
 /// Rank 1 fills the tile of rank 0 and arrives at its barrier object; rank 0 waits there.
@@ -148,11 +148,11 @@ fn an_arrival_at_a_peer_releases_what_was_written_there() {
     let good = format!("{store} @one mbarrier.arrive.release.cluster.shared::cluster.b64 _, [x];");
     gives(&module("", &filled(&init, &good)), &two, &[5, 6, 7, 8]);
     let late = format!("@one mbarrier.arrive.release.cluster.shared::cluster.b64 _, [x]; {store}");
-    breaks(&module("", &filled(&init, &late)), &two, Law::Race, "");
+    breaks(&module("", &filled(&init, &late)), &two, Rule::Race, "");
     let relaxed = format!("{store} @one mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [x];");
-    breaks(&module("", &filled(&init, &relaxed)), &two, Law::Race, "of CTA rank");
+    breaks(&module("", &filled(&init, &relaxed)), &two, Rule::Race, "of CTA rank");
     // Nothing makes the object known to the other CTA.
-    breaks(&module("", &filled(MEET_RELAXED, &good)), &two, Law::Race, "initialised with no ordering");
+    breaks(&module("", &filled(MEET_RELAXED, &good)), &two, Rule::Race, "initialised with no ordering");
     gives(&module("", &filled(MEET, &good)), &two, &[5, 6, 7, 8]);
 }
 
@@ -172,14 +172,14 @@ fn asynchronous_stores_and_copies_reach_a_peer() {
     breaks(
         &module("", &filled(&init, &format!("{expect} {unfenced} @one {send}"))),
         &two,
-        Law::Race,
+        Rule::Race,
         "no proxy fence",
     );
     let apart = send.replace("[x]", "[bar]");
     breaks(
         &module("", &filled(&init, &format!("{expect} {copy} @one {apart}"))),
         &two,
-        Law::Operand,
+        Rule::Operand,
         "its mbarrier is in",
     );
 }
@@ -200,9 +200,9 @@ add.u32 v, v, 1; mul.wide.u32 a, c, 4; add.u64 a, out, a; @one st.global.u32 [a]
 fn a_multicast_fills_every_cta_of_its_mask() {
     let text = |mask, meet| module("", &format!(".reg .b16 m; {}", multicast(mask, meet)));
     gives(&text(3, MEET), &pairs(), &[1, 2, 3, 4]);
-    breaks(&text(1, MEET), &pairs(), Law::Deadlock, "128 bytes missing");
-    breaks(&text(7, MEET), &pairs(), Law::Operand, "CTA mask 0x0007 in a cluster of 2");
-    breaks(&text(3, ""), &pairs(), Law::Race, "need not have begun");
+    breaks(&text(1, MEET), &pairs(), Rule::Deadlock, "128 bytes missing");
+    breaks(&text(7, MEET), &pairs(), Rule::Operand, "CTA mask 0x0007 in a cluster of 2");
+    breaks(&text(3, ""), &pairs(), Rule::Race, "need not have begun");
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn copies_of_a_function_share_its_shared_variables() {
     // The first copy would find what nobody wrote: the second finds what the first stored.
     let text =
         |body: &str| module("", body).replace(".visible .entry", &format!("{function}.visible .entry"));
-    crate::foreign::breaks(&text(body), &How::of(1, 32), emulator::Law::Uninitialised, "");
+    crate::foreign::breaks(&text(body), &How::of(1, 32), emulator::Rule::Uninitialised, "");
     let first = ".func (.reg .u32 was) swap(.reg .u32 now) { .shared .u32 kept; .reg .pred p; mov.u32 was, 0; setp.eq.u32 p, now, 7; \
                  @!p ld.shared.u32 was, [kept]; st.shared.u32 [kept], now; ret; }\n";
     let twice = "@!one bra END; mov.u32 x, 7; call (v), swap, (x); mov.u32 x, 8; call (v), swap, (x); st.global.u32 [out], v; END:";

@@ -1,7 +1,7 @@
 //! Races that are none, and those that are: one value stored by several warps, the completion of an mbarrier by hand, copies that end
 //! while a thread polls.
 
-use emulator::{Judge, Law};
+use emulator::{Judge, Rule};
 
 use crate::foreign::{How, Said, breaks, gives, module, run_and_listen};
 
@@ -30,10 +30,10 @@ add.u32 w, w, x; @one st.global.u32 [out], w;"
     );
     // A warp reads what it has itself stored.
     gives(&module("", &body("mov.u32 v, 3;", "")), &two_warps(), &[6]);
-    breaks(&module("", &body("shr.u32 v, t, 5;", "bar.sync 0;")), &two_warps(), Law::Race, "which warp");
+    breaks(&module("", &body("shr.u32 v, t, 5;", "bar.sync 0;")), &two_warps(), Rule::Race, "which warp");
     // One byte of four differs.
     let byte = "shr.u32 v, t, 5; shl.b32 v, v, 8; add.u32 v, v, 3;";
-    breaks(&module("", &body(byte, "bar.sync 0;")), &two_warps(), Law::Race, "which warp");
+    breaks(&module("", &body(byte, "bar.sync 0;")), &two_warps(), Rule::Race, "which warp");
 }
 
 #[test]
@@ -61,22 +61,22 @@ bar.arrive 1, 64; bra END; LAST: bar.sync 1, 64; {then} END: bar.sync 0;"
     };
     let read = body("ld.shared.u32 v, [word]; setp.eq.u32 p, t, 64; @p st.global.u32 [out], v;");
     gives(&module("", &read), &How::of(1, 96), &[7]);
-    breaks(&module("", &body("mov.u32 v, 9; st.shared.u32 [word], v;")), &How::of(1, 96), Law::Race, "");
+    breaks(&module("", &body("mov.u32 v, 9; st.shared.u32 [word], v;")), &How::of(1, 96), Rule::Race, "");
     // Nobody tells the reader.
     let untold = read.replace("bar.arrive 1, 64;", "").replace("bar.sync 1, 64;", "");
-    breaks(&module("", &untold), &How::of(1, 96), Law::Race, "");
+    breaks(&module("", &untold), &How::of(1, 96), Rule::Race, "");
     // A store of the value that another warp reads is one all the same: nothing says that it was there before.
     let reads = "mov.u32 v, 7; @one st.shared.u32 [word], v; bar.sync 0; setp.lt.u32 p, t, 32; @p bra STORE;
 ld.shared.u32 w, [word]; bra END; STORE: setp.eq.u32 p, t, 1; @p st.shared.u32 [word], v; END: bar.sync 0;";
     gives(&module("", &reads.replace("@p st.shared.u32 [word], v;", "")), &two_warps(), &[]);
-    breaks(&module("", reads), &two_warps(), Law::Race, "");
+    breaks(&module("", reads), &two_warps(), Rule::Race, "");
 }
 
 #[test]
 fn global_memory_takes_one_value_from_several_ctas() {
     let body = |value: &str| format!("{value} add.u64 a, out, 64; st.global.v2.u32 [a], {{v, v}};");
     gives(&module("", &body("mov.u32 v, 4;")), &How::of(3, 64), &[]);
-    breaks(&module("", &body("mov.u32 v, c;")), &How::of(3, 64), Law::Race, "global address");
+    breaks(&module("", &body("mov.u32 v, c;")), &How::of(3, 64), Rule::Race, "global address");
 }
 
 /// Warp 1 stores, fences and completes the object's phase by hand; warp 0 waits and reads.
@@ -97,7 +97,7 @@ ld.shared.u32 v, [word]; st.global.u32 [out], v; END:"
 fn a_fence_and_a_relaxed_completion_release() {
     gives(&by_hand("fence.release.sync_restrict::shared::cta.cluster;"), &two_warps(), &[7]);
     gives(&by_hand("fence.acq_rel.cta;"), &two_warps(), &[7]);
-    breaks(&by_hand(""), &two_warps(), Law::Race, "with no ordering in between");
+    breaks(&by_hand(""), &two_warps(), Rule::Race, "with no ordering in between");
 }
 
 #[test]
@@ -120,7 +120,7 @@ SPIN: add.u64 a, out, 512; ld.acquire.gpu.global.u32 v, [a]; setp.eq.u32 q, v, 0
     gives(&module("", &within), &two_warps(), &[1]);
     // What nobody raises is waited for until the fuel is spent.
     let never = body("setp.ne.u32 p, c, 0;").replace("@one st.release.gpu.global.u32 [a], 1;", "");
-    breaks(&module("", &never), &How { seeds: 1, fuel: 200_000, ..How::of(2, 32) }, Law::Fuel, "");
+    breaks(&module("", &never), &How { seeds: 1, fuel: 200_000, ..How::of(2, 32) }, Rule::Fuel, "");
 }
 
 #[test]
@@ -136,5 +136,5 @@ fn the_acquire_of_a_null_tensor_map_is_remarked() {
     let mut said = Said::default();
     assert!(run_and_listen(&text("0"), &How { seeds: 1, ..How::of(1, 32) }, &mut said).is_ok());
     assert!(said.remarks.iter().any(|r| r.contains("at address 0") && r.contains("1 times")), "{said:?}");
-    breaks(&text("128"), &How::of(1, 32), Law::OutOfBounds, "");
+    breaks(&text("128"), &How::of(1, 32), Rule::OutOfBounds, "");
 }

@@ -1,6 +1,6 @@
 //! Tensor maps that a kernel builds from zeros, field by field, and maps that it changes while copies use them.
 
-use emulator::Law;
+use emulator::Rule;
 
 use crate::foreign::{How, breaks, gives, module};
 
@@ -60,10 +60,10 @@ fn a_map_built_from_zeros_is_complete_when_it_is_used() {
         ("global_stride", "`.global_stride 0` was never set"),
         ("element_stride.shared::cta.b1024.b32 [s], 1", "`.element_stride 1` was never set"),
     ] {
-        breaks(&built(left_out, ""), &one_warp(), Law::TensorMap, says);
+        breaks(&built(left_out, ""), &one_warp(), Rule::TensorMap, says);
     }
     // Zero is a type, `.u8`, of which a box has a quarter of the bytes.
-    breaks(&built("elemtype", ""), &one_warp(), Law::Deadlock, "192 bytes missing");
+    breaks(&built("elemtype", ""), &one_warp(), Rule::Deadlock, "192 bytes missing");
     let bytes = built("elemtype", "").replace("_, [bar], 256", "_, [bar], 64");
     gives(&bytes, &one_warp(), &[5 + 64]);
     // Zeros say that there is no swizzle, no interleaving and no NaN.
@@ -75,8 +75,8 @@ fn a_map_built_from_zeros_is_complete_when_it_is_used() {
 #[test]
 fn a_map_is_not_changed_while_copies_use_it() {
     let change = "tensormap.replace.tile.global_dim.global.b1024.b32 [e], 1, 4;";
-    breaks(&built("", change), &one_warp(), Law::Race, "that the copy of line");
-    breaks(&built("", "st.global.u32 [e+64], t;"), &one_warp(), Law::Race, "to the tensor map");
+    breaks(&built("", change), &one_warp(), Rule::Race, "that the copy of line");
+    breaks(&built("", "st.global.u32 [e+64], t;"), &one_warp(), Rule::Race, "to the tensor map");
     gives(&built("", "st.global.u32 [e+128], t;"), &one_warp(), &[5 + 64]);
     let waited = built("", "").replace(" END:", &format!(" {change} END:"));
     gives(&waited, &one_warp(), &[5 + 64]);
@@ -95,7 +95,7 @@ cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [e, {y, y}], [x]; cp.
 fn a_wait_for_the_sources_of_stores_gives_the_map_back() {
     gives(&stored("cp.async.bulk.wait_group 0;"), &one_warp(), &[5 + 64]);
     gives(&stored("cp.async.bulk.wait_group.read 0;"), &one_warp(), &[5 + 64]);
-    breaks(&stored(""), &one_warp(), Law::Race, "to the tensor map");
+    breaks(&stored(""), &one_warp(), Rule::Race, "to the tensor map");
 }
 
 #[test]
@@ -110,5 +110,5 @@ tensormap.replace.tile.global_address.shared::cta.b1024.b64 [s], a; @one st.glob
         )
     };
     gives(&together("mov.u64 a, out;"), &one_warp(), &[1]);
-    breaks(&together("mul.wide.u32 a, t, 128;"), &one_warp(), Law::Race, "reads the tensor map");
+    breaks(&together("mul.wide.u32 a, t, 128;"), &one_warp(), Rule::Race, "reads the tensor map");
 }

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use emulator::{
-    GlobalMemory, Im2col, Launch, Law, OobFill, Options, Stop, Swizzle, TensorMap, TensorType, launch, load,
+    GlobalMemory, Im2col, Launch, OobFill, Options, Rule, Stop, Swizzle, TensorMap, TensorType, launch, load,
 };
 use serde_json::Value;
 
@@ -129,7 +129,7 @@ fn what_the_driver_refuses_is_refused() {
 fn an_illegal_copy_is_a_violation() {
     for v in recordings("trap") {
         match loaded(&v) {
-            Err(Stop::Trap(trap)) => assert_eq!(trap.law, Law::TensorMap, "{v}"),
+            Err(Stop::Trap(trap)) => assert_eq!(trap.rule, Rule::TensorMap, "{v}"),
             other => panic!("{other:?}\n{v}"),
         }
     }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 
 use emulator::{
-    GlobalMemory, Interleave, L2Promotion, Launch, Law, OobFill, Options, Rule, Stop, Swizzle, TensorMap,
+    GlobalMemory, Interleave, L2Promotion, Launch, MapRule, OobFill, Options, Rule, Stop, Swizzle, TensorMap,
     TensorType, launch, load,
 };
 use serde_json::Value;
@@ -140,9 +140,9 @@ fn run(
     Ok(memory.bytes(out).unwrap().to_vec())
 }
 
-fn law<T: std::fmt::Debug>(result: Result<T, Stop>) -> Law {
+fn rule<T: std::fmt::Debug>(result: Result<T, Stop>) -> Rule {
     match result {
-        Err(Stop::Trap(trap)) => trap.law,
+        Err(Stop::Trap(trap)) => trap.rule,
         other => panic!("no trap: {other:?}"),
     }
 }
@@ -184,7 +184,7 @@ fn loads(recordings: &[Value]) -> usize {
         let tx = map.transaction_bytes();
         let got = run(&text, map.encode().unwrap(), &[0xCD; WINDOW], number(&v["off"]), tx, &c, &mut memory);
         if v["trap"] == true {
-            assert_eq!(law(got), Law::TensorMap, "{v}");
+            assert_eq!(rule(got), Rule::TensorMap, "{v}");
         } else {
             assert_eq!(tx, number(&v["tx"]));
             let got = got.unwrap_or_else(|stop| panic!("{stop}\n{v}"));
@@ -216,7 +216,7 @@ fn stores(recordings: &[Value]) -> (usize, usize) {
         let text = store_text(map.rank, v["op"].as_str());
         let got = run(&text, map.encode().unwrap(), &input, number(&v["off"]), 0, &c, &mut memory);
         if v["trap"] == true {
-            assert_eq!(law(got), Law::TensorMap, "{v}");
+            assert_eq!(rule(got), Rule::TensorMap, "{v}");
             traps += 1;
             continue;
         }
@@ -256,15 +256,15 @@ cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
         // Rows outside the tensor are left out, and negative ones are traps.
         run(&scatter, bytes, &input, 128, 0, &[8, 99, 2, 31, 9], &mut memory).unwrap();
         assert_eq!(
-            law(run(&scatter, bytes, &input, 128, 0, &[8, -1, 2, 31, 9], &mut memory)),
-            Law::TensorMap
+            rule(run(&scatter, bytes, &input, 128, 0, &[8, -1, 2, 31, 9], &mut memory)),
+            Rule::TensorMap
         );
     }
     let tall = TensorMap::dense(TensorType::U16, 0x10_0000_0000, &[64, 32], &[16, 2]);
     let mut memory = GlobalMemory::default();
     memory.allocate_with(vec![0; 64 * 32 * 2]);
     let got = run(&scatter, tall.encode().unwrap(), &[1; WINDOW], 128, 0, &[0, 0, 1, 2, 3], &mut memory);
-    assert_eq!(law(got), Law::TensorMap);
+    assert_eq!(rule(got), Rule::TensorMap);
 }
 
 #[test]
@@ -391,10 +391,13 @@ fn six_bit_values_are_packed_by_a_store() {
     }
     // Loads may not use this swizzle, nor stores the type with 8 bytes of gap.
     let text = load_text(2, "tile", "c0,c1");
-    assert_eq!(law(run(&text, map.encode().unwrap(), &input, 0, 384, &[0, 0], &mut memory)), Law::TensorMap);
+    assert_eq!(
+        rule(run(&text, map.encode().unwrap(), &input, 0, 384, &[0, 0], &mut memory)),
+        Rule::TensorMap
+    );
     let map = TensorMap::dense(TensorType::U4Align16, base, &[128, 4], &[128, 4]);
     let got = run(&store_text(2, None), map.encode().unwrap(), &input, 0, 0, &[0, 0], &mut memory);
-    assert_eq!(law(got), Law::TensorMap);
+    assert_eq!(rule(got), Rule::TensorMap);
 }
 
 #[test]
@@ -416,7 +419,7 @@ fn gather4_takes_four_rows() {
     }
     let map = TensorMap::dense(TensorType::U16, base, &[32, 32], &[16, 4]);
     let got = run(&text, map.encode().unwrap(), &[0; WINDOW], 0, 128, &[0, 0, 0, 0, 0], &mut memory);
-    assert_eq!(law(got), Law::TensorMap);
+    assert_eq!(rule(got), Rule::TensorMap);
 }
 
 #[test]
@@ -432,19 +435,19 @@ fn every_rule_of_packed_maps_is_checked() {
     let largest = TensorMap::dense(TensorType::U8, 1 << 40, &[256, 256, 4], &[256, 228, 4]);
     assert!(largest.encode().is_ok());
     let larger = TensorMap { box_dims: [256, 229, 4, 1, 1], ..largest };
-    assert_eq!(larger.encode().unwrap_err().rule, Rule::BoxBytes);
-    assert_eq!(TensorMap::decode(&[0x55; 128]).unwrap_err().rule, Rule::Bytes);
-    assert_eq!(broken(&|m| m.address += 16), Rule::Address);
-    assert_eq!(broken(&|m| m.dims[0] = 192), Rule::Dim);
-    assert_eq!(broken(&|m| m.strides[0] = 144), Rule::Stride);
-    assert_eq!(broken(&|m| m.box_dims[0] = 64), Rule::Box);
-    assert_eq!(broken(&|m| m.swizzle = Swizzle::B64), Rule::Swizzle);
-    assert_eq!(broken(&|m| m.swizzle = Swizzle::B128Atom64), Rule::Swizzle);
-    assert_eq!(broken(&|m| m.oob_fill = OobFill::Nan), Rule::Fill);
-    assert_eq!(broken(&|m| (m.rank, m.interleave) = (3, Interleave::B16)), Rule::Interleave);
+    assert_eq!(larger.encode().unwrap_err().rule, MapRule::BoxBytes);
+    assert_eq!(TensorMap::decode(&[0x55; 128]).unwrap_err().rule, MapRule::Bytes);
+    assert_eq!(broken(&|m| m.address += 16), MapRule::Address);
+    assert_eq!(broken(&|m| m.dims[0] = 192), MapRule::Dim);
+    assert_eq!(broken(&|m| m.strides[0] = 144), MapRule::Stride);
+    assert_eq!(broken(&|m| m.box_dims[0] = 64), MapRule::Box);
+    assert_eq!(broken(&|m| m.swizzle = Swizzle::B64), MapRule::Swizzle);
+    assert_eq!(broken(&|m| m.swizzle = Swizzle::B128Atom64), MapRule::Swizzle);
+    assert_eq!(broken(&|m| m.oob_fill = OobFill::Nan), MapRule::Fill);
+    assert_eq!(broken(&|m| (m.rank, m.interleave) = (3, Interleave::B16)), MapRule::Interleave);
     assert_eq!(
         broken(&|m| (m.data_type, m.dims[0], m.box_dims[0]) = (TensorType::U4Align8, 255, 64)),
-        Rule::Dim
+        MapRule::Dim
     );
-    assert_eq!(broken(&|m| (m.data_type, m.box_dims[0]) = (TensorType::U4Align8, 48)), Rule::BoxBytes);
+    assert_eq!(broken(&|m| (m.data_type, m.box_dims[0]) = (TensorType::U4Align8, 48)), MapRule::BoxBytes);
 }

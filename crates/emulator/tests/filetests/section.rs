@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use emulator::Law;
+use emulator::Rule;
 use emulator::argument::{self, Argument, Content, MapOf};
 
 use super::edit::Edit;
@@ -63,7 +63,7 @@ impl Default for Run {
 /// A violation that a test may end with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
-    pub(crate) rule: Law,
+    pub(crate) rule: Rule,
     /// Text of the one PTX line that it names.
     pub(crate) at: Option<String>,
 }

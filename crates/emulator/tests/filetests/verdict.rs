@@ -1,6 +1,6 @@
 //! Whether a test ends as its header says.
 
-use emulator::{Law, Registers, Stop, Trap, Unsupported};
+use emulator::{Registers, Rule, Stop, Trap, Unsupported};
 
 use super::bless;
 use super::header::{Expected, Test};
@@ -66,9 +66,9 @@ fn violation(test: &Test, any: &[Violation], trap: &Trap) -> Result<(), String> 
         let place = match &violation.at {
             Some(at) => line_with(test, at)? == trap.place.line,
             // Nothing can go on: no one instruction is wrong.
-            None => trap.place.line == 0 || matches!(trap.law, Law::Deadlock | Law::Fuel),
+            None => trap.place.line == 0 || matches!(trap.rule, Rule::Deadlock | Rule::Fuel),
         };
-        fits |= violation.rule == trap.law && place;
+        fits |= violation.rule == trap.rule && place;
     }
     if !fits {
         return Err(unexpected(test, trap));
@@ -81,7 +81,7 @@ fn unexpected(test: &Test, trap: &Trap) -> String {
     let instruction = trap.place.instruction.as_str();
     let line = test.ptx.lines().nth(trap.place.line.wrapping_sub(1)).unwrap_or_default().trim();
     let at = if line_with(test, instruction).is_ok() { instruction } else { line };
-    format!("{trap}\nthe header that expects it: `//@ violation: {} @ {at}`", trap.law.word())
+    format!("{trap}\nthe header that expects it: `//@ violation: {} @ {at}`", trap.rule.word())
 }
 
 fn refusal(test: &Test, text: &str, unsupported: &Unsupported) -> Result<(), String> {

@@ -1,25 +1,25 @@
 //! The values of header keys: schedules, checks, expectations, violations.
 
-use emulator::Law;
+use emulator::Rule;
 
 use super::section::{Checks, End, RawValues, Schedules, Violation};
 
 /// Every rule, for the word that names it in a header.
-const RULES: [Law; 14] = [
-    Law::OutOfBounds,
-    Law::Misaligned,
-    Law::WrongSpace,
-    Law::UseAfterFree,
-    Law::Uninitialised,
-    Law::Race,
-    Law::Divergent,
-    Law::Deadlock,
-    Law::Fuel,
-    Law::Barrier,
-    Law::TensorMap,
-    Law::Dependency,
-    Law::Explicit,
-    Law::Operand,
+const RULES: [Rule; 14] = [
+    Rule::OutOfBounds,
+    Rule::Misaligned,
+    Rule::WrongSpace,
+    Rule::UseAfterFree,
+    Rule::Uninitialised,
+    Rule::Race,
+    Rule::Divergent,
+    Rule::Deadlock,
+    Rule::Fuel,
+    Rule::Barrier,
+    Rule::TensorMap,
+    Rule::Dependency,
+    Rule::Explicit,
+    Rule::Operand,
 ];
 
 pub(crate) fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
@@ -85,7 +85,7 @@ pub(crate) fn violation(text: &str) -> Result<Violation, String> {
         None => (text, None),
     };
     let rule = RULES.into_iter().find(|rule| rule.word() == word).ok_or_else(|| {
-        format!("`{word}` is not a rule; the rules are {}", RULES.map(Law::word).join(", "))
+        format!("`{word}` is not a rule; the rules are {}", RULES.map(Rule::word).join(", "))
     })?;
     Ok(Violation { rule, at })
 }

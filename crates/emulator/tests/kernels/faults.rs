@@ -1,6 +1,6 @@
 //! Planted faults that a file test cannot express: freed memory, bytes that are not a tensor map, wrong numbers.
 
-use emulator::{GlobalMemory, Law, Stop};
+use emulator::{GlobalMemory, Rule, Stop};
 
 use super::cases::{self, Arg, Case};
 
@@ -14,11 +14,11 @@ fn named(name: &str) -> Case {
 
 /// The rule that every schedule names.
 #[track_caller]
-fn caught(case: &Case, freed: Option<usize>, rule: Law) {
+fn caught(case: &Case, freed: Option<usize>, rule: Rule) {
     for seed in 0..8 {
         match case.run.go_in(case.ptx, seed, FUEL, freed, GlobalMemory::allocate_with) {
             Err(Stop::Trap(trap)) => {
-                assert!(trap.law == rule && trap.place.line > 0, "{}: {trap}", case.name)
+                assert!(trap.rule == rule && trap.place.line > 0, "{}: {trap}", case.name)
             }
             other => panic!("{}: {:?}", case.name, other.err()),
         }
@@ -27,14 +27,14 @@ fn caught(case: &Case, freed: Option<usize>, rule: Law) {
 
 #[test]
 fn freed_memory_is_named() {
-    caught(&named("reduction"), Some(0), Law::UseAfterFree);
+    caught(&named("reduction"), Some(0), Rule::UseAfterFree);
 }
 
 #[test]
 fn a_map_that_is_no_map_is_named() {
     let mut case = named("gemm_tma");
     case.run.args[1] = Arg::Value(vec![0x5A; 128]);
-    caught(&case, None, Law::TensorMap);
+    caught(&case, None, Rule::TensorMap);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn faults_of_numbers_change_the_result() {
         match case.run.go(&ptx, 0, FUEL) {
             Ok((buffers, _)) => assert!(buffers[*at] != *expect, "{name}: {from}"),
             // Also an answer: the edit reads outside a buffer.
-            Err(Stop::Trap(trap)) => assert_eq!(trap.law, Law::OutOfBounds, "{name}: {trap}"),
+            Err(Stop::Trap(trap)) => assert_eq!(trap.rule, Rule::OutOfBounds, "{name}: {trap}"),
             Err(other) => panic!("{name}: {other}"),
         }
     }

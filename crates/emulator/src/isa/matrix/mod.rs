@@ -10,7 +10,7 @@ pub(super) mod wmma;
 use super::{FormRow, Words};
 use crate::decode::Refusal;
 use crate::machine::{Flow, Machine};
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 pub(crate) use fragments::Scratch;
 pub(crate) use run::undefined;
 
@@ -43,5 +43,5 @@ fn whole_warp(m: &mut Machine<'_>) -> Result<(), Flow> {
         return Ok(());
     }
     let what = format!("a matrix instruction in a warp of which only lanes {:#010x} are active", m.live);
-    Err(m.fail(Fault::new(Law::Divergent, what)))
+    Err(m.fail(Fault::new(Rule::Divergent, what)))
 }

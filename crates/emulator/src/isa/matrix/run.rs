@@ -10,7 +10,7 @@ use super::whole_warp;
 use crate::decode::Bank;
 use crate::machine::{Flow, LANES, Machine};
 use crate::program::Row;
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 use crate::undefined::Shadow;
 use crate::undefined::shadow::Bits;
 
@@ -76,12 +76,12 @@ impl Selector {
         let (byte, thread) = (bytes[0], threads[0]);
         if bytes.iter().any(|b| *b != byte) || threads.iter().any(|t| *t != thread) {
             return Err(
-                m.fail(Fault::new(Law::Operand, "a scale selector that is not the same in all lanes"))
+                m.fail(Fault::new(Rule::Operand, "a scale selector that is not the same in all lanes"))
             );
         }
         match self.check(byte, thread) {
             Ok(()) => Ok((byte as usize, thread as usize)),
-            Err(what) => Err(m.fail(Fault::new(Law::Operand, what))),
+            Err(what) => Err(m.fail(Fault::new(Rule::Operand, what))),
         }
     }
 }
@@ -234,7 +234,7 @@ pub(super) fn sparse(m: &mut Machine<'_>, row: &Row) -> Flow {
         for r in 0..shape.m {
             let fields = &fields[r * per_row..(r + 1) * per_row];
             check(sparsity, fields, metadata.ordered).map_err(|what| {
-                m.fail(Fault::new(Law::Operand, format!("the metadata of row {r}: {what}")))
+                m.fail(Fault::new(Rule::Operand, format!("the metadata of row {r}: {what}")))
             })?;
             s.chosen.clear();
             for column in 0..n {

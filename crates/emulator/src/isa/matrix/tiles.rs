@@ -14,7 +14,7 @@ use crate::decode::{Bank, Decoder, Refusal};
 use crate::machine::{Flow, LANES, Machine, Space};
 use crate::memory::{Window, window_of};
 use crate::program::{Exec, Row};
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Warp-level matrix: tiles";
 
@@ -126,7 +126,7 @@ fn row_address(m: &Machine<'_>, row: &Row, lane: usize) -> Result<u64, Fault> {
     let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
     if numbered(row.b) == Space::Generic && window_of(address).0 != Window::Shared {
         let what = format!("a tile row at {address:#x}, which is not in shared memory");
-        return Err(Fault::new(Law::WrongSpace, what));
+        return Err(Fault::new(Rule::WrongSpace, what));
     }
     Machine::aligned(address, ROW)?;
     Ok(address)

@@ -15,7 +15,7 @@ use super::{aligned, whole_warp};
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, LANES, Machine, Space};
 use crate::program::Row;
-use crate::trap::{Fault, Law};
+use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Warp-level matrix: wmma";
 
@@ -218,7 +218,7 @@ impl Access {
         };
         if addresses.iter().any(|a| *a != base) || stride.iter().any(|s| *s != stride[0]) {
             let what = "wmma with an address or a stride that is not the same in all lanes";
-            return Err(m.fail(Fault::new(Law::Operand, what)));
+            return Err(m.fail(Fault::new(Rule::Operand, what)));
         }
         Ok((base.wrapping_add(row.imm), u64::from(stride[0])))
     }

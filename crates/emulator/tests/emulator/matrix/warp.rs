@@ -1,8 +1,8 @@
 //! Instructions over lanes against plain loops, with partial masks.
 
-use emulator::Law;
+use emulator::Rule;
 
-use super::harness::{LANES, Random, law, warp};
+use super::harness::{LANES, Random, rule, warp};
 
 /// The lanes of `mask`.
 fn lanes(mask: u32) -> impl Iterator<Item = usize> {
@@ -51,7 +51,7 @@ fn shuffles_with_partial_masks() {
                 if defined {
                     assert_eq!(warp(&body, &[a], 2), want, "{mode} {b} {c:#x} {mask:#x}");
                 } else {
-                    assert_eq!(law(&body, &[a]), Law::Operand, "{mode} {b} {c:#x} {mask:#x}");
+                    assert_eq!(rule(&body, &[a]), Rule::Operand, "{mode} {b} {c:#x} {mask:#x}");
                 }
             }
         }

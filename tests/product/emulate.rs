@@ -1,0 +1,373 @@
+//! The verbs of the emulator: what they print, and what they say to a bad call or a wrong kernel.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod contraction;
+mod float_atomics;
+mod launch_files;
+mod triton_cache;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn tool(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sm121probe"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).env("NO_COLOR", "1").args(args).output().unwrap()
+}
+
+/// What is printed, which must end with this code. Lines that were broken to the terminal's width are joined.
+fn run(code: i32, args: &[&str]) -> String {
+    let output = tool(args);
+    let mut text = String::from_utf8(output.stdout).unwrap();
+    text.push_str(&String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
+    text.replace("\n  │ ", " ").replace("\n    │ ", " ")
+}
+
+fn words<'a>(line: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    line.split_whitespace().chain(more.iter().copied()).collect()
+}
+
+const REDUCTION: &str =
+    "emulate crates/emulator/tests/kernels/reduction.ptx --grid 4 --block 256 --arg buf:x=random:1:f32[5000]";
+const OUT: [&str; 4] = ["--arg", "out:y=f32[4]", "--arg", "u32:5000"];
+
+/// A file with one entry around these instructions.
+fn kernel(dir: &TempDir, params: &str, body: &str) -> String {
+    let path = dir.path().join("k.ptx");
+    let text = format!(
+        ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k({params})\n{{\n\
+         .reg .b32 %r<8>;\n.reg .b64 %rd<8>;\n.reg .pred %p<4>;\n{body}ret;\n}}\n"
+    );
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_kernel_runs_and_its_outputs_are_printed_and_dumped() {
+    let dir = TempDir::new().unwrap();
+    let dump = dir.path().join("dump.safetensors").display().to_string();
+    let first = run(0, &words(REDUCTION, &[&OUT[..], &["--dump", &dump]].concat()));
+    assert!(first.contains("reduction: 2565 instructions of warps\ny f32[4]\n  -14.589877 "), "{first}");
+    assert!(
+        first.contains("sha256 f468350a1e72eea0fc17711d5095ec133d4ddd61e2b310437052dfe119fb7cc4"),
+        "{first}"
+    );
+    // What was dumped is read back, and gives the same result under other schedules.
+    let again = format!("buf:x=@{dump}#x");
+    let line = "emulate crates/emulator/tests/kernels/reduction.ptx --entry reduction --grid 4,1 --block 256,1,1 --schedules 4";
+    let again = run(0, &words(line, &["--arg", &again, "--arg", "out:y=f32[4]", "--arg", "u32:5000"]));
+    assert!(again.contains("4 schedules, equal outputs"), "{again}");
+    assert_eq!(first.lines().find(|l| l.contains("sha256")), again.lines().find(|l| l.contains("sha256")));
+    let missing = format!("buf:x=@{dump}#z");
+    let text = run(2, &words(line, &["--arg", &missing, "--arg", "out:y=f32[4]", "--arg", "u32:5000"]));
+    assert!(text.contains("there is no tensor `z`; the tensors are: x, y"), "{text}");
+}
+
+#[test]
+fn every_instruction_is_traced_and_counted() {
+    let text = run(0, &words(REDUCTION, &[&OUT[..], &["--profile"]].concat()));
+    assert!(text.contains("       157       5000  ld.global.b32\n"), "{text}");
+    assert!(
+        text.contains("global loads: 157 accesses, 20000 bytes, 625 sectors of 32 bytes, 0 more"),
+        "{text}"
+    );
+    let trace = run(0, &words(REDUCTION, &[&OUT[..], &["--trace"]].concat()));
+    assert!(
+        trace.contains("0,0,0 warp 0  ffffffff line 28    ld.param.b64 %rd2, [reduction_param_0];\n"),
+        "{trace}"
+    );
+    assert!(trace.contains("3,0,0 warp 0  00000001 "), "{trace}");
+    let mx = "emulate crates/emulator/tests/kernels/gemm_mx.ptx --grid 2,2 --block 128 --arg buf:a=random:1:e4m3[64,256] \
+              --arg buf:b=random:2:u8[64,128] --arg buf:sa=random:3:u8[64,8] --arg buf:sb=random:4:u8[64,8] \
+              --arg out:c=f32[64,64] --arg u32:64 --arg u32:256 --profile";
+    let text = run(0, &words(mx, &[]));
+    assert!(text.contains("bank conflicts: ") && text.contains("cp.async.ca.shared.global"), "{text}");
+}
+
+const TMA: &str = "emulate crates/emulator/tests/kernels/gemm_tma.ptx --grid 2 --block 160 --smem 49152 \
+                   --buf a=random:1:bf16[64,320] --buf b=random:2:bf16[128,320]";
+const MAP_A: &str = "tmap:ma=of:a,type:bf16,dims:320x64,strides:640,box:64x64,swizzle:128B";
+const MAP_B: &str = "tmap:mb=of:b,type:bf16,dims:320x128,box:64x64,swizzle:128B,interleave:none,oob:none";
+
+#[test]
+fn a_kernel_gets_tensor_maps() {
+    let rest = ["--arg", "out:c=f32[64,128]", "--arg", "u32:128", "--arg", "u32:320"];
+    let text =
+        run(0, &words(TMA, &[&["--arg", MAP_A, "--arg", MAP_B], &rest[..], &["--schedules", "4"]].concat()));
+    assert!(text.contains("4 schedules, equal outputs\nc f32[64,128]\n"), "{text}");
+    assert!(!text.contains("never written") && !text.contains("a bf16"), "{text}");
+    for (map, says) in [
+        (MAP_A.replace("of:a", "of:z"), "a tensor map refers to buffer `z`, which no --arg or --buf defines"),
+        (MAP_A.replace("320x64", "320x65"), "spans 41600 bytes of buffer `a`, which has only 40960"),
+        (MAP_A.replace("swizzle:128B", "swizzle:96B"), "`96B` is not a swizzle of a tensor map"),
+        (MAP_A.replace("640", "641"), "this tensor map cannot be encoded: stride 0 of 641 bytes"),
+        (MAP_A.replace("box", "boxes"), "a tensor map has no field `boxes`"),
+        ("u64:1".to_owned(), "is 8 bytes of u64, but parameter `gemm_tma_param_0` is 128 bytes of .b8"),
+    ] {
+        let text = run(2, &words(TMA, &[&["--arg", &map, "--arg", MAP_B], &rest[..]].concat()));
+        assert!(text.contains(says), "{map}\nwants: {says}\ngot: {text}");
+    }
+    let text = run(2, &words(&TMA.replace("--buf b=", "--buf b:"), &["--arg", MAP_A]));
+    assert!(text.contains("gemm_tma takes 5 arguments"), "{text}");
+    let text = run(2, &words(REDUCTION, &["--arg", "tmap:m=of:x,type:u8,dims:64,box:64", "--arg", "u32:4"]));
+    assert!(text.contains("is the 128 bytes of a tensor map, but parameter"), "{text}");
+    // A swizzle that the kernel does not expect gives other numbers, and a box of another size never completes.
+    let other = MAP_A.replace("swizzle:128B", "swizzle:none");
+    let wrong = run(0, &words(TMA, &[&["--arg", &other, "--arg", MAP_B], &rest[..]].concat()));
+    let hash = |t: &str| t.lines().find(|l| l.contains("sha256")).map(str::to_owned);
+    assert_ne!(hash(&wrong), hash(&text));
+    let small = MAP_A.replace("64x64", "64x32");
+    let text = run(100, &words(TMA, &[&["--arg", &small, "--arg", MAP_B], &rest[..]].concat()));
+    assert!(text.contains("deadlock"), "{text}");
+}
+
+#[test]
+fn a_bad_call_is_told_what_is_wrong() {
+    for (line, says) in [
+        (
+            "emulate crates/emulator/tests/kernels/pdl.ptx",
+            "has no entry chosen by --entry; its entries: primary, secondary",
+        ),
+        (
+            "emulate crates/emulator/tests/kernels/pdl.ptx --entry third",
+            "has no entry `third`; its entries: primary, secondary",
+        ),
+        ("emulate crates/emulator/tests/kernels/absent.ptx", "cannot be read"),
+        ("emulate README.md", "is neither .ptx nor .cu"),
+        (
+            "emulate crates/emulator/tests/kernels/reduction.ptx",
+            "reduction takes 3 arguments, not 0: reduction_param_0 (.u64, 8 bytes)",
+        ),
+        ("emulate crates/emulator/tests/kernels/reduction.ptx --target sm_90", "--target is for .cu files"),
+        ("emulate crates/emulator/tests/kernels/reduction.ptx --toolkit 13.5", "--toolkit is for .cu files"),
+        ("emulate crates/emulator/tests/kernels/reduction.ptx --grid 1,2,3,4", "one to three numbers"),
+        (
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u64:4",
+            "argument 3 of reduction, `u64:4`, is 8 bytes of u64, but parameter `reduction_param_2` is .u32, 4 bytes",
+        ),
+        (
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg f32:4",
+            "is 4 bytes of f32, but parameter `reduction_param_2` is .u32",
+        ),
+        (
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg out:z=f32[4]",
+            "is the 8-byte address of a buffer",
+        ),
+        (
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:x=f32[4] --arg u32:4",
+            "two buffers are named `x`",
+        ),
+        (
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f64[99999999999999] --arg out:y=f32[4] --arg u32:4",
+            "this machine has",
+        ),
+        (
+            "emulate crates/emulator/tests/kernels/reduction.ptx --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u32:x",
+            "`u32:x` is not an argument",
+        ),
+        (
+            "emulate crates/emulator/tests/kernels/reduction.ptx --block 2048 --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u32:4",
+            "is 2048 threads",
+        ),
+        (
+            "emulate crates/emulator/tests/kernels/reduction.ptx --smem 999999 --arg buf:x=zeros:f32[4] --arg out:y=f32[4] --arg u32:4",
+            "bytes of shared memory",
+        ),
+    ] {
+        let text = run(2, &words(line, &[]));
+        assert!(text.contains(says), "{line}\nwants: {says}\ngot: {text}");
+    }
+}
+
+#[test]
+fn a_broken_law_is_named_with_its_line() {
+    let line = REDUCTION.replace("[5000]", "[4999]");
+    let text = run(100, &words(&line, &OUT));
+    assert!(text.contains("out_of_bounds: 4 bytes at global address"), "{text}");
+    assert!(text.contains("ld.global.b32") && text.contains("╰── out_of_bounds"), "{text}");
+    assert!(text.contains("the source line is reduction.cu:7"), "{text}");
+    let text = run(100, &words(REDUCTION, &[&OUT[..], &["--fuel", "1000"]].concat()));
+    assert!(text.contains("fuel: more than 1000 instructions"), "{text}");
+}
+
+#[test]
+fn what_is_not_emulated_is_said() {
+    let dir = TempDir::new().unwrap();
+    let file = kernel(&dir, "", "mul.frob.u32 %r1, %r2, %r3;\n");
+    let text = run(2, &["emulate", &file]);
+    assert!(text.contains("`mul.frob.u32` is not emulated") && text.contains("╰── not emulated"), "{text}");
+    let file = kernel(&dir, "", "mull.u32 %r1, %r2, %r3;\n");
+    let text = run(2, &["emulate", &file]);
+    assert!(text.contains("the nearest known one is `mul"), "{text}");
+    let file = kernel(&dir, "", "add.u32 %r1 %r2, %r3;\n");
+    let text = run(2, &["emulate", &file]);
+    assert!(text.contains("line 9, column 13"), "{text}");
+}
+
+#[test]
+fn blocks_clusters_remarks_and_addresses_are_options() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("many.ptx").display().to_string();
+    let text = ".version 9.0\n.target sm_121a\n.address_size 64\n.extern .func elsewhere();\n\
+                .visible .entry other() { call elsewhere; ret; }\n\
+                .visible .entry k(.param .u64 y) .reqntid 32, 2 {\n.reg .b64 p; .reg .b32 r, n; .reg .pred q;\n\
+                .shared .b32 word;\nst.shared.b32 [word], 7;\nbar.sync 0;\nld.param.u64 p, [y];\n\
+                mov.u32 r, %cluster_ctarank;\nmov.u32 n, %ntid.y;\nmad.lo.u32 n, r, 100, n;\nmul.wide.u32 p, r, 4;\n\
+                .reg .b64 at; ld.param.u64 at, [y]; add.u64 p, p, at;\nmov.u32 r, %tid.y;\nsetp.eq.u32 q, r, 0;\n\
+                @q mov.u32 r, %tid.x;\n@q setp.eq.u32 q, r, 0;\n@q st.global.b32 [p], n;\nret;\n}\n";
+    fs::write(&file, text).unwrap();
+    let args =
+        ["emulate", file.as_str(), "--entry", "k", "--grid", "2", "--cluster", "2", "--arg", "out:y=u32[2]"];
+    let text = run(0, &args);
+    assert!(text.contains("\n  2 102\n") && !text.contains("remark"), "{text}");
+    let text = run(0, &[&args[..], &["--strict", "--addresses", "--cooperative"]].concat());
+    assert!(
+        text.contains("remark: warp 1 writes shared address") && text.contains("y at 0x1000000000, 8 bytes"),
+        "{text}"
+    );
+    let text = run(2, &[&args[..], &["--block", "32"]].concat());
+    assert!(text.contains("requires .reqntid [32, 2, 1]"), "{text}");
+    let text = run(2, &["emulate", &file, "--entry", "other"]);
+    assert!(text.contains("`elsewhere` is declared but has no body"), "{text}");
+}
+
+#[test]
+fn schedules_that_disagree_are_told_apart() {
+    let dir = TempDir::new().unwrap();
+    let body = "ld.param.u64 %rd1, [c];\nld.param.u64 %rd2, [y];\nmov.u32 %r1, %tid.x;\n\
+                atom.global.add.u32 %r2, [%rd1], 1;\nmul.wide.u32 %rd3, %r1, 4;\nadd.u64 %rd3, %rd2, %rd3;\n\
+                st.global.b32 [%rd3], %r2;\n";
+    let file = kernel(&dir, ".param .u64 c, .param .u64 y", body);
+    let args = ["--block", "256", "--arg", "buf:c=zeros:u32[1]", "--arg", "out:y=u32[256]"];
+    let text = run(0, &[&["emulate", file.as_str()], &args[..]].concat());
+    assert!(text.contains("y u32[256]\n  0 1 2 3"), "{text}");
+    let text = run(100, &[&["emulate", file.as_str()], &args[..], &["--schedules", "8"]].concat());
+    assert!(text.contains("schedules disagree: buffer `y` differs between seed 0 and seed "), "{text}");
+}
+
+/// A call on a kernel of one warp that loads `%r2` from shared memory that nobody wrote, and then does this with it.
+fn unwritten(dir: &TempDir, then: &str, args: &[&str], code: i32) -> String {
+    let body = format!(
+        ".shared .align 4 .b8 box[4];\nld.param.u64 %rd1, [y];\nld.shared.u32 %r2, [box];\n{then}\nst.global.u32 [%rd1], %r2;\n"
+    );
+    let file = kernel(dir, ".param .u64 y", &body);
+    run(code, &[&["emulate", file.as_str(), "--block", "1", "--arg", "out:y=u32[1]"], args].concat())
+}
+
+#[test]
+fn an_output_with_undefined_bytes_is_a_violation_unless_no_value_depends_on_them() {
+    let dir = TempDir::new().unwrap();
+    let text = unwritten(&dir, "", &[], 100);
+    assert!(text.contains("uninitialised") && text.contains("`ld.shared.u32 %r2, [box];`"), "{text}");
+    unwritten(&dir, "and.b32 %r2, %r2, 0;", &["--poison", "2"], 0);
+    // The product is undefined by the rules, and the same whatever the memory holds.
+    unwritten(&dir, "mul.lo.u32 %r2, %r2, 0;", &["--poison", "2"], 100);
+    let text = unwritten(&dir, "mul.lo.u32 %r2, %r2, 0;", &["--judge", "values"], 0);
+    assert!(text.contains("4 schedules with 2 contents of unwritten memory, equal outputs"), "{text}");
+    assert!(text.contains("violation: uninitialised") && text.contains("times"), "{text}");
+    let text = unwritten(&dir, "mul.lo.u32 %r2, %r2, 3;", &["--judge", "values"], 100);
+    assert!(text.contains("buffer `y` depends on memory or registers that nobody wrote"), "{text}");
+}
+
+#[test]
+fn a_launch_that_is_judged_by_its_values_goes_on_behind_guards_and_races() {
+    let dir = TempDir::new().unwrap();
+    let guard = "setp.eq.u32 %p1, %r2, 0;\n@%p1 mov.u32 %r3, 1;\nmov.u32 %r2, 5;";
+    unwritten(&dir, guard, &[], 100);
+    let text = unwritten(&dir, guard, &["--judge", "values"], 0);
+    assert!(text.contains("a guard depends on undefined bits") && text.contains("; 8 times"), "{text}");
+    let race = |last: &str, code: i32| {
+        let body = format!(
+            ".shared .align 4 .b8 box[4];\nld.param.u64 %rd1, [y];\nmov.u32 %r1, %tid.x;\nmov.u32 %r4, 7;\n\
+             st.shared.u32 [box], %r4;\nbar.sync 0;\nsetp.eq.u32 %p1, %r1, 0;\nsetp.eq.u32 %p2, %r1, 32;\n\
+             @%p1 st.shared.u32 [box], 9;\n@%p2 ld.shared.u32 %r4, [box];\n{last}\n@%p2 st.global.u32 [%rd1], %r4;\n"
+        );
+        let file = kernel(&dir, ".param .u64 y", &body);
+        let call = ["emulate", file.as_str(), "--block", "64", "--arg", "out:y=u32[1]"];
+        assert!(run(100, &call).contains("race:"));
+        run(code, &[&call[..], &["--judge", "values", "--schedules", "16"]].concat())
+    };
+    let text = race("and.b32 %r4, %r4, 1;", 0);
+    assert!(text.contains("violation: race") && text.contains("16 schedules"), "{text}");
+    let text = race("", 100);
+    assert!(text.contains("schedules disagree") && text.contains("violation: race"), "{text}");
+    // What leaves memory ends the launch all the same.
+    let body = "ld.param.u64 %rd1, [y];\nst.global.u32 [%rd1+4], 1;\n";
+    let file = kernel(&dir, ".param .u64 y", body);
+    let text = run(100, &["emulate", &file, "--block", "1", "--arg", "out:y=u32[1]", "--judge", "values"]);
+    assert!(text.contains("out_of_bounds"), "{text}");
+}
+
+#[test]
+fn a_source_without_nvrtc_says_what_to_install() {
+    let dir = TempDir::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sm121probe"));
+    let output = command
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("SM121PROBE_CACHE", dir.path())
+        .args(["emulate", "crates/emulator/tests/kernels/reduction.cu", "--toolkit", "10.1"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap().replace("\n  │ ", " ");
+    assert_eq!(output.status.code(), Some(120), "{text}");
+    assert!(
+        text.contains("no NVRTC 10.1 on this machine") && text.contains("toolkit install nvrtc:10.1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_coverage_has_three_forms() {
+    let csv = run(0, &["ops", "--format", "csv"]);
+    assert!(csv.starts_with("chapter,opcode,forms,state\n"), "{csv}");
+    assert!(
+        csv.lines()
+            .skip(1)
+            .all(|l| ["implemented", "planned", "out_of_scope"].iter().any(|w| l.ends_with(w)))
+    );
+    let text = run(0, &["ops"]);
+    assert!(text.contains(" snippet variants decode for sm_121a ("), "{text}");
+    assert!(run(0, &["ops", "--format", "md"]).starts_with("|chapter|implemented|planned|out of scope|"));
+}
+
+#[test]
+fn every_assumption_is_listed_with_the_emulators_answer() {
+    let text = run(0, &["assumptions"]);
+    for name in ["tx_packed_bytes", "p64_nibble_order", "scale_nan_times_zero", "sm_121_is_sm_120", "rcp_448"]
+    {
+        assert!(text.contains(&format!("{name} (open)\n  assumed  ")), "{text}");
+    }
+    assert!(!text.contains("OTHERWISE"), "{text}");
+    assert!(run(0, &["assumptions", "ue4m3_sign"]).contains(".visible .entry probe("));
+    assert!(
+        run(2, &["assumptions", "nothing"])
+            .contains("there is no assumption `nothing`; the assumptions are: container_bits")
+    );
+}
+
+#[test]
+fn the_documents_name_commands_that_work() {
+    let mut tried = 0;
+    for file in ["README.md", "CONTRIBUTING.md", "docs/emulator.md"] {
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+        let joined = text.replace("\\\n", " ");
+        for line in joined.lines() {
+            let Some(command) = line.trim().strip_prefix("$ cargo run --release -- ") else { continue };
+            let verb = command.split_whitespace().next().unwrap_or_default();
+            // A source needs NVRTC, which not every machine has: `.ci/run` runs that one. `selftest` has tests of its own.
+            if !["emulate", "ops", "assumptions"].contains(&verb) || command.contains(".cu ") {
+                continue;
+            }
+            let plain: Vec<String> =
+                command.split_whitespace().map(|w| w.trim_matches('\'').to_owned()).collect();
+            let words: Vec<&str> = plain.iter().map(String::as_str).collect();
+            run(0, &words);
+            tried += 1;
+        }
+    }
+    assert!(tried >= 3, "only {tried} commands found");
+}

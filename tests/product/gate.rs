@@ -1,0 +1,13 @@
+//! Records compared, a run against its baseline, and what machines read of it.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod ci_kit;
+mod faults;
+mod fixture;
+mod fleet;
+mod inputs;
+mod kernels;
+mod machines;
+mod mutants;
+mod records;

@@ -1,0 +1,12 @@
+//! Lint: files taken apart, the table of accepted forms held to the committed matrix, the command with a fake ptxas and with real ones.
+
+#[cfg(test)]
+mod command;
+#[cfg(test)]
+mod dumps;
+#[cfg(test)]
+mod forms;
+#[cfg(test)]
+mod gates;
+#[cfg(test)]
+mod known;

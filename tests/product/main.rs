@@ -1,0 +1,26 @@
+//! Tests of the product in one binary, since each binary links the whole product. Suites with a `main` of their own lie beside it.
+
+mod audit_answers;
+mod audit_environment;
+mod audit_toolkits;
+mod baseline;
+mod bench;
+mod cli;
+mod coverage;
+mod emulate;
+mod emulator_targets;
+mod execute;
+mod gate;
+#[cfg(debug_assertions)]
+mod gpu;
+mod kernel_sources;
+mod lint;
+mod moe_reference;
+mod nvrtc;
+mod predicates;
+mod report;
+mod selftest;
+mod snippets;
+mod tidy;
+mod tiles;
+mod toolkit;

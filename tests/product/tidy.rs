@@ -1,0 +1,412 @@
+//! What holds for the tree itself: the order of modules, opening lines, file length, embedded files.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A module of the product may use modules before it; Cargo orders the crates.
+const MODULES: [&str; 27] = [
+    "event",
+    "near",
+    "record",
+    "header",
+    "packed",
+    "store",
+    "worker",
+    "snippet",
+    "case",
+    "kernel",
+    "toolkit",
+    "assumptions",
+    "checks",
+    "gpu",
+    "doctor",
+    "selftest",
+    "matrix",
+    "lint",
+    "execute",
+    "moe",
+    "mutants",
+    "bench",
+    "audit",
+    "gate",
+    "job",
+    "report",
+    "cli",
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            out.extend(files(&path, ending));
+        } else if path.extension().is_some_and(|e| e == ending) {
+            out.push(path);
+        }
+    }
+    out.sort();
+    out
+}
+
+fn module_of(path: &Path) -> String {
+    // A file of a crate belongs to no module of the product.
+    let Ok(inside) = path.strip_prefix(root().join("src")) else { return String::new() };
+    let first = inside.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+/// Modules that a text names by `crate::…`, inline paths and grouped imports included.
+fn modules_named(text: &str) -> BTreeSet<String> {
+    let word = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let mut out = BTreeSet::new();
+    for (at, _) in text.match_indices("crate::") {
+        let rest = &text[at + 7..];
+        match rest.strip_prefix('{') {
+            Some(group) => {
+                let end = group.find(';').unwrap_or(group.len());
+                let mut depth = 0;
+                let mut item = String::new();
+                for c in group[..end].chars() {
+                    match c {
+                        '{' => depth += 1,
+                        '}' => depth -= 1,
+                        ',' if depth == 0 => {
+                            out.insert(word(item.trim()));
+                            item.clear();
+                        }
+                        _ => {}
+                    }
+                    if depth == 0 && c != ',' {
+                        item.push(c);
+                    }
+                }
+                out.insert(word(item.trim()));
+            }
+            None => {
+                out.insert(word(rest));
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn modules_use_earlier_modules_only() {
+    let place = |module: &str| MODULES.iter().position(|m| *m == module);
+    for path in files(&root().join("src"), "rs") {
+        let module = module_of(&path);
+        if ["lib", "main"].contains(&module.as_str()) {
+            continue;
+        }
+        let own = place(&module).unwrap_or_else(|| panic!("{module} is not in the list of modules"));
+        for used in modules_named(&fs::read_to_string(&path).unwrap()) {
+            let Some(other) = place(&used) else { continue };
+            assert!(other <= own, "{}: {module} uses {used}, which is later", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_order_test_sees_every_way_to_name_a_module() {
+    let named = modules_named(
+        "use crate::{a::{b, c}, d};\nlet x = crate::e::f();\nuse crate::g;\nmacro!(crate::h::i)",
+    );
+    assert_eq!(named, ["a", "d", "e", "g", "h"].map(str::to_owned).into_iter().collect());
+}
+
+/// Renderers of one result of a module, beside those of the record.
+const RENDERERS: [(&str, &[&str]); 4] = [
+    ("report/exec.rs", &["job"]),
+    ("report/gate", &["gate", "mutants"]),
+    ("report/lint", &["lint"]),
+    ("report/selftest.rs", &["selftest"]),
+];
+
+#[test]
+fn report_knows_the_record_alone() {
+    for path in files(&root().join("src/report"), "rs") {
+        let text = fs::read_to_string(&path).unwrap();
+        for used in modules_named(&text) {
+            let of_result = RENDERERS.iter().any(|(place, modules)| {
+                path.starts_with(root().join("src").join(place)) && modules.contains(&used.as_str())
+            });
+            let allowed = of_result || ["record", "near", "report"].contains(&used.as_str());
+            assert!(
+                allowed,
+                "{}: uses {used}; a renderer is a pure function of what it shows",
+                path.display()
+            );
+        }
+        for other in ["emulator::", "numerics::", "vectors::"] {
+            assert!(
+                !text.contains(other),
+                "{}: uses {other}, a renderer needs the record alone",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_file_opens_with_its_duty_and_stays_readable() {
+    for folder in ["src", "tests", "benches", "crates"] {
+        for path in files(&root().join(folder), "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.starts_with("//! "), "{} does not open with a //! line on its duty", path.display());
+            let lines = text.lines().count();
+            assert!(lines <= 600, "{} has {lines} lines: find the seam", path.display());
+        }
+    }
+}
+
+#[test]
+fn special_words_stay_in_their_module() {
+    let crates =
+        files(&root().join("crates"), "rs").into_iter().filter(|p| p.iter().any(|part| part == "src"));
+    for path in files(&root().join("src"), "rs").into_iter().chain(crates) {
+        let text = fs::read_to_string(&path).unwrap();
+        let module = module_of(&path);
+        for (word, home) in [
+            ("serde_yaml", "header"),
+            ("miette", "cli"),
+            ("indicatif", "cli"),
+            ("cudarc", "gpu"),
+            ("println!", "cli"),
+            ("rayon::Thread", "job"),
+        ] {
+            // A doc comment may name a crate.
+            let code: String =
+                text.lines().filter(|l| !l.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+            assert!(
+                module == home || !code.contains(word),
+                "{} says {word}; that belongs to {home}",
+                path.display()
+            );
+        }
+        assert!(
+            !text.contains("unsafe {")
+                || path.ends_with("toolkit/nvrtc/binding.rs")
+                || path.ends_with("gpu/driver.rs")
+                || path.starts_with(root().join("crates/c/"))
+                || path.starts_with(root().join("crates/cuda"))
+                || path.starts_with(root().join("crates/python")),
+            "{}: unsafe belongs to gpu/, the NVRTC binding, crates/c, crates/cuda and crates/python",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn the_binary_carries_the_snippets_on_disk() {
+    let folder = root().join("ptx_snippets");
+    let on_disk: Vec<(String, String)> = files(&folder, "ptx")
+        .iter()
+        .map(|p| (p.strip_prefix(root()).unwrap().display().to_string(), fs::read_to_string(p).unwrap()))
+        .collect();
+    let embedded: Vec<_> = sm121probe::snippet::embedded_files().collect();
+    assert_eq!(on_disk.len(), embedded.len());
+    for ((path, text), (name, carried)) in on_disk.iter().zip(embedded) {
+        assert_eq!((path.as_str(), text.as_str()), (name, carried));
+    }
+}
+
+#[test]
+fn the_built_in_snippets_have_no_problems() {
+    let library = sm121probe::snippet::Library::embedded();
+    let problems: Vec<String> = library.problems.iter().map(ToString::to_string).collect();
+    assert!(problems.is_empty(), "{problems:#?}");
+    let unclaimed: Vec<&str> =
+        library.snippets.iter().filter(|s| s.header.claims.is_empty()).map(|s| s.stem.as_str()).collect();
+    assert!(unclaimed.is_empty(), "snippets without a claim: {unclaimed:?}");
+}
+
+/// The lines of a section of a manifest, each with its key; inline tables on one line, as ours are.
+fn keys<'a>(manifest: &'a str, section: &str) -> Vec<&'a str> {
+    let lines = manifest.lines().skip_while(|line| *line != section).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    let key =
+        |line: &'a str| line.split(['=', '.', ' ']).next().filter(|k| !k.is_empty() && !k.starts_with('#'));
+    lines.filter_map(key).collect()
+}
+
+/// Whether a text uses a crate: `name::` or `use name`, as a whole word.
+fn uses(text: &str, name: &str) -> bool {
+    let name = name.replace('-', "_");
+    text.match_indices(&name).any(|(at, _)| {
+        let whole = !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let after = &text[at + name.len()..];
+        whole && (after.starts_with("::") || (text[..at].ends_with("use ") && after.starts_with([';', ' '])))
+    })
+}
+
+/// Crates that are built with the command and not linked into it: `exec` gives their libraries to programs.
+const BUILT_BESIDE: [&str; 1] = ["cuda"];
+
+#[test]
+fn every_dependency_is_used_where_it_is_declared() {
+    let mut folders = vec![root().to_owned()];
+    folders.extend(fs::read_dir(root().join("crates")).unwrap().map(|e| e.unwrap().path()));
+    for folder in folders {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let text = |places: &[&str]| -> String {
+            let of = |place: &&str| match folder.join(place) {
+                file if file.is_file() => vec![file],
+                below if below.is_dir() => files(&below, "rs"),
+                _ => Vec::new(),
+            };
+            let paths: Vec<PathBuf> = places.iter().flat_map(of).collect();
+            paths.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
+        };
+        for (section, places) in [
+            ("[dependencies]", &["src"][..]),
+            ("[build-dependencies]", &["build.rs"]),
+            ("[dev-dependencies]", &["src", "tests", "benches", "examples", "README.md"]),
+        ] {
+            let text = text(places);
+            for name in keys(&manifest, section) {
+                assert!(
+                    uses(&text, name) || BUILT_BESIDE.contains(&name),
+                    "{}: {section} {name} is not used",
+                    folder.display()
+                );
+            }
+        }
+    }
+    assert!(uses("use a;\nb_c::d", "a") && uses("b_c::d", "b-c") && !uses("use ab;\nxb_c::d", "b-c"));
+    assert_eq!(keys("[a]\nx = 1\n# no\n[b]\ny.workspace = true\n\nz = {}\n[c]", "[b]"), ["y", "z"]);
+}
+
+/// Crates of which the lock file has several versions, each because a dependency has not moved on.
+const SEVERAL_VERSIONS: [&str; 8] = [
+    "getrandom",
+    "hashbrown",
+    "r-efi",
+    "regex-syntax",
+    "syn",
+    "thiserror",
+    "thiserror-impl",
+    "unicode-width",
+];
+
+#[test]
+fn the_lock_file_has_one_source_and_one_version_of_each_crate() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let values = |key: &str| -> Vec<String> {
+        let start = format!("{key} = \"");
+        let value = |line: &str| line.strip_prefix(&start).map(|v| v.trim_end_matches('"').to_owned());
+        lock.lines().filter_map(value).collect()
+    };
+    let sources: BTreeSet<String> = values("source").into_iter().collect();
+    assert!(sources.len() == 1 && sources.iter().all(|s| s.starts_with("registry+")), "{sources:?}");
+    let names = values("name");
+    let several: BTreeSet<&str> =
+        names.iter().filter(|n| names.iter().filter(|m| m == n).count() > 1).map(String::as_str).collect();
+    assert_eq!(several, BTreeSet::from(SEVERAL_VERSIONS), "say in SEVERAL_VERSIONS which are meant");
+}
+
+/// Licences under which what the binary contains may be passed on together with it.
+const LICENCES: [&str; 10] = [
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "Unicode-3.0",
+    "Zlib",
+];
+
+/// Whether an SPDX expression can be met by [`LICENCES`]; `/` is how older manifests write `OR`.
+fn is_free(expression: &str) -> bool {
+    let flat = expression.replace(['(', ')'], "").replace('/', " OR ");
+    let one = |licence: &str| LICENCES.contains(&licence.trim());
+    flat.split(" AND ").all(|all| all.split(" OR ").any(one))
+}
+
+#[test]
+fn every_dependency_has_a_licence_that_lets_it_be_passed_on() {
+    let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let asked = ["metadata", "--format-version=1", "--locked", "--filter-platform", &host];
+    let out = std::process::Command::new(env!("CARGO")).args(asked).current_dir(root()).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    assert!(packages.len() > 100, "{}", packages.len());
+    for package in packages {
+        let licence = package["license"].as_str().unwrap_or_default();
+        assert!(is_free(licence), "{} {}: licence {licence:?}", package["name"], package["version"]);
+    }
+    assert!(is_free("MIT/Apache-2.0") && is_free("(MIT OR GPL-3.0) AND Unicode-3.0"));
+    assert!(!is_free("GPL-3.0") && !is_free("") && !is_free("MIT AND GPL-3.0"));
+}
+
+#[test]
+fn a_suite_with_a_main_of_its_own_is_declared_so() {
+    let mut folders = vec![root().to_owned()];
+    folders.extend(fs::read_dir(root().join("crates")).unwrap().map(|e| e.unwrap().path()));
+    let mut seen = 0;
+    for folder in folders {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        for (kind, below) in [("test", "tests"), ("bench", "benches")] {
+            let suites = fs::read_dir(folder.join(below)).into_iter().flatten().map(|e| e.unwrap().path());
+            let roots = suites.map(|path| if path.is_dir() { path.join("main.rs") } else { path });
+            for path in roots.filter(|path| path.extension().is_some_and(|e| e == "rs") && path.is_file()) {
+                let text = fs::read_to_string(&path).unwrap();
+                if !text.lines().any(|line| line.starts_with("fn main()")) {
+                    continue;
+                }
+                let stem = if path.ends_with("main.rs") { path.parent().unwrap() } else { &path };
+                let name = stem.file_stem().unwrap().to_string_lossy();
+                let sections = manifest.split("\n[").map(|s| s.trim_end_matches(']'));
+                // With the harness of libtest its own main would not run, and no test with it.
+                let declared = sections
+                    .filter(|s| s.starts_with(&format!("[{kind}]]")))
+                    .any(|s| s.contains(&format!("name = \"{name}\"")) && s.contains("harness = false"));
+                assert!(declared, "{}: its {kind} section lacks `harness = false`", path.display());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 6, "{seen}");
+}
+
+/// Files of a folder that no `mod` names, in folders below it too. `parent` is what declares its files.
+fn undeclared(parent: &Path, folder: &Path) -> Vec<PathBuf> {
+    let declarations = fs::read_to_string(parent).unwrap();
+    let declares =
+        |name: &str| declarations.lines().any(|line| line.trim_end().ends_with(&format!("mod {name};")));
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|e| e == "rs") && path != parent);
+    let lost = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let below = path.with_extension("");
+        let below = if below.is_dir() { undeclared(&path, &below) } else { Vec::new() };
+        if declares(&name) { below } else { vec![path] }
+    };
+    files.flat_map(lost).collect()
+}
+
+#[test]
+fn every_file_of_the_product_s_tests_is_part_of_their_binary() {
+    let folder = root().join("tests/product");
+    assert_eq!(undeclared(&folder.join("main.rs"), &folder), Vec::<PathBuf>::new());
+    let other = tempfile::tempdir().unwrap();
+    fs::create_dir(other.path().join("a")).unwrap();
+    for (name, text) in
+        [("main.rs", "mod a;\n// mod b is not here\n"), ("a.rs", ""), ("a/c.rs", ""), ("b.rs", "")]
+    {
+        fs::write(other.path().join(name), text).unwrap();
+    }
+    let mut lost = undeclared(&other.path().join("main.rs"), other.path());
+    lost.sort();
+    assert_eq!(lost, [other.path().join("a/c.rs"), other.path().join("b.rs")]);
+}
