@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use ptx::arch::Target;
 
 use super::error::CliError;
@@ -19,11 +20,39 @@ pub(super) struct WayArgs {
     #[arg(long = "tile", value_name = "MxNxK")]
     pub(super) tiles: Vec<Tile>,
     /// How matrices are multiplied [default: every path]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = parser(PATH_HELP, MmaPath::word))]
     kernel_path: Option<MmaPath>,
     /// How tiles reach shared memory [default: every way]
-    #[arg(long, value_name = "LOAD")]
+    #[arg(long, value_name = "LOAD", value_parser = parser(LOAD_HELP, Load::word))]
     load: Option<Load>,
+}
+
+const PATH_HELP: &[(MmaPath, &str)] = &[
+    (MmaPath::Native, "Block-scaled mma"),
+    (MmaPath::Portable, "bf16 mma, scales folded into the operands"),
+    (MmaPath::Gemv, "Integer dot products without mma, for at most eight rows of an expert at once"),
+];
+
+const LOAD_HELP: &[(Load, &str)] = &[
+    (Load::CpAsync, "Every thread copies"),
+    (Load::Tma, "A producer warp with tensor maps"),
+    (Load::TmaReplace, "The same, with tensor maps that the kernel creates for each expert"),
+    (Load::Direct, "Weights are loaded to registers"),
+];
+
+/// Parses one of the values by its word.
+fn parser<T: Copy + Send + Sync>(
+    values: &'static [(T, &'static str)],
+    word: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let shown = values.iter().map(move |(value, help)| PossibleValue::new(word(*value)).help(*help));
+    PossibleValuesParser::new(shown).try_map(move |said| {
+        values
+            .iter()
+            .map(|(value, _)| *value)
+            .find(|value| word(*value) == said)
+            .ok_or("there is no such value")
+    })
 }
 
 impl WayArgs {

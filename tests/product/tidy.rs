@@ -210,7 +210,7 @@ fn the_binary_carries_the_snippets_on_disk() {
         .iter()
         .map(|p| (p.strip_prefix(root()).unwrap().display().to_string(), fs::read_to_string(p).unwrap()))
         .collect();
-    let embedded: Vec<_> = sm121probe::snippet::embedded_files().collect();
+    let embedded: Vec<_> = data::SNIPPETS.files().collect();
     assert_eq!(on_disk.len(), embedded.len());
     for ((path, text), (name, carried)) in on_disk.iter().zip(embedded) {
         assert_eq!((path.as_str(), text.as_str()), (name, carried));

@@ -36,9 +36,9 @@ fn the_binary_carries_the_cases_on_disk() {
         .map(|entry| format!("cases/{}", entry.unwrap().file_name().display()))
         .collect();
     on_disk.sort();
-    let embedded: Vec<&str> = case::embedded_files().map(|(path, _)| path).collect();
+    let embedded: Vec<&str> = data::CASES.files().map(|(path, _)| path).collect();
     assert_eq!(on_disk, embedded);
-    for (path, text) in case::embedded_files() {
+    for (path, text) in data::CASES.files() {
         assert_eq!(std::fs::read_to_string(root.join(path)).unwrap(), text);
     }
 }

@@ -1,0 +1,43 @@
+//! Files that a binary carries compressed, as `build.rs` packs them: their texts would be a twentieth of it.
+//!
+#![doc = include_str!("../README.md")]
+
+use std::io::Read;
+use std::sync::OnceLock;
+
+use flate2::read::ZlibDecoder;
+
+/// The files of `ptx_snippets/`.
+pub static SNIPPETS: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/ptx_snippets.z")));
+
+/// The files of `cases/`.
+pub static CASES: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/cases.z")));
+
+/// The files of `kernels/`.
+pub static KERNELS: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.z")));
+
+/// The files of one folder of the repository.
+#[derive(Debug)]
+pub struct Packed {
+    /// Path, NUL, text, NUL, and so on, deflated.
+    bytes: &'static [u8],
+    texts: OnceLock<String>,
+}
+
+impl Packed {
+    const fn new(bytes: &'static [u8]) -> Self {
+        Self { bytes, texts: OnceLock::new() }
+    }
+
+    /// `(path, text)` of every file, paths relative to the repository, sorted.
+    #[expect(clippy::expect_used, reason = "packed in the build of this binary; no input reaches it")]
+    pub fn files(&'static self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let texts = self.texts.get_or_init(|| {
+            let mut texts = String::new();
+            ZlibDecoder::new(self.bytes).read_to_string(&mut texts).expect("what build.rs packed");
+            texts
+        });
+        let mut parts = texts.split_terminator('\0');
+        std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
+    }
+}

@@ -1,0 +1,246 @@
+//! A GPU as a device: everything that touches CUDA happens in its worker process.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use emulator::device::{Buffer, Device, Failure, Graph, Launch, LaunchFailure, Module, Timer};
+
+use super::describe::Description;
+use super::link::{Launcher, Link};
+use super::wire::{Entry, Reply, Request};
+use record::CodeBy;
+use toolchain::store::Store;
+use toolchain::toolkit::{self, Toolkit};
+
+/// How long ptxas may take for one module.
+const ASSEMBLY_LIMIT: Duration = Duration::from_secs(300);
+
+/// Who makes machine code of PTX.
+#[derive(Debug, Clone, Default)]
+pub struct Chain {
+    /// The ptxas; the driver's own compiler where there is none.
+    pub toolkit: Option<Toolkit>,
+    /// Where code is kept.
+    pub store: Option<Store>,
+}
+
+impl Chain {
+    /// As the record has it.
+    #[must_use]
+    pub fn code_by(&self) -> CodeBy {
+        self.toolkit.as_ref().map_or(CodeBy::Jit, |toolkit| CodeBy::Ptxas(toolkit.version))
+    }
+
+    /// What the driver is given of this PTX: a cubin, or the text itself where the driver compiles.
+    pub(super) fn image(&self, ptx: &str) -> Result<Vec<u8>, Failure> {
+        let Some(toolkit) = &self.toolkit else { return Ok(ptx.as_bytes().to_vec()) };
+        let target = ptx::scan::target(ptx)
+            .ok_or_else(|| Failure::Unsupported("the PTX names no known target".to_owned()))?;
+        toolkit::cubin(toolkit, target, ptx, self.store.as_ref(), ASSEMBLY_LIMIT)
+            .map(|code| code.image)
+            .map_err(|error| Failure::Unsupported(error.to_string()))
+    }
+}
+
+/// A GPU in a worker process. What a kernel breaks costs the worker; [`Device::reset`] goes on with a fresh one.
+pub struct GpuDevice {
+    link: RefCell<Link>,
+    about: Description,
+    chain: Chain,
+    modules: Vec<Vec<Entry>>,
+    /// Milliseconds of the last run or replay, by the device's events.
+    pub milliseconds: f32,
+}
+
+impl GpuDevice {
+    /// The GPU that `launcher` names.
+    ///
+    /// # Errors
+    /// [`Failure::DeviceLost`] with the reason when there is no driver, no such GPU, or it may not be used.
+    pub fn open(launcher: Launcher, chain: Chain) -> Result<Self, Failure> {
+        let mut link = Link::new(launcher);
+        let about = match link.ask(&Request::Describe, &[]).map_err(|refused| refused.failure)? {
+            (Reply::Described(about), _) => *about,
+            (other, _) => return Err(unexpected(&other)),
+        };
+        Ok(Self { link: RefCell::new(link), about, chain, modules: Vec::new(), milliseconds: 0.0 })
+    }
+
+    /// The same, with code made by `chain`; a simulated GPU takes the PTX itself.
+    #[must_use]
+    pub fn with_chain(self, chain: Chain) -> Self {
+        let chain = if self.about.is_simulated() { Chain { toolkit: None, ..chain } } else { chain };
+        Self { chain, ..self }
+    }
+
+    /// What it is.
+    #[must_use]
+    pub const fn about(&self) -> &Description {
+        &self.about
+    }
+
+    /// Who makes its code.
+    #[must_use]
+    pub const fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// Worker processes that were started for it.
+    #[must_use]
+    pub fn workers(&self) -> u64 {
+        self.link.borrow().started
+    }
+
+    /// Loads a cubin or PTX as it is; the module and its kernels.
+    ///
+    /// # Errors
+    /// [`Failure::Unsupported`] with the driver's words where it refuses the image.
+    pub fn load_image(&mut self, image: &[u8]) -> Result<(Module, Vec<Entry>), Failure> {
+        match self.ask(&Request::Load, image).map_err(|refused| refused.failure)? {
+            (Reply::Loaded { module, entries }, _) => {
+                self.modules.truncate(module);
+                self.modules.push(entries.clone());
+                Ok((Module(module), entries))
+            }
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    fn ask(&self, request: &Request, payload: &[u8]) -> Result<(Reply, Vec<u8>), LaunchFailure> {
+        self.link.borrow_mut().ask(request, payload)
+    }
+
+    fn done(&self, request: &Request, payload: &[u8]) -> Result<(), Failure> {
+        match self.ask(request, payload).map_err(|refused| refused.failure)? {
+            (Reply::Done, _) => Ok(()),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    fn made(&self, request: &Request, payload: &[u8]) -> Result<usize, LaunchFailure> {
+        match self.ask(request, payload)? {
+            (Reply::Made(number), _) => Ok(number),
+            (other, _) => Err(unexpected(&other).into()),
+        }
+    }
+
+    fn ran(&mut self, request: &Request) -> Result<(), LaunchFailure> {
+        match self.ask(request, &[]) {
+            Ok((Reply::Ran { milliseconds }, _)) => {
+                self.milliseconds = milliseconds;
+                Ok(())
+            }
+            Ok((other, _)) => Err(unexpected(&other).into()),
+            Err(failed) => Err(failed),
+        }
+    }
+}
+
+fn unexpected(reply: &Reply) -> Failure {
+    Failure::Broken(format!("the GPU's worker process sent an unexpected reply: {reply:?}"))
+}
+
+impl Device for GpuDevice {
+    fn name(&self) -> String {
+        format!("gpu:{}", self.about.ordinal)
+    }
+
+    fn reset(&mut self) -> Result<(), Failure> {
+        self.modules.clear();
+        self.link.borrow_mut().renew();
+        self.done(&Request::Reset, &[])
+    }
+
+    fn allocate(&mut self, bytes: Vec<u8>) -> Result<Buffer, Failure> {
+        let request = Request::Allocate { len: bytes.len() as u64 };
+        self.made(&request, &bytes).map(Buffer).map_err(|refused| refused.failure)
+    }
+
+    fn allocate_unwritten(&mut self, len: usize) -> Result<Buffer, Failure> {
+        self.made(&Request::Allocate { len: len as u64 }, &[]).map(Buffer).map_err(|refused| refused.failure)
+    }
+
+    fn allocate_random(&mut self, len: usize, seed: u64, least: u8, most: u8) -> Result<Buffer, Failure> {
+        let request = Request::Random { len: len as u64, seed, least, most };
+        self.made(&request, &[]).map(Buffer).map_err(|refused| refused.failure)
+    }
+
+    fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure> {
+        match self.ask(&Request::Read { buffer: buffer.0 }, &[]).map_err(|refused| refused.failure)? {
+            (Reply::Bytes, bytes) => Ok(bytes),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    fn write_at(&mut self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<(), Failure> {
+        self.done(&Request::Write { buffer: buffer.0, at }, bytes)
+    }
+
+    fn differs(&self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        let request = Request::Differs { buffer: buffer.0, at };
+        match self.ask(&request, bytes).map_err(|refused| refused.failure)? {
+            (Reply::Compared { differs }, _) => Ok(differs),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    fn forget(&mut self, buffer: Buffer) -> Result<(), Failure> {
+        self.done(&Request::Forget { buffer: buffer.0 }, &[])
+    }
+
+    fn load(&mut self, ptx: &str) -> Result<Module, Failure> {
+        let image = self.chain.image(ptx)?;
+        self.load_image(&image).map(|(module, _)| module)
+    }
+
+    fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>> {
+        let entry = self.modules.get(module.0)?.iter().find(|e| e.name == entry)?;
+        // A cubin keeps no names of parameters.
+        let named = |(n, (_, size)): (usize, &(usize, usize))| (format!("{n}"), *size);
+        Some(entry.parameters.iter().enumerate().map(named).collect())
+    }
+
+    fn run(&mut self, launches: &[Launch]) -> Result<(), LaunchFailure> {
+        self.ran(&Request::Run { launches: launches.to_vec() })
+    }
+
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph, LaunchFailure> {
+        let request = Request::Capture { launches: launches.to_vec() };
+        self.made(&request, &[]).map(Graph)
+    }
+
+    fn replay(&mut self, graph: Graph) -> Result<(), LaunchFailure> {
+        self.ran(&Request::Replay { graph: graph.0 })
+    }
+
+    fn replay_often(
+        &mut self,
+        graph: Graph,
+        times: usize,
+        fresh: &[Buffer],
+    ) -> Result<Option<usize>, LaunchFailure> {
+        let request = Request::Often { graph: graph.0, times, fresh: fresh.iter().map(|b| b.0).collect() };
+        match self.ask(&request, &[]) {
+            Ok((Reply::Compared { differs }, _)) => Ok(differs),
+            Ok((other, _)) => Err(unexpected(&other).into()),
+            Err(failed) => Err(failed),
+        }
+    }
+}
+
+impl Timer for GpuDevice {
+    fn time(
+        &mut self,
+        launches: &[Launch],
+        before: &Launch,
+        warm_up: usize,
+        samples: usize,
+    ) -> Result<Vec<Vec<f32>>, LaunchFailure> {
+        let (launches, before) = (launches.to_vec(), before.clone());
+        match self.ask(&Request::Time { launches, before, warm_up, samples }, &[]) {
+            Ok((Reply::Timed(times), _)) => Ok(times),
+            Ok((other, _)) => Err(unexpected(&other).into()),
+            Err(failed) => Err(failed),
+        }
+    }
+}

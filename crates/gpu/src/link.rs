@@ -1,0 +1,110 @@
+//! The parent's side of a worker: starts it, asks with a time limit, and says how it ended.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use emulator::device::{Failure, LaunchFailure};
+
+use super::wire::{self, Refusal, Reply, Request};
+use toolchain::worker::{self, Session};
+
+/// The word after the worker verb.
+pub const GPU_WORKER: &str = "gpu";
+
+/// How workers are started.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    /// This tool, whose hidden verb serves.
+    pub program: PathBuf,
+    /// The GPU's number.
+    pub ordinal: String,
+    /// How long one request may take.
+    pub limit: Duration,
+}
+
+/// A worker, started when it is first asked, and again when it is asked after a [`Link::renew`].
+pub(super) struct Link {
+    launcher: Launcher,
+    live: Option<Session>,
+    /// Why nothing more is answered.
+    dead: Option<Failure>,
+    /// Workers started so far.
+    pub(super) started: u64,
+}
+
+impl Link {
+    pub(super) fn new(launcher: Launcher) -> Self {
+        Self { launcher, live: None, dead: None, started: 0 }
+    }
+
+    /// Asks the worker; a failure that it does not survive is repeated until [`Link::renew`].
+    pub(super) fn ask(
+        &mut self,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<(Reply, Vec<u8>), LaunchFailure> {
+        if let Some(failure) = &self.dead {
+            return Err(failure.clone().into());
+        }
+        match self.exchange(request, payload) {
+            Ok((Reply::Refused(refusal), _)) => {
+                let (ends, launch) = (refusal.ends_worker(), refusal.launch);
+                let failure = Refusal::failure(refusal);
+                if ends {
+                    self.live = None;
+                    self.dead = Some(failure.clone());
+                }
+                Err(LaunchFailure { launch, failure })
+            }
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                let failure = self.ended(&error);
+                self.dead = Some(failure.clone());
+                Err(failure.into())
+            }
+        }
+    }
+
+    /// Forgets what ended the worker before; the next question starts a fresh one. A worker that lives stays.
+    pub(super) fn renew(&mut self) {
+        self.dead = None;
+    }
+
+    fn exchange(&mut self, request: &Request, payload: &[u8]) -> io::Result<(Reply, Vec<u8>)> {
+        let limit = self.launcher.limit;
+        let live = match &mut self.live {
+            Some(live) => live,
+            none => {
+                self.started += 1;
+                none.insert(start(&self.launcher)?)
+            }
+        };
+        let mut timed = live.timed(limit);
+        wire::send(&mut timed, request, payload)?;
+        wire::receive(&mut timed)
+    }
+
+    /// What became of a worker that did not answer; it is gone afterwards.
+    fn ended(&mut self, error: &io::Error) -> Failure {
+        let limit = self.launcher.limit.as_secs_f32();
+        let Some(live) = self.live.take() else {
+            return Failure::Broken(format!("the GPU's worker process cannot be started: {error}"));
+        };
+        if error.kind() == io::ErrorKind::TimedOut {
+            return Failure::TimedOut(format!("it did not end within {limit} s, and its process was killed"));
+        }
+        if error.kind() == io::ErrorKind::InvalidData {
+            return Failure::Broken(format!("the GPU's worker process sent an invalid reply: {error}"));
+        }
+        // It closed its end: it is dead or about to be.
+        Failure::Crashed(format!("the GPU's worker process {}", live.last_words()))
+    }
+}
+
+fn start(launcher: &Launcher) -> io::Result<Session> {
+    let mut command = Command::new(&launcher.program);
+    command.arg(worker::VERB).arg(GPU_WORKER).arg(&launcher.ordinal);
+    Session::start(command)
+}

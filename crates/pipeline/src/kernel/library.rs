@@ -1,0 +1,252 @@
+//! Reads kernels and what they include, from the binary or from a folder.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use super::model::{Atomics, ExpKind, Header, Kernel, Load, MmaPath};
+use crate::case::FormatPair;
+use crate::kernel::KernelStage;
+use toolchain::header::{self, HeaderError};
+
+/// A folder of kernels that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// It cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A header does not fit.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// A header says something impossible.
+    #[error("{}:1: {message}", path.display())]
+    Meaning {
+        /// The file.
+        path: PathBuf,
+        /// What.
+        message: String,
+    },
+    /// There is no kernel for a stage.
+    #[error("no kernel for {what}{there}; write one whose header names the stage (CONTRIBUTING)")]
+    Missing {
+        /// The stage and variant.
+        what: String,
+        /// What there is.
+        there: String,
+    },
+}
+
+/// Kernels and what they include.
+#[derive(Debug, Clone, Default)]
+pub struct Library {
+    /// By file name, sorted.
+    pub kernels: Vec<Kernel>,
+    /// `.cuh` files: name and text.
+    pub includes: BTreeMap<String, String>,
+}
+
+/// Which of several kernels of a stage is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variant {
+    /// How e^x is computed, where it is.
+    pub exp: ExpKind,
+    /// How the rows of a token are added.
+    pub atomics: Atomics,
+    /// How operands are stored.
+    pub pair: FormatPair,
+}
+
+impl Variant {
+    /// e^x by FMA, sums in the order of the slots.
+    pub const OURS: Self = Self { exp: ExpKind::Fma, atomics: Atomics::None, pair: FormatPair::Mxfp8Mxfp4 };
+
+    fn is_of(self, kernel: &Kernel) -> bool {
+        let exp = kernel.contract.exp == ExpKind::None || kernel.contract.exp == self.exp;
+        exp && kernel.takes(self.pair)
+            && (kernel.stage != KernelStage::Finalize || kernel.contract.atomics == self.atomics)
+    }
+}
+
+impl Library {
+    /// The kernels of the binary.
+    ///
+    /// # Errors
+    /// [`KernelError`]; a test reads all of them.
+    pub fn embedded() -> Result<Self, KernelError> {
+        let mut library = Self::default();
+        for (path, text) in data::KERNELS.files() {
+            library.add(Path::new(path), text, false)?;
+        }
+        Ok(library)
+    }
+
+    /// Whether any text mentions the target it is compiled for (`__CUDA_ARCH__` and its relatives).
+    #[must_use]
+    pub fn asks_for_target(&self) -> bool {
+        let texts = self.kernels.iter().map(|kernel| &kernel.text).chain(self.includes.values());
+        texts.into_iter().any(|text| text.contains("__CUDA_ARCH"))
+    }
+
+    /// The kernels of the binary, those of `folder` in the place of ours for the same stage, path and load, and its `.cuh` files
+    /// in the place of ours of the same name.
+    ///
+    /// # Errors
+    /// [`KernelError`] with the file and line.
+    pub fn with_folder(folder: &Path) -> Result<Self, KernelError> {
+        let mut own = Self::default();
+        let unreadable = |path: &Path| {
+            let path = path.to_owned();
+            move |source| KernelError::Read { path, source }
+        };
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(folder).map_err(unreadable(folder))? {
+            paths.push(entry.map_err(unreadable(folder))?.path());
+        }
+        paths.sort();
+        for path in paths {
+            if path.extension().is_some_and(|e| e == "cu" || e == "cuh") {
+                let text = fs::read_to_string(&path).map_err(unreadable(&path))?;
+                own.add(&path, &text, true)?;
+            }
+        }
+        if own.kernels.is_empty() && own.includes.is_empty() {
+            let message = "the folder has neither a .cu file with a `//@` header nor a .cuh file".to_owned();
+            return Err(KernelError::Meaning { path: folder.to_owned(), message });
+        }
+        let mut library = Self::embedded()?;
+        library.includes.extend(own.includes);
+        own.kernels.append(&mut library.kernels);
+        library.kernels = own.kernels;
+        Ok(library)
+    }
+
+    fn add(&mut self, path: &Path, text: &str, own: bool) -> Result<(), KernelError> {
+        let file = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        if path.extension().is_some_and(|e| e == "cuh") {
+            self.includes.insert(file, text.to_owned());
+            return Ok(());
+        }
+        let wrong =
+            |message: &str| KernelError::Meaning { path: path.to_owned(), message: message.to_owned() };
+        let yaml =
+            header::split(text).yaml.ok_or_else(|| wrong("a kernel must begin with a `//@` header"))?;
+        let h: Header = header::parse_block(path, &yaml)?;
+        if (h.stage == KernelStage::Gemm) != (h.load.is_some() && !h.paths.is_empty()) {
+            return Err(wrong("`paths` and `load` are required for a GEMM and not allowed for other stages"));
+        }
+        if h.grid.is_empty() || h.grid.len() > 3 {
+            return Err(wrong("`grid` needs one to three expressions"));
+        }
+        let axis = |n: usize| h.grid.get(n).cloned().unwrap_or_else(|| "1".to_owned());
+        self.kernels.push(Kernel {
+            grid: [axis(0), axis(1), axis(2)],
+            file,
+            text: text.to_owned(),
+            about: h.about,
+            stage: h.stage,
+            entry: h.entry,
+            paths: h.paths,
+            load: h.load,
+            needs: h.needs,
+            needs_of: BTreeMap::from([
+                (MmaPath::Native, h.needs_native),
+                (MmaPath::Portable, h.needs_portable),
+                (MmaPath::Gemv, h.needs_gemv),
+            ]),
+            formats: h.formats,
+            packed: h.packed,
+            defines: h.defines,
+            block: h.block,
+            smem: h.smem.unwrap_or_else(|| "0".to_owned()),
+            args: h.args,
+            contract: h.contract,
+            own,
+        });
+        Ok(())
+    }
+
+    /// The kernel of a stage that is no GEMM: the user's own, of several the one with these atomics and this exp; else ours with
+    /// these. A stage without variants has one kernel for all.
+    ///
+    /// # Errors
+    /// [`KernelError::Missing`].
+    pub fn of_stage(&self, stage: KernelStage, variant: Variant) -> Result<&Kernel, KernelError> {
+        let of_stage = || self.kernels.iter().filter(|k| k.stage == stage);
+        let own = || of_stage().filter(|k| k.own);
+        let found = own().find(|k| variant.is_of(k)).or_else(|| own().find(|k| k.takes(variant.pair)));
+        let found = found.or_else(|| of_stage().find(|k| variant.is_of(k)));
+        found.ok_or_else(|| self.missing(format!("the stage {stage:?}").to_lowercase(), stage))
+    }
+
+    /// The GEMM of a path and a load for operands of these formats.
+    ///
+    /// # Errors
+    /// [`KernelError::Missing`].
+    pub fn gemm(&self, pair: FormatPair, path: MmaPath, load: Load) -> Result<&Kernel, KernelError> {
+        let fits = |k: &&Kernel| k.load == Some(load) && k.paths.contains(&path) && k.takes(pair);
+        self.kernels.iter().find(fits).ok_or_else(|| {
+            let of =
+                if pair == FormatPair::default() { String::new() } else { format!(" of {}", pair.word()) };
+            let what = format!("the {} GEMM{of} that loads by {}", path.word(), load.word());
+            self.missing(what, KernelStage::Gemm)
+        })
+    }
+
+    fn missing(&self, what: String, stage: KernelStage) -> KernelError {
+        let there: Vec<&str> =
+            self.kernels.iter().filter(|k| k.stage == stage).map(|k| k.file.as_str()).collect();
+        let there =
+            if there.is_empty() { String::new() } else { format!(" (available: {})", there.join(" ")) };
+        KernelError::Missing { what, there }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expression::NAMES;
+    use super::*;
+
+    #[test]
+    fn every_kernel_of_the_binary_is_understood() {
+        let library = Library::embedded().unwrap();
+        for path in [MmaPath::Native, MmaPath::Portable] {
+            for load in [Load::CpAsync, Load::Tma, Load::TmaReplace] {
+                for pair in FormatPair::ALL {
+                    library.gemm(*pair, path, load).unwrap();
+                }
+            }
+        }
+        library.gemm(FormatPair::default(), MmaPath::Gemv, Load::Direct).unwrap();
+        for exp in [ExpKind::Fma, ExpKind::Ex2Approx] {
+            for atomics in [Atomics::None, Atomics::F32] {
+                for stage in [KernelStage::Route, KernelStage::Activation, KernelStage::Finalize] {
+                    let of_stage =
+                        library.of_stage(stage, Variant { exp, atomics, ..Variant::OURS }).unwrap();
+                    assert_eq!(stage == KernelStage::Finalize, of_stage.contract.exp == ExpKind::None);
+                }
+            }
+        }
+        let names = NAMES.iter().map(|(name, _)| (*name, 64)).collect();
+        for kernel in &library.kernels {
+            for text in kernel.grid.iter().chain([&kernel.block, &kernel.smem]) {
+                super::super::evaluate(text, &names).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_name_the_file_and_the_line() {
+        let mut library = Library::default();
+        let mut said = |text: &str| library.add(Path::new("k.cu"), text, true).unwrap_err().to_string();
+        assert_eq!(said("int x;"), "k.cu:1: a kernel must begin with a `//@` header");
+        let unknown = "//@ about: x\n//@ stage: gem\n";
+        assert!(said(unknown).starts_with("k.cu:2:"), "{}", said(unknown));
+        let gemm = "//@ about: x\n//@ stage: gemm\n//@ entry: e\n//@ grid: [\"1\"]\n//@ block: \"32\"\n//@ args: []\n//@ contract: {deterministic: true}\n";
+        assert!(said(gemm).contains("required for a GEMM"));
+    }
+}

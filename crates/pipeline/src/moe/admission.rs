@@ -1,0 +1,333 @@
+//! Admission: whether a tile and a kernel may run on a device, decided from facts alone, with a sentence where not.
+//!
+//! In order: what the kernel needs of the toolchain, the geometry of the tile, shared memory, TMA's rules for boxes, and what
+//! ptxas made of it. K is padded to 128 in memory, which satisfies TMA's rules for strides (multiples of 32 bytes of packed
+//! codes) and bases whatever the model's width.
+
+use emulator::device::{MapElement, MapSwizzle};
+use ptx::arch::{Target, ToolkitVersion};
+
+use super::format::Element;
+use super::tile::{Blocked, Config, SHARED_LIMIT, Tile};
+use crate::case::FormatPair;
+use crate::kernel::{self, Kernel, MmaPath, Names};
+use toolchain::matrix::Capabilities;
+use toolchain::toolkit::Resources;
+
+/// Elements of a box of 16U4_ALIGN16B: it has no other width.
+const UNPACKED_WIDTH: u32 = 128;
+
+/// What a device has for one CTA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of shared memory, with opt-in.
+    pub shared: u32,
+    /// Registers.
+    pub registers: u32,
+    /// Threads.
+    pub threads: u32,
+}
+
+impl Limits {
+    /// SM12x: `sharedMemPerBlockOptin` of RTX PRO 6000, RTX 5070 Ti and GB10; registers and threads as on every architecture
+    /// since sm_80 (CUDA C++ Programming Guide, table of compute capabilities).
+    pub const SM12X: Self = Self { shared: SHARED_LIMIT, registers: 65_536, threads: 1024 };
+}
+
+/// Who compiles a kernel, and what for.
+#[derive(Debug, Clone, Copy)]
+pub struct Toolchain<'a> {
+    /// What the matrix says.
+    pub capabilities: &'a Capabilities,
+    /// The ptxas.
+    pub toolkit: ToolkitVersion,
+    /// The target.
+    pub target: Target,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// How operands are stored.
+    pub pair: FormatPair,
+    /// The tile.
+    pub tile: Tile,
+    /// Whether channels are the 16-row side of the mma.
+    pub swap_ab: bool,
+    /// The GEMM.
+    pub kernel: &'a Kernel,
+    /// How it multiplies.
+    pub path: MmaPath,
+    /// Who compiles it; nothing is known of capabilities where no matrix was run.
+    pub toolchain: Option<Toolchain<'a>>,
+    /// The device.
+    pub limits: Limits,
+}
+
+/// A tile that may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admitted {
+    /// How its kernel is compiled.
+    pub config: Config,
+    /// Threads of a CTA.
+    pub threads: u32,
+    /// Dynamic shared memory of a CTA, bytes.
+    pub dynamic_shared: u32,
+}
+
+/// Whether the tile may be compiled and run, before ptxas has seen it.
+///
+/// # Errors
+/// [`Blocked`], with the sentence.
+pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
+    let Question { pair, tile, swap_ab, kernel, path, toolchain, limits } = *question;
+    if let Some(sentence) = toolchain.and_then(|t| lacking([kernel], pair, path, t)) {
+        return Err(Blocked(sentence));
+    }
+    let load = kernel.load.ok_or_else(|| Blocked(format!("{} is not a GEMM", kernel.file)))?;
+    let config = Config::within(pair, tile, swap_ab, load, path, limits.shared)?;
+    if load.by_tma() {
+        for map in [token_box(&config), weight_box(&config)] {
+            map.check()?;
+        }
+    }
+    let value = |text: &str| {
+        let value =
+            kernel::evaluate(text, &names(&config)).map_err(|e| Blocked(format!("{}: {e}", kernel.file)))?;
+        u32::try_from(value).map_err(|_| Blocked(format!("{}: `{text}` is {value}", kernel.file)))
+    };
+    let (threads, dynamic_shared) = (value(&kernel.block)?, value(&kernel.smem)?);
+    if threads > limits.threads {
+        return Err(Blocked(format!(
+            "a CTA has {threads} threads, but the device allows {}",
+            limits.threads
+        )));
+    }
+    if dynamic_shared > limits.shared {
+        return Err(too_much_shared(dynamic_shared, limits));
+    }
+    Ok(Admitted { config, threads, dynamic_shared })
+}
+
+/// Whether a whole run with the tile may be made: [`admit`], and what the kernels of the `others` stages need.
+///
+/// # Errors
+/// [`Blocked`], with the sentence.
+pub fn admit_run(question: &Question<'_>, others: &[&Kernel]) -> Result<Admitted, Blocked> {
+    let lacks = |t| lacking(others.iter().copied(), question.pair, question.path, t);
+    if let Some(sentence) = question.toolchain.and_then(lacks) {
+        return Err(Blocked(sentence));
+    }
+    admit(question)
+}
+
+/// Whether what ptxas made of an admitted tile can be launched. Where it spills, that is a remark: it costs time, and the
+/// numbers stay right.
+///
+/// # Errors
+/// [`Blocked`], with ptxas's numbers.
+pub fn admit_code(admitted: &Admitted, code: &Resources, limits: Limits) -> Result<Option<String>, Blocked> {
+    let shared = admitted.dynamic_shared + code.static_shared;
+    if shared > limits.shared {
+        return Err(too_much_shared(shared, limits));
+    }
+    // Registers are given to warps in units of 256: 8 per thread.
+    let (threads, each) = (admitted.threads, code.registers.next_multiple_of(8));
+    if threads * each > limits.registers {
+        let (all, limit) = (threads * each, limits.registers);
+        return Err(Blocked(format!(
+            "{threads} threads of {each} registers need {all}, but the device has {limit}"
+        )));
+    }
+    let (stores, loads, registers) = (code.spill_stores, code.spill_loads, code.registers);
+    let spills = || {
+        format!(
+            "ptxas spills {stores} bytes of stores and {loads} of loads per thread at {registers} registers"
+        )
+    };
+    Ok((stores + loads > 0).then(spills))
+}
+
+fn too_much_shared(needed: u32, limits: Limits) -> Blocked {
+    Blocked(format!("a CTA needs {needed} bytes of shared memory, but the device has {}", limits.shared))
+}
+
+/// The first capability that one of these kernels needs for these formats on `path` and the toolchain has not, as a sentence.
+#[must_use]
+pub fn lacking<'k>(
+    kernels: impl IntoIterator<Item = &'k Kernel>,
+    pair: FormatPair,
+    path: MmaPath,
+    toolchain: Toolchain<'_>,
+) -> Option<String> {
+    let missing = |kernel: &'k Kernel| {
+        let says = |need| toolchain.capabilities.missing(need, toolchain.toolkit, toolchain.target);
+        kernel.needs_on(pair, path).into_iter().find_map(says)
+    };
+    kernels.into_iter().find_map(missing)
+}
+
+/// What the launch expressions of a GEMM may say of a tile.
+fn names(c: &Config) -> Names {
+    [
+        ("tile_m", c.tile.m),
+        ("tile_n", c.tile.n),
+        ("tile_k", c.tile.k),
+        ("stages", c.stages),
+        ("stage_bytes", c.stage_bytes()),
+        ("warps", c.warps()),
+    ]
+    .map(|(name, value)| (name, u64::from(value)))
+    .into()
+}
+
+/// What one TMA copy fetches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MapBox {
+    /// Element type of the map.
+    pub element: MapElement,
+    /// Extents in elements, innermost first.
+    pub dims: Vec<u32>,
+    /// How it is spread over shared memory.
+    pub swizzle: MapSwizzle,
+}
+
+/// The box of tokens: rows of codes, as bytes.
+#[must_use]
+pub fn token_box(config: &Config) -> MapBox {
+    let width = config.token_slab();
+    MapBox { element: MapElement::U8, dims: vec![width, config.tile.m], swizzle: swizzle(width) }
+}
+
+/// The box of weights: rows of codes of one expert as bytes or, e2m1 that take a byte each in shared memory, unpacked on the way.
+#[must_use]
+pub fn weight_box(config: &Config) -> MapBox {
+    let unpacked = !config.packed() && config.pair.weight().element() == Element::E2m1;
+    let width = config.weight_slab();
+    let element = if unpacked { MapElement::U4Unpacked } else { MapElement::U8 };
+    MapBox { element, dims: vec![width, config.tile.n, 1], swizzle: swizzle(width) }
+}
+
+/// The swizzle that is as wide as a row.
+const fn swizzle(width: u32) -> MapSwizzle {
+    match width {
+        32 => MapSwizzle::B32,
+        64 => MapSwizzle::B64,
+        _ => MapSwizzle::B128,
+    }
+}
+
+impl MapBox {
+    /// The rules of `cuTensorMapEncodeTiled` for boxes.
+    ///
+    /// # Errors
+    /// [`Blocked`], with the rule that is broken.
+    pub fn check(&self) -> Result<(), Blocked> {
+        let inner = self.dims.first().copied().unwrap_or(0);
+        if let Some(wrong) = self.dims.iter().find(|d| **d == 0 || **d > 256) {
+            return Err(Blocked(format!("the extents of a TMA box are 1 to 256, but this one has {wrong}")));
+        }
+        if self.element == MapElement::U4Unpacked && inner != UNPACKED_WIDTH {
+            return Err(Blocked(format!(
+                "a TMA box of 16U4_ALIGN16B is {UNPACKED_WIDTH} elements wide, but this one {inner}"
+            )));
+        }
+        // Unpacked, 16 elements take 16 bytes.
+        if !inner.is_multiple_of(16) {
+            return Err(Blocked(format!(
+                "the inner extent of a TMA box is a multiple of 16 bytes, but this one is {inner}"
+            )));
+        }
+        let span = match self.swizzle {
+            MapSwizzle::None => return Ok(()),
+            MapSwizzle::B32 => 32,
+            MapSwizzle::B64 => 64,
+            MapSwizzle::B128 | MapSwizzle::B128Atom32 => 128,
+        };
+        if inner > span {
+            return Err(Blocked(format!(
+                "a TMA box is at most as wide as its swizzle, {span} bytes, but this one is {inner}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Library, Load};
+
+    fn ask(tile: &str, swap_ab: bool, load: Load, path: MmaPath) -> Result<Admitted, Blocked> {
+        let library = Library::embedded().unwrap();
+        let kernel = library.gemm(FormatPair::default(), path, load).unwrap();
+        let tile = tile.parse().unwrap();
+        admit(&Question {
+            pair: FormatPair::default(),
+            tile,
+            swap_ab,
+            kernel,
+            path,
+            toolchain: None,
+            limits: Limits::SM12X,
+        })
+    }
+
+    #[test]
+    fn shared_memory_and_threads_are_what_the_header_says() {
+        let admitted = ask("128x128x128", false, Load::Tma, MmaPath::Native).unwrap();
+        assert_eq!((admitted.dynamic_shared, admitted.threads), (3 * 32768 + 1024, 32 * 9));
+        let code = Resources { registers: 128, static_shared: 48, ..Resources::default() };
+        assert_eq!(admit_code(&admitted, &code, Limits::SM12X), Ok(None));
+        let spilled = admit_code(&admitted, &Resources { spill_loads: 4, ..code }, Limits::SM12X);
+        assert!(spilled.unwrap().unwrap().contains("spills 0 bytes of stores and 4 of loads"));
+        for (code, words) in [
+            (Resources { registers: 233, ..code }, "288 threads of 240 registers need 69120"),
+            (Resources { static_shared: 2049, ..code }, "needs 101377 bytes of shared memory"),
+        ] {
+            let error = admit_code(&admitted, &code, Limits::SM12X).unwrap_err();
+            assert!(error.0.contains(words), "{error}");
+        }
+        let error = ask("16x8x128", true, Load::CpAsync, MmaPath::Native).unwrap_err();
+        assert!(error.0.contains("N under swap_ab is 8"), "{error}");
+    }
+
+    #[test]
+    fn a_smaller_device_takes_fewer_stages_or_none() {
+        let library = Library::embedded().unwrap();
+        let kernel = library.gemm(FormatPair::default(), MmaPath::Portable, Load::CpAsync).unwrap();
+        let at = |shared| {
+            let tile = "128x64x128".parse().unwrap();
+            let limits = Limits { shared, ..Limits::SM12X };
+            admit(&Question {
+                pair: FormatPair::default(),
+                tile,
+                swap_ab: false,
+                kernel,
+                path: MmaPath::Portable,
+                toolchain: None,
+                limits,
+            })
+        };
+        assert_eq!(at(101_376).unwrap().config.stages, 4);
+        assert_eq!(at(65_536).unwrap().config.stages, 2);
+        let error = at(49_151).unwrap_err();
+        assert_eq!(error.0, "two stages need 49152 bytes of shared memory, but a CTA has 49151");
+    }
+
+    #[test]
+    fn boxes_keep_the_rules_and_the_rules_refuse() {
+        let config = ask("256x8x128", false, Load::Tma, MmaPath::Native).unwrap().config;
+        assert_eq!(token_box(&config).check().and(weight_box(&config).check()), Ok(()));
+        let good = weight_box(&config);
+        for (map, words) in [
+            (MapBox { dims: vec![64, 8, 1], ..good.clone() }, "128 elements wide, but this one 64"),
+            (MapBox { dims: vec![128, 512, 1], ..good.clone() }, "this one has 512"),
+            (MapBox { element: MapElement::U8, dims: vec![40, 8], ..good.clone() }, "multiple of 16 bytes"),
+            (MapBox { element: MapElement::U8, swizzle: MapSwizzle::B64, ..good }, "its swizzle, 64 bytes"),
+        ] {
+            let error = map.check().unwrap_err();
+            assert!(error.0.contains(words), "{error}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Kernels to PTX: the source, its macros and the target through one NVRTC, kept in the cache.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ptx::arch::Target;
+
+use crate::kernel::{Kernel, Library};
+use toolchain::store::Store;
+use toolchain::toolkit::{self, Include, Nvrtc, NvrtcError, Source};
+
+/// How long NVRTC may take for one kernel.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// What compiles.
+#[derive(Debug)]
+pub struct Compiler<'a> {
+    /// The NVRTC.
+    pub nvrtc: &'a Nvrtc,
+    /// Where PTX is kept.
+    pub store: Option<&'a Store>,
+    /// This tool, whose hidden verb does the work.
+    pub program: PathBuf,
+    /// What the PTX is for.
+    pub target: Target,
+}
+
+impl Compiler<'_> {
+    /// The PTX of a kernel with these macros.
+    ///
+    /// # Errors
+    /// [`NvrtcError`]; a source that does not compile comes with the log and the lines it speaks of.
+    pub fn ptx(
+        &self,
+        library: &Library,
+        kernel: &Kernel,
+        defines: &[(String, String)],
+    ) -> Result<String, NvrtcError> {
+        let mut options = toolkit::options_for(self.target);
+        options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+        options.extend(kernel.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+        // A change of a file that a kernel does not include compiles nothing anew.
+        let headers = included(library, &kernel.text);
+        let source = Source { text: &kernel.text, name: &kernel.file, options, headers };
+        Ok(toolkit::compile(self.nvrtc, &source, self.store, &self.program, LIMIT)?.ptx)
+    }
+}
+
+/// The files of the library that `text` includes, and those that these include.
+#[must_use]
+pub fn included(library: &Library, text: &str) -> Vec<Include> {
+    let mut found: Vec<Include> = Vec::new();
+    let mut texts = vec![text];
+    while let Some(text) = texts.pop() {
+        for line in text.lines() {
+            let name = line.trim_start().strip_prefix("#include \"").and_then(|rest| rest.split('"').next());
+            if let Some((name, text)) = name.and_then(|name| library.includes.get_key_value(name))
+                && found.iter().all(|include| include.name != *name)
+            {
+                found.push(Include { name: name.clone(), text: text.clone() });
+                texts.push(text);
+            }
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}

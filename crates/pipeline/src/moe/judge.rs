@@ -1,0 +1,137 @@
+//! Judges every stage on what the device stored before it, never on the reference's own chain.
+
+mod elementwise;
+mod gemms;
+mod routing;
+mod tally;
+mod whole;
+
+use std::collections::HashMap;
+
+use super::contract::Contract;
+use super::error::MoeError;
+use super::tensors::{Array, Tensors};
+use record::{Stage, StageResult};
+
+/// How every stage stands, in the order of the pipeline. A stage whose tensors are missing, or whose inputs the stages
+/// before it left senseless, is skipped with the reason; an output whose inputs are missing is judged from end to end.
+///
+/// # Errors
+/// [`MoeError`] when the tensors do not fit `contract`, or `expert_ids` makes no sense.
+pub fn judge(contract: &Contract, tensors: &Tensors) -> Result<Vec<StageResult>, MoeError> {
+    contract.check()?;
+    tensors.check(&contract.dims, contract.settings.pair)?;
+    let case = Inputs { contract, tensors, index: index(contract, tensors)? };
+    let mut out = Vec::new();
+    for stage in [Stage::Route, Stage::Permute, Stage::Quantize, Stage::Fc1] {
+        out.push(case.one(stage));
+    }
+    match case.activation() {
+        Ok(both) => out.extend(both),
+        Err(why) => {
+            out.push(StageResult::skipped(Stage::Activation, why.clone()));
+            out.push(StageResult::skipped(Stage::Requantize, why));
+        }
+    }
+    for stage in [Stage::Fc2, Stage::Finalize] {
+        out.push(case.one(stage));
+    }
+    Ok(out)
+}
+
+/// Where each expert's weights are.
+fn index(contract: &Contract, tensors: &Tensors) -> Result<HashMap<usize, usize>, MoeError> {
+    let experts = contract.dims.experts;
+    let Some(ids) = &tensors.expert_ids else {
+        return Ok((0..experts).map(|e| (e, e)).collect());
+    };
+    let mut out = HashMap::new();
+    for (at, id) in ids.data.iter().enumerate() {
+        let expert = usize::try_from(*id).ok().filter(|e| *e < experts);
+        let expert = expert.ok_or_else(|| {
+            MoeError::Invalid(format!("expert_ids[{at}] is {id}, but there are {experts} experts"))
+        })?;
+        if out.insert(expert, at).is_some() {
+            return Err(MoeError::Invalid(format!("expert_ids names expert {expert} twice")));
+        }
+    }
+    Ok(out)
+}
+
+/// Why a stage cannot be judged.
+type Skip = String;
+
+/// What stages are judged by.
+struct Inputs<'a> {
+    contract: &'a Contract,
+    tensors: &'a Tensors,
+    index: HashMap<usize, usize>,
+}
+
+/// The tensor, or that it is missing.
+fn needed<'a, T>(tensor: &'a Option<Array<T>>, name: &str) -> Result<&'a Array<T>, Skip> {
+    tensor.as_ref().ok_or_else(|| format!("`{name}` is missing"))
+}
+
+/// Names a field of the tensors once.
+macro_rules! need {
+    ($self:ident, $name:ident) => {
+        $crate::moe::judge::needed(&$self.tensors.$name, stringify!($name))
+    };
+}
+use need;
+
+impl Inputs<'_> {
+    fn one(&self, stage: Stage) -> StageResult {
+        let result = match stage {
+            Stage::Route => self.route(),
+            Stage::Permute => self.permute(),
+            Stage::Quantize => self.quantize(),
+            Stage::Fc1 => self.fc1(),
+            Stage::Fc2 => self.fc2(),
+            // Without what it reads, the output is judged from end to end.
+            Stage::Finalize => self.finalize().or_else(|why| {
+                let here = self.tensors.output.is_some() && !self.has_finalize_inputs();
+                if here {
+                    self.whole().map_err(|further| format!("{why}; from end to end, {further}"))
+                } else {
+                    Err(why)
+                }
+            }),
+            Stage::Activation | Stage::Requantize => Err("judged together".to_owned()),
+        };
+        result.unwrap_or_else(|why| StageResult::skipped(stage, why))
+    }
+
+    /// Whether finalize can be judged on what the device stored before it.
+    fn has_finalize_inputs(&self) -> bool {
+        self.tensors.fc2_out.is_some()
+            && self.tensors.topk_ids.is_some()
+            && self.tensors.topk_weights.is_some()
+    }
+
+    /// The expert of each row as the device stored it, or, without it, as the reference permutes the stored choices.
+    fn row_experts(&self) -> Result<Vec<usize>, Skip> {
+        match &self.tensors.row_expert {
+            Some(stored) => indices(&stored.data, self.contract.dims.experts, "row_expert"),
+            None => Ok(self.expected_rows()?.iter().map(|r| r.expert).collect()),
+        }
+    }
+
+    /// The token of each row, likewise.
+    fn row_tokens(&self) -> Result<Vec<usize>, Skip> {
+        match &self.tensors.row_token {
+            Some(stored) => indices(&stored.data, self.contract.dims.tokens, "row_token"),
+            None => Ok(self.expected_rows()?.iter().map(|r| r.token).collect()),
+        }
+    }
+}
+
+/// Indices below `end`.
+fn indices(stored: &[i32], end: usize, name: &str) -> Result<Vec<usize>, Skip> {
+    let one = |(at, i): (usize, &i32)| {
+        let index = usize::try_from(*i).ok().filter(|i| *i < end);
+        index.ok_or_else(|| format!("{name}[{at}] is {i}, which is not below {end}"))
+    };
+    stored.iter().enumerate().map(one).collect()
+}

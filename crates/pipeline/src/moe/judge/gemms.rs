@@ -1,0 +1,118 @@
+//! Judges both grouped GEMMs.
+
+use super::tally::Tally;
+use super::{Inputs, Skip, need};
+use crate::case::BiasPlace;
+use crate::moe::contract::Accumulation;
+use crate::moe::reference::gemm::{Gemm, Operands};
+use crate::moe::tensors::Array;
+use record::{Stage, StageResult};
+
+/// Which of the two GEMMs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fc {
+    /// The first.
+    One,
+    /// The second.
+    Two,
+}
+
+impl Inputs<'_> {
+    /// The first GEMM.
+    pub(super) fn fc1(&self) -> Result<StageResult, Skip> {
+        let pair = self.contract.settings.pair;
+        let operands = Operands {
+            pair,
+            codes: need!(self, a1_codes)?,
+            scales: match pair.activation().scale() {
+                Some(_) => Some(need!(self, a1_scales)?),
+                None => None,
+            },
+            weights: need!(self, w13_blocks)?,
+            weight_scales: need!(self, w13_scales)?,
+            globals: self.globals(Fc::One)?,
+            token_scales: self.token_scales(Fc::One)?,
+            bias: epilogue(self.contract.settings.fc1_bias, self.tensors.w13_bias.as_ref()),
+        };
+        self.gemm(Stage::Fc1, operands, self.contract.fc1, need!(self, fc1_out)?)
+    }
+
+    /// The second, on what it read.
+    pub(super) fn fc2(&self) -> Result<StageResult, Skip> {
+        let injected = (&self.tensors.injected_a2_codes, &self.tensors.injected_a2_scales);
+        let pair = self.contract.settings.pair;
+        let scaled = pair.activation().scale().is_some();
+        let (codes, scales) = match injected {
+            (Some(codes), Some(scales)) => (codes, Some(scales)),
+            (Some(codes), None) if !scaled => (codes, None),
+            (None, None) if !scaled => (need!(self, a2_codes)?, None),
+            (None, None) => (need!(self, a2_codes)?, Some(need!(self, a2_scales)?)),
+            _ => return Err("`injected_a2_codes` and `injected_a2_scales` must be given together".to_owned()),
+        };
+        let operands = Operands {
+            pair,
+            codes,
+            scales,
+            weights: need!(self, w2_blocks)?,
+            weight_scales: need!(self, w2_scales)?,
+            globals: self.globals(Fc::Two)?,
+            token_scales: self.token_scales(Fc::Two)?,
+            bias: epilogue(self.contract.settings.fc2_bias, self.tensors.w2_bias.as_ref()),
+        };
+        self.gemm(Stage::Fc2, operands, self.contract.fc2, need!(self, fc2_out)?)
+    }
+
+    /// The global scales of a GEMM's operands, those that its formats have.
+    pub(super) fn globals(&self, fc: Fc) -> Result<[Option<&Array<f32>>; 2], Skip> {
+        let pair = self.contract.settings.pair;
+        let activation = match (self.contract.settings.has_calibrated_scales(), fc) {
+            (false, _) => None,
+            (true, Fc::One) => Some(need!(self, a1_global)?),
+            (true, Fc::Two) => Some(need!(self, a2_global)?),
+        };
+        let weight = match (pair.weight().has_global(), fc) {
+            (false, _) => None,
+            (true, Fc::One) => Some(need!(self, w13_global)?),
+            (true, Fc::Two) => Some(need!(self, w2_global)?),
+        };
+        Ok([activation, weight])
+    }
+
+    /// The global scales of the rows that a GEMM reads, where tokens have some.
+    pub(super) fn token_scales(&self, fc: Fc) -> Result<Option<&Array<f32>>, Skip> {
+        if !self.contract.settings.has_token_scales() {
+            return Ok(None);
+        }
+        let t = self.tensors;
+        match (fc, &t.injected_a2_codes, &t.injected_a2_token_scale) {
+            (Fc::One, ..) => Ok(Some(need!(self, a1_token_scale)?)),
+            (Fc::Two, None, None) => Ok(Some(need!(self, a2_token_scale)?)),
+            (Fc::Two, Some(_), Some(scales)) => Ok(Some(scales)),
+            _ => Err("`injected_a2_codes` and `injected_a2_token_scale` must be given together".to_owned()),
+        }
+    }
+
+    fn gemm(
+        &self,
+        stage: Stage,
+        operands: Operands<'_>,
+        accumulation: Accumulation,
+        stored: &Array<u16>,
+    ) -> Result<StageResult, Skip> {
+        let experts = self.row_experts()?;
+        let gemm = Gemm::new(operands, accumulation, &experts, &self.index).map_err(|e| e.to_string())?;
+        let cols = gemm.cols();
+        let each = |tally: &mut Tally, row: usize, col: usize, expected: &_| {
+            tally.number(row, col, expected, stored.data[row * cols + col]);
+        };
+        Ok(gemm.fold(each, Tally::join).result(stage, |row| experts.get(row).copied()))
+    }
+}
+
+/// The bias, where the GEMM adds it.
+fn epilogue(place: BiasPlace, bias: Option<&Array<f32>>) -> Option<&Array<f32>> {
+    match place {
+        BiasPlace::Epilogue => bias,
+        BiasPlace::NextStage => None,
+    }
+}

@@ -1,0 +1,333 @@
+//! Runs the pipeline on a device: buffers in the kernels' layouts, one launch after the other, and what each stored.
+
+mod arguments;
+mod graph;
+mod inputs;
+mod repeat;
+mod results;
+
+use std::collections::BTreeMap;
+
+pub use graph::Session;
+pub use repeat::Overwritten;
+
+use super::compile::Compiler;
+use super::layout::{self, padded};
+pub use super::setup::Setup;
+use super::sources::{self, KernelSource};
+use super::tensors::{Array, Tensors};
+use super::{Dims, Problem, Settings};
+use crate::kernel::{ExpressionError, Kernel, KernelError, Library, Load};
+use emulator::device::{Buffer, Device, Failure, LaunchFailure, Module};
+use record::Stage;
+use toolchain::toolkit::NvrtcError;
+
+/// Why nothing was run.
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    /// No kernel, or one whose header is wrong.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// A kernel does not compile.
+    #[error(transparent)]
+    Nvrtc(#[from] NvrtcError),
+    /// A header's expression has no value.
+    #[error("{file}: {source}")]
+    Expression {
+        /// The kernel's file.
+        file: String,
+        /// What is wrong.
+        source: ExpressionError,
+    },
+    /// A header does not fit its entry or names what there is not.
+    #[error("{file}: {message}")]
+    Header {
+        /// The kernel's file.
+        file: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The device cannot take the problem or a kernel.
+    #[error("{file}: {failure}")]
+    Device {
+        /// The kernel's file.
+        file: String,
+        /// What happened.
+        failure: Failure,
+    },
+    /// The device cannot hold the problem.
+    #[error("the problem does not fit on the device: {0}")]
+    Memory(#[from] Failure),
+    /// The problem lacks an input.
+    #[error("the problem has no `{0}`")]
+    Input(&'static str),
+}
+
+/// What a run left.
+#[derive(Debug)]
+pub struct Ran {
+    /// The inputs, and what every stage stored.
+    pub tensors: Tensors,
+    /// The stage that did not finish, and why.
+    pub stopped: Option<(Stage, Failure)>,
+    /// Stages that broke the contract of their padding, with the place.
+    pub pads: Vec<(Stage, String)>,
+}
+
+/// The kernels of a run, in the order they are first launched in, each with its PTX.
+#[derive(Debug, Clone)]
+pub struct Compiled<'k> {
+    /// Kernel and PTX.
+    pub kernels: [(&'k Kernel, String); 6],
+}
+
+/// One kernel, ready to be launched.
+struct Ready<'k> {
+    kernel: &'k Kernel,
+    module: Module,
+}
+
+/// A stage, the place of its kernel in [`Compiled`], and the GEMM that it does or feeds.
+type Step = (Stage, usize, Option<Fc>);
+
+/// What is launched, in order.
+const STEPS: [Step; 7] = [
+    (Stage::Route, 0, None),
+    (Stage::Permute, 1, None),
+    (Stage::Quantize, 2, Some(Fc::One)),
+    (Stage::Fc1, 3, Some(Fc::One)),
+    (Stage::Activation, 4, Some(Fc::Two)),
+    (Stage::Fc2, 3, Some(Fc::Two)),
+    (Stage::Finalize, 5, None),
+];
+
+/// Runs `problem` from the router's logits to the output.
+///
+/// # Errors
+/// [`PipelineError`] when it cannot begin. A launch that fails ends the run; [`Ran::stopped`] says where.
+pub fn run(
+    device: &mut dyn Device,
+    compiled: &Compiled<'_>,
+    problem: &Problem,
+    setup: &Setup,
+) -> Result<Ran, PipelineError> {
+    Session::new(device, compiled, problem, setup)?.run(0)
+}
+
+/// As [`run`]; and the first stage that changed an input, where the run came to its end.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_and_compare(
+    device: &mut dyn Device,
+    compiled: &Compiled<'_>,
+    problem: &Problem,
+    setup: &Setup,
+) -> Result<(Ran, Option<Overwritten>), PipelineError> {
+    let mut session = Session::new(device, compiled, problem, setup)?;
+    let ran = session.run(0)?;
+    let overwritten = if ran.stopped.is_none() { session.overwritten()? } else { None };
+    Ok((ran, overwritten))
+}
+
+/// Every kernel on the device.
+fn load<'k>(device: &mut dyn Device, compiled: &Compiled<'k>) -> Result<Vec<Ready<'k>>, PipelineError> {
+    let mut kernels = Vec::new();
+    for (kernel, ptx) in &compiled.kernels {
+        let refused = |failure| PipelineError::Device { file: kernel.file.clone(), failure };
+        kernels.push(Ready { kernel, module: device.load(ptx).map_err(refused)? });
+    }
+    Ok(kernels)
+}
+
+/// Compiles the kernels for these settings and this setup.
+///
+/// # Errors
+/// [`PipelineError`]: a stage has no kernel, or one does not compile.
+pub fn compile<'k>(
+    compiler: &Compiler<'_>,
+    library: &'k Library,
+    settings: &Settings,
+    setup: &Setup,
+) -> Result<Compiled<'k>, PipelineError> {
+    let [route, permute, quantize, gemm, activation, finalize] = sources::of_run(library, settings, setup)?;
+    let ready = |source: KernelSource<'k>| {
+        let ptx = compiler.ptx(library, source.kernel, &source.defines)?;
+        Ok::<_, PipelineError>((source.kernel, ptx))
+    };
+    Ok(Compiled {
+        kernels: [
+            ready(route)?,
+            ready(permute)?,
+            ready(quantize)?,
+            ready(gemm)?,
+            ready(activation)?,
+            ready(finalize)?,
+        ],
+    })
+}
+
+/// The two GEMMs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fc {
+    One,
+    Two,
+}
+
+fn need<'t, T>(tensor: &'t Option<Array<T>>, name: &'static str) -> Result<&'t [T], PipelineError> {
+    tensor.as_ref().map(|t| t.data.as_slice()).ok_or(PipelineError::Input(name))
+}
+
+/// A run under way.
+struct Run<'a> {
+    device: &'a mut dyn Device,
+    problem: &'a Problem,
+    setup: &'a Setup,
+    dims: Dims,
+    buffers: BTreeMap<&'static str, Buffer>,
+    tensors: Tensors,
+    pads: Vec<(Stage, String)>,
+}
+
+/// What a workspace holds when the stream begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Nothing: a stage writes all that later stages read. Each run begins with the buffer unwritten, or what the run before it
+    /// stored would hide a kernel that stores nothing.
+    Unwritten,
+    /// What the run before left, and nothing before the first: a kernel may write it again or find it as it was.
+    Left,
+    /// Zeros before the first run, then what the run before left. The kernels promise to leave zeros; nobody clears it for them.
+    Zeros,
+}
+
+impl<'a> Run<'a> {
+    /// The buffers that stages write: bytes, and what each holds before a run. All others are inputs, which no stage may change.
+    fn workspaces(&self) -> [(&'static str, usize, Before); 21] {
+        use Before::{Left, Unwritten, Zeros};
+        let dims = self.dims;
+        let (rows, experts) = (dims.rows(), dims.experts);
+        let (h, i) = (padded(dims.hidden), padded(dims.inter));
+        let format = self.problem.settings.pair.activation();
+        let scale_rows = layout::token_scale_rows(rows, experts);
+        let most_tiles = self.most_tiles();
+        // Two tensor maps for every CTA of a GEMM that makes them itself.
+        let config = &self.setup.config;
+        let ctas = dims.fc1_cols().max(dims.hidden).div_ceil(config.tile.n as usize) * most_tiles;
+        [
+            ("maps", 2 * 128 * if config.load == Load::TmaReplace { ctas } else { 1 }, Left),
+            ("topk_ids", 4 * rows, Unwritten),
+            ("topk_weights", 4 * rows, Unwritten),
+            ("expert_offset", 4 * (experts + 1), Unwritten),
+            ("row_token", 4 * rows, Unwritten),
+            ("row_expert", 4 * rows, Unwritten),
+            ("row_of_choice", 4 * rows, Unwritten),
+            ("tile_expert", 4 * most_tiles, Unwritten),
+            ("tile_row", 4 * most_tiles, Unwritten),
+            ("tile_count", 4, Unwritten),
+            ("a1_codes", rows * format.bytes(h), Unwritten),
+            ("a1_scales", scale_rows * format.scales(h), Unwritten),
+            ("a1_token_scale", 4 * rows, Unwritten),
+            ("fc1_out", 2 * rows * dims.fc1_cols(), Unwritten),
+            ("a2_codes", rows * format.bytes(i), Unwritten),
+            ("a2_scales", scale_rows * format.scales(i), Unwritten),
+            ("a2_token_scale", 4 * rows, Unwritten),
+            ("fc2_out", 2 * rows * dims.hidden, Unwritten),
+            // Atomic sums of tokens, and how many of their rows arrived, for every 32 columns.
+            ("sums", 4 * dims.tokens * h, Zeros),
+            ("arrivals", 4 * dims.tokens * h / 32, Zeros),
+            ("output", 2 * dims.tokens * dims.hidden, Unwritten),
+        ]
+    }
+
+    /// Puts the inputs into the device's memory and reserves the rest.
+    fn new(
+        device: &'a mut dyn Device,
+        problem: &'a Problem,
+        setup: &'a Setup,
+    ) -> Result<Self, PipelineError> {
+        Self::with(device, problem, setup, Run::fill)
+    }
+
+    /// As [`Run::new`]; hidden states and weights, which the problem lacks, are drawn where the memory is.
+    fn drawn(
+        device: &'a mut dyn Device,
+        problem: &'a Problem,
+        setup: &'a Setup,
+    ) -> Result<Self, PipelineError> {
+        Self::with(device, problem, setup, Run::draw)
+    }
+
+    fn with(
+        device: &'a mut dyn Device,
+        problem: &'a Problem,
+        setup: &'a Setup,
+        fill: impl FnOnce(&mut Self) -> Result<(), PipelineError>,
+    ) -> Result<Self, PipelineError> {
+        let dims = problem.dims;
+        let tensors = problem.inputs.clone();
+        let mut run =
+            Self { device, problem, setup, dims, buffers: BTreeMap::new(), tensors, pads: Vec::new() };
+        fill(&mut run)?;
+        for (name, len, before) in run.workspaces() {
+            let buffer = match before {
+                Before::Unwritten | Before::Left => run.device.allocate_unwritten(len)?,
+                Before::Zeros => run.device.allocate(vec![0; len])?,
+            };
+            run.buffers.insert(name, buffer);
+        }
+        Ok(run)
+    }
+
+    /// Tiles of tokens that any routing of these rows can need.
+    fn most_tiles(&self) -> usize {
+        let rows = self.dims.rows();
+        rows / self.setup.config.tile.m as usize + rows.min(self.dims.experts)
+    }
+
+    /// Puts every workspace into the state that a run begins with.
+    fn begin(&mut self) -> Result<(), PipelineError> {
+        for (name, _, before) in self.workspaces() {
+            if let (Before::Unwritten, Some(buffer)) = (before, self.buffers.get(name)) {
+                self.device.forget(*buffer)?;
+            }
+        }
+        self.tensors = self.problem.inputs.clone();
+        self.pads.clear();
+        Ok(())
+    }
+
+    /// Launches everything; the stage that did not finish and why.
+    fn all(&mut self, kernels: &[Ready<'_>]) -> Result<Option<(Stage, Failure)>, PipelineError> {
+        let (before, after) = STEPS.split_at(STEPS.iter().position(|s| s.0 == Stage::Fc2).unwrap_or(0));
+        let streams: Vec<&[Step]> = match (self.setup.pdl, &self.problem.injected_a2) {
+            // What a stage stored is read before the next one begins, so that every one is judged.
+            (false, _) => STEPS.chunks(1).collect(),
+            (true, Some(_)) => vec![before, after],
+            (true, None) => vec![&STEPS],
+        };
+        for steps in streams {
+            if steps[0].0 == Stage::Fc2
+                && let Err(failure) = self.inject()
+            {
+                return Ok(Some((Stage::Fc2, failure)));
+            }
+            let mut launches = Vec::new();
+            for (_, kernel, fc) in steps {
+                launches.push(self.prepare(&kernels[*kernel], *fc)?);
+            }
+            // The first of a stream has nothing in front of it to overlap.
+            launches.iter_mut().skip(1).for_each(|l| l.programmatic = true);
+            // Of a stream that did not end nobody knows what its first kernels have stored.
+            if let Err(LaunchFailure { launch, failure }) = self.device.run(&launches) {
+                return Ok(Some((steps[launch.min(steps.len() - 1)].0, failure)));
+            }
+            for (stage, ..) in steps {
+                if let Err(failure) = self.collect(*stage) {
+                    return Ok(Some((*stage, failure)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,125 @@
+//! The pipeline as one graph: captured once, replayed with other tokens and another routing in the same buffers.
+
+use emulator::device::{Device, Failure, Graph, Launch};
+
+use super::inputs::bytes_of;
+use super::{Before, Compiled, PipelineError, Ran, Ready, Run, STEPS, Setup, Step, load};
+use crate::moe::Problem;
+use record::Stage;
+
+/// A problem on a device, with its kernels: what is run, and what a graph is captured from and replayed with.
+pub struct Session<'a> {
+    pub(super) run: Run<'a>,
+    pub(super) kernels: Vec<Ready<'a>>,
+}
+
+impl<'a> Session<'a> {
+    /// Loads the kernels and the problem. What the host would inject before the second GEMM is left out.
+    ///
+    /// # Errors
+    /// [`PipelineError`] when the device cannot take them.
+    pub fn new(
+        device: &'a mut dyn Device,
+        compiled: &Compiled<'a>,
+        problem: &'a Problem,
+        setup: &'a Setup,
+    ) -> Result<Self, PipelineError> {
+        let kernels = load(device, compiled)?;
+        Ok(Self { run: Run::new(device, problem, setup)?, kernels })
+    }
+
+    /// As [`Session::new`] for a problem without hidden states and weights: both are drawn where the device's memory is, so that
+    /// a model of any size is there at once. What comes out means nothing; how long it takes does.
+    ///
+    /// # Errors
+    /// [`PipelineError`] when the device cannot take them.
+    pub fn drawn(
+        device: &'a mut dyn Device,
+        compiled: &Compiled<'a>,
+        problem: &'a Problem,
+        setup: &'a Setup,
+    ) -> Result<Self, PipelineError> {
+        let kernels = load(device, compiled)?;
+        Ok(Self { run: Run::drawn(device, problem, setup)?, kernels })
+    }
+
+    /// Every launch, in order.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: a launch that cannot be made.
+    pub fn launches(&self) -> Result<Vec<(Stage, Launch)>, PipelineError> {
+        let prepare = |(stage, kernel, fc): Step| Ok((stage, self.run.prepare(&self.kernels[kernel], fc)?));
+        STEPS.into_iter().map(prepare).collect()
+    }
+
+    /// Captures the whole pipeline; with `programmatic`, every kernel may begin before the one in front of it has ended.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: a launch that cannot be made.
+    pub fn capture(&mut self, programmatic: bool) -> Result<Graph, PipelineError> {
+        let mut launches: Vec<Launch> = self.launches()?.into_iter().map(|(_, launch)| launch).collect();
+        launches.iter_mut().skip(1).for_each(|launch| launch.programmatic = programmatic);
+        let file = |n: usize| self.kernels[STEPS[n.min(STEPS.len() - 1)].1].kernel.file.clone();
+        let captured = self.run.device.capture(&launches);
+        captured
+            .map_err(|failed| PipelineError::Device { file: file(failed.launch), failure: failed.failure })
+    }
+
+    /// Puts the tokens and the routing of another problem of the same dimensions and weights into the buffers. What stages store
+    /// counts as unwritten; the state that kernels keep from launch to launch stays.
+    ///
+    /// # Errors
+    /// [`PipelineError::Input`] when it has none; [`PipelineError::Memory`].
+    pub fn set(&mut self, problem: &'a Problem) -> Result<(), PipelineError> {
+        let inputs = &problem.inputs;
+        let hidden = inputs.hidden_states.as_ref().ok_or(PipelineError::Input("hidden_states"))?;
+        let logits = inputs.router_logits.as_ref().ok_or(PipelineError::Input("router_logits"))?;
+        for (name, bytes) in [
+            ("hidden_states", bytes_of(&hidden.data, u16::to_le_bytes)),
+            ("router_logits", bytes_of(&logits.data, f32::to_le_bytes)),
+        ] {
+            if let Some(buffer) = self.run.buffers.get(name) {
+                self.run.device.write(*buffer, &bytes)?;
+            }
+        }
+        self.run.problem = problem;
+        self.run.begin()
+    }
+
+    /// Replays a graph `times` times with the problem that is set, everything that stages store unwritten before each; the first
+    /// replay, from 1, that stores other bytes than the first, else what the stages stored.
+    ///
+    /// # Errors
+    /// The number of the replay that differs.
+    pub fn replay_often(&mut self, graph: Graph, times: usize) -> Result<Ran, usize> {
+        let stored = self.run.workspaces().into_iter().filter(|(_, _, before)| *before == Before::Unwritten);
+        let fresh: Vec<_> = stored.filter_map(|(name, ..)| self.run.buffers.get(name).copied()).collect();
+        let stopped = match self.run.device.replay_often(graph, times, &fresh) {
+            Err(failed) => Some((Stage::Route, failed.failure)),
+            Ok(Some(differs)) => return Err(differs),
+            Ok(None) => self.collect().err(),
+        };
+        Ok(self.ran(stopped))
+    }
+
+    /// Replays a graph; what the stages stored.
+    #[must_use]
+    pub fn replay(&mut self, graph: Graph) -> Ran {
+        let replayed = self.run.device.replay(graph);
+        let stopped = match replayed {
+            // Nobody knows how far a graph came that did not end.
+            Err(failed) => Some((Stage::Route, failed.failure)),
+            Ok(()) => self.collect().err(),
+        };
+        self.ran(stopped)
+    }
+
+    /// What a run left.
+    pub(super) fn ran(&self, stopped: Option<(Stage, Failure)>) -> Ran {
+        Ran { tensors: self.run.tensors.clone(), stopped, pads: self.run.pads.clone() }
+    }
+
+    fn collect(&mut self) -> Result<(), (Stage, Failure)> {
+        STEPS.iter().try_for_each(|(stage, ..)| self.run.collect(*stage).map_err(|failure| (*stage, failure)))
+    }
+}

@@ -1,0 +1,123 @@
+//! Readings of a trial's kernels: PTX leaves open whether an unqualified product and the sum that uses it round once, and what
+//! depends on it is said.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use emulator::{Contraction, Programs};
+
+use super::pipeline::Compiled;
+use super::trial::{Memo, Outcome, TrialError, differences};
+use record::{StageResult, Verdict};
+use toolchain::store::Store;
+use toolchain::toolkit::{self, Contract, Toolkit};
+
+/// Which reading trials run in.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The reading.
+    pub contract: Contract,
+    /// The ptxas that [`Contract::AsPtxas`] asks.
+    pub ptxas: Option<Toolkit>,
+}
+
+/// The kernels of a trial in the reading that was asked for.
+pub(super) struct Readings {
+    /// What runs.
+    pub(super) memo: Memo,
+    /// Another reading that PTX allows; none where nothing is open.
+    pub(super) other: Option<Memo>,
+    /// Which reading it is, in a sentence.
+    pub(super) remark: String,
+}
+
+impl Readings {
+    /// Reads every kernel as asked.
+    ///
+    /// # Errors
+    /// [`TrialError::Contraction`], and [`TrialError::Reading`] where a kernel cannot be decoded in a reading.
+    pub(super) fn of(
+        compiled: &Compiled<'_>,
+        asked: &Asked,
+        store: Option<&Store>,
+    ) -> Result<Self, TrialError> {
+        let (chosen, separate, every) = (Programs::default(), Programs::default(), Programs::default());
+        let (mut pairs, mut contracted) = (0, 0);
+        let mut version = None;
+        let texts: BTreeSet<(&str, &str)> =
+            compiled.kernels.iter().map(|(kernel, ptx)| (ptx.as_str(), kernel.entry.as_str())).collect();
+        for (ptx, entry) in texts {
+            // What cannot be decoded says why when a device loads it.
+            let Ok(program) = emulator::load_only(ptx, &[entry]) else { continue };
+            let reading = toolkit::reading(asked.contract, ptx, &[entry], asked.ptxas.as_ref(), store)?;
+            let (all, once) = match reading.by {
+                Some((by, chosen, pairs)) => {
+                    version = Some(by);
+                    (pairs, chosen)
+                }
+                None => {
+                    let all = program.pairs().map_or(0, |pairs| pairs.len());
+                    (all, if asked.contract == Contract::On { all } else { 0 })
+                }
+            };
+            (pairs, contracted) = (pairs + all, contracted + once);
+            let readings = [
+                (&chosen, &reading.contraction),
+                (&every, &Contraction::Every),
+                (&separate, &Contraction::Separate),
+            ];
+            for (programs, contraction) in readings {
+                let read = program.contracted(contraction);
+                programs.set(ptx, read.map_err(|stop| TrialError::Reading(entry.to_owned(), stop))?);
+            }
+        }
+        let by = version.map_or_else(String::new, |version| format!(" {version}"));
+        let word = asked.contract.word();
+        let remark = match pairs {
+            0 => format!(
+                "--contract {word}{by}: no product and sum of these kernels is left open, so every reading is the same"
+            ),
+            _ => format!(
+                "--contract {word}{by}: {contracted} of {pairs} pairs of a product and a sum round once"
+            ),
+        };
+        let memo = |programs| Memo { programs: Arc::new(programs), ..Memo::default() };
+        let other = (pairs > 0).then(|| memo(if contracted == 0 { every } else { separate }));
+        Ok(Self { memo: memo(chosen), other, remark })
+    }
+}
+
+/// The verdicts of the reading that was asked for; and a sentence on the stages that store other bits in the other reading. A stage
+/// that conforms in one of them alone is wrong: what a kernel is worth must not hang on the assembler's choice.
+pub(super) fn compared(chosen: Outcome, other: &Outcome) -> (Vec<StageResult>, String) {
+    let mut stages = chosen.stages;
+    let differing: Vec<_> = differences(&chosen.tensors, &other.tensors).collect();
+    for result in &mut stages {
+        let Some(there) = other.stages.iter().find(|r| r.stage == result.stage) else { continue };
+        let (here, there_conforms) = (result.verdict.conforms(), there.verdict.conforms());
+        if here == there_conforms && !differing.contains(&result.stage) {
+            continue;
+        }
+        let mut note = format!("{UNDETERMINED}: what is stored depends on whether mul and add round once");
+        if here != there_conforms {
+            note = format!(
+                "{note}; {} in this reading, {} in the other",
+                result.verdict.word(),
+                there.verdict.word()
+            );
+            if here {
+                *result = StageResult { verdict: Verdict::Fail, ..there.clone() };
+            }
+        }
+        result.note = if result.note.is_empty() { note } else { format!("{note}; {}", result.note) };
+    }
+    let words: Vec<&str> = differing.iter().map(|stage| stage.word()).collect();
+    let said = match words.as_slice() {
+        [] => "; no stage stores other bits in the other reading".to_owned(),
+        words => format!("; {UNDETERMINED}: what is stored by {}", words.join(", ")),
+    };
+    (stages, said)
+}
+
+/// What depends on the reading.
+const UNDETERMINED: &str = "undetermined by PTX";

@@ -1,0 +1,346 @@
+//! Runs trials and keeps their verdicts: what an emulator says of the same PTX and the same data never changes.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use emulator::device::Device as _;
+use emulator::{EmulatorDevice, Options};
+use numerics::tensor_core::Model;
+use ptx::arch::Target;
+
+use super::checkpoint::Layer;
+use super::checks::{self, Checked, TrialChecks};
+use super::compile::Compiler;
+use super::pipeline::{self, Compiled, PipelineError};
+use super::plan::{self, Trial};
+use super::readings::{self, Asked, Readings};
+use super::tile::{Blocked, Config};
+use super::trial::{self, Outcome, TrialError};
+use super::{Contract, Dims, Problem, Settings, known, problem, slots};
+use crate::case::Regime;
+use crate::kernel::Library;
+use gpu::{Chain, GpuDevice, Turn};
+use record::{Check, CodeBy, EMULATOR, Stage, StageResult, TrialRow, Verdict};
+use toolchain::store::{self, Store};
+use toolchain::toolkit::Nvrtc;
+
+/// The kind of cache entry; a change of [`StageResult`], or of what a verdict rests on, changes it.
+const KIND: &str = "trial-2";
+
+/// What trials are run with.
+pub struct Runner<'a> {
+    /// Kernels.
+    pub library: &'a Library,
+    /// The NVRTC that compiles them.
+    pub nvrtc: &'a Nvrtc,
+    /// Where PTX and verdicts are kept.
+    pub store: Option<&'a Store>,
+    /// This tool, whose hidden verb compiles.
+    pub program: PathBuf,
+    /// The seed of the data; the case's own when none.
+    pub seed: Option<u64>,
+    /// Schedules of each trial.
+    pub schedules: u64,
+    /// The hardware whose results the emulator computes; that of the target when none.
+    pub model: Option<Model>,
+    /// The layer whose weights take the place of made ones.
+    pub layer: Option<Layer>,
+    /// In which reading the emulator runs kernels that leave products and sums open; as they are written when none.
+    pub contract: Option<Asked>,
+    gpu: Option<OnGpu>,
+    memo: trial::Memo,
+    build: OnceLock<Option<String>>,
+}
+
+/// The GPU that trials run on, one after the other, with what rows call it and who makes its code.
+struct OnGpu {
+    device: Arc<Mutex<GpuDevice>>,
+    name: String,
+    chain: Chain,
+    /// Bytes of its memory that were free when it was opened.
+    free: u64,
+}
+
+impl<'a> Runner<'a> {
+    /// Trials run on this GPU instead of the emulator alone. What the emulator stores is computed beside what others have the GPU
+    /// for.
+    #[must_use]
+    pub fn on(self, device: Arc<Mutex<GpuDevice>>) -> Self {
+        let (name, chain, free) = {
+            let gpu = device.lock().unwrap_or_else(PoisonError::into_inner);
+            (gpu.name(), gpu.chain().clone(), gpu.about().free)
+        };
+        Self { gpu: Some(OnGpu { device, name, chain, free }), ..self }
+    }
+
+    /// One schedule, the cases' own seeds.
+    #[must_use]
+    pub fn new(library: &'a Library, nvrtc: &'a Nvrtc, store: Option<&'a Store>, program: PathBuf) -> Self {
+        Self {
+            library,
+            nvrtc,
+            store,
+            program,
+            seed: None,
+            schedules: 1,
+            model: None,
+            layer: None,
+            contract: None,
+            gpu: None,
+            memo: trial::Memo::default(),
+            build: OnceLock::new(),
+        }
+    }
+
+    /// The verdicts of a trial, from the cache where it knows them.
+    ///
+    /// # Errors
+    /// [`TrialError`]; a kernel that is wrong is no error but a verdict.
+    pub fn run(&self, trial: &Trial<'_>, target: Target) -> Result<TrialRow, TrialError> {
+        let mut row = self.row(trial, target);
+        let config = trial.config.clone().and_then(|config| self.fits(trial, config));
+        match config {
+            Ok(config) => {
+                row.stages = config.stages;
+                match &self.gpu {
+                    Some(gpu) => self.check(trial, config, target, gpu, &mut row)?,
+                    None => (row.results, row.remark) = self.results(trial, config, target)?,
+                }
+                known::assert_known(&trial.case, trial.tile, &row.device, &mut row.results);
+                // A stage that is wrong as reported leaves the check as it is reported.
+                if row.results.iter().any(|r| r.verdict == Verdict::KnownFail) {
+                    for result in row.checks.iter_mut().filter(|r| r.check == Check::Correct) {
+                        result.verdict = Verdict::KnownFail;
+                    }
+                }
+            }
+            Err(blocked) => {
+                let mut result = StageResult::skipped(Stage::Fc1, blocked.0);
+                result.verdict = Verdict::Blocked;
+                row.results.push(result);
+            }
+        }
+        Ok(row)
+    }
+
+    /// The trial's kernel, where the GPU can hold its weights.
+    fn fits(&self, trial: &Trial<'_>, config: Config) -> Result<Config, Blocked> {
+        let setup = plan::setup(&trial.case, config);
+        let free = self.gpu.as_ref().map_or(u64::MAX, |gpu| gpu.free);
+        slots::too_large(&setup, Dims::of(&trial.case), free).map_or(Ok(config), Err)
+    }
+
+    fn row(&self, trial: &Trial<'_>, target: Target) -> TrialRow {
+        TrialRow {
+            case: trial.case.name.clone(),
+            configuration: trial.configuration().key(),
+            stages: 0,
+            target: target.into(),
+            device: self.gpu.as_ref().map_or_else(|| EMULATOR.to_owned(), |gpu| gpu.name.clone()),
+            remark: String::new(),
+            results: Vec::new(),
+            code: self.gpu.as_ref().map_or(CodeBy::Nobody, |gpu| gpu.chain.code_by()),
+            checks: Vec::new(),
+        }
+    }
+
+    /// Runs the checks of a trial on the GPU; what the emulator stores is computed beside it.
+    fn check(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        target: Target,
+        gpu: &OnGpu,
+        row: &mut TrialRow,
+    ) -> Result<(), TrialError> {
+        let mut turn = Turn::of(&gpu.device, &gpu.name, &gpu.chain);
+        let checked = self.checked(trial, config, target, checks::REPLAYS, |checks| checks.on(&mut turn))?;
+        row.checks = checked.checks;
+        row.results = checked.outcome.map(|outcome| outcome.stages).unwrap_or_default();
+        Ok(())
+    }
+
+    /// The checks of a trial on the emulator: the proof that a graph of these kernels is right for every routing needs no GPU.
+    ///
+    /// # Errors
+    /// [`TrialError`].
+    pub fn checks_on_emulator(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        target: Target,
+        replays: usize,
+    ) -> Result<Checked, TrialError> {
+        let mut device = EmulatorDevice::new(Arc::clone(&self.memo.programs), self.options());
+        self.checked(trial, config, target, replays, |checks| checks.on(&mut device))
+    }
+
+    /// Prepares what the checks need, and runs them.
+    fn checked(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        target: Target,
+        replays: usize,
+        run: impl FnOnce(&TrialChecks<'_>) -> Result<Checked, TrialError>,
+    ) -> Result<Checked, TrialError> {
+        let (compiled, contract) = self.compiled(trial, config, target)?;
+        let seed = self.seed.unwrap_or(trial.case.seed);
+        let problem = self.problem(trial)?;
+        let variants = problem::variants(&trial.case, seed, self.layer.as_ref())?;
+        let setup = plan::setup(&trial.case, config);
+        let readings = self.readings(&compiled)?;
+        let emulated = trial::on_emulator_with(
+            readings.as_ref().map_or(&self.memo, |readings| &readings.memo),
+            &compiled,
+            &contract,
+            &problem,
+            &setup,
+            0..1,
+            self.options(),
+        )?;
+        run(&TrialChecks {
+            compiled: &compiled,
+            contract: &contract,
+            problem: &problem,
+            variants: &variants,
+            setup: &setup,
+            replays,
+            emulated: emulated.first_wrong().is_none().then_some(&emulated.tensors),
+            sums_open: matches!(trial.case.regime, Regime::Real | Regime::Special),
+        })
+    }
+
+    /// Runs a trial, whatever the cache knows.
+    ///
+    /// # Errors
+    /// [`TrialError`].
+    pub fn outcome(&self, trial: &Trial<'_>, config: Config, target: Target) -> Result<Outcome, TrialError> {
+        let (compiled, contract) = self.compiled(trial, config, target)?;
+        let Some(gpu) = &self.gpu else {
+            let readings = self.readings(&compiled)?;
+            let memo = readings.as_ref().map_or(&self.memo, |readings| &readings.memo);
+            return self.emulate(memo, (trial, config), &compiled, &contract);
+        };
+        let problem = self.problem(trial)?;
+        let mut turn = Turn::of(&gpu.device, &gpu.name, &gpu.chain);
+        turn.reset().map_err(PipelineError::from)?;
+        let setup = plan::setup(&trial.case, config);
+        let (ran, overwritten) = pipeline::run_and_compare(&mut turn, &compiled, &problem, &setup)?;
+        turn.rest();
+        let mut outcome = trial::judged(ran, &contract, &gpu.name, 0)?;
+        overwritten.iter().for_each(|overwritten| trial::blame(overwritten, &mut outcome.stages));
+        Ok(outcome)
+    }
+
+    fn compiled(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        target: Target,
+    ) -> Result<(Compiled<'a>, Contract), TrialError> {
+        let compiler =
+            Compiler { nvrtc: self.nvrtc, store: self.store, program: self.program.clone(), target };
+        let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
+        let compiled = pipeline::compile(&compiler, self.library, &settings, &setup)?;
+        let contract = trial::contract(self.library, Dims::of(&trial.case), settings, &setup, self.model)?;
+        Ok((compiled, contract))
+    }
+
+    /// How the emulator runs.
+    fn options(&self) -> Options {
+        Options { model: self.model, ..Options::default() }
+    }
+
+    /// The data of a trial.
+    fn problem(&self, trial: &Trial<'_>) -> Result<Problem, TrialError> {
+        let seed = self.seed.unwrap_or(trial.case.seed);
+        Ok(match &self.layer {
+            Some(layer) => problem::of_layer(&trial.case, seed, layer)?,
+            None => problem::generate(&trial.case, seed)?,
+        })
+    }
+
+    /// The kernels in the reading that was asked for.
+    fn readings(&self, compiled: &Compiled<'_>) -> Result<Option<Readings>, TrialError> {
+        let of = |asked| Readings::of(compiled, asked, self.store);
+        self.contract.as_ref().map(of).transpose()
+    }
+
+    fn emulate(
+        &self,
+        memo: &trial::Memo,
+        (trial, config): (&Trial<'_>, Config),
+        compiled: &Compiled<'_>,
+        contract: &Contract,
+    ) -> Result<Outcome, TrialError> {
+        let problem = self.problem(trial)?;
+        let setup = plan::setup(&trial.case, config);
+        trial::on_emulator_with(
+            memo,
+            compiled,
+            contract,
+            &problem,
+            &setup,
+            0..self.schedules.max(trial.case.schedules).max(trial::LAUNCHES),
+            self.options(),
+        )
+    }
+
+    /// The verdicts, and which reading they are of.
+    fn results(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        target: Target,
+    ) -> Result<(Vec<StageResult>, String), TrialError> {
+        let (compiled, contract) = self.compiled(trial, config, target)?;
+        let readings = self.readings(&compiled)?;
+        if let Some(Readings { memo, other: Some(other), remark }) = &readings {
+            let run = |memo| self.emulate(memo, (trial, config), &compiled, &contract);
+            let (stages, said) = readings::compared(run(memo)?, &run(other)?);
+            return Ok((stages, format!("{remark}{said}")));
+        }
+        // Where nothing is open, all readings are one.
+        let remark = readings.map(|readings| readings.remark).unwrap_or_default();
+        let key = self.key(trial, config, &compiled, &contract);
+        let known = || serde_json::from_slice(&self.store?.get(KIND, key.as_ref()?)?).ok();
+        if let Some(results) = known() {
+            return Ok((results, remark));
+        }
+        let results = self.emulate(&self.memo, (trial, config), &compiled, &contract)?.stages;
+        if let (Some(store), Some(key), Ok(bytes)) = (self.store, &key, serde_json::to_vec(&results)) {
+            // A cache that cannot be written costs time, not the verdict.
+            let _ = store.put(KIND, key, &bytes);
+        }
+        Ok((results, remark))
+    }
+
+    /// What the verdicts depend on. PTX that differs in its `.target` alone is the same to the emulator, so both are
+    /// credited with one run. None where this build cannot be told from others, or where weights come from a file: then nothing
+    /// is kept.
+    fn key(
+        &self,
+        trial: &Trial<'_>,
+        config: Config,
+        compiled: &Compiled<'_>,
+        contract: &Contract,
+    ) -> Option<String> {
+        if self.layer.is_some() {
+            return None;
+        }
+        // A build with another emulator or reference may say otherwise.
+        let read = || Some(store::sha256(&std::fs::read(std::env::current_exe().ok()?).ok()?));
+        let build = self.build.get_or_init(read).as_ref()?;
+        let mut parts = vec![
+            build.clone(),
+            format!("{:?} {:?} {} {:?}", trial.case, self.seed, self.schedules, self.model),
+        ];
+        parts.push(format!("{:?} {contract:?}", plan::setup(&trial.case, config)));
+        for (kernel, ptx) in &compiled.kernels {
+            let text = ptx.lines().filter(|l| !l.starts_with(".target"));
+            parts.push(format!("{kernel:?}\n{}", text.collect::<Vec<_>>().join("\n")));
+        }
+        Some(store::sha256(parts.join("\0").as_bytes()))
+    }
+}

@@ -1,0 +1,74 @@
+//! The smallest case that fails as a larger one does: at the same first stage.
+
+use crate::case::{Case, Router, Routing};
+use record::Stage;
+
+/// Makes `case` smaller while `fails` says that its first wrong stage is still `stage`. Every step is tried until none is left,
+/// so the result cannot be made smaller by any single one.
+pub fn shrink(case: &Case, stage: Stage, mut fails: impl FnMut(&Case) -> Option<Stage>) -> Case {
+    let mut best = case.clone();
+    best.model = None;
+    best.known_failures.clear();
+    // Without the model's name the sizes must speak for themselves; they do.
+    while let Some(smaller) = steps(&best).into_iter().find(|c| fails(c) == Some(stage)) {
+        best = smaller;
+    }
+    best
+}
+
+/// The cases one step smaller, the largest steps first.
+fn steps(case: &Case) -> Vec<Case> {
+    let mut out = Vec::new();
+    let mut push = |change: &dyn Fn(&mut Case)| {
+        let mut smaller = case.clone();
+        change(&mut smaller);
+        if smaller != *case && possible(&smaller) {
+            out.push(smaller);
+        }
+    };
+    if case.routing != Routing::Rows {
+        push(&|c| c.tokens = 1);
+        push(&|c| c.tokens /= 2);
+        push(&|c| c.tokens -= 1);
+        push(&|c| c.experts = c.top_k);
+        push(&|c| c.experts = (c.experts / 2).max(c.top_k));
+        push(&|c| c.experts = (c.experts - 1).max(c.top_k));
+        push(&|c| c.top_k = 1);
+        push(&|c| c.top_k -= 1);
+    }
+    push(&|c| c.shared_experts = 0);
+    push(&|c| c.router = Router::default());
+    push(&|c| c.router.groups = None);
+    push(&|c| c.hidden = 32);
+    push(&|c| c.hidden = c.hidden / 64 * 32);
+    push(&|c| c.hidden -= 32);
+    push(&|c| c.inter = 32);
+    push(&|c| c.inter = c.inter / 64 * 32);
+    push(&|c| c.inter -= 32);
+    push(&|c| c.bias = false);
+    push(&|c| c.seed = 0);
+    out
+}
+
+fn possible(case: &Case) -> bool {
+    [case.tokens, case.hidden, case.inter, case.experts, case.top_k].iter().all(|n| *n > 0)
+        && case.top_k <= case.experts
+        && case.router.check(case.experts, case.top_k).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_smaller_fails_in_the_same_way() {
+        let case = crate::case::library().cases.into_iter().find(|c| c.name == "wide-real").unwrap();
+        // A fault that needs three tokens and a K of 96.
+        let fails = |c: &Case| {
+            if c.tokens < 3 { Some(Stage::Route) } else { (c.hidden >= 96).then_some(Stage::Fc1) }
+        };
+        let small = shrink(&case, Stage::Fc1, fails);
+        assert_eq!((small.tokens, small.hidden, small.inter, small.experts, small.top_k), (3, 96, 32, 1, 1));
+        assert!(!small.bias && small.seed == 0);
+    }
+}

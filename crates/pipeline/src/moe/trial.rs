@@ -1,0 +1,343 @@
+//! One trial: a case, a tile and how it is compiled; run on a device, judged stage by stage.
+
+use std::sync::Arc;
+
+use emulator::device::{Device as _, Failure};
+use emulator::{EmulatorDevice, Options, Programs};
+use numerics::tensor_core::Model;
+
+use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
+use super::pipeline::{Compiled, Overwritten, PipelineError, Ran, Session, Setup};
+use super::sources;
+use super::verdicts::Verdicts;
+use super::{Dims, MoeError, Problem, Settings, Tensors, judge};
+use crate::checks::{NotPassed, verdict};
+use crate::kernel::{self, Atomics, ExpKind, Kernel, Library, MmaPath};
+use record::{Stage, StageResult, Verdict};
+
+/// Launches of a trial on the emulator at least, on the same memory: the second finds what the first left.
+pub const LAUNCHES: u64 = 2;
+
+/// Why a trial has no verdicts.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// It cannot begin.
+    #[error(transparent)]
+    Pipeline(#[from] PipelineError),
+    /// What it left cannot be judged.
+    #[error(transparent)]
+    Moe(#[from] MoeError),
+    /// It is not known what ptxas contracts.
+    #[error(transparent)]
+    Contraction(#[from] toolchain::toolkit::ContractionError),
+    /// A kernel that can be decoded as written cannot be in another reading.
+    #[error("kernel `{0}` cannot be decoded in another reading of its products and sums: {1}")]
+    Reading(String, emulator::Stop),
+}
+
+/// What a trial found.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Every stage, in order.
+    pub stages: Vec<StageResult>,
+    /// All tensors.
+    pub tensors: Tensors,
+    /// What they were judged by.
+    pub contract: Contract,
+    /// Rows that warps executed, on the emulator.
+    pub warp_instructions: u64,
+}
+
+impl Outcome {
+    /// The first stage that does not conform.
+    #[must_use]
+    pub fn first_wrong(&self) -> Option<&StageResult> {
+        self.stages.iter().find(|s| !s.verdict.conforms())
+    }
+}
+
+/// What the kernels of a setup promise of a problem, on the tensor cores of `model`; on those of SM12x where none is named.
+///
+/// # Errors
+/// [`PipelineError::Kernel`] when a stage has no kernel.
+pub fn contract(
+    library: &Library,
+    dims: Dims,
+    settings: Settings,
+    setup: &Setup,
+    model: Option<Model>,
+) -> Result<Contract, PipelineError> {
+    let gemm = library.gemm(settings.pair, setup.config.path, setup.config.load)?;
+    let any = |of| Accumulation { order: KOrder::Any, ..of };
+    let sum = match (setup.config.path, gemm.contract.k_order) {
+        (path @ (MmaPath::Native | MmaPath::Portable), kernel::KOrder::Ascending) => {
+            Accumulation::of(settings.pair, path, model)
+        }
+        (path @ (MmaPath::Native | MmaPath::Portable), _) => {
+            any(Accumulation::of(settings.pair, path, model))
+        }
+        (MmaPath::Gemv, kernel::KOrder::Partials) => {
+            Accumulation::partials(u8::try_from(setup.config.tile.k / 32).unwrap_or(u8::MAX))
+        }
+        // How often it rounds between two blocks is not known.
+        (MmaPath::Gemv, _) => Accumulation::UNKNOWN,
+    };
+    let approximate = |k: &Kernel| k.contract.exp == ExpKind::Ex2Approx;
+    let others = sources::beside_the_gemm(library, setup.variant)?;
+    let [route, _, _, activation, finalize] = others;
+    Ok(Contract {
+        dims,
+        settings,
+        fc1: sum,
+        fc2: sum,
+        exp: if approximate(route) || approximate(activation) { ExpBound::EX2_APPROX } else { ExpBound::FMA },
+        finalize: match finalize.contract.atomics {
+            _ if finalize.contract.deterministic => FinalizeOrder::Slots,
+            Atomics::F32 => FinalizeOrder::AtomicF32,
+            // Atomics that a header does not name are taken for the looser ones.
+            Atomics::None | Atomics::Bf16 => FinalizeOrder::AtomicBf16,
+        },
+        deterministic: [route, others[1], others[2], gemm, activation]
+            .iter()
+            .all(|k| k.contract.deterministic),
+    })
+}
+
+/// What trials share on the emulator: decoded modules, and verdicts of bits that were judged before.
+#[derive(Default)]
+pub struct Memo {
+    /// Decoded modules.
+    pub programs: Arc<Programs>,
+    /// Verdicts by what was stored.
+    pub verdicts: Verdicts,
+}
+
+/// Runs a problem on the emulator once under each of these schedules, again and again on the same memory, and judges every run.
+/// Where the kernels promise the same bits every time, the runs must agree. After the last run the inputs must be what they were.
+///
+/// # Errors
+/// [`TrialError`]; a kernel that traps or is wrong is no error but a verdict.
+pub fn on_emulator(
+    memo: &Memo,
+    compiled: &Compiled<'_>,
+    contract: &Contract,
+    problem: &Problem,
+    setup: &Setup,
+    schedules: std::ops::Range<u64>,
+) -> Result<Outcome, TrialError> {
+    on_emulator_with(memo, compiled, contract, problem, setup, schedules, Options::default())
+}
+
+/// As [`on_emulator`] with other options, but for the seed: each schedule has its own.
+///
+/// # Errors
+/// As [`on_emulator`].
+pub fn on_emulator_with(
+    memo: &Memo,
+    compiled: &Compiled<'_>,
+    contract: &Contract,
+    problem: &Problem,
+    setup: &Setup,
+    schedules: std::ops::Range<u64>,
+    options: Options,
+) -> Result<Outcome, TrialError> {
+    let mut device = EmulatorDevice::new(Arc::clone(&memo.programs), options);
+    let name = device.name();
+    let mut session = Session::new(&mut device, compiled, problem, setup)?;
+    let mut last: Option<Outcome> = None;
+    let next = schedules.end;
+    for (launch, seed) in (1..).zip(schedules) {
+        if launch > 1 {
+            session.again()?;
+        }
+        let ran = session.run(seed)?;
+        let outcome = match last.take() {
+            None => {
+                let stages = memo.verdicts.of(contract, &ran.tensors)?;
+                let mut outcome = settled(stages, ran, contract, &name, 0);
+                uncompared(contract, &mut outcome.stages);
+                outcome
+            }
+            Some(before) => repeated(before, ran, contract, &name, Launch { launch, seed })?,
+        };
+        let wrong = outcome.first_wrong().is_some();
+        last = Some(outcome);
+        if wrong {
+            break;
+        }
+    }
+    let mut outcome =
+        last.ok_or_else(|| MoeError::Invalid("a trial without schedules runs nothing".to_owned()))?;
+    if outcome.first_wrong().is_none()
+        && let Some((stage, failure)) = session.meet_the_next(next)?
+        && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
+    {
+        let NotPassed { verdict, note } = not_passed(failure, &name);
+        fail(result, format!("at the next launch of the stream, schedule {next}: {note}"));
+        result.verdict = verdict;
+    }
+    // A stage that nobody can read after a fault says so itself.
+    if let Ok(Some(overwritten)) = session.overwritten() {
+        blame(&overwritten, &mut outcome.stages);
+    }
+    outcome.warp_instructions = device.warp_instructions;
+    Ok(outcome)
+}
+
+/// Which of several runs on the same memory: its number from 1, and its schedule.
+struct Launch {
+    launch: usize,
+    seed: u64,
+}
+
+/// The verdicts of a run on the memory of `before`, in which everything conforms.
+fn repeated(
+    before: Outcome,
+    ran: Ran,
+    contract: &Contract,
+    device: &str,
+    Launch { launch, seed }: Launch,
+) -> Result<Outcome, MoeError> {
+    let finished = ran.stopped.is_none();
+    let differs = first_difference(&before.tensors, &ran.tensors);
+    if finished && differs.is_none() && ran.pads.is_empty() {
+        // The same bits have the same verdicts.
+        return Ok(before);
+    }
+    let mut outcome = judged(ran, contract, device, 0)?;
+    uncompared(contract, &mut outcome.stages);
+    for result in outcome.stages.iter_mut().filter(|s| s.verdict != Verdict::Skipped) {
+        if !result.verdict.conforms() {
+            result.note = format!("launch {launch} on the same memory, schedule {seed}: {}", result.note);
+        }
+    }
+    if contract.deterministic
+        && finished
+        && let Some(stage) = differs
+        && (stage != Stage::Finalize || contract.finalize == FinalizeOrder::Slots)
+        && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
+        && result.verdict.conforms()
+    {
+        fail(
+            result,
+            format!(
+                "launch {launch} on the same memory, schedule {seed}, stores different bits from launch 1, but the \
+                kernels promise equal ones"
+            ),
+        );
+    }
+    Ok(outcome)
+}
+
+/// Makes a stage wrong, wherever its numbers are.
+fn fail(result: &mut StageResult, note: String) {
+    result.verdict = Verdict::Fail;
+    result.worst_over_bound = f64::INFINITY;
+    result.mismatches += 1;
+    result.note = note;
+}
+
+/// The stage that wrote to an input is wrong, whatever it stored; what it said already comes behind.
+pub(super) fn blame(overwritten: &Overwritten, stages: &mut [StageResult]) {
+    let Overwritten { stage, input, byte } = overwritten;
+    let Some(result) = stages.iter_mut().find(|s| s.stage == *stage) else { return };
+    let mut note = format!("{} wrote to its input {input} at byte {byte}", stage.word());
+    if !result.verdict.conforms() && !result.note.is_empty() {
+        note = format!("{note}; {}", result.note);
+    }
+    fail(result, note);
+}
+
+/// Says of stages whose kernels promise no equal bits that schedules are not compared.
+fn uncompared(contract: &Contract, stages: &mut [StageResult]) {
+    for result in stages.iter_mut().filter(|s| s.verdict == Verdict::Pass && s.note.is_empty()) {
+        let last = result.stage == Stage::Finalize && contract.finalize != FinalizeOrder::Slots;
+        if last || !contract.deterministic {
+            "not compared between schedules: the kernel declares deterministic: false"
+                .clone_into(&mut result.note);
+        }
+    }
+}
+
+/// The first stage whose stored bits differ.
+pub(super) fn first_difference(a: &Tensors, b: &Tensors) -> Option<Stage> {
+    differences(a, b).next()
+}
+
+/// The stages whose stored bits differ.
+pub(super) fn differences(a: &Tensors, b: &Tensors) -> impl Iterator<Item = Stage> {
+    let bits = |w: &Option<super::Array<f32>>| {
+        w.as_ref().map(|w| w.data.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+    };
+    [
+        (Stage::Route, a.topk_ids == b.topk_ids && bits(&a.topk_weights) == bits(&b.topk_weights)),
+        (Stage::Permute, a.row_token == b.row_token && a.row_expert == b.row_expert),
+        (Stage::Quantize, a.a1_codes == b.a1_codes && a.a1_scales == b.a1_scales),
+        (Stage::Fc1, a.fc1_out == b.fc1_out),
+        (Stage::Requantize, a.a2_codes == b.a2_codes && a.a2_scales == b.a2_scales),
+        (Stage::Fc2, a.fc2_out == b.fc2_out),
+        (Stage::Finalize, a.output == b.output),
+    ]
+    .into_iter()
+    .filter_map(|(stage, same)| (!same).then_some(stage))
+}
+
+/// What a launch that did not finish on `device` is called.
+pub(super) fn not_passed(failure: Failure, device: &str) -> NotPassed {
+    let verdict = verdict(&failure);
+    let note = match failure {
+        Failure::Trap { what, .. } => what,
+        Failure::Unsupported(text) => format!("{device}: {text}"),
+        Failure::Launch(text)
+        | Failure::Broken(text)
+        | Failure::TimedOut(text)
+        | Failure::Crashed(text)
+        | Failure::DeviceLost(text) => text,
+    };
+    NotPassed { verdict, note }
+}
+
+/// The verdicts of a run: of what was stored, of the padding, and of the launch that failed.
+pub(super) fn judged(
+    ran: Ran,
+    contract: &Contract,
+    device: &str,
+    warp_instructions: u64,
+) -> Result<Outcome, MoeError> {
+    Ok(settled(judge(contract, &ran.tensors)?, ran, contract, device, warp_instructions))
+}
+
+/// The verdicts of a run, given those of what it stored.
+fn settled(
+    mut stages: Vec<StageResult>,
+    ran: Ran,
+    contract: &Contract,
+    device: &str,
+    warp_instructions: u64,
+) -> Outcome {
+    for (stage, text) in ran.pads {
+        if let Some(result) = stages.iter_mut().find(|s| s.stage == stage)
+            && result.verdict == Verdict::Pass
+        {
+            fail(result, text);
+        }
+    }
+    if let Some((stage, failure)) = ran.stopped {
+        let NotPassed { verdict, note } = not_passed(failure, device);
+        for result in stages.iter_mut().filter(|s| s.stage >= stage) {
+            *result = StageResult::skipped(result.stage, format!("{} did not finish", stage.word()));
+        }
+        if let Some(result) = stages.iter_mut().find(|s| s.stage == stage) {
+            result.verdict = verdict;
+            result.worst_over_bound = f64::INFINITY;
+            result.note = note;
+        }
+    }
+    // A run to the end leaves every tensor: a stage that was not judged although nothing is wrong proves nothing.
+    if stages.iter().all(|s| s.verdict.conforms()) {
+        for result in stages.iter_mut().filter(|s| s.verdict == Verdict::Skipped) {
+            result.verdict = Verdict::Broken;
+        }
+    }
+    Outcome { stages, tensors: ran.tensors, contract: *contract, warp_instructions }
+}

@@ -1,0 +1,34 @@
+//! Verdicts by what was stored: runs that store the same bits under the same contract are judged once.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::contract::Contract;
+use super::error::MoeError;
+use super::judge::judge;
+use super::tensors::Tensors;
+use record::StageResult;
+
+/// Bytes of tensors up to which a digest costs less than judging them again.
+const LIMIT: usize = 64 << 20;
+
+/// What the judge said so far.
+#[derive(Debug, Default)]
+pub struct Verdicts(Mutex<HashMap<String, Vec<StageResult>>>);
+
+impl Verdicts {
+    /// The verdicts of [`judge`].
+    ///
+    /// # Errors
+    /// As [`judge`], whose errors are not kept.
+    pub fn of(&self, contract: &Contract, tensors: &Tensors) -> Result<Vec<StageResult>, MoeError> {
+        let Some(digest) = tensors.digest(LIMIT) else { return judge(contract, tensors) };
+        let key = format!("{contract:?} {digest}");
+        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(known.clone());
+        }
+        let stages = judge(contract, tensors)?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, stages.clone());
+        Ok(stages)
+    }
+}

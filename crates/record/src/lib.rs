@@ -1,0 +1,54 @@
+//! The record of a run: one versioned JSON document, from which every report is rendered.
+//!
+//! It is columnar, so that it stays small: (toolkit, target, arch) pairs are listed once, a variant has one letter per
+//! pair, messages and opcode sets are listed once and pointed at. Readers ignore unknown fields and refuse unknown schemas.
+
+mod audit;
+mod cells;
+mod claim_example;
+pub mod claims;
+mod code_by;
+mod configuration;
+mod conflicts;
+mod document;
+mod evidence;
+mod file;
+mod finding;
+mod kernel_name;
+mod named;
+mod outcome;
+mod pairs;
+mod pipeline;
+mod profile;
+mod runs;
+mod tiles;
+mod timing;
+mod trials;
+mod words;
+
+pub use audit::{
+    AuditBackend, AuditDevice, AuditEntry, AuditFile, AuditImage, AuditKernel, AuditPackage, AuditProblem,
+    AuditTable, AuditVerdict, Shown, Support,
+};
+pub use cells::{AS_WRITTEN, CellAnswer};
+pub use claim_example::ClaimExample;
+pub use code_by::CodeBy;
+pub use configuration::{ConfigurationKey, Load, MmaPath, TILE_K, TILE_M, TILE_N, Tile, TileError};
+pub use conflicts::{ConflictAnswer, ConflictRow};
+pub use document::{
+    Cell, ClaimRow, GPU, KindRow, Matrix, MessageRow, PIPELINE, Pair, Record, SCHEMA, SkippedRow, SnippetRow,
+    Spread, ToolkitRow, VariantRow,
+};
+pub use evidence::{ExerciseRow, FaultCoverageRow, FaultRow};
+pub use file::{RecordError, write_atomic};
+pub use finding::{Finding, Ground};
+pub use kernel_name::readable_kernel;
+pub use named::{Named, Word};
+pub use outcome::{Expect, Native, Outcome, Standing};
+pub use pairs::PairSet;
+pub use pipeline::{Place, Stage, StageResult, Verdict};
+pub use profile::{ClassTime, Decision, ProfileRow};
+pub use runs::{DeviceRow, VariantRun};
+pub use tiles::{PeerAnswer, PeerRow, PolicyRow, TileRow, TileTable};
+pub use timing::{BenchRow, BenchTable, RateRow, RegretRow};
+pub use trials::{Check, CheckResult, EMULATOR, TrialRow};

@@ -1,0 +1,146 @@
+//! Trials of the pipeline in the record: a case, a tile and how it was compiled, with what every stage got.
+
+use ptx::arch::Target;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::code_by::CodeBy;
+use super::configuration::ConfigurationKey;
+use super::named::Named;
+use super::pipeline::{StageResult, Verdict};
+use crate::words;
+
+words! {
+    /// A check of a trial or of a variant on a device; none implies another.
+    #[derive(PartialOrd, Ord, JsonSchema)]
+    #[schemars(rename = "Rung")]
+    Check {
+        /// The device takes the code.
+        Loads "loads",
+        /// Every launch ends, and no guard is touched.
+        Runs "runs",
+        /// Every stage is right, within its bound.
+        Correct "correct",
+        /// The stored bits are those of the emulator.
+        AsEmulator "as_emulator",
+        /// A hundred replays store the same bits.
+        Deterministic "deterministic",
+        /// Kernels that begin before their predecessor has ended store the same bits.
+        Pdl "pdl",
+        /// A graph stores the right bits for another routing than it was captured with.
+        Graph "graph",
+    }
+}
+
+/// What trials call the emulator.
+pub const EMULATOR: &str = "emulator";
+
+/// The result of a check.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RungResult")]
+pub struct CheckResult {
+    /// The check.
+    #[serde(rename = "rung")]
+    pub check: Check,
+    /// Its verdict.
+    pub verdict: Verdict,
+    /// What was run, or why the check did not pass.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// One trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialRow {
+    /// The case.
+    pub case: String,
+    /// The kernel configuration.
+    #[serde(flatten)]
+    pub configuration: ConfigurationKey,
+    /// Tiles in flight.
+    pub stages: u32,
+    /// What the kernels were compiled for.
+    pub target: Named<Target>,
+    /// What ran them.
+    pub device: String,
+    /// What the kernels cost although they run, such as spills, and the reading of products and sums that was asked for; empty where
+    /// nothing or where no assembler was asked.
+    #[serde(default)]
+    pub remark: String,
+    /// The stages in order. One entry without results stands for a trial that did not run; its note is the sentence.
+    pub results: Vec<StageResult>,
+    /// Who made the code that the device ran: `ptxas 13.5.37`, `the driver's JIT`; empty on the emulator, which runs PTX.
+    #[serde(default, skip_serializing_if = "CodeBy::is_nobody")]
+    pub code: CodeBy,
+    /// The checks, on a device other than the emulator.
+    #[serde(rename = "rungs", default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckResult>,
+}
+
+impl TrialRow {
+    /// The first stage that does not conform.
+    #[must_use]
+    pub fn first_wrong(&self) -> Option<&StageResult> {
+        self.results.iter().find(|r| !r.verdict.conforms())
+    }
+
+    /// The first check that does not conform although every stage does.
+    #[must_use]
+    pub fn wrong_check(&self) -> Option<&CheckResult> {
+        let check = self.checks.iter().find(|r| !r.verdict.conforms());
+        check.filter(|_| self.first_wrong().is_none())
+    }
+
+    /// Whether neither a stage nor a check is wrong.
+    #[must_use]
+    pub fn conforms(&self) -> bool {
+        self.first_wrong().is_none() && self.wrong_check().is_none()
+    }
+
+    /// The trial in one word: that of the first stage or check that does not conform, else `known_fail` where one failed as reported,
+    /// else `pass` where anything passed, else that of the first stage.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let any = |verdict: Verdict| self.results.iter().any(|r| r.verdict == verdict).then_some(verdict);
+        let check = || self.wrong_check().map(|wrong| wrong.verdict);
+        let wrong = self.first_wrong().map(|wrong| wrong.verdict).or_else(check);
+        wrong
+            .or_else(|| any(Verdict::KnownFail))
+            .or_else(|| any(Verdict::Pass))
+            .unwrap_or_else(|| self.results.first().map_or(Verdict::Skipped, |r| r.verdict))
+    }
+
+    /// Whether it ran and something was judged.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        matches!(self.verdict(), Verdict::Pass | Verdict::KnownFail) || !self.conforms()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_with_words_of_another_version_is_kept() {
+        let known = r#"{"case":"c","tile":"8x64x128","swap_ab":true,"stages":4,"load":"tma","kernel_path":"native",
+            "target":"sm_121a","device":"gpu:0","remark":"","results":[],"code":"ptxas 13.5.37",
+            "rungs":[{"rung":"loads","verdict":"pass","note":""}]}"#;
+        let unknown = known
+            .replace("8x64x128", "12x64x128")
+            .replace("\"tma\"", "\"tma_multicast\"")
+            .replace("sm_121a", "sm_999")
+            .replace("ptxas 13.5.37", "nvcc");
+        for text in [known, &unknown] {
+            let row: TrialRow = serde_json::from_str(text).unwrap();
+            let (before, after): (serde_json::Value, serde_json::Value) =
+                (serde_json::from_str(text).unwrap(), serde_json::to_value(&row).unwrap());
+            assert_eq!(before, after);
+            assert_eq!(row.configuration.load.known().is_some(), text == known);
+        }
+        // A check that this build does not know is an error, as before.
+        let error =
+            serde_json::from_str::<TrialRow>(&known.replace("loads", "flies")).unwrap_err().to_string();
+        assert!(error.contains("unknown variant `flies`"), "{error}");
+    }
+}

@@ -1,0 +1,38 @@
+//! Closed sets of words: unit enums whose one word stands in files, records, metadata and reports.
+
+/// An enum with a word for each variant. What else it derives is said with `#[derive(…)]` among its attributes.
+#[macro_export]
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$item:meta])* $variant:ident $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$item])* #[serde(rename = $word)] $variant,)* }
+
+        impl $name {
+            /// Every one, in the order of the documentation.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Its word.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+
+            /// What a word stands for.
+            #[must_use]
+            pub fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|w| w.word() == word)
+            }
+        }
+
+        impl $crate::Word for $name {
+            fn read(word: &str) -> Option<Self> {
+                Self::from_word(word)
+            }
+
+            fn text(&self) -> std::borrow::Cow<'_, str> {
+                self.word().into()
+            }
+        }
+    };
+}

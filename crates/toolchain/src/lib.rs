@@ -1,0 +1,23 @@
+//! CUDA toolkits, and what they accept: everything between a PTX snippet and the cells of the capability matrix.
+//!
+//! | module | duty |
+//! |---|---|
+//! | [`event`] | how modules tell progress; no printing |
+//! | [`near`] | names near to one that is not there |
+//! | [`header`] | YAML into typed structs, errors with file, line, column |
+//! | [`store`] | one cache: locked, atomic, damaged entries are misses |
+//! | [`worker`] | child processes with a time limit |
+//! | [`snippet`] | loads and expands `ptx_snippets/` |
+//! | [`toolkit`] | finds, installs and runs ptxas, nvdisasm and NVRTC; judges nothing |
+//! | [`matrix`] | plan, batch assembly, classified cells, claims |
+//!
+#![doc = include_str!("../README.md")]
+
+pub mod event;
+pub mod header;
+pub mod matrix;
+pub mod near;
+pub mod snippet;
+pub mod store;
+pub mod toolkit;
+pub mod worker;
