@@ -49,6 +49,14 @@ pub(crate) static DEEPGEMM: Package = Package {
     sha256: "e13778e53f682b806dd2c799b5ad81701114d9346044643a8df7589a845f34e6",
 };
 
+/// SGLang, which compiles its port of vLLM's Marlin when it runs.
+pub(crate) static SGLANG: Package = Package {
+    name: "sglang",
+    version: "0.5.23",
+    file: "sglang-0.5.23-cp311-cp311-manylinux_2_34_x86_64.whl",
+    sha256: "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937",
+};
+
 /// CUTLASS, with its examples.
 pub(crate) static CUTLASS: Package = Package {
     name: "nvidia-cutlass",

@@ -14,6 +14,7 @@
 mod clock;
 mod cluster;
 mod global;
+mod observed;
 mod pages;
 mod publish;
 mod same;
@@ -21,14 +22,14 @@ mod sync;
 
 use std::ops::Range;
 
-use super::order::Strong;
+use super::order::{Strong, Touch};
 use super::shadow::{Memory, Shadows};
 use super::stream::Grid;
 use super::trap::{Fault, Rule};
 use clock::{Clock, WARPS};
 pub(super) use cluster::ClusterRaces;
 pub(super) use global::{GlobalAccess, GlobalRaces};
-use global::{STRONG, WIDE, Who};
+use global::{MODIFIES, STRONG, WIDE, Who};
 pub(super) use pages::Pages;
 use same::Same;
 pub(super) use same::Values;
@@ -180,7 +181,7 @@ pub(super) struct Races {
     cluster: Option<Box<cluster::Within>>,
     /// Stores of one value that nothing orders.
     same: Same<Epoch>,
-    /// What is noted of the access being made: whether it is strong, and whether its scope leaves the CTA.
+    /// What is noted of the access being made: whether it is strong, whether its scope leaves the CTA, and whether it is a read-modify-write.
     flags: u32,
     /// This CTA among all, from 1.
     pub(super) id: u32,
@@ -225,11 +226,10 @@ impl Races {
 
     /// The accesses that follow are strong, or weak.
     pub(super) fn set_strong(&mut self, strong: Option<Strong>) {
-        self.flags = match strong {
-            None => 0,
-            Some(strong) if self.leaves_the_cta(strong.order.scope) => STRONG | WIDE,
-            Some(_) => STRONG,
-        };
+        self.flags = strong.map_or(0, |strong| {
+            let wide = if self.leaves_the_cta(strong.order.scope) { WIDE } else { 0 };
+            STRONG | wide | if strong.touch == Touch::Modify { MODIFIES } else { 0 }
+        });
     }
 
     /// The observer of a CTA of this grid.

@@ -9,6 +9,7 @@ mod flashinfer_cute_dsl;
 mod flashinfer_group;
 mod llama;
 mod llama_mmq;
+mod marlin;
 mod triton;
 mod triton_references;
 
@@ -29,6 +30,7 @@ pub(crate) fn all() -> Vec<&'static Kernel> {
         attention::KERNELS,
         deepgemm::KERNELS,
         cutlass::KERNELS,
+        marlin::KERNELS,
         triton::KERNELS,
         triton::OLDER,
     ];

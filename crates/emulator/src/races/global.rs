@@ -1,10 +1,11 @@
 //! The race observer of global memory: threads are warps within a CTA, CTAs within a grid, grids within a stream.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 
 use super::Races;
+use super::observed::Observed;
 use super::pages::Pages;
 use super::publish::Releases;
 use super::same::Same;
@@ -24,6 +25,8 @@ pub(super) const STRONG: u32 = 32;
 pub(super) const WIDE: u32 = 128;
 /// An asynchronous copy did it: who waits for copies within a grid is not seen here.
 const COPIED: u32 = 64;
+/// It is half of a read-modify-write.
+pub(super) const MODIFIES: u32 = 512;
 
 impl Who {
     fn copy(self) -> Self {
@@ -43,7 +46,7 @@ impl Who {
         self.0[2] & 31
     }
 
-    fn strong(self) -> bool {
+    pub(super) fn strong(self) -> bool {
         self.0[2] & STRONG != 0
     }
 
@@ -57,10 +60,30 @@ impl Who {
         self.0[2] & WROTE != 0
     }
 
+    /// Whether both are by one warp at one time.
+    pub(super) fn is(self, other: Self) -> bool {
+        (self.cta(), self.clock(), self.warp()) == (other.cta(), other.clock(), other.warp())
+    }
+
+    /// In the place of a read, behind one more write: whether read-modify-writes alone lie in between still.
+    pub(super) fn behind(self, write: Self) -> Self {
+        let [cta, clock, warp] = self.0;
+        let broken = if write.modifies() { 0 } else { CONTINUED };
+        Self([cta, clock, warp & !broken])
+    }
+
+    fn modifies(self) -> bool {
+        self.0[2] & MODIFIES != 0
+    }
+
+    fn continued(self) -> bool {
+        self.0[2] & CONTINUED != 0
+    }
+
     /// The same as an earlier write.
     pub(super) fn as_earlier(self) -> Self {
         let [cta, clock, warp] = self.0;
-        Self([cta, clock, warp | WROTE])
+        Self([cta, clock, warp | WROTE | CONTINUED])
     }
 
     pub(super) fn copied(self) -> bool {
@@ -70,6 +93,8 @@ impl Who {
 
 /// In the place of a read: it was a strong write that nothing orders before the last one.
 const WROTE: u32 = 256;
+/// And what has been written since are read-modify-writes.
+const CONTINUED: u32 = 1024;
 
 /// What bytes of global memory remember: the last write, and the last read since. Strong writes need no order among each
 /// other, so in the place of the read the last write before may be, until somebody knows of it.
@@ -99,6 +124,9 @@ impl Memory for GlobalShadow {
 
 const PAGE: usize = 1024;
 
+/// Nothing, or the byte of an access with who touched it without order, and whether that wrote.
+type Found = Result<(), (usize, Who, bool)>;
+
 /// By CTA, the warps that have waited for the grid in front: when, and for which CTAs.
 pub(super) type Waited = HashMap<u32, Vec<(u32, u32, Range<u32>)>>;
 
@@ -115,6 +143,7 @@ pub(crate) struct GlobalRaces {
     pub(super) waited: Waited,
     /// Stores of one value that nothing orders.
     pub(super) same: Same<Who>,
+    observed: Observed,
     /// Whether grids overlap: then reads are remembered wherever they are.
     overlap: bool,
 }
@@ -132,6 +161,7 @@ impl GlobalRaces {
     /// All that was done is known to all from now on.
     pub(crate) fn forget(&mut self) {
         self.pages.clear();
+        self.observed = Observed::default();
     }
 
     /// Makes bytes remember this write alone.
@@ -286,12 +316,53 @@ impl GlobalRaces {
 
     /// Remembers an access; or gives the byte, counted from the first, with who touched it without order, and whether that wrote.
     #[inline]
-    pub(super) fn find(
+    pub(super) fn find(&mut self, cta: &Races, who: Who, access: GlobalAccess) -> Found {
+        if who.strong() {
+            return self.find_observed(cta, who, access, 4);
+        }
+        let found = self.walk(cta, who, access, |_| false, &Cell::default());
+        if found.is_err() && !self.observed.is_empty() {
+            return self.find_observed(cta, who, access, 1);
+        }
+        found
+    }
+
+    /// The same with what strong reads have observed, in pieces of so many bytes.
+    fn find_observed(&mut self, cta: &Races, who: Who, access: GlobalAccess, piece: u64) -> Found {
+        let mut observed = std::mem::take(&mut self.observed);
+        let (mut at, end) = (access.address, access.address + access.len as u64);
+        let mut found = Ok(());
+        while at < end && found.is_ok() {
+            let next = end.min((at / piece + 1) * piece);
+            let part = GlobalAccess { address: at, len: (next - at) as usize, ..access };
+            let seen = Cell::default();
+            let ordered = |write| observed.orders(at, write, cta, who.warp());
+            let offset = (at - access.address) as usize;
+            found = self
+                .walk(cta, who, part, ordered, &seen)
+                .map_err(|(n, other, wrote)| (n + offset, other, wrote));
+            if access.write && who.strong() {
+                observed.written(at, who);
+            } else if let Some((last, earlier)) = seen.get() {
+                observed.read(at, last, earlier, who);
+            }
+            at = next;
+        }
+        self.observed = observed;
+        found
+    }
+
+    /// The same for bytes of which `observed` says whether a write is ordered. A strong read says what it has seen without other order: the
+    /// last write, and the one before that.
+    #[inline]
+    fn walk(
         &mut self,
         cta: &Races,
         who: Who,
         access: GlobalAccess,
-    ) -> Result<(), (usize, Who, bool)> {
+        observed: impl Fn(Who) -> bool,
+        seen: &Cell<Option<(Who, Option<Who>)>>,
+    ) -> Found {
         let GlobalAccess { address, len, write } = access;
         let (waited, remembers) = (&self.waited, write || self.overlap);
         let step = |shadow: &mut GlobalShadow| {
@@ -302,7 +373,7 @@ impl GlobalRaces {
                     && !cta.knows(other, who.warp())
                 {
                     let ordered = if cta.grid.contains(&other.cta()) {
-                        who.copied() || other.copied()
+                        who.copied() || other.copied() || wrote && observed(other)
                     } else {
                         cta.knows_end(other.cta(), who.warp(), waited)
                     };
@@ -315,13 +386,25 @@ impl GlobalRaces {
             let unknown = |other: Who| who.strong() && other.cta() != 0 && !cta.knows(other, who.warp());
             let kept = shadow.read.wrote() && unknown(shadow.read);
             if !write {
-                if !kept {
+                let earlier = Some(shadow.read).filter(|read| kept && read.continued());
+                if (unknown(shadow.write) || earlier.is_some()) && who.morally_strong(shadow.write) {
+                    seen.set(Some((shadow.write, earlier)));
+                }
+                // A read that the writing half of a read-modify-write will be held against stays.
+                let read = shadow.read;
+                let held = who.modifies()
+                    && read.cta() != 0
+                    && !who.morally_strong(read)
+                    && !cta.knows(read, who.warp());
+                if !kept && !held {
                     shadow.read = who;
                 }
             } else {
                 if unknown(shadow.write) {
-                    shadow.read = shadow.write.as_earlier();
-                } else if !kept {
+                    shadow.read = shadow.write.as_earlier().behind(who);
+                } else if kept {
+                    shadow.read = shadow.read.behind(who);
+                } else {
                     shadow.read = Who::default();
                 }
                 shadow.write = who;

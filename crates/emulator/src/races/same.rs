@@ -156,7 +156,7 @@ impl GlobalRaces {
                 return false;
             }
             self.same.add(at, last, who);
-            let earlier = if thread(&last) == thread(&who) { read } else { last.as_earlier() };
+            let earlier = if thread(&last) == thread(&who) { read } else { last.as_earlier().behind(who) };
             self.put(at, 1, GlobalShadow { write: who, read: earlier });
         }
         true
