@@ -3,7 +3,10 @@
 //! What cannot be evaluated here (macros with parameters, names that the compiler defines) keeps both sides: a line too many costs a
 //! trial, a line too few would miss a change.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use super::condition::{self, Macros};
 use crate::kernel::{Kernel, Library};
@@ -12,16 +15,39 @@ use crate::mutants::without_comments;
 /// Includes that deep are a circle.
 const DEEPEST: usize = 32;
 
+/// The lines of texts without their comments: a text is read once for all sets of macros.
+#[derive(Default)]
+pub(super) struct Plain(RefCell<HashMap<String, Rc<[String]>>>);
+
+impl Plain {
+    fn of(&self, text: &str) -> Rc<[String]> {
+        if let Some(known) = self.0.borrow().get(text) {
+            return Rc::clone(known);
+        }
+        let lines: Rc<[String]> =
+            without_comments(text).lines().map(|line| line.trim_end().to_owned()).collect();
+        self.0.borrow_mut().insert(text.to_owned(), Rc::clone(&lines));
+        lines
+    }
+}
+
 /// The lines of `file`, from 1, that a compilation of `kernel` with these macros keeps and that hold more than comments: also none
 /// where the file is not included. Directives of conditions are no lines.
 pub(super) fn kept(
+    plain: &Plain,
     library: &Library,
     kernel: &Kernel,
     defines: &[(String, String)],
     file: &str,
 ) -> BTreeSet<usize> {
-    let mut pass =
-        Pass { library, file, macros: Macros::default(), once: BTreeSet::new(), kept: BTreeSet::new() };
+    let mut pass = Pass {
+        plain,
+        library,
+        file,
+        macros: Macros::default(),
+        once: BTreeSet::new(),
+        kept: BTreeSet::new(),
+    };
     defines.iter().for_each(|(name, value)| pass.macros.define(name, value));
     kernel.defines.iter().for_each(|(name, value)| pass.macros.define(name, value));
     pass.text(&kernel.file, &kernel.text, 0);
@@ -39,6 +65,7 @@ struct Group {
 }
 
 struct Pass<'l> {
+    plain: &'l Plain,
     library: &'l Library,
     file: &'l str,
     macros: Macros,
@@ -51,18 +78,18 @@ impl Pass<'_> {
         if depth > DEEPEST || self.once.contains(name) {
             return;
         }
-        let code = without_comments(text);
+        let code = self.plain.of(text);
         let mut groups: Vec<Group> = Vec::new();
-        let mut lines = code.lines().zip(text.lines()).enumerate();
+        let mut lines = code.iter().zip(text.lines()).enumerate();
         while let Some((n, (line, written))) = lines.next() {
             // A backslash at its end joins a line with the next.
-            let mut whole = line.trim_end().to_owned();
+            let mut whole = Cow::Borrowed(line.as_str());
             let mut last = n;
             while whole.ends_with('\\')
                 && let Some((m, (next, _))) = lines.next()
             {
-                whole.pop();
-                whole.push_str(next.trim_end());
+                whole.to_mut().pop();
+                whole.to_mut().push_str(next);
                 last = m;
             }
             let live = groups.last().is_none_or(|g| g.live);
@@ -80,9 +107,8 @@ impl Pass<'_> {
             }
             if name == self.file {
                 // A header's line is a comment to the compiler, and says how the kernel is launched.
-                let counts = |at: usize| {
-                    code.lines().nth(at).is_some_and(|l| !l.trim().is_empty()) || written.starts_with("//@")
-                };
+                let counts =
+                    |at: usize| code.get(at).is_some_and(|l| !l.is_empty()) || written.starts_with("//@");
                 self.kept.extend((n..=last).filter(|at| counts(*at)).map(|at| at + 1));
             }
             if let Some((word, rest)) = directive {
@@ -166,7 +192,7 @@ mod tests {
         kernel.defines.clear();
         let defines: Vec<(String, String)> =
             defines.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        kept(&library, &kernel, &defines, "h.cuh").into_iter().collect()
+        kept(&Plain::default(), &library, &kernel, &defines, "h.cuh").into_iter().collect()
     }
 
     #[test]

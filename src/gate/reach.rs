@@ -1,10 +1,11 @@
 //! What changed lines can reach: whether a kernel, compiled with given macros, is another one.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use super::lines::{self, Changed};
-use super::preprocessor::kept;
+use super::preprocessor::{Plain, kept};
 use crate::kernel::Library;
 use crate::moe::sources::KernelSource;
 
@@ -17,6 +18,9 @@ pub(super) struct Change {
     pub(super) lines: Changed,
 }
 
+/// Lines of code with their numbers.
+type Code = Vec<(usize, String)>;
+
 /// A kernel's file and the macros that it is compiled with.
 type Compiled = (String, Vec<(String, String)>);
 
@@ -27,6 +31,9 @@ pub(super) struct Reach<'l> {
     changes: &'l [Change],
     /// By kernel and macros: for each change whether it makes another kernel.
     known: RefCell<BTreeMap<Compiled, Vec<bool>>>,
+    plain: Plain,
+    /// The code of texts.
+    code: RefCell<HashMap<String, Rc<Code>>>,
 }
 
 impl<'l> Reach<'l> {
@@ -41,7 +48,14 @@ impl<'l> Reach<'l> {
                 kernel.text.clone_from(old);
             }
         }
-        Self { now, before, changes, known: RefCell::default() }
+        Self {
+            now,
+            before,
+            changes,
+            known: RefCell::default(),
+            plain: Plain::default(),
+            code: RefCell::default(),
+        }
     }
 
     /// For each change whether the source, compiled as it is asked, is another one by it.
@@ -53,24 +67,35 @@ impl<'l> Reach<'l> {
         }
         let before = self.before.kernels.iter().find(|k| (&k.file, k.own) == (&kernel.file, kernel.own));
         let of = |change: &Change| {
-            let new = kept(self.now, kernel, &source.defines, &change.file);
+            let new = kept(&self.plain, self.now, kernel, &source.defines, &change.file);
             let (Some(old_text), Some(before)) = (&change.old, before) else { return !new.is_empty() };
-            let old = kept(&self.before, before, &source.defines, &change.file);
+            let old = kept(&self.plain, &self.before, before, &source.defines, &change.file);
             let new_text = self
                 .now
                 .includes
                 .get(&change.file)
                 .filter(|_| kernel.file != change.file)
                 .map_or(kernel.text.as_str(), String::as_str);
-            code(old_text, &old) != code(new_text, &new)
+            let (old_code, new_code) = (self.code(old_text), self.code(new_text));
+            !lines_of(&old_code, &old).eq(lines_of(&new_code, &new))
         };
         let found: Vec<bool> = self.changes.iter().map(of).collect();
         self.known.borrow_mut().insert(key, found.clone());
         found
     }
+
+    /// The code of a text, read once for all configurations.
+    fn code(&self, text: &str) -> Rc<Code> {
+        if let Some(known) = self.code.borrow().get(text) {
+            return Rc::clone(known);
+        }
+        let code = Rc::new(lines::code(text));
+        self.code.borrow_mut().insert(text.to_owned(), Rc::clone(&code));
+        code
+    }
 }
 
-/// The kept lines of a text, as code.
-fn code(text: &str, kept: &BTreeSet<usize>) -> Vec<String> {
-    lines::code(text).into_iter().filter(|(n, _)| kept.contains(n)).map(|(_, line)| line).collect()
+/// The kept lines of code.
+fn lines_of<'a>(code: &'a Code, kept: &'a BTreeSet<usize>) -> impl Iterator<Item = &'a str> {
+    code.iter().filter(|(n, _)| kept.contains(n)).map(|(_, line)| line.as_str())
 }

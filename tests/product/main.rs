@@ -15,7 +15,6 @@ mod gate;
 mod gpu;
 mod kernel_sources;
 mod lint;
-mod moe_reference;
 mod nvrtc;
 mod predicates;
 mod report;

@@ -7,7 +7,7 @@ use super::tile::Config;
 use crate::case::{Case, Minimum, Routing};
 
 /// Rows of an expert from which on exact data leave no byte of its weights without a witness: up to so many blocks of K, and beyond
-/// (`tests/product/moe_reference/coverage.rs`).
+/// (`tests/reference/coverage.rs`).
 const WITNESSES: usize = 24;
 const SHALLOW_BLOCKS: usize = 24;
 const DEEP_WITNESSES: usize = 44;

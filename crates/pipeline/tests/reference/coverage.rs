@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use sm121probe::case::{self, Case};
-use sm121probe::kernel::{Library, Load, MmaPath};
-use sm121probe::moe::fit::fit;
-use sm121probe::moe::plan::{self, Trial};
-use sm121probe::moe::tile::Config;
-use sm121probe::moe::witness::witness;
-use sm121probe::moe::{Accumulation, coverage, problem};
-use sm121probe::record::{CodeBy, Stage, StageResult, TrialRow, Verdict};
+use pipeline::case::{self, Case};
+use pipeline::kernel::{Library, Load, MmaPath};
+use pipeline::moe::fit::fit;
+use pipeline::moe::plan::{self, Trial};
+use pipeline::moe::tile::Config;
+use pipeline::moe::witness::witness;
+use pipeline::moe::{Accumulation, coverage, problem};
+use record::{CodeBy, Stage, StageResult, TrialRow, Verdict};
 
 fn row(trial: &Trial<'_>, verdict: Verdict) -> TrialRow {
     TrialRow {

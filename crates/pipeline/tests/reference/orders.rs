@@ -1,11 +1,11 @@
 //! No false alarm: sums as the model of tensor cores makes them, in the declared order and in any other.
 
+use pipeline::case::{self, FormatPair};
+use pipeline::moe::{Accumulation, Contract, KOrder, Problem, judge, problem::generate};
 use rayon::prelude::*;
-use sm121probe::case::{self, FormatPair};
-use sm121probe::moe::{Accumulation, Contract, KOrder, Problem, judge, problem::generate};
 
-use crate::moe_reference::device::{Core, NATIVE, mix, run};
-use crate::moe_reference::{all_pass, case as from};
+use crate::device::{Core, NATIVE, mix, run};
+use crate::{all_pass, case as from};
 
 fn contract(problem: &Problem, core: Core) -> Contract {
     let order = if core.shuffle.is_some() { KOrder::Any } else { KOrder::Ascending };

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use sm121probe::case::{self, FormatPair};
-use sm121probe::moe::{Contract, MoeError, Tensors, judge, problem::generate, tensors};
+use pipeline::case::{self, FormatPair};
+use pipeline::moe::{Contract, MoeError, Tensors, judge, problem::generate, tensors};
 
-use crate::moe_reference::all_pass;
-use crate::moe_reference::device::{NATIVE, run};
+use crate::all_pass;
+use crate::device::{NATIVE, run};
 
 fn stored() -> (Contract, Tensors) {
     let case = case::find("rows-ragged").unwrap();

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pipeline::case::{self, Case, GateUp, Routing};
+use pipeline::moe::checkpoint::{CheckpointError, Layer};
+use pipeline::moe::problem::{generate, of_layer};
+use pipeline::moe::{Contract, judge, reference::route};
 use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize_to_file};
-use sm121probe::case::{self, Case, GateUp, Routing};
-use sm121probe::moe::checkpoint::{CheckpointError, Layer};
-use sm121probe::moe::problem::{generate, of_layer};
-use sm121probe::moe::{Contract, judge, reference::route};
 
-use crate::moe_reference::all_pass;
-use crate::moe_reference::device::{NATIVE, run};
+use crate::all_pass;
+use crate::device::{NATIVE, run};
 
 const EXPERTS: usize = 4;
 const HIDDEN: usize = 128;

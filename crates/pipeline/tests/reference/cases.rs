@@ -3,15 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use sm121probe::case::{self, Library, Regime, Routing, ScaleRule};
-use sm121probe::moe::reference::{formats, route};
-use sm121probe::moe::{
-    Accumulation, Contract, ExpBound, MoeError, judge, problem::generate, witness::witness,
-};
-use sm121probe::record::Verdict;
+use pipeline::case::{self, Library, Regime, Routing, ScaleRule};
+use pipeline::moe::reference::{formats, route};
+use pipeline::moe::{Accumulation, Contract, ExpBound, MoeError, judge, problem::generate, witness::witness};
+use record::Verdict;
 
-use crate::moe_reference::device::{NATIVE, run};
-use crate::moe_reference::{all_pass, case as from};
+use crate::device::{NATIVE, run};
+use crate::{all_pass, case as from};
 
 #[test]
 fn the_built_in_cases_cover_what_the_pipeline_promises() {
@@ -30,7 +28,7 @@ fn the_built_in_cases_cover_what_the_pipeline_promises() {
 
 #[test]
 fn the_binary_carries_the_cases_on_disk() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut on_disk: Vec<String> = std::fs::read_dir(root.join("cases"))
         .unwrap()
         .map(|entry| format!("cases/{}", entry.unwrap().file_name().display()))

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use sm121probe::case;
-use sm121probe::case::GateUp;
-use sm121probe::moe::reference::activation::{Value, swiglu};
-use sm121probe::moe::{
+use pipeline::case;
+use pipeline::case::GateUp;
+use pipeline::moe::reference::activation::{Value, swiglu};
+use pipeline::moe::{
     Accumulation, Contract, ExpBound, FinalizeOrder, MoeError, Problem, Tensors, judge, problem::generate,
 };
-use sm121probe::record::{Stage, StageResult, Verdict};
+use record::{Stage, StageResult, Verdict};
 
-use crate::moe_reference::device::{NATIVE, bf16, run};
-use crate::moe_reference::{all_pass, case as from};
+use crate::device::{NATIVE, bf16, run};
+use crate::{all_pass, case as from};
 
 fn contract(problem: &Problem) -> Contract {
     Contract::native(problem.dims, problem.settings)
@@ -274,9 +274,7 @@ fn atomics_in_any_order_pass_under_their_bound_and_fail_under_the_other() {
                     .find(|r| tokens.data[*r] == token as i32 && experts.data[*r] == ids.row(token)[slot])
                     .unwrap();
                 let product = weights.row(token)[slot] * bf16(rows.row(row)[col]);
-                sum = crate::moe_reference::device::to_bf16(
-                    bf16(sum) + bf16(crate::moe_reference::device::to_bf16(product)),
-                );
+                sum = crate::device::to_bf16(bf16(sum) + bf16(crate::device::to_bf16(product)));
             }
             output.data[token * 256 + col] = sum;
         }
@@ -292,7 +290,7 @@ fn the_interval_of_the_activation_holds_what_f32_gives_and_little_more() {
     let s = problem.settings;
     let mut widest = 0.0_f64;
     for i in 0..200_000_u32 {
-        let r = crate::moe_reference::device::mix(i.into());
+        let r = crate::device::mix(i.into());
         let (g, u) = (bf16((r & 0xFFFF) as u16), bf16((r >> 16 & 0xFFFF) as u16));
         let value = swiglu(&s, &ExpBound::FMA, g.into(), u.into());
         let (gate, up) = (g.min(s.limit), u.clamp(-s.limit, s.limit));

@@ -2,10 +2,10 @@
 
 use numerics::convert::f64_to;
 use numerics::{Format, Rounding};
-use sm121probe::case::Format::Mxfp8;
-use sm121probe::case::ScaleRule;
-use sm121probe::moe::reference::formats::{bf16, e2m1, e4m3, to_bf16, to_e4m3, ue8m0};
-use sm121probe::moe::reference::quantize::{Target, mx_block, scale_code};
+use pipeline::case::Format::Mxfp8;
+use pipeline::case::ScaleRule;
+use pipeline::moe::reference::formats::{bf16, e2m1, e4m3, to_bf16, to_e4m3, ue8m0};
+use pipeline::moe::reference::quantize::{Target, mx_block, scale_code};
 
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())

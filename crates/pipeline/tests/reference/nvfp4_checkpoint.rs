@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use numerics::tensor_core::Model;
+use pipeline::case::{Case, FormatPair, GateUp};
+use pipeline::kernel::MmaPath;
+use pipeline::moe::checkpoint::{CheckpointError, GlobalScale, Layer, Nvfp4Layer, Projection, Writer};
+use pipeline::moe::problem::of_layer;
+use pipeline::moe::{Contract, judge};
 use safetensors::Dtype;
-use sm121probe::case::{Case, FormatPair, GateUp};
-use sm121probe::kernel::MmaPath;
-use sm121probe::moe::checkpoint::{CheckpointError, GlobalScale, Layer, Nvfp4Layer, Projection, Writer};
-use sm121probe::moe::problem::of_layer;
-use sm121probe::moe::{Contract, judge};
 use tempfile::TempDir;
 
-use crate::moe_reference::all_pass;
-use crate::moe_reference::checkpoint::{File, write};
-use crate::moe_reference::device::{run, to_bf16};
-use crate::moe_reference::pairs::Unit;
+use crate::all_pass;
+use crate::checkpoint::{File, write};
+use crate::device::{run, to_bf16};
+use crate::pairs::Unit;
 
 const EXPERTS: usize = 3;
 const HIDDEN: usize = 64;
@@ -176,7 +176,7 @@ fn errors_name_the_file_and_the_tensor() {
 
 /// A case that the layer's weights fit.
 fn case(pair: FormatPair) -> Case {
-    crate::moe_reference::case(&format!(
+    crate::case(&format!(
         "about: x\nformat: {}\ntokens: 6\nhidden: {HIDDEN}\ninter: {INTER}\nexperts: {EXPERTS}\ntop_k: 2\nrouting: random\n\
          regime: real\nbias: false\nrouter: {{ scores: sigmoid, correction_bias: true }}\n",
         pair.word()

@@ -4,14 +4,14 @@ use numerics::convert::f32_to;
 use numerics::format::Format as Code;
 use numerics::round::Rounding;
 use numerics::tensor_core::{MmaForm, MmaShape, Model, mma};
+use pipeline::case::{Format, FormatPair, ScaleRule};
+use pipeline::kernel::MmaPath;
+use pipeline::moe::witness::single_byte::faults;
+use pipeline::moe::{Accumulation, Contract, judge, problem::generate};
 use rayon::prelude::*;
-use sm121probe::case::{Format, FormatPair, ScaleRule};
-use sm121probe::kernel::MmaPath;
-use sm121probe::moe::witness::single_byte::faults;
-use sm121probe::moe::{Accumulation, Contract, judge, problem::generate};
 
-use crate::moe_reference::device::{self, Multiplier, run, to_bf16};
-use crate::moe_reference::{all_pass, case as from};
+use crate::device::{self, Multiplier, run, to_bf16};
+use crate::{all_pass, case as from};
 
 /// A pair on a path, by a tensor core.
 #[derive(Clone, Copy)]

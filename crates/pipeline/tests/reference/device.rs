@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use sm121probe::case::{BiasPlace, GateUp, GroupScore, Router, ScaleRule, Scores};
-use sm121probe::moe::{Array, Dims, Problem, Tensors};
+use pipeline::case::{BiasPlace, GateUp, GroupScore, Router, ScaleRule, Scores};
+use pipeline::moe::{Array, Dims, Problem, Tensors};
 
 /// How the simulated tensor core adds.
 #[derive(Clone, Copy)]

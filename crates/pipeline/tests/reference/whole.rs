@@ -1,13 +1,13 @@
 //! An output without the tensors between is judged from end to end: never a false alarm, and what is grossly wrong is found.
 
 use numerics::tensor_core::Model;
-use sm121probe::case::{self, BiasPlace, FormatPair};
-use sm121probe::kernel::MmaPath;
-use sm121probe::moe::{Contract, FinalizeOrder, KOrder, Problem, Tensors, judge, problem::generate};
-use sm121probe::record::{Stage, StageResult, Verdict};
+use pipeline::case::{self, BiasPlace, FormatPair};
+use pipeline::kernel::MmaPath;
+use pipeline::moe::{Contract, FinalizeOrder, KOrder, Problem, Tensors, judge, problem::generate};
+use record::{Stage, StageResult, Verdict};
 
-use crate::moe_reference::device::{Core, NATIVE, run};
-use crate::moe_reference::pairs::Unit;
+use crate::device::{Core, NATIVE, run};
+use crate::pairs::Unit;
 
 /// What a stack that shows nothing of itself leaves: its inputs and its output.
 fn black_box(all: &Tensors) -> Tensors {

@@ -1,13 +1,13 @@
 //! Ten thousand faults of one byte in gpt-oss dimensions: all are found in exact and impulse data.
 
+use pipeline::case::Format;
+use pipeline::moe::reference::gemm::element;
+use pipeline::moe::reference::line::Line;
+use pipeline::moe::{Accumulation, Array, problem::generate};
 use rayon::prelude::*;
-use sm121probe::case::Format;
-use sm121probe::moe::reference::gemm::element;
-use sm121probe::moe::reference::line::Line;
-use sm121probe::moe::{Accumulation, Array, problem::generate};
 
-use crate::moe_reference::case as from;
-use crate::moe_reference::device::{NATIVE, bf16, dot, mix, quantize, to_bf16};
+use crate::case as from;
+use crate::device::{NATIVE, bf16, dot, mix, quantize, to_bf16};
 
 const ROWS: usize = 90;
 const DEPTH: usize = 2880;

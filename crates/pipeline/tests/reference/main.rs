@@ -17,8 +17,8 @@ mod whole;
 
 use std::path::Path;
 
-use sm121probe::case::{Case, Library};
-use sm121probe::record::{StageResult, Verdict};
+use pipeline::case::{Case, Library};
+use record::{StageResult, Verdict};
 
 /// A case from YAML.
 fn case(yaml: &str) -> Case {
