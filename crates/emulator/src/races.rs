@@ -29,7 +29,7 @@ use super::trap::{Fault, Rule};
 use clock::{Clock, WARPS};
 pub(super) use cluster::ClusterRaces;
 pub(super) use global::{GlobalAccess, GlobalRaces};
-use global::{MODIFIES, STRONG, WIDE, Who};
+use global::{MODIFIES, OBSERVES, STRONG, WIDE, Who};
 pub(super) use pages::Pages;
 use same::Same;
 pub(super) use same::Values;
@@ -181,7 +181,8 @@ pub(super) struct Races {
     cluster: Option<Box<cluster::Within>>,
     /// Stores of one value that nothing orders.
     same: Same<Epoch>,
-    /// What is noted of the access being made: whether it is strong, whether its scope leaves the CTA, and whether it is a read-modify-write.
+    /// What is noted of the access being made: whether it is strong, whether its scope leaves the CTA, whether it is a read-modify-write,
+    /// and whether it orders what it reads.
     flags: u32,
     /// This CTA among all, from 1.
     pub(super) id: u32,
@@ -228,7 +229,11 @@ impl Races {
     pub(super) fn set_strong(&mut self, strong: Option<Strong>) {
         self.flags = strong.map_or(0, |strong| {
             let wide = if self.leaves_the_cta(strong.order.scope) { WIDE } else { 0 };
-            STRONG | wide | if strong.touch == Touch::Modify { MODIFIES } else { 0 }
+            let counts = strong.touch == Touch::Modify;
+            STRONG
+                | wide
+                | if counts { MODIFIES } else { 0 }
+                | if counts || strong.order.acquires { OBSERVES } else { 0 }
         });
     }
 

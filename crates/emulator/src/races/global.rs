@@ -27,6 +27,8 @@ pub(super) const WIDE: u32 = 128;
 const COPIED: u32 = 64;
 /// It is half of a read-modify-write.
 pub(super) const MODIFIES: u32 = 512;
+/// What it reads is ordered before what follows.
+pub(super) const OBSERVES: u32 = 2048;
 
 impl Who {
     fn copy(self) -> Self {
@@ -74,6 +76,10 @@ impl Who {
 
     fn modifies(self) -> bool {
         self.0[2] & MODIFIES != 0
+    }
+
+    fn observes(self) -> bool {
+        self.0[2] & OBSERVES != 0
     }
 
     fn continued(self) -> bool {
@@ -343,7 +349,7 @@ impl GlobalRaces {
                 .map_err(|(n, other, wrote)| (n + offset, other, wrote));
             if access.write && who.strong() {
                 observed.written(at, who);
-            } else if let Some((last, earlier)) = seen.get() {
+            } else if let Some((last, earlier)) = seen.get().filter(|_| who.observes()) {
                 observed.read(at, last, earlier, who);
             }
             at = next;

@@ -1,6 +1,9 @@
 //! What strong reads have observed. A strong write is ordered before everything behind a strong read that returns its value, or that of a
 //! sequence of read-modify-writes which began with it (PTX ISA 8.9.3 and 8.9.5). Nothing else that the writer did is: clocks cannot say that.
 //!
+//! It is taken of reads that acquire and of read-modify-writes alone. Of a relaxed load the emulator shows the newest value where a GPU may show an
+//! older one: who stores behind it relies on more than it has been told, and is reported.
+//!
 //! So who has counted the arrivals of others, even with `.relaxed`, may reset the counter by a weak store. This is known of global memory and of
 //! that of clusters; in the shared memory of a CTA alone such a store is reported.
 
