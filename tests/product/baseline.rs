@@ -48,7 +48,7 @@ fn every_message_has_a_kind() {
     let matrix = committed().matrix;
     let unclassified: Vec<&str> =
         matrix.messages.iter().filter(|m| m.kind.is_none()).map(|m| m.text.as_str()).collect();
-    assert!(unclassified.is_empty(), "a row in src/matrix/kinds.rs each: {unclassified:#?}");
+    assert!(unclassified.is_empty(), "a row in crates/toolchain/src/matrix/kinds.rs each: {unclassified:#?}");
     // The rows of this build say the same as those that made the record.
     for m in &matrix.messages {
         assert_eq!(sm121probe::matrix::classify(&m.text), m.kind, "{}", m.text);

@@ -245,6 +245,9 @@ fn uses(text: &str, name: &str) -> bool {
 /// Crates that are built with the command and not linked into it: `exec` gives their libraries to programs.
 const BUILT_BESIDE: [&str; 1] = ["cuda"];
 
+/// Crates that are declared for their features, as the Python module needs them.
+const FOR_FEATURES: [&str; 2] = ["once_cell", "syn"];
+
 #[test]
 fn every_dependency_is_used_where_it_is_declared() {
     let mut folders = vec![root().to_owned()];
@@ -268,7 +271,7 @@ fn every_dependency_is_used_where_it_is_declared() {
             let text = text(places);
             for name in keys(&manifest, section) {
                 assert!(
-                    uses(&text, name) || BUILT_BESIDE.contains(&name),
+                    uses(&text, name) || BUILT_BESIDE.contains(&name) || FOR_FEATURES.contains(&name),
                     "{}: {section} {name} is not used",
                     folder.display()
                 );
@@ -405,4 +408,23 @@ fn every_file_of_the_product_s_tests_is_part_of_their_binary() {
     let mut lost = undeclared(&other.path().join("main.rs"), other.path());
     lost.sort();
     assert_eq!(lost, [other.path().join("a/c.rs"), other.path().join("b.rs")]);
+}
+
+#[test]
+fn documents_name_files_that_exist() {
+    let documents = files(&root().join("docs"), "md").into_iter();
+    let documents = documents.chain(["README.md", "CONTRIBUTING.md"].map(|name| root().join(name)));
+    let mut named = 0;
+    for path in documents {
+        let text = fs::read_to_string(&path).unwrap();
+        for file in text.split('`').filter(|word| word.starts_with("src/") || word.starts_with("crates/")) {
+            // `src/gpu/`, but neither `crates/NAME` nor a pattern.
+            if file.contains(|c: char| c.is_uppercase() || "*{ …".contains(c)) {
+                continue;
+            }
+            assert!(root().join(file).exists(), "{} names {file}, which is not there", path.display());
+            named += 1;
+        }
+    }
+    assert!(named > 100, "{named}");
 }

@@ -56,7 +56,7 @@ pub fn models() -> &'static [Model] {
 }
 
 fn parse() -> Result<Vec<Model>, HeaderError> {
-    header::parse_file(Path::new("src/case/models.yaml"), TABLE)
+    header::parse_file(Path::new("crates/pipeline/src/case/models.yaml"), TABLE)
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ pub fn stacks() -> &'static [Stack] {
 }
 
 fn parse() -> Result<Vec<Stack>, HeaderError> {
-    header::parse_file(Path::new("src/moe/data/peers.yaml"), TABLE)
+    header::parse_file(Path::new("crates/pipeline/src/moe/data/peers.yaml"), TABLE)
 }
 
 impl Stack {

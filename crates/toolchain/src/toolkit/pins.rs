@@ -197,7 +197,7 @@ impl Pins {
     /// # Errors
     /// [`PinError::Header`] when the built-in file is wrong, which a test rules out.
     pub fn built_in() -> Result<Self, PinError> {
-        Self::parse(Path::new("src/toolkit/pins.yaml"), BUILT_IN)
+        Self::parse(Path::new("crates/toolchain/src/toolkit/pins.yaml"), BUILT_IN)
     }
 
     /// Reads pins from the text of a file.
