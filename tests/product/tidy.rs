@@ -245,9 +245,6 @@ fn uses(text: &str, name: &str) -> bool {
 /// Crates that are built with the command and not linked into it: `exec` gives their libraries to programs.
 const BUILT_BESIDE: [&str; 1] = ["cuda"];
 
-/// Crates that are declared for their features, as the Python module needs them.
-const FOR_FEATURES: [&str; 2] = ["once_cell", "syn"];
-
 #[test]
 fn every_dependency_is_used_where_it_is_declared() {
     let mut folders = vec![root().to_owned()];
@@ -271,7 +268,7 @@ fn every_dependency_is_used_where_it_is_declared() {
             let text = text(places);
             for name in keys(&manifest, section) {
                 assert!(
-                    uses(&text, name) || BUILT_BESIDE.contains(&name) || FOR_FEATURES.contains(&name),
+                    uses(&text, name) || BUILT_BESIDE.contains(&name),
                     "{}: {section} {name} is not used",
                     folder.display()
                 );

@@ -25,7 +25,9 @@ pub struct Packed {
 }
 
 impl Packed {
-    const fn new(bytes: &'static [u8]) -> Self {
+    /// What a build script wrote: path, NUL, text, NUL, and so on, deflated.
+    #[must_use]
+    pub const fn new(bytes: &'static [u8]) -> Self {
         Self { bytes, texts: OnceLock::new() }
     }
 

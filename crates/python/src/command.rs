@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use data::Packed;
 use pyo3::prelude::*;
 use sm121probe::cli::Embedded;
 use sm121probe::event::{Event, Sink};
 use sm121probe::job::Context;
 use sm121probe::job::launch::{Compile, Findings, compile_cuda as compile};
-use sm121probe::packed::Packed;
 
 use crate::report;
 
