@@ -1,4 +1,4 @@
-//! CUDA GPUs. The only room that says `cudarc`; nothing of CUDA is needed to build or to start.
+//! CUDA GPUs. The only crate that uses `cudarc`; nothing of CUDA is needed to build or to start.
 //!
 //! Everything that touches the driver happens in a worker process, which this tool starts of itself with a hidden verb. Parent
 //! and worker speak over a socket, one request after the other, each with a time limit:
@@ -12,6 +12,8 @@
 //! | a byte beside a buffer is overwritten | a trap `out_of_bounds`, with the address |
 //!
 //! After each of these [`emulator::device::Device::reset`] goes on, with a fresh worker where the old one is gone.
+//!
+#![doc = include_str!("../README.md")]
 
 mod backend;
 mod describe;

@@ -2,6 +2,8 @@
 //!
 //! It is columnar, so that it stays small: (toolkit, target, arch) pairs are listed once, a variant has one letter per
 //! pair, messages and opcode sets are listed once and pointed at. Readers ignore unknown fields and refuse unknown schemas.
+//!
+#![doc = include_str!("../README.md")]
 
 mod audit;
 mod cells;

@@ -1,4 +1,4 @@
-//! Starts a tool found on the machine, in the way all of this room does.
+//! Starts a tool found on the machine, as all of this module does.
 
 use std::ffi::OsStr;
 use std::io;

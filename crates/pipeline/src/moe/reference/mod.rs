@@ -1,6 +1,6 @@
 //! What each stage should store, in doubles from the operands as they are stored, with a bound for each value.
 //!
-//! `docs/numerics.md` derives the bounds; its section numbers stand in the comments. Decode tables are this room's own, so
+//! `docs/numerics.md` derives the bounds; the comments cite its section numbers. Decode tables are this module's own, so
 //! that an error of the emulator's cannot hide in both; a test compares them.
 
 pub mod activation;
