@@ -1,7 +1,7 @@
 //! `cargo test` as the product's other face: one trial per (snippet file, toolkit).
 //!
 //! A trial asks all targets and fails when a claim stands otherwise than recorded, or when a cell differs from the
-//! committed matrix `reports/matrix.json`. A toolkit that the matrix does not hold is held to the claims and to the toolkit before
+//! committed matrix `reports/matrix.json`. A toolkit that the matrix lacks is checked against the claims and the toolkit before
 //! it: what that accepts it must accept. All else that it says otherwise is printed as the answer, with the command that blesses it. Toolkits are those of the machine; with none the trials are shown as ignored
 //! with the reason. `SM121PROBE_REQUIRE=toolkit:13.5` (comma-separated) turns such a skip into a failure.
 

@@ -40,7 +40,7 @@ use sm121probe::toolkit::{self, Environment, Nvrtc};
 const SEEDS: usize = 1000;
 const GROUPS: usize = 20;
 
-/// What every trial stands on.
+/// What every trial needs.
 struct Shared {
     store: Option<Store>,
     nvrtc: Nvrtc,

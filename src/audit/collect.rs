@@ -48,7 +48,7 @@ pub struct Collector<'a> {
     table: AuditTable,
     reasons: IndexSet<String>,
     opcodes: IndexSet<String>,
-    /// The file that entries come from, as it stands in the table.
+    /// The file that entries come from, as the table names it.
     file: Option<usize>,
     /// Its kernels by name.
     known: HashMap<String, usize>,

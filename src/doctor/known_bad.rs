@@ -42,7 +42,7 @@ fn parse() -> Result<Vec<KnownBad>, HeaderError> {
 }
 
 /// The combinations that this machine has: every toolkit, the driver and the architecture of each GPU. A combination that asks
-/// for a driver or a GPU does not stand on a machine without one.
+/// for a driver or a GPU does not apply on a machine without one.
 #[must_use]
 pub fn known_bad(
     toolkits: &[ToolkitVersion],

@@ -1,5 +1,5 @@
 //! What this machine can run: every GPU, its driver, every toolkit, and what runs on what. Each answer on a GPU was had by
-//! loading code and running it, and stands beside the rule that says what it should be. Beside that, which packages of kernels a
+//! loading code and running it, and is shown beside the rule that says what it should be. Beside that, which packages of kernels a
 //! Python would import, and where JIT compilers keep what they made.
 
 mod caches;

@@ -81,7 +81,7 @@ impl Affected {
             }
             let affected = holders(library, &name);
             if affected.is_empty() {
-                // A file that is gone had its place in some stage: ours may stand there now.
+                // A removed file served some stage: ours may serve it now.
                 let gone = !folder.join(&name).is_file();
                 let why = if gone {
                     "was removed: every kernel is run"

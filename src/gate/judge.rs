@@ -12,9 +12,9 @@ use super::places::refused_line;
 use super::subject::{Kind, Lane, Subject};
 use crate::record::{ConfigurationKey, Finding, Ground, Pair, Record, Stage, Verdict};
 
-/// What is asked of the gate.
+/// What the gate compares, and with what.
 pub struct Question<'a> {
-    /// What the run is held to; none where it is held to its own verdicts alone.
+    /// The baseline; none where the run is judged by its own verdicts alone.
     pub baseline: Option<&'a Record>,
     /// The run.
     pub run: &'a Record,
@@ -35,9 +35,9 @@ pub struct Judgement {
     pub findings: Vec<Finding>,
     /// What is new or better, and what was left out: sentences.
     pub notes: Vec<String>,
-    /// Cells held to the baseline.
+    /// Cells compared with the baseline.
     pub cells: usize,
-    /// Other answers held to the baseline or judged by themselves.
+    /// Other answers compared with the baseline or judged by themselves.
     pub facts: usize,
     /// Trials by verdict.
     pub trials: BTreeMap<Verdict, usize>,
@@ -46,7 +46,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Whether nothing was held to anything.
+    /// Whether nothing was compared with anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cells == 0 && self.facts == 0
@@ -85,7 +85,7 @@ struct Excused {
     facts: BTreeMap<Subject, usize>,
 }
 
-/// GPUs and drivers that the baseline does not know: their answers are held to those of the ones it knows.
+/// GPUs and drivers that the baseline does not know: their answers are compared with those of the ones it knows.
 fn drivers<'a>(baseline: &'a Record, run: &'a Record) -> impl Iterator<Item = String> + 'a {
     run.devices.iter().filter_map(|row| {
         let known: BTreeSet<&str> =

@@ -413,7 +413,7 @@ fn place(rows: &mut Vec<KindRow>, row: KindRow) -> usize {
     })
 }
 
-/// Calls devices by model and driver: `gpu:0` of two records are two GPUs, and what a model does is asked of all of them.
+/// Calls devices by model and driver: `gpu:0` of two records are two GPUs, and an answer about a model covers all of them.
 fn by_model(record: &mut Record) {
     let label = |d: &DeviceRow| {
         if d.driver.is_empty() { d.name.clone() } else { format!("{}, driver {}", d.name, d.driver) }

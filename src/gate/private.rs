@@ -44,7 +44,7 @@ pub fn private(record: &Record, names: &Names) -> Result<Record, RecordError> {
     Record::parse(Path::new("the record"), &value.to_string())
 }
 
-/// What is looked for, and what stands in its place.
+/// What is looked for, and what replaces it.
 fn patterns(names: &Names) -> Result<Vec<(Regex, &'static str)>, regex::Error> {
     let mut out = vec![
         // A path from the root: its last part stays.

@@ -111,7 +111,7 @@ pub fn limits(about: &Description) -> Limits {
     }
 }
 
-/// What is asked of a device beside the variants.
+/// What runs on a device beside the variants.
 pub struct Question<'a> {
     /// The target of the code; the device's own when left out.
     pub target: Option<&'a str>,

@@ -27,7 +27,7 @@ use crate::toolkit::NvrtcError;
 /// What kernels are compiled for: PTX that differs in its `.target` alone is the same to the emulator.
 const TARGET: &str = "sm_121a";
 
-/// What is asked of a folder of kernels.
+/// What to do with a folder of kernels.
 pub struct Folder<'a> {
     /// The folder.
     pub folder: &'a Path,

@@ -223,7 +223,7 @@ impl<'a> Advisor<'a> {
     }
 }
 
-/// Where a form may stand in for a refused instruction: the targets that refuse it, and those of the same GPUs with a suffix.
+/// Where a form may replace a refused instruction: the targets that refuse it, and those of the same GPUs with a suffix.
 fn places(problem: &ProblemRow) -> BTreeSet<Target> {
     let mut out: BTreeSet<Target> = BTreeSet::new();
     for refusal in &problem.refused {

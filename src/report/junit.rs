@@ -254,7 +254,7 @@ fn count<'a>(tests: impl Iterator<Item = &'a Test>, wanted: fn(&Status) -> bool)
     tests.filter(|t| wanted(&t.status)).count()
 }
 
-/// Text that may stand in an element or an attribute. XML 1.0 has no place for most control characters.
+/// Text that is legal in an element or an attribute. XML 1.0 has no place for most control characters.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Counts which instruction forms of CCCL and CUTLASS the snippets hold; what is missing stands in `NOT_COVERED.md`.
+//! Counts which instruction forms of CCCL and CUTLASS the snippets have; `NOT_COVERED.md` lists what is missing.
 //!
 //! A form is an opcode with all its qualifiers in their order, and its operands with every name replaced by `x`.
 
@@ -14,7 +14,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The forms of a data file, with the group they stand in.
+/// The forms of a data file, with their group.
 fn forms(name: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(root().join("tests/coverage").join(name)).unwrap();
     let lines = text.lines().filter(|l| !l.starts_with('#'));
@@ -33,7 +33,7 @@ fn unbraced(form: &str) -> String {
 fn forms_of(text: &str, out: &mut BTreeSet<String>) {
     let without_comments: String =
         text.lines().map(|l| l.split("//").next().unwrap_or("")).collect::<Vec<_>>().join(" ");
-    // Only statements end with `;`; braces that open or close blocks stand at their ends.
+    // Only statements end with `;`; braces that open or close blocks are at their ends.
     for statement in without_comments.split(';') {
         let mut statement = statement.trim();
         while let Some(rest) = statement.strip_prefix(['{', '}']) {

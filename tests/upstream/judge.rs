@@ -110,7 +110,7 @@ pub(crate) enum Why {
     Failed(String),
 }
 
-/// Runs everything that is asked of a kernel.
+/// Runs a kernel under all schedules, contents and faults.
 ///
 /// # Errors
 /// [`Why`].

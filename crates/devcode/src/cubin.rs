@@ -1,6 +1,6 @@
 //! An ELF image of machine code to its architecture, suffix, toolkit and kernels.
 //!
-//! NVIDIA documents none of it; measured on what ptxas 12.8 to 13.5 writes, held against `cuobjdump` (`tests/devcode`):
+//! NVIDIA documents none of it; measured on what ptxas 12.8 to 13.5 writes, compared with `cuobjdump` (`tests/devcode`):
 //! - `EI_OSABI` 0x33: the architecture is the low byte of `e_flags`, and bit 11 marks `a`. 0x41: bits 8 to 15, and bit 3
 //!   marks `a` up to 12.9. From 13.0 on the first record of `.nv.compat` does instead (`02 09 01 00`).
 //! - `f` stands nowhere but in ptxas's options, which `.note.nv.tkinfo` quotes.
@@ -138,7 +138,7 @@ impl Signs {
         while let (Some(name), Some(size)) = (u32_at(notes, 0), u32_at(notes, 4)) {
             let start = 12 + (name as usize).next_multiple_of(4);
             let Some(body) = notes.get(start..).and_then(|rest| rest.get(..size as usize)) else { return };
-            // Six words, of which the last three are where version, build and options stand in the texts behind them.
+            // Six words, of which the last three point to version, build and options in the texts behind them.
             let text = |word| text_at(body.get(24..)?, u32_at(body, word)? as usize);
             if let Some(version) = text(12).and_then(|t| std::str::from_utf8(t).ok()) {
                 let version = version.rsplit_once(", V").and_then(|(_, v)| v.parse().ok());

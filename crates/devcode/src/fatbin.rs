@@ -1,6 +1,6 @@
 //! The container of device code that nvcc's `fatbinary` writes: a 16-byte header, then entries for targets.
 //!
-//! Facts by measurement on what `fatbinary` 11.8 to 13.5 writes, held against `cuobjdump` (`tests/devcode`): offsets below.
+//! Facts by measurement on what `fatbinary` 11.8 to 13.5 writes, compared with `cuobjdump` (`tests/devcode`): offsets below.
 //! An entry of kind 0x100 (`--concat`, since 13.x) holds several pieces of code in one compressed block; a list behind its
 //! header describes them.
 

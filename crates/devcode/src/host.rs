@@ -49,7 +49,7 @@ pub(super) fn read(source: &Source) -> Result<Host, Trouble> {
     if size != 64 {
         return Err(Trouble::Damaged(format!("its section headers have {size} bytes, not 64")));
     }
-    // More than 65,279 sections: the number and the index of the names stand in the first header.
+    // More than 65,279 sections: the number and the index of the names are in the first header.
     let first: [u8; 64] = source.array(offset)?;
     let (first, _) = pod::from_bytes::<SectionHeader64<LittleEndian>>(&first).map_err(|()| short())?;
     let count = match header.e_shnum.get(LE) {

@@ -1,4 +1,4 @@
-//! Compressed code of a fatbin to the bytes it stands for, within what its header announces.
+//! Compressed code of a fatbin to its bytes, within what its header announces.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use zstd::bulk::Decompressor;
 use super::entry::{Compression, Trouble};
 use super::source::Source;
 
-/// The code of a block: at most `unpacked` bytes, which the header announces and the caller has held against its limit.
+/// The code of a block: at most `unpacked` bytes, which the header announces and the caller has compared with its limit.
 pub(super) fn unpack(code: &Source, compression: Compression, unpacked: u64) -> Result<Vec<u8>, Trouble> {
     let packed = code.read(0, code.len())?;
     let size =

@@ -13,7 +13,7 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    /// What stands at `places`, address and length, one after the other. Where memory is too full for a copy, each is read alone.
+    /// The bytes at `places`, address and length, one after the other. Where memory is too full for a copy, each is read alone.
     pub(super) fn read<B: Backend>(
         &mut self,
         backend: &mut B,

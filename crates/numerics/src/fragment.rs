@@ -137,7 +137,7 @@ pub fn scatter(
 
 /// The code of an element in its 8-bit container of `kind::f8f6f4` and `kind::mxf8f6f4`.
 ///
-/// `e2m1` stands in bits 5 to 2 and 6-bit formats in bits 5 to 0; the other bits count for nothing (MMA-Sim masks
+/// `e2m1` is in bits 5 to 2 and 6-bit formats in bits 5 to 0; the other bits count for nothing (MMA-Sim masks
 /// them; not measured).
 #[must_use]
 pub const fn from_container(format: Format, byte: u32) -> u32 {

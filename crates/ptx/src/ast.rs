@@ -24,7 +24,7 @@ pub struct Module {
     pub items: Vec<Item>,
 }
 
-/// What stands at the top level of a module.
+/// An item at the top level of a module.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
     /// A module-scope variable.
@@ -334,7 +334,7 @@ pub enum Operand {
     Group(Vec<Operand>),
 }
 
-/// What stands in brackets.
+/// What brackets contain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Address {
     /// The register, variable, or number.

@@ -21,9 +21,9 @@ pub struct SyntaxError {
     pub column: usize,
     /// What was found, in bytes.
     pub span: Span,
-    /// What could have stood there.
+    /// What would have been legal there.
     pub expected: String,
-    /// What stands there.
+    /// What is there.
     pub found: String,
 }
 

@@ -2,7 +2,7 @@
 
 use super::ast::{Function, Item, Module, Span, Statement, Variable};
 
-/// Whether two modules differ in nothing but where things stand in their texts.
+/// Whether two modules differ in nothing but the places of things in their texts.
 #[must_use]
 pub fn same_meaning(a: &Module, b: &Module) -> bool {
     without_spans(a.clone()) == without_spans(b.clone())

@@ -88,7 +88,7 @@ impl Display for Statement {
     }
 }
 
-/// A statement; `depth` is that of the block it stands in.
+/// A statement; `depth` is that of its block.
 fn statement(f: &mut Formatter<'_>, statement: &Statement, depth: usize) -> fmt::Result {
     match statement {
         Statement::Label { name, .. } => write!(f, "{name}:"),

@@ -92,7 +92,7 @@ words! {
 /// The audit of files: every index counts from 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditTable {
-    /// What it was answered for; verdicts stand in this order.
+    /// What it was answered for; verdicts are in this order.
     pub devices: Vec<AuditDevice>,
     /// Why GPUs of this machine could not be asked what they are; empty where all could.
     #[serde(default)]

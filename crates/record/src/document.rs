@@ -257,7 +257,7 @@ pub struct ClaimRow {
     pub variants: Vec<String>,
     /// Whether every variant it speaks of was asked.
     pub whole: bool,
-    /// How it stands in this run.
+    /// Its status in this run.
     pub standing: Standing,
     /// How it is recorded to stand; a difference (other than untested) is a finding.
     pub recorded: Standing,

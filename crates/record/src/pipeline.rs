@@ -138,7 +138,7 @@ mod infinite {
     use schemars::JsonSchema;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-    /// How the number stands in JSON.
+    /// The number in JSON.
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(untagged)]
     pub(super) enum Number {

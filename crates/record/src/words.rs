@@ -1,4 +1,4 @@
-//! Closed sets of words: unit enums whose one word stands in files, records, metadata and reports.
+//! Closed sets of words: unit enums with one word each in files, records, metadata and reports.
 
 /// An enum with a word for each variant. What else it derives is said with `#[derive(…)]` among its attributes.
 #[macro_export]
@@ -18,7 +18,7 @@ macro_rules! words {
                 match self { $(Self::$variant => $word,)* }
             }
 
-            /// What a word stands for.
+            /// The value of a word.
             #[must_use]
             pub fn from_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|w| w.word() == word)

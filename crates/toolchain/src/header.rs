@@ -76,7 +76,7 @@ pub fn parse_file<T: DeserializeOwned>(path: &Path, yaml: &str) -> Result<T, Hea
 fn parse_at<T: DeserializeOwned>(path: &Path, yaml: &str, indent: usize) -> Result<T, HeaderError> {
     serde_yaml::from_str(yaml).map_err(|error| {
         let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column() + indent));
-        // The place stands in front already.
+        // The place is in front already.
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
         HeaderError { path: path.to_owned(), line, column, message }

@@ -42,7 +42,7 @@ pub enum StoreError {
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
-    /// Refuses every write; stands in for a full or read-only disk, which root would write to regardless.
+    /// Refuses every write; simulates a full or read-only disk, which root would write to regardless.
     broken: bool,
 }
 

@@ -14,7 +14,7 @@ const COLUMN: usize = 36;
 /// The least that the last column takes beside the others.
 const LEAST: usize = 22;
 
-/// Lines of the last column that stand beside the others.
+/// Lines of the last column beside the others.
 const LINES: usize = 3;
 
 /// The least that the first column keeps.

@@ -1,4 +1,4 @@
-//! The page: which sections stand in which order, the headline, the families, `-arch` tables and toolkits.
+//! The page: the order of its sections, the headline, the families, `-arch` tables and toolkits.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Mutants of a folder's kernels: which are noticed, which survive, and what mutants.yaml is held to; and what changed lines select.
+//! Mutants of a folder's kernels: which are noticed, which survive, and how mutants.yaml is checked; and what changed lines select.
 //! NVRTC compiles the kernels; without one the tests that need it say so and pass.
 
 use std::fs;

@@ -114,7 +114,7 @@ fn the_exit_code_says_whether_what_is_demanded_holds() {
     assert_eq!(exit(&["lost.ptx"]), 100);
     assert_eq!(exit(&["lost.ptx", "--require", "rewritten", "-t", "sm_121f"]), 0);
     assert_eq!(exit(&["lost.ptx", "--require", "rewritten", "-t", "sm_121"]), 100);
-    // A file for one architecture is held to that one, unless others are named.
+    // A file for one architecture is checked for that one, unless others are named.
     assert_eq!(exit(&["good.ptx", "--require", "newest"]), 0);
     assert_eq!(exit(&["good.ptx", "--require", "any", "-t", "sm_121a"]), 0);
     assert_eq!(exit(&["only_a.ptx"]), 0);

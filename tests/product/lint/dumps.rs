@@ -76,7 +76,7 @@ fn what_is_no_ptx_is_named_with_line_and_remedy() {
     assert!(matches!(large, SourceError::TooLarge { .. }) && large.to_string().contains("f:1: 32 MB"));
     let missing = Source::read("/nonexistent/k.ptx".as_ref()).unwrap_err().to_string();
     assert!(missing.starts_with("/nonexistent/k.ptx: cannot be read"), "{missing}");
-    // Not UTF-8 is for ptxas to judge: it may stand in a comment.
+    // Not UTF-8 is for ptxas to judge: it may be in a comment.
     let latin = Source::of("f", b"// \xe9\n.version 9.0\n.target sm_121\n").unwrap();
     assert_eq!(latin.notes, ["line 1 is not UTF-8"]);
 }

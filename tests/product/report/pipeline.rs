@@ -218,7 +218,7 @@ fn a_gpu_stands_apart_from_the_emulator() {
         let json = report::json(&record).unwrap();
         assert_eq!(Record::parse(std::path::Path::new("run.json"), &json).unwrap(), record);
     }
-    // Without a GPU the reason stands there.
+    // Without a GPU the reason is there.
     record.skipped.push(SkippedRow { part: GPU.to_owned(), reason: "no GPU: no driver".to_owned() });
     let (md, text) = (report::markdown(&record), report::terminal(&record, &Styles::plain()));
     assert!(md.contains("## GPU\n\n**skipped.** no GPU: no driver"), "{md}");

@@ -39,7 +39,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
         if len == 0 {
             return;
         }
-        // Headers stand at the start, tables of archives and ELF files at the end.
+        // Headers are at the start, tables of archives and ELF files at the end.
         let at = match random.below(4) {
             0 => random.below(len.min(256)),
             1 => len - 1 - random.below(len.min(512)),

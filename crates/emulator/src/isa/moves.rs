@@ -345,7 +345,7 @@ fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Addresses of another space have no meaning here; using one is the fault, as the conversion may stand in front of a
+/// Addresses of another space have no meaning here; using one is the fault, as the conversion may come before a
 /// branch that tests the space.
 fn to_window(m: &mut Machine<'_>, row: &Row, window: Window) -> Flow {
     m.wide1(row, |a| {

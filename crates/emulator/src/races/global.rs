@@ -289,7 +289,7 @@ impl GlobalRaces {
         found.into_inner()
     }
 
-    /// A copy reads or writes bytes that a warp asks for. Only other grids are held against it.
+    /// A copy reads or writes bytes that a warp asks for. It is compared with other grids alone.
     pub(crate) fn copy(
         &mut self,
         cta: &Races,
@@ -396,7 +396,7 @@ impl GlobalRaces {
                 if (unknown(shadow.write) || earlier.is_some()) && who.morally_strong(shadow.write) {
                     seen.set(Some((shadow.write, earlier)));
                 }
-                // A read that the writing half of a read-modify-write will be held against stays.
+                // A read with which the writing half of a read-modify-write will be compared stays.
                 let read = shadow.read;
                 let held = who.modifies()
                     && read.cta() != 0

@@ -37,7 +37,7 @@ fn directives_of_entries_are_obeyed_or_named() {
     refused(&module(".reqntid 32", ""), &How::of(1, 64), ".reqntid");
 }
 
-/// What may stand at the top of a module or in a body, with a kernel `k` behind it that uses nothing of it.
+/// What is legal at the top of a module or in a body, with a kernel `k` behind it that uses nothing of it.
 const OF_MODULES: &[(&str, Option<&str>)] = &[
     (".file 1 \"a.cu\"", None),
     (".section .debug_str { .b8 0 }", None),

@@ -1,4 +1,4 @@
-//! Structured sparsity: where the kept elements of A stand in its full rows.
+//! Structured sparsity: the places of the kept elements of A in its full rows.
 //!
 //! A sparse sum has the kept products alone as its terms: what is not kept is no term of zero, which would count in the
 //! choice of the largest exponent. An H100's `mma.sp.m16n8k32` is one fused sum of its 16 kept products and C

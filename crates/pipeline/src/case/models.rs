@@ -43,7 +43,7 @@ pub struct Model {
     /// The formats in which it runs on SM12x.
     #[serde(default)]
     pub format: FormatPair,
-    /// Where gates stand in the checkpoint.
+    /// Where the checkpoint has the gates.
     pub gate_up: GateUp,
     /// Who says so.
     pub source: String,

@@ -451,7 +451,7 @@ pub fn pair_of(metadata: &BTreeMap<String, String>) -> Result<FormatPair, MoeErr
     Metadata(metadata).word("format", FormatPair::default(), FormatPair::ALL, FormatPair::word)
 }
 
-/// Metadata, read with defaults and errors that say what may stand there.
+/// Metadata, read with defaults and errors that say what is legal there.
 struct Metadata<'a>(&'a BTreeMap<String, String>);
 
 impl Metadata<'_> {

@@ -1,4 +1,4 @@
-//! What can be wrong with a problem, a dump or what is asked of them.
+//! What can be wrong with a problem, a dump or a request for them.
 
 use std::io;
 use std::path::PathBuf;

@@ -30,7 +30,7 @@ pub const fn token_scale_rows(rows: usize, experts: usize) -> usize {
     (rows + experts * 127) / 128 * 128 + 128
 }
 
-/// What stands in the padding of K.
+/// What the padding of K contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KPad {
     /// Zero codes and scales of one: kernels multiply it.

@@ -1,11 +1,11 @@
-//! What stands at the top level: variables, functions, files, sections, aliases.
+//! Items at the top level: variables, functions, files, sections, aliases.
 
 use super::super::ast::{Directive, Function, Item, Linkage, Span};
 use super::super::lexer::Kind;
 use super::variables::{linkage, space};
 use super::{Parsed, Parser};
 
-/// What may stand at the top level, for errors.
+/// What is legal at the top level, for errors.
 const ITEM: &str = "a function, a variable or a directive of the module";
 
 impl Parser<'_> {

@@ -1,4 +1,4 @@
-//! What stands in a body: labels, declarations, blocks, tables, instructions.
+//! The statements of a body: labels, declarations, blocks, tables, instructions.
 
 use super::super::ast::{Guard, Instruction, Span, Statement};
 use super::super::lexer::Kind;

@@ -1,4 +1,4 @@
-//! The top level of a module: `.version`, `.target`, and the one entry that may stand beside others in a file.
+//! The top level of a module: `.version`, `.target`, and the one entry that can share a file with others.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub struct Outline {
     pub target: Option<Range<usize>>,
     /// The directives `.version`, `.target` and `.address_size`, whole.
     pub directives: Vec<Range<usize>>,
-    /// The name of the entry, when one entry is all that the module holds and it may stand beside others in one file.
+    /// The name of the entry, when one entry is all that the module has and it can share a file with others.
     pub lone_entry: Option<Range<usize>>,
 }
 

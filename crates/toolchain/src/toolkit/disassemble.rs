@@ -16,7 +16,7 @@ const SLOT: usize = 16;
 /// What stands for an instruction that nvdisasm does not know.
 pub const UNKNOWN_OPCODE: &str = "unknown";
 
-/// nvdisasm's words for an instruction it cannot read; the address stands in another line, or nowhere.
+/// nvdisasm's words for an instruction it cannot read; the address is in another line, or nowhere.
 const ILLEGAL: &str = "Illegal instruction found";
 
 /// Failed runs at most per question: most unreadable instructions are named in the first, the others are searched by halves.

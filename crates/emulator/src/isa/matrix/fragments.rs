@@ -120,7 +120,7 @@ impl Fragment {
         }
     }
 
-    /// Elements stand in a container with `shift` bits below them and are `bits` wide.
+    /// Elements are in a container with `shift` bits below them and are `bits` wide.
     pub(super) fn contained(mut self, shift: u32, bits: u32) -> Self {
         self.shift = shift;
         self.mask = u32::MAX >> (32 - bits);

@@ -131,7 +131,7 @@ pub fn bf16_neighbour(bits: u16, up: bool) -> u16 {
     bf16_of_order(if up { order + 1 } else { order - 1 })
 }
 
-/// Where bits stand in the order of values; ±0 are both 0.
+/// The rank of bits in the order of values; ±0 are both 0.
 #[must_use]
 pub fn bf16_order(bits: u16) -> i32 {
     let magnitude = i32::from(bits & 0x7FFF);
