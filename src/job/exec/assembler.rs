@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_link_is_known_by_its_name() {
-        assert!(is_assembler(&["/tmp/x/bin/ptxas".into(), "--version".into()]));
+        assert!(is_assembler(&["bin/ptxas".into(), "--version".into()]));
         assert!(!is_assembler(&["/usr/bin/sm121probe".into(), "ptxas".into()]));
     }
 }
