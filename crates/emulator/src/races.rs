@@ -11,6 +11,7 @@
 //! mbarrier learns of arrivals in later phases too, and weak stores end no release sequence. Copies in flight are guarded by
 //! `pending`, not here.
 
+mod chain;
 mod clock;
 mod cluster;
 mod global;
@@ -26,6 +27,7 @@ use super::order::{Strong, Touch};
 use super::shadow::{Memory, Shadows};
 use super::stream::Grid;
 use super::trap::{Fault, Rule};
+use chain::Chains;
 use clock::{Clock, WARPS};
 pub(super) use cluster::ClusterRaces;
 pub(super) use global::{GlobalAccess, GlobalRaces};
@@ -116,16 +118,26 @@ impl Shadow {
         [low as u32, (low >> 32) as u32, high as u32].map(Epoch)
     }
 
-    /// Remembers an access; or gives the access without order, and whether that wrote.
+    /// Remembers an access; or gives the access without order, and whether that wrote. `observed` says of a write whether another one's read
+    /// orders it.
     #[inline]
-    fn step(&mut self, write: bool, by: Epoch, clock: &Clock) -> Result<(), (Epoch, bool)> {
+    fn step(
+        &mut self,
+        write: bool,
+        by: Epoch,
+        clock: &Clock,
+        observed: impl Fn(Epoch) -> bool,
+    ) -> Result<(), (Epoch, bool)> {
         let (warp, strong) = (by.warp() as u32, by.strong());
         let [wrote, read, other] = self.epochs();
-        if wrote.unordered(warp, clock, strong) {
+        if wrote.unordered(warp, clock, strong) && !observed(wrote) {
             return Err((wrote, true));
         }
         for read in [read, other] {
-            if (write || read.wrote()) && read.unordered(warp, clock, strong) {
+            if (write || read.wrote())
+                && read.unordered(warp, clock, strong)
+                && !(read.wrote() && observed(read))
+            {
                 return Err((read, read.wrote()));
             }
         }
@@ -168,6 +180,7 @@ pub(super) struct Races {
     /// By warp, what it knows of other CTAs, and its fences.
     beside: Vec<Beside>,
     shared: Shadows<Shadow>,
+    chains: Chains,
     /// What this CTA's warps released, by word of generic addresses.
     places: Places,
     barriers: [Meeting; 16],
@@ -204,6 +217,7 @@ impl Races {
             clocks,
             beside: vec![Beside::default(); warps],
             shared: shared.0,
+            chains: Chains::default(),
             places: Places::new(),
             barriers: std::array::from_fn(|_| Meeting::default()),
             waiting: [0; 16],
@@ -280,9 +294,46 @@ impl Races {
         }
         let clock = &self.clocks[warp as usize];
         let epoch = Epoch::new(warp, clock[warp as usize], self.flags & STRONG != 0);
-        self.shared
-            .update(at, len, |shadow| shadow.step(write, epoch, clock))
-            .map_err(|(n, (other, wrote))| race(at + n, warp, write, other.warp(), wrote))
+        let found = self.shared.update(at, len, |shadow| shadow.step(write, epoch, clock, |_| false));
+        if found.is_ok() && !epoch.strong() {
+            return Ok(());
+        }
+        self.shared_observed(at, len, write, epoch, found)
+    }
+
+    /// The same with what strong reads have observed.
+    #[cold]
+    fn shared_observed(
+        &mut self,
+        at: usize,
+        len: usize,
+        write: bool,
+        by: Epoch,
+        found: Result<(), (usize, (Epoch, bool))>,
+    ) -> Result<(), Fault> {
+        let (warp, chains) = (by.warp() as u32, &mut self.chains);
+        let clock = &self.clocks[warp as usize];
+        if let Err((n, (other, wrote))) = found {
+            let clash = |n, (other, wrote): (Epoch, bool)| race(at + n, warp, write, other.warp(), wrote);
+            if chains.is_empty() {
+                return Err(clash(n, (other, wrote)));
+            }
+            for n in n..len {
+                let observed = |write| chains.orders(at + n, write, warp, clock);
+                let step = |shadow: &mut Shadow| shadow.step(write, by, clock, observed);
+                self.shared.update(at + n, 1, step).map_err(|(_, other)| clash(n, other))?;
+            }
+        }
+        if by.strong() {
+            for at in (at..at + len).step_by(4) {
+                if write {
+                    chains.write(at, by, self.flags & MODIFIES != 0);
+                } else if self.flags & OBSERVES != 0 {
+                    chains.read(at, by);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Bytes that a copy has written: whoever waits for it may read them.

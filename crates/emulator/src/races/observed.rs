@@ -5,7 +5,7 @@
 //! older one: who stores behind it relies on more than it has been told, and is reported.
 //!
 //! So who has counted the arrivals of others, even with `.relaxed`, may reset the counter by a weak store. This is known of global memory and of
-//! that of clusters; in the shared memory of a CTA alone such a store is reported.
+//! that of clusters; `chain` knows it of the shared memory of one CTA.
 
 use std::collections::HashMap;
 

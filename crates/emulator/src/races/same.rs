@@ -65,13 +65,13 @@ impl Races {
         ) {
             return stored;
         }
-        let clock = &self.clocks[warp as usize];
+        let (clock, chains) = (&self.clocks[warp as usize], &self.chains);
         let by = Epoch::new(warp, clock[warp as usize], false);
         for n in 0..values.new.len() {
             let seen = Cell::new(Shadow::default());
             let step = |shadow: &mut Shadow| {
                 seen.set(*shadow);
-                shadow.step(true, by, clock)
+                shadow.step(true, by, clock, |write| chains.orders(at + n, write, warp, clock))
             };
             let Err((_, (other, wrote))) = self.shared.update(at + n, 1, step) else { continue };
             let [last, read, _] = seen.get().epochs();
@@ -100,13 +100,13 @@ impl Races {
         ) {
             return reads;
         }
-        let clock = &self.clocks[warp as usize];
+        let (clock, chains) = (&self.clocks[warp as usize], &self.chains);
         let by = Epoch::new(warp, clock[warp as usize], false);
         (0..len).all(|n| {
             let seen = Cell::new(Shadow::default());
             let step = |shadow: &mut Shadow| {
                 seen.set(*shadow);
-                shadow.step(false, by, clock)
+                shadow.step(false, by, clock, |write| chains.orders(at + n, write, warp, clock))
             };
             let Err((_, (_, wrote))) = self.shared.update(at + n, 1, step) else { return true };
             let [last, ..] = seen.get().epochs();
