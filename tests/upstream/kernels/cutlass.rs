@@ -56,7 +56,7 @@ pub(super) struct Stored {
     block: usize,
 }
 
-const NVFP4: Stored = Stored { element: Format::E2m1, scale: Format::E4m3, block: 16 };
+pub(super) const NVFP4: Stored = Stored { element: Format::E2m1, scale: Format::E4m3, block: 16 };
 pub(super) const MXFP4: Stored = Stored { element: Format::E2m1, scale: Format::Ue8m0, block: 32 };
 const MXFP6: Stored = Stored { element: Format::E3m2, ..MXFP4 };
 pub(super) const MXFP8: Stored = Stored { element: Format::E4m3, ..MXFP4 };

@@ -1,7 +1,8 @@
-//! FlashInfer: its mixture-of-experts kernels in CuTe DSL for SM12x.
+//! FlashInfer: its mixture-of-experts kernels and its dense GEMMs in CuTe DSL for SM12x.
 
 use numerics::Format;
 
+use super::cutlass::{MXFP4, MXFP8, NVFP4, Stored, scaled};
 use super::{e2m1, product, rounded};
 use crate::bounds::{BF16, F32, within};
 use crate::cute_dsl::Source;
@@ -28,6 +29,7 @@ const fn kernel(
 const DOT: &str = "2 (k + c) roundings of f32; one of the result";
 const GATED: &str = "2 (k + c) roundings of f32 in gate and up; one of the result";
 const QUANTIZED: &str = "2 (k + c) roundings of f32 in gate and up; one of bf16, one of E4M3";
+const SCALED: &str = "2 (k + c) roundings of f32, one of their product with alpha; one of the result";
 const SUMMED: &str = "2 (k + c) roundings of f32; four of bf16";
 
 pub(crate) static KERNELS: &[Kernel] = &[
@@ -44,7 +46,14 @@ pub(crate) static KERNELS: &[Kernel] = &[
     ),
     kernel("flashinfer/cute_moe_fc2", "fc2", "kernel_moe_mxfp8_mxfp4_fc2_finalize.py", SUMMED, fc2),
     kernel("flashinfer/cute_moe_gemm_fp8", "fp8", "kernel_moe_fp8_gemm.py", DOT, fp8),
+    kernel("flashinfer/b12x_nvfp4", "b12x_nvfp4", B12X, SCALED, |b| b12x(b, NVFP4, 192, 640)),
+    kernel("flashinfer/b12x_nvfp4_swap_ab", "b12x_nvfp4_swap_ab", B12X, SCALED, |b| b12x(b, NVFP4, 96, 384)),
+    kernel("flashinfer/b12x_mxfp4", "b12x_mxfp4", B12X, SCALED, |b| b12x(b, MXFP4, 256, 768)),
+    kernel("flashinfer/b12x_mxfp8", "b12x_mxfp8", B12X, SCALED, |b| b12x(b, MXFP8, 128, 384)),
+    kernel("flashinfer/b12x_mxfp8_few", "b12x_mxfp8_few", B12X, SCALED, |b| b12x(b, MXFP8, 128, 384)),
 ];
+
+const B12X: &str = "gemm/kernels/dense_blockscaled_gemm_sm120_b12x.py";
 
 /// Columns of every result.
 const N: usize = 256;
@@ -190,5 +199,16 @@ fn fp8(b: &Buffers) -> Result<f64, String> {
     let weights: Vec<f64> = b.before("b", Element::E4m3).iter().enumerate().map(weight).collect();
     let wanted: Vec<_> =
         products(&tokens, &weights, &first, N, K).into_iter().map(|y| rounded(y, BF16)).collect();
+    within(&b.after("d", Element::Bf16), &wanted)
+}
+
+/// Both operands block-scaled, `n` columns of `k` elements.
+fn b12x(b: &Buffers, stored: Stored, n: usize, k: usize) -> Result<f64, String> {
+    let operand = |name: &str| scaled(b.bytes_before(name), b.bytes_before(&format!("s{name}")), stored, k);
+    let (rows, columns) = (operand("a"), operand("b"));
+    let alpha = b.before("alpha", Element::F32)[0];
+    let transposed: Vec<f64> = (0..n * k).map(|i| columns[i % n * k + i / n]).collect();
+    let times = |(y, bound): (f64, f64)| rounded(rounded((alpha * y, alpha * bound), F32), BF16);
+    let wanted: Vec<_> = product(&rows, &transposed, k, n, 0.0).into_iter().map(times).collect();
     within(&b.after("d", Element::Bf16), &wanted)
 }

@@ -117,6 +117,36 @@ def fp8(first, **options):
     named("d", run(a, sa, b, sb, words("first", torch.int32, first, "i"), **options))
 
 
+def b12x(m, n, k, kind, tile, swap_ab=False, **options):
+    """The dense GEMM from b12x, compiled and launched as `mm_fp4` and `mm_mxfp8` do. Scales lie in tiles of 128 rows by 4."""
+    from cuda.bindings import driver
+    from cutlass import Float4E2M1FN, Float8E4M3FN, Float8E8M0FNU, cute
+    from cutlass.cute.runtime import from_dlpack, make_ptr
+
+    for name in ("flashinfer.gemm", "flashinfer.gemm.kernels", "flashinfer.cute_dsl"):
+        package(name)
+    kernel = importlib.import_module("flashinfer.gemm.kernels.dense_blockscaled_gemm_sm120_b12x")
+    block, scale, allowed = (16, Float8E4M3FN, range(44, 68)) if kind == "nvfp4" else (32, Float8E8M0FNU, SCALES)
+    if kind == "mxfp8":
+        options.update(mma_k=32, tile_k=128)
+        a, b = (codes(name, (rows, k), torch.float8_e4m3fn, E4M3) for name, rows in (("a", m), ("b", n)))
+    else:
+        a, b = (codes(name, (rows, k // 2), torch.uint8) for name, rows in (("a", m), ("b", n)))
+    tiles = [-(-m // 128), -(-n // 128), -(-(k // block) // 4)]
+    sa = codes("sa", (512 * tiles[0] * tiles[2],), torch.uint8, allowed)
+    sb = codes("sb", (512 * tiles[1] * tiles[2],), torch.uint8, allowed)
+    alpha = words("alpha", torch.float32, [0.75], "f")
+    d = named("d", torch.empty((m, n), dtype=torch.bfloat16))
+
+    def tensor(of):
+        return from_dlpack(of, assumed_align=16).mark_layout_dynamic()
+
+    gemm = kernel.Sm120B12xBlockScaledDenseGemmKernel(block, tile, (1, 1), swap_ab=swap_ab, **options)
+    pointers = [make_ptr(scale, of.data_ptr(), cute.AddressSpace.gmem, 16) for of in (sa, sb)]
+    arguments = [tensor(a), tensor(b), tensor(d), *tiles, 1, *pointers, from_dlpack(alpha), 2, driver.CUstream(0)]
+    cute.compile(gemm.wrapper, *arguments, False, options="--opt-level 2")(*arguments[:6], *pointers, from_dlpack(alpha), driver.CUstream(0))
+
+
 CASES = {
     # Weights first, in tiles of 8 tokens.
     "gemm_few": lambda: gemm([0, 5, 5, 18]),
@@ -127,5 +157,10 @@ CASES = {
     "fc1_quantized": lambda: fc1_quantized([0, 40, 40, 75]),
     "fc2": lambda: fc2([0, 40, 40, 76], 38),
     "fp8": lambda: fp8([0, 40, 40, 75]),
+    "b12x_nvfp4": lambda: b12x(200, 192, 640, "nvfp4", (128, 64)),
+    "b12x_nvfp4_swap_ab": lambda: b12x(70, 96, 384, "nvfp4", (64, 32), swap_ab=True),
+    "b12x_mxfp4": lambda: b12x(140, 256, 768, "mxfp4", (64, 128), use_prefetch=True),
+    "b12x_mxfp8": lambda: b12x(130, 128, 384, "mxfp8", (64, 64)),
+    "b12x_mxfp8_few": lambda: b12x(9, 128, 384, "mxfp8", (16, 64)),
 }
 CASES[sys.argv[1]]()
