@@ -50,7 +50,7 @@ pub(super) fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Sto
                         format!("{object}line {} `{}`", at.line, at.instruction)
                     }
                     Wait::Company(_) => "the other lanes of its warp".to_owned(),
-                    Wait::Converge(wanted) => {
+                    Wait::Converge { wanted, .. } => {
                         format!("lanes {wanted:#010x} to reach line {} `{}`", at.line, at.instruction)
                     }
                     Wait::Nothing | Wait::Impatient => "its turn".to_owned(),

@@ -51,7 +51,16 @@ pub(super) fn finish(
     shared: &[Step],
 ) -> (usize, Vec<u32>) {
     let n = rows.len();
-    let meets = post_dominators(successors, target);
+    let mut meets = post_dominators(successors, target);
+    // Lanes that meet only to end need not wait for each other: a barrier that some of them reach before counts the others no more.
+    let ends = |row: usize| {
+        rows.get(row).is_some_and(|row| {
+            row.guard == super::program::UNGUARDED && row.extra::<control::Ends>().is_some()
+        })
+    };
+    for meet in meets.iter_mut().filter(|meet| ends(**meet)) {
+        *meet = n;
+    }
     let mut insertions = Insertions::default();
     let mut meeting: Vec<usize> =
         (0..n).filter(|i| target[*i].is_some()).map(|i| meets[i]).filter(|m| *m < n).collect();

@@ -36,6 +36,8 @@ pub(super) enum Flow {
     Join,
     /// The row runs again once these lanes of the warp have all come here.
     Converge(u32),
+    /// The row, which is `.aligned`, runs again once all lanes of the warp that have not ended have come here.
+    Align,
     /// `m.fault` says why.
     Fault,
 }
@@ -72,6 +74,8 @@ pub(super) struct Machine<'a> {
     pub(super) kernel: &'a Kernel,
     /// Whether a wait that may end early is to end now, as nothing else can go on.
     pub(super) impatient: bool,
+    /// Rows of strong accesses in this turn.
+    pub(super) strong_rows: u32,
     /// Whether and how the accesses being made are strong; only kept for those who observe accesses.
     pub(super) strong: Option<Strong>,
     pub(super) fault: Option<Fault>,
@@ -303,6 +307,7 @@ impl Machine<'_> {
 
     /// Runs `f` with strong accesses: atomics, `.volatile`, `.relaxed` and the like.
     pub(super) fn strongly<T>(&mut self, strong: Strong, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.strong_rows += 1;
         self.set_strong(Some(strong));
         let result = f(self);
         self.set_strong(None);

@@ -26,6 +26,12 @@ impl Iterator for Parties {
     }
 }
 
+/// Some lanes of a warp run an aligned instruction without the others.
+pub(super) fn misaligned(lanes: u32, live: u32) -> Fault {
+    let what = format!("lanes {lanes:#010x} of {live:#010x} run an aligned instruction");
+    Fault::new(Rule::Divergent, what)
+}
+
 impl Machine<'_> {
     /// For an instruction whose lanes are named by the masks of a slot: the sets of lanes that take part together, or what
     /// to do instead. Lanes that name the same mask are one party, and it runs complete or not at all; lanes that ended are
@@ -59,12 +65,16 @@ impl Machine<'_> {
         Ok(all)
     }
 
-    /// Whether all lanes of the warp that have not ended run this row, as `.aligned` demands.
+    /// Whether all lanes of the warp that have not ended run this row, as `.aligned` demands; or what to do instead. Lanes that run apart may
+    /// still come, or end.
     pub(super) fn all_together(&mut self) -> Result<(), Flow> {
         if self.mask == self.live {
             return Ok(());
         }
-        let what = format!("lanes {:#010x} of {:#010x} run an aligned instruction", self.mask, self.live);
-        Err(self.fail(Fault::new(Rule::Divergent, what)))
+        if self.mask == self.fragment {
+            return Err(Flow::Align);
+        }
+        let fault = misaligned(self.mask, self.live);
+        Err(self.fail(fault))
     }
 }

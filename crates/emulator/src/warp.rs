@@ -8,9 +8,13 @@ use super::cta::Cta;
 use super::flow::NEVER;
 use super::machine::{Flow, Machine, Registers, World};
 use super::observe::{Executed, Observer};
+use super::parties::misaligned;
 use super::program::{Kernel, UNGUARDED};
 use super::trap::{Fault, Judge};
 use super::undefined;
+
+/// Strong accesses that fragments of a warp make, without lanes that part or meet, before those that wait for company go on without it.
+const PATIENCE: u32 = 64;
 
 /// What a fragment waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +35,11 @@ pub(super) enum Wait {
     Impatient,
     /// The other lanes, at a meeting point: the group.
     Company(u32),
-    /// These lanes to come to its row.
-    Converge(u32),
+    /// These lanes to come to its row, all of the warp where it is `.aligned`.
+    Converge {
+        wanted: u32,
+        aligned: bool,
+    },
 }
 
 /// Lanes that run together.
@@ -63,6 +70,8 @@ pub(super) struct Warp {
     pub(super) fragments: Vec<Fragment>,
     groups: Vec<Group>,
     current: usize,
+    /// Strong accesses made while lanes waited for company, since they last parted or met.
+    alone: u32,
 }
 
 /// How a turn ended.
@@ -84,7 +93,7 @@ pub(super) struct Stopped {
 impl Warp {
     pub(super) fn new(index: u32, live: u32, registers: Registers) -> Self {
         let first = Fragment { pc: 0, mask: live, wait: Wait::Nothing, groups: Vec::new() };
-        Self { index, registers, live, fragments: vec![first], groups: Vec::new(), current: 0 }
+        Self { index, registers, live, fragments: vec![first], groups: Vec::new(), current: 0, alone: 0 }
     }
 
     /// Whether a fragment can run.
@@ -98,7 +107,9 @@ impl Warp {
         for fragment in &mut self.fragments {
             if let Wait::Company(g) = fragment.wait {
                 any = true;
-                self.groups[g as usize].expected &= !fragment.mask;
+                let group = &mut self.groups[g as usize];
+                group.expected &= !fragment.mask;
+                group.arrived &= !fragment.mask;
                 fragment.groups.pop();
                 fragment.wait = Wait::Nothing;
             }
@@ -167,6 +178,7 @@ impl Warp {
             world,
             kernel,
             impatient,
+            strong_rows: 0,
             strong: None,
             fault: None,
             pc,
@@ -280,7 +292,8 @@ impl Warp {
                     }
                     _ => pc += 1,
                 },
-                Flow::Converge(wanted) => break Wait::Converge(wanted),
+                Flow::Converge(wanted) => break Wait::Converge { wanted, aligned: false },
+                Flow::Align => break Wait::Converge { wanted: m.live, aligned: true },
                 Flow::Fault => {
                     let fault = m.fault.take().unwrap_or_else(|| {
                         Fault::new(super::trap::Rule::Explicit, "an instruction failed without a reason")
@@ -291,6 +304,7 @@ impl Warp {
             }
         };
         *steps += u64::from(quantum - left);
+        let strong_rows = m.strong_rows;
         let this = &mut self.fragments[at];
         this.pc = pc;
         this.wait = wait;
@@ -298,9 +312,10 @@ impl Warp {
             self.fragments.swap_remove(at);
         }
         if matches!(wait, Wait::Company(_)) || self.fragments.len() != n {
+            self.alone = 0;
             self.meet();
         }
-        if let Wait::Converge(wanted) = wait {
+        if let Wait::Converge { wanted, .. } = wait {
             self.converge(pc, wanted);
         }
         if self.live != live {
@@ -309,7 +324,7 @@ impl Warp {
                 .fragments
                 .iter()
                 .filter_map(|f| match f.wait {
-                    Wait::Converge(wanted) => Some((f.pc, wanted)),
+                    Wait::Converge { wanted, .. } => Some((f.pc, wanted)),
                     _ => None,
                 })
                 .collect();
@@ -317,12 +332,38 @@ impl Warp {
                 self.converge(pc, wanted);
             }
         }
+        if self.fragments.len() > 1 {
+            self.progress(strong_rows)?;
+        }
         Ok(if self.live == 0 { Turn::Ended } else { Turn::Ready })
+    }
+
+    /// Looks at fragments that hold each other up, behind a turn with so many strong accesses.
+    fn progress(&mut self, strong_rows: u32) -> Result<(), Stopped> {
+        // Every thread makes progress: those that wait for company hold the lock, perhaps, that the others try to get.
+        if self.fragments.iter().any(|f| matches!(f.wait, Wait::Company(_))) {
+            self.alone = self.alone.saturating_add(strong_rows);
+        } else {
+            self.alone = 0;
+        }
+        let aligned = self.fragments.iter().find(|f| matches!(f.wait, Wait::Converge { aligned: true, .. }));
+        if let Some(Fragment { pc, .. }) = aligned
+            && self.fragments.iter().all(|f| matches!(f.wait, Wait::Company(_) | Wait::Converge { .. }))
+        {
+            let here = self.fragments.iter().filter(|f| f.pc == *pc).fold(0, |mask, f| mask | f.mask);
+            return Err(Stopped { fault: misaligned(here, self.live), pc: *pc });
+        }
+        if self.alone > PATIENCE {
+            self.alone = 0;
+            self.release_company();
+        }
+        Ok(())
     }
 
     /// Makes one fragment of those that wait for each other at a row, once all are there.
     fn converge(&mut self, pc: u32, wanted: u32) {
-        let here = |f: &Fragment| f.pc == pc && f.mask & wanted != 0 && matches!(f.wait, Wait::Converge(_));
+        let here =
+            |f: &Fragment| f.pc == pc && f.mask & wanted != 0 && matches!(f.wait, Wait::Converge { .. });
         let present = self.fragments.iter().filter(|f| here(f)).fold(0, |mask, f| mask | f.mask);
         if present & wanted & self.live != wanted & self.live {
             return;
@@ -380,6 +421,6 @@ fn ready(fragment: &Fragment, cta: &Cta, world: &World) -> bool {
         Wait::Event { cta: seen, cluster, grids } => {
             cta.events != seen || cta.member.events() != cluster || world.ends != grids
         }
-        Wait::Company(_) | Wait::Converge(_) => false,
+        Wait::Company(_) | Wait::Converge { .. } => false,
     }
 }

@@ -230,7 +230,7 @@ impl Decoder<'_> {
     }
 
     /// An address operand: slot of the base in the 64-bit bank, and the offset. Bases in 32-bit registers are widened by
-    /// a row of their own.
+    /// a row of their own, behind their offset: the sum has 32 bits, as the base has.
     pub(crate) fn address(&mut self, operand: &Operand) -> Result<(u32, i64), Refusal> {
         let address = match operand {
             Operand::Address(address) | Operand::Composite(address, _) => address,
@@ -241,13 +241,15 @@ impl Decoder<'_> {
             AddressBase::Absolute(_) => None,
         };
         self.step.bases.extend(base.map(|r| (r.bank, r.slot)));
+        let mut offset = address.offset;
         let slot = match &address.base {
             AddressBase::Absolute(at) => self.bits_d(*at),
             AddressBase::Name(name) => match base {
                 Some(Register { bank: Bank::D, slot, .. }) => slot,
                 Some(Register { bank: Bank::W, slot, .. }) => {
                     let wide = self.fresh(Type::B64).slot;
-                    self.push(Row { d: wide, a: slot, ..Row::new(isa::moves::widen) });
+                    let imm = std::mem::take(&mut offset) as u64;
+                    self.push(Row { d: wide, a: slot, imm, ..Row::new(isa::moves::widen) });
                     wide
                 }
                 Some(_) => return Err(format!("`{name}` cannot hold an address")),
@@ -257,8 +259,8 @@ impl Decoder<'_> {
                 }
             },
         };
-        self.step.addresses.push((slot, address.offset));
-        Ok((slot, address.offset))
+        self.step.addresses.push((slot, offset));
+        Ok((slot, offset))
     }
 
     /// Whether an address operand names a variable of this kind: `ld` and `st` of parameters need it.

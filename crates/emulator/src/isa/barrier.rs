@@ -88,9 +88,10 @@ fn decode_bar(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 }
 
 fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
-    if row.imm & ALIGNED != 0 && m.mask != m.live {
-        let what = format!("lanes {:#010x} of {:#010x} reach an aligned barrier", m.mask, m.live);
-        return m.fail(Fault::new(Rule::Divergent, what));
+    if row.imm & ALIGNED != 0
+        && let Err(flow) = m.all_together()
+    {
+        return flow;
     }
     let lane = m.mask.trailing_zeros() as usize;
     let id = m.r.w[row.a as usize][lane];
@@ -190,9 +191,10 @@ fn decode_cluster(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 }
 
 fn cluster(m: &mut Machine<'_>, row: &Row) -> Flow {
-    if row.imm & ALIGNED != 0 && m.mask != m.live {
-        let what = format!("lanes {:#010x} of {:#010x} reach an aligned cluster barrier", m.mask, m.live);
-        return m.fail(Fault::new(Rule::Divergent, what));
+    if row.imm & ALIGNED != 0
+        && let Err(flow) = m.all_together()
+    {
+        return flow;
     }
     if row.imm & ARRIVE != 0 {
         if let Some(races) = &mut m.cta.races {

@@ -19,11 +19,11 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(CHAPTER, "getctarank", "getctarank{.shared::cluster}.type d, a", decode_getctarank),
 ];
 
-/// `d = a` widened from 32 to 64 bits.
+/// `d = a + imm` in 32 bits, widened to 64.
 pub(crate) fn widen(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let a = m.r.w[row.a as usize];
+    let (a, imm) = (m.r.w[row.a as usize], row.imm as u32);
     for i in lanes(m.mask) {
-        m.r.d[row.d as usize][i] = u64::from(a[i]);
+        m.r.d[row.d as usize][i] = u64::from(a[i].wrapping_add(imm));
     }
     Flow::Next
 }
