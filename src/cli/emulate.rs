@@ -65,8 +65,8 @@ pub(super) struct EmulateArgs {
     /// Run the schedules 0 to N-1 and require equal outputs
     #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: Option<u64>,
-    /// Run N times, each with other contents of memory and registers that nobody wrote, and require equal outputs [default: 1; 2 with
-    /// --judge values]
+    /// Run N times, each with other contents of memory and registers that nobody wrote, the second time zeros, and require equal outputs
+    /// [default: 1; 2 with --judge values]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     poison: Option<u8>,
     /// strict: the first violation ends it. values: go on behind races and undefined values, list them, and fail where the outputs of 4
