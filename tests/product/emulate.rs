@@ -333,6 +333,42 @@ fn a_launch_that_is_judged_by_its_values_goes_on_behind_guards_and_races() {
 }
 
 #[test]
+fn json_has_the_violation_that_ends_a_launch_and_outputs_that_differ() {
+    let dir = TempDir::new().unwrap();
+    let json = |code: i32, args: &[&str]| -> serde_json::Value {
+        let output = tool(&[args, &["--format", "json"]].concat());
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let body = "ld.param.u64 %rd1, [y];\nmov.u32 %r1, %tid.x;\nst.global.u32 [%rd1+4], %r1;\n";
+    let file = kernel(&dir, ".param .u64 y", body);
+    let call = ["emulate", file.as_str(), "--block", "1", "--arg"];
+    let found = json(100, &[&call[..], &["out:y=u32[1]"]].concat());
+    assert_eq!(
+        (&found["violations"][0]["rule"], &found["violations"][0]["line"]),
+        (&"out_of_bounds".into(), &11.into())
+    );
+    assert_eq!(
+        (&found["launches"][0]["kernel"], &found["launches"][0]["instructions"]),
+        (&"k".into(), &().into())
+    );
+    assert!(found["failure"].as_str().unwrap().contains("CTA (0,0,0), warp 0, lane 0"), "{found}");
+    let found = json(0, &[&call[..], &["out:y=u32[2]"]].concat());
+    assert!(found.get("failure").is_none() && found["violations"].as_array().unwrap().is_empty(), "{found}");
+    // What is no finding has no results.
+    let output = tool(&["emulate", &file, "--grid", "0", "--arg", "out:y=u32[2]", "--format", "json"]);
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true));
+    let shared = ".shared .align 4 .b8 box[4];\nld.param.u64 %rd1, [y];\nld.shared.u32 %r2, [box];\nst.global.u32 [%rd1], %r2;\n";
+    let file = kernel(&dir, ".param .u64 y", shared);
+    let call = ["emulate", file.as_str(), "--block", "1", "--arg", "out:y=u32[1]"];
+    let found = json(100, &call);
+    assert_eq!(found["violations"][0]["rule"], "uninitialised");
+    let found = json(100, &[&call[..], &["--judge", "values"]].concat());
+    assert_eq!(found["violations"][0]["rule"], "uninitialised");
+    assert!(found["failure"].as_str().unwrap().contains("buffer `y` depends on memory"), "{found}");
+}
+
+#[test]
 fn a_source_without_nvrtc_says_what_to_install() {
     let dir = TempDir::new().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_sm121probe"));
