@@ -13,9 +13,10 @@ use super::model::ModelArgs;
 use super::output;
 use super::ptx_error::PtxError;
 use super::watch::{Ear, Trace, Watcher, show_profile};
+use crate::event::Event;
 use crate::job::Context;
 use crate::job::launch::{
-    self, CommandLine, Compile, Heard, JudgeBy, LaunchError, Session, Tolerance, Trials,
+    self, CommandLine, Compile, Ended, Heard, JudgeBy, LaunchError, LaunchResults, Session, Tolerance, Trials,
 };
 use crate::report::Format;
 
@@ -65,8 +66,8 @@ pub(super) struct EmulateArgs {
     /// Run the schedules 0 to N-1 and require equal outputs
     #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: Option<u64>,
-    /// Run N times, each with other contents of memory and registers that nobody wrote, and require equal outputs [default: 1; 2 with
-    /// --judge values]
+    /// Run N times, each with other contents of memory and registers that nobody wrote, the second time zeros, and require equal outputs
+    /// [default: 1; 2 with --judge values]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     poison: Option<u8>,
     /// strict: the first violation ends it. values: go on behind races and undefined values, list them, and fail where the outputs of 4
@@ -163,25 +164,41 @@ pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), C
     let judged = session.judge(&trials, |first, step, memory, options| {
         // What threads print is the same in all schedules but for its order.
         launched(args, first && args.format == Format::Text, step, memory, options)
+            .map_err(|error| Failed::Cli(Box::new(error)))
     });
     let judged = match judged {
         Ok(judged) => judged,
-        Err(ended) => {
-            // What was found on the way may say why.
-            output::print(&listed(&ended.findings.0))?;
-            return Err(ended.error);
+        Err(Ended { error: Failed::Cli(error), .. }) => return Err(*error),
+        Err(Ended { error: Failed::Launch(error), findings }) => {
+            if args.format != Format::Json {
+                // What was found on the way may say why.
+                output::print(&listed(&findings.0))?;
+            } else if error.is_finding() {
+                output::print(&json(&launch::failure(&session, &trials, &findings, &error))?)?;
+            }
+            return Err((*error).into());
         }
     };
+    let mut not_compared = Vec::new();
+    if let Some(path) = &args.expect {
+        not_compared = session.not_compared(&judged.outcome);
+        if judged.wrong() == 0 && !not_compared.is_empty() && !session.compares_results(&judged.outcome) {
+            let (path, outputs) = (path.clone(), not_compared.join(", "));
+            return Err(LaunchError::NoOutput { path, outputs }.into());
+        }
+        for name in &not_compared {
+            let text = format!("{name}: not compared, {} has no tensor of this name", path.display());
+            context.sink.emit(Event::Notice { text });
+        }
+    }
     if let Some(path) = &args.dump {
         session.dump(&judged.outcome, path)?;
     }
     let text = match args.format {
-        Format::Json => {
-            let results = launch::results(&session, &trials, &judged);
-            serde_json::to_string_pretty(&results).map_err(|e| CliError::Output(e.into()))? + "\n"
-        }
+        Format::Json => json(&launch::results(&session, &trials, &judged, &not_compared))?,
         _ => {
-            let report = Report { session: &session, judged: &judged, trials: &trials };
+            let report =
+                Report { session: &session, judged: &judged, trials: &trials, not_compared: &not_compared };
             report.text(args.strict, args.addresses) + &listed(&judged.findings.0)
         }
     };
@@ -190,6 +207,25 @@ pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), C
         0 => Ok(()),
         wrong => Err(LaunchError::Expected(wrong).into()),
     }
+}
+
+/// Why trials did not all end, or do not agree.
+enum Failed {
+    /// A launch ended badly, or outputs differ.
+    Launch(Box<LaunchError>),
+    /// What was heard of a launch cannot be written.
+    Cli(Box<CliError>),
+}
+
+impl From<LaunchError> for Failed {
+    fn from(error: LaunchError) -> Self {
+        Self::Launch(Box::new(error))
+    }
+}
+
+fn json(results: &LaunchResults) -> Result<String, CliError> {
+    let text = serde_json::to_string_pretty(results).map_err(|e| CliError::Output(e.into()))?;
+    Ok(text + "\n")
 }
 
 /// What is launched.

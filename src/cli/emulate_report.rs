@@ -21,6 +21,8 @@ pub(super) struct Report<'a> {
     pub(super) session: &'a Session,
     pub(super) judged: &'a Judged,
     pub(super) trials: &'a Trials,
+    /// Results that the file of expected tensors lacks.
+    pub(super) not_compared: &'a [String],
 }
 
 impl Report<'_> {
@@ -58,6 +60,9 @@ impl Report<'_> {
         }
         judged.undetermined.iter().flatten().for_each(|found| undetermined(found, &mut text));
         judged.checked.iter().for_each(|checked| expectation(checked, &mut text));
+        for name in self.not_compared {
+            let _ = writeln!(text, "{name}: not compared");
+        }
         text
     }
 

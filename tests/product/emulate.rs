@@ -274,6 +274,36 @@ fn an_output_with_undefined_bytes_is_a_violation_unless_no_value_depends_on_them
 }
 
 #[test]
+fn undefined_bytes_that_are_copied_differ_and_bytes_that_nobody_stored_do_not() {
+    let dir = TempDir::new().unwrap();
+    let by_values = ["--judge", "values"];
+    let differs = "buffer `y` depends on memory or registers that nobody wrote: byte 0 differs where they hold 0xcd and where they hold 0x00";
+    let text = unwritten(&dir, "", &by_values, 100);
+    assert!(
+        text.contains(differs) && text.contains("leave the grid in a buffer whose values count"),
+        "{text}"
+    );
+    // Memory of a device is mostly zero.
+    let zero = "setp.eq.u32 %p1, %r2, 0;\nmov.u32 %r2, 1;\n@%p1 mov.u32 %r2, 2;";
+    assert!(unwritten(&dir, zero, &by_values, 100).contains(differs));
+    let unlike = zero.replace(", 0;", ", 0x01020304;");
+    unwritten(&dir, &unlike, &by_values, 0);
+    let out = |body: &str, buffer: &str, code: i32| {
+        let load = ".shared .align 4 .b8 box[4];\nld.param.u64 %rd1, [y];\nld.shared.u32 %r2, [box];\n";
+        let file = kernel(&dir, ".param .u64 y", &format!("{load}{body}"));
+        run(code, &[&["emulate", file.as_str(), "--block", "1", "--arg", buffer], &by_values[..]].concat())
+    };
+    // Part of a buffer; a buffer that was written before; a store that depends on undefined bits.
+    out("st.global.u32 [%rd1+4], 7;\n", "out:y=u32[4]", 0);
+    out("st.global.u32 [%rd1+4], 7;\nst.global.u8 [%rd1+9], %r2;\n", "out:y=u32[4]", 100);
+    out("st.global.u16 [%rd1+4], %r2;\n", "buf:y=iota:u32[4]", 100);
+    let guarded = "setp.ne.u32 %p1, %r2, 0;\n@%p1 st.global.u32 [%rd1+4], 0;\n";
+    let text = out(guarded, "out:y=u32[4]", 100);
+    assert!(text.contains("nobody wrote: byte 4 differs"), "{text}");
+    out(guarded, "buf:y=zeros:u32[4]", 0);
+}
+
+#[test]
 fn a_launch_that_is_judged_by_its_values_goes_on_behind_guards_and_races() {
     let dir = TempDir::new().unwrap();
     let guard = "setp.eq.u32 %p1, %r2, 0;\n@%p1 mov.u32 %r3, 1;\nmov.u32 %r2, 5;";
@@ -300,6 +330,42 @@ fn a_launch_that_is_judged_by_its_values_goes_on_behind_guards_and_races() {
     let file = kernel(&dir, ".param .u64 y", body);
     let text = run(100, &["emulate", &file, "--block", "1", "--arg", "out:y=u32[1]", "--judge", "values"]);
     assert!(text.contains("out_of_bounds"), "{text}");
+}
+
+#[test]
+fn json_has_the_violation_that_ends_a_launch_and_outputs_that_differ() {
+    let dir = TempDir::new().unwrap();
+    let json = |code: i32, args: &[&str]| -> serde_json::Value {
+        let output = tool(&[args, &["--format", "json"]].concat());
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let body = "ld.param.u64 %rd1, [y];\nmov.u32 %r1, %tid.x;\nst.global.u32 [%rd1+4], %r1;\n";
+    let file = kernel(&dir, ".param .u64 y", body);
+    let call = ["emulate", file.as_str(), "--block", "1", "--arg"];
+    let found = json(100, &[&call[..], &["out:y=u32[1]"]].concat());
+    assert_eq!(
+        (&found["violations"][0]["rule"], &found["violations"][0]["line"]),
+        (&"out_of_bounds".into(), &11.into())
+    );
+    assert_eq!(
+        (&found["launches"][0]["kernel"], &found["launches"][0]["instructions"]),
+        (&"k".into(), &().into())
+    );
+    assert!(found["failure"].as_str().unwrap().contains("CTA (0,0,0), warp 0, lane 0"), "{found}");
+    let found = json(0, &[&call[..], &["out:y=u32[2]"]].concat());
+    assert!(found.get("failure").is_none() && found["violations"].as_array().unwrap().is_empty(), "{found}");
+    // What is no finding has no results.
+    let output = tool(&["emulate", &file, "--grid", "0", "--arg", "out:y=u32[2]", "--format", "json"]);
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true));
+    let shared = ".shared .align 4 .b8 box[4];\nld.param.u64 %rd1, [y];\nld.shared.u32 %r2, [box];\nst.global.u32 [%rd1], %r2;\n";
+    let file = kernel(&dir, ".param .u64 y", shared);
+    let call = ["emulate", file.as_str(), "--block", "1", "--arg", "out:y=u32[1]"];
+    let found = json(100, &call);
+    assert_eq!(found["violations"][0]["rule"], "uninitialised");
+    let found = json(100, &[&call[..], &["--judge", "values"]].concat());
+    assert_eq!(found["violations"][0]["rule"], "uninitialised");
+    assert!(found["failure"].as_str().unwrap().contains("buffer `y` depends on memory"), "{found}");
 }
 
 #[test]

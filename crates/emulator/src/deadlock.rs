@@ -1,7 +1,7 @@
-//! The place of a row in the text, and who waits for what when nothing can go on.
+//! The place of a row in the text, and what is said when a launch does not end.
 
 use super::resident::Resident;
-use super::stream::InStream;
+use super::stream::{InStream, Stream};
 use super::trap::{Place, Rule, Stop, Trap};
 use super::warp::Wait;
 
@@ -67,4 +67,31 @@ pub(super) fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Sto
     }
     let what = format!("no warp can make progress: {}", who.join("; "));
     Stop::Trap(Box::new(Trap { rule: Rule::Deadlock, what, place: first.unwrap_or_default() }))
+}
+
+/// More instructions than `fuel`, and which CTAs the others may wait for in vain.
+pub(super) fn out_of_fuel(
+    launches: &[InStream<'_>],
+    residents: &[Resident],
+    stream: &Stream,
+    fuel: u64,
+) -> Stop {
+    let mut what = format!("more than {fuel} instructions");
+    let mut at = Place::default();
+    if let Some(Resident { cta, warps, .. }) = residents.first() {
+        let grid = &stream.grids[cta.grid];
+        let left = grid.total() - grid.begun;
+        if left > 0 {
+            let count = residents.iter().filter(|r| r.cta.grid == cta.grid).count();
+            what += &format!(
+                "; {count} of {} CTAs are resident at once, and {left} have not begun: they begin when others end, in a \
+                 cooperative launch at once",
+                grid.total()
+            );
+        }
+        let warp = warps.iter().find(|w| w.live != 0).or(warps.first());
+        let pc = warp.and_then(|w| w.fragments.first()).map_or(u32::MAX, |f| f.pc);
+        at = place(launches, cta.grid, pc, cta.id, warp.map_or(0, |w| w.index), None);
+    }
+    Stop::Trap(Box::new(Trap { rule: Rule::Fuel, what, place: at }))
 }

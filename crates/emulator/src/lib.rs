@@ -22,6 +22,7 @@ mod emulated;
 pub mod events;
 mod float_sums;
 mod flow;
+mod grid_workspace;
 mod guard;
 mod held;
 mod isa;

@@ -353,11 +353,11 @@ impl GlobalMemory {
     pub fn undefined(&self, base: u64) -> Option<&Trap> {
         let held = self.held(base)?;
         let end = base + held.len() as u64;
-        let unwritten = |range: &Range<u64>| {
+        let undefined = |range: &Range<u64>| {
             let (low, high) = (range.start.max(base), range.end.min(end));
-            low < high && !held.is_written((low - base) as usize, (high - low) as usize)
+            low < high && held.has_undefined((low - base) as usize, (high - low) as usize)
         };
-        self.undefined.iter().find(|(range, _)| unwritten(range)).map(|(_, trap)| trap)
+        self.undefined.iter().find(|(range, _)| undefined(range)).map(|(_, trap)| trap)
     }
 
     /// [`GlobalMemory::undefined`] of any allocation.
@@ -414,6 +414,13 @@ impl GlobalMemory {
     #[must_use]
     pub fn unwritten_runs(&self, base: u64) -> Vec<Range<usize>> {
         self.held(base).map(|region| region.unwritten_runs()).unwrap_or_default()
+    }
+
+    /// The bytes of the buffer that begins at `base` that no store has changed: [`GlobalMemory::unwritten_runs`] without those that a store
+    /// has left undefined.
+    #[must_use]
+    pub fn untouched_runs(&self, base: u64) -> Vec<Range<usize>> {
+        self.held(base).map(|region| region.untouched_runs()).unwrap_or_default()
     }
 
     /// Makes bytes count as ones that nobody has written.

@@ -162,6 +162,10 @@ pub(super) enum Special {
     ClusterCtarank,
     ClusterNctarank,
     IsExplicitCluster,
+    /// Half of the address of the workspace of a cooperative launch.
+    GridWorkspace {
+        high: bool,
+    },
     Zero,
 }
 

@@ -27,28 +27,30 @@ pub(super) struct Region {
     len: usize,
     /// One bit per byte; empty when the whole region counts as written.
     init: Vec<u64>,
+    /// One bit per byte that a store has left undefined, once there was such a store; it counts where `init` has none.
+    undefined: Option<Box<[u64]>>,
     lent: Option<Box<Lent>>,
 }
 
 impl Region {
     /// `len` bytes that nobody has written; they hold `poison`.
     pub(super) fn unwritten(len: usize, poison: u8) -> Self {
-        Self { data: vec![poison; len], len, init: vec![0; len.div_ceil(64)], lent: None }
+        Self { data: vec![poison; len], len, init: vec![0; len.div_ceil(64)], ..Self::default() }
     }
 
     pub(super) fn written(data: Vec<u8>) -> Self {
-        Self { len: data.len(), data, init: Vec::new(), lent: None }
+        Self { len: data.len(), data, ..Self::default() }
     }
 
     /// Bytes of the host, to be read where they lie and copied where they are written.
     pub(super) fn lent(host: HostBytes) -> Self {
         let len = host.bytes().len();
-        Self { data: Vec::new(), len, init: Vec::new(), lent: Some(Box::new(Lent::new(host))) }
+        Self { len, lent: Some(Box::new(Lent::new(host))), ..Self::default() }
     }
 
     /// The same, with these bytes of the host for its own.
     pub(super) fn lent_by(&self, host: HostBytes) -> Self {
-        Self { init: self.init.clone(), ..Self::lent(host) }
+        Self { init: self.init.clone(), undefined: self.undefined.clone(), ..Self::lent(host) }
     }
 
     /// Puts the pages that were written into the bytes that were lent, which are its own from now on. `base` has them, and is asked when
@@ -70,6 +72,7 @@ impl Region {
     pub(super) fn clear(&mut self, poison: u8) {
         self.data.fill(poison);
         self.init.fill(0);
+        self.undefined = None;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -189,15 +192,51 @@ impl Region {
             if let Some(w) = self.init.get_mut(n) {
                 *w &= !mask;
             }
+            if let Some(w) = self.undefined.as_mut().and_then(|words| words.get_mut(n)) {
+                *w &= !mask;
+            }
         }
     }
 
-    /// Stretches that nobody has written.
+    /// Makes bytes count as not written, which a store of undefined bits has changed.
+    pub(super) fn undefine(&mut self, at: usize, len: usize) {
+        self.unmark(at, len);
+        let words = self.len.div_ceil(64);
+        let undefined = self.undefined.get_or_insert_with(|| vec![0; words].into());
+        for (n, mask) in bits(at, len) {
+            if let Some(w) = undefined.get_mut(n) {
+                *w |= mask;
+            }
+        }
+    }
+
+    /// The bytes of a word of `init` that a store has left undefined.
+    fn undefined_bits(&self, n: usize) -> u64 {
+        let word = self.undefined.as_ref().and_then(|words| words.get(n));
+        word.map_or(0, |word| word & !self.init.get(n).copied().unwrap_or(!0))
+    }
+
+    /// Whether a store has left a byte of the range undefined.
+    pub(super) fn has_undefined(&self, at: usize, len: usize) -> bool {
+        self.undefined.is_some() && bits(at, len).any(|(n, mask)| self.undefined_bits(n) & mask != 0)
+    }
+
+    /// Stretches that nobody has written, or left undefined.
     pub(super) fn unwritten_runs(&self) -> Vec<Range<usize>> {
+        self.runs_without(self.init.iter().copied())
+    }
+
+    /// Stretches that no store has changed since they were last unwritten.
+    pub(super) fn untouched_runs(&self) -> Vec<Range<usize>> {
+        self.runs_without(self.init.iter().enumerate().map(|(n, word)| word | self.undefined_bits(n)))
+    }
+
+    /// Stretches whose bytes have no bit in a table with a bit per byte.
+    fn runs_without(&self, table: impl Iterator<Item = u64>) -> Vec<Range<usize>> {
         let (mut runs, mut begun): (Vec<Range<usize>>, _) = (Vec::new(), None);
-        for (n, word) in self.init.iter().enumerate() {
+        for (n, word) in table.enumerate() {
             // Words that say the same of all their bytes are the rule.
-            match (*word, begun) {
+            match (word, begun) {
                 (0, None) => begun = Some(n * 64),
                 (0, Some(_)) | (u64::MAX, None) => {}
                 (bits, _) => {
@@ -236,7 +275,11 @@ impl Region {
             return self.mark(at, len);
         }
         for at in at..at + len {
-            if from.is_written(at, 1) { self.mark(at, 1) } else { self.unmark(at, 1) }
+            match from.is_written(at, 1) {
+                true => self.mark(at, 1),
+                false if from.has_undefined(at, 1) => self.undefine(at, 1),
+                false => self.unmark(at, 1),
+            }
         }
     }
 

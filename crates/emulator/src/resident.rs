@@ -161,7 +161,7 @@ pub(super) fn resident(
     let warps = (0..threads.div_ceil(32)).map(|w| {
         let left = (threads - w * 32).min(32);
         let live = if left == 32 { !0 } else { (1u32 << left) - 1 };
-        Warp::new(w, live, registers((kernel, options.poison), launch, globals, &cta, w))
+        Warp::new(w, live, registers((kernel, options.poison, place.workspace), launch, globals, &cta, w))
     });
     let warps = warps.collect();
     let random = chance(options.seed, u64::from(place.ctas.start + place.begun) << 16);
@@ -180,7 +180,7 @@ fn dynamic_at(kernel: &Kernel, launch: &Launch, seed: u64) -> u32 {
 }
 
 fn registers(
-    (kernel, poison): (&Kernel, u8),
+    (kernel, poison, workspace): (&Kernel, u8, u64),
     launch: &Launch,
     globals: &[u64],
     cta: &Cta,
@@ -239,6 +239,7 @@ fn registers(
             Special::ClusterNctarank => cta.member.size(),
             Special::IsExplicitCluster => u32::from(cta.member.explicit),
             Special::Smid | Special::Gridid | Special::Zero => 0,
+            Special::GridWorkspace { high } => (workspace >> if high { 32 } else { 0 }) as u32,
             Special::Nsmid => 1,
             Special::LanemaskEq => bit as u32,
             Special::LanemaskLt => (bit - 1) as u32,

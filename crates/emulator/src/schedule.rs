@@ -10,7 +10,8 @@ use numerics::tensor_core::Model;
 use super::cluster;
 use super::cores;
 use super::cta::Cta;
-use super::deadlock::{deadlock, place};
+use super::deadlock::{deadlock, out_of_fuel, place};
+use super::grid_workspace;
 use super::isa::launch_control;
 use super::launch_check::check;
 use super::machine::World;
@@ -205,17 +206,19 @@ fn run_stream<O: Observer>(
         clusters.push(shape.map_err(|stop| StreamStop { launch: n, stop })?);
         own.push(Own::of(each, memory, options));
     }
-    let stream = Stream::new(launches, &clusters);
+    let mut stream = Stream::new(launches, &clusters);
     if stream.grids.last().is_none_or(|g| g.ctas.end == u32::MAX) {
         let what = "a stream without launches, or with more CTAs than can be counted".to_owned();
         return Err(StreamStop { launch: launches.len().saturating_sub(1), stop: Stop::Launch(what) });
     }
+    grid_workspace::provide(launches, &mut stream, memory);
     memory.fill_unwritten(options.poison);
     let mut world = World::new(std::mem::take(memory), stream, options);
     let mut stage = Stage { own, inside: None, grids: 0..launches.len(), spares: Spares::default() };
     // A panic in here is ours, not the kernel's.
     let result = catch_unwind(AssertUnwindSafe(|| run(launches, &mut stage, &mut world, options, observer)));
     *memory = std::mem::take(&mut world.global);
+    grid_workspace::take_back(&world.stream, memory);
     keep_undefined(launches, std::mem::take(&mut world.undefined), memory);
     told(launches, std::mem::take(&mut world.tolerated), observer);
     for ((grid, pc), said) in world.remarks {
@@ -317,7 +320,8 @@ pub(super) fn run<O: Observer>(
     observer: &mut O,
 ) -> Result<Counts, Stop> {
     // Kernels that take the work of CTAs that have not begun.
-    let few: Vec<bool> = launches.iter().map(|l| launch_control::used_by(l.kernel)).collect();
+    let few: Vec<bool> =
+        launches.iter().map(|l| !l.cooperative && launch_control::used_by(l.kernel)).collect();
     let mut residents: Vec<Resident> = Vec::new();
     let mut counts = Counts::default();
     let (mut next, end) = (stage.grids.start, stage.grids.end);
@@ -481,11 +485,7 @@ pub(super) fn run<O: Observer>(
             return Err(Stop::Launch("the launch was cancelled".to_owned()));
         }
         if counts.warp_instructions > options.fuel {
-            let Resident { cta, warps, .. } = &residents[0];
-            let warp = warps.iter().find(|w| w.live != 0).unwrap_or(&warps[0]);
-            let pc = warp.fragments.first().map_or(u32::MAX, |f| f.pc);
-            let what = format!("more than {} instructions", options.fuel);
-            return Err(trap(Stopped { fault: Fault::new(Rule::Fuel, what), pc }, cta, warp.index));
+            return Err(out_of_fuel(launches, &residents, &world.stream, options.fuel));
         }
         for resident in residents.iter_mut().filter(|r| !r.ended && r.warps.iter().all(|w| w.live == 0)) {
             // What a CTA leaves behind ends with it.

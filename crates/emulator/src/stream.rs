@@ -47,6 +47,8 @@ pub(super) struct Grid {
     /// CTAs of a cluster in x, y, z.
     pub(super) cluster: [u32; 3],
     pub(super) programmatic: bool,
+    /// The address of the workspace of a cooperative launch; 0 without one.
+    pub(super) workspace: u64,
     /// CTAs that have begun, have let dependents begin, and have ended.
     pub(super) begun: u32,
     pub(super) released: u32,

@@ -10,7 +10,7 @@ use super::content::{self, Files};
 use super::error::LaunchError;
 use super::expect::{self, Tolerance};
 use super::modules::{self, Compile, Source, miscounted, wanted};
-use super::session::{Buffer, Session, Step, Value};
+use super::session::{Buffer, Initial, Session, Step, Value};
 use super::triton;
 use crate::job::Context;
 
@@ -98,7 +98,8 @@ impl Session {
     /// Compares each buffer with the tensor of its name in a safetensors file.
     ///
     /// # Errors
-    /// [`LaunchError::NothingExpected`] where no buffer is named like a tensor; what is wrong with the file.
+    /// [`LaunchError::NothingExpected`] where no buffer is named like a tensor; [`LaunchError::NoBuffer`] where one of the tensors has no
+    /// buffer; [`LaunchError::NoOutput`] where there are outputs (`out:`) and none has a tensor; what is wrong with the file.
     pub fn expect_file(&mut self, path: &Path, tolerance: Tolerance) -> Result<(), LaunchError> {
         let mut files = Files::default();
         let tensors = files.tensors(path)?;
@@ -109,15 +110,22 @@ impl Session {
             self.expectations
                 .push(expected.map_err(|why| LaunchError::Tensor { path: path.to_owned(), why })?);
         }
-        if self.expectations.len() > before {
-            return Ok(());
-        }
+        let path = path.to_owned();
         let names: Vec<&str> = self.buffers.iter().map(|b| b.name.as_str()).collect();
-        Err(LaunchError::NothingExpected {
-            path: path.to_owned(),
-            there: tensors.join(", "),
-            buffers: names.join(", "),
-        })
+        if self.expectations.len() == before {
+            let (there, buffers) = (tensors.join(", "), names.join(", "));
+            return Err(LaunchError::NothingExpected { path, there, buffers });
+        }
+        if let Some(tensor) = tensors.iter().find(|t| !names.contains(&t.as_str())) {
+            let (tensor, buffers) = (tensor.clone(), names.join(", "));
+            return Err(LaunchError::NoBuffer { path, tensor, buffers });
+        }
+        let outputs = self.buffers.iter().filter(|b| b.initial == Initial::Unwritten && !b.scratch);
+        let outputs: Vec<&str> = outputs.map(|b| b.name.as_str()).collect();
+        if !outputs.is_empty() && !outputs.iter().any(|name| tensors.iter().any(|t| t == name)) {
+            return Err(LaunchError::NoOutput { path, outputs: outputs.join(", ") });
+        }
+        Ok(())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use emulator::VariableError;
 use emulator::argument::BadArgument;
+use emulator::{Stop, VariableError};
 
 use super::run::Stopped;
 use crate::header::{EntriesError, HeaderError};
@@ -95,6 +95,24 @@ pub enum LaunchError {
         there: String,
         /// The names of the buffers.
         buffers: String,
+    },
+    /// A tensor whose name no buffer has.
+    #[error("{}: no buffer is named like tensor `{tensor}`; the buffers are: {buffers}", path.display())]
+    NoBuffer {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// The names of the buffers.
+        buffers: String,
+    },
+    /// A file that has inputs alone.
+    #[error("{} has no tensor for any result of the kernel ({outputs}), so nothing would be compared", path.display())]
+    NoOutput {
+        /// The file.
+        path: PathBuf,
+        /// The names of the outputs.
+        outputs: String,
     },
     /// A launch file that is not of its form.
     #[error(transparent)]
@@ -192,7 +210,11 @@ impl LaunchError {
     /// Whether the kernel is at fault, not the call.
     #[must_use]
     pub fn is_finding(&self) -> bool {
-        matches!(self, Self::Schedules { .. } | Self::Sums { .. } | Self::Poison { .. } | Self::Expected(_))
+        match self {
+            Self::Schedules { .. } | Self::Sums { .. } | Self::Poison { .. } | Self::Expected(_) => true,
+            Self::Stopped(stopped) => matches!(stopped.stop, Stop::Trap(_)),
+            _ => false,
+        }
     }
 }
 

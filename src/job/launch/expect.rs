@@ -67,6 +67,26 @@ impl Session {
         self.expectations.iter().map(|expected| self.check_one(expected, outcome)).collect()
     }
 
+    /// The results that are compared with nothing: buffers that kernels have changed.
+    #[must_use]
+    pub fn not_compared(&self, outcome: &Outcome) -> Vec<String> {
+        self.changed_buffers(outcome, false)
+    }
+
+    /// Whether a buffer that kernels have changed is compared.
+    #[must_use]
+    pub fn compares_results(&self, outcome: &Outcome) -> bool {
+        !self.changed_buffers(outcome, true).is_empty()
+    }
+
+    /// The names of buffers that kernels have changed, and that are or are not compared.
+    fn changed_buffers(&self, outcome: &Outcome, compared: bool) -> Vec<String> {
+        let is_compared = |n: usize| self.expectations.iter().any(|e| e.buffer == n);
+        let wanted =
+            |n: &usize| !self.buffers[*n].scratch && is_compared(*n) == compared && self.changed(*n, outcome);
+        (0..self.buffers.len()).filter(wanted).map(|n| self.buffers[n].name.clone()).collect()
+    }
+
     fn check_one(&self, expected: &Expectation, outcome: &Outcome) -> Checked {
         let buffer = &self.buffers[expected.buffer];
         let element = buffer.shape.element;

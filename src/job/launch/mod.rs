@@ -30,7 +30,7 @@ pub use file::LaunchFile;
 pub use judged::{Ended, Judged};
 pub use modules::{Compile, Source, compile_cuda};
 pub use read::from_file;
-pub use results::{LaunchResults, results};
+pub use results::{LaunchResults, failure, results};
 pub use run::{Heard, Outcome, Stopped};
 pub use session::{Buffer, Expectation, Initial, Module, Session, Step, Value, Variable};
 pub use trials::{Findings, JudgeBy, Trial, Trials};

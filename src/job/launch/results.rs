@@ -1,18 +1,23 @@
 //! What launches gave, for machines.
 
+use emulator::{Stop, Violation};
 use serde::Serialize;
 
 use super::contract::Undetermined;
+use super::error::LaunchError;
 use super::judged::Judged;
-use super::run::Outcome;
-use super::session::{Initial, Session};
-use super::trials::Trials;
+use super::run::{Outcome, Stopped};
+use super::session::{Initial, Session, Step};
+use super::trials::{Findings, Trials};
 use crate::store;
 
 /// What launches gave. The first trial is reported; the others agree with it.
 #[derive(Debug, Serialize)]
 pub struct LaunchResults {
     launches: Vec<LaunchResult>,
+    /// Why the launches failed; the results are left out then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
     /// Schedules and contents of unwritten memory that were tried.
     schedules: u64,
     poisons: u8,
@@ -20,6 +25,8 @@ pub struct LaunchResults {
     violations: Vec<Found>,
     remarks: Vec<Found>,
     expectations: Vec<ExpectationResult>,
+    /// Results that the file of expected tensors lacks.
+    not_compared: Vec<String>,
     float_atomics: SumsResult,
     /// What contraction changes; left out where both readings were not run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,8 +50,9 @@ struct LaunchResult {
     kernel: String,
     grid: [u32; 3],
     block: [u32; 3],
-    /// Instructions that warps executed.
-    instructions: u64,
+    /// Instructions that warps executed; left out where the launches failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -91,7 +99,7 @@ struct First {
     wanted: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct SumsResult {
     elements: usize,
     differences: usize,
@@ -99,16 +107,60 @@ struct SumsResult {
     worst: f64,
 }
 
-/// The results of all trials.
+fn launch(step: &Step, instructions: Option<u64>) -> LaunchResult {
+    LaunchResult { kernel: step.entry.clone(), grid: step.grid, block: step.block, instructions }
+}
+
+fn violation(found: &Violation) -> Found {
+    Found {
+        rule: Some(found.trap.rule.word()),
+        what: found.trap.what.clone(),
+        kernel: found.trap.place.kernel.clone(),
+        line: found.trap.place.line,
+        times: found.times,
+    }
+}
+
+/// What is known where a trial failed: the violations, the one that ended it last.
 #[must_use]
-pub fn results(session: &Session, trials: &Trials, judged: &Judged) -> LaunchResults {
+pub fn failure(
+    session: &Session,
+    trials: &Trials,
+    findings: &Findings,
+    error: &LaunchError,
+) -> LaunchResults {
+    let last = match error {
+        LaunchError::Stopped(Stopped { stop: Stop::Trap(trap), .. }) => {
+            Some(Violation { trap: (**trap).clone(), times: 1 })
+        }
+        _ => None,
+    };
+    LaunchResults {
+        launches: session.steps.iter().map(|step| launch(step, None)).collect(),
+        failure: Some(error.to_string()),
+        schedules: trials.schedules(),
+        poisons: trials.poisons(),
+        buffers: Vec::new(),
+        violations: findings.0.iter().chain(&last).map(violation).collect(),
+        remarks: Vec::new(),
+        expectations: Vec::new(),
+        not_compared: Vec::new(),
+        float_atomics: SumsResult::default(),
+        undetermined: None,
+    }
+}
+
+/// The results of all trials; `not_compared` are those that a file of expected tensors lacks.
+#[must_use]
+pub fn results(
+    session: &Session,
+    trials: &Trials,
+    judged: &Judged,
+    not_compared: &[String],
+) -> LaunchResults {
     let Judged { outcome, findings, checked, sums, undetermined } = judged;
-    let launches = session.steps.iter().zip(&outcome.instructions).map(|(step, instructions)| LaunchResult {
-        kernel: step.entry.clone(),
-        grid: step.grid,
-        block: step.block,
-        instructions: *instructions,
-    });
+    let launches = session.steps.iter().zip(&outcome.instructions);
+    let launches = launches.map(|(step, instructions)| launch(step, Some(*instructions)));
     let buffers = session.buffers.iter().enumerate().filter(|(_, b)| !b.scratch).map(|(n, buffer)| {
         let bytes = outcome.bytes(n);
         BufferResult {
@@ -121,13 +173,6 @@ pub fn results(session: &Session, trials: &Trials, judged: &Judged) -> LaunchRes
             changed: session.changed(n, outcome),
             sha256: store::sha256(&bytes),
         }
-    });
-    let violations = findings.0.iter().map(|v| Found {
-        rule: Some(v.trap.rule.word()),
-        what: v.trap.what.clone(),
-        kernel: v.trap.place.kernel.clone(),
-        line: v.trap.place.line,
-        times: v.times,
     });
     let remarks = outcome.remarks.iter().map(|r| Found {
         rule: None,
@@ -151,12 +196,14 @@ pub fn results(session: &Session, trials: &Trials, judged: &Judged) -> LaunchRes
     });
     LaunchResults {
         launches: launches.collect(),
+        failure: None,
         schedules: trials.schedules(),
         poisons: trials.poisons(),
         buffers: buffers.collect(),
-        violations: violations.collect(),
+        violations: findings.0.iter().map(violation).collect(),
         remarks: remarks.collect(),
         expectations: expectations.collect(),
+        not_compared: not_compared.to_vec(),
         float_atomics: SumsResult {
             elements: sums.elements,
             differences: sums.differences,

@@ -68,12 +68,12 @@ impl Trials {
     pub fn all(&self) -> Vec<Trial> {
         let Trial { seed, poison } = self.first();
         let schedules = self.schedules();
-        // An odd step gives every byte once.
-        let byte = |n: u8| poison.wrapping_add(n.wrapping_mul(0x69));
+        // Fresh memory of a device is mostly zero. An odd step gives every other byte once.
+        let others =
+            (1..=u8::MAX).map(|n| poison.wrapping_add(n.wrapping_mul(0x69))).filter(|byte| *byte != 0);
         let seeds = move |n: u64| seed.wrapping_add(n);
-        (0..self.poisons())
-            .flat_map(|n| (0..schedules).map(move |m| Trial { seed: seeds(m), poison: byte(n) }))
-            .collect()
+        let fillings = [poison, 0].into_iter().chain(others).take(self.poisons().into());
+        fillings.flat_map(|poison| (0..schedules).map(move |m| Trial { seed: seeds(m), poison })).collect()
     }
 }
 
@@ -110,5 +110,16 @@ mod tests {
                 assert_eq!(trials.all().len() as u64, trials.schedules() * u64::from(trials.poisons()));
             }
         }
+    }
+    #[test]
+    fn contents_of_unwritten_memory_differ_and_the_second_is_zero() {
+        let bytes = |poisons| {
+            let (judge, poisons) = (JudgeBy::Strict, Some(poisons));
+            let trials = Trials { judge, seed: 0, schedules: None, poisons, fuel: 1, model: None };
+            trials.all().iter().map(|t| t.poison).collect::<Vec<_>>()
+        };
+        assert_eq!((bytes(1), bytes(3)), (vec![0xCD], vec![0xCD, 0, 0x36]));
+        let all: std::collections::BTreeSet<u8> = bytes(u8::MAX).into_iter().collect();
+        assert_eq!(all.len(), usize::from(u8::MAX));
     }
 }

@@ -401,6 +401,55 @@ fn a_call_is_compared_with_a_file() {
 }
 
 #[test]
+fn a_file_of_expected_tensors_that_fits_in_part_is_an_error_or_says_so() {
+    let dir = TempDir::new().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let body = "ld.param.u64 %rd1, [y];\nld.param.u64 %rd2, [z];\nst.global.u32 [%rd1], 7;\nst.global.u32 [%rd2], 8;\n";
+    let file = super::kernel(&dir, ".param .u64 x, .param .u64 y, .param .u64 z", body);
+    let call = |line: &str, more: &[&str], code: i32| {
+        let args = super::words(line, &["--block", "1"]);
+        run(code, &[&["emulate", file.as_str()], &args[..], more].concat())
+    };
+    let all = "--arg buf:x=iota:u32[2] --arg out:y=u32[1] --arg out:z=u32[1]";
+    let expect = at("all.safetensors");
+    call(all, &["--dump", &expect], 0);
+    let text = call(all, &["--expect", &expect], 0);
+    assert!(!text.contains("not compared"), "{text}");
+    // Two of three names are those of tensors.
+    let text = call(&all.replace(":z", ":w"), &["--expect", &expect], 2);
+    assert!(text.contains("no buffer is named like tensor `z`; the buffers are: x, y, w"), "{text}");
+    let named = |names: &[&str]| {
+        let tensor = |name: &str| if name == "x" { vec![0u32, 1] } else { vec![7] };
+        let data: Vec<(&str, Vec<u8>)> = names
+            .iter()
+            .map(|name| (*name, tensor(name).iter().flat_map(|x| x.to_le_bytes()).collect()))
+            .collect();
+        let views = data.iter().map(|(name, bytes)| {
+            let view =
+                safetensors::tensor::TensorView::new(safetensors::Dtype::U32, vec![bytes.len() / 4], bytes);
+            (*name, view.unwrap())
+        });
+        let path = at(&format!("{}.safetensors", names.concat()));
+        fs::write(&path, safetensors::serialize(views, None).unwrap()).unwrap();
+        path
+    };
+    let text = call(all, &["--expect", &named(&["x"])], 2);
+    assert!(text.contains("no tensor for any result of the kernel (y, z)"), "{text}");
+    // An output that is no result of interest is named.
+    let path = named(&["x", "y"]);
+    let text = call(all, &["--expect", &path], 0);
+    assert!(text.contains("z: not compared\n") && text.contains("z: not compared, "), "{text}");
+    let text = call(all, &["--expect", &path, "--format", "json"], 0);
+    assert!(text.contains("\"not_compared\": [\n    \"z\"\n  ]"), "{text}");
+    // Without outputs, what is changed in place counts.
+    let in_place = all.replace("out:y=", "buf:y=zeros:").replace("out:z=", "buf:z=zeros:");
+    let text = call(&in_place, &["--expect", &path], 0);
+    assert!(text.contains("y: 1 elements as expected") && text.contains("z: not compared\n"), "{text}");
+    let text = call(&in_place, &["--expect", &named(&["x"])], 2);
+    assert!(text.contains("no tensor for any result of the kernel (y, z)"), "{text}");
+}
+
+#[test]
 fn the_documented_file_and_the_schema_are_those_of_the_tree() {
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
     let read = |name: &str| fs::read_to_string(docs.join(name)).unwrap();

@@ -4,6 +4,7 @@ use ptx::{Instruction, Operand, Type};
 
 use super::{FormRow, Words};
 use crate::decode::{Decoder, Refusal};
+use crate::grid_workspace;
 use crate::machine::{Flow, Machine};
 use crate::program::Row;
 use crate::trap::{Fault, Rule};
@@ -99,5 +100,9 @@ pub(crate) fn returned(m: &mut Machine<'_>, _: &Row) -> Flow {
 
 fn trap(m: &mut Machine<'_>, _: &Row) -> Flow {
     let lane = m.mask.trailing_zeros() as usize;
-    m.fail(Fault::new(Rule::Explicit, "the kernel executed `trap`").at(lane))
+    // Cooperative groups end so without a workspace.
+    let lacks = m.world.stream.grids[m.cta.grid].workspace == 0 && grid_workspace::used_by(m.kernel);
+    let hint =
+        if lacks { ": it reads `%envreg1` or `%envreg2`, and grid.sync() needs --cooperative" } else { "" };
+    m.fail(Fault::new(Rule::Explicit, format!("the kernel executed `trap`{hint}")).at(lane))
 }

@@ -223,7 +223,9 @@ pub(super) fn special(name: &str) -> Option<Special> {
         "%cluster_ctarank" => Special::ClusterCtarank,
         "%cluster_nctarank" => Special::ClusterNctarank,
         "%reserved_smem_offset_begin" => Special::Zero,
-        // The driver's: what they hold without one is not said, and cooperative groups only pass them on.
+        "%envreg1" => Special::GridWorkspace { high: true },
+        "%envreg2" => Special::GridWorkspace { high: false },
+        // The driver's: what they hold without one is not said.
         _ if name.strip_prefix("%envreg").and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| n < 32) => {
             Special::Zero
         }

@@ -60,7 +60,7 @@ impl Machine<'_> {
             match window {
                 Window::Global => {
                     let (index, place) = self.world.global.locate(at + n as u64, 1)?;
-                    self.world.global.region_mut(index).unmark(place, 1);
+                    self.world.global.region_mut(index).undefine(place, 1);
                     self.remember(at + n as u64, lane, store);
                 }
                 Window::Shared if at >> RANK_SHIFT != 0 => self.unmark_peer(space, at + n as u64)?,

@@ -52,6 +52,7 @@ pub(crate) fn run(test: &Test, seed: u64, registers: Registers, threads: usize) 
         .zip(&prepared)
         .map(|((run, kernel), launch)| InStream {
             programmatic: run.programmatic,
+            cooperative: run.cooperative,
             ..InStream::new(&program, kernel, launch)
         })
         .collect();

@@ -43,6 +43,8 @@ pub(crate) struct Run {
     pub(crate) shared_bytes: u32,
     /// Whether it may begin before the launch in front of it has ended.
     pub(crate) programmatic: bool,
+    /// Whether all its CTAs are resident together.
+    pub(crate) cooperative: bool,
     /// Its own arguments; those of the `arg:` lines where it has none.
     pub(crate) args: Vec<Given>,
 }
@@ -55,6 +57,7 @@ impl Default for Run {
             block: [32, 1, 1],
             shared_bytes: 0,
             programmatic: false,
+            cooperative: false,
             args: Vec::new(),
         }
     }
@@ -260,6 +263,10 @@ impl Section {
                 run.programmatic = true;
                 continue;
             }
+            if flag == "--cooperative" {
+                run.cooperative = true;
+                continue;
+            }
             let word = words.next().ok_or_else(|| format!("`{flag}` needs a value"))?;
             match flag {
                 "--entry" => run.entry = Some(word.to_owned()),
@@ -272,7 +279,7 @@ impl Section {
                 }
                 _ => {
                     return Err(format!(
-                        "`{flag}` is not one of --entry, --grid, --block, --smem, --arg, --programmatic"
+                        "`{flag}` is not one of --entry, --grid, --block, --smem, --arg, --programmatic, --cooperative"
                     ));
                 }
             }

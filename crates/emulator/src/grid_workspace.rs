@@ -1,0 +1,28 @@
+//! The workspace that the driver provides to a cooperative launch, in which `cooperative_groups::this_grid().sync()` has its barrier.
+
+use super::memory::GlobalMemory;
+use super::program::{Kernel, Special};
+use super::stream::{InStream, Stream};
+
+/// `grid_workspace` of `cooperative_groups/details/driver_abi.h`: its size in bytes, and a barrier at which nobody has arrived.
+const CONTENTS: [u32; 2] = [8, 0];
+
+/// Gives each cooperative launch its workspace.
+pub(super) fn provide(launches: &[InStream<'_>], stream: &mut Stream, memory: &mut GlobalMemory) {
+    let grids = stream.grids.iter_mut().zip(launches).filter(|(_, launch)| launch.cooperative);
+    for (grid, _) in grids {
+        grid.workspace = memory.allocate_with(CONTENTS.iter().flat_map(|word| word.to_le_bytes()).collect());
+    }
+}
+
+/// Takes the workspaces out of memory.
+pub(super) fn take_back(stream: &Stream, memory: &mut GlobalMemory) {
+    for grid in stream.grids.iter().filter(|grid| grid.workspace != 0) {
+        memory.remove(grid.workspace);
+    }
+}
+
+/// Whether a kernel reads the address of the workspace.
+pub(super) fn used_by(kernel: &Kernel) -> bool {
+    kernel.specials_w.iter().any(|(_, special)| matches!(special, Special::GridWorkspace { .. }))
+}
