@@ -164,7 +164,8 @@ impl Cta {
     #[inline]
     pub(super) fn note(&mut self, at: usize, len: usize, write: bool, warp: u32) -> Result<(), Fault> {
         if self.guarded.hit(at, len, write) {
-            return self.touched(at, len, write);
+            let races = self.races.as_ref();
+            self.touched_unless(at, len, write, |p| races.is_none_or(|r| r.meets(p.foreign)))?;
         }
         match &mut self.races {
             Some(races) => races.shared(at, len, write, warp),

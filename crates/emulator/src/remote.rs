@@ -103,9 +103,10 @@ impl Machine<'_> {
 
     /// Notes an access to the shared memory of another CTA.
     fn note_peer(&mut self, rank: u32, at: usize, len: usize, write: bool) -> Result<(), Fault> {
+        let meets = self.cta.races.as_ref().is_none_or(|races| races.meets(true));
         let peer = self.at_site(rank)?;
         if peer.guarded.hit(at, len, write) {
-            peer.touched(at, len, write)?;
+            peer.touched_unless(at, len, write, |_| meets)?;
         }
         let Some(races) = &mut self.cta.races else { return Ok(()) };
         let (address, warp) = (shared_address(at), self.warp);
@@ -221,18 +222,21 @@ impl Machine<'_> {
 
     /// Issues a copy whose shared bytes are those of this CTA, or, for copies into shared memory, of another.
     pub(super) fn issue_at(&mut self, rank: Option<u32>, mut pending: Pending) -> Result<(), Fault> {
-        let Some(rank) = rank else { return self.cta.issue(pending, self.world) };
-        if let Some(races) = &self.cta.races {
-            for piece in &pending.pieces {
+        let Some(rank) = rank else { return self.cta.issue(pending, self.world, &mut self.said) };
+        if let Some(races) = &mut self.cta.races {
+            races.set_strong(pending.strength());
+            let noted = pending.pieces.iter().try_for_each(|piece| {
                 let noted = races.cluster_access(Some(rank), piece.at, piece.len, true, self.warp);
-                noted.map_err(|f| f.at(piece.lane as usize))?;
-            }
+                noted.map_err(|f| f.at(piece.lane as usize))
+            });
+            races.set_strong(None);
+            noted?;
         }
         pending.foreign = true;
         self.world.events += 1;
         self.cta.member.tell();
         match self.peers.get(rank) {
-            Some(peer) => peer.issue(pending, self.world),
+            Some(peer) => peer.issue(pending, self.world, &mut self.said),
             None => self.reach_peer(rank),
         }
     }
