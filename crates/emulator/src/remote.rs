@@ -6,6 +6,7 @@
 use super::cluster::RANK_SHIFT;
 use super::cta::{Cta, Mbarrier, OBJECT_BYTES};
 use super::machine::{Machine, Space};
+use super::memory::Window;
 use super::pending::{Pending, shared_address};
 use super::races::At;
 use super::trap::{Fault, Rule};
@@ -118,6 +119,32 @@ impl Machine<'_> {
             races.publish(address, len, warp, strong, At::Peer(rank));
         }
         Ok(())
+    }
+
+    /// Reads `N` bytes for a lane that the instruction replaces: those that nobody wrote are undefined ([`Machine::loaded`]).
+    pub(super) fn load_replaced<const N: usize>(
+        &mut self,
+        space: Space,
+        address: u64,
+        lane: usize,
+    ) -> Result<[u8; N], Fault> {
+        Self::aligned(address, N)?;
+        match self.split(space, address)? {
+            (Window::Shared, at) if at >> RANK_SHIFT != 0 => {
+                let (rank, at) = self.peer_site(space, at, N)?;
+                self.note_peer(rank, at, N, false)?;
+                let check = self.world.check_init;
+                let shared = &self.at_site(rank)?.shared;
+                let unwritten = (0..N).filter(|n| check && !shared.is_written(at + n, 1));
+                let unwritten = unwritten.fold(0, |bits, n| bits | 1 << n);
+                let bytes = shared.get::<N>(at);
+                if unwritten != 0 {
+                    self.reads_unwritten(lane, unwritten);
+                }
+                bytes.ok_or_else(|| Fault::new(Rule::OutOfBounds, "bytes behind shared memory"))
+            }
+            _ => self.load(space, address, lane),
+        }
     }
 
     /// Reads `N` bytes of another CTA.
