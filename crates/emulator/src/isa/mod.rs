@@ -29,6 +29,7 @@ mod memory;
 mod minmax;
 mod misc;
 pub(super) mod moves;
+mod operand_types;
 mod packed;
 mod quotient;
 pub(super) mod reduce;
@@ -169,6 +170,7 @@ pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), R
     match found {
         Some(FormRow { decode: Some(decode), .. }) => {
             availability::check(decoder, i)?;
+            operand_types::check(decoder, i)?;
             decode(decoder, i)
         }
         Some(row) => Err(format!("`{}` ({}) is known but not emulated", row.opcode, row.forms)),
