@@ -96,6 +96,8 @@ pub(super) struct Cta {
     /// Whether it has seen that no CTA is left whose work it could take.
     pub(super) refused: bool,
     pub(super) shared: Region,
+    /// Where static and dynamic shared memory end there; reserved memory may follow, which lies in front of them in the window.
+    pub(super) shared_end: usize,
     pub(super) barriers: [Barrier; 16],
     /// Barrier objects by place in shared memory.
     pub(super) mbarriers: BTreeMap<usize, Mbarrier>,

@@ -565,6 +565,7 @@ pub(super) fn kernel(
     let (watched, branches) =
         super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &successors, &steps, shared);
     let hammocks = hammock::hammocks(&decoder.rows, &decoder.origins, &decoder.effects, &branches);
+    let reserved = decoder.uses_reserved();
     let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
     let specials = |map: HashMap<Special, u32>| map.into_iter().map(|(s, slot)| (slot, s)).collect();
     let [w_slots, d_slots, p_slots] = decoder.slots.counts();
@@ -583,6 +584,7 @@ pub(super) fn kernel(
         specials_d: specials(decoder.specials_d),
         watched,
         async_reads: decoder.async_reads,
+        reserved,
         map_edits: decoder.map_edits,
         dynamic_align: decoder.dynamic_align,
         params,

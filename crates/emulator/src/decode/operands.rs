@@ -134,6 +134,12 @@ impl Decoder<'_> {
         }
     }
 
+    /// Whether the kernel asks for a place in reserved shared memory.
+    pub(super) fn uses_reserved(&self) -> bool {
+        let all = self.specials_w.keys().chain(self.specials_d.keys());
+        all.into_iter().any(|special| matches!(special, Special::Reserved(_) | Special::ReservedAddress(_)))
+    }
+
     /// The address that a variable's name stands for.
     pub(crate) fn address_of(&mut self, name: &str, offset: i64, generic: bool) -> Result<Constant, Refusal> {
         let symbol = self.symbol(name).ok_or_else(|| self.unknown(name))?;

@@ -49,6 +49,7 @@ use std::sync::LazyLock;
 use ptx::Instruction;
 
 use super::decode::{Decoder, Refusal};
+use super::memory::SHARED_START;
 use super::program::Special;
 pub(crate) use memory::numbered;
 pub(super) use words::Words;
@@ -224,7 +225,11 @@ pub(super) fn special(name: &str) -> Option<Special> {
         "%aggr_smem_size" => Special::AggrSmemSize,
         "%cluster_ctarank" => Special::ClusterCtarank,
         "%cluster_nctarank" => Special::ClusterNctarank,
-        "%reserved_smem_offset_begin" => Special::Zero,
+        // As ptxas 13.5 has them for sm_121; the driver knows where `_1` is, which lies in between here.
+        "%reserved_smem_offset_begin" => Special::Reserved(0),
+        "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => Special::Reserved(SHARED_START),
+        "%reserved_smem_offset_0" => Special::ReservedAddress(0x40),
+        "%reserved_smem_offset_1" => Special::ReservedAddress(0x80),
         // The driver's: what they hold without one is not said, and cooperative groups only pass them on.
         _ if name.strip_prefix("%envreg").and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| n < 32) => {
             Special::Zero
