@@ -11,7 +11,13 @@ use super::trap::{Fault, Rule};
 
 impl Cta {
     /// Takes on a copy. Its ranges have been checked against the memories' bounds.
-    pub(super) fn issue(&mut self, pending: Pending, world: &mut World) -> Result<(), Fault> {
+    /// `said` gets what is worth a remark, with the lane.
+    pub(super) fn issue(
+        &mut self,
+        pending: Pending,
+        world: &mut World,
+        said: &mut Vec<(usize, String)>,
+    ) -> Result<(), Fault> {
         let size = self.shared.len();
         let at_lane = |f: Fault, lane: u32| f.at(lane as usize);
         self.note_copy(&pending, world)?;
@@ -28,13 +34,11 @@ impl Cta {
                 && self.guarded.hit(at, piece.len, true)
                 && !(reduces && self.only_reduced(at, piece.len))
             {
-                // Lanes may bring the same bytes from the same place.
-                let same = |p: &Piece| Piece { lane: piece.lane, ..*p } == *piece;
-                if !self.pending.iter().any(|p| p.pieces.iter().any(same)) {
+                if !self.brings_same(&pending.work, piece, world) {
                     self.touched(at, piece.len, true).map_err(|f| at_lane(f, piece.lane))?;
                 }
-                let overlaps = |p: &&Piece| p.at < piece.at + piece.len && piece.at < p.at + p.len;
-                if let Some(other) = pending.pieces[..n].iter().find(|p| overlaps(p) && !same(p)) {
+                let differs = |p: &&Piece| !pending.work.agree(p, piece, world);
+                if let Some(other) = pending.pieces[..n].iter().find(differs) {
                     let what = format!(
                         "lanes {} and {} copy different bytes to shared address {:#x}",
                         other.lane,
@@ -57,7 +61,13 @@ impl Cta {
             }
             if let Some(at) = target {
                 if let Some(races) = self.races.as_mut().filter(|_| !pending.foreign) {
-                    races.shared(at, piece.len, true, pending.warp).map_err(|f| at_lane(f, piece.lane))?;
+                    races.set_strong(pending.strength());
+                    let noted = races.shared(at, piece.len, true, pending.warp);
+                    races.set_strong(None);
+                    if let Err(fault) = noted {
+                        let fault = at_lane(fault, piece.lane);
+                        said.push(self.copies_same(&pending, piece, world, fault)?);
+                    }
                 }
                 self.guarded.watch(at, piece.len, size);
                 if !reduces {
@@ -119,15 +129,13 @@ impl Cta {
 
     /// Tells the race observer which global memory a copy touches.
     fn note_copy(&mut self, pending: &Pending, world: &mut World) -> Result<(), Fault> {
-        // Each reduction is relaxed at the scope of the GPU.
-        let reduces = Strong { order: Order::relaxed(Scope::Gpu), touch: Touch::Modify };
-        let (write, strong) = match &pending.work {
-            Work::Load { .. } => (false, None),
-            Work::Store(store) => (true, store.reduce.map(|_| reduces)),
+        let write = match &pending.work {
+            Work::Load { .. } => false,
+            Work::Store(_) => true,
             Work::Within { .. } | Work::Put { .. } | Work::Arrive => return Ok(()),
         };
         let Some(races) = self.races.as_mut().filter(|_| !pending.foreign) else { return Ok(()) };
-        races.set_strong(strong);
+        races.set_strong(pending.strength());
         let World { races: global, stream, .. } = world;
         let mut result = Ok(());
         for piece in pending.pieces.iter().filter(|p| p.taken > 0) {
@@ -143,6 +151,17 @@ impl Cta {
         result
     }
 
+    /// Bytes that a copy has written are free, but for other reductions into them.
+    fn release(&mut self, at: usize, len: usize) {
+        self.guarded.leave(at, len);
+        for (place, bytes) in self.pending.iter().filter(|p| p.reduces()).flat_map(Pending::targets) {
+            let (low, high) = (place.max(at), (place + bytes).min(at + len));
+            if low < high {
+                self.guarded.watch(low, high - low, self.shared.len());
+            }
+        }
+    }
+
     /// Whether all copies that touch these bytes reduce into them.
     fn only_reduced(&self, at: usize, len: usize) -> bool {
         let overlaps = |(place, bytes): (usize, usize)| place < at + len && at < place + bytes;
@@ -154,9 +173,21 @@ impl Cta {
                 .all(|p| !p.sources().any(overlaps) && (p.reduces() || !p.targets().any(overlaps)))
     }
 
-    /// Why an access to guarded bytes is wrong.
+    /// Why a weak access to guarded bytes is wrong.
     #[cold]
     pub(super) fn touched(&self, at: usize, len: usize, write: bool) -> Result<(), Fault> {
+        self.touched_unless(at, len, write, |_| false)
+    }
+
+    /// The same, with reductions under way that may meet the access.
+    #[cold]
+    pub(super) fn touched_unless(
+        &self,
+        at: usize,
+        len: usize,
+        write: bool,
+        meets: impl Fn(&Pending) -> bool,
+    ) -> Result<(), Fault> {
         let overlaps = |(place, bytes): (usize, usize)| place < at + len && at < place + bytes;
         let verb = if write { "a write" } else { "a read" };
         if let Some((place, _)) = self.mbarriers.range(..at + len).next_back().filter(|(p, _)| **p + 8 > at) {
@@ -167,7 +198,7 @@ impl Cta {
             return Err(Fault::new(Rule::Barrier, what));
         }
         for pending in &self.pending {
-            let target = pending.targets().any(overlaps);
+            let target = !(pending.reduces() && meets(pending)) && pending.targets().any(overlaps);
             if target || write && pending.sources().any(overlaps) {
                 let what = format!(
                     "{verb} of {len} bytes at shared address {:#x}, which the copy of line {} {} and no thread has waited for",
@@ -372,7 +403,7 @@ impl Cta {
                     }
                     self.guarded.was_read(piece.at, piece.len);
                     self.shared.put(to, &bytes);
-                    self.guarded.leave(to, piece.len);
+                    self.release(to, piece.len);
                     if let Some(races) = &mut self.races {
                         races.forget(to, piece.len);
                     }
@@ -394,7 +425,7 @@ impl Cta {
                         reduce.apply(&mut new, &self.shared.data[piece.at..piece.at + piece.len]);
                     }
                     self.shared.put(piece.at, &new);
-                    self.guarded.leave(piece.at, piece.len);
+                    self.release(piece.at, piece.len);
                     if let Some(races) = &mut self.races {
                         races.forget(piece.at, piece.len);
                     }

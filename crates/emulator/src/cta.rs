@@ -96,6 +96,8 @@ pub(super) struct Cta {
     /// Whether it has seen that no CTA is left whose work it could take.
     pub(super) refused: bool,
     pub(super) shared: Region,
+    /// Where static and dynamic shared memory end there; reserved memory may follow, which lies in front of them in the window.
+    pub(super) shared_end: usize,
     pub(super) barriers: [Barrier; 16],
     /// Barrier objects by place in shared memory.
     pub(super) mbarriers: BTreeMap<usize, Mbarrier>,
@@ -164,7 +166,8 @@ impl Cta {
     #[inline]
     pub(super) fn note(&mut self, at: usize, len: usize, write: bool, warp: u32) -> Result<(), Fault> {
         if self.guarded.hit(at, len, write) {
-            return self.touched(at, len, write);
+            let races = self.races.as_ref();
+            self.touched_unless(at, len, write, |p| races.is_none_or(|r| r.meets(p.foreign)))?;
         }
         match &mut self.races {
             Some(races) => races.shared(at, len, write, warp),

@@ -2,6 +2,7 @@
 
 mod effects;
 mod operands;
+mod unknown;
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,6 +17,7 @@ use super::undefined::effect::Effect;
 use super::undefined::hammock;
 pub(super) use operands::immediate_bits;
 use ptx::{Function, Instruction, Operand, Space as AstSpace, Span, Statement, Type, Variable};
+use unknown::absent;
 
 /// A register bank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,6 +71,8 @@ pub(super) struct Scope<'a> {
     pub(super) functions: HashMap<&'a str, &'a Function>,
     /// Variables that the module declares `.extern` and does not define.
     pub(super) imports: HashSet<&'a str>,
+    /// Variables that cannot be made, and why: they are refused where they are used.
+    pub(super) refused: HashMap<&'a str, String>,
     /// The target of the module.
     pub(super) arch: Arch,
 }
@@ -208,6 +212,7 @@ impl<'a> Decoder<'a> {
     fn statements(&mut self, body: &[Statement]) -> Decoded<()> {
         // A label may be used before it stands.
         self.blocks += 1;
+        self.declared_once(body)?;
         let names = body.iter().filter_map(|statement| match statement {
             Statement::Label { name, .. } => {
                 Some((name.clone(), format!("{}{}/{name}", self.prefix, self.blocks)))
@@ -375,8 +380,8 @@ impl<'a> Decoder<'a> {
             }
             _ => Vec::new(),
         };
-        let Some(Operand::Name(name)) = operands.next() else {
-            return Err("a call through a register".to_owned());
+        let Some(Operand::Name(name)) = operands.next().filter(|o| !self.is_register(o)) else {
+            return Err("a call through a register: function pointers are not emulated".to_owned());
         };
         let arguments = match operands.next() {
             Some(Operand::Group(list)) => list.clone(),
@@ -388,7 +393,7 @@ impl<'a> Decoder<'a> {
         if let Some((directive, why)) = directives::of_function(function) {
             return Err(format!("`{name}` is {directive}: {why}"));
         }
-        let Some(body) = &function.body else { return Err(format!("`{name}` is declared but has no body")) };
+        let Some(body) = &function.body else { return Err(absent(name)) };
         if self.calling.iter().any(|f| f == name) {
             return Err(format!("`{name}` calls itself; recursion is not emulated"));
         }
@@ -560,6 +565,7 @@ pub(super) fn kernel(
     let (watched, branches) =
         super::flow::finish(&mut decoder.rows, &mut decoder.origins, &targets, &successors, &steps, shared);
     let hammocks = hammock::hammocks(&decoder.rows, &decoder.origins, &decoder.effects, &branches);
+    let reserved = decoder.uses_reserved();
     let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
     let specials = |map: HashMap<Special, u32>| map.into_iter().map(|(s, slot)| (slot, s)).collect();
     let [w_slots, d_slots, p_slots] = decoder.slots.counts();
@@ -578,6 +584,7 @@ pub(super) fn kernel(
         specials_d: specials(decoder.specials_d),
         watched,
         async_reads: decoder.async_reads,
+        reserved,
         map_edits: decoder.map_edits,
         dynamic_align: decoder.dynamic_align,
         params,

@@ -1,6 +1,7 @@
 //! The directives of entries, functions and variables (PTX ISA 11): each is honoured, checked, known to change nothing, or refused by
 //! its name.
 
+use ptx::arch::Target;
 use ptx::{Directive, Function, Module, Variable};
 
 use super::cluster;
@@ -96,6 +97,19 @@ fn of_attribute(text: &str) -> Option<String> {
 /// Why the attributes of a variable cannot be obeyed. Those behind `.ptr` belong to parameters.
 pub(super) fn of_variable(variable: &Variable) -> Option<String> {
     variable.attributes.iter().filter(|a| a.starts_with("attribute(")).find_map(|a| of_attribute(a))
+}
+
+/// Why ptxas has no such target. Those before sm_90 are not told apart.
+pub(super) fn of_unknown_target(module: &Module) -> Option<String> {
+    let name = module.targets.first()?;
+    let target = Target::written(name).filter(|target| target.number >= 90)?;
+    (!Target::known_set().contains(&target)).then(|| format!("there is no target `{name}`"))
+}
+
+/// Why ptxas refuses a pragma of the module.
+pub(super) fn of_pragma(words: &[String]) -> Option<String> {
+    let wrong = words.iter().find(|word| *word != "nounroll")?;
+    Some(format!("ptxas refuses the pragma `{wrong}` outside of functions"))
 }
 
 /// Why the options of `.target` cannot be obeyed.

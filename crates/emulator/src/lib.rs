@@ -48,6 +48,7 @@ mod region;
 mod remarks;
 mod remote;
 mod resident;
+mod same_copies;
 mod schedule;
 mod shadow;
 mod spans;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ptx::arch::Target;
-use ptx::{Init, Item, Linkage, Module, Space, Type, Variable};
+use ptx::{Function, Init, Item, Linkage, Module, Space, Type, Variable};
 
 use super::contraction::Contraction;
 use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
@@ -69,6 +69,11 @@ fn load_chosen(
     let arch = arch.ok_or_else(|| {
         Stop::Launch(format!("`.target {}` is not an sm_ target", module.targets.join(", ")))
     })?;
+    let line =
+        |text: &str| text.lines().position(|l| l.trim_start().starts_with(".target")).map_or(1, |n| n + 1);
+    if let Some(why) = directives::of_unknown_target(&module) {
+        return Err(Stop::Launch(format!("line {}: {why}", line(text))));
+    }
     if module.version < arch.first_version() {
         let ((major, minor), (first, then)) = (module.version, arch.first_version());
         return Err(Stop::Launch(format!(
@@ -143,7 +148,13 @@ fn load_chosen(
                 symbols.insert(v.name.clone(), symbol);
             }
             // Debug information, what has no impact on the meaning, and what is looked at below.
-            Item::Section { .. } | Item::Pragma(_) | Item::Alias { .. } => {}
+            Item::Section { .. } | Item::Alias { .. } => {}
+            Item::Pragma(words) => {
+                if let Some(why) = directives::of_pragma(words) {
+                    let line = text.lines().position(|l| l.trim_start().starts_with(".pragma"));
+                    return Err(Stop::Launch(format!("line {}: {why}", line.map_or(1, |n| n + 1))));
+                }
+            }
         }
     }
     for item in &module.items {
@@ -153,8 +164,9 @@ fn load_chosen(
             functions.insert(alias, function);
         }
     }
-    initialise(&module, &symbols, &mut globals, &mut constants).map_err(Stop::Launch)?;
-    let scope = Scope { symbols, functions, imports, arch };
+    let refused =
+        initialise(&module, &symbols, &functions, &mut globals, &mut constants).map_err(Stop::Launch)?;
+    let scope = Scope { symbols, functions, imports, refused, arch };
     let mut kernels = Vec::new();
     let is_entry = |item: &&Item| matches!(item, Item::Function(f) if f.entry && f.body.is_some());
     let entries: Vec<&Item> = module.items.iter().filter(is_entry).collect();
@@ -187,12 +199,15 @@ fn is_import(variable: &Variable) -> bool {
     variable.linkage == Some(Linkage::Extern) && variable.space != Space::Shared
 }
 
-fn initialise(
-    module: &Module,
+/// Fills the variables; gives those that cannot be, and why.
+fn initialise<'a>(
+    module: &'a Module,
     symbols: &HashMap<String, Symbol>,
+    functions: &HashMap<&str, &Function>,
     globals: &mut [Static],
     constants: &mut [u8],
-) -> Result<(), String> {
+) -> Result<HashMap<&'a str, String>, String> {
+    let mut refused: HashMap<&str, String> = HashMap::new();
     for item in &module.items {
         let Item::Variable(v) = item else { continue };
         if is_import(v) {
@@ -201,9 +216,17 @@ fn initialise(
         let Some(init) = &v.init else { continue };
         let mut bytes = vec![0; usize::try_from(size_of(v)).unwrap_or(0)];
         let mut relocations = Vec::new();
-        let mut fill = Fill { symbols, ty: v.ty, bytes: &mut bytes, relocations: &mut relocations };
+        let mut fill =
+            Fill { symbols, functions, ty: v.ty, bytes: &mut bytes, relocations: &mut relocations };
         let dims: Vec<u64> = v.dims.iter().map(|d| d.unwrap_or(0)).collect();
-        fill.put(init, &dims, usize::from(v.vector), 0)?;
+        match fill.put(init, &dims, usize::from(v.vector), 0) {
+            Ok(()) => {}
+            Err(Flaw::Wrong(why)) => return Err(why),
+            Err(Flaw::NotEmulated(why)) => {
+                refused.insert(&v.name, format!("`{}` {why}", v.name));
+                continue;
+            }
+        }
         match symbols.get(&v.name) {
             Some(Symbol::Global(index)) => {
                 globals[*index].bytes = bytes;
@@ -211,7 +234,9 @@ fn initialise(
             }
             Some(Symbol::Const(at)) => {
                 if !relocations.is_empty() {
-                    return Err(format!("`{}`: addresses in constant memory are not emulated", v.name));
+                    let why = "holds addresses in constant memory, which are not emulated";
+                    refused.insert(&v.name, format!("`{}` {why}", v.name));
+                    continue;
                 }
                 let at = *at as usize;
                 constants[at..at + bytes.len()].copy_from_slice(&bytes);
@@ -219,11 +244,47 @@ fn initialise(
             _ => return Err(format!("`{}` cannot be initialised", v.name)),
         }
     }
-    Ok(())
+    pointing_at(module, &mut refused);
+    Ok(refused)
+}
+
+/// Adds the variables that hold the address of a refused one: it can be reached through them.
+fn pointing_at<'a>(module: &'a Module, refused: &mut HashMap<&'a str, String>) {
+    let mut known = usize::MAX;
+    while known != refused.len() {
+        known = refused.len();
+        for item in &module.items {
+            let Item::Variable(v) = item else { continue };
+            let Some(init) = v.init.as_ref().filter(|_| !refused.contains_key(v.name.as_str())) else {
+                continue;
+            };
+            if let Some(why) = pointed_at(init).into_iter().find_map(|symbol| refused.get(symbol)) {
+                let why = format!("`{}` holds the address of another variable: {why}", v.name);
+                refused.insert(&v.name, why);
+            }
+        }
+    }
+}
+
+/// The names in an initialiser.
+fn pointed_at(init: &Init) -> Vec<&str> {
+    match init {
+        Init::List(list) => list.iter().flat_map(pointed_at).collect(),
+        Init::Address { symbol, .. } => vec![symbol],
+        Init::Number(_) | Init::Field { .. } => Vec::new(),
+    }
+}
+
+/// What is wrong with an initialiser.
+enum Flaw {
+    Wrong(String),
+    /// What the variable holds that is not emulated.
+    NotEmulated(String),
 }
 
 struct Fill<'a> {
     symbols: &'a HashMap<String, Symbol>,
+    functions: &'a HashMap<&'a str, &'a Function>,
     ty: Type,
     bytes: &'a mut [u8],
     relocations: &'a mut Vec<(usize, usize, i64)>,
@@ -231,7 +292,7 @@ struct Fill<'a> {
 
 impl Fill<'_> {
     /// Puts `init`, which has the shape `dims`, at byte `at`.
-    fn put(&mut self, init: &Init, dims: &[u64], vector: usize, at: usize) -> Result<(), String> {
+    fn put(&mut self, init: &Init, dims: &[u64], vector: usize, at: usize) -> Result<(), Flaw> {
         let element = self.ty.bytes() * vector;
         match init {
             Init::List(list) => {
@@ -249,18 +310,25 @@ impl Fill<'_> {
             Init::Number(number) => {
                 let bits = immediate_bits(*number, self.ty).to_le_bytes();
                 let n = self.ty.bytes().min(8);
-                let place =
-                    self.bytes.get_mut(at..at + n).ok_or("an initialiser longer than its variable")?;
+                let longer = || Flaw::Wrong("an initialiser longer than its variable".to_owned());
+                let place = self.bytes.get_mut(at..at + n).ok_or_else(longer)?;
                 place.copy_from_slice(&bits[..n]);
                 Ok(())
             }
-            Init::Field { .. } => Err("a named field in an initialiser is not emulated".to_owned()),
+            Init::Field { .. } => {
+                Err(Flaw::NotEmulated("has named fields: textures and surfaces are not emulated".to_owned()))
+            }
             Init::Address { symbol, offset, mask, .. } => match (self.symbols.get(symbol), mask) {
                 (Some(Symbol::Global(index)), None) => {
                     self.relocations.push((at, *index, *offset));
                     Ok(())
                 }
-                _ => Err(format!("the address of `{symbol}` in an initialiser is not emulated")),
+                _ if self.functions.contains_key(symbol.as_str()) => Err(Flaw::NotEmulated(format!(
+                    "holds the address of the function `{symbol}`: function pointers are not emulated"
+                ))),
+                _ => Err(Flaw::NotEmulated(format!(
+                    "holds the address of `{symbol}`, which is not emulated in an initialiser"
+                ))),
             },
         }
     }

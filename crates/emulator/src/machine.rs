@@ -281,7 +281,7 @@ impl Machine<'_> {
     #[inline]
     pub(super) fn shared_at(&self, address: u64, len: usize) -> Result<usize, Fault> {
         let at = address.wrapping_sub(u64::from(SHARED_START));
-        let (size, end, gap) = (self.cta.shared.len() as u64, at.saturating_add(len as u64), &self.cta.gap);
+        let (size, end, gap) = (self.cta.shared_end as u64, at.saturating_add(len as u64), &self.cta.gap);
         if at < size && end <= size {
             if at >= gap.end as u64 || end <= gap.start as u64 || gap.is_empty() {
                 return Ok(at as usize);
@@ -296,11 +296,14 @@ impl Machine<'_> {
         if address >> RANK_SHIFT != 0 {
             return Err(self.elsewhere(address, len));
         }
+        if self.kernel.reserved && address + len as u64 <= u64::from(SHARED_START) {
+            return Ok(self.cta.shared_end + address as usize);
+        }
         Err(Fault::new(
             Rule::OutOfBounds,
             format!(
                 "{len} bytes at shared address {address:#x}; the CTA has {} bytes from {SHARED_START:#x}",
-                self.cta.shared.len()
+                self.cta.shared_end
             ),
         ))
     }

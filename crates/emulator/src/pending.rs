@@ -1,6 +1,7 @@
 //! Asynchronous copies (PTX ISA 9.7.9.27): what has been issued and not yet done, and the bytes nobody may touch until then.
 
 use super::isa::reduce::Reduce;
+use super::order::{Order, Scope, Strong, Touch};
 
 /// One run of bytes of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +132,15 @@ impl Pending {
     /// Whether it changes elements one by one instead of writing them: such copies may meet.
     pub(super) fn reduces(&self) -> bool {
         matches!(self.work, Work::Within { reduce: Some(_) } | Work::Put { reduce: Some(_), .. })
+    }
+
+    /// How strong its writes are: each reduction is relaxed at the scope of the GPU.
+    pub(super) fn strength(&self) -> Option<Strong> {
+        let reduces = match &self.work {
+            Work::Store(store) => store.reduce.is_some(),
+            _ => self.reduces(),
+        };
+        reduces.then_some(Strong { order: Order::relaxed(Scope::Gpu), touch: Touch::Modify })
     }
 
     pub(super) fn verb(&self) -> &'static str {

@@ -166,6 +166,10 @@ pub(super) enum Special {
     GridWorkspace {
         high: bool,
     },
+    /// A size or place of reserved shared memory.
+    Reserved(u32),
+    /// A place there that is used as an address.
+    ReservedAddress(u32),
     Zero,
 }
 
@@ -205,6 +209,8 @@ pub struct Kernel {
     pub(super) watched: usize,
     /// Whether it has copies that read shared memory through the async proxy.
     pub(super) async_reads: bool,
+    /// Whether it asks for reserved shared memory.
+    pub(super) reserved: bool,
     /// Where it changes tensor maps.
     pub(super) map_edits: super::drafts::Watch,
     /// Its parameters.

@@ -251,6 +251,12 @@ impl Races {
         });
     }
 
+    /// Whether the access being made is strong, with a scope that includes the thread of another strong access to shared memory: of
+    /// another CTA of the cluster, or of this one.
+    pub(super) fn meets(&self, elsewhere: bool) -> bool {
+        self.flags & if elsewhere { WIDE } else { STRONG } != 0
+    }
+
     /// The observer of a CTA of this grid.
     pub(super) fn in_grid(mut self, grid: &Grid) -> Self {
         self.grid = grid.ctas.clone();

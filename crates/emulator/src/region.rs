@@ -75,6 +75,14 @@ impl Region {
         self.undefined = None;
     }
 
+    /// Makes bytes zeros that have been written.
+    pub(super) fn put_zeros(&mut self, at: usize, len: usize) {
+        if let Some(bytes) = self.view_mut(at, len) {
+            bytes.fill(0);
+            self.mark(at, len);
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -6,6 +6,7 @@
 use super::cluster::RANK_SHIFT;
 use super::cta::{Cta, Mbarrier, OBJECT_BYTES};
 use super::machine::{Machine, Space};
+use super::memory::Window;
 use super::pending::{Pending, shared_address};
 use super::races::At;
 use super::trap::{Fault, Rule};
@@ -103,9 +104,10 @@ impl Machine<'_> {
 
     /// Notes an access to the shared memory of another CTA.
     fn note_peer(&mut self, rank: u32, at: usize, len: usize, write: bool) -> Result<(), Fault> {
+        let meets = self.cta.races.as_ref().is_none_or(|races| races.meets(true));
         let peer = self.at_site(rank)?;
         if peer.guarded.hit(at, len, write) {
-            peer.touched(at, len, write)?;
+            peer.touched_unless(at, len, write, |_| meets)?;
         }
         let Some(races) = &mut self.cta.races else { return Ok(()) };
         let (address, warp) = (shared_address(at), self.warp);
@@ -117,6 +119,32 @@ impl Machine<'_> {
             races.publish(address, len, warp, strong, At::Peer(rank));
         }
         Ok(())
+    }
+
+    /// Reads `N` bytes for a lane that the instruction replaces: those that nobody wrote are undefined ([`Machine::loaded`]).
+    pub(super) fn load_replaced<const N: usize>(
+        &mut self,
+        space: Space,
+        address: u64,
+        lane: usize,
+    ) -> Result<[u8; N], Fault> {
+        Self::aligned(address, N)?;
+        match self.split(space, address)? {
+            (Window::Shared, at) if at >> RANK_SHIFT != 0 => {
+                let (rank, at) = self.peer_site(space, at, N)?;
+                self.note_peer(rank, at, N, false)?;
+                let check = self.world.check_init;
+                let shared = &self.at_site(rank)?.shared;
+                let unwritten = (0..N).filter(|n| check && !shared.is_written(at + n, 1));
+                let unwritten = unwritten.fold(0, |bits, n| bits | 1 << n);
+                let bytes = shared.get::<N>(at);
+                if unwritten != 0 {
+                    self.reads_unwritten(lane, unwritten);
+                }
+                bytes.ok_or_else(|| Fault::new(Rule::OutOfBounds, "bytes behind shared memory"))
+            }
+            _ => self.load(space, address, lane),
+        }
     }
 
     /// Reads `N` bytes of another CTA.
@@ -221,18 +249,21 @@ impl Machine<'_> {
 
     /// Issues a copy whose shared bytes are those of this CTA, or, for copies into shared memory, of another.
     pub(super) fn issue_at(&mut self, rank: Option<u32>, mut pending: Pending) -> Result<(), Fault> {
-        let Some(rank) = rank else { return self.cta.issue(pending, self.world) };
-        if let Some(races) = &self.cta.races {
-            for piece in &pending.pieces {
+        let Some(rank) = rank else { return self.cta.issue(pending, self.world, &mut self.said) };
+        if let Some(races) = &mut self.cta.races {
+            races.set_strong(pending.strength());
+            let noted = pending.pieces.iter().try_for_each(|piece| {
                 let noted = races.cluster_access(Some(rank), piece.at, piece.len, true, self.warp);
-                noted.map_err(|f| f.at(piece.lane as usize))?;
-            }
+                noted.map_err(|f| f.at(piece.lane as usize))
+            });
+            races.set_strong(None);
+            noted?;
         }
         pending.foreign = true;
         self.world.events += 1;
         self.cta.member.tell();
         match self.peers.get(rank) {
-            Some(peer) => peer.issue(pending, self.world),
+            Some(peer) => peer.issue(pending, self.world, &mut self.said),
             None => self.reach_peer(rank),
         }
     }

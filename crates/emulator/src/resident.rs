@@ -123,16 +123,21 @@ pub(super) fn resident(
     let threads: u32 = launch.block.iter().product();
     let dynamic = dynamic_at(kernel, launch, if options.shift_shared { options.seed } else { 0 });
     let gap = kernel.shared_bytes..dynamic;
-    let bytes = (dynamic + launch.shared_bytes) as usize;
+    let shared_end = (dynamic + launch.shared_bytes) as usize;
+    // Reserved shared memory is kept behind the other.
+    let reserved = if kernel.reserved { SHARED_START as usize } else { 0 };
+    let bytes = shared_end + reserved;
     let member = cluster.member.clone();
-    let memory = spares.take(grid, options.poison).unwrap_or_else(|| Memory {
+    let mut memory = spares.take(grid, options.poison).unwrap_or_else(|| Memory {
         shared: Region::unwritten(bytes, options.poison),
         shadow: check_races.then(|| SharedShadow::new(bytes)),
         proxy: kernel.async_reads.then(|| Proxy::new(bytes, threads)),
     });
+    memory.shared.put_zeros(shared_end, reserved);
     let cta = Cta {
         id,
         grid,
+        shared_end,
         released: false,
         refused: false,
         shared: memory.shared,
@@ -240,6 +245,8 @@ fn registers(
             Special::IsExplicitCluster => u32::from(cta.member.explicit),
             Special::Smid | Special::Gridid | Special::Zero => 0,
             Special::GridWorkspace { high } => (workspace >> if high { 32 } else { 0 }) as u32,
+            Special::Reserved(bytes) => bytes,
+            Special::ReservedAddress(at) => at + cta.member.base() as u32,
             Special::Nsmid => 1,
             Special::LanemaskEq => bit as u32,
             Special::LanemaskLt => (bit - 1) as u32,

@@ -187,10 +187,20 @@ pub(super) struct Fault {
 /// What made bits undefined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cause {
-    /// The row that loaded them, or read them from a register.
+    /// The row that made them.
     pub(super) pc: u32,
-    /// Whether it was a register, not memory.
-    pub(super) register: bool,
+    pub(super) source: Source,
+}
+
+/// What gives undefined bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A register that this path did not write.
+    Register,
+    /// Memory that nobody wrote.
+    Memory,
+    /// An integer division by zero.
+    Quotient,
 }
 
 impl Fault {

@@ -16,7 +16,7 @@ pub(super) mod stores;
 use super::decode::{Bank, Place};
 use super::machine::{Flow, LANES, Machine, Registers, lanes};
 use super::program::{NO_STEP, Row};
-use super::trap::{Cause, Fault, Rule};
+use super::trap::{Cause, Fault, Rule, Source};
 use effect::{Propagation, Role};
 pub(super) use shadow::Shadow;
 use shadow::Unsure;
@@ -67,6 +67,17 @@ impl Machine<'_> {
         Flow::Undefined
     }
 
+    /// A division by zero in these lanes: its result is undefined, whatever it is.
+    #[cold]
+    pub(super) fn open_quotient(&mut self, place: Place, lanes: u32) -> Flow {
+        if !self.world.check_init {
+            return Flow::Next;
+        }
+        let mask = self.mask;
+        self.r.shadow().set_pending(place, mask, &shadow::whole(lanes));
+        Flow::Undefined
+    }
+
     /// The violation of an operand that must be defined, in the first lane of `wrong`.
     #[cold]
     fn undefined(&self, place: Place, wrong: u32, what: &str) -> Fault {
@@ -77,9 +88,15 @@ impl Machine<'_> {
 
     /// What made bits undefined, by the row that they come from.
     pub(super) fn cause(&self, pc: u32) -> Cause {
-        // Rows that belong to no instruction look for registers that were not written.
-        let register = self.kernel.origins.get(pc as usize).is_some_and(|o| o.step == NO_STEP);
-        Cause { pc, register }
+        let step = self.kernel.origins.get(pc as usize).map_or(NO_STEP, |origin| origin.step);
+        let rule = self.kernel.effects.get(step as usize).map(|effect| &effect.rule);
+        let source = match rule {
+            // Rows that belong to no instruction look for registers that were not written.
+            None => Source::Register,
+            Some(Propagation::Quotient) => Source::Quotient,
+            Some(_) => Source::Memory,
+        };
+        Cause { pc, source }
     }
 }
 

@@ -134,12 +134,19 @@ impl Decoder<'_> {
         }
     }
 
+    /// Whether the kernel asks for a place in reserved shared memory.
+    pub(super) fn uses_reserved(&self) -> bool {
+        let all = self.specials_w.keys().chain(self.specials_d.keys());
+        all.into_iter().any(|special| matches!(special, Special::Reserved(_) | Special::ReservedAddress(_)))
+    }
+
     /// The address that a variable's name stands for.
     pub(crate) fn address_of(&mut self, name: &str, offset: i64, generic: bool) -> Result<Constant, Refusal> {
-        let symbol = self.symbol(name).ok_or_else(|| match self.scope.imports.contains(name) {
-            true => format!("`{name}` is declared `.extern` and defined in another module"),
-            false => format!("`{name}` is not declared"),
-        })?;
+        let symbol = self.symbol(name).ok_or_else(|| self.unknown(name))?;
+        let own = self.locals.iter().any(|scope| scope.contains_key(name));
+        if let Some(why) = self.scope.refused.get(name).filter(|_| !own) {
+            return Err(why.clone());
+        }
         let in_space = |space: Space, at: u64| {
             let at = at.wrapping_add_signed(offset);
             Constant::Bits(if generic { Machine::generic(space, at) } else { at })

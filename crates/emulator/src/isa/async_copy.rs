@@ -130,8 +130,11 @@ fn copy_async(m: &mut Machine<'_>, row: &Row) -> Flow {
         foreign: false,
         map: None,
     };
-    match m.cta.issue(pending, m.world) {
-        Ok(()) => Flow::Next,
+    match m.cta.issue(pending, m.world, &mut m.said) {
+        Ok(()) => {
+            m.remark(row);
+            Flow::Next
+        }
         Err(fault) => m.fail(fault),
     }
 }
@@ -225,7 +228,7 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         foreign: false,
         map: None,
     };
-    match m.cta.issue(pending, m.world) {
+    match m.cta.issue(pending, m.world, &mut m.said) {
         Ok(()) => Flow::Next,
         Err(fault) => m.fail(fault),
     }

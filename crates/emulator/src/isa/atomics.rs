@@ -11,9 +11,9 @@ use super::memory::{numbered, resolve, space_number, stored};
 use super::moves::space;
 use super::reduce::{Combine, Reduce};
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
+use crate::decode::{Bank, Decoder, Refusal};
 use crate::float_sums::FloatType;
-use crate::machine::{Flow, Machine, Space, lanes};
+use crate::machine::{Flow, LANES, Machine, Space, lanes};
 use crate::memory::{Window, window_of};
 use crate::order::{Order, Scope, Strong, Touch};
 use crate::program::Row;
@@ -176,14 +176,50 @@ fn action(op: &str, ty: Type, returns: bool, noftz: bool) -> Result<Action, Refu
 
 fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(atomic) = row.extra::<Atomic>() else { return Flow::Next };
+    let mut replaced = Undefined::default();
     for lane in lanes(m.mask) {
         let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
         let strong = Strong { order: atomic.order, touch: Touch::Modify };
-        if let Err(fault) = m.strongly(strong, |m| lane_atomic(m, row, atomic, address, lane)) {
+        if let Err(fault) = m.strongly(strong, |m| lane_atomic(m, row, atomic, address, lane, &mut replaced))
+        {
             return m.fail(fault.at(lane));
         }
     }
-    stored(m, numbered(row.b))
+    let flow = stored(m, numbered(row.b));
+    match replaced.0 {
+        None => flow,
+        Some(bits) => {
+            let bank = if atomic.wide { Bank::D } else { Bank::W };
+            m.loads_undefined(&row.list[..atomic.count], bank, |n, lane| bits[lane][n])
+        }
+    }
+}
+
+/// By lane and element, the undefined bits of what an exchange replaced: it depends on none of them.
+#[derive(Default)]
+struct Undefined(Option<Box<[[u64; 2]; LANES]>>);
+
+impl Undefined {
+    /// Reads an element that is replaced.
+    fn read(
+        &mut self,
+        m: &mut Machine<'_>,
+        atomic: &Atomic,
+        at: u64,
+        lane: usize,
+        n: usize,
+    ) -> Result<u64, Fault> {
+        let value = match atomic.bytes {
+            4 => u64::from(u32::from_le_bytes(m.load_replaced(atomic.space, at, lane)?)),
+            _ => u64::from_le_bytes(m.load_replaced(atomic.space, at, lane)?),
+        };
+        if let Some(loaded) = m.loaded.take() {
+            let mut bits = [0; 8];
+            bits.copy_from_slice(&loaded[lane][..8]);
+            self.0.get_or_insert_default()[lane][n % 2] = u64::from_le_bytes(bits);
+        }
+        Ok(value)
+    }
 }
 
 fn lane_atomic(
@@ -192,6 +228,7 @@ fn lane_atomic(
     atomic: &Atomic,
     address: u64,
     lane: usize,
+    replaced: &mut Undefined,
 ) -> Result<(), Fault> {
     let Atomic { bytes, count, .. } = *atomic;
     Machine::aligned(address, bytes * count)?;
@@ -209,7 +246,10 @@ fn lane_atomic(
     let mut new = [0u64; 8];
     for n in 0..count {
         let at = address + (n * bytes) as u64;
-        old[n] = read(m, atomic.space, at, lane, bytes)?;
+        old[n] = match atomic.action {
+            Action::Exchange => replaced.read(m, atomic, at, lane, n)?,
+            _ => read(m, atomic.space, at, lane, bytes)?,
+        };
         new[n] = value(m, atomic, row.list[from + n], lane);
     }
     let compared = new;

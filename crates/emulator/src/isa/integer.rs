@@ -2,12 +2,11 @@
 
 use ptx::{Instruction, Type};
 
-use super::lanewise::{d, destination, operands, push, same, source, w, widen2, widen3};
+use super::lanewise::{d, push, same, w, widen2, widen3};
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine, lanes};
+use crate::decode::{Bank, Decoder, Refusal};
+use crate::machine::{Flow, LANES, Machine};
 use crate::program::{Exec, Row};
-use crate::trap::{Fault, Rule};
 
 const CHAPTER: &str = "Integer Arithmetic";
 
@@ -224,49 +223,62 @@ fn sad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 pub(super) fn div(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let ty = lone_type(i)?;
     let exec: Exec = match ty {
-        Type::U16 | Type::U32 => w!(|a, b| a.checked_div(b).unwrap_or(!0)),
-        Type::S16 => w!(|a, b| (a as i16).checked_div(b as i16).map_or(a, |q| q as u32) & 0xFFFF),
-        Type::S32 => w!(|a, b| (a as i32).checked_div(b as i32).map_or(a, |q| q as u32)),
-        Type::U64 => d!(|a, b| a.checked_div(b).unwrap_or(!0)),
-        Type::S64 => d!(|a, b| (a as i64).checked_div(b as i64).map_or(a, |q| q as u64)),
+        Type::U16 => |m, row| quotient_w(m, row, |a, b| a.checked_div(b).unwrap_or(0xFFFF)),
+        Type::U32 => |m, row| quotient_w(m, row, |a, b| a.checked_div(b).unwrap_or(!0)),
+        Type::S16 => |m, row| {
+            let quotient = |a, b| (a as i16).checked_div(b as i16).map_or(a, |q| q as u32) & 0xFFFF;
+            quotient_w(m, row, quotient)
+        },
+        Type::S32 => {
+            |m, row| quotient_w(m, row, |a, b| (a as i32).checked_div(b as i32).map_or(a, |q| q as u32))
+        }
+        Type::U64 => |m, row| quotient_d(m, row, |a, b| a.checked_div(b).unwrap_or(!0)),
+        Type::S64 => {
+            |m, row| quotient_d(m, row, |a, b| (a as i64).checked_div(b as i64).map_or(a, |q| q as u64))
+        }
         _ => return refuse(i, ty),
     };
-    divide(d, i, ty, exec)
+    same(d, i, ty, 2, exec)
 }
 
 fn rem(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let ty = lone_type(i)?;
     let exec: Exec = match ty {
-        Type::U16 | Type::U32 => w!(|a, b| a.checked_rem(b).unwrap_or(0)),
-        Type::S16 => w!(|a, b| (a as i16).checked_rem(b as i16).map_or(0, |r| r as u32) & 0xFFFF),
-        Type::S32 => w!(|a, b| (a as i32).checked_rem(b as i32).map_or(0, |r| r as u32)),
-        Type::U64 => d!(|a, b| a.checked_rem(b).unwrap_or(0)),
-        Type::S64 => d!(|a, b| (a as i64).checked_rem(b as i64).map_or(0, |r| r as u64)),
+        Type::U16 | Type::U32 => |m, row| quotient_w(m, row, |a, b| a.checked_rem(b).unwrap_or(0)),
+        Type::S16 => |m, row| {
+            let remainder = |a, b| (a as i16).checked_rem(b as i16).map_or(0, |r| r as u32) & 0xFFFF;
+            quotient_w(m, row, remainder)
+        },
+        Type::S32 => {
+            |m, row| quotient_w(m, row, |a, b| (a as i32).checked_rem(b as i32).map_or(0, |r| r as u32))
+        }
+        Type::U64 => |m, row| quotient_d(m, row, |a, b| a.checked_rem(b).unwrap_or(0)),
+        Type::S64 => {
+            |m, row| quotient_d(m, row, |a, b| (a as i64).checked_rem(b as i64).map_or(0, |r| r as u64))
+        }
         _ => return refuse(i, ty),
     };
-    divide(d, i, ty, exec)
+    same(d, i, ty, 2, exec)
 }
 
-/// A division, behind a row that looks for a divisor of zero: PTX leaves its result open.
-fn divide(d: &mut Decoder<'_>, i: &Instruction, ty: Type, exec: Exec) -> Decoded {
-    let (to, sources) = operands(i, 2)?;
-    let (a, b) = (source(d, &sources[0], ty)?, source(d, &sources[1], ty)?);
-    let check: Exec = if ty.bytes() == 8 {
-        |m, row| nonzero(m, |m, i| m.r.d[row.b as usize][i] != 0)
-    } else {
-        |m, row| nonzero(m, |m, i| m.r.w[row.b as usize][i] != 0)
-    };
-    d.push(Row { b, ..Row::new(check) });
-    let row = Row { d: destination(d, to, ty)?, a, b, ..Row::new(exec) };
-    d.push(row);
-    Ok(())
+/// A division, or its remainder. PTX leaves the result of a divisor of zero open: it is undefined.
+#[inline(always)]
+fn quotient_w(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32) -> u32) -> Flow {
+    let zeros = zeros(&m.r.w[row.b as usize]) & m.mask;
+    m.map2(row, f);
+    if zeros == 0 { Flow::Next } else { m.open_quotient((Bank::W, row.d), zeros) }
 }
 
-fn nonzero(m: &mut Machine<'_>, holds: impl Fn(&Machine<'_>, usize) -> bool) -> Flow {
-    match lanes(m.mask).find(|i| !holds(m, *i)) {
-        None => Flow::Next,
-        Some(lane) => m.fail(Fault::new(Rule::Operand, "an integer division by zero").at(lane)),
-    }
+#[inline(always)]
+fn quotient_d(m: &mut Machine<'_>, row: &Row, f: impl Fn(u64, u64) -> u64) -> Flow {
+    let zeros = zeros(&m.r.d[row.b as usize]) & m.mask;
+    m.wide2(row, f);
+    if zeros == 0 { Flow::Next } else { m.open_quotient((Bank::D, row.d), zeros) }
+}
+
+/// The lanes that hold zero.
+fn zeros<T: Copy + Default + PartialEq>(register: &[T; LANES]) -> u32 {
+    (0..LANES).fold(0, |found, i| found | u32::from(register[i] == T::default()) << i)
 }
 
 pub(super) fn abs(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {

@@ -14,6 +14,17 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(CHAPTER, "setmaxnreg", "setmaxnreg.{inc,dec}.sync.aligned.u32 n", decode_setmaxnreg),
     FormRow::new(CHAPTER, "griddepcontrol", "griddepcontrol.{launch_dependents,wait}", decode_griddepcontrol),
     FormRow::new(CHAPTER, "pmevent", "pmevent{.mask} a", decode_pmevent),
+    FormRow::out_of_scope(CHAPTER, "tex", "tex.geom.v4.type.type: textures are not emulated"),
+    FormRow::out_of_scope(CHAPTER, "tld4", "tld4.component.2d.v4.type.f32: textures are not emulated"),
+    FormRow::out_of_scope(CHAPTER, "txq", "txq.query.b32: textures are not emulated"),
+    FormRow::out_of_scope(CHAPTER, "istypep", "istypep.type: textures and surfaces are not emulated"),
+    FormRow::out_of_scope(CHAPTER, "suld", "suld.b.geom.type.clamp: surfaces are not emulated"),
+    FormRow::out_of_scope(CHAPTER, "sust", "sust.{b,p}.geom.type.clamp: surfaces are not emulated"),
+    FormRow::out_of_scope(CHAPTER, "sured", "sured.{b,p}.op.geom.type.clamp: surfaces are not emulated"),
+    FormRow::out_of_scope(CHAPTER, "suq", "suq.query.b32: surfaces are not emulated"),
+    FormRow::out_of_scope(CHAPTER, "alloca", "alloca.type: a stack that grows is not emulated"),
+    FormRow::out_of_scope(CHAPTER, "stacksave", "stacksave.type: a stack that grows is not emulated"),
+    FormRow::out_of_scope(CHAPTER, "stackrestore", "stackrestore.type: a stack that grows is not emulated"),
 ];
 
 fn decode_nanosleep(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {

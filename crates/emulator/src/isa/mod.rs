@@ -29,6 +29,7 @@ mod memory;
 mod minmax;
 mod misc;
 pub(super) mod moves;
+mod operand_types;
 mod packed;
 mod quotient;
 pub(super) mod reduce;
@@ -48,6 +49,7 @@ use std::sync::LazyLock;
 use ptx::Instruction;
 
 use super::decode::{Decoder, Refusal};
+use super::memory::SHARED_START;
 use super::program::Special;
 pub(crate) use memory::numbered;
 pub(super) use words::Words;
@@ -169,6 +171,7 @@ pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), R
     match found {
         Some(FormRow { decode: Some(decode), .. }) => {
             availability::check(decoder, i)?;
+            operand_types::check(decoder, i)?;
             decode(decoder, i)
         }
         Some(row) => Err(format!("`{}` ({}) is known but not emulated", row.opcode, row.forms)),
@@ -222,9 +225,13 @@ pub(super) fn special(name: &str) -> Option<Special> {
         "%aggr_smem_size" => Special::AggrSmemSize,
         "%cluster_ctarank" => Special::ClusterCtarank,
         "%cluster_nctarank" => Special::ClusterNctarank,
-        "%reserved_smem_offset_begin" => Special::Zero,
         "%envreg1" => Special::GridWorkspace { high: true },
         "%envreg2" => Special::GridWorkspace { high: false },
+        // As ptxas 13.5 has them for sm_121; the driver knows where `_1` is, which lies in between here.
+        "%reserved_smem_offset_begin" => Special::Reserved(0),
+        "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => Special::Reserved(SHARED_START),
+        "%reserved_smem_offset_0" => Special::ReservedAddress(0x40),
+        "%reserved_smem_offset_1" => Special::ReservedAddress(0x80),
         // The driver's: what they hold without one is not said.
         _ if name.strip_prefix("%envreg").and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| n < 32) => {
             Special::Zero

@@ -29,7 +29,12 @@ pub(crate) enum Propagation {
     Pair(u32),
     /// Elements of the first width become elements of the second.
     Widths(u32, u32),
-    Select,
+    /// As [`Propagation::Lane`]; the row adds the lanes that divide by zero.
+    Quotient,
+    /// The chosen side; `by` decides which, where no predicate does.
+    Select {
+        by: Option<Place>,
+    },
     Compare {
         equal: bool,
         with: Option<(Combine, Place, bool)>,
@@ -122,7 +127,8 @@ impl Effect {
                     | Propagation::Elements(_)
                     | Propagation::Pair(_)
                     | Propagation::Widths(..)
-                    | Propagation::Select
+                    | Propagation::Quotient
+                    | Propagation::Select { .. }
                     | Propagation::Compare { .. }
             );
         let mut decides: Vec<(Place, Role)> = bases.into_iter().map(|p| (p, Role::Address)).collect();
@@ -202,7 +208,9 @@ fn rule(
         "shfl" => (by(&[]), Control::These(&[2, 3, 4])),
         "and" | "or" | "xor" | "not" => nothing(Propagation::Bitwise),
         "lop3" if !has("or") && !has("and") => nothing(Propagation::Bitwise),
-        "selp" => nothing(Propagation::Select),
+        "selp" => nothing(Propagation::Select { by: None }),
+        "slct" => nothing(Propagation::Select { by: place(3) }),
+        "div" | "rem" if integer(last).is_some() => nothing(Propagation::Quotient),
         "setp" => nothing(compare(i, has, place)),
         "cvt" => nothing(conversion(i, has)),
         "addc" | "subc" | "madc" => nothing(Propagation::Chain { reads: true }),

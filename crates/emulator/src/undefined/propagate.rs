@@ -52,8 +52,10 @@ fn by_sources(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
     }
     let mask = m.mask;
     if let (Some(shadow), Some((from, results))) = (&mut m.r.shadow, found) {
+        let zeros = flow == Flow::Undefined && effect.rule == Propagation::Quotient;
         for (place, bits) in effect.writes.iter().zip(&results) {
-            shadow.set(*place, mask, bits, from);
+            let own = if zeros { shadow.bits(*place) } else { [0; LANES] };
+            shadow.set(*place, mask, &std::array::from_fn(|i| bits[i] | own[i]), from);
         }
         if matches!(effect.rule, Propagation::Chain { .. }) {
             let lanes = results.first().map_or(0, lanes_with);
@@ -94,7 +96,7 @@ fn results(m: &mut Machine<'_>, shadow: &mut Shadow, row: &Row, effect: &Effect,
             let source = sources().next().unwrap_or([0; LANES]);
             all(std::array::from_fn(|i| elements(source[i] & pair_mask(*from), *from, *to) & pair_mask(*to)))
         }
-        Propagation::Select => all(select(m, shadow, row, effect)),
+        Propagation::Select { by } => all(select(m, shadow, row, effect, *by)),
         Propagation::Compare { equal, with } => {
             let mut undefined = lanes();
             if *equal && let [bank] = banks(effect)[..] {
@@ -145,11 +147,12 @@ fn differ(m: &Machine<'_>, shadow: &Shadow, a: Place, b: Place) -> u32 {
 }
 
 /// The chosen side's bits; where the choice is undefined, those in which the sides may differ.
-fn select(m: &Machine<'_>, shadow: &Shadow, row: &Row, effect: &Effect) -> Bits {
+fn select(m: &Machine<'_>, shadow: &Shadow, row: &Row, effect: &Effect, by: Option<Place>) -> Bits {
     let bank = effect.writes.first().map_or(Bank::W, |(bank, _)| *bank);
     let [a, b] = [row.a, row.b].map(|slot| (bank, slot));
     let ([x, y], [u, v]) = ([a, b].map(|p| value(m.r, p)), [a, b].map(|p| shadow.bits(p)));
-    let (chosen, unsure) = (m.r.p[row.c as usize], shadow.lanes((Bank::P, row.c)));
+    let chosen = m.r.p[row.c as usize];
+    let unsure = shadow.lanes(by.unwrap_or((Bank::P, row.c)));
     std::array::from_fn(|i| match (unsure >> i & 1, chosen >> i & 1) {
         (1, _) => x[i] ^ y[i] | u[i] | v[i],
         (_, 1) => u[i],
@@ -254,7 +257,9 @@ fn store(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
         let store = Unmark { pc: m.pc, from: origin_of(shadow, effect) };
         if let Propagation::Atomic { bytes } = effect.rule {
             let undefined = effect.reads.iter().fold(0, |lanes, place| lanes | shadow.lanes(*place)) & m.mask;
-            effect.writes.iter().for_each(|place| shadow.define(*place, m.mask));
+            if flow != Flow::Undefined {
+                effect.writes.iter().for_each(|place| shadow.define(*place, m.mask));
+            }
             let done = m.unmark_atomic(row, &address, undefined, bytes, store);
             return done.map_or_else(|fault| m.fail(fault), |()| Flow::Next);
         }

@@ -6,7 +6,7 @@ use crate::machine::Tolerated;
 use crate::memory::GlobalMemory;
 use crate::observe::{Observer, Violation};
 use crate::stream::InStream;
-use crate::trap::{Cause, Place, Rule, Trap};
+use crate::trap::{Cause, Place, Rule, Source, Trap};
 
 /// What happened, and where the undefined bits come from that it is about.
 pub(crate) fn with_cause(
@@ -15,12 +15,12 @@ pub(crate) fn with_cause(
     what: String,
     cause: Option<Cause>,
 ) -> String {
-    let Some(Cause { pc, register }) = cause else { return what };
+    let Some(Cause { pc, source }) = cause else { return what };
     let Place { line, instruction, .. } = place(launches, launch, pc, [0; 3], 0, None);
-    let how = if register {
-        "which reads a register that was not written on this path"
-    } else {
-        "which reads memory that was never written"
+    let how = match source {
+        Source::Register => "which reads a register that was not written on this path",
+        Source::Memory => "which reads memory that was never written",
+        Source::Quotient => "an integer division by zero",
     };
     format!("{what}; they come from line {line} `{instruction}`, {how}")
 }

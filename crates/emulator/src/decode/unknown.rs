@@ -1,0 +1,82 @@
+//! Names that cannot be used: those that nothing stands for, what is not emulated, and those that are declared twice.
+
+use std::collections::HashSet;
+
+use ptx::{Operand, Statement};
+
+use super::{Decoded, Decoder, Refusal};
+
+/// Functions of the device runtime, by which a kernel launches others.
+const DEVICE_RUNTIME: [&str; 7] = [
+    "cudaLaunchDevice",
+    "cudaGetParameterBuffer",
+    "cudaDevice",
+    "cudaStream",
+    "cudaEvent",
+    "cudaGraph",
+    "cudaCGGet",
+];
+
+/// Why a function without a body cannot be called.
+pub(super) fn absent(name: &str) -> Refusal {
+    if DEVICE_RUNTIME.iter().any(|known| name.starts_with(known)) {
+        return format!("`{name}` is of the device runtime; launches from the device are not emulated");
+    }
+    format!("`{name}` is declared but has no body")
+}
+
+/// A special register that PTX has and the emulator lacks.
+fn special(name: &str) -> Option<&'static str> {
+    let counter = name.strip_prefix("%pm").map(|rest| rest.strip_suffix("_64").unwrap_or(rest));
+    if counter.is_some_and(|number| number.parse::<u8>().is_ok()) {
+        return Some("performance counters are not emulated");
+    }
+    (name == "%current_graph_exec").then_some("graphs that the device launches are not emulated")
+}
+
+impl Decoder<'_> {
+    pub(super) fn is_register(&self, operand: &Operand) -> bool {
+        matches!(operand, Operand::Name(name) if self.register(name).is_some())
+    }
+
+    /// Why a name that is neither a register nor a variable cannot be used.
+    pub(super) fn unknown(&self, name: &str) -> Refusal {
+        if let Some(why) = special(name) {
+            return format!("`{name}`: {why}");
+        }
+        if self.scope.imports.contains(name) {
+            return format!("`{name}` is declared `.extern` and defined in another module");
+        }
+        match self.scope.functions.get(name) {
+            Some(function) if function.entry => {
+                format!("`{name}` is an entry; launches from the device are not emulated")
+            }
+            Some(_) => format!("`{name}` is a function; function pointers are not emulated"),
+            None => format!("`{name}` is not declared"),
+        }
+    }
+
+    /// Refuses a name that a block declares twice, as ptxas does.
+    pub(super) fn declared_once(&mut self, body: &[Statement]) -> Decoded<()> {
+        let (mut single, mut counted) = (HashSet::new(), Vec::new());
+        for statement in body {
+            let (name, span, what, count) = match statement {
+                Statement::Label { name, span } => (name, *span, "label", None),
+                Statement::Variable(v) => (&v.name, v.span, "variable", v.count),
+                _ => continue,
+            };
+            let twice = match count {
+                Some(_) => counted.contains(&name),
+                None => !single.insert(name.as_str()),
+            };
+            if count.is_some() {
+                counted.push(name);
+            }
+            if twice {
+                self.at = span;
+                return Err(self.unsupported(name, format!("the {what} is defined twice")));
+            }
+        }
+        Ok(())
+    }
+}
