@@ -220,8 +220,13 @@ impl Machine<'_> {
     }
 
     /// Issues a copy whose shared bytes are those of this CTA, or, for copies into shared memory, of another.
-    pub(super) fn issue_at(&mut self, rank: Option<u32>, mut pending: Pending) -> Result<(), Fault> {
-        let Some(rank) = rank else { return self.cta.issue(pending, self.world) };
+    /// Returns the number by which the race observer knows it, which the parts of a multicast share.
+    pub(super) fn issue_at(&mut self, rank: Option<u32>, mut pending: Pending) -> Result<u32, Fault> {
+        if pending.number == 0 {
+            pending.number = self.note_copy(&pending)?;
+        }
+        let number = pending.number;
+        let Some(rank) = rank else { return self.cta.issue(pending, self.world).map(|()| number) };
         if let Some(races) = &self.cta.races {
             for piece in &pending.pieces {
                 let noted = races.cluster_access(Some(rank), piece.at, piece.len, true, self.warp);
@@ -232,9 +237,10 @@ impl Machine<'_> {
         self.world.events += 1;
         self.cta.member.tell();
         match self.peers.get(rank) {
-            Some(peer) => peer.issue(pending, self.world),
-            None => self.reach_peer(rank),
+            Some(peer) => peer.issue(pending, self.world)?,
+            None => self.reach_peer(rank)?,
         }
+        Ok(number)
     }
 }
 

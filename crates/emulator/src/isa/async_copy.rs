@@ -129,9 +129,10 @@ fn copy_async(m: &mut Machine<'_>, row: &Row) -> Flow {
         barrier: None,
         foreign: false,
         map: None,
+        number: 0,
     };
-    match m.cta.issue(pending, m.world) {
-        Ok(()) => Flow::Next,
+    match m.issue_at(None, pending) {
+        Ok(_) => Flow::Next,
         Err(fault) => m.fail(fault),
     }
 }
@@ -220,10 +221,11 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         group: None,
         line: row.b,
         pieces,
-        work: Work::Arrive,
+        work: Work::Arrive { behind: Vec::new() },
         barrier: None,
         foreign: false,
         map: None,
+        number: 0,
     };
     match m.cta.issue(pending, m.world) {
         Ok(()) => Flow::Next,
