@@ -2,7 +2,7 @@
 
 use super::machine::{Machine, World};
 use super::order::{Order, Scope, Strong, Touch};
-use super::pending::{Pending, Store, Work};
+use super::pending::{Pending, PendingKind, Store, Work, shared_address};
 use super::races::{GlobalAccess, Values};
 use super::transfer::outgoing;
 use super::trap::{Fault, Rule};
@@ -93,6 +93,46 @@ impl Machine<'_> {
             }
         }
         all
+    }
+
+    /// What was written through the generic proxy and is used through the async proxy needs a fence: the source of a load in global
+    /// memory, and its target in that of the own CTA; the target of a reduction.
+    pub(super) fn check_proxies(&mut self, pending: &Pending, rank: Option<u32>) -> Result<(), Fault> {
+        let load = match &pending.work {
+            Work::Load { .. } => true,
+            Work::Store(store) if store.reduce.is_some() => false,
+            _ => return Ok(()),
+        };
+        if pending.kind == PendingKind::CpAsync {
+            return Ok(());
+        }
+        for run in runs(pending) {
+            let Some(races) = &self.cta.races else { return Ok(()) };
+            let World { races: all, stream, .. } = &mut *self.world;
+            let access = GlobalAccess { address: run.address, len: run.len, write: !load };
+            let lacks = all.unfenced(races, access, self.warp, stream);
+            self.unfenced(run.lane, lacks)?;
+        }
+        for piece in pending.pieces.iter().filter(|_| load && rank.is_none()) {
+            let thread = self.warp * 32 + piece.lane;
+            let found = self.cta.proxy.as_ref().and_then(|p| p.unfenced(piece.at, piece.len, thread));
+            let lacks = found.map(|(byte, writer)| {
+                let at = shared_address(byte);
+                format!(
+                    "no proxy fence: the async proxy writes shared address {at:#x}, which thread {writer} wrote through the \
+                     generic proxy without `fence.proxy.async` since"
+                )
+            });
+            self.unfenced(piece.lane, lacks)?;
+        }
+        Ok(())
+    }
+
+    fn unfenced(&mut self, lane: u32, lacks: Option<String>) -> Result<(), Fault> {
+        match lacks {
+            None => Ok(()),
+            Some(what) => self.tolerate(Fault::new(Rule::Race, what).at(lane as usize)),
+        }
     }
 
     fn note_run_of_copy(

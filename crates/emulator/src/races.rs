@@ -18,6 +18,7 @@ mod copies;
 mod global;
 mod observed;
 mod pages;
+mod proxy;
 mod publish;
 mod same;
 mod sync;

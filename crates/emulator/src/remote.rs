@@ -224,6 +224,7 @@ impl Machine<'_> {
     pub(super) fn issue_at(&mut self, rank: Option<u32>, mut pending: Pending) -> Result<u32, Fault> {
         if pending.number == 0 {
             pending.number = self.note_copy(&pending)?;
+            self.check_proxies(&pending, rank)?;
         }
         let number = pending.number;
         let Some(rank) = rank else { return self.cta.issue(pending, self.world).map(|()| number) };

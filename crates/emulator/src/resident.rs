@@ -128,7 +128,7 @@ pub(super) fn resident(
     let memory = spares.take(grid, options.poison).unwrap_or_else(|| Memory {
         shared: Region::unwritten(bytes, options.poison),
         shadow: check_races.then(|| SharedShadow::new(bytes)),
-        proxy: kernel.async_reads.then(|| Proxy::new(bytes, threads)),
+        proxy: kernel.async_copies.then(|| Proxy::new(bytes, threads)),
     });
     let cta = Cta {
         id,

@@ -225,7 +225,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     let mask = if masked { Some(d.src(next("a byte mask")?, Type::U16)?) } else { None };
     let from_shared = from != "global";
-    d.async_reads |= from_shared;
+    d.async_copies = true;
     let bulk = Bulk {
         to: to_address,
         from: from_address,

@@ -163,7 +163,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         offsets = list.iter().map(|o| d.src(o, Type::U16)).collect::<Result<_, _>>()?;
     }
     let ctas = if multicast { Some(d.src(next("a CTA mask")?, Type::U16)?) } else { None };
-    d.async_reads |= !load;
+    d.async_copies = true;
     let to_cluster = load && i.has("shared::cluster");
     let line = d.line();
     let tensor =

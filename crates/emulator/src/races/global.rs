@@ -8,6 +8,7 @@ use super::Races;
 use super::copies::Copies;
 use super::observed::Observed;
 use super::pages::Pages;
+use super::proxy::ProxyFences;
 use super::publish::Releases;
 use super::same::Same;
 use super::sync::Place;
@@ -153,6 +154,7 @@ pub(crate) struct GlobalRaces {
     observed: Observed,
     /// Asynchronous copies.
     pub(crate) copies: Copies,
+    pub(super) proxy_fences: ProxyFences,
     /// Whether grids overlap: then reads are remembered wherever they are.
     overlap: bool,
 }
@@ -172,6 +174,7 @@ impl GlobalRaces {
         self.pages.clear();
         self.observed = Observed::default();
         self.copies = Copies::default();
+        self.proxy_fences = ProxyFences::default();
     }
 
     /// Makes bytes remember this write alone.
