@@ -5,28 +5,26 @@ use super::machine::World;
 use super::memory::Region;
 use super::order::{Order, Scope, Strong, Touch};
 use super::pending::{Pending, PendingKind, Piece, Store, Work, shared_address};
-use super::races::{At, GlobalAccess};
+use super::races::At;
 use super::transfer::{store_piece, to_tf32};
 use super::trap::{Fault, Rule};
 
 impl Cta {
-    /// Takes on a copy. Its ranges have been checked against the memories' bounds.
-    /// `said` gets what is worth a remark, with the lane.
+    /// Takes on a copy. Its ranges have been checked against the memories' bounds. `said` gets what is worth a remark, with the lane.
     pub(super) fn issue(
         &mut self,
-        pending: Pending,
+        mut pending: Pending,
         world: &mut World,
         said: &mut Vec<(usize, String)>,
     ) -> Result<(), Fault> {
         let size = self.shared.len();
         let at_lane = |f: Fault, lane: u32| f.at(lane as usize);
-        self.note_copy(&pending, world)?;
         for (n, piece) in pending.pieces.iter().enumerate() {
             let (target, source) = match pending.work {
                 Work::Load { .. } | Work::Put { .. } => (Some(piece.at), None),
                 Work::Store(_) => (None, Some(piece.at)),
                 Work::Within { .. } => (Some(piece.address as usize), Some(piece.at)),
-                Work::Arrive => (None, None),
+                Work::Arrive { .. } => (None, None),
             };
             // Reductions may meet: each element is changed at once.
             let reduces = pending.reduces();
@@ -75,7 +73,8 @@ impl Cta {
                 }
             }
         }
-        if let (Work::Arrive, Some(races)) = (&pending.work, &mut self.races) {
+        if let (Work::Arrive { behind }, Some(races)) = (&mut pending.work, &mut self.races) {
+            *behind = races.arrives_behind(pending.warp, pending.lanes, &mut world.races);
             for piece in &pending.pieces {
                 let strong = Strong { order: Order::release(Scope::Cta), touch: Touch::Modify };
                 races.publish(shared_address(piece.at), OBJECT_BYTES, pending.warp, strong, At::Shared);
@@ -125,30 +124,6 @@ impl Cta {
             return Err(Fault::new(Rule::Race, what));
         }
         Ok(())
-    }
-
-    /// Tells the race observer which global memory a copy touches.
-    fn note_copy(&mut self, pending: &Pending, world: &mut World) -> Result<(), Fault> {
-        let write = match &pending.work {
-            Work::Load { .. } => false,
-            Work::Store(_) => true,
-            Work::Within { .. } | Work::Put { .. } | Work::Arrive => return Ok(()),
-        };
-        let Some(races) = self.races.as_mut().filter(|_| !pending.foreign) else { return Ok(()) };
-        races.set_strong(pending.strength());
-        let World { races: global, stream, .. } = world;
-        let mut result = Ok(());
-        for piece in pending.pieces.iter().filter(|p| p.taken > 0) {
-            let noted = global.copy(
-                races,
-                GlobalAccess { address: piece.address, len: piece.taken, write },
-                pending.warp,
-                stream,
-            );
-            result = result.and(noted.map_err(|f| f.at(piece.lane as usize)));
-        }
-        races.set_strong(None);
-        result
     }
 
     /// Bytes that a copy has written are free, but for other reductions into them.
@@ -240,6 +215,9 @@ impl Cta {
                 }
             }
         }
+        if let Some(races) = &mut self.races {
+            races.committed(warp, lanes, kind, &numbers);
+        }
         if let Some(numbers) = self.commits.get_mut(&(warp, kind == PendingKind::Bulk)) {
             super::machine::lanes(lanes).for_each(|l| numbers[l] += 1);
         }
@@ -270,6 +248,9 @@ impl Cta {
             }
             self.pending = all;
             return Ok(());
+        }
+        if let Some(races) = &mut self.races {
+            races.waited_for_groups((warp, lanes), kind, n, &numbers, &mut world.races);
         }
         self.complete(world, due)
     }
@@ -326,7 +307,7 @@ impl Cta {
         let Some(chosen) = self.pending.get(n) else { return Ok(()) };
         // An arrival follows the earlier copies of its lanes.
         let before =
-            if matches!(chosen.work, Work::Arrive) { Some((chosen.warp, chosen.lanes)) } else { None };
+            if matches!(chosen.work, Work::Arrive { .. }) { Some((chosen.warp, chosen.lanes)) } else { None };
         let mut i = 0;
         self.complete(world, |p| {
             i += 1;
@@ -343,7 +324,7 @@ impl Cta {
     /// Does the oldest copy that a barrier object waits for.
     pub(super) fn hurry(&mut self, world: &mut World, barrier: usize) -> Result<(), Fault> {
         let waits = |p: &Pending| match (&p.work, p.barrier) {
-            (Work::Arrive, _) => p.pieces.iter().any(|piece| piece.at == barrier),
+            (Work::Arrive { .. }, _) => p.pieces.iter().any(|piece| piece.at == barrier),
             (_, Some((at, _))) => at == barrier,
             _ => false,
         };
@@ -392,6 +373,7 @@ impl Cta {
                     from = rest;
                     store_piece(store, piece, bytes, world).map_err(about)?;
                 }
+                world.races.copies.landed(pending.number);
                 world.events += 1;
             }
             Work::Within { reduce } => {
@@ -431,8 +413,9 @@ impl Cta {
                     }
                 }
             }
-            Work::Arrive => {
+            Work::Arrive { behind } => {
                 for piece in &pending.pieces {
+                    self.note_completion(piece.at, behind, world);
                     if let Some(races) = &mut self.races {
                         races.copies_arrived(shared_address(piece.at), pending.warp);
                     }
@@ -441,9 +424,19 @@ impl Cta {
             }
         }
         if let Some((at, bytes)) = pending.barrier {
+            if pending.number != 0 {
+                self.note_completion(at, &[pending.number], world);
+            }
             self.complete_tx(at, i64::from(bytes)).map_err(about)?;
         }
         Ok(())
+    }
+
+    /// Copies complete in the phase that a barrier object is in: who waits for it knows.
+    fn note_completion(&mut self, at: usize, copies: &[u32], world: &mut World) {
+        if let (Some(races), Some(barrier)) = (&mut self.races, self.mbarriers.get(&at)) {
+            races.completed_at(at, barrier.phase, copies, &mut world.races);
+        }
     }
 
     fn load(&mut self, piece: &Piece, fill: &Option<[u8; 16]>, world: &mut World) -> Result<(), Fault> {

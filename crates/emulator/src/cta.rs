@@ -107,7 +107,7 @@ pub(super) struct Cta {
     pub(super) pending: Vec<Pending>,
     /// Bytes that belong to them or to barrier objects.
     pub(super) guarded: Guarded,
-    /// Who wrote what without a proxy fence; kept when the kernel has copies that read through the async proxy.
+    /// Who wrote what without a proxy fence; kept when the kernel has copies that use the async proxy.
     pub(super) proxy: Option<Proxy>,
     /// What lanes stored since they last met; kept when the kernel changes tensor maps.
     pub(super) drafts: Option<Box<Drafts>>,

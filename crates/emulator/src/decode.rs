@@ -143,8 +143,8 @@ pub(super) struct Decoder<'a> {
     at: Span,
     loc: (u32, u32),
     text: &'a str,
-    /// Whether a copy reads shared memory through the async proxy.
-    pub(super) async_reads: bool,
+    /// Whether a copy uses shared memory through the async proxy.
+    pub(super) async_copies: bool,
     /// Where tensor maps are changed.
     pub(super) map_edits: Watch,
     /// The alignment that the dynamic shared memory in use is declared with.
@@ -186,7 +186,7 @@ impl<'a> Decoder<'a> {
             at: Span::default(),
             loc: (0, 0),
             text,
-            async_reads: false,
+            async_copies: false,
             map_edits: Watch::Nothing,
             dynamic_align: 1,
         }
@@ -583,7 +583,7 @@ pub(super) fn kernel(
         specials_w: specials(decoder.specials_w),
         specials_d: specials(decoder.specials_d),
         watched,
-        async_reads: decoder.async_reads,
+        async_copies: decoder.async_copies,
         reserved,
         map_edits: decoder.map_edits,
         dynamic_align: decoder.dynamic_align,

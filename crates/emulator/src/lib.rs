@@ -34,6 +34,7 @@ mod machine;
 mod maps_in_use;
 mod memory;
 mod names;
+mod noted;
 mod observe;
 mod order;
 mod overlap;

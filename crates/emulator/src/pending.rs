@@ -37,8 +37,9 @@ pub(super) enum Work {
     Within { reduce: Option<Reduce> },
     /// Registers to shared memory: the bytes of all pieces, one after the other.
     Put { bytes: Vec<u8>, reduce: Option<Reduce> },
-    /// An arrival at the barrier objects at the pieces' places, once earlier `cp.async` of their lanes are done.
-    Arrive,
+    /// An arrival at the barrier objects at the pieces' places, once earlier `cp.async` of their lanes are done: copies of these
+    /// numbers.
+    Arrive { behind: Vec<u32> },
 }
 
 /// How shared memory goes to global memory.
@@ -72,6 +73,8 @@ pub(super) struct Pending {
     pub(super) foreign: bool,
     /// The tensor map in global memory that it goes by, while it does.
     pub(super) map: Option<u64>,
+    /// Its number as the race observer knows it; 0 where it does not.
+    pub(super) number: u32,
 }
 
 /// Which waits a copy answers to.
@@ -104,7 +107,7 @@ impl Pending {
         let work = match self.work {
             Work::Load { .. } | Work::Put { .. } => 0,
             Work::Within { .. } => 1,
-            Work::Store(_) | Work::Arrive => 2,
+            Work::Store(_) | Work::Arrive { .. } => 2,
         };
         self.pieces.iter().filter_map(move |p| match work {
             0 => Some((p.at, p.len)),
@@ -118,7 +121,7 @@ impl Pending {
         let unread = match &self.work {
             Work::Store(store) => store.read.is_none(),
             Work::Within { .. } => true,
-            Work::Load { .. } | Work::Put { .. } | Work::Arrive => false,
+            Work::Load { .. } | Work::Put { .. } | Work::Arrive { .. } => false,
         };
         self.pieces.iter().filter(move |_| unread).map(|p| (p.at, p.len))
     }
@@ -147,7 +150,7 @@ impl Pending {
         match self.work {
             Work::Load { .. } | Work::Within { .. } | Work::Put { .. } => "writes",
             Work::Store(_) => "reads",
-            Work::Arrive => "arrives",
+            Work::Arrive { .. } => "arrives",
         }
     }
 }

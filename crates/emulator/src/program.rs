@@ -207,8 +207,8 @@ pub struct Kernel {
     pub(super) specials_d: Vec<(u32, Special)>,
     /// Registers whose lanes are watched, because flow leaves open whether they were written.
     pub(super) watched: usize,
-    /// Whether it has copies that read shared memory through the async proxy.
-    pub(super) async_reads: bool,
+    /// Whether it has copies that use shared memory through the async proxy.
+    pub(super) async_copies: bool,
     /// Whether it asks for reserved shared memory.
     pub(super) reserved: bool,
     /// Where it changes tensor maps.

@@ -8,15 +8,17 @@
 //! A report is true of the execution at hand: it follows the order in which strong accesses and `fence.sc` really ran, and a
 //! byte remembers its last write and two reads (of global memory, one), so that a race may need another schedule to be seen.
 //! More order than the manual promises is assumed in three places: a barrier carries fences (see `sync`), a wait for an
-//! mbarrier learns of arrivals in later phases too, and weak stores end no release sequence. Copies in flight are guarded by
-//! `pending`, not here.
+//! mbarrier learns of arrivals in later phases too, and weak stores end no release sequence. The shared memory of copies in
+//! flight is guarded by `pending`, not here.
 
 mod chain;
 mod clock;
 mod cluster;
+mod copies;
 mod global;
 mod observed;
 mod pages;
+mod proxy;
 mod publish;
 mod same;
 mod sync;
@@ -192,6 +194,8 @@ pub(super) struct Races {
     met: Clock,
     /// The observer of its cluster, where that has several CTAs.
     cluster: Option<Box<cluster::Within>>,
+    /// Copies of global memory.
+    awaited: copies::Awaited,
     /// Stores of one value that nothing orders.
     same: Same<Epoch>,
     /// What is noted of the access being made: whether it is strong, whether its scope leaves the CTA, whether it is a read-modify-write,
@@ -223,6 +227,7 @@ impl Races {
             waiting: [0; 16],
             met: [0; WARPS],
             meetings: Default::default(),
+            awaited: copies::Awaited::default(),
             same: Same::default(),
             cluster: None,
             flags: 0,
@@ -377,10 +382,11 @@ impl Races {
         Who([self.id, self.clocks[warp as usize][warp as usize], warp & 31 | self.flags])
     }
 
-    /// Whether an earlier access to global memory is ordered before what this warp does now.
+    /// Whether an earlier access to global memory is ordered before what this warp does now. A copy never is: [`Copies`](copies::Copies)
+    /// tells of it.
     fn knows(&self, other: Who, warp: u32) -> bool {
         if other.cta() == self.id {
-            other.warp() == warp || other.clock() <= self.clocks[warp as usize][other.warp() as usize]
+            other.is_of(warp) || other.clock() <= self.clocks[warp as usize][other.warp() as usize]
         } else {
             other.clock() <= self.beside[warp as usize].others.clock(other.cta(), other.warp())
         }

@@ -248,8 +248,16 @@ impl Machine<'_> {
     }
 
     /// Issues a copy whose shared bytes are those of this CTA, or, for copies into shared memory, of another.
-    pub(super) fn issue_at(&mut self, rank: Option<u32>, mut pending: Pending) -> Result<(), Fault> {
-        let Some(rank) = rank else { return self.cta.issue(pending, self.world, &mut self.said) };
+    /// Returns the number by which the race observer knows it, which the parts of a multicast share.
+    pub(super) fn issue_at(&mut self, rank: Option<u32>, mut pending: Pending) -> Result<u32, Fault> {
+        if pending.number == 0 {
+            pending.number = self.note_copy(&pending)?;
+            self.check_proxies(&pending, rank)?;
+        }
+        let number = pending.number;
+        let Some(rank) = rank else {
+            return self.cta.issue(pending, self.world, &mut self.said).map(|()| number);
+        };
         if let Some(races) = &mut self.cta.races {
             races.set_strong(pending.strength());
             let noted = pending.pieces.iter().try_for_each(|piece| {
@@ -263,9 +271,10 @@ impl Machine<'_> {
         self.world.events += 1;
         self.cta.member.tell();
         match self.peers.get(rank) {
-            Some(peer) => peer.issue(pending, self.world, &mut self.said),
-            None => self.reach_peer(rank),
+            Some(peer) => peer.issue(pending, self.world, &mut self.said)?,
+            None => self.reach_peer(rank)?,
         }
+        Ok(number)
     }
 }
 

@@ -131,7 +131,7 @@ pub(super) fn resident(
     let mut memory = spares.take(grid, options.poison).unwrap_or_else(|| Memory {
         shared: Region::unwritten(bytes, options.poison),
         shadow: check_races.then(|| SharedShadow::new(bytes)),
-        proxy: kernel.async_reads.then(|| Proxy::new(bytes, threads)),
+        proxy: kernel.async_copies.then(|| Proxy::new(bytes, threads)),
     });
     memory.shared.put_zeros(shared_end, reserved);
     let cta = Cta {

@@ -1,5 +1,7 @@
 //! The bytes of an asynchronous copy on their way (PTX ISA 9.7.9.27): masked, reduced, packed, rounded.
 
+use std::borrow::Cow;
+
 use numerics::convert::f32_to;
 use numerics::format::Format;
 use numerics::round::Rounding;
@@ -7,6 +9,14 @@ use numerics::round::Rounding;
 use super::machine::World;
 use super::pending::{Piece, Store};
 use super::trap::{Fault, Rule};
+
+/// What a piece of a store writes, of the bytes of shared memory that it takes.
+pub(super) fn outgoing<'a>(store: &Store, piece: &Piece, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    match store.pack6 {
+        true => Cow::Owned(pack6(bytes)),
+        false => Cow::Borrowed(bytes.get(piece.skip..piece.skip + piece.taken).unwrap_or_default()),
+    }
+}
 
 pub(super) fn store_piece(
     store: &Store,
@@ -17,13 +27,7 @@ pub(super) fn store_piece(
     if piece.taken == 0 {
         return Ok(());
     }
-    let packed: Vec<u8>;
-    let bytes = if store.pack6 {
-        packed = pack6(bytes);
-        &packed[..]
-    } else {
-        &bytes[piece.skip..piece.skip + piece.taken]
-    };
+    let bytes = &*outgoing(store, piece, bytes);
     world.touch(piece.address, bytes.len(), true);
     let (index, at) = world.global.locate(piece.address, bytes.len())?;
     if let Some(reduce) = store.reduce {

@@ -129,9 +129,10 @@ fn copy_async(m: &mut Machine<'_>, row: &Row) -> Flow {
         barrier: None,
         foreign: false,
         map: None,
+        number: 0,
     };
-    match m.cta.issue(pending, m.world, &mut m.said) {
-        Ok(()) => {
+    match m.issue_at(None, pending) {
+        Ok(_) => {
             m.remark(row);
             Flow::Next
         }
@@ -223,10 +224,11 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         group: None,
         line: row.b,
         pieces,
-        work: Work::Arrive,
+        work: Work::Arrive { behind: Vec::new() },
         barrier: None,
         foreign: false,
         map: None,
+        number: 0,
     };
     match m.cta.issue(pending, m.world, &mut m.said) {
         Ok(()) => Flow::Next,

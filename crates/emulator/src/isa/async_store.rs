@@ -159,6 +159,7 @@ fn issue(m: &mut Machine<'_>, row: &Row, extra: &Asynchronous, lane: usize) -> R
         barrier,
         foreign: false,
         map: None,
+        number: 0,
     };
-    m.issue_at(rank, pending)
+    m.issue_at(rank, pending).map(|_| ())
 }

@@ -223,11 +223,15 @@ fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     if i.has("proxy")
         && i.modifiers.iter().any(|m| everywhere.contains(&m.as_str()) || m.starts_with("async::"))
     {
+        let shared = i.modifiers.iter().any(|m| m.contains("shared::"));
+        if !shared {
+            d.push(Row::new(global_proxy_fence));
+        }
         // A fence for `.global` alone says nothing of shared memory.
         if !i.has("global") {
             d.push(Row::new(proxy_fence));
-            return Ok(());
         }
+        return Ok(());
     }
     if i.has("tensormap::generic")
         && i.has("acquire")
@@ -311,6 +315,13 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
         }
     }
     m.remark(row);
+    Flow::Next
+}
+
+fn global_proxy_fence(m: &mut Machine<'_>, _: &Row) -> Flow {
+    if let Some(races) = &mut m.cta.races {
+        races.global_proxy_fence(m.warp, &mut m.world.races);
+    }
     Flow::Next
 }
 

@@ -225,7 +225,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     let mask = if masked { Some(d.src(next("a byte mask")?, Type::U16)?) } else { None };
     let from_shared = from != "global";
-    d.async_reads |= from_shared;
+    d.async_copies = true;
     let bulk = Bulk {
         to: to_address,
         from: from_address,
@@ -358,8 +358,9 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
         Some(slot) => named_ctas(m, slot, lane)?,
         None => vec![rank],
     };
+    let mut number = 0;
     for rank in ranks {
-        issue_to(m, bulk, lane, rank, piece, work.clone())?;
+        number = issue_to(m, bulk, (lane, rank), piece, work.clone(), number)?;
     }
     Ok(())
 }
@@ -378,11 +379,11 @@ fn target(m: &mut Machine<'_>, bulk: &Bulk, to: u64, size: usize) -> Result<(Opt
 fn issue_to(
     m: &mut Machine<'_>,
     bulk: &Bulk,
-    lane: usize,
-    rank: Option<u32>,
+    (lane, rank): (usize, Option<u32>),
     piece: Piece,
     work: Work,
-) -> Result<(), Fault> {
+    number: u32,
+) -> Result<u32, Fault> {
     let barrier = match bulk.barrier {
         Some(operand) if bulk.ctas.is_some() => Some(operand.place_in(m, lane, rank)?),
         Some(operand) => Some(operand.place_for_proxy(m, lane, rank)?),
@@ -400,6 +401,7 @@ fn issue_to(
         barrier,
         foreign: false,
         map: None,
+        number,
     };
     m.issue_at(rank, pending)
 }

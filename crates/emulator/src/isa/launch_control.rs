@@ -125,6 +125,7 @@ fn ask(m: &mut Machine<'_>, row: &Row, request: &Request, lane: usize) -> Result
             barrier: Some((barrier, BYTES as u32)),
             foreign: false,
             map: None,
+            number: 0,
         };
         m.issue_at(rank, pending)?;
     }

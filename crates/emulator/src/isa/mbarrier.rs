@@ -397,11 +397,12 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
         let alike = asking_as(m, row, lane) & left;
         left &= !alike;
         match passed(m, row, lane) {
-            Ok((true, at, _)) => {
+            Ok((true, at, phase)) => {
                 ready |= alike;
                 if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
                     let strong = &races.among_ctas(*strong);
                     races.observe(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
+                    races.passed(at, phase, m.warp, &mut m.world.races);
                 }
                 m.cta.meet(m.warp, !0);
             }

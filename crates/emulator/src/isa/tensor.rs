@@ -163,7 +163,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         offsets = list.iter().map(|o| d.src(o, Type::U16)).collect::<Result<_, _>>()?;
     }
     let ctas = if multicast { Some(d.src(next("a CTA mask")?, Type::U16)?) } else { None };
-    d.async_reads |= !load;
+    d.async_copies = true;
     let to_cluster = load && i.has("shared::cluster");
     let line = d.line();
     let tensor =
@@ -277,6 +277,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         Some(slot) => named_ctas(m, slot, lane)?,
         None => vec![rank],
     };
+    let mut number = 0;
     for rank in ranks {
         let barrier = match tensor.barrier {
             Some(operand) if tensor.ctas.is_some() => Some(operand.place_in(m, lane, rank)?),
@@ -294,8 +295,9 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
             barrier: barrier.map(|at| (at, bytes as u32)),
             foreign: false,
             map: in_global,
+            number,
         };
-        m.issue_at(rank, pending)?;
+        number = m.issue_at(rank, pending)?;
     }
     Ok(())
 }

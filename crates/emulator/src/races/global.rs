@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::Races;
+use super::copies::Copies;
 use super::observed::Observed;
 use super::pages::Pages;
+use super::proxy::ProxyFences;
 use super::publish::Releases;
 use super::same::Same;
 use super::sync::Place;
@@ -23,19 +25,14 @@ pub(crate) struct Who(pub(super) [u32; 3]);
 pub(super) const STRONG: u32 = 32;
 /// Its scope includes other CTAs.
 pub(super) const WIDE: u32 = 128;
-/// An asynchronous copy did it: who waits for copies within a grid is not seen here.
-const COPIED: u32 = 64;
+/// An asynchronous copy did it; its number is in the place of the clock.
+pub(super) const COPIED: u32 = 64;
 /// It is half of a read-modify-write.
 pub(super) const MODIFIES: u32 = 512;
 /// What it reads is ordered before what follows.
 pub(super) const OBSERVES: u32 = 2048;
 
 impl Who {
-    fn copy(self) -> Self {
-        let [cta, clock, warp] = self.0;
-        Self([cta, clock, warp | COPIED])
-    }
-
     pub(super) fn cta(self) -> u32 {
         self.0[0]
     }
@@ -46,6 +43,11 @@ impl Who {
 
     pub(super) fn warp(self) -> u32 {
         self.0[2] & 31
+    }
+
+    /// Whether a warp of this number did it, and not by a copy.
+    pub(super) fn is_of(self, warp: u32) -> bool {
+        self.0[2] & (COPIED | 31) == warp
     }
 
     pub(super) fn strong(self) -> bool {
@@ -150,6 +152,9 @@ pub(crate) struct GlobalRaces {
     /// Stores of one value that nothing orders.
     pub(super) same: Same<Who>,
     observed: Observed,
+    /// Asynchronous copies.
+    pub(crate) copies: Copies,
+    pub(super) proxy_fences: ProxyFences,
     /// Whether grids overlap: then reads are remembered wherever they are.
     overlap: bool,
 }
@@ -168,6 +173,8 @@ impl GlobalRaces {
     pub(crate) fn forget(&mut self) {
         self.pages.clear();
         self.observed = Observed::default();
+        self.copies = Copies::default();
+        self.proxy_fences = ProxyFences::default();
     }
 
     /// Makes bytes remember this write alone.
@@ -289,20 +296,6 @@ impl GlobalRaces {
         found.into_inner()
     }
 
-    /// A copy reads or writes bytes that a warp asks for. It is compared with other grids alone.
-    pub(crate) fn copy(
-        &mut self,
-        cta: &Races,
-        access: GlobalAccess,
-        warp: u32,
-        stream: &Stream,
-    ) -> Result<(), Fault> {
-        if !self.overlap {
-            return Ok(());
-        }
-        self.note(cta, cta.who(warp).copy(), access, stream)
-    }
-
     /// An access of a warp.
     pub(crate) fn access(
         &mut self,
@@ -314,7 +307,13 @@ impl GlobalRaces {
         self.note(cta, cta.who(warp), access, stream)
     }
 
-    fn note(&mut self, cta: &Races, who: Who, access: GlobalAccess, stream: &Stream) -> Result<(), Fault> {
+    pub(super) fn note(
+        &mut self,
+        cta: &Races,
+        who: Who,
+        access: GlobalAccess,
+        stream: &Stream,
+    ) -> Result<(), Fault> {
         self.find(cta, who, access).map_err(|(n, other, wrote)| {
             clash(access.address + n as u64, who, access.write, other, wrote, &cta.grid, stream)
         })
@@ -323,7 +322,7 @@ impl GlobalRaces {
     /// Remembers an access; or gives the byte, counted from the first, with who touched it without order, and whether that wrote.
     #[inline]
     pub(super) fn find(&mut self, cta: &Races, who: Who, access: GlobalAccess) -> Found {
-        if who.strong() {
+        if who.strong() && !who.copied() {
             return self.find_observed(cta, who, access, 4);
         }
         let found = self.walk(cta, who, access, |_| false, &Cell::default());
@@ -370,16 +369,17 @@ impl GlobalRaces {
         seen: &Cell<Option<(Who, Option<Who>)>>,
     ) -> Found {
         let GlobalAccess { address, len, write } = access;
-        let (waited, remembers) = (&self.waited, write || self.overlap);
+        let (waited, copies) = (&self.waited, &self.copies);
+        let remembers = write || self.overlap || who.copied();
+        let knows = |other: Who| {
+            cta.knows(other, who.warp())
+                || other.copied() && (other.is(who) || copies.known(other, cta, who.warp()))
+        };
         let step = |shadow: &mut GlobalShadow| {
             for (other, wrote) in [(shadow.write, true), (shadow.read, shadow.read.wrote())] {
-                if other.cta() != 0
-                    && (write || wrote)
-                    && !who.morally_strong(other)
-                    && !cta.knows(other, who.warp())
-                {
+                if other.cta() != 0 && (write || wrote) && !who.morally_strong(other) && !knows(other) {
                     let ordered = if cta.grid.contains(&other.cta()) {
-                        who.copied() || other.copied() || wrote && observed(other)
+                        wrote && observed(other)
                     } else {
                         cta.knows_end(other.cta(), who.warp(), waited)
                     };
@@ -389,19 +389,19 @@ impl GlobalRaces {
                 }
             }
             // Only strong accesses come past unordered ones.
-            let unknown = |other: Who| who.strong() && other.cta() != 0 && !cta.knows(other, who.warp());
+            let unknown = |other: Who| who.strong() && other.cta() != 0 && !knows(other);
             let kept = shadow.read.wrote() && unknown(shadow.read);
             if !write {
                 let earlier = Some(shadow.read).filter(|read| kept && read.continued());
                 if (unknown(shadow.write) || earlier.is_some()) && who.morally_strong(shadow.write) {
                     seen.set(Some((shadow.write, earlier)));
                 }
-                // A read with which the writing half of a read-modify-write will be compared stays.
+                // A read with which the writing half of a read-modify-write will be compared stays, and so does a copy under way.
                 let read = shadow.read;
-                let held = who.modifies()
+                let held = (who.modifies() || read.copied())
                     && read.cta() != 0
                     && !who.morally_strong(read)
-                    && !cta.knows(read, who.warp());
+                    && !knows(read);
                 if !kept && !held {
                     shadow.read = who;
                 }
@@ -473,6 +473,8 @@ fn clash(
             format!("{mine} of global address {address:#x}, which {them} {did} with no ordering in between");
         let what = if who.strong() && other.strong() {
             format!("{what}; both are strong, but not with scopes that include each other's thread")
+        } else if other.copied() {
+            format!("{what}: that was an asynchronous copy, whose completion must be waited for")
         } else {
             what
         };

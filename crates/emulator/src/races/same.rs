@@ -141,7 +141,8 @@ impl Races {
 }
 
 impl GlobalRaces {
-    fn stores_same(&mut self, cta: &Races, who: Who, address: u64, values: Values<'_>) -> bool {
+    /// The same for a weak store by `who`.
+    pub(crate) fn stores_same(&mut self, cta: &Races, who: Who, address: u64, values: Values<'_>) -> bool {
         for n in 0..values.new.len() {
             let at = address + n as u64;
             let access = GlobalAccess { address: at, len: 1, write: true };
@@ -152,24 +153,35 @@ impl GlobalRaces {
                 let stores = self.same.of(at, last);
                 thread(&last) == thread(&other) || stores.iter().any(|w| thread(w) == thread(&other))
             };
-            if !values.same(n) || !cta.grid.contains(&other.cta()) || !(wrote || read_own()) {
+            // What a copy under way stores is not there yet.
+            let same = match self.copies.carried(last, at) {
+                Some(old) => values.new.get(n) == Some(&old),
+                None => values.same(n),
+            };
+            if !same || !cta.grid.contains(&other.cta()) || !(wrote || read_own()) {
                 return false;
             }
             self.same.add(at, last, who);
-            let earlier = if thread(&last) == thread(&who) { read } else { last.as_earlier().behind(who) };
+            let own = thread(&last) == thread(&who) && !last.copied();
+            let earlier = if own { read } else { last.as_earlier().behind(who) };
             self.put(at, 1, GlobalShadow { write: who, read: earlier });
         }
         true
     }
 
-    fn reads_same(&mut self, cta: &Races, who: Who, address: u64, len: usize) -> bool {
+    /// The same for a weak read by `who`.
+    pub(crate) fn reads_same(&mut self, cta: &Races, who: Who, address: u64, len: usize) -> bool {
         (0..len as u64).all(|n| {
             let at = address + n;
             let access = GlobalAccess { address: at, len: 1, write: false };
             let Err((_, _, wrote)) = self.find(cta, who, access) else { return true };
             let last = self.shadow(at).write;
             let stores = self.same.of(at, last);
-            wrote && stores.iter().any(|store| cta.knows(*store, who.warp()))
+            wrote
+                && stores.iter().any(|store| {
+                    cta.knows(*store, who.warp())
+                        || store.copied() && self.copies.known(*store, cta, who.warp())
+                })
         })
     }
 

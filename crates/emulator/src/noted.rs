@@ -1,0 +1,166 @@
+//! What the race observer is told of the global memory that an asynchronous copy reads or writes.
+
+use super::machine::{Machine, World};
+use super::order::{Order, Scope, Strong, Touch};
+use super::pending::{Pending, PendingKind, Store, Work, shared_address};
+use super::races::{GlobalAccess, Values};
+use super::transfer::outgoing;
+use super::trap::{Fault, Rule};
+
+/// Bytes of global memory that a copy touches, and the first lane that asked for them.
+struct Run {
+    lane: u32,
+    address: u64,
+    len: usize,
+}
+
+/// The bytes of a copy. Neighbours are one run.
+fn runs(pending: &Pending) -> Vec<Run> {
+    let mask = match &pending.work {
+        Work::Store(store) => store.mask,
+        _ => None,
+    };
+    let mut all: Vec<Run> = Vec::new();
+    let mut add = |lane, address, len| match all.last_mut() {
+        Some(last) if last.address + last.len as u64 == address => last.len += len,
+        _ => all.push(Run { lane, address, len }),
+    };
+    for piece in pending.pieces.iter().filter(|p| p.taken > 0) {
+        match mask {
+            None => add(piece.lane, piece.address, piece.taken),
+            Some(mask) => (0..piece.taken)
+                .filter(|i| mask >> (i % 16) & 1 == 1)
+                .for_each(|i| add(piece.lane, piece.address + i as u64, 1)),
+        }
+    }
+    all
+}
+
+impl Machine<'_> {
+    /// Tells the race observer of a copy that this warp issues; its number there.
+    pub(super) fn note_copy(&mut self, pending: &Pending) -> Result<u32, Fault> {
+        // Each reduction is relaxed at the scope of the GPU.
+        let reduces = Strong { order: Order::relaxed(Scope::Gpu), touch: Touch::Modify };
+        let (write, strong) = match &pending.work {
+            Work::Load { .. } => (false, None),
+            Work::Store(store) => (true, store.reduce.map(|_| reduces)),
+            Work::Within { .. } | Work::Put { .. } | Work::Arrive { .. } => return Ok(0),
+        };
+        if self.cta.races.is_none() {
+            return Ok(0);
+        }
+        let number = self.world.races.copies.begin();
+        let new = match &pending.work {
+            Work::Store(store) if store.reduce.is_none() => self.stored(store, pending),
+            _ => Vec::new(),
+        };
+        if let Some(races) = &mut self.cta.races {
+            races.set_strong(strong);
+        }
+        let mut stored = Vec::new();
+        let mut result = Ok(());
+        let mut from = 0;
+        for run in runs(pending) {
+            let bytes = new.get(from..from + run.len);
+            from += run.len;
+            let access = GlobalAccess { address: run.address, len: run.len, write };
+            let noted = self.note_run_of_copy(number, access, bytes, run.lane);
+            result = result.and(noted.map_err(|f| f.at(run.lane as usize)));
+            stored.extend(bytes.map(|bytes| (run.address, bytes.to_vec())));
+        }
+        if let Some(races) = &mut self.cta.races {
+            races.set_strong(None);
+            races.issued(number, self.warp, pending.lanes, pending.kind);
+        }
+        if !stored.is_empty() {
+            self.world.races.copies.carries(number, stored);
+        }
+        result.map(|()| number)
+    }
+
+    /// What a store will write: the bytes of all runs.
+    fn stored(&self, store: &Store, pending: &Pending) -> Vec<u8> {
+        let mut all = Vec::new();
+        for piece in pending.pieces.iter().filter(|p| p.taken > 0) {
+            let source = self.cta.shared.data.get(piece.at..piece.at + piece.len).unwrap_or_default();
+            let bytes = outgoing(store, piece, source);
+            match store.mask {
+                None => all.extend_from_slice(&bytes),
+                Some(mask) => {
+                    let kept = bytes.iter().enumerate().filter(|(i, _)| mask >> (i % 16) & 1 == 1);
+                    all.extend(kept.map(|(_, byte)| *byte));
+                }
+            }
+        }
+        all
+    }
+
+    /// What was written through the generic proxy and is used through the async proxy needs a fence: the source of a load in global
+    /// memory, and its target in that of the own CTA; the target of a reduction.
+    pub(super) fn check_proxies(&mut self, pending: &Pending, rank: Option<u32>) -> Result<(), Fault> {
+        let load = match &pending.work {
+            Work::Load { .. } => true,
+            Work::Store(store) if store.reduce.is_some() => false,
+            _ => return Ok(()),
+        };
+        if pending.kind == PendingKind::CpAsync {
+            return Ok(());
+        }
+        for run in runs(pending) {
+            let Some(races) = &self.cta.races else { return Ok(()) };
+            let World { races: all, stream, .. } = &mut *self.world;
+            let access = GlobalAccess { address: run.address, len: run.len, write: !load };
+            let lacks = all.unfenced(races, access, self.warp, stream);
+            self.unfenced(run.lane, lacks)?;
+        }
+        for piece in pending.pieces.iter().filter(|_| load && rank.is_none()) {
+            let thread = self.warp * 32 + piece.lane;
+            let found = self.cta.proxy.as_ref().and_then(|p| p.unfenced(piece.at, piece.len, thread));
+            let lacks = found.map(|(byte, writer)| {
+                let at = shared_address(byte);
+                format!(
+                    "no proxy fence: the async proxy writes shared address {at:#x}, which thread {writer} wrote through the \
+                     generic proxy without `fence.proxy.async` since"
+                )
+            });
+            self.unfenced(piece.lane, lacks)?;
+        }
+        Ok(())
+    }
+
+    fn unfenced(&mut self, lane: u32, lacks: Option<String>) -> Result<(), Fault> {
+        match lacks {
+            None => Ok(()),
+            Some(what) => self.tolerate(Fault::new(Rule::Race, what).at(lane as usize)),
+        }
+    }
+
+    fn note_run_of_copy(
+        &mut self,
+        number: u32,
+        access: GlobalAccess,
+        new: Option<&[u8]>,
+        lane: u32,
+    ) -> Result<(), Fault> {
+        let Some(races) = &self.cta.races else { return Ok(()) };
+        let World { races: all, stream, global, .. } = &mut *self.world;
+        let copy = races.copier(self.warp, number);
+        let Err(fault) = all.copy(races, copy, access, stream) else { return Ok(()) };
+        let GlobalAccess { address, len, write } = access;
+        let same = fault.rule == Rule::Race
+            && match (write, new, global.range(address, len)) {
+                (false, ..) => all.reads_same(races, copy, address, len),
+                (true, Some(new), Some(old)) => all.stores_same(races, copy, address, Values { old, new }),
+                // A reduction.
+                _ => false,
+            };
+        if !same {
+            return self.tolerate(fault);
+        }
+        if write {
+            let what = format!("{}; the value is the same, and no order changes it", fault.what);
+            self.said.push((lane as usize, what));
+        }
+        Ok(())
+    }
+}
