@@ -371,9 +371,16 @@ impl GlobalRaces {
         let GlobalAccess { address, len, write } = access;
         let (waited, copies) = (&self.waited, &self.copies);
         let remembers = write || self.overlap || who.copied();
+        // Neighbouring bytes were mostly touched by one copy.
+        let asked = Cell::new((Who::default(), false));
+        let completed = |other: Who| {
+            if asked.get().0 != other {
+                asked.set((other, copies.known(other, cta, who.warp())));
+            }
+            asked.get().1
+        };
         let knows = |other: Who| {
-            cta.knows(other, who.warp())
-                || other.copied() && (other.is(who) || copies.known(other, cta, who.warp()))
+            cta.knows(other, who.warp()) || other.copied() && (other.is(who) || completed(other))
         };
         let step = |shadow: &mut GlobalShadow| {
             for (other, wrote) in [(shadow.write, true), (shadow.read, shadow.read.wrote())] {
