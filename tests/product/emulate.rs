@@ -51,7 +51,7 @@ fn a_kernel_runs_and_its_outputs_are_printed_and_dumped() {
     let dir = TempDir::new().unwrap();
     let dump = dir.path().join("dump.safetensors").display().to_string();
     let first = run(0, &words(REDUCTION, &[&OUT[..], &["--dump", &dump]].concat()));
-    assert!(first.contains("reduction: 2565 instructions of warps\ny f32[4]\n  -14.589877 "), "{first}");
+    assert!(first.contains("reduction: 2529 instructions of warps\ny f32[4]\n  -14.589877 "), "{first}");
     assert!(
         first.contains("sha256 f468350a1e72eea0fc17711d5095ec133d4ddd61e2b310437052dfe119fb7cc4"),
         "{first}"

@@ -41,8 +41,8 @@ fn directives_of_entries_are_obeyed_or_named() {
 const OF_MODULES: &[(&str, Option<&str>)] = &[
     (".file 1 \"a.cu\"", None),
     (".section .debug_str { .b8 0 }", None),
-    (".pragma \"frequency 2\";", None),
-    (".pragma \"other\";", None),
+    (".pragma \"frequency 2\";", Some("ptxas refuses the pragma `frequency 2` outside of functions")),
+    (".pragma \"other\";", Some("ptxas refuses the pragma `other` outside of functions")),
     (".global .attribute(.managed) .u32 m;", None),
     (".global .attribute(.unified(1,2)) .u32 m;", None),
     (".global .attribute(.managed) .attribute(.unified(1,2)) .u32 m;", None),

@@ -46,6 +46,7 @@ impl Pick {
     }
 }
 
+#[inline]
 fn pick_f32(greater: bool, a: u32, b: u32, ftz: bool, nan: bool, xorsign_abs: bool) -> u32 {
     let pick = Pick { layout: F32, greater, nan, xorsign_abs, canonical: u64::from(NAN_F32) };
     pick.of(u64::from(flush_f32(a, ftz)), u64::from(flush_f32(b, ftz))) as u32
@@ -53,12 +54,14 @@ fn pick_f32(greater: bool, a: u32, b: u32, ftz: bool, nan: bool, xorsign_abs: bo
 
 /// `min.f32`.
 #[must_use]
+#[inline]
 pub fn min_f32(a: u32, b: u32, ftz: bool, nan: bool, xorsign_abs: bool) -> u32 {
     pick_f32(false, a, b, ftz, nan, xorsign_abs)
 }
 
 /// `max.f32`.
 #[must_use]
+#[inline]
 pub fn max_f32(a: u32, b: u32, ftz: bool, nan: bool, xorsign_abs: bool) -> u32 {
     pick_f32(true, a, b, ftz, nan, xorsign_abs)
 }

@@ -12,6 +12,7 @@ pub const fn flush_f32(bits: u32, ftz: bool) -> u32 {
 
 /// `bits` with any NaN replaced by the canonical one.
 #[must_use]
+#[inline]
 pub const fn canonical_f32(bits: u32) -> u32 {
     if bits & 0x7FFF_FFFF > 0x7F80_0000 { NAN_F32 } else { bits }
 }
@@ -39,6 +40,7 @@ fn pack(value: Value, rounding: Rounding) -> u32 {
 
 /// `add.f32`.
 #[must_use]
+#[inline]
 pub fn add_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
     let (a, b) = (flush_f32(a, ftz), flush_f32(b, ftz));
     let bits = match r {
@@ -56,6 +58,7 @@ pub fn sub_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
 
 /// `mul.f32`.
 #[must_use]
+#[inline]
 pub fn mul_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
     let (a, b) = (flush_f32(a, ftz), flush_f32(b, ftz));
     let bits = match r {
@@ -67,6 +70,7 @@ pub fn mul_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
 
 /// `fma.f32`.
 #[must_use]
+#[inline]
 pub fn fma_f32(a: u32, b: u32, c: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
     let (a, b, c) = (flush_f32(a, ftz), flush_f32(b, ftz), flush_f32(c, ftz));
     let bits = match r {
