@@ -151,7 +151,12 @@ fn load_chosen(
             Item::Section { .. } | Item::Alias { .. } => {}
             Item::Pragma(words) => {
                 if let Some(why) = directives::of_pragma(words) {
-                    let line = text.lines().position(|l| l.trim_start().starts_with(".pragma"));
+                    // Pragmas of functions may come before it.
+                    let names = |l: &str| {
+                        l.trim_start().starts_with(".pragma")
+                            && words.iter().all(|word| l.contains(word.as_str()))
+                    };
+                    let line = text.lines().position(names);
                     return Err(Stop::Launch(format!("line {}: {why}", line.map_or(1, |n| n + 1))));
                 }
             }

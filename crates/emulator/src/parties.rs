@@ -27,7 +27,7 @@ impl Iterator for Parties {
 }
 
 /// Some lanes of a warp run an aligned instruction without the others.
-pub(super) fn misaligned(lanes: u32, live: u32) -> Fault {
+pub(super) fn divergent(lanes: u32, live: u32) -> Fault {
     let what = format!("lanes {lanes:#010x} of {live:#010x} run an aligned instruction");
     Fault::new(Rule::Divergent, what)
 }
@@ -74,7 +74,7 @@ impl Machine<'_> {
         if self.mask == self.fragment {
             return Err(Flow::Align);
         }
-        let fault = misaligned(self.mask, self.live);
+        let fault = divergent(self.mask, self.live);
         Err(self.fail(fault))
     }
 }

@@ -8,7 +8,7 @@ use super::cta::Cta;
 use super::flow::NEVER;
 use super::machine::{Flow, Machine, Registers, World};
 use super::observe::{Executed, Observer};
-use super::parties::misaligned;
+use super::parties::divergent;
 use super::program::{Kernel, UNGUARDED};
 use super::trap::{Fault, Judge};
 use super::undefined;
@@ -351,7 +351,7 @@ impl Warp {
             && self.fragments.iter().all(|f| matches!(f.wait, Wait::Company(_) | Wait::Converge { .. }))
         {
             let here = self.fragments.iter().filter(|f| f.pc == *pc).fold(0, |mask, f| mask | f.mask);
-            return Err(Stopped { fault: misaligned(here, self.live), pc: *pc });
+            return Err(Stopped { fault: divergent(here, self.live), pc: *pc });
         }
         if self.alone > PATIENCE {
             self.alone = 0;
