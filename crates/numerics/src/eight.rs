@@ -10,6 +10,9 @@ pub(crate) trait Eight: Copy {
     fn floats(self, values: &[f32; 8]) -> Self::Floats;
     fn integers(self, values: &[i32; 8]) -> Self::Integers;
     fn array(self, integers: Self::Integers) -> [i32; 8];
+    fn bits(self, floats: Self::Floats) -> [u32; 8];
+    /// A bit for each negative number, the first lowest.
+    fn signs(self, integers: Self::Integers) -> u32;
     fn splat(self, value: f32) -> Self::Floats;
     fn splat_integer(self, value: i32) -> Self::Integers;
     fn product(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
@@ -64,6 +67,16 @@ impl Eight for Plain {
     #[inline(always)]
     fn array(self, integers: [i32; 8]) -> [i32; 8] {
         integers
+    }
+
+    #[inline(always)]
+    fn bits(self, floats: [f32; 8]) -> [u32; 8] {
+        each_of_8!(n => floats[n].to_bits())
+    }
+
+    #[inline(always)]
+    fn signs(self, integers: [i32; 8]) -> u32 {
+        (0..8).fold(0, |signs, n| signs | u32::from(integers[n] < 0) << n)
     }
 
     #[inline(always)]
@@ -130,6 +143,16 @@ impl Eight for pulp::x86::V3 {
     #[inline(always)]
     fn array(self, integers: pulp::i32x8) -> [i32; 8] {
         pulp::cast(integers)
+    }
+
+    #[inline(always)]
+    fn bits(self, floats: pulp::f32x8) -> [u32; 8] {
+        pulp::cast(floats)
+    }
+
+    #[inline(always)]
+    fn signs(self, integers: pulp::i32x8) -> u32 {
+        self.avx._mm256_movemask_ps(pulp::cast(integers)).cast_unsigned()
     }
 
     #[inline(always)]

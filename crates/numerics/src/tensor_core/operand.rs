@@ -19,7 +19,8 @@ pub(super) struct Line<const LENGTH: usize> {
 impl<const LENGTH: usize> Line<LENGTH> {
     #[inline(always)]
     pub(super) fn of(format: Format, codes: &[u32; LENGTH]) -> Self {
-        let mut out = Self { values: [0.0; LENGTH], exponents: [ZERO; LENGTH] };
+        // Filled with ZERO, the exponents of other codes become masked stores, which the next load waits for.
+        let mut out = Self { values: [0.0; LENGTH], exponents: [0; LENGTH] };
         decode(format, codes, &mut out.values, &mut out.exponents);
         out
     }

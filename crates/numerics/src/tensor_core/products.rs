@@ -5,7 +5,7 @@
 
 use super::exact::mma_exact_at;
 use super::operand::{Line, SPECIAL, ZERO, decode};
-use super::{MmaForm, Model, Operands, Rule};
+use super::{MmaForm, Model, Operands, Output, Rule};
 use crate::eight::Eight;
 use crate::format::{Format, power_of_two};
 use crate::path::{EightLoop, dispatch_eight};
@@ -57,16 +57,18 @@ pub(super) fn mma_products(
     operands: &Operands<'_>,
     d: &mut [u32],
 ) {
-    // A length that is known leaves few loops.
-    if form.shape.k <= K / 2 {
-        dispatch_eight(Products::<{ K / 2 }> { model, rule, form, operands, d });
-    } else {
-        dispatch_eight(Products::<K> { model, rule, form, operands, d });
+    // A length that is known leaves no loop over K.
+    let Rule { depth, .. } = *rule;
+    match form.shape.k {
+        k if depth < k => dispatch_eight(Products::<K, false> { model, rule, form, operands, d }),
+        k if k <= K / 4 => dispatch_eight(Products::<{ K / 4 }, true> { model, rule, form, operands, d }),
+        k if k <= K / 2 => dispatch_eight(Products::<{ K / 2 }, true> { model, rule, form, operands, d }),
+        _ => dispatch_eight(Products::<K, true> { model, rule, form, operands, d }),
     }
 }
 
-/// [`mma_products`] of a K up to `LENGTH`.
-struct Products<'a, const LENGTH: usize> {
+/// [`mma_products`] of a K up to `LENGTH`, in one fused sum or not.
+struct Products<'a, const LENGTH: usize, const WHOLE: bool> {
     model: Model,
     rule: &'a Rule,
     form: &'a MmaForm,
@@ -97,14 +99,15 @@ fn scale_of(form: &MmaForm, codes: &[u32], at: usize) -> i32 {
     }
 }
 
-impl<const LENGTH: usize> EightLoop for Products<'_, LENGTH> {
+impl<const LENGTH: usize, const WHOLE: bool> EightLoop for Products<'_, LENGTH, WHOLE> {
     type Output = ();
 
     #[inline(always)]
     fn run(self, eight: impl Eight) {
         let Self { model, rule, form, operands, d } = self;
         let k = form.shape.k;
-        let depth = rule.depth.min(k);
+        // Zeros that fill up K change no sum.
+        let (end, depth) = if WHOLE { (LENGTH, LENGTH) } else { (k, rule.depth) };
         let mut rows = [[0; N]; LENGTH];
         for (column, codes) in operands.b.chunks_exact(k).take(N).enumerate() {
             let codes = padded::<LENGTH>(codes);
@@ -113,30 +116,29 @@ impl<const LENGTH: usize> EightLoop for Products<'_, LENGTH> {
             }
         }
         let mut values = [[0.0; N]; LENGTH];
-        let mut exponents = [[ZERO; N]; LENGTH];
+        let mut exponents = [[0; N]; LENGTH];
         decode(form.b, rows.as_flattened(), values.as_flattened_mut(), exponents.as_flattened_mut());
-        let column_scales = each!(n => scale_of(form, operands.sfb, n));
+        let column_scales = eight.integers(&each!(n => scale_of(form, operands.sfb, n)));
         let (c_rows, _) = operands.c.as_chunks::<N>();
         let (d_rows, _) = d.as_chunks_mut::<N>();
         let rows = operands.a.chunks_exact(k).zip(c_rows).zip(d_rows).take(form.shape.m);
         for (at, ((codes, c), out)) in rows.enumerate() {
             let line = Line::<LENGTH>::of(form.a, &padded(codes));
-            let scale = scale_of(form, operands.sfa, at);
+            let scales = eight.sum(column_scales, eight.splat_integer(scale_of(form, operands.sfa, at)));
             let mut by_definition = 0;
             *out = *c;
             let mut from = 0;
-            while from < k {
-                let to = k.min(from + depth);
+            while from < end {
+                let to = end.min(from + depth);
                 let step = Step {
                     rule,
                     addends: Line::of(form.accumulator, out),
-                    scales: each!(n => column_scales[n] + scale),
                     elements: &line.values[from..to],
                     element_exponents: &line.exponents[from..to],
                     values: &values[from..to],
                     exponents: &exponents[from..to],
                 };
-                by_definition |= step.sums(eight, out);
+                by_definition |= step.sums(eight, scales, out);
                 from = to;
             }
             if by_definition == 0 {
@@ -154,8 +156,6 @@ struct Step<'a> {
     rule: &'a Rule,
     /// C.
     addends: Line<N>,
-    /// The exponents of both scales.
-    scales: Lanes<i32>,
     /// A.
     elements: &'a [f32],
     element_exponents: &'a [i32],
@@ -165,9 +165,9 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Turns C into D. Returns the columns that floats cannot hold, a bit each.
+    /// Turns C into D; `scales` are the exponents of both scales. Returns the columns that floats cannot hold, a bit each.
     #[inline(always)]
-    fn sums(&self, eight: impl Eight, out: &mut Lanes<u32>) -> u32 {
+    fn sums<E: Eight>(&self, eight: E, scales: E::Integers, out: &mut Lanes<u32>) -> u32 {
         let mut largest = eight.splat_integer(2 * ZERO);
         for (elements, exponents) in self.element_exponents.chunks(TERMS).zip(self.exponents.chunks(TERMS)) {
             let part = match (<&[_; TERMS]>::try_from(elements), <&[_; TERMS]>::try_from(exponents)) {
@@ -177,7 +177,6 @@ impl Step<'_> {
             largest = eight.larger(largest, part);
         }
         // Every C but zero is placed above a zero.
-        let scales = eight.integers(&self.scales);
         let addends = eight.integers(&self.addends.exponents);
         let places = eight.larger(eight.sum(largest, scales), addends);
         let places = eight.larger(places, eight.splat_integer(self.rule.zero_exponent));
@@ -189,9 +188,9 @@ impl Step<'_> {
         let start = eight.product(eight.floats(&self.addends.values), eight.power_of_two(first));
         let mut start = eight.truncated(eight.product(start, eight.power_of_two(second)));
         // Products that are no floats, some of which are not cut to nothing; or infinities and NaNs.
-        let above = |integers, limit| eight.difference(integers, eight.splat_integer(limit));
-        let small = eight.smaller(above(factors, FLOATS), above(largest, ZERO / 2));
-        let outside = eight.larger(eight.larger(small, above(largest, FLOATS)), above(places, SPECIAL / 2));
+        let below = |integers, limit| eight.difference(eight.splat_integer(limit), integers);
+        let small = eight.larger(below(factors, FLOATS), below(largest, ZERO / 2));
+        let inside = eight.smaller(eight.smaller(small, below(largest, FLOATS)), below(places, SPECIAL / 2));
         let factors = eight.power_of_two(eight.clamped(factors, FLOATS));
         let mut sums = [0.0; N];
         for (elements, values) in self.elements.chunks(TERMS).zip(self.values.chunks(TERMS)) {
@@ -203,13 +202,16 @@ impl Step<'_> {
             sums = each!(n => sums[n] + f64::from(part[n]));
             start = eight.splat_integer(0);
         }
-        let windows = eight.array(windows);
-        *out = self.rule.output.of_doubles(&each!(n => sums[n] * power_of_two(windows[n])));
-        let outside = eight.array(outside);
-        if outside.iter().fold(i32::MIN, |most, n| most.max(*n)) <= 0 {
-            return 0;
+        // A sum of whole windows, each a normal float, is zero or at least one.
+        let normal = eight.smaller(below(windows, FLOATS), eight.difference(windows, eight.splat_integer(-FLOATS)));
+        if self.rule.output == Output::Single && eight.signs(normal) == 0 {
+            let kept = each!(n => f64::from_bits(sums[n].to_bits() & u64::MAX << 29) as f32);
+            *out = eight.bits(eight.product(eight.floats(&kept), eight.power_of_two(windows)));
+        } else {
+            let windows = eight.array(windows);
+            *out = self.rule.output.of_doubles(&each!(n => sums[n] * power_of_two(windows[n])));
         }
-        (0..N).fold(0, |columns, n| columns | u32::from(outside[n] > 0) << n)
+        eight.signs(inside)
     }
 }
 
