@@ -450,6 +450,36 @@ impl Machine<'_> {
         Ok(bytes)
     }
 
+    /// Reads 16 bytes of the CTA's shared memory for each of the first lanes, as far as they are aligned, written, not those of a copy and
+    /// ordered: how many were. The rest is for [`Machine::load`].
+    pub(super) fn load_tile(&mut self, space: Space, addresses: &[u64], rows: &mut [[u8; 16]]) -> usize {
+        if self.strong.is_some() {
+            return 0;
+        }
+        let mut places = [0; LANES];
+        let mut count = 0;
+        for ((address, row), slot) in addresses.iter().zip(rows).zip(&mut places) {
+            let Ok((Window::Shared, at)) = self.split(space, *address) else { break };
+            let offset = at.wrapping_sub(u64::from(SHARED_START));
+            if !at.is_multiple_of(16) || offset >= self.cta.shared_end as u64 {
+                break;
+            }
+            let Ok(place) = self.shared_at(at, 16) else { break };
+            if self.cta.guarded.hit(place, 16, false)
+                || self.world.check_init && !self.cta.shared.is_written(place, 16)
+            {
+                break;
+            }
+            let Some(bytes) = self.cta.shared.get::<16>(place) else { break };
+            (*row, *slot) = (bytes, place);
+            count += 1;
+        }
+        match &mut self.cta.races {
+            Some(races) => races.shared_rows(&places[..count], self.warp),
+            None => count,
+        }
+    }
+
     /// Writes bytes for a lane.
     #[inline]
     pub(super) fn write<const N: usize>(

@@ -312,6 +312,23 @@ impl Races {
         self.shared_observed(at, len, write, epoch, found)
     }
 
+    /// Plain reads of 16 bytes at each of `places`: how many of the first are ordered. The next is for [`Races::shared`] to tell of.
+    pub(super) fn shared_rows(&mut self, places: &[usize], warp: u32) -> usize {
+        if self.cluster.is_some() || self.flags & STRONG != 0 {
+            return 0;
+        }
+        let clock = &self.clocks[warp as usize];
+        let epoch = Epoch::new(warp, clock[warp as usize], false);
+        let mut ordered = 0;
+        for at in places {
+            if self.shared.update(*at, 16, |shadow| shadow.step(false, epoch, clock, |_| false)).is_err() {
+                break;
+            }
+            ordered += 1;
+        }
+        ordered
+    }
+
     /// The same with what strong reads have observed.
     #[cold]
     fn shared_observed(

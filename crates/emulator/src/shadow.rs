@@ -47,6 +47,15 @@ impl<M: Memory> Shadows<M> {
         len: usize,
         step: impl Fn(&mut M) -> Result<(), E>,
     ) -> Result<(), (usize, E)> {
+        // The row of a matrix or the copy of a lane, among others of its line.
+        if len == CHUNK
+            && at.is_multiple_of(CHUNK)
+            && self.lines.get(at / LINE).is_some_and(|line| *line == M::MIXED)
+            && let Some(chunk) = self.chunks.get_mut(at / CHUNK)
+            && *chunk != M::MIXED
+        {
+            return step(chunk).map_err(|e| (0, e));
+        }
         let end = at + len;
         let mut from = at;
         while from < end {

@@ -203,7 +203,8 @@ impl Step<'_> {
             start = eight.splat_integer(0);
         }
         // A sum of whole windows, each a normal float, is zero or at least one.
-        let normal = eight.smaller(below(windows, FLOATS), eight.difference(windows, eight.splat_integer(-FLOATS)));
+        let normal =
+            eight.smaller(below(windows, FLOATS), eight.difference(windows, eight.splat_integer(-FLOATS)));
         if self.rule.output == Output::Single && eight.signs(normal) == 0 {
             let kept = each!(n => f64::from_bits(sums[n].to_bits() & u64::MAX << 29) as f32);
             *out = eight.bits(eight.product(eight.floats(&kept), eight.power_of_two(windows)));

@@ -84,12 +84,15 @@ impl NullaryFnOnce for Gather<'_> {
     #[inline(always)]
     fn call(self) {
         let Self { fragment, r, out } = self;
-        match fragment.bits {
-            1 => fragment.gather_by::<32, 128>(r, out),
-            4 => fragment.gather_by::<8, 32>(r, out),
-            8 => fragment.gather_by::<4, 16>(r, out),
-            16 => fragment.gather_by::<2, 8>(r, out),
-            _ => fragment.gather_by::<1, 4>(r, out),
+        let (shift, mask) = (fragment.shift, fragment.mask);
+        match (fragment.bits, shift) {
+            (1, _) => fragment.gather_by::<32, 128>(r, out, shift, mask),
+            (4, _) => fragment.gather_by::<8, 32>(r, out, shift, mask),
+            (8, _) => fragment.gather_by::<4, 16>(r, out, shift, mask),
+            // Constants make one vector instruction of the shifts.
+            (16, 0) if mask == 0xFFFF => fragment.gather_by::<2, 8>(r, out, 0, 0xFFFF),
+            (16, _) => fragment.gather_by::<2, 8>(r, out, shift, mask),
+            _ => fragment.gather_by::<1, 4>(r, out, shift, mask),
         }
     }
 }
@@ -135,13 +138,18 @@ impl Fragment {
 
     /// Of `N` elements a register, `ALL` in those of a quad.
     #[inline(always)]
-    fn gather_by<const N: usize, const ALL: usize>(&self, r: &Registers, out: &mut [u32]) {
+    fn gather_by<const N: usize, const ALL: usize>(
+        &self,
+        r: &Registers,
+        out: &mut [u32],
+        shift: u32,
+        mask: u32,
+    ) {
         match self.order {
-            Order::Neighbours => return self.gather_neighbours::<N, ALL>(r, out),
+            Order::Neighbours => return self.gather_neighbours::<N, ALL>(r, out, shift, mask),
             Order::Pairs => return self.gather_pairs(r, out),
             Order::Any => {}
         }
-        let (shift, mask) = (self.shift, self.mask);
         for (slot, places) in self.slots.iter().zip(self.places.chunks_exact(LANES)) {
             let words = &r.w[*slot as usize];
             for (word, place) in words.iter().zip(places) {
@@ -165,21 +173,21 @@ impl Fragment {
     }
 
     #[inline(always)]
-    fn gather_neighbours<const N: usize, const ALL: usize>(&self, r: &Registers, out: &mut [u32]) {
-        let (shift, mask) = (self.shift, self.mask);
+    fn gather_neighbours<const N: usize, const ALL: usize>(
+        &self,
+        r: &Registers,
+        out: &mut [u32],
+        shift: u32,
+        mask: u32,
+    ) {
         for at in 0..self.slots.len() {
             for (words, place) in self.quads(r, at) {
                 let Some(to) = out.get_mut(place..).and_then(|to| to.first_chunk_mut::<ALL>()) else {
                     continue;
                 };
-                // By constants apart from the first shift, which leaves them to one vector instruction.
-                let mut shifted = [0; QUAD];
-                for lane in 0..QUAD {
-                    shifted[lane] = words[lane] >> shift;
-                }
                 let mut codes = [0; ALL];
                 for i in 0..ALL {
-                    codes[i] = shifted[i / N] >> (i % N * 32 / N) & mask;
+                    codes[i] = words[i / N] >> shift >> (i % N * 32 / N) & mask;
                 }
                 *to = codes;
             }

@@ -140,7 +140,13 @@ fn read_rows(m: &mut Machine<'_>, row: &Row, count: usize) -> Result<(Rows, Opti
     whole_warp(m)?;
     let space = numbered(row.b);
     let mut rows = [[0; ROW]; LANES];
-    for (lane, out) in rows.iter_mut().enumerate().take(count) {
+    let mut simple = 0;
+    if row.c == 0 {
+        let mut addresses = m.r.d[row.a as usize];
+        addresses.iter_mut().for_each(|address| *address = address.wrapping_add(row.imm));
+        simple = m.load_tile(space, &addresses[..count], &mut rows);
+    }
+    for (lane, out) in rows.iter_mut().enumerate().take(count).skip(simple) {
         let read = row_address(m, row, lane).and_then(|at| match row.c {
             0 => m.load::<16>(space, at, lane),
             // What pads a row is not read: a copy leaves it as it was.
@@ -191,10 +197,7 @@ fn load_rows(m: &mut Machine<'_>, row: &Row) -> Flow {
         Ok(rows) => rows,
         Err(flow) => return flow,
     };
-    scatter(m, row, &rows, |rows, q, lane| {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|i| rows[8 * q + lane / 4][4 * (lane % 4) + i]);
-        [a, b, c, d]
-    })
+    scatter(m, row, &rows, |rows, q, lane| rows[8 * q + lane / 4].as_chunks().0[lane % 4])
 }
 
 /// Register q of a lane: two 16-bit elements of column lane/4 of matrix q.
@@ -205,8 +208,8 @@ fn load_columns(m: &mut Machine<'_>, row: &Row) -> Flow {
     };
     scatter(m, row, &rows, |rows, q, lane| {
         let (first, column) = (8 * q + 2 * (lane % 4), lane / 4);
-        let at = |r: usize, i: usize| rows[first + r][2 * column + i];
-        [at(0, 0), at(0, 1), at(1, 0), at(1, 1)]
+        let [[a, b], [c, d]] = [0, 1].map(|r| rows[first + r].as_chunks().0[column]);
+        [a, b, c, d]
     })
 }
 
