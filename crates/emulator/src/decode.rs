@@ -1,5 +1,6 @@
 //! The syntax tree of a kernel into rows: names into slots, labels into row numbers, calls into copies of the callee.
 
+mod declarations;
 mod effects;
 mod operands;
 mod unknown;
@@ -10,11 +11,12 @@ use super::directives;
 use super::drafts::Watch;
 use super::isa;
 use super::isa::availability::Arch;
-use super::liveness::{Life, Slots};
+use super::liveness::Slots;
 use super::program::{Constant, Kernel, Origin, Parameter, Row, Special};
 use super::trap::Unsupported;
 use super::undefined::effect::Effect;
 use super::undefined::hammock;
+pub(super) use declarations::{MOST_SHARED, TOO_MUCH_SHARED};
 pub(super) use operands::immediate_bits;
 use ptx::{Function, Instruction, Operand, Space as AstSpace, Span, Statement, Type, Variable};
 use unknown::absent;
@@ -110,7 +112,7 @@ pub(super) struct Decoder<'a> {
     pub(super) rows: Vec<Row>,
     origins: Vec<Origin>,
     /// Names in force, innermost last. A call pushes a scope of its own.
-    registers: Vec<HashMap<String, Register>>,
+    registers: Vec<declarations::Scope>,
     locals: Vec<HashMap<String, Symbol>>,
     labels: HashMap<String, usize>,
     /// The program's names of the labels in sight, innermost last: a block may use a name that others use too.
@@ -160,7 +162,7 @@ impl<'a> Decoder<'a> {
             scope,
             rows: Vec::new(),
             origins: Vec::new(),
-            registers: vec![HashMap::new()],
+            registers: vec![declarations::Scope::default()],
             locals: vec![HashMap::new()],
             labels: HashMap::new(),
             label_names: Vec::new(),
@@ -234,7 +236,7 @@ impl<'a> Decoder<'a> {
                     self.labels.insert(self.label(name), self.rows.len());
                 }
                 Statement::Block(inner) => {
-                    self.registers.push(HashMap::new());
+                    self.registers.push(declarations::Scope::default());
                     self.locals.push(HashMap::new());
                     self.statements(inner)?;
                     self.registers.pop();
@@ -254,60 +256,9 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn declare(&mut self, variable: &Variable) -> Decoded<()> {
-        self.at = variable.span;
-        let size = size_of(variable);
-        if let Some(why) = directives::of_variable(variable) {
-            return Err(self.unsupported(&variable.name, why));
-        }
-        match variable.space {
-            AstSpace::Reg => {
-                let names: Vec<String> = match variable.count {
-                    Some(n) => (0..n).map(|i| format!("{}{i}", variable.name)).collect(),
-                    None => vec![variable.name.clone()],
-                };
-                for name in names {
-                    let register = self.slot(variable.ty, Life::Register);
-                    if let Some(scope) = self.registers.last_mut() {
-                        scope.insert(name, register);
-                    }
-                }
-            }
-            AstSpace::Shared => {
-                let symbol =
-                    if variable.dims.contains(&None) || variable.linkage == Some(ptx::Linkage::Extern) {
-                        Symbol::DynamicShared(alignment(variable))
-                    } else if let Some(known) = self.statics.get(&variable.span.start) {
-                        *known
-                    } else {
-                        let at = self.shared_bytes.next_multiple_of(alignment(variable));
-                        self.shared_bytes = at + u32::try_from(size).unwrap_or(u32::MAX / 2);
-                        let symbol = Symbol::Shared(super::memory::SHARED_START + at);
-                        self.statics.insert(variable.span.start, symbol);
-                        symbol
-                    };
-                self.name(&variable.name, symbol);
-            }
-            AstSpace::Local | AstSpace::Param => {
-                let at = self.local_bytes.next_multiple_of(alignment(variable));
-                self.local_bytes = at + u32::try_from(size).unwrap_or(u32::MAX / 2);
-                self.name(&variable.name, Symbol::Local(at));
-            }
-            AstSpace::Const | AstSpace::Global | AstSpace::Tex => {
-                return Err(self.unsupported(&variable.name, "a module variable declared in a function"));
-            }
-        }
-        Ok(())
-    }
-
-    fn name(&mut self, name: &str, symbol: Symbol) {
-        if let Some(scope) = self.locals.last_mut() {
-            scope.insert(name.to_owned(), symbol);
-        }
-    }
-
     fn instruction(&mut self, i: &Instruction) -> Decoded<()> {
         self.at = i.span;
+        i.each_name(|name| self.take_numbered(name));
         // It says nothing about other instructions.
         self.used_bytes = self.used_bytes.filter(|_| matches!(i.opcode.as_str(), "ld" | "ldu"));
         let first = self.rows.len();
@@ -406,14 +357,14 @@ impl<'a> Decoder<'a> {
         };
         let pairs = function.returns.iter().zip(&results).chain(function.params.iter().zip(&arguments));
         let mut frame = HashMap::new();
-        let mut registers = HashMap::new();
+        let mut registers = declarations::Scope::default();
         for (formal, actual) in pairs {
             if formal.space == AstSpace::Reg {
                 let Operand::Name(n) = actual else {
                     return Err("a register argument that is not a name".into());
                 };
                 let register = self.register(n).ok_or_else(|| format!("`{n}` is not a register"))?;
-                registers.insert(formal.name.clone(), register);
+                registers.insert(&formal.name, register);
             } else {
                 frame.insert(formal.name.clone(), place(self, actual)?);
             }
@@ -485,10 +436,17 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Bytes of a variable.
+/// Bytes of a variable, `u64::MAX` of more than there can be.
 pub(super) fn size_of(variable: &Variable) -> u64 {
-    let elements: u64 = variable.dims.iter().map(|d| d.unwrap_or(0)).product();
-    elements * u64::from(variable.vector) * variable.ty.bytes() as u64
+    let unit = u64::from(variable.vector) * variable.ty.bytes() as u64;
+    variable.dims.iter().fold(unit, |size, dim| size.saturating_mul(dim.unwrap_or(0)))
+}
+
+/// Where a variable begins and ends behind others of its space that end at `at`; `None` beyond `limit`.
+pub(super) fn placed(at: u32, variable: &Variable, limit: u32) -> Option<(u32, u32)> {
+    let start = at.checked_next_multiple_of(alignment(variable))?;
+    let end = start.checked_add(u32::try_from(size_of(variable)).ok()?)?;
+    (end <= limit).then_some((start, end))
 }
 
 /// Alignment of a variable.

@@ -7,11 +7,16 @@ use ptx::arch::Target;
 use ptx::{Function, Init, Item, Linkage, Module, Space, Type, Variable};
 
 use super::contraction::Contraction;
-use super::decode::{self, Registers, Scope, Symbol, alignment, immediate_bits, size_of};
+use super::decode::{
+    self, MOST_SHARED, Registers, Scope, Symbol, TOO_MUCH_SHARED, alignment, immediate_bits, placed, size_of,
+};
 use super::directives;
 use super::isa::availability::Arch;
 use super::program::{ModuleVariable, Program, Static, VariablePlace};
 use super::trap::{Stop, Unsupported};
+
+/// Constant memory of a module (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+const MOST_CONSTANT: u32 = 64 << 10;
 
 /// Decodes the module of `text`.
 ///
@@ -129,8 +134,12 @@ fn load_chosen(
                         Symbol::Global(globals.len() - 1)
                     }
                     Space::Const => {
-                        let at = constants.len().next_multiple_of(alignment(v) as usize);
-                        constants.resize(at + size, 0);
+                        let at = u32::try_from(constants.len()).unwrap_or(u32::MAX);
+                        let Some((at, end)) = placed(at, v, MOST_CONSTANT) else {
+                            return Err(unsupported(v, "more than 64 KiB of constant memory"));
+                        };
+                        let at = at as usize;
+                        constants.resize(end as usize, 0);
                         let place = VariablePlace::Const(at);
                         variables.push(ModuleVariable { name: v.name.clone(), size, place });
                         Symbol::Const(at as u64)
@@ -139,8 +148,10 @@ fn load_chosen(
                         Symbol::DynamicShared(alignment(v))
                     }
                     Space::Shared => {
-                        let at = shared.next_multiple_of(alignment(v));
-                        shared = at + u32::try_from(size).unwrap_or(u32::MAX / 2);
+                        let Some((at, end)) = placed(shared, v, MOST_SHARED) else {
+                            return Err(unsupported(v, TOO_MUCH_SHARED));
+                        };
+                        shared = end;
                         Symbol::Shared(super::memory::SHARED_START + at)
                     }
                     _ => return Err(unsupported(v, "a module variable of this state space")),

@@ -394,6 +394,14 @@ impl Instruction {
         text
     }
 
+    /// Calls `f` with the register of the guard and every name in the operands.
+    pub fn each_name<'a>(&'a self, mut f: impl FnMut(&'a str)) {
+        if let Some(guard) = &self.guard {
+            f(&guard.register);
+        }
+        self.operands.iter().for_each(|operand| crate::registers::names(operand, &mut f));
+    }
+
     /// Whether a modifier is there.
     #[must_use]
     pub fn has(&self, modifier: &str) -> bool {

@@ -26,7 +26,7 @@ impl Decoder<'_> {
     }
 
     pub(crate) fn register(&self, name: &str) -> Option<Register> {
-        self.registers.iter().rev().find_map(|scope| scope.get(name)).copied()
+        self.registers.iter().rev().find_map(|scope| scope.get(name))
     }
 
     /// The register of this name, which the instruction reads.

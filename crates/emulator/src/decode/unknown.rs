@@ -1,10 +1,8 @@
-//! Names that cannot be used: those that nothing stands for, what is not emulated, and those that are declared twice.
+//! Names that cannot be used: those that nothing stands for, and what is not emulated.
 
-use std::collections::HashSet;
+use ptx::Operand;
 
-use ptx::{Operand, Statement};
-
-use super::{Decoded, Decoder, Refusal};
+use super::{Decoder, Refusal};
 
 /// Functions of the device runtime, by which a kernel launches others.
 const DEVICE_RUNTIME: [&str; 7] = [
@@ -54,29 +52,5 @@ impl Decoder<'_> {
             Some(_) => format!("`{name}` is a function; function pointers are not emulated"),
             None => format!("`{name}` is not declared"),
         }
-    }
-
-    /// Refuses a name that a block declares twice, as ptxas does.
-    pub(super) fn declared_once(&mut self, body: &[Statement]) -> Decoded<()> {
-        let (mut single, mut counted) = (HashSet::new(), Vec::new());
-        for statement in body {
-            let (name, span, what, count) = match statement {
-                Statement::Label { name, span } => (name, *span, "label", None),
-                Statement::Variable(v) => (&v.name, v.span, "variable", v.count),
-                _ => continue,
-            };
-            let twice = match count {
-                Some(_) => counted.contains(&name),
-                None => !single.insert(name.as_str()),
-            };
-            if count.is_some() {
-                counted.push(name);
-            }
-            if twice {
-                self.at = span;
-                return Err(self.unsupported(name, format!("the {what} is defined twice")));
-            }
-        }
-        Ok(())
     }
 }

@@ -112,7 +112,11 @@ impl Parser<'_> {
             self.next();
             match word {
                 "align" => {
+                    let at = self.token();
                     let bytes = self.small("an alignment in bytes")?;
+                    if !bytes.is_power_of_two() {
+                        return Err(self.wrong_at(at, "an alignment that is a power of two"));
+                    }
                     // Behind `.ptr` it is the alignment of what is pointed at.
                     if pointer {
                         variable.attributes.push(format!("align {bytes}"));

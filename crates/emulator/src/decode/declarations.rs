@@ -1,0 +1,146 @@
+//! Declarations: what names stand for, from their block on.
+
+use std::collections::{HashMap, HashSet};
+
+use ptx::{Space as AstSpace, Statement, Type, Variable};
+
+use super::{Decoded, Decoder, Register, Symbol, alignment, placed};
+use crate::cluster::RANK_SHIFT;
+use crate::directives;
+use crate::liveness::Life;
+
+/// Local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+const MOST_LOCAL: u32 = 512 << 10;
+/// Where shared addresses tell the CTAs of a cluster apart. A launch checks the limit of the target, which is lower.
+pub(crate) const MOST_SHARED: u32 = 1 << RANK_SHIFT;
+pub(crate) const TOO_MUCH_SHARED: &str = "more than 16 MiB of shared memory";
+
+/// The registers of a block.
+#[derive(Debug, Default)]
+pub(super) struct Scope {
+    names: HashMap<String, Register>,
+    families: Vec<Family>,
+}
+
+/// `.reg .b32 %r<count>`: registers that get slots when they are used, since a program may declare millions.
+#[derive(Debug)]
+struct Family {
+    name: String,
+    count: u32,
+    ty: Type,
+}
+
+impl Family {
+    fn has(&self, name: &str) -> bool {
+        let Some(number) = name.strip_prefix(&self.name) else { return false };
+        let canonical = number == "0" || number.starts_with(|c: char| ('1'..='9').contains(&c));
+        canonical && number.parse::<u32>().is_ok_and(|number| number < self.count)
+    }
+}
+
+impl Scope {
+    pub(super) fn insert(&mut self, name: &str, register: Register) {
+        self.names.insert(name.to_owned(), register);
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Register> {
+        self.names.get(name).copied()
+    }
+}
+
+impl Decoder<'_> {
+    /// Gives `name` a slot if it is one of many registers that were declared together, and has none yet.
+    pub(super) fn take_numbered(&mut self, name: &str) {
+        for at in (0..self.registers.len()).rev() {
+            let scope = &self.registers[at];
+            if scope.names.contains_key(name) {
+                return;
+            }
+            if let Some(family) = scope.families.iter().find(|family| family.has(name)) {
+                let register = self.slot(family.ty, Life::Register);
+                self.registers[at].insert(name, register);
+                return;
+            }
+        }
+    }
+
+    pub(super) fn declare(&mut self, variable: &Variable) -> Decoded<()> {
+        self.at = variable.span;
+        if let Some(why) = directives::of_variable(variable) {
+            return Err(self.unsupported(&variable.name, why));
+        }
+        match variable.space {
+            AstSpace::Reg => {
+                let (name, ty) = (variable.name.clone(), variable.ty);
+                if let (Some(count), Some(scope)) = (variable.count, self.registers.last_mut()) {
+                    scope.families.push(Family { name, count, ty });
+                    return Ok(());
+                }
+                let register = self.slot(ty, Life::Register);
+                if let Some(scope) = self.registers.last_mut() {
+                    scope.insert(&name, register);
+                }
+            }
+            AstSpace::Shared => {
+                let symbol =
+                    if variable.dims.contains(&None) || variable.linkage == Some(ptx::Linkage::Extern) {
+                        Symbol::DynamicShared(alignment(variable))
+                    } else if let Some(known) = self.statics.get(&variable.span.start) {
+                        *known
+                    } else {
+                        let Some((at, end)) = placed(self.shared_bytes, variable, MOST_SHARED) else {
+                            return Err(self.unsupported(&variable.name, TOO_MUCH_SHARED));
+                        };
+                        self.shared_bytes = end;
+                        let symbol = Symbol::Shared(crate::memory::SHARED_START + at);
+                        self.statics.insert(variable.span.start, symbol);
+                        symbol
+                    };
+                self.name(&variable.name, symbol);
+            }
+            AstSpace::Local | AstSpace::Param => {
+                let Some((at, end)) = placed(self.local_bytes, variable, MOST_LOCAL) else {
+                    return Err(
+                        self.unsupported(&variable.name, "more than 512 KiB of local memory a thread")
+                    );
+                };
+                self.local_bytes = end;
+                self.name(&variable.name, Symbol::Local(at));
+            }
+            AstSpace::Const | AstSpace::Global | AstSpace::Tex => {
+                return Err(self.unsupported(&variable.name, "a module variable declared in a function"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn name(&mut self, name: &str, symbol: Symbol) {
+        if let Some(scope) = self.locals.last_mut() {
+            scope.insert(name.to_owned(), symbol);
+        }
+    }
+
+    /// Refuses a name that a block declares twice, as ptxas does.
+    pub(super) fn declared_once(&mut self, body: &[Statement]) -> Decoded<()> {
+        let (mut single, mut counted) = (HashSet::new(), Vec::new());
+        for statement in body {
+            let (name, span, what, count) = match statement {
+                Statement::Label { name, span } => (name, *span, "label", None),
+                Statement::Variable(v) => (&v.name, v.span, "variable", v.count),
+                _ => continue,
+            };
+            let twice = match count {
+                Some(_) => counted.contains(&name),
+                None => !single.insert(name.as_str()),
+            };
+            if count.is_some() {
+                counted.push(name);
+            }
+            if twice {
+                self.at = span;
+                return Err(self.unsupported(name, format!("the {what} is defined twice")));
+            }
+        }
+        Ok(())
+    }
+}
