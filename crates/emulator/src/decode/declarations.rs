@@ -51,6 +51,8 @@ impl Scope {
 impl Decoder<'_> {
     /// Gives `name` a slot if it is one of many registers that were declared together, and has none yet.
     pub(super) fn take_numbered(&mut self, name: &str) {
+        // A video instruction selects a part of a register: `%r1.b2`.
+        let name = name.split('.').next().unwrap_or(name);
         for at in (0..self.registers.len()).rev() {
             let scope = &self.registers[at];
             if scope.names.contains_key(name) {
