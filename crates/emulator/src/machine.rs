@@ -1,4 +1,4 @@
-//! What a row sees when it runs: the registers of its warp, its CTA, the grid's memory.
+//! The state that a row executes on: its warp's registers, its CTA and the grid's memory.
 
 use super::cluster::{Peers, RANK_SHIFT};
 use super::cta::Cta;
@@ -13,32 +13,32 @@ pub(super) use super::world::{Tolerated, World};
 
 pub(super) const LANES: usize = 32;
 
-/// Where a fragment goes on.
+/// How a fragment continues after a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// Behind this row.
+    /// At the next row.
     Next,
-    /// At that row.
+    /// At the given row.
     Jump(u32),
-    /// `taken` lanes at that row, the others behind this one.
+    /// `taken` lanes continue at `target`, the others at the next row.
     Split { taken: u32, target: u32 },
-    /// The masked lanes end.
+    /// The masked lanes exit.
     Exit,
-    /// The fragment runs this row again when something happened in its CTA or in memory.
+    /// The fragment runs this row again once something has changed in its CTA or in memory.
     Retry,
-    /// The masked lanes go on behind this row when the barrier completes.
+    /// The masked lanes continue at the next row when the barrier completes.
     Barrier(u32),
-    /// As [`Flow::Next`]; registers of the warp have undefined bits now.
+    /// As [`Flow::Next`]; some registers of the warp have just become undefined.
     Undefined,
-    /// Behind this row, after others had their turn.
+    /// At the next row, after other warps have had their turn.
     Yield,
-    /// Lanes that parted meet here.
+    /// Diverged lanes reconverge here.
     Join,
-    /// The row runs again once these lanes of the warp have all come here.
+    /// The row runs again once all of these lanes of the warp have arrived here.
     Converge(u32),
-    /// The row, which is `.aligned`, runs again once all lanes of the warp that have not ended have come here.
+    /// The row is `.aligned`; it runs again once all live lanes of the warp have arrived here.
     Align,
-    /// `m.fault` says why.
+    /// A fault, stored in `m.fault`.
     Fault,
 }
 
@@ -49,21 +49,21 @@ pub(super) struct Registers {
     pub(super) p: Vec<u32>,
     /// The carry of extended-precision arithmetic, one bit per lane.
     pub(super) carry: u32,
-    /// Lanes that wrote a watched register.
+    /// Per watched register, the lanes that have written it.
     pub(super) written: Vec<u32>,
-    /// Their undefined bits, once there were any.
+    /// Undefined bits of registers; `None` until the first one appears.
     pub(super) shadow: Option<Box<Shadow>>,
-    /// Local memory, lane after lane.
+    /// Local memory, one lane after another.
     pub(super) local: Region,
 }
 
-/// The running warp and all it may touch.
+/// The running warp and everything that it can access.
 pub(super) struct Machine<'a> {
-    /// Lanes that run the row.
+    /// Lanes that execute the row.
     pub(super) mask: u32,
-    /// Lanes of the fragment, guard not applied.
+    /// Lanes of the fragment, before the guard is applied.
     pub(super) fragment: u32,
-    /// Lanes of the warp that have not ended.
+    /// Lanes of the warp that have not exited.
     pub(super) live: u32,
     pub(super) warp: u32,
     pub(super) r: &'a mut Registers,
@@ -72,31 +72,31 @@ pub(super) struct Machine<'a> {
     pub(super) peers: Peers<'a>,
     pub(super) world: &'a mut World,
     pub(super) kernel: &'a Kernel,
-    /// Whether a wait that may end early is to end now, as nothing else can go on.
+    /// Whether waits that may time out do so now, because nothing else can make progress.
     pub(super) impatient: bool,
-    /// Rows of strong accesses in this turn.
+    /// Rows with strong accesses in this turn.
     pub(super) strong_rows: u32,
-    /// Whether and how the accesses being made are strong; only kept for those who observe accesses.
+    /// How the current accesses are strong, if they are; tracked only if accesses are observed.
     pub(super) strong: Option<Strong>,
     pub(super) fault: Option<Fault>,
-    /// The row that runs, in a careful turn ([`super::warp::Warp::run`]).
+    /// The current row, in a careful turn ([`super::warp::Warp::run`]).
     pub(super) pc: u32,
-    /// What is to be remarked of the row that runs, and the lane.
+    /// Remarks about the current row, each with its lane.
     pub(super) said: Vec<(usize, String)>,
-    /// Which of the bytes that the row loaded are undefined, if any are.
+    /// Which of the bytes that the row loaded are undefined, if any.
     pub(super) loaded: Option<Box<Loaded>>,
-    /// A store is run once more, on masks of undefined bits, which make memory unwritten.
+    /// Set while a store is repeated on masks of undefined bits, to mark memory as unwritten.
     pub(super) unmarks: Option<stores::Unmark>,
 }
 
-/// A state space as an instruction names it.
+/// A state space as named by an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Space {
     Generic,
     Global,
-    /// Of this CTA.
+    /// Shared memory of this CTA.
     Shared,
-    /// Of any CTA of the cluster.
+    /// Shared memory of any CTA of the cluster.
     Cluster,
     Local,
     Const,
@@ -115,6 +115,20 @@ pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// Calls `f` with each lane of a mask; a full mask uses a plain loop that can be vectorised.
+#[inline(always)]
+pub(super) fn each(mask: u32, mut f: impl FnMut(usize)) {
+    if mask == !0 {
+        for i in 0..LANES {
+            f(i);
+        }
+    } else {
+        for i in lanes(mask) {
+            f(i);
+        }
+    }
+}
+
 impl Machine<'_> {
     pub(super) fn fail(&mut self, fault: Fault) -> Flow {
         self.fault = Some(fault);
@@ -125,17 +139,8 @@ impl Machine<'_> {
     #[inline(always)]
     pub(super) fn map1(&mut self, row: &Row, f: impl Fn(u32) -> u32) -> Flow {
         let a = self.r.w[row.a as usize];
-        let mask = self.mask;
         let d = &mut self.r.w[row.d as usize];
-        if mask == !0 {
-            for i in 0..LANES {
-                d[i] = f(a[i]);
-            }
-        } else {
-            for i in lanes(mask) {
-                d[i] = f(a[i]);
-            }
-        }
+        each(self.mask, |i| d[i] = f(a[i]));
         Flow::Next
     }
 
@@ -143,17 +148,8 @@ impl Machine<'_> {
     #[inline(always)]
     pub(super) fn map2(&mut self, row: &Row, f: impl Fn(u32, u32) -> u32) -> Flow {
         let (a, b) = (self.r.w[row.a as usize], self.r.w[row.b as usize]);
-        let mask = self.mask;
         let d = &mut self.r.w[row.d as usize];
-        if mask == !0 {
-            for i in 0..LANES {
-                d[i] = f(a[i], b[i]);
-            }
-        } else {
-            for i in lanes(mask) {
-                d[i] = f(a[i], b[i]);
-            }
-        }
+        each(self.mask, |i| d[i] = f(a[i], b[i]));
         Flow::Next
     }
 
@@ -161,17 +157,8 @@ impl Machine<'_> {
     #[inline(always)]
     pub(super) fn map3(&mut self, row: &Row, f: impl Fn(u32, u32, u32) -> u32) -> Flow {
         let (a, b, c) = (self.r.w[row.a as usize], self.r.w[row.b as usize], self.r.w[row.c as usize]);
-        let mask = self.mask;
         let d = &mut self.r.w[row.d as usize];
-        if mask == !0 {
-            for i in 0..LANES {
-                d[i] = f(a[i], b[i], c[i]);
-            }
-        } else {
-            for i in lanes(mask) {
-                d[i] = f(a[i], b[i], c[i]);
-            }
-        }
+        each(self.mask, |i| d[i] = f(a[i], b[i], c[i]));
         Flow::Next
     }
 
@@ -179,17 +166,8 @@ impl Machine<'_> {
     #[inline(always)]
     pub(super) fn wide1(&mut self, row: &Row, f: impl Fn(u64) -> u64) -> Flow {
         let a = self.r.d[row.a as usize];
-        let mask = self.mask;
         let d = &mut self.r.d[row.d as usize];
-        if mask == !0 {
-            for i in 0..LANES {
-                d[i] = f(a[i]);
-            }
-        } else {
-            for i in lanes(mask) {
-                d[i] = f(a[i]);
-            }
-        }
+        each(self.mask, |i| d[i] = f(a[i]));
         Flow::Next
     }
 
@@ -197,17 +175,8 @@ impl Machine<'_> {
     #[inline(always)]
     pub(super) fn wide2(&mut self, row: &Row, f: impl Fn(u64, u64) -> u64) -> Flow {
         let (a, b) = (self.r.d[row.a as usize], self.r.d[row.b as usize]);
-        let mask = self.mask;
         let d = &mut self.r.d[row.d as usize];
-        if mask == !0 {
-            for i in 0..LANES {
-                d[i] = f(a[i], b[i]);
-            }
-        } else {
-            for i in lanes(mask) {
-                d[i] = f(a[i], b[i]);
-            }
-        }
+        each(self.mask, |i| d[i] = f(a[i], b[i]));
         Flow::Next
     }
 
@@ -215,17 +184,8 @@ impl Machine<'_> {
     #[inline(always)]
     pub(super) fn wide3(&mut self, row: &Row, f: impl Fn(u64, u64, u64) -> u64) -> Flow {
         let (a, b, c) = (self.r.d[row.a as usize], self.r.d[row.b as usize], self.r.d[row.c as usize]);
-        let mask = self.mask;
         let d = &mut self.r.d[row.d as usize];
-        if mask == !0 {
-            for i in 0..LANES {
-                d[i] = f(a[i], b[i], c[i]);
-            }
-        } else {
-            for i in lanes(mask) {
-                d[i] = f(a[i], b[i], c[i]);
-            }
-        }
+        each(self.mask, |i| d[i] = f(a[i], b[i], c[i]));
         Flow::Next
     }
 
@@ -236,8 +196,8 @@ impl Machine<'_> {
         *p = (*p & !self.mask) | (bits & self.mask);
     }
 
-    /// The window of an address in `space`, and the address in it. Shared addresses of this CTA are below 2^[`RANK_SHIFT`],
-    /// those of its cluster's other CTAs are not.
+    /// Returns the window of an address in `space`, and the offset in it. Shared offsets of this CTA are below 2^[`RANK_SHIFT`];
+    /// those of other CTAs of the cluster are not.
     #[inline]
     pub(super) fn split(&self, space: Space, address: u64) -> Result<(Window, u64), Fault> {
         Ok(match space {
@@ -277,7 +237,7 @@ impl Machine<'_> {
         Err(Fault::new(Rule::Misaligned, format!("address {address:#x} is not a multiple of {len}")))
     }
 
-    /// The place in shared memory of `len` bytes at a shared address.
+    /// Returns the offset in shared memory of `len` bytes at a shared address.
     #[inline]
     pub(super) fn shared_at(&self, address: u64, len: usize) -> Result<usize, Fault> {
         let at = address.wrapping_sub(u64::from(SHARED_START));
@@ -308,7 +268,7 @@ impl Machine<'_> {
         ))
     }
 
-    /// Runs `f` with strong accesses: atomics, `.volatile`, `.relaxed` and the like.
+    /// Runs `f` with its accesses marked strong: atomics, `.volatile`, `.relaxed` and the like.
     pub(super) fn strongly<T>(&mut self, strong: Strong, f: impl FnOnce(&mut Self) -> T) -> T {
         self.strong_rows += 1;
         self.set_strong(Some(strong));
@@ -326,7 +286,7 @@ impl Machine<'_> {
         self.strong = strong;
     }
 
-    /// Tells the race observer of an access to shared memory, which is a location of its own if it is strong.
+    /// Reports an access to shared memory to the race detector; a strong access may also synchronise.
     #[inline]
     fn note_shared(&mut self, at: usize, len: usize, write: bool) -> Result<(), Fault> {
         let Some(strong) = self.strong else { return self.cta.note(at, len, write, self.warp) };
@@ -344,7 +304,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Tells the race observer of an access to global memory.
+    /// Reports an access to global memory to the race detector.
     #[inline]
     fn note_global(&mut self, address: u64, len: usize, write: bool) -> Result<(), Fault> {
         self.world.touch(address, len, write);
@@ -365,7 +325,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reads `N` bytes for a lane, all of which must have been written.
+    /// Reads `N` bytes for a lane; unwritten bytes are a fault.
     #[inline]
     pub(super) fn read<const N: usize>(
         &mut self,
@@ -387,7 +347,7 @@ impl Machine<'_> {
         Fault::new(Rule::Uninitialised, what)
     }
 
-    /// Reads `N` bytes for a lane; those that nobody wrote are undefined ([`Machine::loaded`]).
+    /// Reads `N` bytes for a lane; unwritten bytes are undefined ([`Machine::loaded`]).
     #[inline]
     pub(super) fn load<const N: usize>(
         &mut self,
@@ -440,7 +400,7 @@ impl Machine<'_> {
         };
         if check && !region.is_written(at, N) {
             let unwritten = (0..N).fold(0, |bits, n| bits | u32::from(!region.is_written(at + n, 1)) << n);
-            // A grid in front may be about to write them.
+            // A preceding grid may be about to write them.
             let early = window == Window::Global && self.world.in_front(self.cta, self.warp);
             if self.world.check_loads || early {
                 return Err(Self::never_written(window, address, N));
@@ -450,8 +410,8 @@ impl Machine<'_> {
         Ok(bytes)
     }
 
-    /// Reads 16 bytes of the CTA's shared memory for each of the first lanes, as far as they are aligned, written, not those of a copy and
-    /// ordered: how many were. The rest is for [`Machine::load`].
+    /// Reads 16 bytes of the CTA's shared memory for each leading lane whose address is aligned, written, ordered and not part of a
+    /// pending copy. Returns the number of lanes read; [`Machine::load`] handles the rest.
     pub(super) fn load_tile(&mut self, space: Space, addresses: &[u64], rows: &mut [[u8; 16]]) -> usize {
         if self.strong.is_some() {
             return 0;
@@ -540,7 +500,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A generic address of this window.
+    /// Converts an address of a state space to a generic address.
     pub(super) fn generic(space: Space, address: u64) -> u64 {
         match space {
             Space::Generic | Space::Global => address,

@@ -4,7 +4,7 @@ use ptx::Instruction;
 
 use super::atomics::{CHAPTER, OPS, read, vector, write};
 use super::bulk::BarrierOperand;
-use super::memory::stored;
+use super::elements::stored;
 use super::moves::space;
 use super::reduce::Reduce;
 use super::{FormRow, Words};

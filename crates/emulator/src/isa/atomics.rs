@@ -7,7 +7,8 @@ use numerics::Rounding;
 use numerics::float::add_f32;
 use ptx::{Instruction, Operand, Type};
 
-use super::memory::{numbered, resolve, space_number, stored};
+use super::elements::stored;
+use super::memory::{numbered, resolve, space_number};
 use super::moves::space;
 use super::reduce::{Combine, Reduce};
 use super::{FormRow, Words};

@@ -3,7 +3,7 @@
 use ptx::{Instruction, Operand, Type};
 
 use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, LANES, Machine, lanes};
+use crate::machine::{Flow, Machine, each};
 use crate::program::{Exec, Row};
 
 /// `w!(|a, b| …)`: an `Exec` from 32-bit registers to one.
@@ -80,20 +80,6 @@ pub(super) fn operands(i: &Instruction, n: usize) -> Result<(&Operand, &[Operand
     match i.operands.split_first() {
         Some((out, sources)) if sources.len() == n => Ok((out, sources)),
         _ => Err(format!("one result and {n} sources are required")),
-    }
-}
-
-/// Calls `f` with each lane of a mask; with all of them in a loop that may become vector instructions.
-#[inline(always)]
-pub(super) fn each(mask: u32, mut f: impl FnMut(usize)) {
-    if mask == !0 {
-        for i in 0..LANES {
-            f(i);
-        }
-    } else {
-        for i in lanes(mask) {
-            f(i);
-        }
     }
 }
 

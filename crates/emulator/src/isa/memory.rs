@@ -2,12 +2,12 @@
 
 use ptx::{Instruction, Operand, Type};
 
-use super::lanewise::each;
+use super::elements::{load, store};
 use super::moves::space;
 use super::used_bytes::{Reads, load_used, pieces};
 use super::{FormRow, Words};
 use crate::decode::{Bank, Decoder, Refusal, Symbol};
-use crate::machine::{Flow, LANES, Machine, Space, lanes};
+use crate::machine::{Flow, Machine, Space, lanes};
 use crate::order::{Order, Strong, Touch};
 use crate::program::{Exec, Row};
 
@@ -135,26 +135,26 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         }
     }
     let exec: Exec = match (access.ty.bytes(), wide, access.count) {
-        (1, false, 1) => load_w::<1, 1>,
-        (1, false, 2) => load_w::<1, 2>,
-        (1, false, 4) => load_w::<1, 4>,
-        (2, false, 1) => load_w::<2, 2>,
-        (2, false, 2) => load_w::<2, 4>,
-        (2, false, 4) => load_w::<2, 8>,
-        (4, false, 1) => load_w::<4, 4>,
-        (4, false, 2) => load_w::<4, 8>,
-        (4, false, 4) => load_w::<4, 16>,
-        (4, false, 8) => load_w::<4, 32>,
-        (1, true, 1) => load_d::<1, 1>,
-        (2, true, 1) => load_d::<2, 2>,
-        (4, true, 1) => load_d::<4, 4>,
-        (8, true, 1) => load_d::<8, 8>,
-        (8, true, 2) => load_d::<8, 16>,
-        (8, true, 4) => load_d::<8, 32>,
+        (1, false, 1) => load::<u32, 1, 1>,
+        (1, false, 2) => load::<u32, 1, 2>,
+        (1, false, 4) => load::<u32, 1, 4>,
+        (2, false, 1) => load::<u32, 2, 2>,
+        (2, false, 2) => load::<u32, 2, 4>,
+        (2, false, 4) => load::<u32, 2, 8>,
+        (4, false, 1) => load::<u32, 4, 4>,
+        (4, false, 2) => load::<u32, 4, 8>,
+        (4, false, 4) => load::<u32, 4, 16>,
+        (4, false, 8) => load::<u32, 4, 32>,
+        (1, true, 1) => load::<u64, 1, 1>,
+        (2, true, 1) => load::<u64, 2, 2>,
+        (4, true, 1) => load::<u64, 4, 4>,
+        (8, true, 1) => load::<u64, 8, 8>,
+        (8, true, 2) => load::<u64, 8, 16>,
+        (8, true, 4) => load::<u64, 8, 32>,
         (16, true, 1) => {
             let low = list[0];
             list.push(low + 1);
-            load_d::<8, 16>
+            load::<u64, 8, 16>
         }
         (bytes, _, count) => return Err(format!("a load of {count} times {bytes} bytes")),
     };
@@ -198,112 +198,6 @@ fn load_nc(m: &mut Machine<'_>, row: &Row) -> Flow {
     exec(m, row)
 }
 
-/// Element `n` of `N` bytes among `bytes`, as a register of 32 bits.
-#[inline(always)]
-fn element_w<const N: usize>(bytes: &[u8], n: usize, signed: bool) -> u32 {
-    let mut word = [0; 4];
-    word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
-    let value = u32::from_le_bytes(word);
-    if signed && N < 4 {
-        let shift = 32 - 8 * N as u32;
-        return ((value << shift).cast_signed() >> shift).cast_unsigned();
-    }
-    value
-}
-
-/// Loads `T / N` elements of `N` bytes into 32-bit registers.
-fn load_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let space = numbered(row.b);
-    let signed = row.c == 1;
-    let together = m.read_together::<T>(space, row.a, row.imm, |lanes, w, _| {
-        for (n, slot) in row.list.iter().enumerate().take(T / N) {
-            let to = &mut w[*slot as usize];
-            for i in 0..LANES {
-                to[i] = element_w::<N>(&lanes[i], n, signed);
-            }
-        }
-    });
-    if together.is_some() {
-        return Flow::Next;
-    }
-    if let Some(lanes) = m.read_runs::<T>(space, row.a, row.imm) {
-        for (n, slot) in row.list.iter().enumerate().take(T / N) {
-            let to = &mut m.r.w[*slot as usize];
-            each(m.mask, |i| to[i] = element_w::<N>(&lanes[i], n, signed));
-        }
-        return Flow::Next;
-    }
-    let address = m.r.d[row.a as usize];
-    for i in lanes(m.mask) {
-        let bytes = match m.load::<T>(space, address[i].wrapping_add(row.imm), i) {
-            Ok(bytes) => bytes,
-            Err(fault) => return m.fail(fault.at(i)),
-        };
-        for (n, slot) in row.list.iter().enumerate() {
-            m.r.w[*slot as usize][i] = element_w::<N>(&bytes, n, signed);
-        }
-    }
-    match m.loaded.take() {
-        None => Flow::Next,
-        Some(loaded) => m.loads_undefined(&row.list, Bank::W, |n, lane| {
-            u64::from(element_w::<N>(&loaded[lane], n, signed))
-        }),
-    }
-}
-
-/// Element `n` of `N` bytes among `bytes`, as a register of 64 bits.
-#[inline(always)]
-fn element_d<const N: usize>(bytes: &[u8], n: usize, signed: bool) -> u64 {
-    let mut word = [0; 8];
-    word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
-    let value = u64::from_le_bytes(word);
-    if signed && N < 8 {
-        let shift = 64 - 8 * N as u32;
-        return ((value << shift).cast_signed() >> shift).cast_unsigned();
-    }
-    value
-}
-
-/// Loads `T / N` elements of `N` bytes into 64-bit registers.
-fn load_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let space = numbered(row.b);
-    let signed = row.c == 1;
-    let together = m.read_together::<T>(space, row.a, row.imm, |lanes, _, d| {
-        for (n, slot) in row.list.iter().enumerate().take(T / N) {
-            let to = &mut d[*slot as usize];
-            for i in 0..LANES {
-                to[i] = element_d::<N>(&lanes[i], n, signed);
-            }
-        }
-    });
-    if together.is_some() {
-        return Flow::Next;
-    }
-    if let Some(lanes) = m.read_runs::<T>(space, row.a, row.imm) {
-        for (n, slot) in row.list.iter().enumerate().take(T / N) {
-            let to = &mut m.r.d[*slot as usize];
-            each(m.mask, |i| to[i] = element_d::<N>(&lanes[i], n, signed));
-        }
-        return Flow::Next;
-    }
-    let address = m.r.d[row.a as usize];
-    for i in lanes(m.mask) {
-        let bytes = match m.load::<T>(space, address[i].wrapping_add(row.imm), i) {
-            Ok(bytes) => bytes,
-            Err(fault) => return m.fail(fault.at(i)),
-        };
-        for (n, slot) in row.list.iter().enumerate() {
-            m.r.d[*slot as usize][i] = element_d::<N>(&bytes, n, signed);
-        }
-    }
-    match m.loaded.take() {
-        None => Flow::Next,
-        Some(loaded) => {
-            m.loads_undefined(&row.list, Bank::D, |n, lane| element_d::<N>(&loaded[lane], n, signed))
-        }
-    }
-}
-
 fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let access = access(i)?;
     let (to, from) = match i.operands.as_slice() {
@@ -333,26 +227,26 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         }
     }
     let exec: Exec = match (access.ty.bytes(), wide, access.count) {
-        (1, false, 1) => store_w::<1, 1>,
-        (1, false, 2) => store_w::<1, 2>,
-        (1, false, 4) => store_w::<1, 4>,
-        (2, false, 1) => store_w::<2, 2>,
-        (2, false, 2) => store_w::<2, 4>,
-        (2, false, 4) => store_w::<2, 8>,
-        (4, false, 1) => store_w::<4, 4>,
-        (4, false, 2) => store_w::<4, 8>,
-        (4, false, 4) => store_w::<4, 16>,
-        (4, false, 8) => store_w::<4, 32>,
-        (1, true, 1) => store_d::<1, 1>,
-        (2, true, 1) => store_d::<2, 2>,
-        (4, true, 1) => store_d::<4, 4>,
-        (8, true, 1) => store_d::<8, 8>,
-        (8, true, 2) => store_d::<8, 16>,
-        (8, true, 4) => store_d::<8, 32>,
+        (1, false, 1) => store::<u32, 1, 1>,
+        (1, false, 2) => store::<u32, 1, 2>,
+        (1, false, 4) => store::<u32, 1, 4>,
+        (2, false, 1) => store::<u32, 2, 2>,
+        (2, false, 2) => store::<u32, 2, 4>,
+        (2, false, 4) => store::<u32, 2, 8>,
+        (4, false, 1) => store::<u32, 4, 4>,
+        (4, false, 2) => store::<u32, 4, 8>,
+        (4, false, 4) => store::<u32, 4, 16>,
+        (4, false, 8) => store::<u32, 4, 32>,
+        (1, true, 1) => store::<u64, 1, 1>,
+        (2, true, 1) => store::<u64, 2, 2>,
+        (4, true, 1) => store::<u64, 4, 4>,
+        (8, true, 1) => store::<u64, 8, 8>,
+        (8, true, 2) => store::<u64, 8, 16>,
+        (8, true, 4) => store::<u64, 8, 32>,
         (16, true, 1) => {
             let low = list[0];
             list.push(low + 1);
-            store_d::<8, 16>
+            store::<u64, 8, 16>
         }
         (bytes, _, count) => return Err(format!("a store of {count} times {bytes} bytes")),
     };
@@ -376,82 +270,4 @@ fn strong_access(m: &mut Machine<'_>, row: &Row) -> Flow {
         Some((exec, strong)) => m.strongly(*strong, |m| exec(m, row)),
         None => Flow::Next,
     }
-}
-
-fn store_w<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let space = numbered(row.b);
-    let together = m.write_together::<T>(space, row.a, row.imm, |lanes, w, _| {
-        for (n, slot) in row.list.iter().enumerate().take(T / N) {
-            let from = &w[*slot as usize];
-            for i in 0..LANES {
-                lanes[i][n * N..(n + 1) * N].copy_from_slice(&from[i].to_le_bytes()[..N]);
-            }
-        }
-    });
-    if together.is_some() {
-        return stored(m, space);
-    }
-    let mut bytes = [[0; T]; LANES];
-    for i in lanes(m.mask) {
-        for (n, slot) in row.list.iter().enumerate() {
-            bytes[i][n * N..(n + 1) * N].copy_from_slice(&m.r.w[*slot as usize][i].to_le_bytes()[..N]);
-        }
-    }
-    store_apart(m, row, space, &bytes)
-}
-
-fn store_d<const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let space = numbered(row.b);
-    let together = m.write_together::<T>(space, row.a, row.imm, |lanes, _, d| {
-        for (n, slot) in row.list.iter().enumerate().take(T / N) {
-            let from = &d[*slot as usize];
-            for i in 0..LANES {
-                lanes[i][n * N..(n + 1) * N].copy_from_slice(&from[i].to_le_bytes()[..N]);
-            }
-        }
-    });
-    if together.is_some() {
-        return stored(m, space);
-    }
-    let mut bytes = [[0; T]; LANES];
-    for i in lanes(m.mask) {
-        for (n, slot) in row.list.iter().enumerate() {
-            bytes[i][n * N..(n + 1) * N].copy_from_slice(&m.r.d[*slot as usize][i].to_le_bytes()[..N]);
-        }
-    }
-    store_apart(m, row, space, &bytes)
-}
-
-/// Stores lane by lane.
-fn store_apart<const T: usize>(
-    m: &mut Machine<'_>,
-    row: &Row,
-    space: Space,
-    bytes: &[[u8; T]; LANES],
-) -> Flow {
-    let address = m.r.d[row.a as usize];
-    if m.write_runs(space, row.a, row.imm, bytes).is_none() {
-        for i in lanes(m.mask) {
-            if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes[i]) {
-                return m.fail(fault.at(i));
-            }
-        }
-    }
-    m.remark(row);
-    if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes)
-        && let Err(fault) = m.tolerate(fault.at(lane))
-    {
-        return m.fail(fault);
-    }
-    stored(m, space)
-}
-
-/// A store may be what a waiting warp polls for.
-pub(super) fn stored(m: &mut Machine<'_>, space: Space) -> Flow {
-    match space {
-        Space::Shared => m.cta.events += 1,
-        Space::Global | Space::Generic | Space::Cluster => m.world.events += 1,
-        _ => {}
-    }
-    Flow::Next
 }

@@ -17,6 +17,7 @@ mod convert;
 mod convert_fixed;
 mod convert_float;
 mod convert_packed;
+mod elements;
 mod float;
 mod half;
 mod integer;

@@ -1,10 +1,9 @@
 //! Loads of which the program uses some bytes alone, as `.pragma "used_bytes_mask"` says: the others may be anybody's, and are undefined.
 
-use super::lanewise::each;
 use super::memory::numbered;
 use crate::cluster::RANK_SHIFT;
 use crate::decode::Bank;
-use crate::machine::{Flow, LANES, Machine, Space, lanes};
+use crate::machine::{Flow, LANES, Machine, Space, each, lanes};
 use crate::memory::Window;
 use crate::program::{Exec, Row};
 use crate::trap::Fault;

@@ -29,36 +29,6 @@ pub(super) fn space(word: &str) -> Option<Space> {
     })
 }
 
-/// The type of a directive.
-fn ty(word: &str) -> Option<Type> {
-    Some(match word {
-        "b8" => Type::B8,
-        "b16" => Type::B16,
-        "b32" => Type::B32,
-        "b64" => Type::B64,
-        "b128" => Type::B128,
-        "u8" => Type::U8,
-        "u16" => Type::U16,
-        "u32" => Type::U32,
-        "u64" => Type::U64,
-        "s8" => Type::S8,
-        "s16" => Type::S16,
-        "s32" => Type::S32,
-        "s64" => Type::S64,
-        "f16" => Type::F16,
-        "f16x2" => Type::F16x2,
-        "bf16" => Type::Bf16,
-        "bf16x2" => Type::Bf16x2,
-        "f32" => Type::F32,
-        "f64" => Type::F64,
-        "pred" => Type::Pred,
-        "texref" => Type::TexRef,
-        "samplerref" => Type::SamplerRef,
-        "surfref" => Type::SurfRef,
-        _ => return None,
-    })
-}
-
 impl Parser<'_> {
     /// `.global .align 4 .b8 a[4] = {…}, b;` from the state space to the semicolon: one variable a name.
     pub(super) fn declaration(
@@ -133,7 +103,7 @@ impl Parser<'_> {
                 "v2" => variable.vector = 2,
                 "v4" => variable.vector = 4,
                 "v8" => variable.vector = 8,
-                _ => match ty(word) {
+                _ => match Type::named(word) {
                     Some(ty) if variable.ty == Type::None => variable.ty = ty,
                     _ => return Err(self.wrong_at(here, "one type such as `.b32`, or a name")),
                 },

@@ -7,7 +7,8 @@ use numerics::Format;
 use numerics::tensor_core::{self, Integer, MmaForm, MmaShape, mma_integer};
 use ptx::{Instruction, Operand, Type};
 
-use super::super::memory::{numbered, resolve, space_number, stored};
+use super::super::elements::stored;
+use super::super::memory::{numbered, resolve, space_number};
 use super::super::moves::space;
 use super::super::{FormRow, Words};
 use super::form::parse_shape;

@@ -1,0 +1,167 @@
+//! Executes loads and stores of whole elements: at once where the lanes access one run of bytes, else lane by lane.
+
+use super::memory::numbered;
+use crate::decode::Bank;
+use crate::machine::{Flow, LANES, Machine, Space, each, lanes};
+use crate::program::Row;
+
+/// A register of one of the two banks that memory is loaded into and stored from.
+pub(super) trait Register: Copy + Into<u64> {
+    const BANK: Bank;
+
+    /// Selects this bank from the 32-bit and the 64-bit registers.
+    fn bank<'a>(w: &'a [[u32; LANES]], d: &'a [[u64; LANES]]) -> &'a [[Self; LANES]];
+
+    /// As [`Register::bank`], to write to.
+    fn bank_mut<'a>(w: &'a mut [[u32; LANES]], d: &'a mut [[u64; LANES]]) -> &'a mut [[Self; LANES]];
+
+    /// Element `n` of `N` bytes among `bytes`, extended by its sign or by zeros.
+    fn element<const N: usize>(bytes: &[u8], n: usize, signed: bool) -> Self;
+
+    /// Writes the low `N` bytes as element `n` of `bytes`.
+    fn put<const N: usize>(self, bytes: &mut [u8], n: usize);
+}
+
+macro_rules! register {
+    ($ty:ident, $bank:ident, |$w:pat_param, $d:pat_param| $registers:ident) => {
+        impl Register for $ty {
+            const BANK: Bank = Bank::$bank;
+
+            #[inline(always)]
+            fn bank<'a>($w: &'a [[u32; LANES]], $d: &'a [[u64; LANES]]) -> &'a [[Self; LANES]] {
+                $registers
+            }
+
+            #[inline(always)]
+            fn bank_mut<'a>(
+                $w: &'a mut [[u32; LANES]],
+                $d: &'a mut [[u64; LANES]],
+            ) -> &'a mut [[Self; LANES]] {
+                $registers
+            }
+
+            #[inline(always)]
+            fn element<const N: usize>(bytes: &[u8], n: usize, signed: bool) -> Self {
+                let mut word = [0; size_of::<Self>()];
+                word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
+                let value = Self::from_le_bytes(word);
+                if signed && N < size_of::<Self>() {
+                    let shift = Self::BITS - 8 * N as u32;
+                    return ((value << shift).cast_signed() >> shift).cast_unsigned();
+                }
+                value
+            }
+
+            #[inline(always)]
+            fn put<const N: usize>(self, bytes: &mut [u8], n: usize) {
+                bytes[n * N..(n + 1) * N].copy_from_slice(&self.to_le_bytes()[..N]);
+            }
+        }
+    };
+}
+
+register!(u32, W, |w, _| w);
+register!(u64, D, |_, d| d);
+
+/// Loads `T / N` elements of `N` bytes into registers.
+pub(super) fn load<R: Register, const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let space = numbered(row.b);
+    let signed = row.c == 1;
+    let together = m.read_together::<T>(space, row.a, row.imm, |lanes, w, d| {
+        let bank = R::bank_mut(w, d);
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let to = &mut bank[*slot as usize];
+            for i in 0..LANES {
+                to[i] = R::element::<N>(&lanes[i], n, signed);
+            }
+        }
+    });
+    if together.is_some() {
+        return Flow::Next;
+    }
+    if let Some(lanes) = m.read_runs::<T>(space, row.a, row.imm) {
+        let bank = R::bank_mut(&mut m.r.w, &mut m.r.d);
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let to = &mut bank[*slot as usize];
+            each(m.mask, |i| to[i] = R::element::<N>(&lanes[i], n, signed));
+        }
+        return Flow::Next;
+    }
+    let address = m.r.d[row.a as usize];
+    for i in lanes(m.mask) {
+        let bytes = match m.load::<T>(space, address[i].wrapping_add(row.imm), i) {
+            Ok(bytes) => bytes,
+            Err(fault) => return m.fail(fault.at(i)),
+        };
+        let bank = R::bank_mut(&mut m.r.w, &mut m.r.d);
+        for (n, slot) in row.list.iter().enumerate() {
+            bank[*slot as usize][i] = R::element::<N>(&bytes, n, signed);
+        }
+    }
+    match m.loaded.take() {
+        None => Flow::Next,
+        Some(loaded) => {
+            let bits = |n, lane: usize| R::element::<N>(&loaded[lane], n, signed).into();
+            m.loads_undefined(&row.list, R::BANK, bits)
+        }
+    }
+}
+
+/// Stores `T / N` elements of `N` bytes from registers.
+pub(super) fn store<R: Register, const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let space = numbered(row.b);
+    let together = m.write_together::<T>(space, row.a, row.imm, |lanes, w, d| {
+        let bank = R::bank(w, d);
+        for (n, slot) in row.list.iter().enumerate().take(T / N) {
+            let from = &bank[*slot as usize];
+            for i in 0..LANES {
+                from[i].put::<N>(&mut lanes[i], n);
+            }
+        }
+    });
+    if together.is_some() {
+        return stored(m, space);
+    }
+    let mut bytes = [[0; T]; LANES];
+    let bank = R::bank(&m.r.w, &m.r.d);
+    for i in lanes(m.mask) {
+        for (n, slot) in row.list.iter().enumerate() {
+            bank[*slot as usize][i].put::<N>(&mut bytes[i], n);
+        }
+    }
+    store_apart(m, row, space, &bytes)
+}
+
+/// Stores lane by lane.
+fn store_apart<const T: usize>(
+    m: &mut Machine<'_>,
+    row: &Row,
+    space: Space,
+    bytes: &[[u8; T]; LANES],
+) -> Flow {
+    let address = m.r.d[row.a as usize];
+    if m.write_runs(space, row.a, row.imm, bytes).is_none() {
+        for i in lanes(m.mask) {
+            if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes[i]) {
+                return m.fail(fault.at(i));
+            }
+        }
+    }
+    m.remark(row);
+    if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes)
+        && let Err(fault) = m.tolerate(fault.at(lane))
+    {
+        return m.fail(fault);
+    }
+    stored(m, space)
+}
+
+/// A store may be what a waiting warp polls for.
+pub(super) fn stored(m: &mut Machine<'_>, space: Space) -> Flow {
+    match space {
+        Space::Shared => m.cta.events += 1,
+        Space::Global | Space::Generic | Space::Cluster => m.world.events += 1,
+        _ => {}
+    }
+    Flow::Next
+}
