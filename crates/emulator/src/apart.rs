@@ -1,7 +1,8 @@
-//! What a cluster touches that runs beside others, each on a view of global memory of its own.
+//! Memory accesses of a cluster that runs in parallel with others, each on its own view of global memory.
 //!
-//! Clusters none of which touches bytes that another writes do the same in any order. Those that touch such bytes communicate, or
-//! race; so may those that read memory strongly, read a clock, print, or allocate. Then the scheduler has to run them, in its order.
+//! If no cluster touches bytes that another one writes, they compute the same in any order. Clusters that touch such bytes
+//! communicate or race; so may clusters that read memory strongly, read a clock, print or allocate. The scheduler must then run
+//! them, in its order.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,20 +13,20 @@ use super::races::Pages;
 /// Bytes of a page.
 pub(super) const PAGE: usize = 1024;
 
-/// A bit for each byte of a page.
+/// One bit per byte of a page.
 type Bits = [u64; PAGE / 64];
 
-/// Bytes of a page that were touched.
+/// Bytes of a page that were accessed.
 #[derive(Default)]
 struct Touched {
     read: Bits,
     write: Bits,
-    /// Whether the page is on the list of those that its cluster has touched.
+    /// Whether the page is in its cluster's list of touched pages.
     listed: bool,
 }
 
 impl Touched {
-    /// Adds what a cluster touched; false where that meets a write.
+    /// Merges the accesses of a cluster; returns false if they conflict with a write.
     fn join(&mut self, other: &Self) -> bool {
         let mut both = 0;
         for n in 0..self.read.len() {
@@ -37,10 +38,10 @@ impl Touched {
     }
 }
 
-/// Instructions that a cluster may execute though none has ended yet: more may be a loop that waits for another cluster.
+/// Instructions that a cluster may execute before any has ended: more may mean a loop that waits for another cluster.
 const PATIENCE: u64 = 1 << 26;
 
-/// What the threads of one attempt share.
+/// State shared by the threads of one attempt.
 #[derive(Default)]
 pub(super) struct Together {
     /// The next cluster.
@@ -49,18 +50,18 @@ pub(super) struct Together {
     over: AtomicBool,
     /// Instructions of the longest cluster so far.
     longest: AtomicU64,
-    /// What the clusters that have ended touched.
+    /// Bytes touched by the clusters that have ended.
     touched: Mutex<Pages<Touched>>,
 }
 
 impl Together {
-    /// Takes a cluster of `count`.
+    /// Takes the next of `count` clusters.
     pub(super) fn take(&self, count: u32) -> Option<u32> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         (next < count && !self.over.load(Ordering::Relaxed)).then_some(next)
     }
 
-    /// The attempt has failed.
+    /// Marks the attempt as failed.
     pub(super) fn give_up(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
@@ -70,13 +71,13 @@ impl Together {
     }
 }
 
-/// What the clusters of one thread touch.
+/// Bytes touched by the clusters of one thread.
 pub(super) struct Apart {
     together: Arc<Together>,
-    /// By the cluster that runs, and the pages of that.
+    /// Accesses of the current cluster, and the list of its pages.
     own: Pages<Touched>,
     pages: Vec<usize>,
-    /// Written by all clusters of this thread.
+    /// Bytes written by all clusters of this thread.
     written: Pages<Bits>,
     written_pages: Vec<usize>,
     communicates: bool,
@@ -94,12 +95,12 @@ impl Apart {
         }
     }
 
-    /// The cluster does what others may see, or see the time of.
+    /// The cluster does something whose result or time other clusters can observe.
     pub(super) fn communicate(&mut self) {
         self.communicates = true;
     }
 
-    /// The cluster touches bytes of global memory.
+    /// Records an access to global memory.
     #[inline]
     pub(super) fn touch(&mut self, address: u64, len: usize, write: bool) {
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return };
@@ -122,13 +123,13 @@ impl Apart {
         }
     }
 
-    /// Whether the cluster is to stop, after so many instructions.
+    /// Whether the cluster must stop after this many instructions.
     pub(super) fn stops(&self, instructions: u64) -> bool {
         let longest = self.together.longest.load(Ordering::Relaxed);
         self.communicates || self.together.failed() || instructions > PATIENCE.max(longest.saturating_mul(4))
     }
 
-    /// The cluster has ended; whether what it did is its own affair.
+    /// Ends a cluster; returns whether it neither communicated nor conflicted with others.
     pub(super) fn end(&mut self, instructions: u64) -> bool {
         self.together.longest.fetch_max(instructions, Ordering::Relaxed);
         let Ok(mut all) = self.together.touched.lock() else { return false };
@@ -152,7 +153,7 @@ impl Apart {
         true
     }
 
-    /// The addresses of the bytes that clusters of this thread wrote, as runs.
+    /// The bytes that clusters of this thread wrote, as runs of address and length.
     pub(super) fn written(mut self) -> Vec<(u64, usize)> {
         let mut runs: Vec<(u64, usize)> = Vec::new();
         self.written_pages.sort_unstable();
@@ -189,7 +190,7 @@ mod tests {
         one.touch(at(0), 1020, false);
         one.touch(at(1100), 1, true);
         assert!(one.end(1));
-        // Neighbours, and reads of what others read.
+        // Adjacent writes, and reads of what others read.
         other.touch(at(1028), 4, true);
         other.touch(at(0), 1020, false);
         assert!(other.end(1));

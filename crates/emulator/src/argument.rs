@@ -1,4 +1,4 @@
-//! Arguments of a kernel as words, in the order of its parameters: those of `emulate --arg` and of test headers.
+//! Kernel arguments as text, in the order of the parameters: used by `emulate --arg` and by test headers.
 //!
 //! ```text
 //! u32:7  s32:-1  f32:1.5  u64:0x10          a value
@@ -6,7 +6,7 @@
 //! buf:x=iota:u32[64]                        0, 1, 2 and so on
 //! buf:x=random:7:bf16[128]                  seeded: floats in [-1, 1), integers of all bits
 //! buf:x=@in.safetensors#x                   a tensor of a file
-//! out:y=f32[64]                             a buffer that nobody has written
+//! out:y=f32[64]                             an unwritten buffer
 //! tmap:m=of:x,type:bf16,dims:64x8,box:64x8  a tensor map over a buffer
 //! ```
 
@@ -19,19 +19,19 @@ pub use super::tensor_argument::{MapFields, MapOf};
 /// Element type and dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
-    /// Type of an element.
+    /// The element type.
     pub element: Element,
-    /// Elements of each dimension, the outermost first.
+    /// Elements per dimension, outermost first.
     pub dims: Vec<usize>,
-    /// All elements, in bytes.
+    /// Total size in bytes.
     pub bytes: usize,
 }
 
 impl Shape {
-    /// Of these dimensions.
+    /// Creates a shape.
     ///
     /// # Errors
-    /// What is wrong with them, in words: no element, more than any memory has, or half a byte at the end.
+    /// A message: there are no elements, more than fit in memory, or the last byte is only half used.
     pub fn new(element: Element, dims: Vec<usize>) -> Result<Self, String> {
         let count = dims.iter().try_fold(1usize, |all, n| all.checked_mul(*n));
         let large = "it is larger than any memory";
@@ -45,14 +45,14 @@ impl Shape {
         Ok(Self { element, dims, bytes })
     }
 
-    /// Its elements.
+    /// Number of elements.
     #[must_use]
     pub fn count(&self) -> usize {
         self.element.count_in(self.bytes)
     }
 }
 
-/// What a buffer holds at first.
+/// Initial content of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Zeros.
@@ -68,11 +68,11 @@ pub enum Content {
         /// The tensor's name in it.
         tensor: String,
     },
-    /// Memory that nobody has written.
+    /// Unwritten memory.
     Unwritten(Shape),
 }
 
-/// An argument of a kernel.
+/// A kernel argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Argument {
     /// A value.
@@ -86,14 +86,14 @@ pub enum Argument {
     Buffer {
         /// The buffer's name.
         name: String,
-        /// What it holds at first.
+        /// Its initial content.
         content: Content,
     },
     /// A tensor map over a buffer.
     Map(MapOf),
 }
 
-/// Why a text is no argument.
+/// The reason why a text is not an argument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an argument: {why}")]
 pub struct BadArgument {
@@ -101,7 +101,7 @@ pub struct BadArgument {
     why: String,
 }
 
-/// Reads one argument.
+/// Parses one argument.
 ///
 /// # Errors
 /// [`BadArgument`] with the reason.
@@ -109,7 +109,7 @@ pub fn parse(text: &str) -> Result<Argument, BadArgument> {
     argument(text).map_err(|why| BadArgument { text: text.to_owned(), why })
 }
 
-/// Reads a buffer that is no argument: `NAME=CONTENT`, where `out:TYPE[N]` is memory that nobody has written.
+/// Parses a buffer that is not an argument: `NAME=CONTENT`, where `out:TYPE[N]` is unwritten memory.
 ///
 /// # Errors
 /// [`BadArgument`] with the reason.
@@ -192,10 +192,10 @@ fn shape(text: &str) -> Result<Shape, String> {
     Shape::new(element, dims)
 }
 
-/// Reads a number as the bytes of an element, little endian: decimal, and hexadecimal with `0x` for integers.
+/// Parses a number into the little-endian bytes of an element: decimal, or hexadecimal with `0x` for integers.
 ///
 /// # Errors
-/// What is wrong with the number, in words.
+/// A message about the number.
 pub fn value(element: Element, text: &str) -> Result<Vec<u8>, String> {
     if element.bits() < 8 {
         return Err(format!("a value of {} is half a byte; only buffers have such elements", element.name()));
@@ -203,7 +203,7 @@ pub fn value(element: Element, text: &str) -> Result<Vec<u8>, String> {
     Ok(element.pack([element.parse(text)?]))
 }
 
-/// The bytes of a buffer of 0, 1, 2 and so on: integers wrap, floats are rounded to nearest even and saturate; `ue8m0` counts codes.
+/// The bytes of a buffer of 0, 1, 2 and so on: integers wrap; floats round to nearest even and saturate; `ue8m0` counts codes.
 #[must_use]
 pub fn iota(shape: &Shape) -> Vec<u8> {
     let element = shape.element;
@@ -216,7 +216,7 @@ pub fn iota(shape: &Shape) -> Vec<u8> {
     element.pack((0..shape.count() as u64).map(code))
 }
 
-/// The bytes of a random buffer: SplitMix64 by element; floats in [-1, 1), integers of all bits; `ue8m0` from 2^-4 to 2^3.
+/// The bytes of a random buffer (SplitMix64 per element): floats in [-1, 1); integers over all bits; `ue8m0` from 2^-4 to 2^3.
 #[must_use]
 pub fn random(seed: u64, shape: &Shape) -> Vec<u8> {
     let element = shape.element;
@@ -229,11 +229,11 @@ pub fn random(seed: u64, shape: &Shape) -> Vec<u8> {
     element.pack(uniforms(seed).take(shape.count()).map(code))
 }
 
-/// The bytes of a random buffer of values from `least` to `most`, rounded to the nearest, for integers downward.
+/// The bytes of a random buffer with values from `least` to `most`: floats are rounded to nearest, integers down.
 #[must_use]
 pub fn random_between(seed: u64, shape: &Shape, least: f64, most: f64) -> Vec<u8> {
     let element = shape.element;
-    // An integer at the upper end comes as often as the others.
+    // The largest integer is as likely as the others.
     let width = most - least + if element.is_float() { 0.0 } else { 1.0 };
     let code = |(_, uniform): (u64, f64)| {
         let value = least + (uniform + 1.0) / 2.0 * width;
@@ -242,7 +242,7 @@ pub fn random_between(seed: u64, shape: &Shape, least: f64, most: f64) -> Vec<u8
     element.pack(uniforms(seed).take(shape.count()).map(code))
 }
 
-/// SplitMix64: 64 bits each, and 53 of them as a number in [-1, 1).
+/// SplitMix64: 64 random bits each, and their upper 53 as a number in [-1, 1).
 fn uniforms(seed: u64) -> impl Iterator<Item = (u64, f64)> {
     let mut state = seed;
     std::iter::repeat_with(move || {

@@ -1,8 +1,8 @@
-//! Registers that may be read before they are written.
+//! Detects registers that may be read before they are written.
 //!
-//! Data flow at decode time finds the reads that some path reaches without a write. Only those registers are watched at run
-//! time, lane by lane, by rows of their own; all others cost nothing. A read finds undefined bits in lanes that wrote nothing
-//! (`undefined.rs`).
+//! Data-flow analysis at decode time finds the reads that some path reaches without a write. Only those registers are tracked at
+//! run time, per lane, by extra rows; all others cost nothing. In lanes that have not written the register, a read yields undefined
+//! bits (`undefined.rs`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,8 +26,8 @@ fn set(bits: &mut Bits, i: usize, value: bool) {
     }
 }
 
-/// Finds the registers to watch and adds their rows; gives their number. `steps` name registers by slots of their own, `shared` by those
-/// that the rows use.
+/// Finds the registers to track and adds their rows; returns their number. `steps` identify registers by unshared slots, `shared`
+/// by the slots that the rows use.
 pub(super) fn watch(
     rows: &[Row],
     successors: &[[usize; 2]],
@@ -42,7 +42,7 @@ pub(super) fn watch(
         index.entry(*place).or_insert(next);
     }
     let incoming = assigned(successors, steps, &index);
-    // Reads that need watching, and then the sources of copies into what is watched.
+    // Reads that need tracking, and then the sources of copies into tracked registers.
     let mut watched: HashSet<Place> = HashSet::new();
     for (step, set) in steps.iter().zip(&incoming) {
         if let Some(set) = set.as_ref().filter(|_| !step.copies) {
@@ -80,7 +80,7 @@ pub(super) fn watch(
         for n in reads.into_iter().filter(|n| !has(set, index[&step.reads[*n]])) {
             let place = step.reads[n];
             if let (Some(watched), Some((bank, slot))) = (number.get(&place), shared.reads.get(n)) {
-                // The guard itself is read by every lane.
+                // Every lane reads the guard itself.
                 let is_guard = place.0 == super::decode::Bank::P && Some(place.1) == step.guard;
                 let note = if is_guard { Row::new(note_unwritten) } else { row(note_unwritten) };
                 before.push((step.rows.start, Row { a: *watched, b: bank_number(*bank), d: *slot, ..note }));
@@ -93,7 +93,7 @@ pub(super) fn watch(
     order.len()
 }
 
-/// The registers that every path to a step has written; `None` for steps that no path reaches.
+/// Per step, the registers that every path to it has written; `None` if it is unreachable.
 fn assigned(successors: &[[usize; 2]], steps: &[Step], index: &HashMap<Place, usize>) -> Vec<Option<Bits>> {
     let words = index.len().div_ceil(64);
     let mut step_at = vec![usize::MAX; successors.len() + 1];
@@ -102,7 +102,7 @@ fn assigned(successors: &[[usize; 2]], steps: &[Step], index: &HashMap<Place, us
             step_at[step.rows.start] = n;
         }
     }
-    // State at the entry of each row that is reached from elsewhere than the row above, and of each step.
+    // State at the entry of each row that is reached by a jump, and of each step.
     let mut incoming: Vec<Option<Bits>> = vec![None; steps.len()];
     let mut at_row: HashMap<usize, Bits> = HashMap::new();
     let mut work = vec![0usize];
@@ -121,7 +121,7 @@ fn assigned(successors: &[[usize; 2]], steps: &[Step], index: &HashMap<Place, us
                 for place in &step.writes {
                     let i = index[place];
                     let value = copied.unwrap_or(true);
-                    // Under a guard some lanes keep what they had.
+                    // Under a guard, some lanes keep their old value.
                     let value = if step.guard.is_some() { has(&state, i) && value } else { value };
                     set(&mut state, i, value);
                 }
@@ -139,7 +139,7 @@ fn assigned(successors: &[[usize; 2]], steps: &[Step], index: &HashMap<Place, us
                 break;
             }
             row += 1;
-            // Where paths meet, the state is what all of them have.
+            // Where paths meet, the state is their intersection.
             if let Some(known) = at_row.get_mut(&row) {
                 let changed = known.iter().zip(&state).any(|(k, s)| k & !s != 0);
                 if !changed {
@@ -153,7 +153,7 @@ fn assigned(successors: &[[usize; 2]], steps: &[Step], index: &HashMap<Place, us
     incoming
 }
 
-/// Meets `state` into what is known at a row; whether that changed anything.
+/// Intersects the state at a row with `state`; returns whether it changed.
 fn merge(at_row: &mut HashMap<usize, Bits>, row: usize, state: &Bits) -> bool {
     match at_row.get_mut(&row) {
         Some(known) => {

@@ -1,10 +1,10 @@
-//! Boxes of tensors (PTX ISA 5.5): which bytes of global memory a tensor copy moves to which bytes of shared memory.
+//! Boxes of tensors (PTX ISA 5.5): the mapping between global and shared memory of a tensor copy.
 
 use super::pending::Piece;
 use super::tensor_map::{Im2col, TensorMap};
 use super::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
 
-/// What a tensor copy does.
+/// The kind of a tensor copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Load,
@@ -12,14 +12,14 @@ pub(super) enum Use {
     Reduce,
 }
 
-/// Which elements a tensor copy takes.
+/// The elements that a tensor copy selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// A box.
     Tile,
-    /// Four rows, each at a coordinate of its own: `.tile::gather4` of loads, `.tile::scatter4` of stores.
+    /// Four rows at independent coordinates: `.tile::gather4` for loads, `.tile::scatter4` for stores.
     Rows { gather: bool },
-    /// Pixels along a walk through images, each shifted by these offsets in dimensions 1, 2 and 3.
+    /// Pixels of an im2col traversal, each shifted by these offsets in dimensions 1, 2 and 3.
     Im2col { offsets: [i64; 3] },
 }
 
@@ -34,16 +34,16 @@ impl Mode {
     }
 }
 
-/// Of which shared addresses of boxes are multiples. An H100 takes any such address with any swizzle.
+/// Required alignment of a box in shared memory. An H100 accepts any address with this alignment, for every swizzle.
 pub(super) const SHARED_ALIGNMENT: u64 = 128;
 
-/// The pieces that a box consists of in shared memory.
+/// Granularity in bytes of a box in shared memory.
 const CHUNK: u64 = 16;
 
-/// Checks what a copy asks of a map whose own rules hold.
+/// Checks a copy against a map that is itself valid.
 pub(super) fn check(map: &TensorMap, at: &[i64; 5], mode: Mode, usage: Use) -> Result<(), String> {
     let ty = map.data_type;
-    // Measured on an H100: any other coordinate is an illegal instruction.
+    // Measured on an H100: any other coordinate raises an illegal instruction.
     let interleaved = map.interleave != Interleave::None;
     if interleaved && mode != Mode::Tile {
         return Err(format!("{} of an interleaved tensor", mode.word()));
@@ -59,7 +59,7 @@ pub(super) fn check(map: &TensorMap, at: &[i64; 5], mode: Mode, usage: Use) -> R
     }
     match (mode, &map.im2col) {
         (Mode::Im2col { .. }, Some(walk)) => {
-            // Measured on an H200: any other pixel is an illegal instruction.
+            // Measured on an H200: any other pixel raises an illegal instruction.
             for (i, start) in at.iter().enumerate().take(map.rank - 1).skip(1) {
                 let (first, last) = walk.bounds(i, map.dims[i]);
                 if !(first..=last).contains(start) {
@@ -77,7 +77,7 @@ pub(super) fn check(map: &TensorMap, at: &[i64; 5], mode: Mode, usage: Use) -> R
         return Err(format!("{} by a map whose boxes have {} rows, not one", mode.word(), map.box_dims[1]));
     }
     if usage != Use::Load {
-        // Measured on an H100, and what the programming guide says.
+        // Measured on an H100, and stated by the programming guide.
         if let Some(n) = at[..map.rank].iter().find(|c| **c < 0) {
             return Err(format!("a store to the negative coordinate {n}"));
         }
@@ -93,7 +93,7 @@ pub(super) fn check(map: &TensorMap, at: &[i64; 5], mode: Mode, usage: Use) -> R
     Ok(())
 }
 
-/// The pattern of a byte outside the tensor, 16 bytes of it.
+/// The 16-byte fill pattern for bytes outside the tensor.
 pub(super) fn fill(map: &TensorMap) -> [u8; 16] {
     match map.oob_fill {
         OobFill::Zeros => [0; 16],
@@ -107,7 +107,7 @@ pub(super) fn rounds(ty: TensorType) -> bool {
     matches!(ty, TensorType::Tf32 | TensorType::Tf32Ftz)
 }
 
-/// The runs of a box at coordinates `at`, with shared addresses from `base`. Gathers and scatters take the rows `at[1..5]`.
+/// The runs of a box at coordinates `at`, with shared addresses from `base`. Gathers and scatters use the rows `at[1..5]`.
 pub(super) fn pieces(
     map: &TensorMap,
     at: &[i64; 5],
@@ -130,7 +130,7 @@ pub(super) fn pieces(
     let rows = |i: usize| if i < map.rank { taken[i] } else { 1 };
     let count: u64 = if gather { 4 } else { (1..5).map(rows).product() };
     while row < count {
-        // The row's place in the tensor.
+        // The address of the row in the tensor.
         let mut inside = true;
         let mut address = map.address as i64;
         let mut rest = row;
@@ -156,7 +156,7 @@ pub(super) fn pieces(
     out
 }
 
-/// The pixels of an im2col load, a row each: from the start through the bounding box, image after image. Measured on an H200.
+/// The pixels of an im2col load, one row each: from the start through the bounding box, image after image. Measured on an H200.
 fn pixels(
     map: &TensorMap,
     walk: &Im2col,
@@ -198,8 +198,8 @@ fn pixels(
     out
 }
 
-/// The runs of a box of an interleaved tensor, NC/8HWC8 and its like: the first dimension counts pieces of 16 or 32 bytes,
-/// the last but one slices of channels, of which a box takes one. Measured on an H100.
+/// The runs of a box of an interleaved tensor (NC/8HWC8 and similar): the first dimension counts pieces of 16 or 32 bytes, the
+/// second to last counts slices of channels, of which a box has one. Measured on an H100.
 fn interleaved(map: &TensorMap, at: &[i64; 5], base: u64, lane: usize) -> Vec<Piece> {
     let (taken, piece) = (map.taken(), map.interleave.bytes());
     let mut out = Vec::new();
@@ -221,7 +221,7 @@ fn interleaved(map: &TensorMap, at: &[i64; 5], base: u64, lane: usize) -> Vec<Pi
     out
 }
 
-/// One chunk of a row: bytes of shared memory, and which of them the tensor has.
+/// One chunk of a row: bytes of shared memory, and which of them the tensor contains.
 struct Chunk {
     len: u64,
     address: u64,
@@ -231,7 +231,7 @@ struct Chunk {
 
 fn chunk(map: &TensorMap, first: i64, offset: u64, inside: bool, row: u64, usage: Use) -> Chunk {
     let ty = map.data_type;
-    // Types with gaps have sixteen elements in a chunk, the others 16 bytes of elements.
+    // A chunk is sixteen elements for padded types, and 16 bytes of elements for the others.
     let (elements, len) = match ty {
         TensorType::U4Align16 => (16, 8),
         TensorType::U6Align16 if usage == Use::Load => (16, 12),
@@ -242,7 +242,7 @@ fn chunk(map: &TensorMap, first: i64, offset: u64, inside: bool, row: u64, usage
     let low = begin.clamp(0, map.dims[0] as i64);
     let mut high = (begin + elements as i64).clamp(0, map.dims[0] as i64);
     if usage != Use::Load && high > low {
-        // Measured on an H100: a store writes 16 bytes where one of their elements is inside.
+        // Measured on an H100: a store writes all 16 bytes if any of their elements is inside.
         high = begin + elements as i64;
     }
     let bytes = |n: i64| n as u64 * ty.bits() / 8;
@@ -252,7 +252,7 @@ fn chunk(map: &TensorMap, first: i64, offset: u64, inside: bool, row: u64, usage
     Chunk { len, address: row + bytes(low), skip: bytes(low - begin), taken: bytes(high - low) }
 }
 
-/// Puts a chunk where the swizzle has it.
+/// Adds a chunk at its swizzled address.
 fn place(map: &TensorMap, address: u64, chunk: Chunk, lane: usize, out: &mut Vec<Piece>) {
     let whole = |at: u64, part: &Chunk| Piece {
         lane: lane as u32,
@@ -265,7 +265,7 @@ fn place(map: &TensorMap, address: u64, chunk: Chunk, lane: usize, out: &mut Vec
     if map.swizzle != Swizzle::B128Atom32Flip8 || map.data_type.unpacks() {
         let piece = whole(map.swizzle.place(address), &chunk);
         match out.last_mut() {
-            // Without swizzling, rows are long runs.
+            // Without swizzle, rows are long runs.
             Some(last)
                 if last.at + last.len == piece.at
                     && last.taken == last.len
@@ -279,7 +279,7 @@ fn place(map: &TensorMap, address: u64, chunk: Chunk, lane: usize, out: &mut Vec
         }
         return;
     }
-    // The halves go apart.
+    // The two halves are swapped separately.
     for half in [0, 8] {
         let begin = chunk.skip.clamp(half, half + 8);
         let end = (chunk.skip + chunk.taken).clamp(half, half + 8);

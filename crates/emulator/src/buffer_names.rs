@@ -1,11 +1,11 @@
-//! Names of buffers, for messages: an address in or near a named buffer is told as a byte of it.
+//! Names of buffers, for messages: an address in or near a named buffer is shown as a byte offset in it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::memory::{GLOBAL_BASE, GlobalMemory};
 
-/// How far behind a buffer an address still counts as near.
+/// Maximum distance from a buffer at which an address still counts as near.
 const NEAR: u64 = 4096;
 
 /// A buffer with a name.
@@ -16,7 +16,7 @@ struct Named {
     name: Arc<str>,
 }
 
-/// The named buffers, by address.
+/// The named buffers, sorted by address.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names(Vec<Named>);
 
@@ -36,8 +36,8 @@ impl Names {
         self.0.get(at.checked_sub(1)?)
     }
 
-    /// The buffer of an address, or the one that it lies right behind or right before: its name, its bytes, and how far
-    /// the address is from its beginning.
+    /// The buffer that contains an address, or that lies just before or after it: its name, its length, and the offset of the
+    /// address from its start.
     pub(super) fn near(&self, address: u64) -> Option<(&str, u64, i64)> {
         let before = self.last_before(address).filter(|n| address - n.base < n.len.saturating_add(NEAR));
         if let Some(n) = before {
@@ -56,7 +56,7 @@ impl GlobalMemory {
         }
     }
 
-    /// A message with the name of the buffer behind each global address in or near a named one.
+    /// Inserts the buffer name after each global address in or near a named buffer.
     #[must_use]
     pub fn name_addresses(&self, message: &str) -> String {
         let mut out = String::with_capacity(message.len());

@@ -1,7 +1,7 @@
 //! Clusters (PTX ISA 2.2.2 and 11.4, "Cluster Dimension Directives"): CTAs that run together and share their shared memory.
 //!
-//! The shared window of a cluster has 2^24 bytes for each CTA, in the order of ranks: `%cluster_ctarank` is in the upper byte
-//! of every shared address, as it is in hardware.
+//! The shared window of a cluster has 2^24 bytes per CTA, in rank order: `%cluster_ctarank` is in the upper byte of every shared
+//! address, as in hardware.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use super::program::Kernel;
 use super::resident::Resident;
 use super::trap::{Fault, Rule, Stop};
 
-/// The rank is in the bits of a shared address from this one on.
+/// The lowest bit of the rank in a shared address.
 pub(super) const RANK_SHIFT: u32 = 24;
 
-/// What the directives of an entry say of clusters.
+/// The directives of an entry about clusters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Directives {
     /// `.reqnctapercluster`.
@@ -27,14 +27,14 @@ pub(super) struct Directives {
     pub(super) most: Option<u64>,
 }
 
-/// CTAs of a cluster on every GPU that has them, and with the attribute for non-portable sizes where there is one.
+/// Maximum CTAs of a cluster: portable, and with the attribute for non-portable sizes on GPUs that support it.
 const PORTABLE: u32 = 8;
 const LARGEST: u32 = 16;
 
-/// The cluster of a launch, in CTAs: what the kernel requires or the launch asks for.
+/// The cluster shape of a launch in CTAs, as required by the kernel or requested by the launch.
 ///
 /// # Errors
-/// [`Stop::Launch`] where the directives of the kernel, the grid or the target do not allow it.
+/// [`Stop::Launch`] if the kernel's directives, the grid or the target do not allow it.
 pub(super) fn shape(
     kernel: &Kernel,
     asked: Option<[u32; 3]>,
@@ -77,15 +77,15 @@ pub(super) fn shape(
     Ok(shape)
 }
 
-/// The barrier of a cluster, which all its CTAs share.
+/// The barrier of a cluster, shared by all its CTAs.
 #[derive(Debug, Default)]
 pub(super) struct Barrier {
     arrived: u32,
     /// Completed phases.
     phase: u64,
-    /// Threads that have not ended.
+    /// Threads that have not exited.
     threads: u32,
-    /// Counts what may let a waiting warp of any CTA of the cluster go on.
+    /// Counts events that a waiting warp of any CTA of the cluster may depend on.
     events: u64,
 }
 
@@ -101,40 +101,40 @@ impl Barrier {
     }
 }
 
-/// A CTA as one of its cluster.
+/// A CTA as a member of its cluster.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     /// CTAs of the cluster by dimension.
     pub(super) shape: [u32; 3],
-    /// Whether the kernel or the launch says so.
+    /// Whether the kernel or the launch specifies the cluster.
     pub(super) explicit: bool,
     pub(super) rank: u32,
     barrier: Rc<RefCell<Barrier>>,
-    /// The phase that each thread arrived in.
+    /// The phase in which each thread arrived.
     arrived_in: BTreeMap<u32, u64>,
-    /// Whether a thread of this CTA has waited at the barrier.
+    /// Whether a thread of this CTA has completed a wait at the barrier.
     met: bool,
 }
 
 impl Member {
-    /// The first of a cluster of CTAs with `threads` each.
+    /// The first CTA of a cluster whose CTAs have `threads` threads each.
     pub(super) fn first(shape: [u32; 3], explicit: bool, threads: u32) -> Self {
         let all = threads * shape.iter().product::<u32>();
         let barrier = Rc::new(RefCell::new(Barrier { threads: all, ..Barrier::default() }));
         Self { shape, explicit, rank: 0, barrier, arrived_in: BTreeMap::new(), met: false }
     }
 
-    /// The next one.
+    /// The CTA with the next rank.
     pub(super) fn next(&self) -> Self {
         Self { rank: self.rank + 1, ..self.clone() }
     }
 
-    /// CTAs of the cluster.
+    /// Number of CTAs in the cluster.
     pub(super) fn size(&self) -> u32 {
         self.shape.iter().product()
     }
 
-    /// What the shared addresses of this CTA have in common.
+    /// The bits common to all shared addresses of this CTA.
     #[inline]
     pub(super) fn base(&self) -> u64 {
         u64::from(self.rank) << RANK_SHIFT
@@ -146,32 +146,32 @@ impl Member {
         [self.rank % x, self.rank / x % y, self.rank / x / y]
     }
 
-    /// Whether all CTAs of the cluster are known to have begun, since they met at the barrier.
+    /// Whether all CTAs of the cluster are known to have begun, because they met at the barrier.
     pub(super) fn all_began(&self) -> bool {
         self.met
     }
 
-    /// What may let a waiting warp of any CTA of the cluster go on, counted.
+    /// The number of events so far that a waiting warp of the cluster may depend on.
     pub(super) fn events(&self) -> u64 {
         self.barrier.borrow().events
     }
 
-    /// Something has happened that a warp of any CTA of the cluster may wait for.
+    /// Counts an event that a warp of any CTA of the cluster may wait for.
     pub(super) fn tell(&self) {
         self.barrier.borrow_mut().events += 1;
     }
 
-    /// The phase in which a thread arrives now.
+    /// The current phase.
     pub(super) fn phase(&self) -> u64 {
         self.barrier.borrow().phase
     }
 
-    /// The phase in which a thread of a warp arrived last.
+    /// The phase in which a thread last arrived.
     pub(super) fn arrived_in(&self, warp: u32, lane: u32) -> u64 {
         self.arrived_in.get(&(warp * 32 + lane)).copied().unwrap_or_default()
     }
 
-    /// Threads of a warp arrive at the barrier; whether that completes a phase.
+    /// Threads of a warp arrive at the barrier; returns whether this completes a phase.
     pub(super) fn arrive(&mut self, warp: u32, mask: u32) -> bool {
         let mut barrier = self.barrier.borrow_mut();
         for lane in lanes(mask) {
@@ -181,7 +181,7 @@ impl Member {
         barrier.settle()
     }
 
-    /// Whether the phase in which these threads arrived is complete.
+    /// Whether the phase in which these threads arrived is complete; a fault if one of them has not arrived.
     pub(super) fn has_passed(&mut self, warp: u32, mask: u32) -> Result<bool, Fault> {
         let phase = self.barrier.borrow().phase;
         for lane in lanes(mask) {
@@ -195,7 +195,7 @@ impl Member {
         Ok(true)
     }
 
-    /// Threads have ended: the barrier waits for them no longer. Whether that completes a phase.
+    /// Removes exited threads from the barrier; returns whether this completes a phase.
     pub(super) fn leave(&self, count: u32) -> bool {
         let mut barrier = self.barrier.borrow_mut();
         barrier.threads -= count;
@@ -210,7 +210,7 @@ pub(super) struct Peers<'a> {
 }
 
 impl Peers<'_> {
-    /// The CTA of a rank, which is not that of the CTA itself.
+    /// The CTA with a rank other than this CTA's own.
     pub(super) fn get(&mut self, rank: u32) -> Option<&mut Cta> {
         let (rank, own) = (rank as usize, self.before.len());
         let resident = match rank.checked_sub(own + 1) {
@@ -220,13 +220,13 @@ impl Peers<'_> {
         resident.map(|r| &mut r.cta)
     }
 
-    /// The same, for as long as `self` is borrowed.
+    /// Reborrows the peers for a shorter time.
     pub(super) fn reborrow(&mut self) -> Peers<'_> {
         Peers { before: self.before, after: self.after }
     }
 }
 
-/// A CTA among those that run, and its peers: a cluster lies together, in the order of ranks.
+/// Splits a cluster into one CTA and its peers; its CTAs are adjacent, in rank order.
 pub(super) fn split(residents: &mut [Resident], at: usize) -> Option<(&mut Resident, Peers<'_>)> {
     let member = &residents.get(at)?.cta.member;
     let first = at - member.rank as usize;

@@ -1,4 +1,4 @@
-//! Which products and sums round once: PTX leaves it open where neither instruction has a rounding modifier.
+//! Contraction of products and sums: PTX leaves it open for instructions without a rounding modifier.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use super::trap::Stop;
 /// How pairs of an unqualified product and an unqualified sum are computed ([`ptx::contraction`]).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Contraction {
-    /// As written: the product and the sum round, each on its own.
+    /// As written: the product and the sum are rounded separately.
     #[default]
     Separate,
-    /// Every pair rounds once. Where both sources of a sum are products, it is the first.
+    /// Every pair is fused (rounded once). If both operands of a sum are products, the first is fused.
     Every,
-    /// As this module says, which has the kernels of the text with nothing left open: what an assembler makes of them.
+    /// As in this module, which holds the kernels of the text with every contraction decided, such as by an assembler.
     Written(Arc<Module>),
 }
 
 impl Contraction {
-    /// The module that computes so. An assembler computes reciprocals of constants itself, in every reading.
+    /// Returns the module with this contraction. Reciprocals of constants are always folded, as an assembler does.
     pub(super) fn applied(&self, mut module: Module) -> Module {
         if let Self::Written(written) = self {
             return Module::clone(written);
@@ -37,7 +37,7 @@ impl Contraction {
 }
 
 impl Program {
-    /// The pairs of its kernels and functions that PTX leaves open.
+    /// The pairs in its kernels and functions whose contraction PTX leaves open.
     ///
     /// # Errors
     /// As [`load`](super::load::load).
@@ -47,8 +47,7 @@ impl Program {
         Ok(pairs(&module).into_iter().filter(|pair| !elsewhere(&pair.function)).collect())
     }
 
-    /// The same kernels with pairs computed as `contraction` says. Places that violations and listings name are those of the text as
-    /// written.
+    /// Loads the same kernels with the given contraction. Places in violations and listings still refer to the text as written.
     ///
     /// # Errors
     /// As [`load`](super::load::load).
@@ -60,7 +59,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Whether pairs are computed as a [`Contraction`] other than [`Contraction::Separate`] says.
+    /// Whether pairs are computed with a [`Contraction`] other than [`Contraction::Separate`].
     #[must_use]
     pub fn is_contracted(&self) -> bool {
         self.contracted

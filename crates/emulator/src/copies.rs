@@ -1,4 +1,4 @@
-//! The life of an asynchronous copy (PTX ISA 9.7.9.27): issued, committed, waited for, done.
+//! The life cycle of an asynchronous copy (PTX ISA 9.7.9.27): issue, commit, wait, completion.
 
 use super::cta::{Cta, OBJECT_BYTES};
 use super::machine::World;
@@ -10,7 +10,7 @@ use super::transfer::{store_piece, to_tf32};
 use super::trap::{Fault, Rule};
 
 impl Cta {
-    /// Takes on a copy. Its ranges have been checked against the memories' bounds. `said` gets what is worth a remark, with the lane.
+    /// Issues a copy. Its ranges have been checked against the bounds of both memories. Remarks are added to `said`, with the lane.
     pub(super) fn issue(
         &mut self,
         mut pending: Pending,
@@ -26,7 +26,7 @@ impl Cta {
                 Work::Within { .. } => (Some(piece.address as usize), Some(piece.at)),
                 Work::Arrive { .. } => (None, None),
             };
-            // Reductions may meet: each element is changed at once.
+            // Reductions may overlap: each updates elements atomically.
             let reduces = pending.reduces();
             if let Some(at) = target
                 && self.guarded.hit(at, piece.len, true)
@@ -85,7 +85,7 @@ impl Cta {
         Ok(())
     }
 
-    /// The source of a copy to another CTA of the cluster, read through the async proxy.
+    /// Reads the source of a copy to another CTA of the cluster, through the async proxy.
     pub(super) fn read_for_copy(
         &mut self,
         at: usize,
@@ -103,7 +103,7 @@ impl Cta {
         Ok(self.shared.data[at..at + len].to_vec())
     }
 
-    /// What is wrong with bytes that a thread has the async proxy read.
+    /// Checks bytes that the async proxy reads on behalf of a thread.
     fn check_source(&self, piece: Piece, thread: u32, check_init: bool) -> Result<(), Fault> {
         let Piece { at, len, .. } = piece;
         if check_init && !self.shared.is_written(at + piece.skip, piece.taken.min(len)) {
@@ -126,7 +126,7 @@ impl Cta {
         Ok(())
     }
 
-    /// Bytes that a copy has written are free, but for other reductions into them.
+    /// Stops guarding bytes that a copy has written, except those that other pending reductions target.
     fn release(&mut self, at: usize, len: usize) {
         self.guarded.leave(at, len);
         for (place, bytes) in self.pending.iter().filter(|p| p.reduces()).flat_map(Pending::targets) {
@@ -137,7 +137,7 @@ impl Cta {
         }
     }
 
-    /// Whether all copies that touch these bytes reduce into them.
+    /// Whether every pending copy that touches these bytes is a reduction into them.
     fn only_reduced(&self, at: usize, len: usize) -> bool {
         let overlaps = |(place, bytes): (usize, usize)| place < at + len && at < place + bytes;
         let objects = self.mbarriers.range(..at + len).next_back().is_some_and(|(p, _)| *p + 8 > at);
@@ -148,13 +148,13 @@ impl Cta {
                 .all(|p| !p.sources().any(overlaps) && (p.reduces() || !p.targets().any(overlaps)))
     }
 
-    /// Why a weak access to guarded bytes is wrong.
+    /// The reason why a weak access to guarded bytes is a fault.
     #[cold]
     pub(super) fn touched(&self, at: usize, len: usize, write: bool) -> Result<(), Fault> {
         self.touched_unless(at, len, write, |_| false)
     }
 
-    /// The same, with reductions under way that may meet the access.
+    /// As [`Cta::touched`], except that reductions chosen by `meets` may overlap with the access.
     #[cold]
     pub(super) fn touched_unless(
         &self,
@@ -187,7 +187,7 @@ impl Cta {
         Ok(())
     }
 
-    /// The lanes commit their copies of one kind to a group.
+    /// Commits the copies of one kind by these lanes to a group.
     pub(super) fn commit(&mut self, warp: u32, lanes: u32, kind: PendingKind) {
         let numbers = *self.commits.entry((warp, kind == PendingKind::Bulk)).or_insert([0; 32]);
         let mut i = 0;
@@ -197,7 +197,7 @@ impl Cta {
             if pending.warp != warp || pending.kind != kind || pending.group.is_some() {
                 continue;
             }
-            // Lanes whose next groups have the same number go together.
+            // Lanes whose next groups have the same number stay together.
             let mut left = pending.lanes & lanes;
             while left != 0 {
                 let number = numbers[left.trailing_zeros() as usize];
@@ -223,7 +223,7 @@ impl Cta {
         }
     }
 
-    /// Waits until at most `n` groups of the lanes are not done; with `read`, until the others have read their sources.
+    /// Waits until at most `n` groups of the lanes are pending; with `read`, until the earlier ones have read their sources.
     pub(super) fn wait_group(
         &mut self,
         world: &mut World,
@@ -255,7 +255,7 @@ impl Cta {
         self.complete(world, due)
     }
 
-    /// Takes a store's bytes out of shared memory.
+    /// Reads the source of a store from shared memory.
     fn read_sources(&mut self, pending: &mut Pending) {
         if let Work::Store(Store { read: read @ None, .. }) = &mut pending.work {
             let mut bytes = Vec::new();
@@ -267,7 +267,7 @@ impl Cta {
         }
     }
 
-    /// Does the copies of the lanes that `which` chooses, oldest first.
+    /// Completes the copies of the lanes that `which` selects, oldest first.
     pub(super) fn complete(
         &mut self,
         world: &mut World,
@@ -276,7 +276,7 @@ impl Cta {
         if self.pending.is_empty() {
             return Ok(());
         }
-        // Most calls find nothing to do: only then is nothing moved.
+        // Most calls find nothing to complete, and then nothing is moved.
         let mut chosen: Vec<(usize, u32)> = Vec::new();
         for (n, pending) in self.pending.iter().enumerate() {
             let lanes = which(pending) & pending.lanes;
@@ -302,10 +302,10 @@ impl Cta {
         Ok(())
     }
 
-    /// Does the `n`-th copy, and what must come before it.
+    /// Completes the `n`-th copy, and the copies that must precede it.
     pub(super) fn complete_nth(&mut self, world: &mut World, n: usize) -> Result<(), Fault> {
         let Some(chosen) = self.pending.get(n) else { return Ok(()) };
-        // An arrival follows the earlier copies of its lanes.
+        // An arrival follows earlier copies of its lanes.
         let before =
             if matches!(chosen.work, Work::Arrive { .. }) { Some((chosen.warp, chosen.lanes)) } else { None };
         let mut i = 0;
@@ -321,7 +321,7 @@ impl Cta {
         })
     }
 
-    /// Does the oldest copy that a barrier object waits for.
+    /// Completes the oldest copy that a barrier object waits for.
     pub(super) fn hurry(&mut self, world: &mut World, barrier: usize) -> Result<(), Fault> {
         let waits = |p: &Pending| match (&p.work, p.barrier) {
             (Work::Arrive { .. }, _) => p.pieces.iter().any(|piece| piece.at == barrier),
@@ -432,7 +432,7 @@ impl Cta {
         Ok(())
     }
 
-    /// Copies complete in the phase that a barrier object is in: who waits for it knows.
+    /// Records that copies complete in the current phase of a barrier object, so that its waiters are ordered after them.
     fn note_completion(&mut self, at: usize, copies: &[u32], world: &mut World) {
         if let (Some(races), Some(barrier)) = (&mut self.races, self.mbarriers.get(&at)) {
             races.completed_at(at, barrier.phase, copies, &mut world.races);
@@ -467,7 +467,7 @@ impl Cta {
         if let (Some(to), Some(bytes)) = (self.shared.view_mut(at, piece.taken), bytes) {
             to.copy_from_slice(&bytes);
         }
-        // What was never written stays so: the fault is to use it, not to copy it along.
+        // Unwritten bytes stay unwritten: copying them is not a fault, using them is.
         if !region.is_written(from, piece.taken) {
             for i in 0..piece.taken {
                 if !region.is_written(from + i, 1) {

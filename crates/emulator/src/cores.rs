@@ -1,7 +1,7 @@
-//! A grid on several cores: threads run its clusters, each on a view of global memory of its own.
+//! Runs a grid on several cores: each thread runs clusters on its own view of global memory.
 //!
-//! The result is that of the scheduler, or there is none: where clusters communicate, or one of them stops, nothing is kept of what
-//! the threads did ([`super::apart`]), and the scheduler runs the grid.
+//! The result is the scheduler's, or none: if clusters communicate, or one of them stops, everything that the threads did is
+//! discarded ([`super::apart`]) and the scheduler runs the grid.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::schedule::{Options, Own, Stage, run};
 use super::stream::{InStream, Stream};
 use super::undefined::stores::Stores;
 
-/// What one thread did.
+/// The results of one thread.
 struct Done {
     memory: GlobalMemory,
     /// Runs of bytes that it wrote.
@@ -28,11 +28,11 @@ struct Done {
     undefined: Stores,
 }
 
-/// Bytes of memory that the views of all threads may come to, beyond which fewer threads run.
+/// Limit in bytes for the views of all threads together; above it fewer threads run.
 const MOST_COPIED: usize = 4 << 30;
 
-/// Runs a grid that is about to begin, after all grids in front of it have ended; its instructions, or nothing if the scheduler is to
-/// run it.
+/// Runs a grid that is about to begin and before which all grids have ended. Returns its instruction count, or `None` if the
+/// scheduler must run it.
 pub(super) fn run_grid(
     launches: &[InStream<'_>],
     grid: usize,
@@ -86,7 +86,7 @@ pub(super) fn run_grid(
     instructions
 }
 
-/// Takes over what a thread found, and leaves what it wrote.
+/// Merges the results of a thread into the world; returns its memory and what it wrote there.
 fn keep(done: Done, world: &mut World) -> (GlobalMemory, Vec<(u64, usize)>) {
     let Done { mut memory, written, clock, remarks, tolerated, undefined, .. } = done;
     world.clock += clock;
@@ -113,7 +113,7 @@ fn keep(done: Done, world: &mut World) -> (GlobalMemory, Vec<(u64, usize)>) {
     (memory, written)
 }
 
-/// Runs clusters until none is left, or until one needs the scheduler.
+/// Runs clusters until none is left, or until one of them needs the scheduler.
 fn run_clusters(
     launches: &[InStream<'_>],
     grid: usize,
@@ -154,7 +154,7 @@ mod tests {
     use crate::load;
     use crate::schedule::Launch;
 
-    /// What three threads do of 16 CTAs that run this; each has a word at `%a`, and all of them one at `%out`.
+    /// Runs 16 CTAs with this body on three threads; each CTA has a word at `%a`, and all share one at `%out`.
     fn runs(body: &str) -> Option<u64> {
         let text = format!(
             ".version 8.8\n.target sm_120\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n\
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn threads_run_what_communicates_with_nobody() {
-        // Five instructions before, and `ret`.
+        // Five instructions before the body, and `ret` after it.
         assert_eq!(runs("ld.global.u32 %r, [%out];\nst.global.u32 [%a], %c;"), Some(16 * 8));
         assert_eq!(runs(""), Some(16 * 6));
         for body in [

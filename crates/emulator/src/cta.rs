@@ -1,4 +1,4 @@
-//! What the warps of one CTA share: shared memory, barriers, barrier objects, asynchronous copies.
+//! State shared by the warps of a CTA: shared memory, barriers, barrier objects, asynchronous copies.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use super::trap::{Fault, Rule};
 /// One of the sixteen barriers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Barrier {
-    /// Threads that arrived.
+    /// Threads that have arrived.
     pub(super) arrived: u32,
-    /// Threads it waits for; 0 when nobody has arrived, `u32::MAX` for all that have not ended.
+    /// Threads that it waits for; 0 if none has arrived, `u32::MAX` for all threads that have not exited.
     pub(super) expected: u32,
-    /// Counts completions.
+    /// Number of completions.
     pub(super) generation: u32,
-    /// Votes of `barrier.red`: true votes of this generation, and those of the last.
+    /// Votes of `barrier.red`: true votes in this generation, and in the last one.
     pub(super) votes: u32,
     pub(super) result: u32,
-    /// Threads that the last generation counted.
+    /// Threads counted in the last generation.
     pub(super) voters: u32,
 }
 
@@ -33,29 +33,29 @@ pub(super) const OBJECT_BYTES: usize = 8;
 /// An mbarrier object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mbarrier {
-    /// Arrivals of a phase.
+    /// Arrivals per phase.
     pub(super) expected: u32,
     /// Arrivals still missing in this phase.
     pub(super) pending: u32,
-    /// Change of the expected arrivals from the next phase on (`arrive_drop`).
+    /// Reduction of the expected arrivals that takes effect in the next phase (`arrive_drop`).
     pub(super) dropped: u32,
-    /// Bytes still missing in this phase; may be negative while copies outrun their `expect_tx`.
+    /// Bytes missing in this phase; negative while copies complete ahead of their `expect_tx`.
     pub(super) tx: i64,
     /// Completed phases.
     pub(super) phase: u64,
-    /// The warp that initialised it, and its clock then; 0 without a race observer.
+    /// The warp that initialised it, and its clock at that time; 0 if races are not checked.
     maker: (u32, u32),
 }
 
 impl Mbarrier {
-    /// The largest count, and the largest tx-count.
+    /// Maximum of the count and of the tx-count.
     pub(super) const MOST: u32 = (1 << 20) - 1;
 
     pub(super) fn new(count: u32, maker: (u32, u32)) -> Self {
         Self { expected: count, pending: count, dropped: 0, tx: 0, phase: 0, maker }
     }
 
-    /// One more arrival in this phase.
+    /// Adds one expected arrival to this phase.
     pub(super) fn add_pending(&mut self) -> Result<(), Fault> {
         if self.pending >= Self::MOST {
             return Err(Fault::new(Rule::Barrier, "the pending count of an mbarrier exceeds its range"));
@@ -64,7 +64,7 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Completes the phase when nothing is missing.
+    /// Completes the phase if nothing is missing.
     pub(super) fn settle(&mut self) -> bool {
         if self.pending != 0 || self.tx != 0 {
             return false;
@@ -77,64 +77,64 @@ impl Mbarrier {
     }
 }
 
-/// A tensor map in global memory as a warp acquired it for the tensormap proxy.
+/// A tensor map in global memory, as acquired by a warp for the tensormap proxy.
 #[derive(Debug, Clone)]
 pub(super) struct Acquired {
     pub(super) map: TensorMap,
-    /// The warp's clock then.
+    /// The warp's clock at the acquire.
     pub(super) clock: u32,
-    /// Why the acquire does not make the map visible, if it does not.
+    /// The reason why the acquire does not make the map visible, if so.
     pub(super) lacks: Option<String>,
 }
 
-/// A CTA.
+/// The state of a CTA.
 pub(super) struct Cta {
     pub(super) id: [u32; 3],
-    /// Its grid, in the order of the stream, and whether it has let dependents begin.
+    /// Index of its grid in the stream, and whether it has released dependents.
     pub(super) grid: usize,
     pub(super) released: bool,
-    /// Whether it has seen that no CTA is left whose work it could take.
+    /// Whether it has observed that no CTA is left to cancel.
     pub(super) refused: bool,
     pub(super) shared: Region,
-    /// Where static and dynamic shared memory end there; reserved memory may follow, which lies in front of them in the window.
+    /// End of static and dynamic shared memory in `shared`. Reserved memory may follow; in the shared window it precedes them.
     pub(super) shared_end: usize,
     pub(super) barriers: [Barrier; 16],
-    /// Barrier objects by place in shared memory.
+    /// Barrier objects by offset in shared memory.
     pub(super) mbarriers: BTreeMap<usize, Mbarrier>,
-    /// Those that the async proxy cannot see yet: the thread that made them has not fenced since.
+    /// Barrier objects not yet visible to the async proxy: the thread that initialised them has not fenced since.
     pub(super) unseen: BTreeMap<usize, u32>,
-    /// Asynchronous copies, oldest first.
+    /// Pending asynchronous copies, oldest first.
     pub(super) pending: Vec<Pending>,
-    /// Bytes that belong to them or to barrier objects.
+    /// Bytes that belong to pending copies or to barrier objects.
     pub(super) guarded: Guarded,
-    /// Who wrote what without a proxy fence; kept when the kernel has copies that use the async proxy.
+    /// Writes that no proxy fence has followed; tracked if the kernel's copies use the async proxy.
     pub(super) proxy: Option<Proxy>,
-    /// What lanes stored since they last met; kept when the kernel changes tensor maps.
+    /// Stores of lanes since they last synchronised; tracked if the kernel modifies tensor maps.
     pub(super) drafts: Option<Box<Drafts>>,
-    /// Tensor maps in global memory as warps of this CTA last acquired them for the tensormap proxy, by address and warp.
+    /// Tensor maps in global memory, as last acquired for the tensormap proxy, by address and warp.
     pub(super) acquired: BTreeMap<(u64, u32), Acquired>,
-    /// The barrier object and phase that a thread was last seen to wait for.
+    /// The barrier object and phase that each thread was last seen waiting for.
     pub(super) awaited: BTreeMap<u32, (usize, u64)>,
-    /// The race observer, when there is one.
+    /// The race detector, if enabled.
     pub(super) races: Option<Races>,
-    /// Counts what may let a waiting warp go on.
+    /// Counts events that a waiting warp may depend on.
     pub(super) events: u64,
-    /// Threads that have not ended.
+    /// Threads that have not exited.
     pub(super) threads: u32,
-    /// Where dynamic shared memory begins, as a shared address.
+    /// Start of dynamic shared memory, as a shared address.
     pub(super) dynamic_at: u32,
-    /// The place between the static variables and dynamic shared memory: nothing is there.
+    /// The gap between the static variables and dynamic shared memory.
     pub(super) gap: std::ops::Range<usize>,
-    /// By warp: how many groups each lane has committed, of `cp.async` and (`true`) of bulk copies.
+    /// Groups committed per lane, by warp, of `cp.async` and (`true`) of bulk copies.
     pub(super) commits: BTreeMap<(u32, bool), [u64; 32]>,
-    /// The generation that the last arrival at a barrier belonged to.
+    /// The barrier generation of the last arrival.
     pub(super) arrived_in: u32,
-    /// Its place in its cluster.
+    /// Its position in its cluster.
     pub(super) member: Member,
 }
 
 impl Cta {
-    /// `count` threads have ended: barriers wait for them no longer. Whether the cluster's barrier completes.
+    /// Removes `count` exited threads from all barriers; returns whether the cluster's barrier completes.
     pub(super) fn leave(&mut self, count: u32) -> bool {
         self.threads -= count;
         self.events += 1;
@@ -144,7 +144,7 @@ impl Cta {
         self.member.leave(count)
     }
 
-    /// Completes a barrier that everybody has reached.
+    /// Completes a barrier that all expected threads have reached.
     pub(super) fn settle(&mut self, id: usize) {
         let threads = self.threads;
         let barrier = &mut self.barriers[id];
@@ -162,7 +162,7 @@ impl Cta {
         }
     }
 
-    /// Notes an access to shared memory. Barrier objects are opaque, and bytes of a copy under way are its own.
+    /// Records an access to shared memory. Barrier objects are opaque, and bytes of a pending copy must not be accessed.
     #[inline]
     pub(super) fn note(&mut self, at: usize, len: usize, write: bool, warp: u32) -> Result<(), Fault> {
         if self.guarded.hit(at, len, write) {
@@ -175,7 +175,7 @@ impl Cta {
         }
     }
 
-    /// What is missing for a copy of a warp to use a tensor map that was written in this launch.
+    /// The missing step, if any, before a copy of this warp may use a tensor map that was written in this launch.
     pub(super) fn map_lacks(&self, address: u64, warp: u32, map: &TensorMap) -> Option<&str> {
         let races = self.races.as_ref()?;
         let known = |(key, acquired): &(&(u64, u32), &Acquired)| {
@@ -199,7 +199,7 @@ impl Cta {
         }
     }
 
-    /// Lanes of a warp meet, or acquire: they see what the others stored.
+    /// Lanes of a warp synchronise or acquire: each sees what the others stored.
     #[inline]
     pub(super) fn meet(&mut self, warp: u32, lanes: u32) {
         if let Some(drafts) = &mut self.drafts {
@@ -207,7 +207,7 @@ impl Cta {
         }
     }
 
-    /// Notes that a thread wrote bytes through the generic proxy.
+    /// Records a write by a thread through the generic proxy.
     #[inline]
     pub(super) fn wrote(&mut self, at: usize, len: usize, thread: u32) {
         if let Some(proxy) = &mut self.proxy {
@@ -215,7 +215,7 @@ impl Cta {
         }
     }
 
-    /// A thread makes a barrier object.
+    /// Initialises a barrier object.
     pub(super) fn init_barrier(&mut self, at: usize, count: u32, thread: u32) -> Result<(), Fault> {
         let address = shared_address(at);
         if self.mbarriers.contains_key(&at) {
@@ -236,7 +236,7 @@ impl Cta {
         Ok(())
     }
 
-    /// A warp ends a barrier object; its bytes hold nothing from then on.
+    /// Invalidates a barrier object; its bytes become unwritten.
     pub(super) fn inval_barrier(&mut self, at: usize, warp: u32) -> Result<(), Fault> {
         self.mbarrier(at)?;
         self.mbarriers.remove(&at);
@@ -247,24 +247,24 @@ impl Cta {
         self.note(at, OBJECT_BYTES, true, warp)
     }
 
-    /// The warp that made the object at a place, and its clock then.
+    /// The warp that initialised the barrier object, and its clock at that time.
     pub(super) fn maker(&self, at: usize) -> Option<(u32, u32)> {
         self.mbarriers.get(&at).map(|barrier| barrier.maker)
     }
 
-    /// The warp that made the object at a place, when nothing orders that before what this warp does.
+    /// The warp that initialised the barrier object, if that is not ordered before this warp's next access.
     fn made_elsewhere(&self, at: usize, warp: u32) -> Option<u32> {
         let (maker, clock) = self.maker(at)?;
         let ordered = self.races.as_ref().is_none_or(|races| {
             races.knows_warp(maker, clock, warp)
-                // `fence.mbarrier_init` in front of a cluster barrier, be it `.relaxed`.
+                // `fence.mbarrier_init` before a cluster barrier, even a `.relaxed` one.
                 || !self.unseen.contains_key(&at) && races.has_met_here(maker, clock)
         });
         (!ordered).then_some(maker)
     }
 
-    /// What is wrong with a warp's use of the object at a place, where nothing orders its `mbarrier.init` before; and whether all of
-    /// the CTA has met at a cluster barrier in between, which orders nothing with `.relaxed`.
+    /// The fault of a warp's use of a barrier object whose `mbarrier.init` is not ordered before it, and whether the whole CTA has
+    /// met at a cluster barrier in between (which orders nothing if `.relaxed`).
     pub(super) fn unordered(&self, at: usize, warp: u32) -> Option<(Fault, bool)> {
         let maker = self.made_elsewhere(at, warp)?;
         let what = format!(
@@ -276,7 +276,7 @@ impl Cta {
         Some((Fault::new(Rule::Race, what), races.has_met_here(maker, clock)))
     }
 
-    /// Whether the async proxy sees that the object at a place was made.
+    /// Checks that the initialisation of a barrier object is visible to the async proxy.
     pub(super) fn seen_by_proxy(&self, at: usize) -> Result<(), Fault> {
         match self.unseen.get(&at).filter(|_| self.races.is_some()) {
             None => Ok(()),
@@ -291,13 +291,13 @@ impl Cta {
         }
     }
 
-    /// `fence.mbarrier_init` of some lanes of a warp: the async proxy sees the barrier objects that they made.
+    /// `fence.mbarrier_init` by lanes of a warp: barrier objects that they initialised become visible to the async proxy.
     pub(super) fn fence_init(&mut self, warp: u32, lanes: u32) {
         self.unseen.retain(|_, thread| *thread / 32 != warp || lanes >> (*thread % 32) & 1 == 0);
     }
 
-    /// `fence.proxy.async` of some lanes of a warp: the async proxy sees what they wrote, and the barrier objects that the
-    /// warp knows to have been made.
+    /// `fence.proxy.async` by lanes of a warp: their writes become visible to the async proxy, and so do barrier objects whose
+    /// initialisation is ordered before the fence.
     pub(super) fn fence_proxy(&mut self, warp: u32, lanes: u32) {
         if let Some(proxy) = &mut self.proxy {
             proxy.fence(warp, lanes);
@@ -312,7 +312,7 @@ impl Cta {
         self.unseen = unseen;
     }
 
-    /// The object at a place in shared memory.
+    /// Returns the barrier object at an offset in shared memory.
     pub(super) fn mbarrier(&mut self, at: usize) -> Result<&mut Mbarrier, Fault> {
         self.mbarriers.get_mut(&at).ok_or_else(|| {
             let address = shared_address(at);
@@ -320,7 +320,7 @@ impl Cta {
         })
     }
 
-    /// Arrives `count` times; the phase before, and the arrivals that were missing then.
+    /// Arrives `count` times; returns the phase before, and the arrivals that were missing then.
     pub(super) fn arrive(&mut self, at: usize, count: u32) -> Result<(u64, u32), Fault> {
         let barrier = self.mbarrier(at)?;
         let before = (barrier.phase, barrier.pending);
@@ -340,7 +340,7 @@ impl Cta {
         Ok(before)
     }
 
-    /// Tells a barrier object that `bytes` have been written.
+    /// Subtracts `bytes` from the tx-count of a barrier object.
     pub(super) fn complete_tx(&mut self, at: usize, bytes: i64) -> Result<(), Fault> {
         self.expect_tx(at, -bytes)?;
         if self.mbarrier(at)?.settle() {
@@ -349,7 +349,7 @@ impl Cta {
         Ok(())
     }
 
-    /// Tells a barrier object that its phase has to wait for `bytes`.
+    /// Adds `bytes` to the tx-count of a barrier object.
     pub(super) fn expect_tx(&mut self, at: usize, bytes: i64) -> Result<(), Fault> {
         let barrier = self.mbarrier(at)?;
         let sum = barrier.tx + bytes;
@@ -365,7 +365,7 @@ impl Cta {
         Ok(())
     }
 
-    /// What a thread waits for, as a deadlock is explained.
+    /// Describes what a thread waits for, for the report of a deadlock.
     pub(super) fn waits_for(&self, thread: u32) -> Option<String> {
         let (at, phase) = self.awaited.get(&thread)?;
         let barrier = self.mbarriers.get(at).filter(|b| b.phase == *phase)?;

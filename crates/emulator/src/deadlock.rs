@@ -1,11 +1,11 @@
-//! The place of a row in the text, and what is said when a launch does not end.
+//! Places of rows in the text, and reports of launches that do not end.
 
 use super::resident::Resident;
 use super::stream::{InStream, Stream};
 use super::trap::{Place, Rule, Stop, Trap};
 use super::warp::Wait;
 
-/// Where in the text a row is.
+/// Returns the place of a row in the text.
 pub(super) fn place(
     launches: &[InStream<'_>],
     launch: usize,
@@ -25,7 +25,7 @@ pub(super) fn place(
     Place { launch, kernel: kernel.name.clone(), line, instruction, source, cta, warp, lane }
 }
 
-/// Who waits for what.
+/// Reports a deadlock: which lanes wait for what.
 pub(super) fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Stop {
     let mut who = Vec::new();
     let mut first = None;
@@ -69,7 +69,7 @@ pub(super) fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Sto
     Stop::Trap(Box::new(Trap { rule: Rule::Deadlock, what, place: first.unwrap_or_default() }))
 }
 
-/// More instructions than `fuel`, and which CTAs the others may wait for in vain.
+/// Reports that a launch exceeded `fuel`, and the CTAs that have not begun, for which the resident ones may wait in vain.
 pub(super) fn out_of_fuel(
     launches: &[InStream<'_>],
     residents: &[Resident],

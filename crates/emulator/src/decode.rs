@@ -1,4 +1,4 @@
-//! The syntax tree of a kernel into rows: names into slots, labels into row numbers, calls into copies of the callee.
+//! Translates the syntax tree of a kernel into rows: names to slots, labels to row numbers, calls to copies of the callee.
 
 mod declarations;
 mod effects;
@@ -39,7 +39,7 @@ pub(super) struct Register {
     pub(super) ty: Type,
 }
 
-/// What a name that is no register stands for.
+/// The meaning of a name that is not a register.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Symbol {
     Global(usize),
@@ -48,38 +48,38 @@ pub(super) enum Symbol {
     Shared(u32),
     /// Dynamic shared memory, with the alignment of its declaration.
     DynamicShared(u32),
-    /// A place in the thread's local frame.
+    /// An offset in the thread's local frame.
     Local(u32),
-    /// A kernel parameter, by offset.
+    /// A kernel parameter, by its offset.
     Param(u64),
 }
 
-/// Why an instruction cannot be decoded.
+/// The reason why an instruction cannot be decoded.
 pub(super) type Refusal = String;
 
-/// Where registers are kept.
+/// How registers are assigned to slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Registers {
     /// Registers that are never live together share a slot.
     #[default]
     Shared,
-    /// Each has a slot of its own: slower, and what sharing is checked against.
+    /// Each register has its own slot: slower; the reference against which sharing is checked.
     Own,
 }
 
-/// What the whole module offers to its functions.
+/// Module-level names that are visible in its functions.
 pub(super) struct Scope<'a> {
     pub(super) symbols: HashMap<String, Symbol>,
     pub(super) functions: HashMap<&'a str, &'a Function>,
     /// Variables that the module declares `.extern` and does not define.
     pub(super) imports: HashSet<&'a str>,
-    /// Variables that cannot be made, and why: they are refused where they are used.
+    /// Variables that cannot be initialised, with the reason: an instruction that uses one is refused.
     pub(super) refused: HashMap<&'a str, String>,
     /// The target of the module.
     pub(super) arch: Arch,
 }
 
-/// A jump whose target is a label.
+/// A jump whose label is still to be resolved.
 struct Fixup {
     row: usize,
     label: String,
@@ -89,7 +89,7 @@ struct Fixup {
 /// A register: bank and slot.
 pub(super) type Place = (Bank, u32);
 
-/// One instruction as data flow sees it.
+/// One instruction, as seen by data-flow analysis.
 #[derive(Debug, Default)]
 pub(super) struct Step {
     /// Its rows.
@@ -98,7 +98,7 @@ pub(super) struct Step {
     pub(super) writes: Vec<Place>,
     /// The addresses it uses, as slot and offset.
     pub(super) addresses: Vec<(u32, i64)>,
-    /// Whether it copies one register to another: what was never written may be copied, but not used.
+    /// Whether it copies one register to another: an unwritten value may be copied, but not used.
     pub(super) copies: bool,
     /// The slot of its guard.
     pub(super) guard: Option<u32>,
@@ -106,22 +106,22 @@ pub(super) struct Step {
     pub(super) bases: Vec<Place>,
 }
 
-/// Makes one kernel.
+/// Decodes one kernel.
 pub(super) struct Decoder<'a> {
     scope: &'a Scope<'a>,
     pub(super) rows: Vec<Row>,
     origins: Vec<Origin>,
-    /// Names in force, innermost last. A call pushes a scope of its own.
+    /// Register names in scope, innermost last. A call pushes its own scope.
     registers: Vec<declarations::Scope>,
     locals: Vec<HashMap<String, Symbol>>,
     labels: HashMap<String, usize>,
-    /// The program's names of the labels in sight, innermost last: a block may use a name that others use too.
+    /// Unique names of the visible labels, innermost last: nested blocks may reuse a name.
     label_names: Vec<HashMap<String, String>>,
     blocks: u32,
     tables: HashMap<String, Vec<String>>,
     fixups: Vec<Fixup>,
     slots: Slots,
-    /// The bytes that the program uses of the next load, where it says so.
+    /// The bytes of the next load that the program uses, if a `.pragma "used_bytes_mask"` states them.
     pub(super) used_bytes: Option<u32>,
     constants_w: HashMap<Constant, u32>,
     constants_d: HashMap<Constant, u32>,
@@ -129,31 +129,30 @@ pub(super) struct Decoder<'a> {
     specials_d: HashMap<Special, u32>,
     local_bytes: u32,
     pub(super) shared_bytes: u32,
-    /// Shared variables of functions by their place in the text: all copies of a function have the same.
+    /// Shared variables of functions, by their position in the text: all inlined copies of a function share them.
     statics: HashMap<u32, Symbol>,
-    /// What labels of the function being copied are prefixed with.
+    /// Prefix of the labels of the function being inlined.
     prefix: String,
     copies: u32,
-    /// Functions being copied, outermost first.
+    /// Functions being inlined, outermost first.
     calling: Vec<String>,
-    /// What the instruction being decoded reads and writes.
+    /// Registers that the current instruction reads and writes.
     step: Step,
     steps: Vec<Step>,
     effects: Vec<Effect>,
-    /// Label behind the copy being made: where `ret` goes.
+    /// Label after the copy being inlined, where `ret` continues.
     return_to: Option<String>,
     at: Span,
     loc: (u32, u32),
     text: &'a str,
-    /// Whether a copy uses shared memory through the async proxy.
+    /// Whether a copy accesses shared memory through the async proxy.
     pub(super) async_copies: bool,
-    /// Where tensor maps are changed.
+    /// The state spaces in which tensor maps are modified.
     pub(super) map_edits: Watch,
-    /// The alignment that the dynamic shared memory in use is declared with.
+    /// The largest declared alignment of the dynamic shared memory in use.
     pub(super) dynamic_align: u32,
 }
 
-/// What decoding a kernel can say.
 pub(super) type Decoded<T> = Result<T, Unsupported>;
 
 impl<'a> Decoder<'a> {
@@ -212,7 +211,7 @@ impl<'a> Decoder<'a> {
     // ---- statements
 
     fn statements(&mut self, body: &[Statement]) -> Decoded<()> {
-        // A label may be used before it stands.
+        // A label may be used before its definition.
         self.blocks += 1;
         self.declared_once(body)?;
         let names = body.iter().filter_map(|statement| match statement {
@@ -249,7 +248,7 @@ impl<'a> Decoder<'a> {
                 }
                 Statement::Instruction(instruction) => self.instruction(instruction)?,
                 Statement::Pragma(words) => self.used_bytes = isa::used_bytes::mask(words),
-                // They say which functions a call through a register may reach; such calls are refused.
+                // They list the functions that an indirect call may reach; such calls are refused.
                 Statement::CallTargets { .. } | Statement::CallPrototype { .. } => {}
             }
         }
@@ -259,14 +258,14 @@ impl<'a> Decoder<'a> {
     fn instruction(&mut self, i: &Instruction) -> Decoded<()> {
         self.at = i.span;
         i.each_name(|name| self.take_numbered(name));
-        // It says nothing about other instructions.
+        // The mask applies to loads only.
         self.used_bytes = self.used_bytes.filter(|_| matches!(i.opcode.as_str(), "ld" | "ldu"));
         let first = self.rows.len();
         self.step = Step::default();
         let made = match i.opcode.as_str() {
             "call" if self.calls_system(i) => isa::system_call::decode(self, i),
             "call" => {
-                // The copy's instructions are steps of their own.
+                // The instructions of the inlined callee are separate steps.
                 return self.call(i).map_err(|why| self.unsupported(&i.form(), why));
             }
             "ret" => self.ret(i),
@@ -301,7 +300,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// `ret` of an entry ends the thread; of a function it goes behind the copy.
+    /// `ret` ends the thread in an entry; in a function it jumps past the inlined copy.
     fn ret(&mut self, _: &Instruction) -> Result<(), Refusal> {
         match self.return_to.clone() {
             None => self.push(isa::control::ending()),
@@ -310,7 +309,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Whether a call is of a function that the driver links.
+    /// Whether a call targets a function that the driver provides.
     fn calls_system(&self, i: &Instruction) -> bool {
         i.operands.iter().any(|operand| match operand {
             Operand::Name(name) => {
@@ -321,7 +320,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// A call is a copy of the callee: its parameters are places in the caller's frame.
+    /// Inlines the callee; its parameters are variables in the caller's frame.
     fn call(&mut self, i: &Instruction) -> Result<(), Refusal> {
         let mut operands = i.operands.iter().peekable();
         let results = match operands.peek() {
@@ -374,7 +373,7 @@ impl<'a> Decoder<'a> {
         let prefix = std::mem::replace(&mut self.prefix, format!("{behind}/"));
         let return_to = self.return_to.replace(behind.clone());
         self.calling.push(name.clone());
-        // The callee sees its own names and the module's, not the caller's.
+        // The callee sees its own names and those of the module, not the caller's.
         let outer_registers = std::mem::replace(&mut self.registers, vec![registers]);
         let outer_locals = std::mem::replace(&mut self.locals, vec![frame]);
         let outer_labels = std::mem::take(&mut self.label_names);
@@ -407,19 +406,19 @@ impl<'a> Decoder<'a> {
         });
     }
 
-    /// A jump to a label as the program knows it, prefix and all.
+    /// A jump to a unique label, with its prefix.
     fn jump(&mut self, label: &str) {
         self.fixups.push(Fixup { row: self.rows.len(), label: label.to_owned(), span: self.at });
         self.push(Row::new(isa::control::branch));
     }
 
-    /// The program's name of a label in sight; an unknown one keeps its own, and is refused at the end.
+    /// The unique name of a visible label; an unknown one keeps its name and is refused at the end.
     fn label(&self, name: &str) -> String {
         let known = self.label_names.iter().rev().find_map(|names| names.get(name));
         known.cloned().unwrap_or_else(|| name.to_owned())
     }
 
-    /// A jump to a label as the function names it.
+    /// A jump to a label as the function spells it.
     pub(super) fn branch(&mut self, label: &str) {
         self.jump(&self.label(label));
     }
@@ -429,20 +428,20 @@ impl<'a> Decoder<'a> {
         self.tables.get(&format!("{}{table}", self.prefix)).cloned()
     }
 
-    /// A jump through a table: one guarded-by-index row per target follows the same rule as a branch.
+    /// A jump to a unique label with a row of the caller's making, such as one per target of a branch table.
     pub(super) fn branch_full(&mut self, row: Row, label: &str) {
         self.fixups.push(Fixup { row: self.rows.len(), label: label.to_owned(), span: self.at });
         self.push(row);
     }
 }
 
-/// Bytes of a variable, `u64::MAX` of more than there can be.
+/// Size of a variable in bytes; `u64::MAX` if it overflows.
 pub(super) fn size_of(variable: &Variable) -> u64 {
     let unit = u64::from(variable.vector) * variable.ty.bytes() as u64;
     variable.dims.iter().fold(unit, |size, dim| size.saturating_mul(dim.unwrap_or(0)))
 }
 
-/// Where a variable begins and ends behind others of its space that end at `at`; `None` beyond `limit`.
+/// Start and end of a variable placed after others of its state space that end at `at`; `None` beyond `limit`.
 pub(super) fn placed(at: u32, variable: &Variable, limit: u32) -> Option<(u32, u32)> {
     let start = at.checked_next_multiple_of(alignment(variable))?;
     let end = start.checked_add(u32::try_from(size_of(variable)).ok()?)?;
@@ -455,12 +454,12 @@ pub(super) fn alignment(variable: &Variable) -> u32 {
     variable.align.unwrap_or(1).max(natural)
 }
 
-/// An entry as rows, its jumps still by row number.
+/// A decoded entry whose jump targets are still row numbers.
 struct Entry<'a> {
     decoder: Decoder<'a>,
     params: Vec<Parameter>,
     param_bytes: usize,
-    /// By row: where its branch goes.
+    /// Branch targets, by row.
     targets: Vec<Option<usize>>,
 }
 
@@ -511,7 +510,7 @@ pub(super) fn kernel(
 ) -> Decoded<Kernel> {
     let mut made = entry(scope, text, function, module_shared, Slots::default())?;
     let successors = super::flow::successors(&made.decoder.rows, &made.targets);
-    // Data flow speaks of registers by the slots of their own.
+    // Data flow identifies registers by their own slots, before slots are shared.
     let steps = std::mem::take(&mut made.decoder.steps);
     if registers == Registers::Shared {
         let slots = made.decoder.slots.shared(&successors, &steps);

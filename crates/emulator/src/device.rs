@@ -1,4 +1,4 @@
-//! What runs kernels: memory, arguments, launches and how they end. The emulator is one, a GPU is another.
+//! The interface of a device that runs kernels, the emulator or a GPU: memory, arguments, launches and failures.
 
 use numerics::random;
 use serde::{Deserialize, Serialize};
@@ -6,37 +6,37 @@ use serde::{Deserialize, Serialize};
 /// A piece of a device's global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Buffer(
-    /// Its number on its device, in the order of allocation.
+    /// Its number on the device, in order of allocation.
     pub usize,
 );
 
 /// A module that a device has loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Module(
-    /// Its number on its device.
+    /// Its number on the device.
     pub usize,
 );
 
-/// Launches that a device has captured as one unit.
+/// A sequence of launches that a device has captured as one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Graph(
-    /// Its number on its device.
+    /// Its number on the device.
     pub usize,
 );
 
-/// Element type of a tensor map, as far as kernels here use them.
+/// Element type of a tensor map: the subset that the kernels of this project use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MapElement {
     /// `CU_TENSOR_MAP_DATA_TYPE_UINT8`.
     U8,
-    /// `CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B`: in shared memory 16 elements are 8 bytes and 8 bytes of gap.
+    /// `CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B`: in shared memory, 16 elements are 8 bytes followed by 8 bytes of padding.
     U4Unpacked,
 }
 
-/// Width of a tensor map's swizzle.
+/// Swizzle mode of a tensor map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MapSwizzle {
-    /// As they come.
+    /// No swizzle.
     None,
     /// 32 bytes.
     B32,
@@ -44,31 +44,31 @@ pub enum MapSwizzle {
     B64,
     /// 128 bytes.
     B128,
-    /// 128 bytes, in atoms of 32 (`CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B`).
+    /// 128 bytes with 32-byte atoms (`CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B`).
     B128Atom32,
 }
 
-/// A tensor map in tile mode over the beginning of a buffer.
+/// A tiled tensor map over the beginning of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorMapSpec {
-    /// Where the tensor lies.
+    /// The buffer that holds the tensor.
     pub buffer: Buffer,
-    /// What it consists of.
+    /// The element type.
     pub element: MapElement,
-    /// Elements by dimension, the innermost first.
+    /// Elements per dimension, innermost first.
     pub dims: Vec<u64>,
-    /// Bytes from index to index of the second, third, … dimension.
+    /// Strides in bytes of the second, third, … dimension.
     pub strides: Vec<u64>,
-    /// Elements of a box by dimension.
+    /// Elements of a box per dimension.
     pub box_dims: Vec<u32>,
-    /// Places in shared memory.
+    /// The layout in shared memory.
     pub swizzle: MapSwizzle,
 }
 
-/// An argument of a kernel.
+/// A kernel argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Argument {
-    /// A number, little-endian.
+    /// A scalar or struct, little-endian.
     Value(Vec<u8>),
     /// The address of a buffer.
     Address(Buffer),
@@ -76,26 +76,26 @@ pub enum Argument {
     Map(TensorMapSpec),
 }
 
-/// One launch.
+/// A kernel launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// The module.
     pub module: Module,
-    /// The kernel in it.
+    /// The name of the kernel.
     pub entry: String,
     /// CTAs in x, y, z.
     pub grid: [u32; 3],
-    /// Threads in x.
+    /// Threads per CTA, in x.
     pub block: u32,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
-    /// In the kernel's order.
+    /// The arguments, in the kernel's order.
     pub arguments: Vec<Argument>,
-    /// Whether it may begin before the launch in front of it has ended (programmatic stream serialization).
+    /// Whether it may begin before the preceding launch has ended (programmatic stream serialization).
     pub programmatic: bool,
-    /// CTAs of a cluster in x, y, z; 1, 1, 1 asks for none.
+    /// CTAs per cluster in x, y, z; `[1, 1, 1]` means no clusters.
     pub cluster: [u32; 3],
-    /// Whether all CTAs have to be resident together.
+    /// Whether all CTAs must be resident together.
     pub cooperative: bool,
 }
 
@@ -119,10 +119,10 @@ pub enum Failure {
     /// The device itself failed.
     #[error("{0}")]
     Broken(String),
-    /// It did not end in time and was killed.
+    /// The launch did not end in time and was killed.
     #[error("{0}")]
     TimedOut(String),
-    /// The kernel took its context or its process with it.
+    /// The kernel destroyed its context or its process.
     #[error("{0}")]
     Crashed(String),
     /// The GPU is gone.
@@ -130,13 +130,13 @@ pub enum Failure {
     DeviceLost(String),
 }
 
-/// A launch of a stream or of a graph that did not finish.
+/// A failed launch of a stream or graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("launch {launch}: {failure}")]
 pub struct LaunchFailure {
-    /// Its index; 0 where the device does not say which it was.
+    /// Index of the launch; 0 if the device cannot tell which one failed.
     pub launch: usize,
-    /// Why.
+    /// The cause.
     pub failure: Failure,
 }
 
@@ -152,41 +152,40 @@ impl From<LaunchFailure> for Failure {
     }
 }
 
-/// The first place at which two pieces of the same length differ.
+/// The index of the first byte in which two slices of the same length differ.
 #[must_use]
 pub fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
-    // The comparison of whole slices is far quicker than one byte after the other.
+    // Comparing whole slices is much faster than comparing byte by byte.
     if one == other { None } else { one.iter().zip(other).position(|(a, b)| a != b) }
 }
 
-/// Something that runs kernels, one after the other.
+/// A device that runs kernels in order.
 pub trait Device {
-    /// Its name in reports: `emulator`, `gpu:0`.
+    /// The device's name in reports: `emulator`, `gpu:0`.
     fn name(&self) -> String;
 
-    /// Gives all buffers, modules and graphs back; their numbers mean nothing any more. A device that had failed is a fresh
-    /// one.
+    /// Releases all buffers, modules and graphs; their numbers become invalid. A failed device is replaced by a fresh one.
     ///
     /// # Errors
-    /// [`Failure`] when none can be had.
+    /// [`Failure`] if no device can be obtained.
     fn reset(&mut self) -> Result<(), Failure>;
 
-    /// Releases the device until `reset`: others may have it until then.
+    /// Releases the device to others until `reset`.
     fn rest(&mut self) {}
 
-    /// A buffer that holds `bytes`.
+    /// Allocates a buffer that holds `bytes`.
     ///
     /// # Errors
-    /// [`Failure`] when there is no memory, or no device any more.
+    /// [`Failure`] if memory is exhausted or the device is lost.
     fn allocate(&mut self, bytes: Vec<u8>) -> Result<Buffer, Failure>;
 
-    /// A buffer of `len` bytes that nobody has written; a device that can tell makes reading them a trap.
+    /// Allocates a buffer of `len` unwritten bytes; on a device that tracks initialisation, reading them is a trap.
     ///
     /// # Errors
     /// As [`Device::allocate`].
     fn allocate_unwritten(&mut self, len: usize) -> Result<Buffer, Failure>;
 
-    /// A buffer of bytes from `least` to `most`, those of [`random::bytes`], made where the memory is.
+    /// Allocates a buffer of random bytes from `least` to `most` (those of [`random::bytes`]), generated on the device if it can.
     ///
     /// # Errors
     /// As [`Device::allocate`].
@@ -194,8 +193,8 @@ pub trait Device {
         self.allocate(random::bytes(seed, least, most, len))
     }
 
-    /// A buffer of `len` bytes of which only a few are ever written, by [`Device::write_at`]. A device that can keeps no memory for
-    /// the others.
+    /// Allocates a buffer of `len` bytes of which [`Device::write_at`] writes only a few. A device that supports it stores only
+    /// those.
     ///
     /// # Errors
     /// As [`Device::allocate`].
@@ -203,70 +202,70 @@ pub trait Device {
         self.allocate_unwritten(len)
     }
 
-    /// Replaces the bytes of a buffer from byte `at` on.
+    /// Writes bytes to a buffer, starting at byte `at`.
     ///
     /// # Errors
     /// As [`Device::write`].
     fn write_at(&mut self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<(), Failure>;
 
-    /// The first byte of a buffer, counted from its start, that differs from `bytes` where they are laid on it from byte `at` on.
+    /// Compares a buffer, from byte `at` on, with `bytes`. Returns the offset in the buffer of the first difference.
     ///
     /// # Errors
-    /// As [`Device::read`], and when the buffer ends before `bytes`.
+    /// As [`Device::read`], and if the buffer ends before `bytes` do.
     fn differs(&self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<Option<usize>, Failure>;
 
-    /// Takes another order of warps and CTAs for later launches, where the device can choose one.
+    /// Uses another order of warps and CTAs for later launches, if the device can choose one.
     fn reschedule(&mut self, _seed: u64) {}
 
-    /// The bytes of a buffer.
+    /// Reads a whole buffer.
     ///
     /// # Errors
-    /// [`Failure`] when there is no such buffer, or no device any more.
+    /// [`Failure`] if there is no such buffer, or the device is lost.
     fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure>;
 
-    /// Replaces the first bytes of a buffer.
+    /// Writes bytes to the beginning of a buffer.
     ///
     /// # Errors
-    /// As [`Device::read`], and when `bytes` are more than the buffer holds.
+    /// As [`Device::read`], and if the buffer is smaller than `bytes`.
     fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Failure> {
         self.write_at(buffer, 0, bytes)
     }
 
-    /// Makes a buffer one that nobody has written: what it held is gone.
+    /// Marks a buffer as unwritten and discards its contents.
     ///
     /// # Errors
     /// As [`Device::read`].
     fn forget(&mut self, buffer: Buffer) -> Result<(), Failure>;
 
-    /// Takes a module of PTX.
+    /// Loads a PTX module.
     ///
     /// # Errors
-    /// [`Failure`] for what is no PTX or cannot be run here.
+    /// [`Failure`] if the text is not PTX or cannot run on this device.
     fn load(&mut self, ptx: &str) -> Result<Module, Failure>;
 
-    /// Bytes of each parameter of a kernel; `None` when the module has no such entry.
+    /// Name and size in bytes of each parameter of a kernel; `None` if the module has no such entry.
     fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>>;
 
-    /// Runs launches as one stream, to the end of the last.
+    /// Runs launches as one stream and waits for the last one to end.
     ///
     /// # Errors
-    /// [`LaunchFailure`].
+    /// [`LaunchFailure`] names the launch and the cause.
     fn run(&mut self, launches: &[Launch]) -> Result<(), LaunchFailure>;
 
-    /// Keeps launches as one unit, arguments and sizes as they are now, and runs nothing.
+    /// Captures launches as a graph, with their present arguments and sizes, without running them.
     ///
     /// # Errors
     /// As [`Device::run`].
     fn capture(&mut self, launches: &[Launch]) -> Result<Graph, LaunchFailure>;
 
-    /// Runs what was captured, to its end.
+    /// Runs a captured graph to its end.
     ///
     /// # Errors
     /// As [`Device::run`].
     fn replay(&mut self, graph: Graph) -> Result<(), LaunchFailure>;
 
-    /// Replays a graph `times` times, the buffers of `fresh` unwritten before each; the first replay, from 1, after which one of them
-    /// does not hold what it held after the first.
+    /// Replays a graph `times` times, with the buffers of `fresh` unwritten before each replay. Returns the number, from 1, of the
+    /// first replay that leaves other bytes in one of these buffers than the first replay did.
     ///
     /// # Errors
     /// As [`Device::run`] and [`Device::read`].
@@ -289,10 +288,10 @@ pub trait Device {
     }
 }
 
-/// A device with a clock of its own.
+/// A device that can time launches.
 pub trait Timer: Device {
-    /// Milliseconds of each launch, one after the other, `samples` times after `warm_up` times that are not counted. In front of
-    /// each, outside its time, runs `before`: what it reads takes the place of what caches hold.
+    /// Times launches one after the other, in milliseconds: for each launch, `samples` times after `warm_up` untimed runs. Before
+    /// each run, outside the timed interval, `before` runs; what it reads evicts the contents of the caches.
     ///
     /// # Errors
     /// As [`Device::run`].

@@ -1,23 +1,22 @@
-//! The directives of entries, functions and variables (PTX ISA 11): each is honoured, checked, known to change nothing, or refused by
-//! its name.
+//! The directives of entries, functions and variables (PTX ISA 11): each is obeyed, checked, known to have no effect, or refused by name.
 
 use ptx::arch::Target;
 use ptx::{Directive, Function, Module, Variable};
 
 use super::cluster;
 
-/// What becomes of a directive.
+/// How a directive is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Handling {
-    /// A launch obeys it, or is checked against it.
+    /// A launch obeys it or is checked against it.
     Obeyed,
-    /// It speaks of registers, code or speed.
+    /// It concerns registers, code or performance only.
     NoEffect,
-    /// It is known and not emulated.
+    /// It is known but not emulated.
     Refused,
 }
 
-/// The directives that stand behind the parameters of a function.
+/// Directives that follow the parameters of a function.
 const FUNCTION: &[(&str, Handling)] = &[
     ("reqntid", Handling::Obeyed),
     ("maxntid", Handling::Obeyed),
@@ -34,10 +33,10 @@ const FUNCTION: &[(&str, Handling)] = &[
     ("attribute", Handling::NoEffect),
 ];
 
-/// Attributes of variables and functions: memory is one here, whoever may access it.
+/// Attributes of variables and functions that have no effect: the emulator has a single memory.
 const ATTRIBUTES: &[&str] = &["managed", "unified"];
 
-/// Options of `.target` beside the architecture.
+/// Options of `.target` other than the architecture.
 const OPTIONS: &[(&str, Handling)] = &[
     ("debug", Handling::NoEffect),
     ("texmode_unified", Handling::NoEffect),
@@ -45,7 +44,7 @@ const OPTIONS: &[(&str, Handling)] = &[
     ("map_f64_to_f32", Handling::Refused),
 ];
 
-/// Why a directive stops a launch.
+/// The reason why a directive is refused, if it is.
 fn refusal(name: &str, handling: Option<Handling>) -> Option<String> {
     match handling {
         Some(Handling::Obeyed | Handling::NoEffect) => None,
@@ -54,11 +53,11 @@ fn refusal(name: &str, handling: Option<Handling>) -> Option<String> {
     }
 }
 
-/// The name and the reason of what cannot be obeyed in the directives of a function.
+/// The first directive of a function that cannot be obeyed, with the reason.
 pub(super) fn of_function(function: &Function) -> Option<(String, String)> {
     function.directives.iter().find_map(|directive| {
         let why = match directive.name.as_str() {
-            // Whatever it says, it has no impact on the meaning of PTX (PTX ISA, `.pragma`).
+            // A pragma has no effect on the meaning of PTX (PTX ISA, `.pragma`).
             "pragma" => None,
             "attribute" => directive.words.iter().find_map(|text| of_attribute(text)),
             name => {
@@ -70,7 +69,7 @@ pub(super) fn of_function(function: &Function) -> Option<(String, String)> {
     })
 }
 
-/// The same for an entry: its directives must go together, and with the target.
+/// As [`of_function`], for an entry: its directives must also be consistent with each other and with the target.
 pub(super) fn of_entry(function: &Function, arch: u32) -> Option<(String, String)> {
     let cluster = of_cluster(function);
     let refused = |name: &str, why: &str| Some((name.to_owned(), why.to_owned()));
@@ -86,7 +85,7 @@ pub(super) fn of_entry(function: &Function, arch: u32) -> Option<(String, String
     of_function(function)
 }
 
-/// Why an attribute such as `attribute(.managed)` or `.unified(1,2)` cannot be ignored.
+/// The reason why an attribute such as `attribute(.managed)` or `.unified(1,2)` cannot be ignored.
 fn of_attribute(text: &str) -> Option<String> {
     let inner = text.strip_prefix("attribute(").and_then(|t| t.strip_suffix(')')).unwrap_or(text);
     let names = inner.split('.').skip(1).map(|part| part.split(['(', ',', ' ']).next().unwrap_or_default());
@@ -94,25 +93,25 @@ fn of_attribute(text: &str) -> Option<String> {
     unknown.map(|name| format!("the attribute `.{name}` is unknown"))
 }
 
-/// Why the attributes of a variable cannot be obeyed. Those behind `.ptr` belong to parameters.
+/// The reason why the attributes of a variable cannot be obeyed. Those after `.ptr` belong to parameters.
 pub(super) fn of_variable(variable: &Variable) -> Option<String> {
     variable.attributes.iter().filter(|a| a.starts_with("attribute(")).find_map(|a| of_attribute(a))
 }
 
-/// Why ptxas has no such target. Those before sm_90 are not told apart.
+/// The reason why ptxas does not know the target. Targets before sm_90 are not distinguished.
 pub(super) fn of_unknown_target(module: &Module) -> Option<String> {
     let name = module.targets.first()?;
     let target = Target::written(name).filter(|target| target.number >= 90)?;
     (!Target::known_set().contains(&target)).then(|| format!("there is no target `{name}`"))
 }
 
-/// Why ptxas refuses a pragma of the module.
+/// The reason why ptxas refuses a pragma of the module.
 pub(super) fn of_pragma(words: &[String]) -> Option<String> {
     let wrong = words.iter().find(|word| *word != "nounroll")?;
     Some(format!("ptxas refuses the pragma `{wrong}` outside of functions"))
 }
 
-/// Why the options of `.target` cannot be obeyed.
+/// The reason why the options of `.target` cannot be obeyed.
 pub(super) fn of_target(module: &Module) -> Option<String> {
     module.targets.iter().skip(1).find_map(|option| {
         let known = OPTIONS.iter().find(|(known, _)| *known == option.as_str());
@@ -120,7 +119,7 @@ pub(super) fn of_target(module: &Module) -> Option<String> {
     })
 }
 
-/// The alignment that a parameter promises of what it points at, `.ptr .align`.
+/// The alignment that a parameter declares for the memory it points to (`.ptr .align`).
 pub(super) fn pointer_alignment(variable: &Variable) -> Option<u64> {
     variable.attributes.iter().find_map(|a| a.strip_prefix("align ")?.parse().ok())
 }
@@ -149,7 +148,7 @@ pub(super) fn never_returns(function: &Function) -> bool {
     find(function, "noreturn").is_some()
 }
 
-/// What the directives say of clusters.
+/// The directives of a function about clusters.
 pub(super) fn of_cluster(function: &Function) -> cluster::Directives {
     cluster::Directives {
         required: find(function, "reqnctapercluster").map(three),

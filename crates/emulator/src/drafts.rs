@@ -1,27 +1,28 @@
-//! Tensor maps that lanes of one warp write together: what a lane stored, another may rely on only behind a `bar.warp.sync`,
+//! Tensor maps that several lanes of a warp write: a lane may rely on another lane's stores only after a `bar.warp.sync`,
 //! a barrier of the CTA, or an acquire.
 //!
-//! The race observer knows warps, not lanes. Lanes are told apart here, for kernels that change tensor maps in memory.
+//! The race detector distinguishes warps, not lanes. This module distinguishes lanes, for kernels that modify tensor maps in
+//! memory.
 
 use std::collections::HashMap;
 
-/// Which stores are watched.
+/// The stores that are tracked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Watch {
-    /// None: the kernel changes no tensor map.
+    /// None: the kernel modifies no tensor map.
     #[default]
     Nothing,
-    /// Those to shared memory: all maps that the kernel changes are there.
+    /// Stores to shared memory: all maps that the kernel modifies are there.
     Shared,
-    /// Those to global memory too.
+    /// Stores to shared and global memory.
     Everywhere,
 }
 
-/// What lanes stored since they last met.
+/// Stores of lanes since they last synchronised.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drafts {
     watch: Watch,
-    /// By warp: the lanes that stored to a word of four bytes.
+    /// Per warp and 4-byte word, the lanes that stored to it.
     stored: HashMap<u32, HashMap<u64, u32>>,
 }
 
@@ -32,7 +33,7 @@ fn words(address: u64, len: usize) -> impl Iterator<Item = u64> {
 }
 
 impl Drafts {
-    /// The observer of a kernel, where there is anything to watch.
+    /// The tracker for a kernel; `None` if nothing is to be tracked.
     pub(super) fn of(watch: Watch) -> Option<Box<Self>> {
         (watch != Watch::Nothing).then(|| Box::new(Self { watch, stored: HashMap::new() }))
     }
@@ -41,7 +42,7 @@ impl Drafts {
         self.watch == Watch::Everywhere
     }
 
-    /// A lane stores.
+    /// Records a store by a lane.
     pub(super) fn stored(&mut self, address: u64, len: usize, warp: u32, lane: usize) {
         let stored = self.stored.entry(warp).or_default();
         for word in words(address, len) {
@@ -49,8 +50,8 @@ impl Drafts {
         }
     }
 
-    /// Lanes of a warp meet: what they stored is there for all of them. Lanes that are not among them are not asked who
-    /// they are: for them it is there too early, and nothing is reported.
+    /// Lanes of a warp synchronise: what they stored is visible to all of them. It is treated as visible to the other lanes too,
+    /// which misses faults but reports no false ones.
     pub(super) fn meet(&mut self, warp: u32, lanes: u32) {
         if let Some(stored) = self.stored.get_mut(&warp) {
             stored.retain(|_, who| {
@@ -60,8 +61,8 @@ impl Drafts {
         }
     }
 
-    /// The first word that a lane stored and has not met the others since: its address, and the lane. A lane that reads for
-    /// itself, `reader`, knows its own.
+    /// The first word stored by a lane that has not synchronised since: its address and the lane. Stores by `reader`, if given, are
+    /// ignored.
     pub(super) fn apart(
         &self,
         address: u64,

@@ -1,8 +1,8 @@
-//! Element types of buffers and values: their sizes, codes and decimal notation.
+//! Element types of buffers and values: sizes, encodings and decimal notation.
 
 use numerics::{Format, Rounding, convert};
 
-/// An element type, by its PTX name; `bool` is a byte that is 0 or 1.
+/// An element type, named as in PTX; `bool` is a byte that is 0 or 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is the PTX type of its name")]
 pub enum Element {
@@ -21,13 +21,13 @@ pub enum Element {
     F64,
     E4m3,
     E5m2,
-    /// Powers of two: the scales of the microscaling formats.
+    /// Powers of two: the scale type of the OCP microscaling (MX) formats.
     Ue8m0,
-    /// Two per byte, the first in the low bits.
+    /// Two elements per byte, the first in the low bits.
     E2m1,
 }
 
-/// The bias of `ue8m0`: code 127 is 1.
+/// The exponent bias of `ue8m0`: code 127 is 1.
 const SCALE_BIAS: i32 = 127;
 
 impl Element {
@@ -52,7 +52,7 @@ impl Element {
         Self::E2m1,
     ];
 
-    /// The PTX name, as in `bf16`.
+    /// The PTX name, such as `bf16`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Element {
         Self::ALL.map(Self::name).join(", ")
     }
 
-    /// The type of this name.
+    /// The type with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|element| element.name() == name)
@@ -100,14 +100,14 @@ impl Element {
         }
     }
 
-    /// Bytes of `count` elements; `None` where the last byte would be half full, or there are too many.
+    /// Size in bytes of `count` elements; `None` if the last byte would be half full, or if the size overflows.
     #[must_use]
     pub fn bytes_of(self, count: usize) -> Option<usize> {
         let bits = count.checked_mul(self.bits())?;
         bits.is_multiple_of(8).then_some(bits / 8)
     }
 
-    /// Elements in `bytes` bytes.
+    /// Number of elements in `bytes` bytes.
     #[must_use]
     pub const fn count_in(self, bytes: usize) -> usize {
         match self.bits() {
@@ -116,13 +116,13 @@ impl Element {
         }
     }
 
-    /// Whether its values are floating-point numbers.
+    /// Whether it is a floating-point type.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64) || self.format().is_some()
     }
 
-    /// Whether its values are negative, too.
+    /// Whether it is a signed integer type.
     #[must_use]
     pub const fn is_signed_integer(self) -> bool {
         matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
@@ -140,7 +140,7 @@ impl Element {
         }
     }
 
-    /// The code of element `n` of a buffer, in the low bits; `None` past its end.
+    /// The code of element `n` of a buffer, in the low bits; `None` past the end.
     #[must_use]
     pub fn code_at(self, bytes: &[u8], n: usize) -> Option<u64> {
         if self.bits() < 8 {
@@ -153,7 +153,7 @@ impl Element {
         Some(u64::from_le_bytes(word))
     }
 
-    /// Codes as bytes, little endian.
+    /// Packs codes into bytes, little endian.
     #[must_use]
     pub fn pack(self, codes: impl IntoIterator<Item = u64>) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -170,7 +170,7 @@ impl Element {
         bytes
     }
 
-    /// The integer that a code is; `None` for floats.
+    /// The integer value of a code; `None` for floats.
     #[must_use]
     pub fn integer(self, code: u64) -> Option<i128> {
         Some(match self {
@@ -183,7 +183,7 @@ impl Element {
         })
     }
 
-    /// The value of a code, rounded where it is an integer of more than 53 bits.
+    /// The value of a code; integers of more than 53 bits are rounded.
     #[must_use]
     pub fn value(self, code: u64) -> f64 {
         match (self, self.format()) {
@@ -194,7 +194,7 @@ impl Element {
         }
     }
 
-    /// A code as a decimal number.
+    /// Formats a code as a decimal number.
     #[must_use]
     pub fn show(self, code: u64) -> String {
         match (self, self.integer(code)) {
@@ -205,8 +205,8 @@ impl Element {
         }
     }
 
-    /// The code nearest to a value: floats to nearest even and, with `saturate`, at most the largest finite one; `ue8m0` takes the
-    /// next power of two at or below, integers saturate.
+    /// The code nearest to a value. Floats round to nearest even and, with `saturate`, are limited to the largest finite value;
+    /// `ue8m0` rounds down to a power of two; integers saturate.
     #[must_use]
     pub fn nearest(self, value: f64, saturate: bool) -> u64 {
         match (self, self.format()) {
@@ -216,7 +216,7 @@ impl Element {
                 let exponent = if value > 0.0 { value.log2().floor() } else { f64::from(-SCALE_BIAS) };
                 (exponent as i32 + SCALE_BIAS).clamp(0, 2 * SCALE_BIAS) as u64
             }
-            // Conversions to e5m2 saturate, and yet it has infinities.
+            // Conversions to e5m2 saturate although the type has infinities.
             (Self::E5m2, _) if !saturate && value.is_infinite() => {
                 if value > 0.0 {
                     0x7C
@@ -237,7 +237,7 @@ impl Element {
         }
     }
 
-    /// The least and the greatest value of an integer type.
+    /// The smallest and the largest value of an integer type.
     fn range(self) -> (i128, i128) {
         let bits = self.bits() as u32;
         match self {
@@ -247,17 +247,17 @@ impl Element {
         }
     }
 
-    /// Reads a number as a code: decimal, hexadecimal with `0x` for integers; `true` and `false` for `bool`.
+    /// Parses a number into a code: decimal, hexadecimal with `0x` for integers; `true` and `false` for `bool`.
     ///
     /// # Errors
-    /// What is wrong with the number, in words.
+    /// A message about the number.
     pub fn parse(self, text: &str) -> Result<u64, String> {
         let bad = || format!("`{text}` is not of type {}", self.name());
         Ok(match (self, self.format()) {
             (Self::F64, _) => text.parse::<f64>().map_err(|_| bad())?.to_bits(),
             (Self::F32, _) => u64::from(text.parse::<f32>().map_err(|_| bad())?.to_bits()),
             (Self::Ue8m0, _) => {
-                // As it is shown: the shortest number that is this one in single precision.
+                // As displayed: the shortest decimal that denotes this value in single precision.
                 let value = f64::from(text.parse::<f32>().map_err(|_| bad())?);
                 let code = self.nearest(value, false);
                 if self.value(code) != value {
@@ -265,7 +265,7 @@ impl Element {
                 }
                 code
             }
-            // Formats without infinities and NaNs end at their largest value.
+            // Formats without infinities and NaNs saturate at their largest value.
             (_, Some(_)) => self.nearest(text.parse::<f64>().map_err(|_| bad())?, matches!(self, Self::E2m1)),
             (Self::Bool, _) if matches!(text, "true" | "false") => u64::from(text == "true"),
             (_, None) => {

@@ -1,4 +1,4 @@
-//! The emulator as a device.
+//! The emulator as a [`Device`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::device::{
     TensorMapSpec, first_difference,
 };
 
-/// Decoded modules by their text, shared by the devices of a run: many runs launch the same kernels.
+/// Cache of decoded modules, keyed by their text and shared by the devices of a run.
 #[derive(Default)]
 pub struct Programs(Mutex<HashMap<Arc<str>, Arc<Program>>>);
 
@@ -30,13 +30,13 @@ impl Programs {
         Ok(program)
     }
 
-    /// Lets `program` be what a device loads for the text of `ptx`: the same kernels in another reading.
+    /// Makes `program` the result of loading `ptx` on a device: the same kernels with another contraction.
     pub fn set(&self, ptx: &str, program: Program) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(ptx.into(), Arc::new(program));
     }
 }
 
-/// Global memory and modules, without a GPU.
+/// A device that emulates kernels on the CPU.
 pub struct EmulatorDevice {
     programs: Arc<Programs>,
     memory: GlobalMemory,
@@ -44,13 +44,12 @@ pub struct EmulatorDevice {
     modules: Vec<Arc<Program>>,
     graphs: Vec<Vec<Launch>>,
     options: Options,
-    /// Rows that warps have executed in all launches.
+    /// Rows that warps executed in all launches.
     pub warp_instructions: u64,
 }
 
 impl EmulatorDevice {
-    /// A device without buffers. Its kernels are to load nothing that nobody wrote, to leave nothing undefined, and to have all
-    /// fences.
+    /// A device without buffers. Its kernels must not load unwritten bytes or leave undefined results, and every fence is required.
     #[must_use]
     pub fn new(programs: Arc<Programs>, options: Options) -> Self {
         Self {
@@ -194,7 +193,7 @@ impl Device for EmulatorDevice {
         }
         let mut stream = Vec::new();
         for ((program, launch), asked) in made.iter().zip(launches) {
-            // `made` has found it.
+            // `made` checked that it exists.
             let Some(kernel) = program.kernel(&asked.entry) else { continue };
             stream.push(InStream {
                 programmatic: asked.programmatic,
@@ -206,7 +205,7 @@ impl Device for EmulatorDevice {
         match schedule::launch_stream(&stream, &mut self.memory, &self.options) {
             Ok(counts) => {
                 self.warp_instructions += counts.warp_instructions;
-                // All that a stage stores is read by another, or compared.
+                // Every stored result is read by a later stage or compared, so undefined bytes are a failure.
                 self.memory.any_undefined().map_or(Ok(()), |trap| {
                     let failure = Stop::Trap(Box::new(trap.clone())).into();
                     Err(LaunchFailure { launch: trap.place.launch, failure })
@@ -217,20 +216,20 @@ impl Device for EmulatorDevice {
     }
 }
 
-/// Why bytes cannot be laid on a buffer.
+/// The failure for a write or comparison beyond the end of a buffer.
 fn outside(buffer: Buffer, held: usize, at: usize, len: usize) -> Failure {
     Failure::Launch(format!("buffer {} has {held} bytes, not {len} from byte {at} on", buffer.0))
 }
 
 impl EmulatorDevice {
-    /// Bytes of a buffer, kept or not.
+    /// Length of a buffer in bytes; for a sparse one, including what is not stored.
     fn len(&self, buffer: Buffer) -> Result<usize, Failure> {
         let address = self.address(buffer)?;
         let sparse = self.memory.reserved(address).map(|len| len as usize);
         Ok(sparse.unwrap_or_else(|| self.memory.bytes(address).map_or(0, <[u8]>::len)))
     }
 
-    /// The module of a launch, and the launch with its parameters.
+    /// Returns the module of a launch, and the launch with its parameter bytes.
     fn made(&self, launch: &Launch) -> Result<(Arc<Program>, schedule::Launch), Failure> {
         let program = self.modules.get(launch.module.0).cloned();
         let program =

@@ -1,5 +1,4 @@
-//! What a process that launches kernels tells another one: a JSON line for each event, so that a process that is killed leaves what it did so
-//! far.
+//! Events that a process launching kernels reports to another: one JSON line each, so that a killed process leaves those so far.
 
 use std::path::{Path, PathBuf};
 
@@ -7,43 +6,43 @@ use serde::{Deserialize, Serialize};
 
 use super::trap::Trap;
 
-/// The variable with the path of the file; without it, nothing is written.
+/// Environment variable: path of the results file; without it, nothing is written.
 pub const RESULTS: &str = "SM121PROBE_EXEC_RESULTS";
-/// The variable with the key of the GPU.
+/// Environment variable: key of the GPU.
 pub const GPU: &str = "SM121PROBE_EXEC_GPU";
-/// The variable that lets the program go on behind violations.
+/// Environment variable: continue after violations.
 pub const KEEP_GOING: &str = "SM121PROBE_EXEC_KEEP_GOING";
-/// The variable with the number of schedules of each launch.
+/// Environment variable: number of schedules per launch.
 pub const SCHEDULES: &str = "SM121PROBE_EXEC_SCHEDULES";
 
-/// The variable with the name of the hardware model; without it, that of the GPU.
+/// Environment variable: name of the hardware model; by default, that of the GPU.
 pub const MODEL: &str = "SM121PROBE_EXEC_MODEL";
-/// The variable that lets an unqualified product and the sum that uses it round once.
+/// Environment variable: fuse each unqualified product with the sum that uses it, so that the pair rounds once.
 pub const CONTRACT: &str = "SM121PROBE_EXEC_CONTRACT";
-/// The variable with the folder that launches are recorded in.
+/// Environment variable: folder in which launches are recorded.
 pub const RECORD: &str = "SM121PROBE_EXEC_RECORD";
-/// How folders of launches begin whose record is not complete.
+/// Name prefix of folders whose record of a launch is incomplete.
 pub const INCOMPLETE: &str = ".incomplete-";
 
-/// What `cuDeviceGetUuid` gives for the simulated GPU, so that a program can tell it from a real one.
+/// The UUID that `cuDeviceGetUuid` returns for the emulated GPU, so that a program can tell it from a real one.
 pub const UUID: &[u8; 16] = b"sm121probe exec\0";
 
-/// A rule that a kernel broke, for a file.
+/// A violation by a kernel, in serialised form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViolationRecord {
-    /// The rule in one word.
+    /// The identifier of the rule.
     pub rule: String,
     /// What happened.
     pub what: String,
     /// What happened, and where.
     pub message: String,
-    /// The kernel, as linked.
+    /// The kernel's linker name.
     pub kernel: String,
-    /// Line of the PTX; 0 where there is none.
+    /// Line of the PTX; 0 if unknown.
     pub ptx_line: usize,
     /// The instruction.
     pub instruction: String,
-    /// File and line of the source, where the PTX has debug information.
+    /// File and line of the source, if the PTX has debug information.
     pub source: Option<(String, u32)>,
     /// The CTA.
     pub cta: [u32; 3],
@@ -51,12 +50,12 @@ pub struct ViolationRecord {
     pub warp: u32,
     /// Lane of the warp.
     pub lane: Option<u32>,
-    /// How often.
+    /// Number of occurrences.
     pub times: u64,
 }
 
 impl ViolationRecord {
-    /// Of a trap that came so often.
+    /// Converts a trap that occurred `times` times.
     #[must_use]
     pub fn of(trap: &Trap, times: u64) -> Self {
         let place = &trap.place;
@@ -78,44 +77,45 @@ impl ViolationRecord {
 
 /// An event of a process.
 ///
-/// What comes often is counted in a file beside that of the events, [`counts_of`]: a slot for each kernel and each violation, which is
-/// written in place. So the size does not grow with the launches, and a process that is killed leaves its counts.
+/// Frequent events are counted in a separate file, [`counts_of`], which has a slot per kernel and per violation and is updated in
+/// place. Its size does not grow with the number of launches, and a process that is killed leaves its counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// A process uses the device for the first time.
     Start {
-        /// The process, by a name that no other has.
+        /// Unique name of the process.
         process: String,
         /// Key of the GPU.
         gpu: String,
     },
-    /// A kernel is launched for the first time. Its slot counts launches, and instructions that warps executed.
+    /// A kernel is launched for the first time. Its slot counts launches and warp instructions.
     Kernel {
         /// The process.
         process: String,
-        /// The number of the slot.
+        /// Index of the slot.
         slot: usize,
-        /// The kernel, as linked.
+        /// The kernel's linker name.
         kernel: String,
     },
-    /// A kernel violates a rule at an instruction for the first time. Its slot counts how often it does.
+    /// A kernel violates a rule at an instruction for the first time. Its slot counts the occurrences.
     Violation {
         /// The process.
         process: String,
-        /// The number of the slot.
+        /// Index of the slot.
         slot: usize,
-        /// The first of them.
+        /// The first occurrence.
         violation: Box<ViolationRecord>,
     },
-    /// A kernel uses what the emulator lacks, exists only as machine code, or is launched as no GPU can.
+    /// A kernel uses something that the emulator does not support, exists only as machine code, or has an invalid launch
+    /// configuration.
     Refused {
-        /// The kernel, as linked.
+        /// The kernel's linker name.
         kernel: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A function of the API was called that is not served.
+    /// A function of the API was called that is not implemented.
     Missing {
         /// Its name.
         function: String,
@@ -124,17 +124,17 @@ pub enum Event {
     End {
         /// The process.
         process: String,
-        /// Allocations that were not freed.
+        /// Number of allocations that were not freed.
         leaks: usize,
-        /// Bytes of all of them.
+        /// Their total size in bytes.
         leaked: u64,
     },
 }
 
-/// Bytes of a slot: two numbers, little-endian.
+/// Size of a slot in bytes: two little-endian numbers.
 pub const SLOT: usize = 16;
 
-/// The file of a process's counts.
+/// The path of a process's counts file.
 #[must_use]
 pub fn counts_of(results: &Path, process: &str) -> PathBuf {
     let mut name = results.as_os_str().to_owned();

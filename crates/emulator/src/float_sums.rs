@@ -1,5 +1,5 @@
-//! Sums that float atomics have made, element by element: their rounding depends on the order of the adds, and so do the last
-//! bits of the result. What was added bounds how far two orders can lie apart.
+//! Sums made by float atomics, per element. Their rounding, and so the last bits of the result, depends on the order of the adds.
+//! The operands bound how far the results of two orders can differ.
 //!
 //! Adding n numbers in any order with rounding to nearest, unit roundoff u, errs by at most (n − 1) u Σ|xᵢ| (Jeannerod and Rump,
 //! "Improved error bounds for inner products in floating-point arithmetic", SIAM J. Matrix Anal. Appl. 34, 2013; without the
@@ -11,16 +11,16 @@ use std::collections::HashMap;
 use numerics::Format;
 use ptx::Type;
 
-/// A type of element that float atomics add.
+/// An element type that float atomics can add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FloatType {
     /// binary16.
     F16,
     /// The upper half of binary32.
     Bf16,
-    /// binary32; `flush` where subnormals become zero.
+    /// binary32.
     F32 {
-        /// Whether they do.
+        /// Whether subnormals are flushed to zero.
         flush: bool,
     },
     /// binary64.
@@ -48,7 +48,7 @@ impl FloatType {
         }
     }
 
-    /// The unit roundoff: half the distance from 1 to the next number.
+    /// The unit roundoff: half the distance from 1 to the next larger number.
     #[must_use]
     pub fn unit_roundoff(self) -> f64 {
         let digits = match self {
@@ -60,7 +60,7 @@ impl FloatType {
         (-f64::from(digits)).exp2()
     }
 
-    /// The value of a code.
+    /// Decodes a value.
     #[must_use]
     pub fn value(self, code: u64) -> f64 {
         match self {
@@ -72,23 +72,23 @@ impl FloatType {
     }
 }
 
-/// What has been added to one element.
+/// Record of what was added to one element.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FloatSum {
-    /// Its type.
+    /// The element type.
     pub ty: FloatType,
-    /// Numbers in the sum: what was there before, unless it was 0, and one for each add.
+    /// Number of terms: the initial value, unless it was 0, and one per add.
     pub terms: u64,
-    /// The sum of their magnitudes.
+    /// Sum of the magnitudes of all terms.
     pub magnitude: f64,
 }
 
 impl FloatSum {
-    /// How far two orders of the adds can lie apart, at most; infinite where something added is not finite.
+    /// Upper bound on the difference between two orders of the adds; infinite if a term is not finite.
     #[must_use]
     pub fn bound(&self) -> f64 {
         let adds = self.terms.saturating_sub(1) as f64;
-        // The magnitudes are rounded sums themselves.
+        // The magnitude is itself a rounded sum.
         let magnitude = self.magnitude * (1.0 + 2.0 * adds * f64::EPSILON);
         let flushed = match self.ty {
             FloatType::F32 { flush: true } => 2.0 * self.terms as f64 * f64::from(f32::MIN_POSITIVE),
@@ -98,12 +98,12 @@ impl FloatSum {
     }
 }
 
-/// The sums of one memory, by the address of the element; `None` where nobody wants them. Any other write to it ends a sum.
+/// The sums in one memory, by element address; `None` if they are not tracked. Any other write to an element ends its sum.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FloatSums(Option<HashMap<u64, FloatSum>>);
 
 impl FloatSums {
-    /// Bytes are written by something else than a float add.
+    /// Records a write that is not a float add.
     #[inline]
     pub(super) fn written(&mut self, address: u64, len: usize) {
         if self.0.is_some() {
@@ -115,7 +115,7 @@ impl FloatSums {
     fn end(&mut self, address: u64, len: usize) {
         let Some(sums) = &mut self.0 else { return };
         let end = address.saturating_add(len as u64);
-        // Elements begin at multiples of their size, of 2 at least; one of 8 bytes may begin before the range.
+        // Elements begin at multiples of their size, which is at least 2; one of 8 bytes may begin before the range.
         if len / 2 > sums.len() {
             sums.retain(|at, sum| *at >= end || *at + sum.ty.bytes() as u64 <= address);
             return;
@@ -127,12 +127,12 @@ impl FloatSums {
         }
     }
 
-    /// Whether they are kept.
+    /// Whether sums are tracked.
     pub(super) fn tracked(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Elements from `address` on, which were `old`, become `old + added`.
+    /// Records that elements from `address` on changed from `old` to `old + added`.
     pub(super) fn add_all(&mut self, address: u64, ty: FloatType, old: &[u8], added: &[u8]) {
         let Some(sums) = &mut self.0 else { return };
         let size = ty.bytes();
@@ -145,7 +145,7 @@ impl FloatSums {
             let before = value(old);
             let first = FloatSum { ty, terms: u64::from(before != 0.0), magnitude: before.abs() };
             let known = sums.entry(address + (n * size) as u64).or_insert(first);
-            // A sum of another type is only a number to this one.
+            // A sum of another type counts as a single number.
             if known.ty != ty {
                 *known = first;
             }
@@ -154,7 +154,7 @@ impl FloatSums {
         }
     }
 
-    /// Takes over what a clone knows of bytes that it wrote.
+    /// Merges the sums of a clone for bytes that it wrote.
     pub(super) fn adopt(&mut self, clone: &Self, address: u64, len: usize) {
         self.written(address, len);
         let (Some(sums), Some(theirs)) = (&mut self.0, &clone.0) else { return };
@@ -164,20 +164,19 @@ impl FloatSums {
         }
     }
 
-    /// The sum at an address.
+    /// The sum at an element address.
     pub(super) fn at(&self, address: u64) -> Option<FloatSum> {
         self.0.as_ref()?.get(&address).copied()
     }
 }
 
 impl super::memory::GlobalMemory {
-    /// Keeps count of what float atomics add from now on, for [`Self::float_sum`]. It costs some 40 bytes for each element
-    /// that they add to.
+    /// Starts recording the sums that float atomics make, for [`Self::float_sum`]. Costs about 40 bytes per element added to.
     pub fn track_float_sums(&mut self) {
         self.sums.0.get_or_insert_default();
     }
 
-    /// The sum that float atomics made of the element in which a byte lies, with the element's address.
+    /// The sum of the element that contains the byte at `address`, with the element's address.
     #[must_use]
     pub fn float_sum(&self, address: u64) -> Option<(u64, FloatSum)> {
         [2, 4, 8].into_iter().find_map(|size| {
@@ -186,7 +185,7 @@ impl super::memory::GlobalMemory {
         })
     }
 
-    /// Elements from `base` on, `len` bytes, that are such sums.
+    /// Number of elements in `len` bytes from `base` on that are such sums.
     #[must_use]
     pub fn float_sums(&self, base: u64, len: usize) -> usize {
         let inside = |at: &&u64| (base..base.saturating_add(len as u64)).contains(*at);
@@ -216,12 +215,12 @@ mod tests {
         assert_eq!((at, sum.terms, sum.magnitude), (16, 2, 4.0));
         assert_eq!(memory.float_sum(20).unwrap().1.terms, 2);
         assert_eq!((memory.float_sums(16, 8), memory.float_sums(20, 8)), (2, 1));
-        // One add to zero is exact, whatever the order.
+        // One add to zero is exact in any order.
         let one = FloatSum { ty: F32, terms: 1, magnitude: 4.0 };
         assert_eq!(one.bound(), 0.0);
         let sum = FloatSum { terms: 3, ..one };
         assert!((sum.bound() / (2.0 * 2.0 * 2f64.powi(-24) * 4.0) - 1.0).abs() < 1e-9);
-        // A clone that writes one ends it, for the other too once it takes the bytes over.
+        // A clone's write ends a sum, also in the original once it adopts the bytes.
         let mut clone = memory.clone();
         add(&mut clone, 24, F32, 0.0, 2.0);
         clone.sums.written(16, 4);

@@ -1,26 +1,26 @@
-//! Control flow of decoded rows: where lanes that part at a branch meet again.
+//! Control flow of decoded rows: where lanes that diverge at a branch reconverge.
 //!
-//! Every branch gets the first row of its immediate post-dominator as meeting point; a [`Flow::Join`](super::machine::Flow)
-//! row is put there, so that rows elsewhere pay nothing.
+//! Each branch reconverges at the first row of its immediate post-dominator. A [`Flow::Join`](super::machine::Flow) row is inserted
+//! there, so that other rows pay nothing.
 
 use super::assignment;
 use super::decode::Step;
 use super::isa::control;
 use super::program::{Origin, Row};
 
-/// Nowhere: the paths meet only at the end of the thread.
+/// No reconvergence point: the paths meet only at the end of the thread.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// Rows to be put between others.
+/// Rows to insert.
 #[derive(Default)]
 struct Insertions {
-    /// Behind the row before this position; jumps to the position pass them by.
+    /// After the row before this position; jumps to the position skip them.
     behind: Vec<(usize, Row)>,
-    /// In front of the row at this position; jumps to it run them.
+    /// Before the row at this position; jumps to the position run them.
     before: Vec<(usize, Row)>,
 }
 
-/// What may run behind each row; one more than the last row is the end.
+/// The possible successors of each row; one past the last row is the end.
 pub(super) fn successors(rows: &[Row], target: &[Option<usize>]) -> Vec<[usize; 2]> {
     let n = rows.len();
     (0..n)
@@ -40,8 +40,8 @@ pub(super) fn successors(rows: &[Row], target: &[Option<usize>]) -> Vec<[usize; 
         .collect()
 }
 
-/// Finds meeting points and registers that must be watched, and inserts the rows that both need. Gives the number of
-/// watched registers, and the rows with a target.
+/// Finds reconvergence points and the registers to track, and inserts the rows that both need. Returns the number of tracked
+/// registers, and the rows with a target.
 pub(super) fn finish(
     rows: &mut Vec<Row>,
     origins: &mut Vec<Origin>,
@@ -52,7 +52,7 @@ pub(super) fn finish(
 ) -> (usize, Vec<u32>) {
     let n = rows.len();
     let mut meets = post_dominators(successors, target);
-    // Lanes that meet only to end need not wait for each other: a barrier that some of them reach before counts the others no more.
+    // Lanes that reconverge only to exit need not wait for each other: a barrier then no longer counts those that have exited.
     let ends = |row: usize| {
         rows.get(row).is_some_and(|row| {
             row.guard == super::program::UNGUARDED && row.extra::<control::Ends>().is_some()
@@ -74,7 +74,7 @@ pub(super) fn finish(
     let Insertions { mut behind, mut before } = insertions;
     behind.sort_by_key(|(at, _)| *at);
     before.sort_by_key(|(at, _)| *at);
-    // Where a jump to a row lands: in front of what was put before it, behind what belongs to the row above.
+    // Target of a jump to a row: before the rows inserted in front of it, after those that belong to the previous row.
     let (behind_at, before_at): (Vec<usize>, Vec<usize>) =
         (behind.iter().map(|(at, _)| *at).collect(), before.iter().map(|(at, _)| *at).collect());
     let moved =
@@ -107,12 +107,12 @@ pub(super) fn finish(
     (watched, branches)
 }
 
-/// For each row with a branch, the row where all its paths meet; `n` for the end.
+/// The row where all paths of each branch reconverge; `n` for the end.
 ///
 /// Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", on basic blocks of the reversed graph.
 fn post_dominators(successors: &[[usize; 2]], target: &[Option<usize>]) -> Vec<usize> {
     let n = successors.len();
-    // Basic blocks: leaders are targets and what follows a branch or an end.
+    // Basic blocks: leaders are branch targets and the rows after a branch or an exit.
     let mut leader = vec![false; n + 1];
     leader[0] = true;
     leader[n] = true;
@@ -193,7 +193,7 @@ fn post_dominators(successors: &[[usize; 2]], target: &[Option<usize>]) -> Vec<u
     }
     (0..n)
         .map(|i| match target[i] {
-            // An endless loop never reaches the end: its lanes never meet.
+            // An endless loop never reaches the end: its lanes never reconverge.
             Some(_) => idom.get(block_of(i)).filter(|b| **b < end).map_or(n, |b| starts[*b]),
             None => n,
         })

@@ -1,13 +1,13 @@
-//! The workspace that the driver provides to a cooperative launch, in which `cooperative_groups::this_grid().sync()` has its barrier.
+//! The workspace that the driver provides for a cooperative launch; `cooperative_groups::this_grid().sync()` keeps its barrier there.
 
 use super::memory::GlobalMemory;
 use super::program::{Kernel, Special};
 use super::stream::{InStream, Stream};
 
-/// `grid_workspace` of `cooperative_groups/details/driver_abi.h`: its size in bytes, and a barrier at which nobody has arrived.
+/// `grid_workspace` of `cooperative_groups/details/driver_abi.h`: its size in bytes, and a barrier with no arrivals.
 const CONTENTS: [u32; 2] = [8, 0];
 
-/// Gives each cooperative launch its workspace.
+/// Allocates a workspace for each cooperative launch.
 pub(super) fn provide(launches: &[InStream<'_>], stream: &mut Stream, memory: &mut GlobalMemory) {
     let grids = stream.grids.iter_mut().zip(launches).filter(|(_, launch)| launch.cooperative);
     for (grid, _) in grids {
@@ -15,14 +15,14 @@ pub(super) fn provide(launches: &[InStream<'_>], stream: &mut Stream, memory: &m
     }
 }
 
-/// Takes the workspaces out of memory.
+/// Removes the workspaces from memory.
 pub(super) fn take_back(stream: &Stream, memory: &mut GlobalMemory) {
     for grid in stream.grids.iter().filter(|grid| grid.workspace != 0) {
         memory.remove(grid.workspace);
     }
 }
 
-/// Whether a kernel reads the address of the workspace.
+/// Whether a kernel reads the workspace address.
 pub(super) fn used_by(kernel: &Kernel) -> bool {
     kernel.specials_w.iter().any(|(_, special)| matches!(special, Special::GridWorkspace { .. }))
 }

@@ -1,19 +1,19 @@
-//! Bytes of shared memory that asynchronous copies and barrier objects keep from others (PTX ISA 9.7.9.27, 8.8).
+//! Bytes of shared memory that asynchronous copies and barrier objects protect from other accesses (PTX ISA 9.7.9.27, 8.8).
 
 use super::memory::bits;
 
-/// Bytes of shared memory that must be left alone.
+/// Bytes of shared memory that must not be accessed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Guarded {
-    /// A bit per byte: targets of copies under way, and barrier objects. Empty while there were none.
+    /// One bit per byte: targets of pending copies, and barrier objects. Empty until first needed.
     watched: Vec<u64>,
-    /// Copies under way that have still to read a byte. Empty while there were none.
+    /// Per byte, the pending copies that have not read it yet. Empty until first needed.
     sources: Vec<u8>,
     reading: usize,
 }
 
 impl Guarded {
-    /// Whether an access touches a byte that is watched.
+    /// Whether an access touches a guarded byte.
     #[inline]
     pub(super) fn hit(&self, at: usize, len: usize, write: bool) -> bool {
         if write && self.reading > 0 && self.sources[at..at + len].iter().any(|n| *n > 0) {
@@ -51,13 +51,13 @@ impl Guarded {
     }
 }
 
-/// Who wrote shared memory through the generic proxy, for copies that read it through the async proxy.
+/// Writes to shared memory through the generic proxy, for copies that read it through the async proxy.
 #[derive(Debug, Clone)]
 pub(super) struct Proxy {
-    /// By byte: the thread in the upper 10 bits and its stamp, one more than the fences so far; 0 for nobody.
+    /// Per byte, the last writer in the upper 10 bits and its stamp (number of fences plus one); 0 for none.
     written: Vec<u32>,
     fences: u32,
-    /// By thread: the fences so far when it last fenced.
+    /// Per thread, the number of fences when it last fenced.
     fenced: Vec<u32>,
 }
 
@@ -68,7 +68,7 @@ impl Proxy {
         Self { written: vec![0; bytes], fences: 0, fenced: vec![0; threads.next_multiple_of(32) as usize] }
     }
 
-    /// Nobody has written anything: whatever was written counts as fenced by all threads.
+    /// Treats everything written so far as fenced by all threads.
     pub(super) fn clear(&mut self) {
         self.step();
         self.fenced.fill(self.fences);
@@ -82,7 +82,7 @@ impl Proxy {
         self.written[at..at + len].fill(0);
     }
 
-    /// The lanes of a warp fence.
+    /// Records a fence by lanes of a warp.
     pub(super) fn fence(&mut self, warp: u32, lanes: u32) {
         self.step();
         for lane in super::machine::lanes(lanes) {
@@ -92,7 +92,7 @@ impl Proxy {
 
     fn step(&mut self) {
         if (self.fences + 2) >> STAMP_BITS != 0 {
-            // Stamps are used up: begin again with all that was written seen as fenced.
+            // The stamps are exhausted: restart, with everything written so far treated as fenced.
             self.written.fill(0);
             self.fenced.fill(0);
             self.fences = 0;
@@ -100,7 +100,7 @@ impl Proxy {
         self.fences += 1;
     }
 
-    /// The first byte that a thread wrote and that neither it nor the reader fenced since.
+    /// The first byte, with its writer, that neither the writer nor the reader has fenced since the write.
     pub(super) fn unfenced(&self, at: usize, len: usize, reader: u32) -> Option<(usize, u32)> {
         let reader = self.fenced[reader as usize];
         (at..at + len).find_map(|i| {

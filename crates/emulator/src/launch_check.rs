@@ -1,14 +1,13 @@
-//! What a launch must keep to: block, grid, parameters, and the shared memory that the target has.
+//! Limits of a launch: block, grid, parameters and shared memory of the target.
 
 use super::program::Kernel;
 use super::schedule::Launch;
 use super::trap::Stop;
 
-/// Bytes of static shared memory that ptxas allows.
+/// Maximum static shared memory in bytes that ptxas accepts.
 const STATIC_LIMIT: u32 = 49_152;
 
-/// Bytes of shared memory that a block of a target may ask for (CUDA C++ Programming Guide, "Technical Specifications per Compute
-/// Capability").
+/// Maximum shared memory per block in bytes (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 fn shared_limit(arch: u32) -> u32 {
     let kibibytes = match arch {
         ..70 => 48,
@@ -22,7 +21,7 @@ fn shared_limit(arch: u32) -> u32 {
     kibibytes * 1024
 }
 
-/// Whether a kernel of this architecture can be launched so.
+/// Checks that a kernel for this architecture can be launched this way.
 pub(super) fn check(kernel: &Kernel, launch: &Launch, arch: u32) -> Result<(), Stop> {
     let fail = |what: String| Err(Stop::Launch(what));
     let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();

@@ -1,20 +1,20 @@
-//! Bytes that the host lends to kernels: read where they lie, and copied page by page by the first write to each.
+//! Host bytes lent to kernels: read in place, and copied page by page on the first write.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of the host, such as an array of another library. They stay where they are, and as they are, for as long as this lives.
+/// Host bytes, such as an array of another library. They are neither moved nor changed, and stay valid as long as this value lives.
 #[derive(Clone)]
 pub struct HostBytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
 impl HostBytes {
-    /// Bytes that their owner lends.
+    /// Wraps bytes that `owner` keeps alive.
     pub fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self(Arc::new(owner))
     }
 
-    /// The bytes.
+    /// The lent bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         (*self.0).as_ref()
@@ -27,32 +27,32 @@ impl std::fmt::Debug for HostBytes {
     }
 }
 
-/// The same bytes of the same owner: none are compared.
+/// Compares owners by identity, not bytes.
 impl PartialEq for HostBytes {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// Bytes that are copied together.
+/// Size in bytes of the unit of copying.
 const PAGE: usize = 4096;
 
-/// Bytes of the host under those that kernels have written.
+/// Host bytes with copies of the pages that kernels have written.
 #[derive(Debug, Clone)]
 pub(super) struct Lent {
     host: HostBytes,
     pages: Pages,
 }
 
-/// Pages that kernels have written.
+/// Copies of the pages that kernels have written.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
-    /// As many as the host's from the first write on. Only those of pages that were taken mean anything; the system keeps no memory for
-    /// the others.
+    /// As long as the host's bytes, allocated on the first write. Only copied pages are meaningful; the operating system commits no
+    /// memory for the others.
     own: Vec<u8>,
     /// One bit per page; empty until the first write.
     taken: Vec<u64>,
-    /// How many there are.
+    /// Number of copied pages.
     count: usize,
 }
 
@@ -61,7 +61,7 @@ impl Pages {
         self.taken.get(page / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
     }
 
-    /// A range as pieces of which each lies in these pages or in none of them.
+    /// Splits a range into pieces, each of them either copied or not.
     fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = (bool, Range<usize>)> + '_ {
         let mut at = range.start;
         std::iter::from_fn(move || {
@@ -83,13 +83,13 @@ impl Pages {
         })
     }
 
-    /// Runs of bytes.
+    /// The copied pages as runs of bytes.
     fn runs(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let all = if self.count == 0 { 0 } else { self.own.len() };
         self.pieces(0..all).filter(|(taken, _)| *taken).map(|(_, piece)| piece)
     }
 
-    /// Copies them to where they belong.
+    /// Writes the copied pages to their positions in `to`.
     pub(super) fn copy_to(&self, to: &mut [u8]) {
         for run in self.runs() {
             if let (Some(to), Some(own)) = (to.get_mut(run.clone()), self.own.get(run)) {
@@ -99,7 +99,7 @@ impl Pages {
     }
 }
 
-/// Nothing but the pages is copied.
+/// Only the copied pages are duplicated.
 impl Clone for Pages {
     fn clone(&self) -> Self {
         if self.count == 0 {
@@ -116,12 +116,12 @@ impl Lent {
         Self { host, pages: Pages::default() }
     }
 
-    /// The pages alone.
+    /// Drops the host bytes and keeps the copied pages.
     pub(super) fn keep(self) -> Pages {
         self.pages
     }
 
-    /// Bytes of a range that lie together: all taken, or none.
+    /// A range, if it is contiguous: entirely copied or entirely the host's.
     pub(super) fn view(&self, at: usize, len: usize) -> Option<&[u8]> {
         let range = at..at.checked_add(len)?;
         let mut pieces = self.pages.pieces(range.clone());
@@ -132,7 +132,7 @@ impl Lent {
         }
     }
 
-    /// Bytes of a range, put together where they lie apart.
+    /// A range, assembled if it is not contiguous.
     pub(super) fn gather(&self, at: usize, len: usize) -> Option<Cow<'_, [u8]>> {
         if let Some(bytes) = self.view(at, len) {
             return Some(Cow::Borrowed(bytes));
@@ -145,7 +145,7 @@ impl Lent {
         Some(Cow::Owned(all))
     }
 
-    /// Takes the pages of a range, to be written.
+    /// Copies the pages of a range and returns the range for writing.
     pub(super) fn take(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
         let (host, pages) = (self.host.bytes(), &mut self.pages);
         let end = at.checked_add(len).filter(|end| *end <= host.len())?;
@@ -168,13 +168,13 @@ impl Lent {
         pages.own.get_mut(at..end)
     }
 
-    /// All bytes, where no page is the host's any more.
+    /// All bytes, if every page has been copied.
     pub(super) fn all_taken(&mut self) -> Option<Vec<u8>> {
         let all = self.pages.own.len().div_ceil(PAGE);
         (all > 0 && self.pages.count == all).then(|| std::mem::take(&mut self.pages.own))
     }
 
-    /// Bytes that it keeps.
+    /// Bytes of memory in use.
     pub(super) fn held_bytes(&self) -> usize {
         self.pages.count * PAGE
     }
@@ -184,7 +184,7 @@ impl Lent {
         self.pages.runs().collect()
     }
 
-    /// Runs of bytes that may differ from those of another; all of them where they are not of the same host.
+    /// Runs of bytes that may differ between the two; everything, if the hosts differ.
     pub(super) fn apart_from(&self, other: &Self) -> Vec<Range<usize>> {
         if self.host != other.host {
             return std::iter::once(0..self.host.bytes().len()).collect();
@@ -215,7 +215,7 @@ mod tests {
         lent.take(PAGE + 8, 2).unwrap().copy_from_slice(&[7, 7]);
         assert_eq!(runs(&lent), [(PAGE, 2 * PAGE)]);
         assert_eq!(lent.view(PAGE + 6, 5), Some([6, 7, 7, 7, 10].as_slice()));
-        // Two pages apart from each other.
+        // Two pages that are not contiguous.
         assert_eq!(lent.view(PAGE - 2, 4), None);
         assert_eq!(lent.gather(PAGE - 2, 4).unwrap(), [254, 255, 0, 1].as_slice());
         assert_eq!(lent.gather(0, 3 * PAGE + 100).unwrap()[PAGE + 8..PAGE + 11], [7, 7, 10]);

@@ -1,4 +1,4 @@
-//! Runs PTX grids on the CPU, by the documented meaning of PTX. It proves kernels, never hardware.
+//! Runs PTX grids on the CPU according to the PTX ISA. It checks kernels; it says nothing about hardware.
 //!
 #![doc = include_str!("../README.md")]
 

@@ -1,57 +1,56 @@
-//! Slots shared by registers that are never live together.
+//! Assigns slots that registers share if they are never live together.
 //!
-//! A compiler's PTX gives every value a register of its own: thousands of them, few of which hold anything at one time. A
-//! kernel is therefore decoded twice. The first decoding gives each register a slot of its own and tells what every
-//! instruction reads and writes; from that follows where each register is live, and the second decoding puts the registers
-//! where this file says.
+//! PTX from a compiler uses a new register for every value: thousands of them, few of which are live at a time. A kernel is
+//! therefore decoded twice. The first decoding gives each register its own slot and records what every instruction reads and
+//! writes. Liveness follows from that, and the second decoding uses the slots assigned here.
 //!
-//! Why the parts of a warp that run apart cannot disturb each other: a slot has one value per lane, and a row writes only
-//! the lanes that run it. What a lane finds in a slot is thus what its own thread last put there, whatever other lanes did
-//! in between; rows that read other lanes (`shfl`, `mma`, `ldmatrix`) do so where those lanes have come to the same row.
-//! A thread's way through the kernel is a path of the flow graph, so it is enough that no path of a single thread writes a
-//! slot between a write and a read of another register in it. That is liveness as compilers know it, and it needs to know
-//! nothing of which lanes run together. Three rules keep it safe with how rows run:
+//! Diverged parts of a warp cannot disturb each other: a slot has one value per lane, and a row writes only the lanes that execute
+//! it. A lane therefore reads from a slot what its own thread last wrote there, no matter what other lanes did in between; rows
+//! that read other lanes (`shfl`, `mma`, `ldmatrix`) do so when those lanes have reached the same row. A thread's execution is a
+//! path of the flow graph, so it suffices that no path of a single thread writes a slot between a write and a read of another
+//! register in it. This is the usual liveness of compilers; it does not depend on which lanes run together. Three rules make it
+//! safe with the way rows execute:
 //!
-//! - What an instruction writes shares no slot with what it reads, nor with what its other rows need: a row may wait and
-//!   run again, and an instruction of several rows may write before it has read all.
-//! - A write under a guard ends nothing: the other lanes keep what they had.
-//! - Constants, special registers and the like are read at any time and share nothing.
+//! - A slot written by an instruction is not shared with one that it reads or that its other rows need: a row may wait and run
+//!   again, and an instruction of several rows may write before it has read all operands.
+//! - A guarded write ends no live range: the other lanes keep their values.
+//! - Constants, special registers and the like may be read at any time and share no slots.
 //!
-//! A register that nothing wrote holds what its slot last held. Nobody can see it: a read that some path reaches without a
-//! write is watched by lane (`assignment.rs`), by the register and not by its slot.
+//! A register that was never written holds the last value of its slot. This cannot be observed: a read that some path reaches
+//! without a write is tracked per lane (`assignment.rs`), by register rather than by slot.
 
 use std::ops::Range;
 
 use super::decode::{Bank, Place, Step};
 
-/// How long a slot is somebody's.
+/// The lifetime of a slot's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
     /// From the first row to the last.
     Always,
     /// While the register is live.
     Register,
-    /// In the step of this number.
+    /// During the step with this number.
     Step(usize),
 }
 
-/// What asked for a slot.
+/// A request for a slot.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
-    /// The bank it lies in: W, D or P.
+    /// The bank: W, D or P.
     bank: Bank,
-    /// Slots in a row.
+    /// Number of consecutive slots.
     width: usize,
     life: Life,
 }
 
-/// Gives out slots, in the order in which decoding asks.
+/// Allocates slots in the order in which decoding requests them.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     wishes: Vec<Wish>,
-    /// Slots in use: W, D, P.
+    /// Slots in use per bank: W, D, P.
     counts: [usize; 3],
-    /// The slot of each wish, where that was found out before.
+    /// The slot of each request, if planned by an earlier decoding.
     planned: Option<Vec<u32>>,
 }
 
@@ -64,13 +63,13 @@ fn number(bank: Bank) -> usize {
 }
 
 impl Slots {
-    /// The next slot of a bank.
+    /// Allocates the next slot of a bank.
     pub(super) fn take(&mut self, bank: Bank, life: Life) -> u32 {
         let (bank, width) = if bank == Bank::Q { (Bank::D, 2) } else { (bank, 1) };
         let n = self.wishes.len();
         self.wishes.push(Wish { bank, width, life });
         if let Some(planned) = &self.planned {
-            // The same text is decoded in the same way.
+            // Decoding the same text makes the same requests.
             return planned.get(n).copied().unwrap_or(u32::MAX);
         }
         let count = &mut self.counts[number(bank)];
@@ -79,17 +78,17 @@ impl Slots {
         u32::try_from(slot).unwrap_or(u32::MAX)
     }
 
-    /// Slots of the 32-bit, the 64-bit and the predicate bank.
+    /// Number of slots in the 32-bit, the 64-bit and the predicate bank.
     pub(super) fn counts(&self) -> [usize; 3] {
         self.counts
     }
 
-    /// Slots for another decoding of the same text, shared by registers that are never live together.
+    /// Plans slots for another decoding of the same text, shared by registers that are never live together.
     pub(super) fn shared(&self, successors: &[[usize; 2]], steps: &[Step]) -> Self {
         let spans = self.spans(successors, steps);
         let mut order: Vec<usize> = (0..self.wishes.len()).collect();
         order.sort_by_key(|n| (self.wishes[*n].life != Life::Always, spans[*n], *n));
-        // By bank: the first step from which each slot is free.
+        // Per bank, the first step from which each slot is free.
         let mut free_from: [Vec<usize>; 3] = Default::default();
         let mut planned = vec![None; self.wishes.len()];
         for n in order {
@@ -102,7 +101,7 @@ impl Slots {
             free[at..at + width].fill(to.saturating_add(1));
             planned[n] = u32::try_from(at).ok();
         }
-        // What no instruction names gets a slot that nobody has, wide enough for all.
+        // Requests that no instruction names get a spare slot, wide enough for all.
         let spare = free_from.map(|free| free.len());
         let slot = |(slot, wish): (Option<u32>, &Wish)| {
             slot.unwrap_or_else(|| u32::try_from(spare[number(wish.bank)]).unwrap_or(u32::MAX))
@@ -111,12 +110,12 @@ impl Slots {
         Self { wishes: Vec::new(), counts: spare.map(|n| n + 2), planned: Some(planned) }
     }
 
-    /// The first and the last step at which a slot is somebody's, by wish; nothing for what no step names.
+    /// The first and the last step at which each request is live; `None` if no step names it.
     ///
-    /// From the first step to the last where a register is live or written, in the order of the text: a register that is
-    /// live in the steps of a loop is live in all between, and what lies between costs little.
+    /// The span covers, in text order, all steps where a register is live or written. A register that is live in a loop is live
+    /// throughout the loop, so the steps in between cost little.
     fn spans(&self, successors: &[[usize; 2]], steps: &[Step]) -> Vec<Option<(usize, usize)>> {
-        // Wishes by bank and slot of their own.
+        // Requests by bank and unshared slot.
         let mut by_slot: [Vec<usize>; 3] = Default::default();
         for (n, wish) in self.wishes.iter().enumerate() {
             by_slot[number(wish.bank)].extend(std::iter::repeat_n(n, wish.width));
@@ -135,7 +134,7 @@ impl Slots {
             let (from, to) = spans[n].unwrap_or((at, at));
             spans[n] = Some((from.min(at), to.max(at)));
         };
-        // Wishes that steps name, and the number of each among them: many registers are declared and never used.
+        // Requests that steps name, and their indices: many registers are declared but never used.
         let (mut named, mut numbers) = (Vec::new(), vec![usize::MAX; self.wishes.len()]);
         for (at, step) in steps.iter().enumerate() {
             for n in step.reads.iter().chain(&step.writes).map(wish) {
@@ -154,7 +153,7 @@ impl Slots {
     }
 }
 
-/// Steps that run one after the other, and the blocks that may follow.
+/// A basic block: consecutive steps, and the blocks that may follow.
 struct Block {
     steps: Range<usize>,
     next: Vec<usize>,
@@ -162,7 +161,7 @@ struct Block {
 
 /// The basic blocks of a kernel.
 fn blocks(successors: &[[usize; 2]], steps: &[Step]) -> Vec<Block> {
-    // The step that begins at a row; steps without rows are passed through.
+    // The step that begins at each row; steps without rows fall through.
     let mut step_at = vec![steps.len(); successors.len() + 1];
     for (n, step) in steps.iter().enumerate().rev() {
         step_at[step.rows.start] = n;
@@ -173,7 +172,7 @@ fn blocks(successors: &[[usize; 2]], steps: &[Step]) -> Vec<Block> {
         if rows.is_empty() {
             next.push(rows.start);
         }
-        // Between its own rows a step is not left; a row without a step ends the thread.
+        // Jumps within a step's own rows do not leave it; a row without a step ends the thread.
         next.retain(|row| *row >= rows.end || *row <= rows.start);
         let mut next: Vec<usize> =
             next.into_iter().map(|row| if rows.is_empty() { n + 1 } else { step_at[row] }).collect();
@@ -202,7 +201,7 @@ fn blocks(successors: &[[usize; 2]], steps: &[Step]) -> Vec<Block> {
     starts.iter().zip(ends).map(block).collect()
 }
 
-/// A set of wishes.
+/// A set of requests.
 #[derive(Clone, PartialEq)]
 struct Set(Vec<u64>);
 
@@ -224,14 +223,14 @@ impl Set {
     }
 }
 
-/// What is live where a block begins and behind its end.
+/// Registers live at the start and at the end of a block.
 struct Live {
     steps: Range<usize>,
     at_start: Set,
     at_end: Set,
 }
 
-/// Liveness of `count` registers: a register is live where some path goes on to read it before an unguarded write.
+/// Liveness of `count` registers: a register is live if some path reads it before an unguarded write.
 fn live(blocks: &[Block], steps: &[Step], count: usize, wish: impl Fn(&Place) -> usize) -> Vec<Live> {
     let empty = Set(vec![0; count.div_ceil(64)]);
     let mut live: Vec<Live> = blocks
@@ -242,7 +241,7 @@ fn live(blocks: &[Block], steps: &[Step], count: usize, wish: impl Fn(&Place) ->
     for (n, block) in blocks.iter().enumerate() {
         block.next.iter().for_each(|next| before[*next].push(n));
     }
-    // Text mostly runs forward: the last block is looked at first.
+    // Code mostly runs forward, so the last block is processed first.
     let mut work: Vec<usize> = (0..blocks.len()).collect();
     let mut waiting = vec![true; blocks.len()];
     while let Some(n) = work.pop() {

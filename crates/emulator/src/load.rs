@@ -1,4 +1,4 @@
-//! A module's text into a program: module variables placed, every entry decoded.
+//! Builds a program from a module's text: places the module variables and decodes the entries.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use super::isa::availability::Arch;
 use super::program::{ModuleVariable, Program, Static, VariablePlace};
 use super::trap::{Stop, Unsupported};
 
-/// Constant memory of a module (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+/// Constant memory of a module in bytes (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 const MOST_CONSTANT: u32 = 64 << 10;
 
-/// Decodes the module of `text`.
+/// Decodes a PTX module.
 ///
 /// # Errors
-/// [`Stop::Launch`] for text that is no PTX, [`Stop::Unsupported`] for what the emulator lacks.
+/// [`Stop::Launch`] if the text is not PTX, [`Stop::Unsupported`] if the emulator does not support something in it.
 pub fn load(text: &str) -> Result<Program, Stop> {
     load_with(text, Registers::default())
 }
 
-/// [`load`], with a say in where registers are kept.
+/// [`load`] with a choice of register allocation.
 ///
 /// # Errors
 /// As [`load`].
@@ -34,8 +34,8 @@ pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
     load_chosen(text, registers, &Contraction::Separate, |_| true)
 }
 
-/// [`load`], for the entries of these names alone: what the emulator lacks in others does not matter. Without a name it is the only
-/// entry of the text, where there is but one.
+/// [`load`] for the named entries only; unsupported features in other entries do not matter. If the text has a single entry, it is
+/// loaded regardless of `names`.
 ///
 /// # Errors
 /// As [`load`].
@@ -43,7 +43,7 @@ pub fn load_only(text: &str, names: &[&str]) -> Result<Program, Stop> {
     load_contracted(text, names, &Contraction::Separate)
 }
 
-/// [`load_only`] of a text that several programs share: they have one set of module variables in global memory.
+/// [`load_only`] for a text that several programs share: they also share the module variables in global memory.
 ///
 /// # Errors
 /// As [`load`].
@@ -53,7 +53,7 @@ pub fn load_shared(text: &Arc<str>, names: &[&str]) -> Result<Program, Stop> {
     Ok(program)
 }
 
-/// [`load_only`], with products and sums contracted.
+/// [`load_only`] with the given contraction of products and sums.
 pub(super) fn load_contracted(
     text: &str,
     names: &[&str],
@@ -107,7 +107,7 @@ fn load_chosen(
         match item {
             Item::Function(function) => {
                 let known = functions.entry(function.name.as_str()).or_insert(function);
-                // A definition stands before its declarations.
+                // A definition takes precedence over declarations.
                 if known.body.is_none() {
                     *known = function;
                 }
@@ -158,11 +158,11 @@ fn load_chosen(
                 };
                 symbols.insert(v.name.clone(), symbol);
             }
-            // Debug information, what has no impact on the meaning, and what is looked at below.
+            // Debug information has no effect on the result; aliases are resolved below.
             Item::Section { .. } | Item::Alias { .. } => {}
             Item::Pragma(words) => {
                 if let Some(why) = directives::of_pragma(words) {
-                    // Pragmas of functions may come before it.
+                    // Pragmas of functions may precede it.
                     let names = |l: &str| {
                         l.trim_start().starts_with(".pragma")
                             && words.iter().all(|word| l.contains(word.as_str()))
@@ -210,12 +210,12 @@ fn load_chosen(
     })
 }
 
-/// Whether a variable is of another module. `.extern .shared` is dynamic shared memory.
+/// Whether a variable is defined in another module. `.extern .shared` is dynamic shared memory.
 fn is_import(variable: &Variable) -> bool {
     variable.linkage == Some(Linkage::Extern) && variable.space != Space::Shared
 }
 
-/// Fills the variables; gives those that cannot be, and why.
+/// Initialises the variables; returns those that cannot be initialised, with the reason.
 fn initialise<'a>(
     module: &'a Module,
     symbols: &HashMap<String, Symbol>,
@@ -264,7 +264,7 @@ fn initialise<'a>(
     Ok(refused)
 }
 
-/// Adds the variables that hold the address of a refused one: it can be reached through them.
+/// Adds the variables that hold the address of a refused one, since it can be reached through them.
 fn pointing_at<'a>(module: &'a Module, refused: &mut HashMap<&'a str, String>) {
     let mut known = usize::MAX;
     while known != refused.len() {
@@ -282,7 +282,7 @@ fn pointing_at<'a>(module: &'a Module, refused: &mut HashMap<&'a str, String>) {
     }
 }
 
-/// The names in an initialiser.
+/// The symbols that an initialiser refers to.
 fn pointed_at(init: &Init) -> Vec<&str> {
     match init {
         Init::List(list) => list.iter().flat_map(pointed_at).collect(),
@@ -291,10 +291,10 @@ fn pointed_at(init: &Init) -> Vec<&str> {
     }
 }
 
-/// What is wrong with an initialiser.
+/// A defect of an initialiser.
 enum Flaw {
     Wrong(String),
-    /// What the variable holds that is not emulated.
+    /// An initialiser that the emulator does not support.
     NotEmulated(String),
 }
 
@@ -307,7 +307,7 @@ struct Fill<'a> {
 }
 
 impl Fill<'_> {
-    /// Puts `init`, which has the shape `dims`, at byte `at`.
+    /// Writes `init`, which has the shape `dims`, at byte `at`.
     fn put(&mut self, init: &Init, dims: &[u64], vector: usize, at: usize) -> Result<(), Flaw> {
         let element = self.ty.bytes() * vector;
         match init {

@@ -1,23 +1,23 @@
-//! Tensor maps in global memory that copies under way go by: nobody may change them until the copies have been waited for.
+//! Tensor maps in global memory that pending copies use: they must not be written until the copies have been waited for.
 
 use std::collections::BTreeMap;
 
 use super::tensor_map::TENSOR_MAP_BYTES;
 use super::trap::{Fault, Rule};
 
-/// The maps, by address, with the lines of the copies.
+/// The maps in use, by address, with the lines of the copies.
 #[derive(Debug, Default)]
 pub(super) struct MapsInUse(BTreeMap<u64, Vec<u32>>);
 
 impl MapsInUse {
-    /// A copy is issued.
+    /// Records that a copy is issued.
     pub(super) fn begin(&mut self, map: Option<u64>, line: u32) {
         if let Some(map) = map {
             self.0.entry(map).or_default().push(line);
         }
     }
 
-    /// A copy has no more use for its map.
+    /// Records that a copy no longer needs its map.
     pub(super) fn end(&mut self, map: Option<u64>, line: u32) {
         let Some(map) = map else { return };
         if let Some(lines) = self.0.get_mut(&map) {
@@ -35,7 +35,7 @@ impl MapsInUse {
         self.0.is_empty()
     }
 
-    /// Whether global memory may be written.
+    /// Checks that a write to global memory does not touch a map in use.
     #[inline]
     pub(super) fn check(&self, address: u64, len: usize) -> Result<(), Fault> {
         if self.0.is_empty() { Ok(()) } else { self.find(address, len) }

@@ -1,4 +1,4 @@
-//! Memory: regions of bytes with an initialisation bit each, and the address space that holds them.
+//! Memory: regions of bytes with initialisation state, and the global address space that contains them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
@@ -12,7 +12,7 @@ use super::lent::HostBytes;
 pub(super) use super::region::{Region, bits};
 use super::trap::{Fault, Rule, Trap};
 
-/// Generic addresses of the windows; global allocations lie below all of them.
+/// Generic addresses of the state-space windows; global allocations lie below all of them.
 pub(super) const GLOBAL_BASE: u64 = 0x10_0000_0000;
 pub(super) const CONST_WINDOW: u64 = 0x7a00_0000_0000;
 pub(super) const PARAM_WINDOW: u64 = 0x7b00_0000_0000;
@@ -20,16 +20,16 @@ pub(super) const LOCAL_WINDOW: u64 = 0x7c00_0000_0000;
 pub(super) const SHARED_WINDOW: u64 = 0x7d00_0000_0000;
 const WINDOW: u64 = 0x100_0000_0000;
 
-/// Shared memory begins here, so that a null pointer is out of bounds.
+/// Start of shared memory; above 0, so that a null pointer is out of bounds.
 pub(super) const SHARED_START: u32 = 1024;
 
-/// What memory holds that nobody has written.
+/// Default fill byte of unwritten memory.
 pub(super) const POISON: u8 = 0xCD;
 
-/// Freed allocations that a fault tells from addresses that were never given.
+/// Number of freed allocations that are remembered, so that a use after free is told from an address that was never allocated.
 const FREED: usize = 4096;
 
-/// Bytes nobody may touch between two global allocations.
+/// Minimum distance between two global allocations; nothing may be accessed there.
 const GUARD: u64 = 4096;
 
 /// A global allocation.
@@ -39,40 +39,41 @@ pub(super) struct Allocation {
     pub(super) region: Held,
 }
 
-/// Global memory: allocations in ascending order, guarded from each other.
+/// Global memory: allocations in ascending order, separated by guards.
 #[derive(Debug, Clone, Default)]
 pub struct GlobalMemory {
     pub(super) allocations: Vec<Allocation>,
-    /// Addresses of sparse buffers. What was written of one lies in `allocations`, a piece for each stretch; the rest costs nothing.
+    /// Address ranges of sparse buffers. Their written parts are in `allocations`, one per contiguous piece; the rest uses no
+    /// memory.
     sparse: Vec<Range<u64>>,
-    /// Where buffers begin that were placed at an address of the caller's choice: others do not follow them.
+    /// Base addresses of buffers placed at an address of the caller's choice; other buffers are not allocated after them.
     placed: BTreeSet<u64>,
-    /// Addresses of the allocations that were freed last.
+    /// Address ranges of the most recently freed allocations.
     freed: VecDeque<Range<u64>>,
-    /// Where the freed allocation with the highest address ends: no address is given twice.
+    /// End of the highest freed allocation: addresses are never reused.
     behind_freed: Option<u64>,
-    /// The allocation of the last access, most likely that of the next.
+    /// The allocation of the last access, most likely also that of the next.
     last: usize,
-    /// The variables of modules that have run: the module's text, which names it, and their addresses.
+    /// Addresses of the variables of modules that have run; a module is identified by its text.
     variables: Vec<(Arc<str>, Vec<u64>)>,
-    /// Where stores left undefined bytes, each with the violation that it is to give them away.
+    /// Ranges in which stores left undefined bytes, with the violation to report if they are used as a result.
     undefined: Vec<(Range<u64>, Trap)>,
-    /// What bytes hold that nobody has written; [`POISON`] where nothing else was asked for.
+    /// Fill byte of unwritten memory; [`POISON`] by default.
     poison: Option<u8>,
-    /// What buffers are called in messages.
+    /// Names of buffers, for messages.
     pub(super) names: Names,
-    /// What float atomics have added up.
+    /// Sums made by float atomics.
     pub(super) sums: FloatSums,
 }
 
 impl GlobalMemory {
-    /// Memory in which bytes that nobody has written hold `fill`. With 0, memory that nobody touches costs nothing.
+    /// Creates memory whose unwritten bytes hold `fill`. With 0, untouched memory uses no host memory.
     #[must_use]
     pub fn filled_with(fill: u8) -> Self {
         Self { poison: Some(fill), ..Self::default() }
     }
 
-    /// The address of the next buffer, behind a guard, and clear of those that were placed.
+    /// The address of the next buffer: after a guard, and clear of placed buffers.
     fn next(&self, len: u64) -> u64 {
         let behind = |end: u64| (end + GUARD).next_multiple_of(GUARD);
         let mut base = self.end().map_or(GLOBAL_BASE, behind);
@@ -85,7 +86,7 @@ impl GlobalMemory {
         base
     }
 
-    /// Where the last buffer ends.
+    /// End of the last buffer that was not placed.
     fn end(&self) -> Option<u64> {
         let mut own = self.allocations.iter().rev().filter(|a| !self.placed.contains(&a.base));
         let end = own.next().map(|a| a.base + a.region.len() as u64);
@@ -94,14 +95,14 @@ impl GlobalMemory {
 
     fn add(&mut self, region: Region) -> u64 {
         let base = self.next(region.len() as u64);
-        // The last one, but for what was placed behind it.
+        // It becomes the last allocation, except for buffers placed above it.
         let n = self.allocations.partition_point(|a| a.base < base);
         self.allocations.insert(n, Allocation { base, region: Held::Own(region) });
         base
     }
 
-    /// Puts bytes at an address of the caller's choice, such as one of host memory that kernels may use. False where a buffer is there, or
-    /// where global addresses do not reach.
+    /// Places bytes at an address of the caller's choice, such as that of host memory that kernels may use. Returns false if a
+    /// buffer is there already, or if the range is outside the global window.
     pub fn place_at(&mut self, address: u64, data: Vec<u8>) -> bool {
         let Some(end) = address.checked_add(data.len() as u64) else { return false };
         let global = |at| matches!(window_of(at), (Window::Global, _));
@@ -118,7 +119,7 @@ impl GlobalMemory {
         true
     }
 
-    /// Addresses for `len` bytes that nobody has written, and no memory for them; `None` where there are not so many.
+    /// Reserves addresses for `len` unwritten bytes without allocating memory; `None` if the address space is exhausted.
     pub fn reserve(&mut self, len: u64) -> Option<u64> {
         let base = self.next(len);
         let end = base.checked_add(len).filter(|end| *end <= CONST_WINDOW)?;
@@ -126,12 +127,12 @@ impl GlobalMemory {
         Some(base)
     }
 
-    /// Whether the sparse buffer that begins at `base` is one, and its bytes.
+    /// The length of the sparse buffer that begins at `base`, if there is one.
     pub(super) fn reserved(&self, base: u64) -> Option<u64> {
         self.sparse.iter().find(|s| s.start == base).map(|s| s.end - s.start)
     }
 
-    /// Whether a range lies in a sparse buffer where nobody has written any of it.
+    /// Whether a range lies in an unwritten part of a sparse buffer.
     pub(super) fn is_hole(&self, address: u64, len: usize) -> bool {
         if self.sparse.is_empty() {
             return false;
@@ -143,7 +144,7 @@ impl GlobalMemory {
             && before.is_none_or(|a| a.base + a.region.len() as u64 <= address)
     }
 
-    /// Replaces bytes of a buffer that is there; false where it is not, or not as long.
+    /// Writes bytes to an existing buffer; returns false if there is none, or if it is too short.
     pub fn write_at(&mut self, address: u64, bytes: &[u8]) -> bool {
         if bytes.is_empty() {
             return true;
@@ -155,7 +156,7 @@ impl GlobalMemory {
         if !self.sparse.iter().any(|s| s.start <= address && end <= s.end) {
             return false;
         }
-        // One piece with all that it touches, so that no access lies across two.
+        // Merges the bytes with all pieces that they touch, so that no access spans two pieces.
         let behind = |a: &Allocation| a.base + a.region.len() as u64;
         let first = self.allocations.partition_point(|a| behind(a) < address);
         let last = self.allocations.partition_point(|a| a.base <= end);
@@ -174,8 +175,8 @@ impl GlobalMemory {
         true
     }
 
-    /// The bytes of a range that lies in one buffer, as far as they are kept; `None` too where they are not together, some of them being
-    /// the host's ([`GlobalMemory::allocate_lent`]).
+    /// The bytes of a range within one buffer, if they are stored. Also `None` if they are not contiguous because some of them
+    /// belong to the host ([`GlobalMemory::allocate_lent`]).
     #[must_use]
     pub fn range(&self, address: u64, len: usize) -> Option<&[u8]> {
         let n = self.allocations.partition_point(|a| a.base <= address);
@@ -189,23 +190,23 @@ impl GlobalMemory {
         self.variables.iter().find(|(text, _)| Arc::ptr_eq(text, module)).map(|(_, at)| at.as_slice())
     }
 
-    /// Keeps them.
+    /// Records the addresses of a module's variables.
     pub(super) fn keep_variables(&mut self, module: &Arc<str>, addresses: &[u64]) {
         self.variables.push((Arc::clone(module), addresses.to_vec()));
     }
 
-    /// Bytes that it keeps.
+    /// Bytes of host memory in use.
     pub(super) fn held_bytes(&self) -> usize {
         self.allocations.iter().map(|a| a.region.held_bytes()).sum()
     }
 
-    /// The same addresses, and no memory behind them.
+    /// A memory with the same address ranges reserved and nothing stored.
     #[must_use]
     pub fn layout(&self) -> Self {
         Self { sparse: self.end().map(|end| GLOBAL_BASE..end).into_iter().collect(), ..Self::default() }
     }
 
-    /// The first byte of a buffer that holds another value in `other`, which has the same buffers.
+    /// The address of the first byte that differs from `other`, which has the same buffers.
     #[must_use]
     pub fn first_difference(&self, other: &Self) -> Option<u64> {
         self.allocations
@@ -214,7 +215,7 @@ impl GlobalMemory {
             .find_map(|(a, b)| a.region.first_difference(&b.region).map(|at| a.base + at as u64))
     }
 
-    /// Takes out the buffer that begins at `base`, as if it had never been; false where there is none.
+    /// Removes the buffer that begins at `base` without a trace; returns false if there is none.
     pub fn remove(&mut self, base: u64) -> bool {
         let Some(at) = self.allocations.iter().position(|a| a.base == base) else { return false };
         let gone = self.allocations.remove(at);
@@ -226,28 +227,28 @@ impl GlobalMemory {
         true
     }
 
-    /// Lets clones read the same bytes, until one of them writes an allocation: it then has one of its own.
+    /// Makes later clones share the bytes; the first write of a clone to an allocation copies it.
     pub fn share(&mut self) {
         self.allocations.iter_mut().for_each(|a| a.region.share());
     }
 
-    /// Ends [`GlobalMemory::share`] where no clone is left.
+    /// Reverts [`GlobalMemory::share`] for allocations that no clone shares any more.
     pub(super) fn own_all(&mut self) {
         self.allocations.iter_mut().for_each(|a| a.region.unshare());
     }
 
-    /// Lets go of what others may read, too: only what this clone wrote is left.
+    /// Drops shared allocations and keeps only those that this clone wrote.
     pub(super) fn drop_shared(&mut self) {
         self.allocations.retain(|a| matches!(a.region, Held::Own(_)));
         self.last = 0;
     }
 
-    /// Takes over runs of bytes that a clone wrote.
+    /// Copies runs of bytes that a clone wrote.
     pub(super) fn adopt(&mut self, clone: &Self, runs: &[(u64, usize)]) {
         for (address, len) in runs {
             self.sums.adopt(&clone.sums, *address, *len);
             let (mut address, end) = (*address, *address + *len as u64);
-            // A run may go on in the next piece of a sparse buffer.
+            // A run may continue in the next piece of a sparse buffer.
             while address < end {
                 let n = self.allocations.partition_point(|a| a.base <= address);
                 let m = clone.allocations.partition_point(|a| a.base <= address);
@@ -263,23 +264,23 @@ impl GlobalMemory {
         }
     }
 
-    /// `len` bytes nobody has written; their address.
+    /// Allocates `len` unwritten bytes and returns their address.
     pub fn allocate(&mut self, len: usize) -> u64 {
         self.add(Region::unwritten(len, self.poison.unwrap_or(POISON)))
     }
 
-    /// A copy of `data`; its address.
+    /// Allocates a copy of `data` and returns its address.
     pub fn allocate_with(&mut self, data: Vec<u8>) -> u64 {
         self.add(Region::written(data))
     }
 
-    /// Bytes of the host, read where they lie: those that kernels write are copied, a page at a time, and the host's stay as they are.
-    /// Their address.
+    /// Allocates bytes that stay in host memory and returns their address. Kernels read them in place; the first write to a page
+    /// copies it, so the host's bytes never change.
     pub fn allocate_lent(&mut self, bytes: HostBytes) -> u64 {
         self.add(Region::lent(bytes))
     }
 
-    /// Frees the allocation that begins at `base`; later accesses are faults.
+    /// Frees the allocation that begins at `base`; later accesses are faults. Returns false if there is none.
     pub fn free(&mut self, base: u64) -> bool {
         let Ok(at) = self.allocations.binary_search_by_key(&base, |a| a.base) else { return false };
         let end = base + self.allocations.remove(at).region.len() as u64;
@@ -299,34 +300,35 @@ impl GlobalMemory {
         self.allocations.iter().find(|a| a.base == base).map(|a| &a.region)
     }
 
-    /// The bytes of the allocation that begins at `base`; `None` too where kernels have written some of what the host lent
-    /// ([`GlobalMemory::contents`] has all of them).
+    /// The bytes of the allocation that begins at `base`; also `None` if kernels have written part of the host's bytes
+    /// ([`GlobalMemory::contents`] returns all of them).
     #[must_use]
     pub fn bytes(&self, base: u64) -> Option<&[u8]> {
         self.held(base).and_then(|region| region.view(0, region.len()))
     }
 
-    /// The bytes of the allocation that begins at `base`, a copy only where they do not lie together.
+    /// The bytes of the allocation that begins at `base`, copied only if they are not contiguous.
     #[must_use]
     pub fn contents(&self, base: u64) -> Option<Cow<'_, [u8]>> {
         self.held(base).and_then(|region| region.gather(0, region.len()))
     }
 
-    /// Runs of bytes of the allocation that begins at `base` that kernels may have changed: first byte and bytes. Those are all of them
-    /// where the host has not lent them.
+    /// Runs of bytes, with their offsets, that kernels may have changed in the allocation that begins at `base`: all of it, unless
+    /// the host lent it.
     pub fn written_runs(&self, base: u64) -> impl Iterator<Item = (usize, &[u8])> {
         let held = self.held(base);
         let runs = held.map(|region| region.written_runs()).unwrap_or_default();
         runs.into_iter().filter_map(move |run| Some((run.start, held?.view(run.start, run.len())?)))
     }
 
-    /// The first byte of the allocation that begins at `base` that holds another value in `other`, where it is as long.
+    /// The offset of the first byte of the allocation that begins at `base` that differs from `other`, where it has the same
+    /// length.
     #[must_use]
     pub fn first_difference_of(&self, base: u64, other: &Self) -> Option<usize> {
         self.held(base)?.first_difference(other.held(base)?)
     }
 
-    /// Fills all bytes that nobody has written, and those of allocations to come.
+    /// Sets the fill byte of all unwritten bytes, including those of later allocations.
     pub(super) fn fill_unwritten(&mut self, poison: u8) {
         if self.poison.unwrap_or(POISON) == poison {
             return;
@@ -342,13 +344,13 @@ impl GlobalMemory {
         }
     }
 
-    /// A store has left undefined bytes in this range.
+    /// Records that a store left undefined bytes in this range.
     pub(super) fn keep_undefined(&mut self, range: Range<u64>, trap: Trap) {
         self.undefined.push((range, trap));
     }
 
-    /// Bytes of the allocation that begins at `base` that a kernel stored and that are undefined, as the violation that it is to
-    /// use them as a result. Bytes that nobody stored are none ([`GlobalMemory::unwritten`]).
+    /// The violation to report if undefined bytes that a kernel stored to the allocation at `base` are used as a result. Bytes that
+    /// were never stored do not count ([`GlobalMemory::unwritten`]).
     #[must_use]
     pub fn undefined(&self, base: u64) -> Option<&Trap> {
         let held = self.held(base)?;
@@ -360,7 +362,7 @@ impl GlobalMemory {
         self.undefined.iter().find(|(range, _)| undefined(range)).map(|(_, trap)| trap)
     }
 
-    /// [`GlobalMemory::undefined`] of any allocation.
+    /// [`GlobalMemory::undefined`] for any allocation.
     #[must_use]
     pub fn any_undefined(&self) -> Option<&Trap> {
         if self.undefined.is_empty() {
@@ -369,14 +371,14 @@ impl GlobalMemory {
         self.allocations.iter().find_map(|a| self.undefined(a.base))
     }
 
-    /// Whether `len` bytes from byte `at` of the allocation that begins at `base` are there and have been written.
+    /// Whether `len` bytes from byte `at` of the allocation that begins at `base` exist and have been written.
     #[must_use]
     pub fn is_written(&self, base: u64, at: usize, len: usize) -> bool {
         let end = at.checked_add(len);
         self.held(base).is_some_and(|r| end.is_some_and(|end| end <= r.len()) && r.is_written(at, len))
     }
 
-    /// Makes the allocation that begins at `base` one that nobody has written.
+    /// Marks the allocation that begins at `base` as unwritten.
     pub(super) fn forget(&mut self, base: u64) {
         if let Some(len) = self.held(base).map(|region| region.len() as u64) {
             self.undefined.retain(|(range, _)| range.end <= base || range.start >= base + len);
@@ -391,18 +393,18 @@ impl GlobalMemory {
         }
     }
 
-    /// How many bytes of the allocation that begins at `base` nobody has written.
+    /// The number of unwritten bytes in the allocation that begins at `base`.
     #[must_use]
     pub fn unwritten(&self, base: u64) -> usize {
         self.held(base).map_or(0, |region| region.unwritten_bytes())
     }
 
-    /// Whether a copy may take these bytes: they lie in one buffer, written or not.
+    /// Checks that the bytes lie in one buffer, written or not, so that a copy may move them.
     pub(super) fn reach(&mut self, address: u64, len: usize) -> Result<(), Fault> {
         if self.is_hole(address, len) { Ok(()) } else { self.locate(address, len).map(|_| ()) }
     }
 
-    /// The buffer around an address: where it begins, and its bytes.
+    /// Base address and length of the buffer that contains an address.
     #[must_use]
     pub fn buffer_around(&self, address: u64) -> Option<(u64, usize)> {
         let n = self.allocations.partition_point(|a| a.base <= address);
@@ -410,20 +412,20 @@ impl GlobalMemory {
         (address - held.base < held.region.len() as u64).then(|| (held.base, held.region.len()))
     }
 
-    /// The bytes of the buffer that begins at `base` that nobody has written.
+    /// The unwritten ranges of the buffer that begins at `base`.
     #[must_use]
     pub fn unwritten_runs(&self, base: u64) -> Vec<Range<usize>> {
         self.held(base).map(|region| region.unwritten_runs()).unwrap_or_default()
     }
 
-    /// The bytes of the buffer that begins at `base` that no store has changed: [`GlobalMemory::unwritten_runs`] without those that a store
-    /// has left undefined.
+    /// The ranges of the buffer that begins at `base` that no store has changed: [`GlobalMemory::unwritten_runs`] without bytes
+    /// that a store left undefined.
     #[must_use]
     pub fn untouched_runs(&self, base: u64) -> Vec<Range<usize>> {
         self.held(base).map(|region| region.untouched_runs()).unwrap_or_default()
     }
 
-    /// Makes bytes count as ones that nobody has written.
+    /// Marks bytes as unwritten.
     pub fn unwrite(&mut self, address: u64, len: usize) {
         if let Ok((index, at)) = self.locate(address, len) {
             let poison = self.poison.unwrap_or(POISON);
@@ -435,7 +437,7 @@ impl GlobalMemory {
         }
     }
 
-    /// Finds the place of an access.
+    /// Finds the allocation of an access and the offset in it.
     #[inline]
     pub(super) fn locate(&mut self, address: u64, len: usize) -> Result<(usize, usize), Fault> {
         let inside = |a: &Allocation| {
@@ -478,7 +480,7 @@ impl GlobalMemory {
         }
         let near = self.allocations.iter().rev().find(|a| a.base <= address);
         match near {
-            // The message gets the name, the byte and the size.
+            // The message gets the name, the byte and the size later.
             Some(_) if self.names.near(address).is_some() => {
                 Fault::new(Rule::OutOfBounds, format!("{len} bytes at global address {address:#x}"))
             }
@@ -508,7 +510,7 @@ impl GlobalMemory {
     }
 }
 
-/// A state space that an address can lie in.
+/// The state space that a generic address belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Window {
     Global,
@@ -518,7 +520,7 @@ pub(super) enum Window {
     Shared,
 }
 
-/// The window of a generic address, and the address within it.
+/// The window of a generic address, and the offset within it.
 #[inline]
 pub(super) fn window_of(address: u64) -> (Window, u64) {
     match address {
@@ -577,7 +579,7 @@ mod tests {
         assert_eq!(held, [[1, 1, 1, 1, 5, 5, 1, 1], [4; 8], [3; 8]].concat());
         assert_eq!(memory.range(far, 8), Some([2; 8].as_slice()));
         assert!(memory.locate(base + 20, 16).is_ok() && memory.locate(behind, 4).is_ok());
-        // Holes may be copied along and not be used; what lies half in one, or behind the end, neither.
+        // Holes may be copied but not used; a range that is half in one, or past the end, allows neither.
         assert!(memory.is_hole(base, 16) && memory.is_hole(base + 40, 1 << 20) && !memory.is_hole(base, 17));
         assert!(memory.reach(base, 16).is_ok() && memory.reach(base, 17).is_err());
         assert!(memory.locate(base, 16).is_err() && memory.reach(far, 9).is_err());

@@ -1,13 +1,13 @@
-//! Names of kernels as people read them.
+//! Readable names of kernels.
 
 use std::borrow::Cow;
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// Characters of a name that are shown.
+/// Maximum characters of a name in messages.
 const SHOWN: usize = 96;
 
-/// A name without C++ mangling and without the types of its parameters, cut where it is long.
+/// A name demangled without its parameter types, truncated if it is long.
 pub(super) fn readable(name: &str) -> Cow<'_, str> {
     let options = DemangleOptions::new().no_params().no_return_type();
     let plain = name.starts_with("_Z").then(|| Symbol::new(name).ok()?.demangle_with_options(&options).ok());

@@ -1,4 +1,4 @@
-//! What the race observer is told of the global memory that an asynchronous copy reads or writes.
+//! Reports the global memory accesses of asynchronous copies to the race detector.
 
 use super::machine::{Machine, World};
 use super::order::{Order, Scope, Strong, Touch};
@@ -7,14 +7,14 @@ use super::races::{GlobalAccess, Values};
 use super::transfer::outgoing;
 use super::trap::{Fault, Rule};
 
-/// Bytes of global memory that a copy touches, and the first lane that asked for them.
+/// Bytes of global memory that a copy accesses, and the first lane that requested them.
 struct Run {
     lane: u32,
     address: u64,
     len: usize,
 }
 
-/// The bytes of a copy. Neighbours are one run.
+/// The bytes of a copy; adjacent pieces are merged into one run.
 fn runs(pending: &Pending) -> Vec<Run> {
     let mask = match &pending.work {
         Work::Store(store) => store.mask,
@@ -37,9 +37,9 @@ fn runs(pending: &Pending) -> Vec<Run> {
 }
 
 impl Machine<'_> {
-    /// Tells the race observer of a copy that this warp issues; its number there.
+    /// Reports a copy that this warp issues to the race detector; returns the copy's number there.
     pub(super) fn note_copy(&mut self, pending: &Pending) -> Result<u32, Fault> {
-        // Each reduction is relaxed at the scope of the GPU.
+        // Each reduction is relaxed, with GPU scope.
         let reduces = Strong { order: Order::relaxed(Scope::Gpu), touch: Touch::Modify };
         let (write, strong) = match &pending.work {
             Work::Load { .. } => (false, None),
@@ -78,7 +78,7 @@ impl Machine<'_> {
         result.map(|()| number)
     }
 
-    /// What a store will write: the bytes of all runs.
+    /// The bytes that a store will write, for all runs.
     fn stored(&self, store: &Store, pending: &Pending) -> Vec<u8> {
         let mut all = Vec::new();
         for piece in pending.pieces.iter().filter(|p| p.taken > 0) {
@@ -95,8 +95,8 @@ impl Machine<'_> {
         all
     }
 
-    /// What was written through the generic proxy and is used through the async proxy needs a fence: the source of a load in global
-    /// memory, and its target in that of the own CTA; the target of a reduction.
+    /// Checks for the fence that is needed between a write through the generic proxy and its use through the async proxy: for the
+    /// source of a load in global memory, its target in this CTA's shared memory, and the target of a reduction.
     pub(super) fn check_proxies(&mut self, pending: &Pending, rank: Option<u32>) -> Result<(), Fault> {
         let load = match &pending.work {
             Work::Load { .. } => true,
@@ -123,7 +123,7 @@ impl Machine<'_> {
                      generic proxy without `fence.proxy.async` since"
                 )
             });
-            // Kernels of Triton 3.4 have none there.
+            // Kernels of Triton 3.4 have no fence there.
             match lacks {
                 Some(what) if !self.world.check_fences => self.said.push((piece.lane as usize, what)),
                 lacks => self.unfenced(piece.lane, lacks)?,

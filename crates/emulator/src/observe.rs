@@ -1,49 +1,49 @@
-//! Watching a launch row by row; a launch that nobody watches pays nothing for it.
+//! Observers of a launch, row by row. A launch without one pays nothing for it.
 
 use super::machine::{LANES, Machine, Registers};
 use super::memory::{Window, window_of};
 use super::program::{Kernel, NO_SLOT, Program};
 use super::trap::{Place, Trap};
 
-/// Is told of every row that is about to run.
+/// Receives every row that is about to run, and other events of a launch.
 pub trait Observer {
-    /// Whether it wants to be told.
+    /// Whether the observer receives rows.
     const WATCHES: bool = true;
 
-    /// A row is about to run. A waiting instruction comes again with each attempt.
+    /// Called before a row runs, once per attempt of a waiting instruction.
     fn row(&mut self, executed: &Executed<'_>);
 
-    /// A thread has printed (`vprintf`). It is told of whether the observer watches rows or not, and so is the next.
+    /// Called when a thread prints (`vprintf`). This method and the two below are called even if [`Observer::WATCHES`] is false.
     fn printed(&mut self, _text: &str) {}
 
-    /// The launch has ended, and an instruction of it violates a rule that it need not end for ([`crate::Judge::Values`]).
+    /// Called after the launch for each instruction that violated a rule without ending the launch ([`crate::Judge::Values`]).
     fn violation(&mut self, _violation: &Violation) {}
 
-    /// The launch has ended, and something in it is worth a remark.
+    /// Called after the launch for each remark.
     fn remark(&mut self, _remark: &Remark) {}
 }
 
-/// Something that breaks no rule and is worth a look.
+/// An observation that violates no rule but deserves attention.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// What it is, the first time.
+    /// The first occurrence.
     pub what: String,
-    /// Where.
+    /// Where it happened.
     pub place: Place,
-    /// How often it came about at this instruction.
+    /// Number of occurrences at this instruction.
     pub times: u64,
 }
 
-/// A violation that a launch went on behind.
+/// A violation that did not end the launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// What it is, the first time.
+    /// The first occurrence.
     pub trap: Trap,
-    /// How often it came about at this instruction.
+    /// Number of occurrences at this instruction.
     pub times: u64,
 }
 
-/// Watches nothing.
+/// The observer that ignores everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nobody;
 
@@ -59,9 +59,9 @@ pub struct Executed<'a> {
     pub cta: [u32; 3],
     /// The warp within the CTA.
     pub warp: u32,
-    /// The lanes that run it.
+    /// The lanes that execute it.
     pub mask: u32,
-    /// Its number, an index of [`Program::listing`].
+    /// Index of the row in [`Program::listing`].
     pub row: usize,
     kernel: &'a Kernel,
     registers: &'a Registers,
@@ -81,8 +81,8 @@ impl<'a> Executed<'a> {
         Self { cta: m.cta.id, warp: m.warp, mask: m.mask, row: pc as usize, kernel: m.kernel, registers: m.r }
     }
 
-    /// The addresses of address operand `n` by lane, with the place they point to; `named` is the instruction's own word
-    /// for the place, if it has one.
+    /// The addresses of address operand `n`, by lane, with the space that they point to: `named` if the instruction names one,
+    /// otherwise that of the first active lane's address.
     pub(super) fn addresses(&self, n: usize, named: Option<Pointed>) -> Option<(Pointed, [u64; LANES])> {
         let (slot, offset) = *self.kernel.origins.get(self.row)?.addresses.get(n)?;
         if slot == NO_SLOT {
@@ -99,22 +99,22 @@ impl<'a> Executed<'a> {
     }
 }
 
-/// A row as it is listed.
+/// A row of the listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     /// Line of the PTX text, from 1.
     pub line: usize,
-    /// The instruction, spaces made single.
+    /// The instruction, with runs of white space reduced to one space.
     pub text: String,
-    /// Whether it is the first row of its instruction; the others are the emulator's own affair.
+    /// Whether it is the first row of its instruction; the others are internal.
     pub first: bool,
 }
 
 impl Program {
-    /// The rows of a kernel, in the order of their numbers.
+    /// The rows of a kernel, in order.
     #[must_use]
     pub fn listing(&self, kernel: &Kernel) -> Vec<Listed> {
-        // Lines by counting on from the last row, for a kernel has thousands.
+        // Line numbers are counted from the previous row on: a kernel has thousands of rows.
         let (mut line, mut at) = (1, 0);
         let bytes = self.text.as_bytes();
         let row = |origin: &super::program::Origin| {

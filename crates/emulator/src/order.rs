@@ -1,10 +1,10 @@
-//! What an access or a fence says of memory order (PTX ISA 8.5, 8.6): its semantics and its scope.
+//! Memory order of an access or a fence (PTX ISA 8.5, 8.6): semantics and scope.
 
 use ptx::Instruction;
 
 use super::isa::Words;
 
-/// The threads that a strong operation reaches.
+/// The set of threads with which a strong operation can synchronise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scope {
     Cta,
@@ -17,7 +17,7 @@ impl Scope {
     const WORDS: [(&'static str, Self); 4] =
         [("cta", Self::Cta), ("cluster", Self::Cluster), ("gpu", Self::Gpu), ("sys", Self::Sys)];
 
-    /// Takes the scope out of an instruction's words.
+    /// Consumes the scope modifier of an instruction.
     fn take(words: &mut Words<'_>) -> Option<Self> {
         Self::WORDS.into_iter().filter(|(word, _)| words.take(word)).map(|(_, scope)| scope).last()
     }
@@ -27,13 +27,13 @@ impl Scope {
         Self::WORDS.into_iter().rfind(|(word, _)| i.has(word)).map(|(_, scope)| scope)
     }
 
-    /// Whether it includes threads of other CTAs in any launch; `.cluster` does in clusters of several.
+    /// Whether it includes threads of other CTAs in any launch; `.cluster` does so only in clusters of several CTAs.
     pub(super) fn leaves_the_cta(self) -> bool {
         self >= Self::Gpu
     }
 }
 
-/// The semantics and the scope of a strong access or of a fence; relaxed when it neither acquires nor releases.
+/// Semantics and scope of a strong access or a fence; relaxed if it neither acquires nor releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) acquires: bool,
@@ -54,7 +54,7 @@ impl Order {
         Self { acquires: false, releases: true, scope }
     }
 
-    /// Takes semantics and scope out of an instruction's words; what it does not say is as in `default`.
+    /// Consumes the semantics and scope modifiers of an instruction; `default` supplies those that are absent.
     pub(super) fn take(words: &mut Words<'_>, default: Self) -> Self {
         let sem = words.one_of(&["relaxed", "acquire", "release", "acq_rel"]);
         let scope = Scope::take(words).unwrap_or(default.scope);
@@ -68,7 +68,7 @@ impl Order {
         }
     }
 
-    /// Takes the order of a load or a store; `None` for a weak one.
+    /// Consumes the order of a load or store; `None` if it is weak.
     pub(super) fn take_access(words: &mut Words<'_>) -> Option<Self> {
         words.take("weak");
         let marked = words.take("volatile") | words.take("mmio");
@@ -83,14 +83,14 @@ impl Order {
     }
 }
 
-/// What an access does to its location.
+/// The effect of an access on its location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Touch {
-    /// It reads.
+    /// A read.
     Load,
-    /// It begins a new release sequence.
+    /// A write, which begins a new release sequence.
     Store,
-    /// It reads, and continues the release sequence.
+    /// A read-modify-write, which continues the release sequence.
     Modify,
 }
 
@@ -105,12 +105,12 @@ pub(super) struct Strong {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fence {
     pub(super) order: Order,
-    /// `fence.sc` and `membar`: such fences are ordered among each other, in the order in which they run.
+    /// `fence.sc` and `membar`: these fences are totally ordered, in execution order.
     pub(super) sequential: bool,
 }
 
 impl Fence {
-    /// The fence that `fence` or `membar` without `.proxy` is.
+    /// The fence of a `fence` or `membar` without `.proxy`.
     pub(super) fn of(i: &Instruction) -> Self {
         let both = |scope| Order { acquires: true, releases: true, scope };
         if i.opcode == "membar" {

@@ -1,15 +1,15 @@
-//! Lanes of one store that write different values to the same bytes.
+//! Detects lanes of one store that write different values to the same bytes.
 //!
-//! Nothing orders lanes within one instruction: which value stays is undefined (CUDA C++ Programming Guide, "Global memory"
-//! and "Shared memory" of compute capabilities; two weak conflicting writes are a data race, PTX ISA 8.7). Equal values are
-//! no fault here, nor are strong stores (`.volatile`, `.relaxed`, …), with which a kernel says that any of them may stay.
+//! Lanes within one instruction are unordered, so which value remains is undefined (CUDA C++ Programming Guide, "Global memory" and
+//! "Shared memory" of compute capabilities; two weak conflicting writes are a data race, PTX ISA 8.7). Equal values are not a
+//! fault, nor are strong stores (`.volatile`, `.relaxed`, …), by which a kernel accepts any of the values.
 
 use super::machine::{LANES, Machine, Space, lanes};
 use super::memory::{Window, window_of};
 use super::trap::{Fault, Rule};
 
 impl Machine<'_> {
-    /// What is wrong with a store that wrote `bytes` at `addresses` plus an offset, all multiples of `T`, and the lane.
+    /// The fault, with its lane, of a store that wrote `bytes` at `addresses` plus an offset, all multiples of `T`.
     #[inline]
     pub(super) fn overlap<const T: usize>(
         &self,
@@ -25,7 +25,7 @@ impl Machine<'_> {
         {
             return None;
         }
-        // Addresses mostly ascend with the lanes.
+        // Addresses mostly ascend with the lane.
         let mut ascending = true;
         for i in 1..LANES {
             ascending &= addresses[i - 1] < addresses[i];
@@ -41,7 +41,7 @@ impl Machine<'_> {
         offset: u64,
         bytes: &[[u8; T]; LANES],
     ) -> Option<(Fault, usize)> {
-        // Addresses that were seen, by some of their bits: most stores are told to be apart by these alone.
+        // A small filter of addresses seen so far: it suffices to show that the lanes of most stores do not overlap.
         let mut seen = [0u64; 4];
         let mut before = 0u32;
         for lane in lanes(self.mask) {
@@ -52,7 +52,7 @@ impl Machine<'_> {
                     lanes(before).find(|o| addresses[*o] == addresses[lane] && bytes[*o] != bytes[lane]);
                 if let Some(other) = other {
                     let address = addresses[lane].wrapping_add(offset);
-                    // Every lane has local memory of its own.
+                    // Each lane has its own local memory.
                     let local = space == Space::Generic && window_of(address).0 == Window::Local;
                     return (!local).then(|| (clash(address, other, lane), lane));
                 }

@@ -1,9 +1,9 @@
-//! Lanes that take part in an instruction together, by member mask or as a whole warp.
+//! Lanes that execute an instruction together, by member mask or as a whole warp.
 
 use super::machine::{Flow, LANES, Machine, lanes};
 use super::trap::{Fault, Rule};
 
-/// The sets of lanes that name the same member mask.
+/// The sets of lanes that specify the same member mask.
 #[derive(Clone)]
 pub(super) struct Parties {
     masks: [u32; LANES],
@@ -26,16 +26,15 @@ impl Iterator for Parties {
     }
 }
 
-/// Some lanes of a warp run an aligned instruction without the others.
+/// The fault of lanes that run an aligned instruction without the rest of their warp.
 pub(super) fn divergent(lanes: u32, live: u32) -> Fault {
     let what = format!("lanes {lanes:#010x} of {live:#010x} run an aligned instruction");
     Fault::new(Rule::Divergent, what)
 }
 
 impl Machine<'_> {
-    /// For an instruction whose lanes are named by the masks of a slot: the sets of lanes that take part together, or what
-    /// to do instead. Lanes that name the same mask are one party, and it runs complete or not at all; lanes that ended are
-    /// not waited for.
+    /// The sets of lanes that execute together an instruction whose member masks are in a slot, or the flow to return instead.
+    /// Lanes that specify the same mask form one set, which runs completely or not at all; exited lanes are not waited for.
     pub(super) fn parties(&mut self, slot: u32) -> Result<Parties, Flow> {
         let masks = self.r.w[slot as usize];
         let all = Parties { masks, left: self.mask };
@@ -65,8 +64,8 @@ impl Machine<'_> {
         Ok(all)
     }
 
-    /// Whether all lanes of the warp that have not ended run this row, as `.aligned` demands; or what to do instead. Lanes that run apart may
-    /// still come, or end.
+    /// Checks that all live lanes of the warp run this row, as `.aligned` requires; otherwise returns the flow to follow. Diverged
+    /// lanes may still arrive or exit.
     pub(super) fn all_together(&mut self) -> Result<(), Flow> {
         if self.mask == self.live {
             return Ok(());

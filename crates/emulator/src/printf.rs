@@ -1,10 +1,10 @@
-//! The format of `printf`, as device code has it (CUDA C++ Programming Guide, "Formatted Output").
+//! Formatting of device-side `printf` (CUDA C++ Programming Guide, "Formatted Output").
 
 use std::fmt::Write as _;
 
-/// Where the values of a format come from.
+/// Source of the values of a format.
 pub(super) trait Values {
-    /// Why there is no value.
+    /// The error if a value cannot be read.
     type Error;
 
     /// The next value of 32 bits.
@@ -13,7 +13,7 @@ pub(super) trait Values {
     /// The next value of 64 bits.
     fn long(&mut self) -> Result<u64, Self::Error>;
 
-    /// The string at an address.
+    /// Reads the string at an address.
     fn string(&mut self, address: u64) -> Result<String, Self::Error>;
 }
 
@@ -27,11 +27,11 @@ struct Conversion {
     alternate: bool,
     width: usize,
     precision: Option<usize>,
-    /// Bytes of an integer: 1, 2, 4 or 8.
+    /// Size of an integer in bytes: 1, 2, 4 or 8.
     bytes: u32,
 }
 
-/// The text that a format and its values make, and how many values it took.
+/// Formats values; returns the text and the number of values used.
 ///
 /// # Errors
 /// Those of `values`.
@@ -84,7 +84,7 @@ pub(super) fn format<V: Values>(pattern: &str, values: &mut V) -> Result<(String
             taken += 1;
             conversion.pad(&mut out, &text, kind);
         } else {
-            // Not a conversion: as it stands.
+            // Not a conversion: copied verbatim.
             out.push('%');
             out.push(kind);
         }
@@ -102,7 +102,7 @@ fn number(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<usize> 
 }
 
 impl Conversion {
-    /// The next value in this conversion, or nothing where `kind` is none.
+    /// Formats the next value; `None` if `kind` is not a conversion.
     fn make<V: Values>(&self, kind: char, values: &mut V) -> Result<Option<String>, V::Error> {
         Ok(Some(match kind {
             'd' | 'i' => {
@@ -178,7 +178,7 @@ impl Conversion {
         format!("{sign}{text}")
     }
 
-    /// `%g`: the shorter of `%e` and `%f`, without zeros at the end.
+    /// `%g`: the shorter of `%e` and `%f`, without trailing zeros.
     fn shortest(&self, size: f64) -> String {
         let precision = self.precision.unwrap_or(6).max(1);
         let scientific = exponential(size, precision - 1);
@@ -211,7 +211,7 @@ impl Conversion {
     }
 }
 
-/// `%e`, whose exponent has at least two digits and a sign.
+/// `%e`: the exponent has a sign and at least two digits.
 fn exponential(size: f64, precision: usize) -> String {
     let text = format!("{size:.precision$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));

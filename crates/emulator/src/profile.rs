@@ -1,46 +1,46 @@
-//! What a launch executed: instructions by opcode, sectors of global memory, bank conflicts of shared memory.
+//! Execution profile of a launch: instructions by opcode, sectors of global memory, bank conflicts of shared memory.
 
 use std::collections::BTreeMap;
 
 use super::machine::lanes;
 use super::observe::{Executed, Listed, Observer, Pointed};
 
-/// Bytes of a sector, the unit in which global memory is moved.
+/// Size in bytes of a sector, the unit of global memory traffic.
 const SECTOR: u64 = 32;
 
-/// Banks of shared memory, and bytes of each.
+/// Number of shared memory banks, and bytes of each.
 const BANKS: u64 = 32;
 const BANK_BYTES: u64 = 4;
 
-/// Traffic of one kind of access to one space.
+/// Traffic of one kind of access to one state space.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpaceTraffic {
-    /// Instructions of warps.
+    /// Warp-level instructions.
     pub accesses: u64,
-    /// Bytes that lanes asked for.
+    /// Bytes requested by lanes.
     pub bytes: u64,
     /// 32-byte sectors (global), or passes over the banks (shared).
     pub transactions: u64,
-    /// Transactions that a conflict-free or fully used access would not have needed.
+    /// Transactions in excess of a conflict-free or fully used access.
     pub excess: u64,
 }
 
-/// An access as the instruction's text tells it.
+/// A memory access, derived from the instruction's text.
 #[derive(Debug, Clone, Copy)]
 struct Access {
-    /// Which address operand.
+    /// Index of the address operand.
     operand: usize,
     named: Option<Pointed>,
     bytes: u64,
     write: bool,
 }
 
-/// Counts of a launch, collected as its observer.
+/// Execution counts of a launch, collected as an [`Observer`].
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// Executions by warps, per row.
+    /// Warp executions, per row.
     executed: Vec<u64>,
-    /// Lanes that took part, per row.
+    /// Active lanes, per row.
     lanes: Vec<u64>,
     listing: Vec<Listed>,
     accesses: Vec<Vec<Access>>,
@@ -52,12 +52,12 @@ pub struct Profile {
     pub shared_loads: SpaceTraffic,
     /// Stores to shared memory.
     pub shared_stores: SpaceTraffic,
-    /// Excess passes per row of shared accesses: where conflicts are.
+    /// Excess passes of shared memory accesses, per row.
     conflicts: Vec<u64>,
 }
 
 impl Profile {
-    /// An empty profile of a kernel with this listing.
+    /// An empty profile for a kernel with this listing.
     #[must_use]
     pub fn new(listing: Vec<Listed>) -> Self {
         let n = listing.len();
@@ -74,7 +74,7 @@ impl Profile {
         }
     }
 
-    /// Executions by warps and lanes that took part, by opcode with its modifiers, most frequent first.
+    /// Warp executions and active lanes per opcode with its modifiers, most frequent first.
     #[must_use]
     pub fn histogram(&self) -> Vec<(String, u64, u64)> {
         let mut by_opcode: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
@@ -91,7 +91,7 @@ impl Profile {
         rows
     }
 
-    /// Lines of the PTX whose shared accesses conflict, with the passes too many, worst first.
+    /// Instructions whose shared memory accesses conflict, with the number of excess passes, worst first.
     #[must_use]
     pub fn conflicts(&self) -> Vec<(&Listed, u64)> {
         let rows = self.listing.iter().zip(self.conflicts.iter().copied());
@@ -136,7 +136,7 @@ impl Observer for Profile {
     }
 }
 
-/// Sectors that the addresses touch, and the fewest that could hold as many distinct bytes.
+/// Sectors that the addresses touch, and the minimum for as many distinct bytes.
 fn sectors(addresses: &[u64], bytes: u64) -> (u64, u64) {
     let mut touched: Vec<u64> =
         addresses.iter().flat_map(|a| a / SECTOR..=(a + bytes - 1) / SECTOR).collect();
@@ -149,8 +149,8 @@ fn sectors(addresses: &[u64], bytes: u64) -> (u64, u64) {
     (touched.len() as u64, least)
 }
 
-/// Passes over the banks that the addresses need, and the fewest there could be. A warp's access of 8 bytes is made by
-/// half-warps and one of 16 bytes by quarter-warps; lanes that read the same word share it.
+/// Passes over the banks that the addresses need, and the minimum. A warp's 8-byte accesses are processed by half-warps and its
+/// 16-byte accesses by quarter-warps; lanes that access the same word share it.
 fn passes(addresses: &[u64], bytes: u64) -> (u64, u64) {
     let together = match bytes {
         0..=4 => 32,
@@ -182,7 +182,7 @@ fn opcode(text: &str) -> &str {
     text.split([' ', ';']).next().unwrap_or(text)
 }
 
-/// The accesses of an instruction that moves data by addresses of its lanes. Bulk copies are not lanes' accesses.
+/// The memory accesses of an instruction with per-lane addresses. Bulk copies have none.
 fn accesses(text: &str) -> Vec<Access> {
     let name = opcode(text);
     let mut words = name.split('.');
@@ -217,7 +217,7 @@ fn accesses(text: &str) -> Vec<Access> {
     }
 }
 
-/// Bytes of the element type times the vector's length.
+/// Size of the element type times the vector length, in bytes.
 fn element_bytes(words: &[&str]) -> u64 {
     let mut bytes = 1;
     for word in words {

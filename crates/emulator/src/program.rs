@@ -1,4 +1,4 @@
-//! A decoded module: rows of function pointers with resolved operands, ready to run.
+//! A decoded module: rows of function pointers with resolved operands.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,31 +9,31 @@ use super::machine::{Flow, Machine};
 use super::undefined::effect::Effect;
 use super::undefined::hammock::Hammock;
 
-/// Runs one row for the lanes of the machine's mask.
+/// Executes one row for the lanes of the machine's mask.
 pub(super) type Exec = fn(&mut Machine<'_>, &Row) -> Flow;
 
 /// No guard.
 pub(super) const UNGUARDED: u32 = u32::MAX;
 
-/// One instruction. Operands are slots of the register banks; immediates and special registers have slots too.
+/// One step of an instruction. Operands are slots of the register banks; immediates and special registers have slots too.
 pub(super) struct Row {
     pub(super) exec: Exec,
     /// Slot of the guard predicate, or [`UNGUARDED`].
     pub(super) guard: u32,
-    /// What the guard is xored with: all ones for `@!p`.
+    /// Mask that is xored with the guard: all ones for `@!p`.
     pub(super) negate: u32,
     pub(super) d: u32,
     pub(super) a: u32,
     pub(super) b: u32,
     pub(super) c: u32,
-    /// Whatever the row's function wants: an offset, a flag word, a target.
+    /// Data for the row's function: an offset, a flag word, a target.
     pub(super) imm: u64,
     /// Slots of vector operands.
     pub(super) list: Box<[u32]>,
     pub(super) extra: Option<Box<dyn Extra>>,
 }
 
-/// What a row needs beyond its slots.
+/// Data of a row that does not fit in its slots.
 pub(super) trait Extra: Send + Sync + std::any::Any {
     fn as_any(&self) -> &dyn std::any::Any;
 }
@@ -60,35 +60,33 @@ impl Row {
         }
     }
 
-    /// The extra of a known type; rows are made and run by the same file, so it is there.
+    /// The extra data as its concrete type. The module that creates a row also runs it, so the type matches.
     pub(super) fn extra<T: 'static>(&self) -> Option<&T> {
         (**self.extra.as_ref()?).as_any().downcast_ref()
     }
 }
 
-/// Where a row comes from.
+/// The source of a row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
-    /// Bytes of the text.
+    /// Byte range in the text.
     pub(super) start: u32,
     pub(super) end: u32,
-    /// `.loc`: file and line; 0 when there is none.
+    /// File and line from `.loc`; 0 if there is none.
     pub(super) file: u32,
     pub(super) line: u32,
     /// Whether it is the first row of its instruction.
     pub(super) first: bool,
-    /// Whether it is the last.
+    /// Whether it is the last row of its instruction.
     pub(super) last: bool,
-    /// Its instruction's number, an index of [`Kernel::effects`]; [`NO_STEP`] where it belongs to none.
+    /// Index of its instruction in [`Kernel::effects`]; [`NO_STEP`] if it belongs to none.
     pub(super) step: u32,
-    /// The addresses that the instruction uses, as slot and offset, with its last row; [`NO_SLOT`] where there is none.
+    /// On an instruction's last row, the addresses that it uses, as slot and offset; [`NO_SLOT`] if unused.
     pub(super) addresses: [(u32, i64); 2],
 }
 
-/// No instruction.
 pub(super) const NO_STEP: u32 = u32::MAX;
 
-/// No slot.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
 impl Default for Origin {
@@ -107,13 +105,13 @@ impl Default for Origin {
 }
 
 impl Origin {
-    /// Of a row that was put beside one of this origin.
+    /// The origin of a row that was inserted next to a row of this origin.
     pub(super) fn beside(self) -> Self {
         Self { first: false, last: false, step: NO_STEP, addresses: [(NO_SLOT, 0); 2], ..self }
     }
 }
 
-/// What a constant slot holds.
+/// The value of a constant slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Constant {
     Bits(u64),
@@ -122,19 +120,19 @@ pub(super) enum Constant {
         index: usize,
         offset: i64,
     },
-    /// A place in the CTA's static shared memory: a shared address, or a generic one.
+    /// An address in the CTA's static shared memory, as a shared or a generic address.
     Shared {
         generic: bool,
         at: u32,
     },
-    /// Where dynamic shared memory begins: a shared address, or a generic one.
+    /// The start of dynamic shared memory, as a shared or a generic address.
     DynamicShared {
         generic: bool,
         offset: i64,
     },
 }
 
-/// A special register that is the same for a thread's life.
+/// A special register that is constant during a thread's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Special {
     Tid(u8),
@@ -168,7 +166,7 @@ pub(super) enum Special {
     },
     /// A size or place of reserved shared memory.
     Reserved(u32),
-    /// A place there that is used as an address.
+    /// An address in reserved shared memory.
     ReservedAddress(u32),
     Zero,
 }
@@ -178,13 +176,13 @@ pub(super) enum Special {
 pub struct Parameter {
     /// Its name.
     pub name: String,
-    /// Where it lies in the parameter bytes.
+    /// Offset in the parameter bytes.
     pub offset: usize,
     /// Its size in bytes.
     pub size: usize,
     /// Its element type.
     pub ty: Type,
-    /// The alignment in bytes that it promises of what it points at (`.ptr .align`); 1 where it promises none.
+    /// The alignment in bytes of the memory it points to, from `.ptr .align`; 1 if none is declared.
     pub align: u64,
 }
 
@@ -194,9 +192,9 @@ pub struct Kernel {
     pub name: String,
     pub(super) rows: Vec<Row>,
     pub(super) origins: Vec<Origin>,
-    /// What its instructions do with undefined bits.
+    /// How its instructions propagate undefined bits.
     pub(super) effects: Vec<Effect>,
-    /// Its branches around nothing but arithmetic, by row.
+    /// Its branches around purely arithmetic code, by row.
     pub(super) hammocks: HashMap<u32, Hammock>,
     pub(super) w_slots: usize,
     pub(super) d_slots: usize,
@@ -205,40 +203,40 @@ pub struct Kernel {
     pub(super) constants_d: Vec<(u32, Constant)>,
     pub(super) specials_w: Vec<(u32, Special)>,
     pub(super) specials_d: Vec<(u32, Special)>,
-    /// Registers whose lanes are watched, because flow leaves open whether they were written.
+    /// Number of registers that are tracked per lane because some path may read them unwritten.
     pub(super) watched: usize,
-    /// Whether it has copies that use shared memory through the async proxy.
+    /// Whether it has copies that access shared memory through the async proxy.
     pub(super) async_copies: bool,
-    /// Whether it asks for reserved shared memory.
+    /// Whether it uses reserved shared memory.
     pub(super) reserved: bool,
-    /// Where it changes tensor maps.
+    /// The state spaces in which it modifies tensor maps.
     pub(super) map_edits: super::drafts::Watch,
     /// Its parameters.
     pub params: Vec<Parameter>,
-    /// Bytes of all parameters.
+    /// Size of all parameters in bytes.
     pub param_bytes: usize,
     /// Static shared memory, bytes.
     pub shared_bytes: u32,
-    /// The alignment that it asks for where dynamic shared memory begins.
+    /// The alignment that it declares for dynamic shared memory.
     pub(super) dynamic_align: u32,
     /// Local memory of one thread, bytes.
     pub(super) local_bytes: usize,
-    /// `.reqntid`, when there.
+    /// `.reqntid`, if present.
     pub required_threads: Option<[u32; 3]>,
-    /// `.maxntid` as a product, when there.
+    /// The product of `.maxntid`, if present.
     pub max_threads: Option<u64>,
-    /// What its directives say of clusters.
+    /// Its directives about clusters.
     pub(super) cluster: super::cluster::Directives,
 }
 
 impl Kernel {
-    /// Slots of the 32-bit, the 64-bit and the predicate bank that a warp has for it.
+    /// Slots per warp of the 32-bit, the 64-bit and the predicate bank.
     #[must_use]
     pub fn register_slots(&self) -> [usize; 3] {
         [self.w_slots, self.d_slots, self.p_slots]
     }
 
-    /// Bytes of a warp's registers.
+    /// Size of a warp's registers in bytes.
     #[must_use]
     pub fn register_bytes(&self) -> usize {
         super::machine::LANES * (4 * self.w_slots + 8 * self.d_slots) + 4 * self.p_slots
@@ -249,16 +247,16 @@ impl Kernel {
 #[derive(Debug, Clone)]
 pub(super) struct Static {
     pub(super) bytes: Vec<u8>,
-    /// Addresses to be filled in: offset in `bytes`, variable, addend.
+    /// Addresses to fill in: offset in `bytes`, variable, addend.
     pub(super) relocations: Vec<(usize, usize, i64)>,
 }
 
-/// Where a module variable lies.
+/// The location of a module variable.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum VariablePlace {
-    /// A number of [`Program::globals`].
+    /// Index in [`Program::globals`].
     Global(usize),
-    /// A byte of [`Program::constants`].
+    /// Byte offset in [`Program::constants`].
     Const(usize),
 }
 
@@ -272,24 +270,24 @@ pub(super) struct ModuleVariable {
 
 /// A decoded module.
 pub struct Program {
-    /// The text it was made of.
+    /// The PTX text.
     pub(super) text: Arc<str>,
     pub(super) files: HashMap<u32, String>,
-    /// Its kernels, by name: those that were asked for.
+    /// The loaded kernels.
     pub kernels: Vec<Kernel>,
-    /// The names of all entries of the text, in its order.
+    /// The names of all entries in the text, in order.
     pub entries: Vec<String>,
     pub(super) globals: Vec<Static>,
     pub(super) constants: Vec<u8>,
     pub(super) variables: Vec<ModuleVariable>,
     /// The target's architecture number: 121 for `sm_121a`.
     pub(super) arch: u32,
-    /// Whether products and sums were contracted.
+    /// Whether products and sums were contracted into FMAs.
     pub(super) contracted: bool,
 }
 
 impl Program {
-    /// The kernel of this name.
+    /// Returns the kernel with this name.
     #[must_use]
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
         self.kernels.iter().find(|k| k.name == name)

@@ -1,15 +1,15 @@
-//! The race observer: happens-before by vector clocks, a shadow of every byte (FastTrack, Flanagan and Freund, PLDI 2009).
+//! Race detector: happens-before by vector clocks, with a shadow of every byte (FastTrack, Flanagan and Freund, PLDI 2009).
 //!
-//! The threads are warps: lanes of one warp are ordered by program order here. Two conflicting accesses are no race when one
-//! happens before the other, or when both are strong and each one's scope includes the other's thread (PTX ISA 8.7.1). `sync`
-//! says what orders warps: barriers, arrivals at barrier objects and waits for them, release and acquire at a location, fences.
-//! A relaxed access orders nothing by itself, a scope of `.cta` nothing between CTAs.
+//! The threads of the analysis are warps: lanes of one warp are treated as ordered by program order. Two conflicting accesses are
+//! not a race if one happens before the other, or if both are strong and the scope of each includes the other's thread (PTX ISA
+//! 8.7.1). `sync` defines what orders warps: barriers, arrivals at barrier objects and waits for them, release and acquire at a
+//! location, fences. A relaxed access alone orders nothing, and a scope of `.cta` orders nothing between CTAs.
 //!
-//! A report is true of the execution at hand: it follows the order in which strong accesses and `fence.sc` really ran, and a
-//! byte remembers its last write and two reads (of global memory, one), so that a race may need another schedule to be seen.
-//! More order than the manual promises is assumed in three places: a barrier carries fences (see `sync`), a wait for an
-//! mbarrier learns of arrivals in later phases too, and weak stores end no release sequence. The shared memory of copies in
-//! flight is guarded by `pending`, not here.
+//! A report holds for the present execution: it follows the order in which strong accesses and `fence.sc` actually ran. A byte
+//! remembers its last write and two reads (one, in global memory), so detecting a race may require another schedule. The detector
+//! assumes more order than the manual guarantees in three places: a barrier carries fences (see `sync`), a wait for an mbarrier
+//! also observes arrivals in later phases, and weak stores do not end a release sequence. Shared memory of pending copies is
+//! guarded by `pending`, not here.
 
 mod chain;
 mod clock;
@@ -40,8 +40,8 @@ pub(super) use same::Values;
 pub(super) use sync::At;
 use sync::{Beside, Meeting, Places};
 
-/// Who touched a byte, and when: clock, warp, whether the access was strong, and, in the place of a read, whether it was a
-/// strong write that nothing orders before the last one; zero for nobody.
+/// The last access to a byte: clock, warp, whether it was strong, and, in a slot for reads, whether it is instead a strong write
+/// not ordered before the last write; zero for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Epoch(u32);
 
@@ -66,17 +66,17 @@ impl Epoch {
         self.0 >> 6 & 1 == 1
     }
 
-    /// The same as an earlier write.
+    /// This access, recorded as an earlier write.
     fn as_earlier(self) -> Self {
         Self(self.0 | 1 << 6)
     }
 
-    /// Whether a warp with this clock does not know of this.
+    /// Whether this is not ordered before an access by a warp with this clock.
     fn unknown(self, warp: u32, clock: &Clock) -> bool {
         self.unordered(warp, clock, false)
     }
 
-    /// Whether nothing orders this before an access by a warp with this clock.
+    /// Whether this races with an access by a warp with this clock, if the two conflict.
     #[inline]
     fn unordered(self, warp: u32, clock: &Clock, strong: bool) -> bool {
         self.0 != 0
@@ -86,8 +86,8 @@ impl Epoch {
     }
 }
 
-/// What bytes of shared memory remember: the last write and two reads; the fourth is one in a mixed word. Two by two in a word
-/// of the machine's, low half first, so that what was stored a moment ago is loaded in the same pieces.
+/// The shadow of shared memory bytes: the last write and two reads; the fourth field marks a mixed word. Two fields share a machine
+/// word, low half first, so that recently stored values are loaded in the same units.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Shadow([u64; 2]);
 
@@ -120,8 +120,8 @@ impl Shadow {
         [low as u32, (low >> 32) as u32, high as u32].map(Epoch)
     }
 
-    /// Remembers an access; or gives the access without order, and whether that wrote. `observed` says of a write whether another one's read
-    /// orders it.
+    /// Records an access, or returns the unordered one and whether that was a write. `observed` tells whether a read that observed
+    /// a write orders it.
     #[inline]
     fn step(
         &mut self,
@@ -143,7 +143,7 @@ impl Shadow {
                 return Err((read, read.wrote()));
             }
         }
-        // Only strong accesses come past unordered ones, and such a write stays remembered.
+        // Only strong accesses are allowed past unordered ones; such an earlier write is kept.
         let kept = [wrote.as_earlier(), read, other]
             .into_iter()
             .find(|e| strong && e.wrote() && e.unknown(warp, clock))
@@ -161,53 +161,53 @@ impl Shadow {
     }
 }
 
-/// What the observer of a CTA remembers of its shared memory.
+/// A CTA's shadow of shared memory.
 pub(super) struct SharedShadow(Shadows<Shadow>);
 
 impl SharedShadow {
-    /// Of so many bytes that nobody has touched.
+    /// A shadow of `bytes` untouched bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self(Shadows::new(bytes))
     }
 
-    /// Nobody has touched any of it.
+    /// Resets all bytes to untouched.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// The observer of one CTA.
+/// The race detector of one CTA.
 pub(super) struct Races {
     clocks: Vec<Clock>,
-    /// By warp, what it knows of other CTAs, and its fences.
+    /// Per warp, what it knows about other CTAs, and its fences.
     beside: Vec<Beside>,
     shared: Shadows<Shadow>,
     chains: Chains,
-    /// What this CTA's warps released, by word of generic addresses.
+    /// Releases by this CTA's warps, by word of generic addresses.
     places: Places,
     barriers: [Meeting; 16],
-    /// Warps that wait at a barrier.
+    /// Warps waiting at each barrier.
     waiting: [u32; 16],
-    /// What was brought to the cluster barrier in this phase and in the last, with the phase.
+    /// Clocks brought to the cluster barrier in this phase and in the last one, with the phase.
     meetings: [(u64, Meeting); 2],
-    /// By warp of this CTA, its clock at the last arrival at the cluster barrier that a warp has waited for, `.relaxed` or not.
+    /// Per warp of this CTA, its clock at the last arrival at the cluster barrier that a warp has waited for, `.relaxed` or not.
     met: Clock,
-    /// The observer of its cluster, where that has several CTAs.
+    /// The detector of its cluster, if that has several CTAs.
     cluster: Option<Box<cluster::Within>>,
-    /// Copies of global memory.
+    /// Copies that access global memory.
     awaited: copies::Awaited,
-    /// Stores of one value that nothing orders.
+    /// Unordered stores of the same value.
     same: Same<Epoch>,
-    /// What is noted of the access being made: whether it is strong, whether its scope leaves the CTA, whether it is a read-modify-write,
-    /// and whether it orders what it reads.
+    /// Properties of the current access: whether it is strong, whether its scope extends beyond the CTA, whether it is a
+    /// read-modify-write, and whether it is ordered after the writes that it observes.
     flags: u32,
-    /// This CTA among all, from 1.
+    /// Number of this CTA in the stream, from 1.
     pub(super) id: u32,
-    /// The CTAs of its grid, and those of earlier grids that it knows to have ended: from the start, and behind the wait.
+    /// The CTAs of its grid, and those of earlier grids known to have ended: at the start, and after the wait.
     grid: Range<u32>,
     known_at_start: Range<u32>,
     known: Range<u32>,
-    /// By warp, its clock at `griddepcontrol.wait`; 0 before.
+    /// Per warp, its clock at `griddepcontrol.wait`; 0 before.
     waited: [u32; WARPS],
 }
 
@@ -239,12 +239,12 @@ impl Races {
         }
     }
 
-    /// What it remembers of shared memory, for another CTA with as many bytes.
+    /// Returns the shadow of shared memory for reuse by another CTA of the same size.
     pub(super) fn into_shared(self) -> SharedShadow {
         SharedShadow(self.shared)
     }
 
-    /// The accesses that follow are strong, or weak.
+    /// Sets whether the following accesses are strong.
     pub(super) fn set_strong(&mut self, strong: Option<Strong>) {
         self.flags = strong.map_or(0, |strong| {
             let wide = if self.leaves_the_cta(strong.order.scope) { WIDE } else { 0 };
@@ -256,20 +256,20 @@ impl Races {
         });
     }
 
-    /// Whether the access being made is strong, with a scope that includes the thread of another strong access to shared memory: of
-    /// another CTA of the cluster, or of this one.
+    /// Whether the current access is strong with a scope that includes the thread of another strong access to shared memory, which
+    /// is in another CTA of the cluster or in this one.
     pub(super) fn meets(&self, elsewhere: bool) -> bool {
         self.flags & if elsewhere { WIDE } else { STRONG } != 0
     }
 
-    /// The observer of a CTA of this grid.
+    /// Associates the detector with a CTA of this grid.
     pub(super) fn in_grid(mut self, grid: &Grid) -> Self {
         self.grid = grid.ctas.clone();
         self.known_at_start = grid.known_at_start.clone();
         self
     }
 
-    /// A warp has waited for the grid in front: it knows what these CTAs did, and so does who learns of it from the warp.
+    /// A warp has waited for the preceding grid: it is ordered after these CTAs, and so are threads that synchronise with it.
     pub(super) fn waited(&mut self, warp: u32, known: Range<u32>, world: &mut GlobalRaces) {
         if self.waited[warp as usize] == 0 {
             self.tick(warp);
@@ -280,24 +280,24 @@ impl Races {
         }
     }
 
-    /// Whether a warp knows of a wait for the grid in front.
+    /// Whether a wait for the preceding grid is ordered before what this warp does now.
     pub(super) fn has_waited(&self, warp: u32) -> bool {
         let clock = &self.clocks[warp as usize];
         self.waited.iter().zip(clock).any(|(at, seen)| *at != 0 && at <= seen)
     }
 
-    /// Whether a warp knows that a CTA of another grid has ended.
+    /// Whether the end of a CTA of another grid is ordered before what this warp does now.
     fn knows_end(&self, cta: u32, warp: u32, world: &global::Waited) -> bool {
         let others = &self.beside[warp as usize].others;
         self.known_at_start.contains(&cta)
             || self.known.contains(&cta) && self.has_waited(warp)
-            // A warp of another CTA has waited, and this one has heard of it.
+            // A warp of another CTA has waited, and this warp has synchronised with it.
             || world.iter().any(|(other, waits)| {
                 waits.iter().any(|(w, at, known)| known.contains(&cta) && *at <= others.clock(*other, *w))
             })
     }
 
-    /// An access of a warp to shared memory.
+    /// Records an access of a warp to shared memory.
     #[inline]
     pub(super) fn shared(&mut self, at: usize, len: usize, write: bool, warp: u32) -> Result<(), Fault> {
         if self.cluster.is_some() {
@@ -312,7 +312,8 @@ impl Races {
         self.shared_observed(at, len, write, epoch, found)
     }
 
-    /// Plain reads of 16 bytes at each of `places`: how many of the first are ordered. The next is for [`Races::shared`] to tell of.
+    /// Records plain reads of 16 bytes at each of `places`. Returns how many leading ones are ordered; [`Races::shared`] reports
+    /// the next.
     pub(super) fn shared_rows(&mut self, places: &[usize], warp: u32) -> usize {
         if self.cluster.is_some() || self.flags & STRONG != 0 {
             return 0;
@@ -329,7 +330,7 @@ impl Races {
         ordered
     }
 
-    /// The same with what strong reads have observed.
+    /// As [`Races::shared`], taking into account the writes that strong reads have observed.
     #[cold]
     fn shared_observed(
         &mut self,
@@ -364,7 +365,7 @@ impl Races {
         Ok(())
     }
 
-    /// Bytes that a copy has written: whoever waits for it may read them.
+    /// Clears the shadow of bytes that a copy has written: threads that wait for the copy may read them.
     pub(super) fn forget(&mut self, at: usize, len: usize) {
         if self.cluster_set(at, len, None) {
             return;
@@ -372,7 +373,7 @@ impl Races {
         self.shared.set(at, len, Shadow::default());
     }
 
-    /// Bytes that a `cp.async` of this warp has written: others need an edge from the warp, which must have waited.
+    /// Records bytes that a `cp.async` of this warp has written: other warps must synchronise with this one after its wait.
     pub(super) fn written_for(&mut self, at: usize, len: usize, warp: u32) {
         let by = Epoch::new(warp, self.clocks[warp as usize][warp as usize], false);
         if !self.cluster_set(at, len, Some(by)) {
@@ -380,7 +381,7 @@ impl Races {
         }
     }
 
-    /// Memory that is read by `.nc` must be read-only while the kernel runs.
+    /// Checks memory read by `.nc`, which must be read-only while the kernel runs.
     pub(super) fn read_only(&self, address: u64, len: usize, world: &mut GlobalRaces) -> Result<(), Fault> {
         let Some((n, who)) = world.writer_among(&self.grid, address, len) else { return Ok(()) };
         let what = format!(
@@ -393,14 +394,14 @@ impl Races {
         Err(Fault::new(Rule::Race, what))
     }
 
-    /// Who this warp is, for global memory.
+    /// The identity of this warp for global memory.
     #[inline]
     fn who(&self, warp: u32) -> Who {
         Who([self.id, self.clocks[warp as usize][warp as usize], warp & 31 | self.flags])
     }
 
-    /// Whether an earlier access to global memory is ordered before what this warp does now. A copy never is: [`Copies`](copies::Copies)
-    /// tells of it.
+    /// Whether an earlier access to global memory is ordered before what this warp does now. Never true for a copy, which
+    /// [`Copies`](copies::Copies) tracks.
     fn knows(&self, other: Who, warp: u32) -> bool {
         if other.cta() == self.id {
             other.is_of(warp) || other.clock() <= self.clocks[warp as usize][other.warp() as usize]

@@ -1,4 +1,4 @@
-//! Chance that a seed determines.
+//! Seeded pseudo-random numbers.
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
 #[derive(Debug, Clone)]

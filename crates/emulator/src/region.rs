@@ -1,11 +1,11 @@
-//! A piece of memory: its bytes, and which of them were written.
+//! A piece of memory: its bytes, and which of them have been written.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::lent::{HostBytes, Lent};
 
-/// The words of a table with a bit per byte that a range touches, with the range's bits in each.
+/// The words of a bitmap with one bit per byte that a range touches, with the range's bits in each.
 #[inline(always)]
 pub(super) fn bits(at: usize, len: usize) -> impl Iterator<Item = (usize, u64)> {
     let end = at + len;
@@ -16,24 +16,24 @@ pub(super) fn bits(at: usize, len: usize) -> impl Iterator<Item = (usize, u64)> 
     })
 }
 
-/// Bytes that are compared at a time.
+/// Number of bytes compared at a time.
 const PIECE: usize = 1 << 20;
 
 /// A piece of memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Region {
-    /// Its bytes; empty where the host has lent some of them.
+    /// The bytes; empty if some of them are lent by the host.
     pub(super) data: Vec<u8>,
     len: usize,
-    /// One bit per byte; empty when the whole region counts as written.
+    /// One bit per byte; empty if the whole region counts as written.
     init: Vec<u64>,
-    /// One bit per byte that a store has left undefined, once there was such a store; it counts where `init` has none.
+    /// One bit per byte that a store left undefined, allocated by the first such store; valid only where `init` is 0.
     undefined: Option<Box<[u64]>>,
     lent: Option<Box<Lent>>,
 }
 
 impl Region {
-    /// `len` bytes that nobody has written; they hold `poison`.
+    /// `len` unwritten bytes that hold `poison`.
     pub(super) fn unwritten(len: usize, poison: u8) -> Self {
         Self { data: vec![poison; len], len, init: vec![0; len.div_ceil(64)], ..Self::default() }
     }
@@ -42,19 +42,19 @@ impl Region {
         Self { len: data.len(), data, ..Self::default() }
     }
 
-    /// Bytes of the host, to be read where they lie and copied where they are written.
+    /// Host bytes, read in place and copied when written.
     pub(super) fn lent(host: HostBytes) -> Self {
         let len = host.bytes().len();
         Self { len, lent: Some(Box::new(Lent::new(host))), ..Self::default() }
     }
 
-    /// The same, with these bytes of the host for its own.
+    /// A region with this region's state, backed by the given host bytes.
     pub(super) fn lent_by(&self, host: HostBytes) -> Self {
         Self { init: self.init.clone(), undefined: self.undefined.clone(), ..Self::lent(host) }
     }
 
-    /// Puts the pages that were written into the bytes that were lent, which are its own from now on. `base` has them, and is asked when
-    /// nobody lends them any more.
+    /// Merges the written pages into the lent bytes and takes ownership of them. `base` supplies those bytes once they are no
+    /// longer lent.
     pub(super) fn settle(&mut self, base: impl FnOnce() -> Self) {
         if let Some(lent) = self.lent.take() {
             let pages = lent.keep();
@@ -63,19 +63,19 @@ impl Region {
         }
     }
 
-    /// Whether it tells of each byte whether it was written.
+    /// Whether it tracks which bytes have been written.
     pub(super) fn is_tracked(&self) -> bool {
         !self.init.is_empty()
     }
 
-    /// Makes all bytes `poison` that nobody has written.
+    /// Marks all bytes as unwritten and fills them with `poison`.
     pub(super) fn clear(&mut self, poison: u8) {
         self.data.fill(poison);
         self.init.fill(0);
         self.undefined = None;
     }
 
-    /// Makes bytes zeros that have been written.
+    /// Writes zeros.
     pub(super) fn put_zeros(&mut self, at: usize, len: usize) {
         if let Some(bytes) = self.view_mut(at, len) {
             bytes.fill(0);
@@ -87,7 +87,7 @@ impl Region {
         self.len
     }
 
-    /// The bytes at `at`, if they are there.
+    /// The `N` bytes at `at`, if in range.
     #[inline]
     pub(super) fn get<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
         match self.data.get(at..).and_then(<[u8]>::first_chunk::<N>) {
@@ -96,7 +96,7 @@ impl Region {
         }
     }
 
-    /// A range where it lies; `None` where it is not there, or not in one piece.
+    /// A range in place; `None` if it is out of range or not contiguous.
     #[inline(always)]
     pub(super) fn view(&self, at: usize, len: usize) -> Option<&[u8]> {
         match self.data.get(at..at + len) {
@@ -105,7 +105,7 @@ impl Region {
         }
     }
 
-    /// A range to be written, if it is there.
+    /// A range for writing, if in range.
     #[inline(always)]
     pub(super) fn view_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
         if at + len > self.data.len() {
@@ -114,7 +114,7 @@ impl Region {
         self.data.get_mut(at..at + len)
     }
 
-    /// A range, if it is there; a copy only where it is not in one piece.
+    /// A range, if in range; copied only if it is not contiguous.
     pub(super) fn gather(&self, at: usize, len: usize) -> Option<Cow<'_, [u8]>> {
         match self.data.get(at..at.checked_add(len)?) {
             Some(bytes) => Some(Cow::Borrowed(bytes)),
@@ -143,7 +143,7 @@ impl Region {
         self.lent.as_mut()?.take(at, len)
     }
 
-    /// Bytes that it keeps.
+    /// Bytes of memory in use.
     pub(super) fn held_bytes(&self) -> usize {
         self.data.len() + self.lent.as_ref().map_or(0, |lent| lent.held_bytes())
     }
@@ -156,14 +156,14 @@ impl Region {
         }
     }
 
-    /// The first byte that differs from that of a region of the same length.
+    /// The index of the first byte that differs from a region of the same length.
     pub(super) fn first_difference(&self, other: &Self) -> Option<usize> {
         let runs = match (&self.lent, &other.lent) {
             (Some(one), Some(two)) => one.apart_from(two),
             _ => std::iter::once(0..self.len).collect(),
         };
         runs.into_iter().find_map(|run| {
-            // In pieces, so that what has to be put together stays small.
+            // In pieces, which bounds the size of assembled copies.
             run.clone().step_by(PIECE).find_map(|at| {
                 let len = PIECE.min(run.end - at);
                 let (one, two) = (self.gather(at, len)?, other.gather(at, len)?);
@@ -172,7 +172,7 @@ impl Region {
         })
     }
 
-    /// Whether every byte of the range was written.
+    /// Whether every byte of the range has been written.
     #[inline]
     pub(super) fn is_written(&self, at: usize, len: usize) -> bool {
         self.init.is_empty()
@@ -191,7 +191,7 @@ impl Region {
         }
     }
 
-    /// Makes bytes count as not written.
+    /// Marks bytes as unwritten.
     pub(super) fn unmark(&mut self, at: usize, len: usize) {
         if self.init.is_empty() && len > 0 {
             self.init = vec![!0; self.len.div_ceil(64)];
@@ -206,7 +206,7 @@ impl Region {
         }
     }
 
-    /// Makes bytes count as not written, which a store of undefined bits has changed.
+    /// Marks bytes as unwritten because a store of undefined bits changed them.
     pub(super) fn undefine(&mut self, at: usize, len: usize) {
         self.unmark(at, len);
         let words = self.len.div_ceil(64);
@@ -218,7 +218,7 @@ impl Region {
         }
     }
 
-    /// The bytes of a word of `init` that a store has left undefined.
+    /// The bits of a word of `init` whose bytes a store left undefined.
     fn undefined_bits(&self, n: usize) -> u64 {
         let word = self.undefined.as_ref().and_then(|words| words.get(n));
         word.map_or(0, |word| word & !self.init.get(n).copied().unwrap_or(!0))
@@ -229,21 +229,21 @@ impl Region {
         self.undefined.is_some() && bits(at, len).any(|(n, mask)| self.undefined_bits(n) & mask != 0)
     }
 
-    /// Stretches that nobody has written, or left undefined.
+    /// Ranges that were never written, or were left undefined.
     pub(super) fn unwritten_runs(&self) -> Vec<Range<usize>> {
         self.runs_without(self.init.iter().copied())
     }
 
-    /// Stretches that no store has changed since they were last unwritten.
+    /// Ranges that no store has changed since they were last marked as unwritten.
     pub(super) fn untouched_runs(&self) -> Vec<Range<usize>> {
         self.runs_without(self.init.iter().enumerate().map(|(n, word)| word | self.undefined_bits(n)))
     }
 
-    /// Stretches whose bytes have no bit in a table with a bit per byte.
+    /// Ranges whose bits in a bitmap with one bit per byte are all 0.
     fn runs_without(&self, table: impl Iterator<Item = u64>) -> Vec<Range<usize>> {
         let (mut runs, mut begun): (Vec<Range<usize>>, _) = (Vec::new(), None);
         for (n, word) in table.enumerate() {
-            // Words that say the same of all their bytes are the rule.
+            // Most words are all zeros or all ones.
             match (word, begun) {
                 (0, None) => begun = Some(n * 64),
                 (0, Some(_)) | (u64::MAX, None) => {}
@@ -262,7 +262,7 @@ impl Region {
             }
         }
         runs.extend(begun.map(|from| from..self.len()));
-        // The last word may tell of more bytes than there are.
+        // The last word may cover more bytes than the region has.
         if let Some(last) = runs.last_mut() {
             last.end = last.end.min(self.len());
         }
@@ -270,12 +270,12 @@ impl Region {
         runs
     }
 
-    /// How many bytes nobody has written.
+    /// Number of unwritten bytes.
     pub(super) fn unwritten_bytes(&self) -> usize {
         self.unwritten_runs().iter().map(Range::len).sum()
     }
 
-    /// Takes bytes over from a region of the same length, with whether they were written.
+    /// Copies bytes, with their initialisation state, from a region of the same length.
     pub(super) fn adopt(&mut self, from: &Self, at: usize, len: usize) {
         let (Some(to), Some(bytes)) = (self.view_mut(at, len), from.gather(at, len)) else { return };
         to.copy_from_slice(&bytes);

@@ -1,4 +1,4 @@
-//! What breaks no rule and is worth a remark, and stores of one value that the race observer finds in conflict.
+//! Remarks: observations that violate no rule, and conflicting stores of the same value.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,7 +9,7 @@ use super::program::Row;
 use super::races::Values;
 use super::trap::{Fault, Judge, Rule};
 
-/// Something that is right and worth a remark: where, what, and how often.
+/// A remark: where, what, and how often.
 #[derive(Debug, Clone)]
 pub(super) struct Said {
     pub(super) cta: [u32; 3],
@@ -19,20 +19,20 @@ pub(super) struct Said {
     pub(super) times: u64,
 }
 
-/// Bytes that are stored, and where.
+/// Stored bytes and their destination.
 pub(super) enum Stored<'a> {
     Shared { at: usize, new: &'a [u8] },
     Global { address: u64, new: &'a [u8] },
 }
 
-/// Whether a CTA comes before another in the grid.
+/// Whether a CTA precedes another in the grid.
 pub(super) fn earlier([x, y, z]: [u32; 3], other: [u32; 3]) -> bool {
     let [i, j, k] = other;
     (z, y, x) < (k, j, i)
 }
 
-/// What is remarked, by grid and row. Of several CTAs that have something to say of a row the first in the grid is told of, so that
-/// it does not matter which came first in time.
+/// Remarks by grid and row. If several CTAs have a remark for a row, the first CTA in the grid is reported, independent of the
+/// schedule.
 #[derive(Debug, Default)]
 pub(super) struct Remarks(BTreeMap<(usize, u32), Said>);
 
@@ -63,7 +63,7 @@ impl IntoIterator for Remarks {
 }
 
 impl Machine<'_> {
-    /// Remarks what was said while a row ran.
+    /// Records the remarks that a row made.
     #[inline]
     pub(super) fn remark(&mut self, row: &Row) {
         if !self.said.is_empty() {
@@ -82,7 +82,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Goes on behind a violation that the launch need not end for.
+    /// Records a violation that need not end the launch; returns others as errors.
     #[cold]
     pub(super) fn tolerate(&mut self, fault: Fault) -> Result<(), Fault> {
         if self.world.judge == Judge::Strict || !matches!(fault.rule, Rule::Race | Rule::Uninitialised) {
@@ -98,8 +98,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A warp uses the barrier object at a place of its CTA: it must be there, and its `mbarrier.init` must happen before. Between threads
-    /// of one CTA a relaxed cluster barrier is taken for an order, which is remarked.
+    /// Returns the barrier object at an offset of this CTA for use by a warp. It must exist, and its `mbarrier.init` must happen
+    /// before the use. A relaxed cluster barrier is accepted as ordering between threads of one CTA, with a remark.
     #[inline]
     pub(super) fn use_barrier(&mut self, at: usize, lane: usize) -> Result<&mut Mbarrier, Fault> {
         if let Some((fault, met)) = self.cta.unordered(at, self.warp) {
@@ -112,7 +112,7 @@ impl Machine<'_> {
         self.cta.mbarrier(at)
     }
 
-    /// A store that is in conflict: it is none where it changes nothing, which is remarked.
+    /// Handles a conflicting store: it is not a race if it does not change the value, which is remarked.
     #[cold]
     pub(super) fn stores_same(&mut self, place: Stored<'_>, lane: usize, fault: Fault) -> Result<(), Fault> {
         let Some(races) =
@@ -139,7 +139,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A read that is in conflict: it is none behind one of several stores of the same value.
+    /// Handles a conflicting read: it is not a race after one of several stores of the same value.
     #[cold]
     pub(super) fn reads_same(
         &mut self,

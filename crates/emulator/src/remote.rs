@@ -1,6 +1,6 @@
 //! Distributed shared memory (PTX ISA 5.1.7): the shared memory of the other CTAs of a cluster.
 //!
-//! A CTA must know that another has begun before it touches its memory, and nobody may touch the memory of a CTA that has ended
+//! A CTA must know that another one has begun before it accesses its memory, and must not access the memory of a CTA that has ended
 //! (CUDA C++ Programming Guide, "Distributed Shared Memory").
 
 use super::cluster::RANK_SHIFT;
@@ -11,7 +11,7 @@ use super::pending::{Pending, shared_address};
 use super::races::At;
 use super::trap::{Fault, Rule};
 
-/// A place in the shared memory of a cluster: the rank of its CTA, or none for the own one, and where there.
+/// A location in the shared memory of a cluster: the rank of the CTA (`None` for this CTA) and the offset there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Site {
     pub(super) rank: Option<u32>,
@@ -19,19 +19,19 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// The same place of the own CTA, or of another.
+    /// The same offset in another CTA, or in this one.
     pub(super) fn of(self, rank: Option<u32>) -> Self {
         Self { rank, ..self }
     }
 }
 
 impl Machine<'_> {
-    /// The rank of a shared address that is not of this CTA.
+    /// The rank in a shared address of another CTA.
     fn rank_of(&self, at: u64) -> u32 {
         ((at ^ self.cta.member.base()) >> RANK_SHIFT) as u32
     }
 
-    /// Why an instruction cannot use the shared memory of another CTA.
+    /// The fault of an instruction that cannot access the shared memory of another CTA.
     #[cold]
     pub(super) fn elsewhere(&self, at: u64, len: usize) -> Fault {
         let (address, rank, size) = (at ^ self.cta.member.base(), self.rank_of(at), self.cta.member.size());
@@ -45,7 +45,7 @@ impl Machine<'_> {
         Fault::new(Rule::OutOfBounds, what)
     }
 
-    /// The place of `len` bytes at a shared address of the cluster.
+    /// The site of `len` bytes at a shared address of the cluster.
     pub(super) fn site(&mut self, address: u64, len: usize) -> Result<Site, Fault> {
         if address >> RANK_SHIFT == 0 {
             return Ok(Site { rank: None, at: self.shared_at(address, len)? });
@@ -54,13 +54,13 @@ impl Machine<'_> {
         if rank >= self.cta.member.size() {
             return Err(self.elsewhere(address, len));
         }
-        // All CTAs of a grid have as much.
+        // All CTAs of a grid have the same amount.
         let at = self.shared_at(address & ((1 << RANK_SHIFT) - 1), len)?;
         self.reach_peer(rank)?;
         Ok(Site { rank: Some(rank), at })
     }
 
-    /// Whether the CTA of another rank is there.
+    /// Checks that the CTA of another rank has begun and has not ended.
     pub(super) fn reach_peer(&mut self, rank: u32) -> Result<(), Fault> {
         let Some(peer) = self.peers.get(rank) else {
             return Err(Fault::new(
@@ -84,14 +84,14 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The CTA of a site.
+    /// The CTA of another rank.
     fn at_site(&mut self, rank: u32) -> Result<&mut Cta, Fault> {
         let missing =
             || Fault::new(Rule::OutOfBounds, format!("CTA rank {rank} of the cluster does not exist"));
         self.peers.get(rank).ok_or_else(missing)
     }
 
-    /// The place of an access to another CTA, which the space of the instruction must reach.
+    /// The site of an access to another CTA; a fault if the instruction's state space does not include it.
     fn peer_site(&mut self, space: Space, address: u64, len: usize) -> Result<(u32, usize), Fault> {
         if space == Space::Shared {
             return Err(self.elsewhere(address, len));
@@ -102,7 +102,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Notes an access to the shared memory of another CTA.
+    /// Records an access to the shared memory of another CTA.
     fn note_peer(&mut self, rank: u32, at: usize, len: usize, write: bool) -> Result<(), Fault> {
         let meets = self.cta.races.as_ref().is_none_or(|races| races.meets(true));
         let peer = self.at_site(rank)?;
@@ -121,7 +121,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reads `N` bytes for a lane that the instruction replaces: those that nobody wrote are undefined ([`Machine::loaded`]).
+    /// Reads `N` bytes for a lane before the instruction replaces them: unwritten bytes are undefined ([`Machine::loaded`]).
     pub(super) fn load_replaced<const N: usize>(
         &mut self,
         space: Space,
@@ -147,7 +147,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Reads `N` bytes of another CTA.
+    /// Reads `N` bytes of another CTA's shared memory.
     #[cold]
     pub(super) fn read_peer<const N: usize>(&mut self, space: Space, address: u64) -> Result<[u8; N], Fault> {
         let (rank, at) = self.peer_site(space, address, N)?;
@@ -164,7 +164,7 @@ impl Machine<'_> {
         peer.shared.get::<N>(at).ok_or_else(|| Fault::new(Rule::OutOfBounds, "bytes behind shared memory"))
     }
 
-    /// Writes bytes of another CTA.
+    /// Writes bytes to another CTA's shared memory.
     #[cold]
     pub(super) fn write_peer<const N: usize>(
         &mut self,
@@ -178,21 +178,21 @@ impl Machine<'_> {
         self.cta.member.tell();
         let peer = self.at_site(rank)?;
         if let Some(proxy) = &mut peer.proxy {
-            // Its own threads alone are known there.
+            // It tracks only threads of its own CTA.
             proxy.forget(at, N);
         }
         peer.shared.put(at, &bytes);
         Ok(())
     }
 
-    /// Makes a byte of another CTA unwritten.
+    /// Marks a byte of another CTA's shared memory as unwritten.
     pub(super) fn unmark_peer(&mut self, space: Space, address: u64) -> Result<(), Fault> {
         let (rank, at) = self.peer_site(space, address, 1)?;
         self.at_site(rank)?.shared.unmark(at, 1);
         Ok(())
     }
 
-    /// Runs `f` on the barrier object of a site and its CTA, once its initialisation is known to come before.
+    /// Runs `f` on the CTA and offset of a site's barrier object, after checking that its initialisation is ordered before.
     pub(super) fn with_barrier<T>(
         &mut self,
         site: Site,
@@ -228,8 +228,8 @@ impl Machine<'_> {
         f(self.at_site(rank)?, at)
     }
 
-    /// Tells the race observer of a change of the barrier object of a site. In a cluster any scope reaches its CTAs, as the
-    /// forms that name none are used between them.
+    /// Reports a change of a site's barrier object to the race detector. In a cluster, every scope includes its CTAs, since forms
+    /// without a scope are used between them.
     pub(super) fn publish_barrier(&mut self, site: Site, strong: super::order::Strong) {
         let Some(races) = &mut self.cta.races else { return };
         let strong = races.among_ctas(strong);
@@ -237,7 +237,7 @@ impl Machine<'_> {
         races.publish(shared_address(site.at), OBJECT_BYTES, self.warp, strong, at);
     }
 
-    /// As [`Self::publish_barrier`], of a `complete_tx`. Returns whether only a proxy fence orders what was written before it.
+    /// As [`Self::publish_barrier`], for a `complete_tx`. Returns whether earlier writes are ordered by a proxy fence only.
     pub(super) fn publish_completion(&mut self, site: Site, strong: super::order::Strong) -> bool {
         let Some(races) = &mut self.cta.races else { return false };
         let strong = races.among_ctas(strong);
@@ -247,8 +247,8 @@ impl Machine<'_> {
         })
     }
 
-    /// Issues a copy whose shared bytes are those of this CTA, or, for copies into shared memory, of another.
-    /// Returns the number by which the race observer knows it, which the parts of a multicast share.
+    /// Issues a copy whose shared memory is that of this CTA or, for copies into shared memory, of another. Returns its number in
+    /// the race detector, which the parts of a multicast share.
     pub(super) fn issue_at(&mut self, rank: Option<u32>, mut pending: Pending) -> Result<u32, Fault> {
         if pending.number == 0 {
             pending.number = self.note_copy(&pending)?;
@@ -278,7 +278,7 @@ impl Machine<'_> {
     }
 }
 
-/// Arrives at a barrier object, as [`Cta::arrive`], with what else the instruction does there.
+/// An arrival at a barrier object ([`Cta::arrive`]), with the other operations of the instruction.
 pub(super) struct Arrival {
     pub(super) count: u32,
     pub(super) expect: Option<u32>,
@@ -287,7 +287,7 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    /// The phase before, and the arrivals that were missing then.
+    /// Arrives; returns the phase before, and the arrivals that were missing then.
     pub(super) fn make(&self, cta: &mut Cta, at: usize) -> Result<(u64, u32), Fault> {
         if let Some(bytes) = self.expect {
             cta.expect_tx(at, i64::from(bytes))?;

@@ -1,4 +1,4 @@
-//! A CTA that is about to begin: shared memory, warps, and what their registers hold at first.
+//! Start of a CTA: shared memory, warps, and initial register values.
 
 use super::cluster::Member;
 use super::cta::Cta;
@@ -13,28 +13,28 @@ use super::schedule::{Launch, Options, chance};
 use super::stream::InStream;
 use super::warp::Warp;
 
-/// A CTA that runs.
+/// A resident CTA.
 pub(super) struct Resident {
     pub(super) cta: Cta,
     pub(super) warps: Vec<Warp>,
-    /// Whether its end has been seen to: it stays until its cluster has ended.
+    /// Whether its end has been processed; it stays resident until its whole cluster has ended.
     pub(super) ended: bool,
-    /// Turns since one of its copies was done.
+    /// Turns since one of its copies last completed.
     pub(super) copies_wait: u32,
-    /// Of the CTA with rank 0: what chooses the turns in its cluster, under a random schedule.
+    /// For rank 0: the random numbers that choose turns in its cluster, under a random schedule.
     pub(super) random: Random,
 }
 
-/// What the CTAs of a cluster begin with.
+/// Initial state shared by the CTAs of a cluster.
 pub(super) struct Together {
-    /// The next CTA's place.
+    /// Position of the next CTA.
     pub(super) member: Member,
-    /// Who touched their shared memory; none for clusters of one.
+    /// Their shared memory accesses; `None` for clusters of one.
     pub(super) races: Option<ClusterRaces>,
 }
 
 impl Together {
-    /// Of the next cluster of a grid.
+    /// The state for the next cluster of a grid.
     pub(super) fn of(step: &InStream<'_>, shape: [u32; 3], options: &Options) -> Self {
         let threads = step.launch.block.iter().product();
         let explicit = step.cluster.is_some() || step.kernel.cluster.required.is_some();
@@ -43,29 +43,29 @@ impl Together {
         Self { member, races }
     }
 
-    /// Goes on to the next CTA.
+    /// Advances to the next CTA.
     pub(super) fn advance(&mut self) {
         self.member = self.member.next();
     }
 }
 
-/// Shared memory and what observers keep of it.
+/// Shared memory and its tracking state.
 struct Memory {
     shared: Region,
     shadow: Option<SharedShadow>,
     proxy: Option<Proxy>,
 }
 
-/// Memory of CTAs that have ended, for those that begin: to allocate it anew takes longer than a small CTA runs.
+/// Memory of ended CTAs for reuse: allocating it takes longer than a small CTA runs.
 #[derive(Default)]
 pub(super) struct Spares {
-    /// The grid whose CTAs left it; all of them need the same.
+    /// The grid of those CTAs; all CTAs of a grid need the same amount.
     grid: usize,
     left: Vec<Memory>,
 }
 
 impl Spares {
-    /// Takes the memory of a CTA that has ended.
+    /// Keeps the memory of a CTA that has ended.
     pub(super) fn leave(&mut self, ended: Resident) {
         let Cta { grid, shared, races, proxy, .. } = ended.cta;
         if grid != self.grid {
@@ -87,14 +87,14 @@ impl Spares {
     }
 }
 
-/// Takes out the clusters all of whose CTAs have ended.
+/// Removes clusters whose CTAs have all ended.
 pub(super) fn remove_ended(residents: &mut Vec<Resident>, spares: &mut Spares) {
     let (mut first, mut kept) = (0, 0);
     while let Some(resident) = residents.get(first) {
         let size = resident.cta.member.size() as usize;
         let cluster = residents.get(first..first + size);
         if cluster.is_none_or(|cluster| cluster.iter().any(|r| !r.ended)) {
-            // What stays moves to the front, each CTA once.
+            // Remaining CTAs move to the front.
             for at in first..(first + size).min(residents.len()) {
                 if kept != at {
                     residents.swap(kept, at);
@@ -107,7 +107,7 @@ pub(super) fn remove_ended(residents: &mut Vec<Resident>, spares: &mut Spares) {
     residents.drain(kept..).for_each(|r| spares.leave(r));
 }
 
-/// The next CTA of a grid.
+/// Creates the next CTA of a grid.
 pub(super) fn resident(
     step: &InStream<'_>,
     globals: &[u64],
@@ -124,7 +124,7 @@ pub(super) fn resident(
     let dynamic = dynamic_at(kernel, launch, if options.shift_shared { options.seed } else { 0 });
     let gap = kernel.shared_bytes..dynamic;
     let shared_end = (dynamic + launch.shared_bytes) as usize;
-    // Reserved shared memory is kept behind the other.
+    // Reserved shared memory is stored after the rest.
     let reserved = if kernel.reserved { SHARED_START as usize } else { 0 };
     let bytes = shared_end + reserved;
     let member = cluster.member.clone();
@@ -173,11 +173,11 @@ pub(super) fn resident(
     Resident { cta, warps, ended: false, copies_wait: 0, random }
 }
 
-/// Steps of 16 bytes by which a seed may shift dynamic shared memory.
+/// Number of 16-byte steps by which a seed may shift dynamic shared memory.
 const SHIFTS: usize = 64;
 
-/// Where dynamic shared memory begins: right behind the static variables, on 16 bytes or on the alignment that the kernel
-/// declares. Nothing else can be relied on, so a seed shifts it (`Options::shift_shared`); all CTAs of a grid have the same place.
+/// Offset of dynamic shared memory: directly after the static variables, aligned to 16 bytes or to the alignment that the kernel
+/// declares. Kernels may rely on no more, so a seed shifts it (`Options::shift_shared`), by the same amount for all CTAs of a grid.
 fn dynamic_at(kernel: &Kernel, launch: &Launch, seed: u64) -> u32 {
     let shift =
         if seed == 0 || launch.shared_bytes == 0 { 0 } else { Random(!seed).below(SHIFTS) as u32 * 16 };
@@ -254,7 +254,7 @@ fn registers(
             Special::LanemaskGt => !((bit - 1 + bit) as u32),
             Special::LanemaskGe => !((bit - 1) as u32),
             Special::DynamicSmemSize => launch.shared_bytes,
-            // The size that was asked for: a seed's shift is not part of it.
+            // The requested size, without a seed's shift.
             Special::TotalSmemSize | Special::AggrSmemSize => {
                 dynamic_at(kernel, launch, 0) + launch.shared_bytes
             }

@@ -1,4 +1,4 @@
-//! Copies that bring the same bytes to the same place in shared memory: as stores of one value, they are no race but a remark.
+//! Copies that write the same bytes to the same shared memory: like stores of the same value, they are remarked and are not a race.
 
 use super::cta::Cta;
 use super::machine::World;
@@ -7,14 +7,14 @@ use super::races::Values;
 use super::transfer::to_tf32;
 use super::trap::{Fault, Rule};
 
-/// What shared memory will hold once the copies under way are done, and which of the bytes they bring.
+/// The expected contents of shared memory after pending copies, and which bytes they write.
 struct ToCome {
     bytes: Vec<u8>,
     brought: Vec<bool>,
 }
 
 impl Work {
-    /// The bytes that a piece of a load brings, where it brings all of them.
+    /// The bytes that a piece of a load writes, if it writes all of them.
     fn brings(&self, piece: &Piece, world: &World) -> Option<Vec<u8>> {
         let Self::Load { fill, round } = self else { return None };
         let mut bytes: Vec<u8> = match fill {
@@ -32,7 +32,7 @@ impl Work {
         Some(bytes)
     }
 
-    /// Whether two pieces do not overlap, or bring the same bytes where they do.
+    /// Whether two pieces do not overlap, or write the same bytes where they do.
     pub(super) fn agree(&self, a: &Piece, b: &Piece, world: &World) -> bool {
         let (low, high) = (a.at.max(b.at), (a.at + a.len).min(b.at + b.len));
         low >= high || Piece { lane: b.lane, ..*a } == *b || {
@@ -43,7 +43,7 @@ impl Work {
 }
 
 impl Cta {
-    /// What the copies under way leave in `len` bytes; `None` where they do anything else than bring bytes.
+    /// The result of pending copies in `len` bytes; `None` if any of them does more than write bytes.
     fn to_come(&self, at: usize, len: usize, world: &World) -> Option<ToCome> {
         if self.mbarriers.range(..at + len).next_back().is_some_and(|(object, _)| object + 8 > at) {
             return None;
@@ -66,7 +66,7 @@ impl Cta {
         Some(all)
     }
 
-    /// Whether a piece of a copy brings what the copies under way to the same place bring.
+    /// Whether a piece of a copy writes the same bytes as pending copies to the same place.
     pub(super) fn brings_same(&self, work: &Work, piece: &Piece, world: &World) -> bool {
         let (Some(new), Some(old)) = (work.brings(piece, world), self.to_come(piece.at, piece.len, world))
         else {
@@ -75,7 +75,7 @@ impl Cta {
         (0..piece.len).all(|n| !old.brought[n] || old.bytes[n] == new[n])
     }
 
-    /// A piece of a copy that is in conflict: what is to be remarked, with the lane, where it changes nothing.
+    /// Handles a conflicting piece of a copy: returns the remark, with the lane, if it does not change the contents.
     #[cold]
     pub(super) fn copies_same(
         &mut self,

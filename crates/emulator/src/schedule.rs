@@ -1,4 +1,4 @@
-//! A launch: resident CTAs, the seeded scheduler, and what is said when nothing can go on.
+//! Launches: resident CTAs, the seeded scheduler, and the end of a launch in which no warp can run.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +31,7 @@ use super::warp::{Stopped, Turn, Wait, Warp};
 pub struct Launch {
     /// CTAs in x, y, z.
     pub grid: [u32; 3],
-    /// Threads of a CTA in x, y, z.
+    /// Threads per CTA in x, y, z.
     pub block: [u32; 3],
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
@@ -39,35 +39,36 @@ pub struct Launch {
     pub params: Vec<u8>,
 }
 
-/// How a launch is emulated.
+/// Options of the emulator for a launch.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The schedule: 0 runs warps in turn, any other number picks them, and their quanta, by chance.
+    /// The schedule: 0 runs warps in turn; any other seed chooses warps and their quanta at random.
     pub seed: u64,
-    /// Instructions the launch may execute, over all warps.
+    /// Limit on the instructions that all warps of the launch execute together.
     pub fuel: u64,
-    /// Whether values that nobody wrote are traps where they decide something.
+    /// Whether never-written values are traps where a decision depends on them.
     pub check_init: bool,
-    /// Whether a load of bytes that nobody wrote is a trap, whatever comes of them: a check for kernels that are to make none.
+    /// Whether every load of never-written bytes is a trap, even if the value is never used. For kernels that must not make such
+    /// loads.
     pub check_loads: bool,
-    /// Whether accesses that nothing orders are traps.
+    /// Whether unordered conflicting accesses (data races) are traps.
     pub check_races: bool,
-    /// Whether two fences are demanded that NVIDIA's guides ask for and that Triton's kernels run without; otherwise their lack is a
-    /// remark. One is a proxy fence between `mbarrier.init` and a copy that signals the object in the same CTA, the other
+    /// Whether the lack of two fences is a violation rather than a remark. NVIDIA's guides require them; Triton's kernels omit
+    /// them. One is a proxy fence between `mbarrier.init` and a copy that signals the object in the same CTA; the other is
     /// `bar.warp.sync` between a lane's `tensormap.replace` and its warp's `tensormap.cp_fenceproxy`.
     pub check_fences: bool,
-    /// What a violation does.
+    /// How violations are handled.
     pub judge: Judge,
-    /// What memory and registers hold that nobody has written, byte by byte.
+    /// The fill byte of memory and registers that nothing has written.
     pub poison: u8,
-    /// Whether a seed other than 0 shifts dynamic shared memory by multiples of 16 bytes: no kernel is promised more than the alignment
-    /// that it declares. Those of Triton rely on more, which GPUs give.
+    /// Whether a seed other than 0 shifts dynamic shared memory by multiples of 16 bytes: a kernel is guaranteed only the alignment
+    /// that it declares. Triton's kernels rely on more, which GPUs provide.
     pub shift_shared: bool,
-    /// The accumulation model of tensor-core instructions; `None` is that of the module's target.
+    /// The accumulation model of tensor-core instructions; `None` selects the model of the module's target.
     pub model: Option<Model>,
-    /// Threads that may run clusters of a grid at the same time. Nothing else depends on their number.
+    /// Number of threads that may run clusters of a grid concurrently. It affects speed only.
     pub threads: usize,
-    /// Ends the launch, with [`Stop::Launch`], soon after it has become true.
+    /// Cancels the launch with [`Stop::Launch`] soon after it becomes true.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -90,29 +91,29 @@ impl Default for Options {
     }
 }
 
-/// What a launch did.
+/// Statistics of a launch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Rows executed by warps.
     pub warp_instructions: u64,
 }
 
-/// CTAs that are resident together.
+/// Maximum number of resident CTAs.
 const RESIDENT: usize = 64;
 
-/// Rows a warp runs before others have their turn.
+/// Rows that a warp runs before another warp has its turn.
 const QUANTUM: u32 = 256;
 
-/// Turns that the warps of a CTA have, at most, before other CTAs have theirs.
+/// Maximum turns of a CTA's warps before other CTAs have theirs.
 const ROUNDS: usize = 16;
 
-/// Turns of a CTA that its copies wait while its warps run.
+/// Turns for which a CTA's copies may be delayed while its warps run.
 const PATIENCE: u32 = 64;
 
 /// Runs a kernel on `memory`.
 ///
 /// # Errors
-/// [`Stop`]: the launch is impossible, the kernel broke a rule, or the emulator failed.
+/// [`Stop`]: the launch is invalid, the kernel violated a rule, or the emulator failed.
 pub fn launch(
     program: &Program,
     kernel: &Kernel,
@@ -123,7 +124,7 @@ pub fn launch(
     launch_observed(program, kernel, launch, memory, options, &mut Nobody)
 }
 
-/// [`launch`], with every row told to `observer`.
+/// [`launch`] that reports every row to `observer`.
 ///
 /// # Errors
 /// As [`launch`].
@@ -138,7 +139,7 @@ pub fn launch_observed<O: Observer>(
     launch_with(&InStream::new(program, kernel, launch), memory, options, observer)
 }
 
-/// [`launch_observed`], with the attributes of the launch.
+/// [`launch_observed`] with launch attributes.
 ///
 /// # Errors
 /// As [`launch`].
@@ -163,7 +164,7 @@ pub fn launch_stream(
     run_stream(launches, memory, options, &mut Nobody)
 }
 
-/// What a grid has to itself; the world holds that of the grid whose CTA runs.
+/// The state of one grid that is swapped into the world while one of its CTAs runs.
 #[derive(Debug, Clone)]
 pub(super) struct Own {
     params: Vec<u8>,
@@ -174,10 +175,10 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// Of a launch that is going to run on this memory.
+    /// The state of a launch that is about to run on this memory.
     pub(super) fn of(step: &InStream<'_>, memory: &mut GlobalMemory, options: &Options) -> Self {
         let InStream { program, launch, .. } = step;
-        // A module has its variables once, and launches find what those before them left there.
+        // A module's variables are allocated once; later launches see the values that earlier ones left.
         let globals = match memory.variables(&program.text) {
             Some(addresses) => addresses.to_vec(),
             None => place_globals(program, memory),
@@ -215,7 +216,7 @@ fn run_stream<O: Observer>(
     memory.fill_unwritten(options.poison);
     let mut world = World::new(std::mem::take(memory), stream, options);
     let mut stage = Stage { own, inside: None, grids: 0..launches.len(), spares: Spares::default() };
-    // A panic in here is ours, not the kernel's.
+    // A panic in here is a bug of the emulator, not of the kernel.
     let result = catch_unwind(AssertUnwindSafe(|| run(launches, &mut stage, &mut world, options, observer)));
     *memory = std::mem::take(&mut world.global);
     grid_workspace::take_back(&world.stream, memory);
@@ -236,13 +237,13 @@ fn run_stream<O: Observer>(
     };
     let launch = match &stop {
         Stop::Trap(trap) => trap.place.launch,
-        // Before any CTA ran, it is the first.
+        // If no CTA ran, the first launch is blamed.
         _ => stage.inside.unwrap_or(0),
     };
     Err(StreamStop { launch, stop })
 }
 
-/// The hardware model of an architecture by its number, as 90.
+/// The hardware model of an architecture number such as 90.
 #[must_use]
 pub fn model_of(arch: u32) -> Model {
     match arch {
@@ -254,7 +255,7 @@ pub fn model_of(arch: u32) -> Model {
     }
 }
 
-/// Gives module variables their addresses.
+/// Allocates the module's variables and returns their addresses.
 pub(super) fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec<u64> {
     let bases: Vec<u64> = program.globals.iter().map(|g| memory.allocate_with(g.bytes.clone())).collect();
     for (g, base) in program.globals.iter().zip(&bases) {
@@ -269,19 +270,19 @@ pub(super) fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec
     bases
 }
 
-/// What the scheduler runs, and what it keeps from grid to grid.
+/// The scheduler's input, and the state that it keeps across grids.
 pub(super) struct Stage {
-    /// By grid, from the first of `grids` on.
+    /// Indexed by grid, relative to `grids.start`.
     own: Vec<Own>,
-    /// The grid whose CTA runs: the world holds what is its own.
+    /// The grid whose state the world holds: that of the running CTA.
     inside: Option<usize>,
-    /// The grids that are run.
+    /// The grids to run.
     grids: Range<usize>,
     spares: Spares,
 }
 
 impl Stage {
-    /// Of one grid.
+    /// A stage for a single grid.
     pub(super) fn of_grid(grid: usize, own: Own) -> Self {
         Self { own: vec![own], inside: None, grids: grid..grid + 1, spares: Spares::default() }
     }
@@ -290,7 +291,7 @@ impl Stage {
         &self.own[grid - self.grids.start]
     }
 
-    /// Lets the world be that of another grid.
+    /// Swaps the state of another grid into the world.
     fn enter(&mut self, world: &mut World, grid: usize) {
         if self.inside == Some(grid) {
             return;
@@ -305,8 +306,8 @@ impl Stage {
     }
 }
 
-/// What the turns of one cluster, or the order of those of one grid, are chosen by. A cluster's do not depend on when others have
-/// theirs.
+/// The random numbers that choose the turns of one cluster, or the order of turns within one grid. A cluster's sequence does not
+/// depend on when other clusters run.
 pub(super) fn chance(seed: u64, number: u64) -> Random {
     let mut mixed = Random(seed ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93));
     Random(mixed.next())
@@ -319,15 +320,15 @@ pub(super) fn run<O: Observer>(
     options: &Options,
     observer: &mut O,
 ) -> Result<Counts, Stop> {
-    // Kernels that take the work of CTAs that have not begun.
+    // Kernels that steal the work of CTAs that have not begun (`clusterlaunchcontrol`).
     let few: Vec<bool> =
         launches.iter().map(|l| !l.cooperative && launch_control::used_by(l.kernel)).collect();
     let mut residents: Vec<Resident> = Vec::new();
     let mut counts = Counts::default();
     let (mut next, end) = (stage.grids.start, stage.grids.end);
-    // Chooses whose turn it is.
+    // Chooses the next CTA.
     let mut order = chance(options.seed, 0);
-    // A read of what nobody wrote yet, by a grid that should have waited for who writes it.
+    // A read of unwritten bytes by a grid that should have waited for the grid that writes them.
     let mut held: Option<Held> = None;
     let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
         let place = place(launches, cta.grid, stopped.pc, cta.id, warp, stopped.fault.lane);
@@ -393,7 +394,7 @@ pub(super) fn run<O: Observer>(
             }
             let first = at - residents[at].cta.member.rank as usize;
             if options.seed != 0 {
-                // A cluster that can do nothing has no turn, so that its turns do not depend on how long others take.
+                // A cluster that cannot make progress has no turn, so its random sequence does not depend on how long others take.
                 let end = first + residents[at].cta.member.size() as usize;
                 let acts = |r: &Resident| {
                     !r.cta.pending.is_empty() || r.warps.iter().any(|w| w.can_run(&r.cta, world))
@@ -411,7 +412,7 @@ pub(super) fn run<O: Observer>(
             };
             stage.enter(world, cta.grid);
             let kernel = launches[cta.grid].kernel;
-            // A CTA goes on for some rounds while its memory is in the cache.
+            // A CTA runs for several rounds while its memory is in the cache.
             let rounds = if options.seed == 0 { ROUNDS } else { 1 + world.random.below(ROUNDS) };
             let mut stuck = true;
             for _ in 0..rounds {
@@ -456,7 +457,8 @@ pub(super) fn run<O: Observer>(
                     break;
                 }
             }
-            // Under a random schedule copies end at any time; otherwise as late as they may, but not behind a thread that polls.
+            // Under a random schedule copies complete at any time; otherwise as late as possible, but they do not wait forever for
+            // a polling thread.
             let chosen = match (cta.pending.len(), options.seed) {
                 (0, _) => {
                     *copies_wait = 0;
@@ -488,7 +490,7 @@ pub(super) fn run<O: Observer>(
             return Err(out_of_fuel(launches, &residents, &world.stream, options.fuel));
         }
         for resident in residents.iter_mut().filter(|r| !r.ended && r.warps.iter().all(|w| w.live == 0)) {
-            // What a CTA leaves behind ends with it.
+            // Effects of a CTA that are still pending end with it.
             resident.ended = true;
             let cta = &mut resident.cta;
             let left = cta.pending.iter().find(|p| p.outlives());
@@ -511,7 +513,7 @@ pub(super) fn run<O: Observer>(
         if let Some(h) = held.take_if(|h| world.stream.alone(h.grid)) {
             return Err(h.stop);
         }
-        // With a random schedule a round may have missed the warps that can run.
+        // Under a random schedule a round may have skipped the warps that can run.
         let can_run = |r: &Resident| {
             held.as_ref().is_none_or(|h| r.cta.grid < h.grid)
                 && (r.warps.iter().any(|w| w.can_run(&r.cta, world))
@@ -528,7 +530,7 @@ pub(super) fn run<O: Observer>(
             trap(Stopped { fault: f, pc: u32::MAX }, cta, 0)
         })?;
         if !unblocked {
-            // A grid that could have begun later may be what the others wait for.
+            // The others may be waiting for a grid that could have begun but has not.
             if held.is_none()
                 && residents.len() < RESIDENT
                 && next < end
@@ -542,20 +544,20 @@ pub(super) fn run<O: Observer>(
     }
 }
 
-/// Whether lanes of a CTA wait for nothing but others of their warp, or for a copy.
+/// Whether some lanes of a CTA wait only for others of their warp, or for a copy.
 fn waits_for_company(resident: &Resident) -> bool {
     let company = |warp: &Warp| warp.fragments.iter().any(|f| matches!(f.wait, Wait::Company(_)));
     !resident.cta.pending.is_empty() || resident.warps.iter().any(company)
 }
 
-/// A stop that waits for the grids in front to end: what they do then may explain it.
+/// A stop that is held until the preceding grids have ended: what they do next may explain it.
 struct Held {
     grid: usize,
     stop: Stop,
 }
 
 impl Held {
-    /// A broken dependency that comes behind the read of what nobody wrote is the reason for it.
+    /// A dependency violation that follows the read of unwritten bytes is the cause of that read.
     fn join(held: Option<Self>, stop: Stop) -> Stop {
         match (held, stop) {
             (Some(Self { stop: Stop::Trap(first), .. }), Stop::Trap(then))
@@ -569,7 +571,7 @@ impl Held {
     }
 }
 
-/// Lets something go on when every warp waits: copies first, then lanes that wait only for company.
+/// Makes progress possible when every warp waits: completes a copy first, then releases lanes that wait only for convergence.
 fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault, usize)> {
     for (n, resident) in residents.iter_mut().enumerate() {
         if !resident.cta.pending.is_empty() {
@@ -584,7 +586,7 @@ fn unblock(residents: &mut [Resident], world: &mut World) -> Result<bool, (Fault
     if any {
         return Ok(true);
     }
-    // `mbarrier.try_wait` may give up. That helps once: without anything new, the same waits would only go round.
+    // `mbarrier.try_wait` may time out. That helps once: if nothing new has happened, the same waits would only repeat.
     let happened = world.events + residents.iter().map(|r| r.cta.events).sum::<u64>();
     if world.hurried.replace(happened) != Some(happened) {
         for warp in residents.iter_mut().flat_map(|r| &mut r.warps) {

@@ -1,45 +1,45 @@
-//! What the race observer remembers of bytes: by lines of 128, the access of a whole warp; where parts of a line differ, by
-//! chunks of 16, the row of a matrix or the copy of a lane; then by words of four; then by bytes.
+//! Shadow memory of the race detector: per line of 128 bytes, the access of a whole warp; if parts of a line differ, per chunk of 16,
+//! the row of a matrix or the copy of a lane; then per word of four; then per byte.
 
-/// Bytes of a line, a chunk and a word.
+/// Sizes in bytes of a line, a chunk and a word.
 const LINE: usize = 128;
 const CHUNK: usize = 16;
 const WORD: usize = 4;
 
-/// What a line, a chunk, a word or a byte remembers.
+/// The shadow state of a line, a chunk, a word or a byte.
 pub(super) trait Memory: Copy + Default + PartialEq {
-    /// Of a line, a chunk or a word whose parts differ.
+    /// Marks a line, a chunk or a word whose parts differ.
     const MIXED: Self;
 
-    /// Whether all of `cells` are `self`.
+    /// Whether all of `cells` equal `self`.
     fn alike(self, cells: &[Self]) -> bool;
 }
 
-/// The memory of a piece of address space.
+/// Shadow memory of a piece of address space.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shadows<M> {
     lines: Vec<M>,
-    /// Of mixed lines; empty while there were none.
+    /// Chunks of mixed lines; empty until first needed.
     chunks: Vec<M>,
-    /// Of mixed chunks; empty while there were none.
+    /// Words of mixed chunks; empty until first needed.
     words: Vec<M>,
-    /// Of mixed words; empty while there were none.
+    /// Bytes of mixed words; empty until first needed.
     bytes: Vec<M>,
 }
 
 impl<M: Memory> Shadows<M> {
-    /// Of `len` bytes that nobody has touched.
+    /// The shadow of `len` untouched bytes.
     pub(super) fn new(len: usize) -> Self {
         Self { lines: vec![M::default(); len.div_ceil(LINE)], ..Self::default() }
     }
 
-    /// Nobody has touched any of it. Parts count where the whole is mixed, and nowhere else.
+    /// Resets all bytes to untouched. Parts matter only where the whole is mixed.
     pub(super) fn clear(&mut self) {
         self.lines.fill(M::default());
     }
 
-    /// Lets `step` change what bytes remember. An error, before which it changes nothing, comes with the byte, counted from `at`;
-    /// bytes before it may have been changed.
+    /// Applies `step` to the state of bytes. An error of `step`, which must then leave the state unchanged, is returned with the
+    /// byte's offset from `at`; bytes before it may have been updated.
     #[inline]
     pub(super) fn update<E>(
         &mut self,
@@ -47,7 +47,7 @@ impl<M: Memory> Shadows<M> {
         len: usize,
         step: impl Fn(&mut M) -> Result<(), E>,
     ) -> Result<(), (usize, E)> {
-        // The row of a matrix or the copy of a lane, among others of its line.
+        // The row of a matrix or the copy of a lane, in a mixed line.
         if len == CHUNK
             && at.is_multiple_of(CHUNK)
             && self.lines.get(at / LINE).is_some_and(|line| *line == M::MIXED)
@@ -73,16 +73,16 @@ impl<M: Memory> Shadows<M> {
         Ok(())
     }
 
-    /// Bytes remember nothing but this.
+    /// Replaces the state of bytes.
     pub(super) fn set(&mut self, at: usize, len: usize, memory: M) {
-        // A step that cannot fail.
+        // This step cannot fail.
         let _ = self.update(at, len, |cell| {
             *cell = memory;
             Ok::<(), std::convert::Infallible>(())
         });
     }
 
-    /// Bytes of one line, mixed from now on unless all are touched and become alike.
+    /// Updates bytes of one line, which becomes mixed unless all of it is updated to equal states.
     #[inline(never)]
     fn update_line<E>(
         &mut self,
@@ -118,7 +118,7 @@ impl<M: Memory> Shadows<M> {
         Ok(())
     }
 
-    /// Bytes of one chunk, mixed from now on unless its words become alike.
+    /// Updates bytes of one chunk, which becomes mixed unless its words become equal.
     #[inline(never)]
     fn update_chunk<E>(
         &mut self,
@@ -158,7 +158,7 @@ impl<M: Memory> Shadows<M> {
         Ok(())
     }
 
-    /// Makes a line of chunks that have become alike.
+    /// Merges the chunks of a line if they have become equal.
     fn join(&mut self, line: usize) {
         let chunks = self.chunks.get(line * (LINE / CHUNK)..(line + 1) * (LINE / CHUNK)).unwrap_or_default();
         if let (Some(line), Some(head)) = (self.lines.get_mut(line), chunks.first().copied())
@@ -229,7 +229,7 @@ mod tests {
         for _ in 0..20_000 {
             let size = [1, 2, 4, 8, 16, 64, 128, 256][next(8)];
             let at = next((LEN - size) / size + 1) * size;
-            // One byte in a while refuses.
+            // Occasionally a byte refuses.
             let refused = plain[at..at + size].iter().position(|n| *n % 61 == 60);
             let step = |t: &mut Touches| {
                 if t.0 % 61 == 60 {

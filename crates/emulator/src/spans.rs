@@ -1,24 +1,24 @@
-//! Loads and stores of a whole warp at once: lanes that name one run of bytes, or all the same bytes, as most do; and of
-//! neighbouring lanes at once where only these name runs, as those of a fragment do.
+//! Fast paths for loads and stores of a whole warp, whose lanes mostly access one contiguous run or all the same bytes, and of
+//! groups of adjacent lanes that access runs, as for matrix fragments.
 //!
-//! These paths know no faults. Where anything is unusual they decline before they have changed what others can see, and
-//! the access is made lane by lane, which finds the fault and its lane.
+//! These paths raise no faults. If anything is unusual they decline before any visible change, and the access is made lane by lane,
+//! which finds the fault and its lane.
 
 use super::machine::{LANES, Machine, Space, World};
 use super::memory::{Region, Window};
 use super::races::GlobalAccess;
 
-/// How the addresses of 32 lanes lie, for accesses of so many bytes each.
+/// The pattern of the addresses of 32 lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// One behind the other.
+    /// Contiguous, in lane order.
     Run(u64),
-    /// All the same.
+    /// All equal.
     Same(u64),
     Apart,
 }
 
-/// The reach of accesses of `T` bytes at `addresses` plus an offset.
+/// The pattern of accesses of `T` bytes at `addresses` plus an offset.
 #[inline(always)]
 fn reach<const T: usize>(addresses: &[u64; LANES], offset: u64) -> Reach {
     let first = addresses[0];
@@ -36,7 +36,7 @@ fn reach<const T: usize>(addresses: &[u64; LANES], offset: u64) -> Reach {
     }
 }
 
-/// A run of bytes in memory: of an allocation, or of shared memory.
+/// The location of a run of bytes: in an allocation, or in shared memory.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Global { index: usize, at: usize },
@@ -52,7 +52,7 @@ impl Place {
 }
 
 impl Machine<'_> {
-    /// The place of `lanes` times `T` bytes, if all of them lie in global or in shared memory.
+    /// The location of `lanes` times `T` bytes, if all of them are in global or in shared memory.
     #[inline(always)]
     fn run_place<const T: usize>(&mut self, space: Space, address: u64, lanes: usize) -> Option<Place> {
         if !address.is_multiple_of(T as u64) {
@@ -69,7 +69,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Tells the observers of an access to a run; `None` when one of them objects.
+    /// Reports an access to a run to the race detector; `None` if that finds a fault.
     #[inline(always)]
     fn note_run(&mut self, place: Place, address: u64, len: usize, write: bool) -> Option<()> {
         match place {
@@ -83,8 +83,8 @@ impl Machine<'_> {
         }
     }
 
-    /// What 32 lanes read, if they read a run or all the same: `T` bytes each, given to `take` with the machine's
-    /// 32-bit and 64-bit registers.
+    /// Reads `T` bytes for each of 32 lanes if they access a run or all the same bytes. `take` receives them with the 32-bit and
+    /// 64-bit registers.
     #[inline(always)]
     pub(super) fn read_together<const T: usize>(
         &mut self,
@@ -113,13 +113,13 @@ impl Machine<'_> {
                 take(chunks.first_chunk()?, &mut self.r.w, &mut self.r.d);
                 Some(())
             }
-            // Every lane has local memory of its own.
+            // Each lane has its own local memory.
             Reach::Same(address) if space != Space::Local => {
                 if space == Space::Generic && self.split(space, address).ok()?.0 == Window::Local {
                     return None;
                 }
                 let bytes = self.load::<T>(space, address, 0).ok()?;
-                // Lane by lane, undefined bytes make undefined registers.
+                // Undefined bytes are handled lane by lane.
                 if self.loaded.take().is_some() {
                     return None;
                 }
@@ -130,7 +130,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Writes what `give` makes of the registers, `T` bytes for each of 32 lanes, if they write a run.
+    /// Writes `T` bytes for each of 32 lanes, which `give` produces from the registers, if the lanes access a run.
     #[inline(always)]
     pub(super) fn write_together<const T: usize>(
         &mut self,
@@ -163,7 +163,7 @@ impl Machine<'_> {
         Some(())
     }
 
-    /// What the masked lanes read, run by run; `None` where anything is unusual.
+    /// Reads `T` bytes for each masked lane, run by run; `None` if anything is unusual.
     #[inline(always)]
     pub(super) fn read_runs<const T: usize>(
         &mut self,
@@ -195,7 +195,8 @@ impl Machine<'_> {
         Some(out)
     }
 
-    /// Writes what the masked lanes give, run by run; `None` where anything is unusual, some lanes' bytes being written then.
+    /// Writes `T` bytes for each masked lane, run by run; `None` if anything is unusual, in which case some lanes have been
+    /// written.
     #[inline(always)]
     pub(super) fn write_runs<const T: usize>(
         &mut self,
@@ -242,7 +243,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Tells those who watch single threads of a store by `count` lanes to a run.
+    /// Reports a store by `count` lanes to a run to the trackers that distinguish threads.
     #[inline(always)]
     fn tell_lanes<const T: usize>(&mut self, place: Place, address: u64, first: usize, count: usize) {
         if let Some(drafts) = &mut self.cta.drafts {
@@ -264,10 +265,10 @@ impl Machine<'_> {
     }
 }
 
-/// The most bytes of a lane for which runs are looked for: lanes with more are a run, or far apart.
+/// Maximum bytes per lane for which runs are searched: wider accesses are one run, or far apart.
 const MOST: usize = 16;
 
-/// Lanes from `first` to `end` that name one run of bytes, and how far the last begins behind the first.
+/// Lanes `first` to `end` that access one run of bytes, and the distance from the first to the last access.
 #[derive(Debug, PartialEq, Eq)]
 struct Run {
     first: usize,
@@ -275,7 +276,7 @@ struct Run {
     last: usize,
 }
 
-/// The run of the lowest lanes of a mask that is not empty. With `shared` neighbours may name the same bytes.
+/// The run that starts at the lowest lane of a non-empty mask. With `shared`, adjacent lanes may access the same bytes.
 #[inline(always)]
 fn run<const T: usize>(addresses: &[u64; LANES], mask: u32, shared: bool) -> Run {
     let first = mask.trailing_zeros() as usize % LANES;
@@ -292,7 +293,7 @@ fn run<const T: usize>(addresses: &[u64; LANES], mask: u32, shared: bool) -> Run
     Run { first, end, last }
 }
 
-/// So many lanes from the lowest.
+/// A mask of the lowest `count` lanes.
 const fn lanes_of(count: usize) -> u32 {
     if count >= LANES { !0 } else { (1 << count) - 1 }
 }

@@ -1,9 +1,8 @@
-//! Grids of one stream (PTX ISA 9.7.13.13 `griddepcontrol`; CUDA's programmatic dependent launch): which may begin, and who
-//! knows that which have ended.
+//! Grids of one stream (PTX ISA 9.7.13.13 `griddepcontrol`; CUDA programmatic dependent launch): when each begins and what it sees.
 //!
-//! A grid begins when all before it have ended. A programmatic secondary begins earlier: once every CTA of the grid before
-//! it has run `griddepcontrol.launch_dependents` or ended. Only `griddepcontrol.wait` makes it know what that grid did; where
-//! nobody asked for an early launch, the launch itself does.
+//! A grid begins when all grids before it have ended. A programmatic secondary grid may begin earlier: once every CTA of its
+//! primary has run `griddepcontrol.launch_dependents` or ended. Only `griddepcontrol.wait` then makes the primary's writes visible
+//! to it; if no CTA requested an early launch, the launch itself does.
 
 use std::ops::Range;
 
@@ -15,16 +14,15 @@ use super::schedule::Launch;
 pub struct InStream<'a> {
     /// The module.
     pub program: &'a Program,
-    /// The kernel, of this module.
+    /// The kernel, from this module.
     pub kernel: &'a Kernel,
     /// Grid, block and parameters.
     pub launch: &'a Launch,
-    /// Whether it may begin before the launch in front of it has ended, as the attribute for programmatic stream
-    /// serialization allows.
+    /// Whether it may begin before the preceding launch has ended (launch attribute for programmatic stream serialization).
     pub programmatic: bool,
-    /// CTAs of a cluster in x, y, z, where the launch names them.
+    /// CTAs per cluster in x, y, z, if the launch sets them.
     pub cluster: Option<[u32; 3]>,
-    /// Whether all its CTAs are resident together.
+    /// Whether all its CTAs must be resident together.
     pub cooperative: bool,
 }
 
@@ -40,26 +38,26 @@ impl<'a> InStream<'a> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Grid {
     pub(super) name: String,
-    /// Its CTAs among all of the stream, counted from 1.
+    /// Numbers of its CTAs within the stream, from 1.
     pub(super) ctas: Range<u32>,
     /// CTAs in x, y, z.
     size: [u32; 3],
-    /// CTAs of a cluster in x, y, z.
+    /// CTAs per cluster in x, y, z.
     pub(super) cluster: [u32; 3],
     pub(super) programmatic: bool,
-    /// The address of the workspace of a cooperative launch; 0 without one.
+    /// The address of a cooperative launch's workspace; 0 if there is none.
     pub(super) workspace: u64,
-    /// CTAs that have begun, have let dependents begin, and have ended.
+    /// Number of CTAs that have begun, that have released dependents (or ended), and that have ended.
     pub(super) begun: u32,
     pub(super) released: u32,
     pub(super) ended: u32,
-    /// CTAs that are to begin: all, or those of the clusters that a thread runs.
+    /// CTAs to begin: all, or those of the clusters that a thread runs.
     pub(super) until: u32,
     /// Whether a CTA ran `griddepcontrol.launch_dependents`.
     asked: bool,
-    /// CTAs that waited for the grid in front before they let dependents begin.
+    /// CTAs that had waited for the preceding grid before they released dependents.
     released_behind_wait: u32,
-    /// CTAs of earlier grids that it knew to have ended when it began, and that it knows behind its wait.
+    /// CTAs of earlier grids known to have ended: when this grid began, and after its wait.
     pub(super) known_at_start: Range<u32>,
     known: Option<Range<u32>>,
 }
@@ -69,7 +67,7 @@ impl Grid {
         self.ctas.end - self.ctas.start
     }
 
-    /// Where the CTA of a number is: clusters follow each other, and their CTAs by rank.
+    /// Coordinates of the CTA with this number: clusters are numbered in order, their CTAs by rank.
     pub(super) fn place(&self, n: u32) -> [u32; 3] {
         let unravel = |n: u32, [x, y, _]: [u32; 3]| [n % x, n / x % y, n / x / y];
         let together = self.together();
@@ -95,7 +93,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Of launches with clusters of these shapes.
+    /// A stream of launches with these cluster shapes.
     pub(super) fn new(launches: &[InStream<'_>], clusters: &[[u32; 3]]) -> Self {
         let mut first = 1u32;
         let grids = launches.iter().zip(clusters).map(|(l, cluster)| {
@@ -110,7 +108,7 @@ impl Stream {
         Self { grids: grids.collect() }
     }
 
-    /// Whether a grid may run together with another.
+    /// Whether any grid may overlap another.
     pub(super) fn overlaps(&self) -> bool {
         self.grids.iter().skip(1).any(|g| g.programmatic)
     }
@@ -132,11 +130,11 @@ impl Stream {
         }
     }
 
-    /// The first CTA of a grid is about to begin; whether it knows all that was done before.
+    /// Begins a grid with its first CTA; returns whether all earlier work is visible to it.
     pub(super) fn begin(&mut self, n: usize) -> bool {
         let Some(primary) = n.checked_sub(1).map(|p| &self.grids[p]) else { return true };
         if self.grids[n].programmatic && primary.asked {
-            // Where all of the primary waited before it let this grid begin, the grids in front of it have ended.
+            // If every CTA of the primary waited before it released this grid, the grids before the primary have ended.
             let waited = primary.known.clone().filter(|_| primary.released_behind_wait == primary.total());
             self.grids[n].known_at_start = waited.unwrap_or_else(|| primary.known_at_start.clone());
             return false;
@@ -145,7 +143,7 @@ impl Stream {
         self.alone(n)
     }
 
-    /// Takes the next cluster of a grid, which then never begins; where its first CTA would have been.
+    /// Cancels the next cluster of a grid, which then never begins; returns the coordinates of its first CTA.
     pub(super) fn cancel(&mut self, n: usize) -> Option<[u32; 3]> {
         let grid = &mut self.grids[n];
         let next = (grid.begun < grid.total()).then(|| grid.place(grid.begun));
@@ -158,20 +156,20 @@ impl Stream {
         next
     }
 
-    /// A CTA lets dependents begin; `waited` says whether it has waited for the grid in front.
+    /// A CTA releases dependents; `waited` tells whether it has waited for the preceding grid.
     pub(super) fn release(&mut self, n: usize, waited: bool) {
         self.grids[n].asked = true;
         self.grids[n].released_behind_wait += u32::from(waited);
         self.grids[n].released += 1;
     }
 
-    /// A CTA ends; `released` says whether it had let dependents begin.
+    /// A CTA ends; `released` tells whether it had released dependents.
     pub(super) fn end(&mut self, n: usize, released: bool) {
         self.grids[n].ended += 1;
         self.grids[n].released += u32::from(!released);
     }
 
-    /// What a grid knows behind `griddepcontrol.wait`, and `None` while it must wait.
+    /// Returns the CTAs that a grid knows to have ended after `griddepcontrol.wait`; `None` while it must wait.
     pub(super) fn wait(&mut self, n: usize) -> Option<Range<u32>> {
         let Some(primary) = n.checked_sub(1).map(|p| &self.grids[p]) else { return Some(0..0) };
         if !primary.done() {
@@ -182,13 +180,13 @@ impl Stream {
         Some(known)
     }
 
-    /// A grid that has ended, and those that it knew to have ended.
+    /// The CTAs of a grid that has ended, and of the grids that it knew to have ended.
     fn known_through(primary: &Grid) -> Range<u32> {
         let earlier = primary.known.as_ref().unwrap_or(&primary.known_at_start);
         if earlier.is_empty() { primary.ctas.clone() } else { earlier.start..primary.ctas.end }
     }
 
-    /// The name and the first CTA of the grid that a CTA belongs to.
+    /// The name of the grid that a CTA belongs to, and the grid's first CTA.
     pub(super) fn grid_of(&self, cta: u32) -> (&str, u32) {
         let grid = self.grids.iter().find(|g| g.ctas.contains(&cta));
         grid.map_or(("", cta), |g| (g.name.as_str(), g.ctas.start))

@@ -1,11 +1,11 @@
-//! The words of a tensor map among arguments, `tmap:…`: the fields of `cuTensorMapEncodeTiled`, innermost dimension first.
+//! Text form of tensor map arguments, `tmap:…`: the fields of `cuTensorMapEncodeTiled`, innermost dimension first.
 //!
 //! ```text
 //! tmap:NAME=of:BUFFER,type:bf16,dims:320x64,strides:640,box:64x64,swizzle:128B
 //! ```
 //!
-//! `strides` are bytes, one fewer than dimensions, and rows without gaps when left out; `estrides`, `swizzle`, `interleave`,
-//! `oob` and `l2` may be left out too.
+//! `strides` are in bytes, one fewer than the dimensions; without them rows are dense. `estrides`, `swizzle`, `interleave`, `oob`
+//! and `l2` are optional too.
 
 use super::tensor_map::TensorMap;
 use super::tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
@@ -64,7 +64,7 @@ const PROMOTIONS: &[(&str, L2Promotion)] = &[
 const FIELDS: [&str; 10] =
     ["of", "type", "dims", "strides", "box", "estrides", "swizzle", "interleave", "oob", "l2"];
 
-/// Reads what stands behind `tmap:NAME=`.
+/// Parses the text after `tmap:NAME=`.
 pub(super) fn parse(text: &str) -> Result<MapOf, String> {
     let mut given: [Option<&str>; 10] = [None; 10];
     for field in text.split(',') {
@@ -104,36 +104,36 @@ pub(super) fn parse(text: &str) -> Result<MapOf, String> {
     .map()
 }
 
-/// The fields of a tensor map by their words, as `cuTensorMapEncodeTiled` takes them: innermost dimension first.
+/// The fields of a tensor map as text, in the order of `cuTensorMapEncodeTiled`: innermost dimension first.
 #[derive(Debug, Clone, Copy)]
 pub struct MapFields<'a> {
     /// The buffer's name.
     pub of: &'a str,
-    /// The element type, as in `bf16` or `16u4_align8b`.
+    /// The element type, such as `bf16` or `16u4_align8b`.
     pub data_type: &'a str,
-    /// Elements by dimension.
+    /// Elements per dimension.
     pub dims: &'a [u64],
-    /// Elements of a box by dimension.
+    /// Elements of a box, per dimension.
     pub box_dims: &'a [u32],
-    /// Bytes from index to index of all dimensions but the first; rows without gaps when left out.
+    /// Strides in bytes of all dimensions but the first; `None` for dense rows.
     pub strides: Option<&'a [u64]>,
-    /// Steps between elements by dimension; 1 when left out.
+    /// Traversal stride per dimension, in elements; 1 by default.
     pub element_strides: Option<&'a [u32]>,
     /// `none`, `32B`, `64B`, `128B` or an atom form.
     pub swizzle: Option<&'a str>,
     /// `none`, `16B` or `32B`.
     pub interleave: Option<&'a str>,
-    /// What lies outside the tensor: `zeros` or `nan`.
+    /// Fill value outside the tensor: `zeros` or `nan`.
     pub oob: Option<&'a str>,
     /// `none`, `64B`, `128B` or `256B`.
     pub l2: Option<&'a str>,
 }
 
 impl MapFields<'_> {
-    /// The tensor map.
+    /// Builds the tensor map.
     ///
     /// # Errors
-    /// The field at fault, or why the map cannot be encoded, in words.
+    /// A message that names the invalid field, or the reason why the map cannot be encoded.
     pub fn map(&self) -> Result<MapOf, String> {
         let dims = self.dims;
         let data_type = word("type", self.data_type, TYPES)?;
@@ -164,14 +164,14 @@ impl MapFields<'_> {
         if let Some(choice) = self.l2 {
             map.l2_promotion = word("l2", choice, PROMOTIONS)?;
         }
-        // Buffers begin at multiples of every alignment that a map asks for.
+        // Buffers are aligned for every kind of map.
         map.check().map_err(|error| format!("this tensor map cannot be encoded: {error}"))?;
         Ok(MapOf { of: self.of.to_owned(), map })
     }
 }
 
 impl MapOf {
-    /// Bytes from the first element to the end of the last.
+    /// Distance in bytes from the first element to the end of the last one.
     #[must_use]
     pub fn span(&self) -> u64 {
         let map = &self.map;

@@ -1,10 +1,10 @@
-//! Tensor maps (PTX ISA 5.5; driver API `cuTensorMapEncodeTiled`): what a tensor copy knows of its tensor.
+//! Tensor maps (PTX ISA 5.5; driver API `cuTensorMapEncodeTiled`): the description of a tensor that a tensor copy uses.
 
 use std::fmt;
 
 use super::tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 
-/// Bytes of a tensor map.
+/// Size of a tensor map in bytes.
 pub const TENSOR_MAP_BYTES: usize = 128;
 
 /// A tensor map.
@@ -12,49 +12,49 @@ pub const TENSOR_MAP_BYTES: usize = 128;
 pub struct TensorMap {
     /// Element type.
     pub data_type: TensorType,
-    /// Dimensions, 1 to 5.
+    /// Number of dimensions, 1 to 5.
     pub rank: usize,
-    /// Where the tensor lies in global memory.
+    /// Address of the tensor in global memory.
     pub address: u64,
-    /// Elements of each dimension, the one whose elements lie together first; those of packed types one by one.
+    /// Elements per dimension, the contiguous one first; packed types count single elements.
     pub dims: [u64; 5],
-    /// Bytes from one index of the second, third… dimension to the next.
+    /// Strides in bytes of the second, third, … dimension.
     pub strides: [u64; 4],
-    /// Elements of a box, by dimension.
+    /// Elements of a box, per dimension.
     pub box_dims: [u32; 5],
-    /// Of how many elements one is taken, by dimension.
+    /// Traversal stride per dimension, in elements.
     pub element_strides: [u32; 5],
     /// Interleaving of the first dimension.
     pub interleave: Interleave,
-    /// Places of a box in shared memory.
+    /// Layout of a box in shared memory.
     pub swizzle: Swizzle,
     /// Cache promotion.
     pub l2_promotion: L2Promotion,
-    /// What loads find outside.
+    /// Values that loads read outside the tensor.
     pub oob_fill: OobFill,
-    /// How im2col copies walk; none in a map for boxes. The channels of a pixel are the first dimension of the box.
+    /// The im2col traversal; `None` for a tiled map. The channels per pixel are the first dimension of the box.
     pub im2col: Option<Im2col>,
 }
 
-/// How an im2col copy walks through the pixels of images, dimension 1 first and the last dimension, the images, last.
+/// The traversal of an im2col copy through the pixels of images: dimension 1 fastest, the last dimension (the image) slowest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Im2col {
-    /// The first pixel of the bounding box, in dimensions 1, 2 and 3.
+    /// First pixel of the bounding box, in dimensions 1, 2 and 3.
     pub lower: [i32; 3],
-    /// Its last pixel, counted from the last one of the image.
+    /// Last pixel of the bounding box, relative to the last pixel of the image.
     pub upper: [i32; 3],
-    /// Pixels that a copy takes.
+    /// Pixels per copy.
     pub pixels: u32,
 }
 
 impl Im2col {
-    /// First and last index of the bounding box in dimension `i`, from 1, of so many elements.
+    /// First and last index of the bounding box in dimension `i` (from 1), which has `size` elements.
     #[must_use]
     pub fn bounds(&self, i: usize, size: u64) -> (i64, i64) {
         (i64::from(self.lower[i - 1]), size as i64 - 1 + i64::from(self.upper[i - 1]))
     }
 
-    /// The bits of a corner's coordinate in a map of this rank.
+    /// Bits of each corner coordinate in a map of this rank.
     pub(super) const fn corner_bits(rank: usize) -> u32 {
         match rank {
             3 => 16,
@@ -64,13 +64,13 @@ impl Im2col {
     }
 }
 
-/// The rule that a tensor map breaks.
+/// A violation of a rule for tensor maps.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct TensorMapError {
-    /// Which rule.
+    /// The violated rule.
     pub rule: MapRule,
-    /// What is wrong, with numbers.
+    /// A description, with numbers.
     pub what: String,
 }
 
@@ -100,11 +100,11 @@ impl fmt::Display for MapRule {
     }
 }
 
-/// The most bytes of a box: 228 KiB, measured with an H100's driver.
+/// Maximum size of a box in bytes: 228 KiB, measured with an H100's driver.
 const MOST_BYTES: u64 = 233_472;
 
 impl TensorMap {
-    /// A tensor with rows that follow each other, one box of it at a time, and nothing else out of the ordinary.
+    /// A dense tiled map: rows without gaps, no swizzle, no interleaving, and zeros outside.
     #[must_use]
     pub fn dense(data_type: TensorType, address: u64, dims: &[u64], box_dims: &[u32]) -> Self {
         let mut map = Self {
@@ -135,8 +135,8 @@ impl TensorMap {
         map
     }
 
-    /// Elements that a box takes, by dimension: element strides leave some out, but not in the first dimension. With
-    /// interleaving the elements are pieces of 16 or 32 bytes, and the strides hold for the first dimension too.
+    /// Elements of a box that are copied, per dimension: element strides skip some, except in the first dimension. With
+    /// interleaving, elements are pieces of 16 or 32 bytes, and the strides apply to the first dimension too.
     #[must_use]
     pub fn taken(&self) -> [u64; 5] {
         if let Some(walk) = &self.im2col {
@@ -145,7 +145,7 @@ impl TensorMap {
         std::array::from_fn(|i| {
             let size = u64::from(self.box_dims[i]);
             match i {
-                // One slice at a time, whatever the box says (measured on an H100).
+                // One slice at a time, regardless of the box (measured on an H100).
                 i if self.interleave != Interleave::None && i + 2 == self.rank => 1,
                 0 if self.interleave == Interleave::None => size,
                 i if i < self.rank => size.div_ceil(u64::from(self.element_strides[i].max(1))),
@@ -154,10 +154,10 @@ impl TensorMap {
         })
     }
 
-    /// Bytes that a load of one box reports to its barrier object.
+    /// Bytes that a load of one box reports to its mbarrier (the tx-count).
     ///
-    /// Packed bytes, as in global memory, also where shared memory has gaps, and also for elements outside the tensor. For
-    /// the types with gaps this is an assumption: CUTLASS counts so, no hardware of ours has confirmed it.
+    /// The size in global memory (without the padding of shared memory), including elements outside the tensor. For the padded
+    /// types this is an assumption: CUTLASS counts this way, but we have not confirmed it on hardware.
     #[must_use]
     pub fn transaction_bytes(&self) -> u64 {
         let count = self.taken().iter().product::<u64>();
@@ -167,23 +167,23 @@ impl TensorMap {
         }
     }
 
-    /// Bytes of one row of a box in shared memory, and bytes from one row to the next.
+    /// Bytes of one row of a box in shared memory, and the pitch between rows.
     #[must_use]
     pub fn row_bytes(&self) -> (u64, u64) {
         let inner = u64::from(self.box_dims[0]) * self.data_type.shared_bits() / 8;
         (inner, if self.swizzle == Swizzle::None { inner } else { self.swizzle.span() })
     }
 
-    /// The map in 128 bytes.
+    /// Encodes the map in 128 bytes.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first violated rule.
     pub fn encode(&self) -> Result<[u8; TENSOR_MAP_BYTES], TensorMapError> {
         self.check()?;
         Ok(self.to_bytes())
     }
 
-    /// Checks the rules that a map has for im2col alone. Refusals are those of an H100's driver.
+    /// Checks the rules that apply to im2col only, as an H100's driver enforces them.
     fn check_walk(&self, walk: &Im2col) -> Result<(), TensorMapError> {
         let broken = |rule: MapRule, what: String| Err(TensorMapError { rule, what });
         if !(3..=5).contains(&self.rank) {
@@ -221,10 +221,10 @@ impl TensorMap {
         Ok(())
     }
 
-    /// Checks every rule of `cuTensorMapEncodeTiled`, or of `cuTensorMapEncodeIm2col`.
+    /// Checks every rule of `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col`.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first violated rule.
     pub fn check(&self) -> Result<(), TensorMapError> {
         let broken = |rule: MapRule, what: String| Err(TensorMapError { rule, what });
         let (ty, rank) = (self.data_type, self.rank);

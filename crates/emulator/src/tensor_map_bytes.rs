@@ -1,35 +1,37 @@
 //! The 128 bytes of a tensor map, as `cuTensorMapEncodeTiled` writes them.
 //!
-//! They are opaque in CUDA; host code that writes them itself shows where the fields lie. Little endian:
+//! They are opaque in CUDA; host code that builds them itself reveals the layout. Little endian:
 //!
 //! | bytes | |
 //! |---|---|
 //! | 0–7 | address |
-//! | 8–11 | bits 0–3: 2 for tiles, 1 for im2col; 4–6: rank less one; 7–10: element type; 11–12: interleaving; 13–14: swizzle mode; 15–16: swizzle atomicity; 17: NaNs outside; 18: 1; 21–22: L2 promotion |
+//! | 8–11 | bits 0–3: 2 for tiled, 1 for im2col; 4–6: rank − 1; 7–10: element type; 11–12: interleaving; 13–14: swizzle mode;
+//! 15–16: swizzle atomicity; 17: NaN fill; 18: 1; 21–22: L2 promotion |
 //! | 12–27 | four strides in units of 16 bytes, their low 32 bits |
 //! | 28–31 | the bits of the strides above those, 4 of each |
-//! | 32–51 | five dimensions less one |
-//! | 52–53 | five element strides less one, 3 bits each |
-//! | 55–59 | five box dimensions less one |
-//! | 56–59 | with im2col: the lower corner from bit 0, the upper one from bit 16 (rank 4 and 5) or behind it; 16, 8 or 5 bits for each coordinate of rank 3, 4 or 5 |
-//! | 60–63 | with im2col: pixels less one |
-//! | 64–67, 72–75 | with im2col: the bytes of a copy; eight rows of shared memory, or 16 without swizzling |
-//! | 60–127 | of a map for tiles: anything |
-//! | 124–127 | of a map that a kernel builds from zeros: which fields it has set |
+//! | 32–51 | five dimensions, each − 1 |
+//! | 52–53 | five element strides, each − 1, 3 bits each |
+//! | 55–59 | five box dimensions, each − 1 |
+//! | 56–59 | im2col: the lower corner from bit 0, the upper corner from bit 16; 16, 8 or 5 bits per coordinate for rank 3, 4 or 5 |
+//! | 60–63 | im2col: pixels − 1 |
+//! | 64–67, 72–75 | im2col: the bytes of a copy; eight rows of shared memory, or 16 without swizzle |
+//! | 60–127 | tiled: ignored |
+//! | 124–127 | a map that a kernel builds from zeros: which fields it has set |
 //!
-//! Maps for im2col have bit 15 for NaNs and neither atomicity nor bit 18: they are what an H200's driver 580 writes, but for the L2
-//! promotion, which was not looked at. Of maps for tiles, address, rank, strides, dimensions, box, swizzle mode and the types u8, u16, u32, bf16 and both 4-bit ones lie where such host code
-//! has them; of the other fields the place is a choice made here. The last line is the emulator's own: hardware has nothing there.
+//! Im2col maps have bit 15 for the NaN fill and neither atomicity nor bit 18: this is what an H200's driver 580 writes, except for
+//! L2 promotion, which was not examined. In tiled maps, address, rank, strides, dimensions, box, swizzle mode and the types u8,
+//! u16, u32, bf16 and both 4-bit ones are where such host code writes them; the positions of the other fields were chosen here. The
+//! last row of the table is specific to the emulator; hardware has nothing there.
 
 use super::tensor_map::{Im2col, MapRule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
 use super::tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 
-/// A map that copies tiles; 0 in bytes that no host has encoded.
+/// A tiled map; 0 in bytes that were not encoded by the host.
 const TILED: u32 = 2;
 const ENCODED: u32 = 1 << 18;
-/// A map whose copies walk through the pixels of images.
+/// An im2col map.
 const IM2COL: u32 = 1;
-/// NaNs outside, in such a map.
+/// NaN fill in an im2col map.
 const IM2COL_NANS: u32 = 1 << 15;
 /// Bits of the word at byte 8 that have no meaning.
 const UNUSED: u32 = 0xFF98_0000;
@@ -47,7 +49,7 @@ const TYPES: [TensorType; 16] = {
 const ATOMS: [Swizzle; 4] =
     [Swizzle::B128, Swizzle::B128Atom32, Swizzle::B128Atom32Flip8, Swizzle::B128Atom64];
 
-/// A field that a kernel sets, and which of several.
+/// A field that a kernel can set, with its index if there are several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Address,
@@ -64,7 +66,8 @@ pub(super) enum Field {
 }
 
 impl Field {
-    /// The bit that says that it was set. Fields whose zero is a value have none: rank 1, `.u8`, no interleaving, no swizzle.
+    /// The bit that records that the field was set; 0 for fields whose zero is a legal value: rank 1, `.u8`, no interleaving, no
+    /// swizzle.
     fn mark(self) -> u32 {
         match self {
             Self::Address => 1,
@@ -107,7 +110,7 @@ fn put(bytes: &mut Bytes, at: usize, word: u32) {
 }
 
 impl TensorMap {
-    /// The map in 128 bytes, legal or not.
+    /// Encodes the map in 128 bytes without checking it.
     pub(super) fn to_bytes(self) -> Bytes {
         let mut bytes = [0; TENSOR_MAP_BYTES];
         bytes[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -152,7 +155,7 @@ impl TensorMap {
         put(bytes, 72, if self.swizzle == Swizzle::None { 16 } else { 8 * self.swizzle.span() as u32 });
     }
 
-    /// The walk of a map for im2col.
+    /// The traversal of an im2col map.
     fn walk(bytes: &Bytes, rank: usize) -> Im2col {
         let bits = Im2col::corner_bits(rank);
         let corner = |from: u32| {
@@ -168,10 +171,10 @@ impl TensorMap {
         Im2col { lower: corner(0), upper: corner(16), pixels: word(bytes, 60).wrapping_add(1) }
     }
 
-    /// The map that 128 bytes hold; its rules are not checked.
+    /// Decodes a map from 128 bytes without checking its rules.
     ///
     /// # Errors
-    /// The bytes hold none.
+    /// The bytes are not a tensor map.
     pub fn decode(bytes: &Bytes) -> Result<Self, TensorMapError> {
         let none = || TensorMapError {
             rule: MapRule::Bytes,
@@ -182,7 +185,7 @@ impl TensorMap {
         let walks = kind == IM2COL;
         let unused = match kind {
             IM2COL => [68..72, 76..128],
-            // Host code that encodes maps itself leaves the second half as its stack had it, and an H200 copies alike whatever is there.
+            // Host code that builds maps itself leaves stack contents in the second half, and an H200 ignores them.
             TILED => [0..0, 0..0],
             _ => [60..92, 92..124],
         };
@@ -222,7 +225,7 @@ impl TensorMap {
     }
 }
 
-/// The bytes of a map after a kernel has set one field of it.
+/// The bytes of a map after a kernel has set one field.
 pub(super) fn after_setting(old: &Bytes, map: TensorMap, field: Field) -> Bytes {
     let mut new = map.to_bytes();
     if word(old, 8) & 15 == 0 {
@@ -233,7 +236,7 @@ pub(super) fn after_setting(old: &Bytes, map: TensorMap, field: Field) -> Bytes 
     new
 }
 
-/// The first field that a kernel has not set in a map that it built from zeros.
+/// The first required field that a kernel has not set in a map that it built from zeros.
 pub(super) fn missing(bytes: &Bytes, map: &TensorMap) -> Option<String> {
     if word(bytes, 8) & 15 != 0 {
         return None;
@@ -250,7 +253,7 @@ pub(super) fn missing(bytes: &Bytes, map: &TensorMap) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Maps that host code wrote for hardware: type, dimensions, strides, box, swizzle, L2 promotion, and their words.
+    /// Maps that host code wrote for hardware: type, dimensions, strides, box, swizzle, L2 promotion, and the encoded words.
     type Written = (
         TensorType,
         &'static [u64],

@@ -1,4 +1,4 @@
-//! The codes of a tensor map (driver API `CUtensorMapDataType` and its like; PTX ISA 5.5): element types, interleaving, swizzling.
+//! Enumerations of a tensor map (driver API `CUtensorMapDataType` and others; PTX ISA 5.5): element type, interleaving, swizzling.
 
 macro_rules! codes {
     ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $code:literal,)* }) => {
@@ -22,7 +22,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Element type, by the codes of `CUtensorMapDataType`.
+    /// Element type, with the codes of `CUtensorMapDataType`.
     #[expect(missing_docs, reason = "each is the type of its name")]
     TensorType {
         U8 = 0,
@@ -38,12 +38,12 @@ codes! {
         F32Ftz = 10,
         Tf32 = 11,
         Tf32Ftz = 12,
-        /// `.b4x16`: sixteen 4-bit values in 8 bytes, without gaps.
+        /// `.b4x16`: sixteen 4-bit values in 8 bytes, without padding.
         U4Align8 = 13,
-        /// `.b4x16_p64`: sixteen 4-bit values in 8 bytes, and in shared memory 8 bytes of gap.
+        /// `.b4x16_p64`: sixteen 4-bit values in 8 bytes, followed in shared memory by 8 bytes of padding.
         U4Align16 = 14,
-        /// `.b6x16_p32` (loads): sixteen 6-bit values in 12 bytes, and in shared memory 4 bytes of gap; `.b6p2x16` (stores):
-        /// a byte for each in shared memory.
+        /// `.b6x16_p32` (loads): sixteen 6-bit values in 12 bytes, followed in shared memory by 4 bytes of padding; `.b6p2x16`
+        /// (stores): one byte each in shared memory.
         U6Align16 = 15,
     }
 }
@@ -51,11 +51,11 @@ codes! {
 codes! {
     /// `CUtensorMapInterleave`.
     Interleave {
-        /// Elements of the first dimension lie together.
+        /// No interleaving: elements of the first dimension are contiguous.
         None = 0,
-        /// Slices of 16 bytes.
+        /// 16-byte slices.
         B16 = 1,
-        /// Slices of 32 bytes.
+        /// 32-byte slices.
         B32 = 2,
     }
 }
@@ -63,25 +63,25 @@ codes! {
 codes! {
     /// `CUtensorMapSwizzle`.
     Swizzle {
-        /// Shared memory holds the box as it is.
+        /// No swizzle.
         None = 0,
-        /// Pieces of 16 bytes within 32.
+        /// 16-byte atoms within 32 bytes.
         B32 = 1,
-        /// Pieces of 16 bytes within 64.
+        /// 16-byte atoms within 64 bytes.
         B64 = 2,
-        /// Pieces of 16 bytes within 128.
+        /// 16-byte atoms within 128 bytes.
         B128 = 3,
-        /// Pieces of 32 bytes within 128.
+        /// 32-byte atoms within 128 bytes.
         B128Atom32 = 4,
-        /// The same, and the halves of each 16 bytes change places in every other 128.
+        /// The same, with the halves of each 16 bytes swapped in every other 128 bytes.
         B128Atom32Flip8 = 5,
-        /// Pieces of 64 bytes within 128.
+        /// 64-byte atoms within 128 bytes.
         B128Atom64 = 6,
     }
 }
 
 codes! {
-    /// `CUtensorMapL2promotion`; it says nothing here.
+    /// `CUtensorMapL2promotion`; it has no effect in the emulator.
     #[expect(missing_docs, reason = "each is the promotion of its name")]
     L2Promotion {
         None = 0,
@@ -92,7 +92,7 @@ codes! {
 }
 
 codes! {
-    /// `CUtensorMapFloatOOBfill`: what a load finds outside the tensor.
+    /// `CUtensorMapFloatOOBfill`: the values that a load reads outside the tensor.
     OobFill {
         /// Zeros.
         Zeros = 0,
@@ -115,7 +115,7 @@ impl TensorType {
         }
     }
 
-    /// Bits of an element in shared memory, its share of gaps included.
+    /// Bits of an element in shared memory, including its share of the padding.
     #[must_use]
     pub fn shared_bits(self) -> u64 {
         match self {
@@ -131,7 +131,7 @@ impl TensorType {
         matches!(self, F16 | F32 | F64 | Bf16 | F32Ftz | Tf32 | Tf32Ftz)
     }
 
-    /// Whether sixteen elements fill 16 bytes of shared memory but fewer of global memory.
+    /// Whether sixteen elements occupy 16 bytes in shared memory but fewer in global memory.
     #[must_use]
     pub fn unpacks(self) -> bool {
         matches!(self, Self::U4Align16 | Self::U6Align16)
@@ -139,7 +139,7 @@ impl TensorType {
 }
 
 impl Interleave {
-    /// Bytes of a pixel in one slice: what the first dimension counts. 0 without interleaving.
+    /// Bytes of one pixel in a slice, the unit of the first dimension; 0 without interleaving.
     #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
@@ -151,7 +151,8 @@ impl Interleave {
 }
 
 impl Swizzle {
-    /// Bytes within which pieces change places: also what one row of a box takes in shared memory. 0 for none.
+    /// Size in bytes of the block within which atoms are permuted, which is also the pitch of a box row in shared memory; 0 without
+    /// swizzle.
     #[must_use]
     pub fn span(self) -> u64 {
         match self {
@@ -162,7 +163,7 @@ impl Swizzle {
         }
     }
 
-    /// Where the bytes of an address go: the pattern is one of addresses, not of boxes.
+    /// Maps a shared address to its swizzled address: the pattern depends on address bits, not on the box.
     #[must_use]
     pub fn place(self, address: u64) -> u64 {
         let rows = |bits: u64| address >> 7 & ((1 << bits) - 1);

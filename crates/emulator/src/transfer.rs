@@ -1,4 +1,4 @@
-//! The bytes of an asynchronous copy on their way (PTX ISA 9.7.9.27): masked, reduced, packed, rounded.
+//! Data of asynchronous copies (PTX ISA 9.7.9.27): masking, reduction, packing, rounding.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::machine::World;
 use super::pending::{Piece, Store};
 use super::trap::{Fault, Rule};
 
-/// What a piece of a store writes, of the bytes of shared memory that it takes.
+/// The bytes that a piece of a store writes, given its source bytes in shared memory.
 pub(super) fn outgoing<'a>(store: &Store, piece: &Piece, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     match store.pack6 {
         true => Cow::Owned(pack6(bytes)),
@@ -58,7 +58,7 @@ pub(super) fn store_piece(
     Ok(())
 }
 
-/// Sixteen 6-bit values, a byte each, into twelve bytes.
+/// Packs sixteen 6-bit values of one byte each into twelve bytes.
 fn pack6(bytes: &[u8]) -> Vec<u8> {
     bytes
         .chunks(4)
@@ -69,7 +69,7 @@ fn pack6(bytes: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Rounds elements to TF32. Measured on an H100: to nearest even, subnormals kept, NaNs canonical.
+/// Rounds elements to TF32. Measured on an H100: to nearest even, subnormals preserved, NaNs canonical.
 pub(super) fn to_tf32(bytes: &mut [u8]) {
     for element in bytes.chunks_exact_mut(4) {
         let mut word = [0; 4];

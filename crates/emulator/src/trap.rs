@@ -1,63 +1,63 @@
-//! How a launch ends badly: the kernel is wrong, we are incomplete, or we are broken. The three never mix.
+//! The ways a launch can fail: the kernel is wrong, the emulator is incomplete, or the emulator is wrong. They are never confused.
 
 use std::fmt;
 
 /// Where in the kernel something happened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The launch of its stream, from 0.
+    /// Index of the launch in its stream, from 0.
     pub launch: usize,
     /// The kernel.
     pub kernel: String,
-    /// Line of the PTX text, from 1; 0 when there is none.
+    /// Line of the PTX text, from 1; 0 if unknown.
     pub line: usize,
     /// The instruction as written.
     pub instruction: String,
-    /// Line of the source file, as `.loc` says: file and line.
+    /// File and line of the source, from `.loc`.
     pub source: Option<(String, u32)>,
     /// The CTA.
     pub cta: [u32; 3],
     /// The warp within the CTA.
     pub warp: u32,
-    /// The lane, when one is meant.
+    /// The lane, if a single one is concerned.
     pub lane: Option<u32>,
 }
 
-/// A rule of PTX that a kernel broke.
+/// A rule of PTX that a kernel can violate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// An access outside every allocation, or across the end of one.
     OutOfBounds,
-    /// An address that is no multiple of the access's size.
+    /// An address that is not a multiple of the access size.
     Misaligned,
-    /// An address of another state space.
+    /// An address that belongs to another state space.
     WrongSpace,
-    /// An access to memory that was freed.
+    /// An access to freed memory.
     UseAfterFree,
-    /// Bits of a register or of memory that nobody wrote decide something, or leave the grid.
+    /// Never-written bits of a register or of memory that decide something or leave the grid.
     Uninitialised,
-    /// Two accesses that nothing orders, at least one of them a write.
+    /// Two unordered accesses to the same bytes, at least one of them a write.
     Race,
-    /// A barrier, or an `.aligned` instruction, that not all lanes of the warp reach together.
+    /// A barrier or an `.aligned` instruction that not all lanes of the warp reach together.
     Divergent,
-    /// Nothing can go on.
+    /// No warp can make progress.
     Deadlock,
-    /// More instructions than the launch was given.
+    /// The launch executed more instructions than its limit.
     Fuel,
-    /// A barrier object that is used against its rules: count, phase, tx-count.
+    /// A barrier object used against its rules: count, phase, tx-count.
     Barrier,
-    /// A tensor map or a tensor instruction that breaks its rules.
+    /// A tensor map or a tensor instruction that violates its rules.
     TensorMap,
-    /// Data of the primary grid touched before `griddepcontrol.wait`.
+    /// An access to data of the primary grid before `griddepcontrol.wait`.
     Dependency,
-    /// `trap`, `brkpt`, or a failed assertion of the kernel itself.
+    /// `trap`, `brkpt`, or a failed assertion in the kernel.
     Explicit,
-    /// An operand value that PTX leaves undefined.
+    /// An operand value for which PTX leaves the behaviour undefined.
     Operand,
 }
 
 impl Rule {
-    /// The rule in one word, as reports and tests name it.
+    /// The identifier of the rule in reports and tests.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -79,41 +79,41 @@ impl Rule {
     }
 }
 
-/// The kernel is wrong.
+/// A violation by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trap {
-    /// The rule.
+    /// The violated rule.
     pub rule: Rule,
     /// What happened, with addresses.
     pub what: String,
-    /// Where.
+    /// Where it happened.
     pub place: Place,
 }
 
-/// Why a launch did not finish.
+/// The reason why a launch did not finish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
-    /// The kernel is wrong.
+    /// The kernel violated a rule.
     #[error("{0}")]
     Trap(Box<Trap>),
-    /// The emulator lacks something that the kernel uses.
+    /// The emulator does not support something that the kernel uses.
     #[error("{0}")]
     Unsupported(Unsupported),
-    /// The launch cannot be made: entry, arguments, sizes.
+    /// The launch is invalid: entry, arguments or sizes.
     #[error("{0}")]
     Launch(String),
-    /// The emulator is wrong.
+    /// The emulator failed.
     #[error("the emulator failed: {0}; please report it")]
     Bug(String),
 }
 
-/// Why a stream of launches did not finish.
+/// The reason why a stream of launches did not finish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("launch {launch} of the stream: {stop}")]
 pub struct StreamStop {
-    /// The launch that failed, from 0.
+    /// Index of the failed launch, from 0.
     pub launch: usize,
-    /// What happened.
+    /// The cause.
     pub stop: Stop,
 }
 
@@ -123,14 +123,14 @@ impl From<StreamStop> for Stop {
     }
 }
 
-/// A form that the emulator lacks.
+/// An instruction form or directive that the emulator does not support.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
-    /// The form, as written.
+    /// The form as written.
     pub form: String,
     /// Line of the PTX text, from 1.
     pub line: usize,
-    /// Why, or the nearest form that is known.
+    /// The reason, or the nearest supported form.
     pub why: String,
 }
 
@@ -164,40 +164,41 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a violation does.
+/// How violations are handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Judge {
-    /// It ends the launch.
+    /// Every violation ends the launch.
     #[default]
     Strict,
-    /// Races and undefined values are told to the observer, once for each instruction, and the launch goes on; other violations end it.
+    /// Races and uses of undefined values are reported to the observer once per instruction and the launch continues; other
+    /// violations end it.
     Values,
 }
 
-/// What an instruction reports: the machine adds the place.
+/// A fault of an instruction, before its place is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) rule: Rule,
     pub(super) what: String,
     pub(super) lane: Option<u32>,
-    /// Where the undefined bits come from.
+    /// The origin of the undefined bits.
     pub(super) cause: Option<Cause>,
 }
 
-/// What made bits undefined.
+/// The origin of undefined bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cause {
-    /// The row that made them.
+    /// The row that produced them.
     pub(super) pc: u32,
     pub(super) source: Source,
 }
 
-/// What gives undefined bits.
+/// Sources of undefined bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A register that this path did not write.
+    /// A register that was not written on this path.
     Register,
-    /// Memory that nobody wrote.
+    /// Memory that was never written.
     Memory,
     /// An integer division by zero.
     Quotient,

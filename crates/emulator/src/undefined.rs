@@ -1,10 +1,10 @@
-//! Undefined values: they travel with registers and memory, and are a violation where they decide something.
+//! Undefined values: they propagate through registers and memory, and are a violation where they decide something.
 //!
-//! A load of bytes that nobody wrote, or a read of a register that nobody wrote, gives undefined bits. A warp that holds any runs its
-//! rows through [`run_row`], which keeps a mask beside each register; all other warps run as if there were none. What decides
-//! something must be defined: guards, addresses, operands of barriers and of asynchronous instructions. A store of undefined bytes
-//! makes memory unwritten again. The rules by instruction are in `effect.rs`; they follow Valgrind's memcheck (Seward and
-//! Nethercote, "Using Valgrind to Detect Undefined Value Errors with Bit-Precision", USENIX 2005).
+//! A load of unwritten bytes, or a read of an unwritten register, yields undefined bits. A warp that holds any executes its rows
+//! through [`run_row`], which keeps a mask for each register; all other warps run without this cost. Guards, addresses, and
+//! operands of barriers and asynchronous instructions must be defined. A store of undefined bytes marks memory as unwritten. The
+//! rules per instruction are in `effect.rs`; they follow Valgrind's memcheck (Seward and Nethercote, "Using Valgrind to Detect
+//! Undefined Value Errors with Bit-Precision", USENIX 2005).
 
 pub(super) mod effect;
 pub(super) mod hammock;
@@ -21,14 +21,14 @@ use effect::{Propagation, Role};
 pub(super) use shadow::Shadow;
 use shadow::Unsure;
 
-/// Bytes of a lane that were loaded and are undefined: 0xFF for each.
+/// Per lane, the loaded bytes that are undefined: 0xFF for each.
 pub(super) type Loaded = [[u8; MOST]; LANES];
 
-/// The most bytes that a lane loads.
+/// Maximum number of bytes that a lane loads.
 pub(super) const MOST: usize = 32;
 
 impl Registers {
-    /// The masks of undefined bits.
+    /// The masks of undefined bits, allocated on first use.
     pub(super) fn shadow(&mut self) -> &mut Shadow {
         let slots = [self.w.len(), self.d.len(), self.p.len()];
         self.shadow.get_or_insert_with(|| Box::new(Shadow::new(slots)))
@@ -41,7 +41,7 @@ impl Registers {
 }
 
 impl Machine<'_> {
-    /// Bytes that a lane reads were never written: bit n is byte n.
+    /// Records that bytes read by a lane were never written: bit n stands for byte n.
     #[cold]
     pub(super) fn reads_unwritten(&mut self, lane: usize, unwritten: u32) {
         let loaded = self.loaded.get_or_insert_with(|| Box::new([[0; MOST]; LANES]));
@@ -50,7 +50,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Sets the undefined bits of what the masked lanes loaded: `bits` gives those of destination `n` in a lane.
+    /// Sets the undefined bits of what the masked lanes loaded: `bits` returns those of destination `n` in a lane.
     #[cold]
     pub(super) fn loads_undefined(
         &mut self,
@@ -67,7 +67,7 @@ impl Machine<'_> {
         Flow::Undefined
     }
 
-    /// A division by zero in these lanes: its result is undefined, whatever it is.
+    /// Marks the result of a division by zero in these lanes as undefined.
     #[cold]
     pub(super) fn open_quotient(&mut self, place: Place, lanes: u32) -> Flow {
         if !self.world.check_init {
@@ -78,7 +78,7 @@ impl Machine<'_> {
         Flow::Undefined
     }
 
-    /// The violation of an operand that must be defined, in the first lane of `wrong`.
+    /// The fault of an operand that must be defined, in the first lane of `wrong`.
     #[cold]
     fn undefined(&self, place: Place, wrong: u32, what: &str) -> Fault {
         let from = self.r.shadow.as_ref().and_then(|s| s.from(place));
@@ -86,12 +86,12 @@ impl Machine<'_> {
         Fault { cause: from.map(|pc| self.cause(pc)), ..Fault::new(Rule::Uninitialised, what) }.at(lane)
     }
 
-    /// What made bits undefined, by the row that they come from.
+    /// The cause of undefined bits, given the row that they come from.
     pub(super) fn cause(&self, pc: u32) -> Cause {
         let step = self.kernel.origins.get(pc as usize).map_or(NO_STEP, |origin| origin.step);
         let rule = self.kernel.effects.get(step as usize).map(|effect| &effect.rule);
         let source = match rule {
-            // Rows that belong to no instruction look for registers that were not written.
+            // Rows that belong to no instruction check for unwritten registers.
             None => Source::Register,
             Some(Propagation::Quotient) => Source::Quotient,
             Some(_) => Source::Memory,
@@ -100,7 +100,7 @@ impl Machine<'_> {
     }
 }
 
-/// Whether undefined bits decide a guard: `fragment` are the lanes that it is to choose from.
+/// Checks whether a guard depends on undefined bits in any lane of `fragment`.
 #[cold]
 pub(super) fn of_guard(m: &mut Machine<'_>, row: &Row, fragment: u32) -> Result<(), Fault> {
     let place = (Bank::P, row.guard);
@@ -117,7 +117,7 @@ pub(super) fn of_guard(m: &mut Machine<'_>, row: &Row, fragment: u32) -> Result<
     }
 }
 
-/// Runs a row of a warp that holds undefined bits.
+/// Executes a row of a warp that holds undefined bits.
 #[cold]
 pub(super) fn run_row(m: &mut Machine<'_>, row: &Row) -> Flow {
     let kernel = m.kernel;
@@ -146,7 +146,7 @@ pub(super) fn run_row(m: &mut Machine<'_>, row: &Row) -> Flow {
         Propagation::Moves { by } => undefined |= by.iter().any(|place| shadow.is_undefined(*place)),
         Propagation::Compare { with: Some((_, c, _)), .. } => undefined |= shadow.is_undefined(*c),
         Propagation::Chain { .. } => undefined |= shadow.carry != 0,
-        // The row finds out by itself.
+        // The row determines this itself.
         Propagation::Load => undefined = false,
         _ => {}
     }
@@ -161,7 +161,8 @@ pub(super) fn run_row(m: &mut Machine<'_>, row: &Row) -> Flow {
     (row.exec)(m, row)
 }
 
-/// Where the paths of a branch meet that undefined bits decided: what either path wrote is undefined in lanes that may have gone the other.
+/// Handles the reconvergence after a branch that undefined bits decided: registers written on either path are undefined in the
+/// lanes concerned.
 #[cold]
 fn meet(m: &mut Machine<'_>) {
     let (kernel, pc, mask) = (m.kernel, m.pc, m.mask);
@@ -181,8 +182,8 @@ fn meet(m: &mut Machine<'_>) {
     }
 }
 
-/// A row in front of a read of register `b` (its bank as a number) in slot `d` that some path does not write: the lanes that came that way
-/// have undefined bits there. `a` counts the watched registers.
+/// A row before a read of the register in slot `d` (bank number `b`) that some path does not write: in lanes that took such a path,
+/// its bits become undefined. `a` is the index of the tracked register.
 pub(super) fn note_unwritten(m: &mut Machine<'_>, row: &Row) -> Flow {
     let missing = m.mask & !m.r.written[row.a as usize];
     if missing == 0 { Flow::Next } else { note(m, row, missing) }
@@ -196,7 +197,7 @@ fn note(m: &mut Machine<'_>, row: &Row, missing: u32) -> Flow {
         2 => &[(Bank::P, row.d)],
         _ => &[(Bank::D, row.d), (Bank::D, row.d + 1)],
     };
-    // A value that no program can rely on.
+    // A value on which no program can rely.
     let poison = u64::from_ne_bytes([m.world.poison; 8]);
     for place in places {
         let held = value(m.r, *place);
@@ -208,7 +209,7 @@ fn note(m: &mut Machine<'_>, row: &Row, missing: u32) -> Flow {
     if m.world.check_init { Flow::Undefined } else { Flow::Next }
 }
 
-/// The number of a bank in a row of [`note_unwritten`].
+/// The number of a bank in rows of [`note_unwritten`].
 pub(super) fn bank_number(bank: Bank) -> u32 {
     match bank {
         Bank::W => 0,
@@ -218,7 +219,7 @@ pub(super) fn bank_number(bank: Bank) -> u32 {
     }
 }
 
-/// Whether a row with this outcome is done.
+/// Whether a row with this outcome is complete.
 fn is_done(flow: &Flow) -> bool {
     matches!(flow, Flow::Next | Flow::Undefined | Flow::Yield | Flow::Barrier(_))
 }

@@ -1,45 +1,46 @@
-//! Module variables by name, for a host that sets them before a launch (`cuModuleGetGlobal`).
+//! Module variables by name, so that a host can set them before a launch (`cuModuleGetGlobal`).
 
 use super::memory::GlobalMemory;
 use super::program::{Program, VariablePlace};
 use super::schedule::place_globals;
 
-/// Why a variable cannot be set.
+/// The reason why a variable cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VariableError {
-    /// No variable has this name.
+    /// The module has no variable of this name.
     #[error("the module has no variable `{name}`; its variables are: {there}")]
     Unknown {
-        /// The name.
+        /// The requested name.
         name: String,
-        /// Those that there are.
+        /// The names of the module's variables.
         there: String,
     },
-    /// More bytes than the variable has.
+    /// The bytes do not fit in the variable.
     #[error("variable `{name}` has {size} bytes; {wanted} do not fit at byte {at}")]
     Large {
-        /// The name.
+        /// The name of the variable.
         name: String,
-        /// Its bytes.
+        /// Its size in bytes.
         size: usize,
-        /// The first byte to set.
+        /// Offset of the first byte to set.
         at: usize,
-        /// How many were to be set.
+        /// Number of bytes to set.
         wanted: usize,
     },
 }
 
-/// Where a host finds a module variable.
+/// The location of a module variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VariableOf<'a> {
-    /// In global memory: its address and its bytes.
+    /// In global memory: address and size in bytes.
     Global(u64, usize),
-    /// In constant memory, which launches of this program read: what it holds.
+    /// In constant memory, shared by all launches of this program: its contents.
     Const(&'a [u8]),
 }
 
 impl Program {
-    /// Where a module variable lies on `memory`; `None` where the module has none of this name.
+    /// Locates a module variable on `memory`, placing the module's variables there if necessary; `None` if the module has no
+    /// variable of this name.
     pub fn variable(&self, memory: &mut GlobalMemory, name: &str) -> Option<VariableOf<'_>> {
         let found = self.variables.iter().find(|v| v.name == name)?;
         Some(match found.place {
@@ -54,27 +55,27 @@ impl Program {
         })
     }
 
-    /// The text that it was made of.
+    /// The PTX text of the module.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where the module's variables in global memory lie, in its order; empty where no launch has placed them.
+    /// Addresses of the module's variables in global memory, in order; empty if they have not been placed.
     #[must_use]
     pub fn variables_on<'m>(&self, memory: &'m GlobalMemory) -> &'m [u64] {
         memory.variables(&self.text).unwrap_or_default()
     }
 
-    /// Gives the module's variables in global memory their places, where they have none.
+    /// Places the module's variables in global memory, unless they have been placed.
     pub fn place_variables(&self, memory: &mut GlobalMemory) {
         if memory.variables(&self.text).is_none() {
             place_globals(self, memory);
         }
     }
 
-    /// Takes buffers of `memory` for the module's variables in global memory, in its order. False where they are more or fewer, or where the
-    /// variables have places already.
+    /// Uses buffers of `memory` as the module's variables in global memory, in order. Returns false if their number differs, or if
+    /// the variables have been placed already.
     pub fn adopt_variables(&self, memory: &mut GlobalMemory, addresses: &[u64]) -> bool {
         let fits = addresses.len() == self.globals.len() && memory.variables(&self.text).is_none();
         if fits {
@@ -83,11 +84,11 @@ impl Program {
         fits
     }
 
-    /// Sets bytes of a module variable, from byte `at` on: one in constant memory for all launches of this program, one in global
-    /// memory for those on `memory`.
+    /// Sets bytes of a module variable, from byte `at` on. In constant memory the change affects all launches of this program; in
+    /// global memory it affects launches on `memory`.
     ///
     /// # Errors
-    /// [`VariableError`] where there is no such variable, or it is smaller.
+    /// [`VariableError`] if there is no such variable, or if it is too small.
     pub fn set_variable(
         &mut self,
         memory: &mut GlobalMemory,

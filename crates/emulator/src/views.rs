@@ -1,4 +1,4 @@
-//! Views of memory that lives on: a launch reads what is there, copies the pages that it writes, and gives them back.
+//! Views of memory: a launch reads the original, copies the pages that it writes, and the result can be merged back.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use super::held::Held;
 use super::lent::HostBytes;
 use super::memory::{GlobalMemory, Region};
 
-/// Bytes from which on a view copies single pages of a buffer. Smaller ones are copied as a whole by the first write, and cost no
-/// accesses through a table of pages.
+/// Size in bytes from which a view copies single pages of a buffer. Smaller buffers are copied as a whole on the first write and
+/// avoid the page table lookup.
 const LENT: usize = 1 << 20;
 
-/// A region that views read.
+/// A region that views share.
 struct Base(Arc<Region>);
 
 impl AsRef<[u8]> for Base {
@@ -20,7 +20,7 @@ impl AsRef<[u8]> for Base {
 }
 
 impl GlobalMemory {
-    /// The same memory, read where it lies until it is written.
+    /// Creates a view of this memory, which reads it in place until it writes.
     pub fn view(&mut self) -> Self {
         self.share();
         let mut view = self.clone();
@@ -34,7 +34,7 @@ impl GlobalMemory {
         view
     }
 
-    /// What a view has become takes the place of what it saw: pages that were written are copied back, if no other view is left.
+    /// Replaces this memory with a view of it. Written pages are copied back into the original buffers if no other view exists.
     pub fn settle(&mut self, mut view: Self) {
         for after in &mut view.allocations {
             let before = self.allocations.iter_mut().find(|a| a.base == after.base);
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(runs, [(4096, 4096)]);
         assert_eq!((view.bytes(large), view.contents(large).unwrap()[5001]), (None, 7));
         assert_eq!((view.unwritten(empty), view.held_bytes()), (LENT - 1, 8 + 2 * 4096));
-        // Nothing of it is seen until it is settled.
+        // Changes become visible only when the view is settled.
         assert_eq!((memory.bytes(large).unwrap()[5000], memory.bytes(small).unwrap()[0]), (1, 2));
         assert_eq!((memory.first_difference_of(large, &view), memory.unwritten(empty)), (Some(5000), LENT));
         memory.settle(view);

@@ -1,7 +1,7 @@
-//! A warp: fragments of lanes that run apart, and where they meet again.
+//! A warp: its fragments of diverged lanes, and where they reconverge.
 //!
-//! Lanes that part at a branch wait for each other at its meeting point, and yet progress independently: when all other
-//! fragments of the warp wait for something, those that wait only for company go on.
+//! Lanes that diverge at a branch wait for each other at its reconvergence point, but make independent progress: if all other
+//! fragments of the warp wait for something, those that wait only to reconverge continue.
 
 use super::cluster::Peers;
 use super::cta::Cta;
@@ -13,56 +13,57 @@ use super::program::{Kernel, UNGUARDED};
 use super::trap::{Fault, Judge};
 use super::undefined;
 
-/// Strong accesses that fragments of a warp make, without lanes that part or meet, before those that wait for company go on without it.
+/// Strong accesses by fragments of a warp, without divergence or reconvergence, after which fragments that wait to reconverge
+/// continue alone.
 const PATIENCE: u32 = 64;
 
-/// What a fragment waits for.
+/// The reason why a fragment waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     Nothing,
-    /// A barrier of the CTA: number and the generation that must pass.
+    /// A barrier of the CTA: its number, and the generation that must complete.
     Barrier {
         id: u32,
         generation: u32,
     },
-    /// Something to happen: event counts of CTA, cluster and grids when it last looked.
+    /// An event: the event counts of CTA, cluster and grids at the last attempt.
     Event {
         cta: u64,
         cluster: u64,
         grids: u64,
     },
-    /// Nothing, but it did, and a wait that may end early is to end now.
+    /// Nothing; a wait that may time out does so now.
     Impatient,
-    /// The other lanes, at a meeting point: the group.
+    /// The other lanes of this group, at the reconvergence point.
     Company(u32),
-    /// These lanes to come to its row, all of the warp where it is `.aligned`.
+    /// These lanes to reach its row: all live lanes of the warp if it is `.aligned`.
     Converge {
         wanted: u32,
         aligned: bool,
     },
 }
 
-/// Lanes that run together.
+/// Lanes that execute together.
 #[derive(Debug, Clone)]
 pub(super) struct Fragment {
     pub(super) pc: u32,
     pub(super) mask: u32,
     pub(super) wait: Wait,
-    /// Groups it owes its arrival to, innermost last.
+    /// Groups with which it must reconverge, innermost last.
     groups: Vec<u32>,
 }
 
-/// Lanes that parted at one branch; free when it expects nobody.
+/// Lanes that diverged at one branch; unused if `expected` is 0.
 #[derive(Debug, Clone, Copy)]
 struct Group {
-    /// Where they meet.
+    /// Row of the reconvergence point.
     pc: u32,
-    /// Lanes still expected or arrived; lanes that end are taken out.
+    /// Lanes still expected or arrived; lanes that exit are removed.
     expected: u32,
     arrived: u32,
 }
 
-/// A warp.
+/// The state of a warp.
 pub(super) struct Warp {
     pub(super) index: u32,
     pub(super) registers: Registers,
@@ -70,21 +71,21 @@ pub(super) struct Warp {
     pub(super) fragments: Vec<Fragment>,
     groups: Vec<Group>,
     current: usize,
-    /// Strong accesses made while lanes waited for company, since they last parted or met.
+    /// Strong accesses made while lanes waited to reconverge, since the last divergence or reconvergence.
     alone: u32,
 }
 
-/// How a turn ended.
+/// The outcome of a turn.
 pub(super) enum Turn {
-    /// The warp can go on.
+    /// The warp can continue.
     Ready,
     /// Every fragment waits.
     Waiting,
-    /// All lanes have ended.
+    /// All lanes have exited.
     Ended,
 }
 
-/// Why a warp stopped.
+/// A fault and the row at which a warp stopped.
 pub(super) struct Stopped {
     pub(super) fault: Fault,
     pub(super) pc: u32,
@@ -101,7 +102,7 @@ impl Warp {
         self.fragments.iter().any(|f| ready(f, cta, world))
     }
 
-    /// Lets fragments that wait only for company go on; whether there were any.
+    /// Releases fragments that wait only to reconverge; returns whether there were any.
     pub(super) fn release_company(&mut self) -> bool {
         let mut any = false;
         for fragment in &mut self.fragments {
@@ -117,7 +118,7 @@ impl Warp {
         any
     }
 
-    /// Ends waits that may end early; whether there were any.
+    /// Ends waits that may time out; returns whether there were any.
     pub(super) fn hurry(&mut self) -> bool {
         let mut any = false;
         for fragment in self.fragments.iter_mut().filter(|f| matches!(f.wait, Wait::Event { .. })) {
@@ -127,10 +128,10 @@ impl Warp {
         any
     }
 
-    /// Runs one fragment for up to `quantum` rows; `steps` counts them.
+    /// Runs one fragment for up to `quantum` rows and adds them to `steps`.
     ///
-    /// The turn is careful where registers have undefined bits, or where a launch goes on behind violations. All others pay nothing for
-    /// that: a row that makes bits undefined ends their turn.
+    /// A turn is careful if registers have undefined bits, or if the launch continues after violations. Other turns do not pay for
+    /// this: a row that makes bits undefined ends the turn.
     pub(super) fn run<O: Observer>(
         &mut self,
         kernel: &Kernel,
@@ -187,9 +188,9 @@ impl Warp {
             unmarks: None,
         };
         let wait = loop {
-            // Every path ends in `exit`, so a row is there.
+            // Every path ends in `exit`, so the row exists.
             let Some(row) = kernel.rows.get(pc as usize).filter(|_| left > 0) else {
-                // A fragment that spins must not starve the others.
+                // A spinning fragment must not starve the others.
                 self.current = at + 1;
                 break Wait::Nothing;
             };
@@ -277,7 +278,7 @@ impl Warp {
                         let groups = this.groups.clone();
                         self.fragments.push(Fragment { pc, mask: rest, wait: Wait::Nothing, groups });
                     }
-                    // The generation that the arrival belongs to; the barrier may have completed with it.
+                    // The generation of the arrival, which may have completed the barrier.
                     break Wait::Barrier { id, generation: m.cta.arrived_in };
                 }
                 Flow::Yield => {
@@ -319,7 +320,7 @@ impl Warp {
             self.converge(pc, wanted);
         }
         if self.live != live {
-            // Lanes that ended are waited for no longer.
+            // Exited lanes are no longer waited for.
             let waiting: Vec<(u32, u32)> = self
                 .fragments
                 .iter()
@@ -338,9 +339,9 @@ impl Warp {
         Ok(if self.live == 0 { Turn::Ended } else { Turn::Ready })
     }
 
-    /// Looks at fragments that hold each other up, behind a turn with so many strong accesses.
+    /// Resolves fragments that block each other, after a turn with `strong_rows` strong accesses.
     fn progress(&mut self, strong_rows: u32) -> Result<(), Stopped> {
-        // Every thread makes progress: those that wait for company hold the lock, perhaps, that the others try to get.
+        // Every thread must make progress: fragments that wait to reconverge may hold the lock that the others try to acquire.
         if self.fragments.iter().any(|f| matches!(f.wait, Wait::Company(_))) {
             self.alone = self.alone.saturating_add(strong_rows);
         } else {
@@ -360,7 +361,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Makes one fragment of those that wait for each other at a row, once all are there.
+    /// Merges fragments that wait for each other at a row, once all have arrived.
     fn converge(&mut self, pc: u32, wanted: u32) {
         let here =
             |f: &Fragment| f.pc == pc && f.mask & wanted != 0 && matches!(f.wait, Wait::Converge { .. });
@@ -374,7 +375,7 @@ impl Warp {
         let Some(mut merged) = together.pop() else { return };
         for other in together {
             merged.mask |= other.mask;
-            // What both owe is owed together; what one owes alone is owed no more.
+            // Groups common to both are kept; the others no longer expect these lanes.
             let common = merged.groups.iter().zip(&other.groups).take_while(|(a, b)| a == b).count();
             for (groups, mask) in [(&merged.groups, merged.mask), (&other.groups, other.mask)] {
                 for g in &groups[common..] {
@@ -388,7 +389,7 @@ impl Warp {
         self.meet();
     }
 
-    /// Makes one fragment of all that have met.
+    /// Merges the fragments of every group whose lanes have all arrived.
     fn meet(&mut self) {
         for g in 0..self.groups.len() {
             let Group { pc, expected, arrived } = self.groups[g];

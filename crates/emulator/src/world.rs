@@ -1,4 +1,4 @@
-//! What all CTAs of a launch share.
+//! State shared by all CTAs of a launch.
 
 use numerics::tensor_core::Model;
 
@@ -13,56 +13,56 @@ use super::stream::Stream;
 use super::trap::{Fault, Judge, Rule};
 use super::undefined::stores;
 
-/// Violations by grid, row and rule: the first, its CTA and warp, and how many.
+/// Violations by grid, row and rule: the first one, its CTA and warp, and the number of occurrences.
 pub(super) type Tolerated = std::collections::BTreeMap<(usize, u32, Rule), (Fault, [u32; 3], u32, u64)>;
 
-/// What all CTAs of a launch share.
+/// State shared by all CTAs of a launch.
 pub(super) struct World {
     pub(super) global: GlobalMemory,
     pub(super) params: Vec<u8>,
     pub(super) constants: Region,
-    /// Counts what may let a waiting warp of any CTA go on.
+    /// Counts events that a waiting warp of any CTA may depend on.
     pub(super) events: u64,
-    /// Counts ends of CTAs that a warp of another grid may wait for.
+    /// Counts exits of CTAs that a warp of another grid may wait for.
     pub(super) ends: u64,
-    /// What had happened when waits were last ended early.
+    /// Number of events when waits last timed out.
     pub(super) hurried: Option<u64>,
     pub(super) races: GlobalRaces,
-    /// Instructions so far: what clocks read.
+    /// Instructions executed so far, which is the value of clock registers.
     pub(super) clock: u64,
     pub(super) check_init: bool,
     pub(super) check_loads: bool,
     pub(super) check_fences: bool,
     pub(super) random: Random,
-    /// Whether `mbarrier.try_wait` may give up before the phase is complete, as its time limit lets it: under random schedules.
+    /// Whether `mbarrier.try_wait` may time out before the phase is complete: only under random schedules.
     pub(super) gives_up: bool,
-    /// The grids that run, and who waits for whom.
+    /// The running grids and their dependencies.
     pub(super) stream: Stream,
     /// The accumulation model of tensor-core instructions.
     pub(super) model: Model,
-    /// Tensor maps that copies under way go by.
+    /// Tensor maps that pending copies use.
     pub(super) maps: super::maps_in_use::MapsInUse,
-    /// What `vprintf` wrote and nobody has been told of.
+    /// Output of `vprintf` that has not been reported yet.
     pub(super) printed: Vec<String>,
-    /// What is remarked, by grid and row.
+    /// Remarks by grid and row.
     pub(super) remarks: Remarks,
-    /// What `malloc` gave and `free` has not taken back: address and bytes.
+    /// Live allocations of `malloc`: address and size in bytes.
     pub(super) heap: std::collections::BTreeMap<u64, u64>,
     /// Undefined bytes that were stored to global memory.
     pub(super) undefined: stores::Stores,
     pub(super) judge: Judge,
-    /// What registers hold that nobody has written, byte by byte.
+    /// Fill byte of unwritten registers.
     pub(super) poison: u8,
-    /// Violations that the launch went on behind.
+    /// Violations that did not end the launch.
     pub(super) tolerated: Tolerated,
-    /// Buffers of matrix instructions.
+    /// Scratch buffers of matrix instructions.
     pub(super) scratch: super::isa::matrix::Scratch,
-    /// What the cluster touches, where it runs beside others.
+    /// Accesses of the cluster, if it runs in parallel with others.
     pub(super) apart: Option<Box<Apart>>,
 }
 
 impl World {
-    /// Of a stream that begins.
+    /// The initial state for a stream.
     pub(super) fn new(global: GlobalMemory, stream: Stream, options: &Options) -> Self {
         Self {
             global,
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// A CTA touches bytes of global memory.
+    /// Records an access of a CTA to global memory.
     #[inline(always)]
     pub(super) fn touch(&mut self, address: u64, len: usize, write: bool) {
         if let Some(apart) = &mut self.apart {
@@ -101,14 +101,14 @@ impl World {
         }
     }
 
-    /// A CTA does what others may see, or see the time of.
+    /// Records that a CTA did something whose result or time other CTAs can observe.
     pub(super) fn communicate(&mut self) {
         if let Some(apart) = &mut self.apart {
             apart.communicate();
         }
     }
 
-    /// Whether a warp runs beside a grid that it has to wait for and has not.
+    /// Whether a warp overlaps a preceding grid for which it has not waited.
     pub(super) fn in_front(&self, cta: &Cta, warp: u32) -> bool {
         !self.stream.alone(cta.grid) && cta.races.as_ref().is_some_and(|races| !races.has_waited(warp))
     }
