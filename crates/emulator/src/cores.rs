@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use super::apart::{Apart, Together};
 use super::isa::launch_control;
+use super::launch::Options;
 use super::machine::{Tolerated, World};
 use super::memory::GlobalMemory;
 use super::observe::Nobody;
 use super::remarks::{Remarks, earlier};
-use super::schedule::{Options, Own, Stage, run};
+use super::schedule::{Own, Stage, run};
 use super::stream::{InStream, Stream};
 use super::undefined::stores::Stores;
 
@@ -151,8 +152,8 @@ fn run_clusters(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::Launch;
     use crate::load;
-    use crate::schedule::Launch;
 
     /// Runs 16 CTAs with this body on three threads; each CTA has a word at `%a`, and all share one at `%out`.
     fn runs(body: &str) -> Option<u64> {

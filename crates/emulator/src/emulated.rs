@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::launch::{self, Options};
 use super::memory::GlobalMemory;
 use super::program::Program;
-use super::schedule::{self, Options};
 use super::stream::InStream;
 use super::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use super::tensor_type::{Swizzle, TensorType};
@@ -202,7 +202,7 @@ impl Device for EmulatorDevice {
                 ..InStream::new(program, kernel, launch)
             });
         }
-        match schedule::launch_stream(&stream, &mut self.memory, &self.options) {
+        match launch::launch_stream(&stream, &mut self.memory, &self.options) {
             Ok(counts) => {
                 self.warp_instructions += counts.warp_instructions;
                 // Every stored result is read by a later stage or compared, so undefined bytes are a failure.
@@ -230,7 +230,7 @@ impl EmulatorDevice {
     }
 
     /// Returns the module of a launch, and the launch with its parameter bytes.
-    fn made(&self, launch: &Launch) -> Result<(Arc<Program>, schedule::Launch), Failure> {
+    fn made(&self, launch: &Launch) -> Result<(Arc<Program>, launch::Launch), Failure> {
         let program = self.modules.get(launch.module.0).cloned();
         let program =
             program.ok_or_else(|| Failure::Launch(format!("there is no module {}", launch.module.0)))?;
@@ -263,7 +263,7 @@ impl EmulatorDevice {
             }
             params[parameter.offset..parameter.offset + parameter.size].copy_from_slice(&bytes);
         }
-        let launch = schedule::Launch {
+        let launch = launch::Launch {
             grid: launch.grid,
             block: [launch.block, 1, 1],
             shared_bytes: launch.shared_bytes,

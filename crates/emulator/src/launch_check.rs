@@ -1,7 +1,7 @@
 //! Limits of a launch: block, grid, parameters and shared memory of the target.
 
+use super::launch::Launch;
 use super::program::Kernel;
-use super::schedule::Launch;
 use super::trap::Stop;
 
 /// Maximum static shared memory in bytes that ptxas accepts.

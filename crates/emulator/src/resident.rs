@@ -4,12 +4,13 @@ use super::cluster::Member;
 use super::cta::Cta;
 use super::drafts::{Drafts, Watch};
 use super::guard::Proxy;
+use super::launch::{Launch, Options};
 use super::machine::{LANES, Registers, World};
 use super::memory::{Region, SHARED_START};
 use super::program::{Constant, Kernel, Special};
 use super::races::{ClusterRaces, Races, SharedShadow};
 use super::random::Random;
-use super::schedule::{Launch, Options, chance};
+use super::schedule::chance;
 use super::stream::InStream;
 use super::warp::Warp;
 

@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
+use super::launch::Launch;
 use super::program::{Kernel, Program};
-use super::schedule::Launch;
 
 /// A launch in a stream.
 #[derive(Clone, Copy)]

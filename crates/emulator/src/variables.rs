@@ -1,8 +1,8 @@
 //! Module variables by name, so that a host can set them before a launch (`cuModuleGetGlobal`).
 
+use super::launch::place_globals;
 use super::memory::GlobalMemory;
 use super::program::{Program, VariablePlace};
-use super::schedule::place_globals;
 
 /// The reason why a variable cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

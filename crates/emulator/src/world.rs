@@ -4,11 +4,11 @@ use numerics::tensor_core::Model;
 
 use super::apart::Apart;
 use super::cta::Cta;
+use super::launch::Options;
 use super::memory::{GlobalMemory, Region};
 use super::races::GlobalRaces;
 use super::random::Random;
 use super::remarks::Remarks;
-use super::schedule::Options;
 use super::stream::Stream;
 use super::trap::{Fault, Judge, Rule};
 use super::undefined::stores;
