@@ -1,4 +1,4 @@
-//! The gate on records of the full matrix: two compared, and many merged that all differ in a cell.
+//! The gate on records of the full matrix: comparing two records, and merging many that each differ in one cell.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ fn main() {
     divan::main();
 }
 
-/// The committed matrix with the `n`th variant's first native cell unknown; none where the matrix cannot be read.
+/// Returns the committed matrix with the first native cell of variant `n` made unknown; `None` if it cannot be read.
 fn record(n: usize) -> Option<Record> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/matrix.json");
     let mut record = Record::read(&path).ok()?;
@@ -27,7 +27,7 @@ fn diff(bencher: Bencher) {
     bencher.bench(|| black_box(gate::diff(&a, &b)).cells.len());
 }
 
-/// `merge` from the files' text on: read, checked, added, finished.
+/// `merge` from the text of the files: parsing, checking, adding and finishing.
 #[divan::bench(args = [8, 32])]
 fn merge(bencher: Bencher, records: usize) {
     let texts: Option<Vec<String>> = (0..records).map(|n| record(n)?.to_json().ok()).collect();

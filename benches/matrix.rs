@@ -1,4 +1,4 @@
-//! What loading, planning and reporting cost, beside each other in one run. The assemblers' own time is measured by
+//! The cost of loading snippets, reading a record and rendering reports. The time of the assemblers is measured by
 //! `sm121probe matrix --verify`, which prints batch against isolated.
 
 use std::path::Path;
@@ -16,19 +16,19 @@ fn committed() -> Option<Record> {
     Record::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/matrix.json")).ok()
 }
 
-/// Expanding every built-in snippet: paid by each run.
+/// Expands all built-in snippets, a cost of every run.
 #[divan::bench]
 fn load_snippets() -> usize {
     black_box(Library::embedded()).variants.len()
 }
 
-/// Reading the committed matrix.
+/// Reads the committed matrix.
 #[divan::bench]
 fn read_record() -> Option<Record> {
     committed()
 }
 
-/// The renderers on the committed matrix.
+/// Renders the committed matrix in each format.
 #[divan::bench(args = ["terminal", "md", "csv", "json"])]
 fn render(bencher: Bencher, form: &str) {
     let Some(record) = committed() else { return };

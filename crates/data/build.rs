@@ -1,4 +1,4 @@
-//! Packs the data folders of the repository, files added since the last build included.
+//! Packs the data folders of the repository, including files added since the last build.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::{env, fs, io};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-/// Each folder, and the extensions of its files.
+/// The folders, and the file extensions to pack from each.
 const FOLDERS: [(&str, &[&str]); 3] =
     [("ptx_snippets", &["ptx"]), ("cases", &["yaml"]), ("kernels", &["cu", "cuh", "ptx"])];
 
@@ -16,12 +16,12 @@ fn main() -> io::Result<()> {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or(io::ErrorKind::NotFound)?).join("../..");
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
     for (folder, extensions) in FOLDERS {
-        // Cargo walks a folder named here, so an added or removed file rebuilds too.
+        // Cargo watches the whole folder, so an added or removed file triggers a rebuild.
         println!("cargo::rerun-if-changed=../../{folder}");
         let mut files = Vec::new();
         collect(&root.join(folder), extensions, &mut files)?;
         files.sort();
-        // Path, NUL, text, NUL: `packed` reads it.
+        // Path, NUL, text, NUL: the format that `data::Packed` reads.
         let mut packed =
             ZlibEncoder::new(fs::File::create(out.join(format!("{folder}.z")))?, Compression::best());
         for file in files {

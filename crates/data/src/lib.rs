@@ -1,4 +1,4 @@
-//! Files that a binary carries compressed, as `build.rs` packs them: their texts would be a twentieth of it.
+//! Files compressed by `build.rs` and embedded in the binary, of which their plain text would be a twentieth.
 //!
 #![doc = include_str!("../README.md")]
 
@@ -19,19 +19,19 @@ pub static KERNELS: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"),
 /// The files of one folder of the repository.
 #[derive(Debug)]
 pub struct Packed {
-    /// Path, NUL, text, NUL, and so on, deflated.
+    /// Pairs of path, NUL, text, NUL, compressed with zlib.
     bytes: &'static [u8],
     texts: OnceLock<String>,
 }
 
 impl Packed {
-    /// What a build script wrote: path, NUL, text, NUL, and so on, deflated.
+    /// Wraps the output of a build script: pairs of path, NUL, text, NUL, compressed with zlib.
     #[must_use]
     pub const fn new(bytes: &'static [u8]) -> Self {
         Self { bytes, texts: OnceLock::new() }
     }
 
-    /// `(path, text)` of every file, paths relative to the repository, sorted.
+    /// Iterates over `(path, text)` of all files, sorted by path; paths are relative to the repository.
     #[expect(clippy::expect_used, reason = "packed in the build of this binary; no input reaches it")]
     pub fn files(&'static self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let texts = self.texts.get_or_init(|| {

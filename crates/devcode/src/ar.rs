@@ -9,10 +9,10 @@ pub(super) const THIN: &[u8] = b"!<thin>\n";
 const HEADER: u64 = 60;
 const NAMES_LIMIT: u64 = 64 << 20;
 
-/// Hands each member's name and bytes to `each`.
+/// Passes each member's name and bytes to `each`.
 ///
 /// # Errors
-/// Where the archive cannot be followed further; what lies before was handed over.
+/// If the archive cannot be parsed further; earlier members have been passed on.
 pub(super) fn members(source: &Source, each: &mut dyn FnMut(String, Source)) -> Result<(), Trouble> {
     let mut at = MAGIC.len() as u64;
     let mut long_names = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn members(source: &Source, each: &mut dyn FnMut(String, Source)) -> 
     Ok(())
 }
 
-/// The name of a member, and how many bytes of its contents the name takes (BSD's form).
+/// Returns the name of a member, and how many bytes of its contents the name occupies (in the BSD format).
 fn full_name(
     raw: &str,
     long: &[u8],

@@ -1,11 +1,12 @@
-//! An ELF image of machine code to its architecture, suffix, toolkit and kernels.
+//! Reads architecture, suffix, toolkit and kernels from a cubin.
 //!
-//! NVIDIA documents none of it; measured on what ptxas 12.8 to 13.5 writes, compared with `cuobjdump` (`tests/devcode`):
-//! - `EI_OSABI` 0x33: the architecture is the low byte of `e_flags`, and bit 11 marks `a`. 0x41: bits 8 to 15, and bit 3
-//!   marks `a` up to 12.9. From 13.0 on the first record of `.nv.compat` does instead (`02 09 01 00`).
-//! - `f` stands nowhere but in ptxas's options, which `.note.nv.tkinfo` quotes.
-//! - Kernels are functions with bit 4 of `st_other`. `.nv.info` gives registers and stack per symbol, `.nv.info.NAME` the
-//!   threads, the section `.nv.shared.NAME` the shared memory; the older form has registers in `sh_info` of the code too.
+//! NVIDIA does not document the format. Derived from the output of ptxas 12.8 to 13.5 and compared with `cuobjdump`
+//! (`tests/devcode`):
+//! - `EI_OSABI` 0x33: the architecture is the low byte of `e_flags`, and bit 11 marks `a`. 0x41: it is bits 8 to 15, and
+//!   bit 3 marks `a` up to 12.9; from 13.0 on, the first record of `.nv.compat` does (`02 09 01 00`).
+//! - `f` appears only in ptxas's options, which `.note.nv.tkinfo` quotes.
+//! - Kernels are functions with bit 4 of `st_other` set. `.nv.info` has registers and stack per symbol, `.nv.info.NAME` the
+//!   threads, the section `.nv.shared.NAME` the shared memory; the older format also has registers in `sh_info` of the code.
 
 use object::elf::{self, FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
@@ -22,7 +23,7 @@ const OSABI_NEW: elf::OsAbi = elf::OsAbi(0x41);
 const OLD_ARCH: u32 = 1 << 11;
 const NEW_ARCH: u32 = 1 << 3;
 
-/// A kernel, not a device function.
+/// Marks a kernel, as opposed to a device function.
 const STO_ENTRY: u8 = 0x10;
 
 /// Attributes of `.nv.info`.
@@ -31,10 +32,10 @@ const EIATTR_REQUIRED_THREADS: u8 = 0x10;
 const EIATTR_FRAME_SIZE: u8 = 0x11;
 const EIATTR_MIN_STACK_SIZE: u8 = 0x12;
 const EIATTR_REGISTERS: u8 = 0x2f;
-/// The record of `.nv.compat` that tells `a`.
+/// The record of `.nv.compat` that marks `a`.
 const COMPAT_ARCH: u8 = 0x09;
 
-/// What a cubin says.
+/// The facts read from a cubin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) number: u16,
@@ -45,14 +46,14 @@ pub(super) struct Facts {
     pub(super) kernels: Vec<Kernel>,
 }
 
-/// Whether a file that starts with `head` is an ELF image for a GPU.
+/// Whether a file that starts with `head` is a cubin.
 pub(super) fn is_cubin(head: &[u8]) -> bool {
     head.starts_with(b"\x7fELF") && u16_at(head, 18) == Some(elf::EM_CUDA.0)
 }
 
 type Sections<'a> = SectionTable<'a, FileHeader64<LittleEndian>>;
 
-/// Reads the image `code`.
+/// Reads the cubin `code`.
 pub(super) fn facts(code: &[u8]) -> Result<Facts, Trouble> {
     let damaged = |error: object::Error| Trouble::Damaged(error.to_string());
     if code.get(4) == Some(&1) {
@@ -88,7 +89,8 @@ pub(super) fn facts(code: &[u8]) -> Result<Facts, Trouble> {
     Ok(Facts { number, suffix, told_by, toolkit: signs.toolkit, relocatable, kernels })
 }
 
-/// Hands out sections. No two of those asked for share bytes in a real image; in one that was made to take long they may.
+/// Reads sections and bounds the bytes read: in a real cubin, these sections do not overlap; in a crafted one they may, to
+/// exhaust time.
 struct Reader<'a> {
     code: &'a [u8],
     left: usize,
@@ -102,7 +104,7 @@ impl<'a> Reader<'a> {
         Ok(data)
     }
 
-    /// The name of a section; long names that share their bytes would take long too.
+    /// Returns the name of a section; bounded too, since overlapping long names would also exhaust time.
     fn name(
         &mut self,
         sections: &Sections<'a>,
@@ -121,7 +123,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What an image holds that bears on its suffix.
+/// The evidence in a cubin for its suffix.
 #[derive(Debug, Default)]
 struct Signs {
     new: bool,
@@ -133,12 +135,12 @@ struct Signs {
 }
 
 impl Signs {
-    /// Reads ELF notes; a note of another form tells nothing.
+    /// Reads ELF notes; a note in another format is ignored.
     fn note(&mut self, mut notes: &[u8]) {
         while let (Some(name), Some(size)) = (u32_at(notes, 0), u32_at(notes, 4)) {
             let start = 12 + (name as usize).next_multiple_of(4);
             let Some(body) = notes.get(start..).and_then(|rest| rest.get(..size as usize)) else { return };
-            // Six words, of which the last three point to version, build and options in the texts behind them.
+            // Six words; the last three are offsets of version, build and options in the strings that follow.
             let text = |word| text_at(body.get(24..)?, u32_at(body, word)? as usize);
             if let Some(version) = text(12).and_then(|t| std::str::from_utf8(t).ok()) {
                 let version = version.rsplit_once(", V").and_then(|(_, v)| v.parse().ok());
@@ -162,7 +164,7 @@ impl Signs {
             (_, true) => return (Some(Suffix::Arch), ToldBy::ElfFlags),
             _ => {}
         }
-        // Whether the absence of the mark means that it is not `a`.
+        // Whether the absence of the mark rules out `a`.
         let not_arch = if self.new { self.compat } else { true };
         if not_arch && number < 100 {
             let told_by = if self.new { ToldBy::Compat } else { ToldBy::ElfFlags };
@@ -178,7 +180,7 @@ impl Signs {
     }
 }
 
-/// The suffix in `-arch sm_121f`, or `-arch=…`.
+/// Returns the suffix in `-arch sm_121f` or `-arch=…`.
 fn arch_option(options: &str) -> Option<Suffix> {
     let mut words = options.split([' ', '=']);
     words.find(|word| matches!(*word, "-arch" | "--gpu-name"))?;
@@ -191,7 +193,8 @@ fn arch_option(options: &str) -> Option<Suffix> {
     }
 }
 
-/// The records of `.nv.info` and `.nv.compat`: a form, an attribute, and 2 bytes of value or, in form 4, of size.
+/// Iterates over the records of `.nv.info` and `.nv.compat`: a format byte, an attribute, and 2 bytes of value or, in format 4,
+/// of size.
 fn attributes(mut records: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {
         let (head, rest) = records.split_at_checked(4)?;
@@ -260,7 +263,7 @@ fn kernels<'a>(sections: &Sections<'a>, reader: &mut Reader<'a>) -> Result<Vec<K
         };
         kernel.registers = value(EIATTR_REGISTERS).or(kernel.registers);
         kernel.stack = value(EIATTR_MIN_STACK_SIZE).or_else(|| value(EIATTR_FRAME_SIZE)).map(u64::from);
-        // A kernel without the section has none.
+        // A kernel without the section uses no shared memory.
         kernel.shared = Some(kernel.shared.unwrap_or(0));
         if out.len() >= KERNELS_LIMIT {
             return Err(Trouble::TooLarge(format!("it has more than {KERNELS_LIMIT} kernels")));
@@ -270,7 +273,7 @@ fn kernels<'a>(sections: &Sections<'a>, reader: &mut Reader<'a>) -> Result<Vec<K
     Ok(out)
 }
 
-/// The product of the three extents of a CTA.
+/// Returns the product of the three dimensions of a CTA.
 fn threads(extents: &[u8]) -> Option<u32> {
     (0..3).try_fold(1_u32, |product, i| product.checked_mul(u32_at(extents, 4 * i)?))
 }

@@ -1,18 +1,18 @@
-//! Cubins that lie in a data section as they are, in no fatbin.
+//! Bare cubins in a data section, outside of a fatbin.
 
 use super::cubin;
 use super::entry::Compression;
 use super::fatbin::{Block, Piece};
 use super::source::{Source, u16_at, u32_at, u64_at};
 
-/// What an ELF image of 64 bits, little-endian, starts with.
+/// The first bytes of a 64-bit little-endian ELF image.
 pub(super) const MAGIC: &[u8] = b"\x7fELF\x02\x01";
 
-/// Types of sections without bytes in the file: `NOBITS`, and NVIDIA's for shared memory.
+/// Section types without bytes in the file: `NOBITS`, and NVIDIA's types for shared memory.
 const NO_BYTES: [u32; 3] = [8, 0x7000_000a, 0x7000_0015];
 
-/// The cubin that starts at `at`, if one does. Nothing says how long it is: it ends with its last section or table of headers,
-/// by the tool that made it the one or the other.
+/// Returns the cubin that starts at `at`, if any. No field states its length: it ends with its last section or header table,
+/// whichever the tool that wrote it put last.
 pub(super) fn cubin_at(source: &Source, at: u64) -> Option<Block> {
     let head: [u8; 64] = source.array(at).ok()?;
     if !head.starts_with(MAGIC) || !cubin::is_cubin(&head) {
@@ -33,7 +33,7 @@ pub(super) fn cubin_at(source: &Source, at: u64) -> Option<Block> {
         let bytes = if NO_BYTES.contains(&u32_at(header, 4)?) { 0 } else { u64_at(header, 32)? };
         u64_at(header, 24)?.checked_add(bytes)
     };
-    // What lies behind the end of its holder is none of it; reading it tells what is missing.
+    // Sections beyond the end of the file are not counted; reading the cubin reports what is missing.
     let last = headers.chunks_exact(64).filter_map(end).filter(|end| *end <= image.len()).max();
     let len = programs.max(sections).max(last.unwrap_or(0));
     (len > 64).then(|| Block {

@@ -1,4 +1,4 @@
-//! What a scan finds: pieces of device code, the files that hold them, and what could not be read.
+//! The results of a scan: pieces of device code, the files that contain them, and problems.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use ptx::arch::{PtxIsa, Suffix, Target, ToolkitVersion};
 
-/// Where something lies.
+/// The location of a piece of device code or of a problem.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The file as it was found, with `!member` for every archive on the way: `x.whl!lib/libfoo.so`.
+    /// The path of the file, with `!member` for every enclosing archive: `x.whl!lib/libfoo.so`.
     pub file: Arc<str>,
-    /// The ELF section that holds it (`.nv_fatbin`), where there is one.
+    /// The ELF section that contains it (`.nv_fatbin`), if any.
     pub section: Option<Arc<str>>,
-    /// Bytes from the start of the file (of the member, in an archive) to it.
+    /// Byte offset from the start of the section, or else of the file (in an archive, of the member).
     pub offset: u64,
-    /// The how-many-th piece of device code of its file, from 0.
+    /// Index among the pieces of device code of its file, from 0.
     pub index: u32,
 }
 
 impl Place {
-    /// The whole of `file`.
+    /// Returns the location of the whole of `file`.
     #[must_use]
     pub fn of(file: impl Into<Arc<str>>) -> Self {
         Self { file: file.into(), section: None, offset: 0, index: 0 }
@@ -28,7 +28,7 @@ impl Place {
 }
 
 impl fmt::Display for Place {
-    /// `x.whl!lib/libfoo.so .nv_fatbin+0x1540`; the offset only where it is not 0.
+    /// `x.whl!lib/libfoo.so .nv_fatbin+0x1540`; without a section, the offset is printed only if it is not 0.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         match (&self.section, self.offset) {
@@ -39,25 +39,25 @@ impl fmt::Display for Place {
     }
 }
 
-/// What kind of device code it is.
+/// A kind of device code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CodeKind {
     /// Machine code, ready to load.
     Cubin,
-    /// Machine code that waits for the device linker (`nvcc -dc`).
+    /// Machine code for the device linker (`nvcc -dc`).
     Relocatable,
     /// PTX text.
     Ptx,
-    /// NVVM code for link-time optimisation (`nvcc -dlto`).
+    /// NVVM IR for link-time optimisation (`nvcc -dlto`).
     LtoIr,
-    /// LLVM bitcode: a compiler's input, which no driver loads.
+    /// LLVM bitcode: input of a compiler, which no driver loads.
     Bitcode,
-    /// A kind that the format numbers and nobody documents.
+    /// An undocumented kind, with its number in the format.
     Other(u16),
 }
 
 impl CodeKind {
-    /// Its name in tables and files.
+    /// The name in tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -71,27 +71,27 @@ impl CodeKind {
     }
 }
 
-/// Which part of the file told the suffix of the target, or that nothing did.
+/// The part of a file from which the suffix of the target was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ToldBy {
-    /// The flags of the fatbin's entry.
+    /// The flags of the fatbin entry.
     FatbinFlags,
     /// `e_flags` of the cubin.
     ElfFlags,
     /// The section `.nv.compat` of the cubin.
     Compat,
-    /// The options of ptxas that the cubin's note quotes: a hint, since tools may remove or copy it.
+    /// The ptxas options quoted in the cubin's note: a hint, since tools may remove or copy the note.
     Tkinfo,
-    /// The `.target` of the PTX.
+    /// The `.target` directive of the PTX.
     PtxTarget,
-    /// The architecture or the toolkit has no other suffix.
+    /// The architecture or the toolkit supports no other suffix.
     NoOther,
     /// Nothing: the suffix is unknown.
     Nothing,
 }
 
 impl ToldBy {
-    /// Its name in tables and files.
+    /// The name in tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -106,10 +106,10 @@ impl ToldBy {
     }
 }
 
-/// How the code is stored in a fatbin.
+/// The compression of code in a fatbin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Compression {
-    /// As it is.
+    /// Uncompressed.
     None,
     /// LZ4.
     Lz4,
@@ -118,7 +118,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Its name in tables and files.
+    /// The name in tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -129,65 +129,65 @@ impl Compression {
     }
 }
 
-/// Kernels of one piece of code: some hundred times what the largest libraries have.
+/// Limit on the kernels of one piece of code, a few hundred times what the largest libraries have.
 pub(super) const KERNELS_LIMIT: usize = 1 << 20;
 
-/// A kernel and what it takes; `None` where the file does not say.
+/// A kernel and its resources; `None` if the file does not state them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kernel {
-    /// The name, as linked (mangled).
+    /// The mangled name.
     pub name: String,
     /// Registers per thread.
     pub registers: Option<u32>,
-    /// Static shared memory per CTA, bytes: from sm_90 on with the 1 KiB that the system takes of it, once linked.
+    /// Static shared memory per CTA in bytes; in linked code for sm_90 and later, it includes the 1 KiB that the system reserves.
     pub shared: Option<u64>,
-    /// Stack per thread, bytes: what a launch sets aside in local memory. Before linking it is the kernel's own frame.
+    /// Stack per thread in bytes, which a launch reserves in local memory. Before linking, it is the frame of the kernel alone.
     pub stack: Option<u64>,
-    /// The greatest number of threads of a CTA.
+    /// Maximum threads per CTA.
     pub max_threads: Option<u32>,
-    /// Instructions of PTX by class, `mma.block_scale` or `trap`, and the `other`; empty of everything else.
+    /// PTX instruction counts by class, such as `mma.block_scale`, `trap` or `other`; empty for code other than PTX.
     pub instructions: BTreeMap<&'static str, u32>,
 }
 
 /// One piece of device code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it lies.
+    /// Its location.
     pub place: Place,
-    /// What it is.
+    /// Its kind.
     pub kind: CodeKind,
-    /// The architecture: 121 for `sm_121a`; 0 where there is none (bitcode, damaged PTX).
+    /// The architecture: 121 for `sm_121a`; 0 if there is none (bitcode, damaged PTX).
     pub number: u16,
-    /// The suffix; `None` where the file does not tell base from `f`.
+    /// The suffix; `None` if the file does not distinguish base from `f`.
     pub suffix: Option<Suffix>,
-    /// What told the suffix.
+    /// The part of the file from which the suffix was read.
     pub told_by: ToldBy,
     /// `.version` of PTX.
     pub isa: Option<PtxIsa>,
-    /// How it is stored.
+    /// Its compression.
     pub compression: Compression,
-    /// Bytes in the file.
+    /// Size in the file, in bytes.
     pub bytes: u64,
-    /// Bytes once unpacked.
+    /// Unpacked size in bytes.
     pub unpacked: u64,
-    /// The ptxas that made it, where its note says.
+    /// The ptxas version that produced it, if its note states one.
     pub toolkit: Option<ToolkitVersion>,
-    /// The name of the source file that the fatbin gives it.
+    /// The source file name recorded in the fatbin.
     pub name: Option<String>,
-    /// The kernels; empty where the code could not be unpacked, and then there is a [`Problem`] too, and for kinds that are
-    /// not read.
+    /// The kernels; empty if the code could not be unpacked, which is also reported as a [`Problem`], and for kinds that are
+    /// not parsed.
     pub kernels: Vec<Kernel>,
 }
 
 impl Entry {
-    /// The target, where it is known whole.
+    /// Returns the target if both architecture and suffix are known.
     #[must_use]
     pub fn target(&self) -> Option<Target> {
         (self.number != 0).then_some(())?;
         self.suffix.map(|suffix| Target { number: self.number, suffix })
     }
 
-    /// `sm_121a`; `sm_121?` where the suffix is unknown; empty where there is no architecture.
+    /// Formats the target as `sm_121a`, or `sm_121?` if the suffix is unknown; empty without an architecture.
     #[must_use]
     pub fn target_text(&self) -> String {
         match (self.number, self.target()) {
@@ -198,18 +198,18 @@ impl Entry {
     }
 }
 
-/// What a file is.
+/// A file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {
-    /// A host's shared library, executable or object.
+    /// A host shared library, executable or object file.
     HostElf,
-    /// A cubin by itself.
+    /// A standalone cubin.
     Cubin,
-    /// A fatbin by itself.
+    /// A standalone fatbin.
     Fatbin,
-    /// PTX by itself.
+    /// A PTX file.
     Ptx,
-    /// A zip archive; wheels are such.
+    /// A zip archive, such as a wheel.
     Zip,
     /// An `ar` archive.
     Ar,
@@ -218,7 +218,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Its name in tables and files.
+    /// The name in tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -233,59 +233,59 @@ impl Format {
     }
 }
 
-/// A file that holds device code, or could.
+/// A file in a format that can contain device code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The file, `!member` included.
+    /// The path, including `!member`.
     pub file: Arc<str>,
-    /// What it is.
+    /// Its format.
     pub format: Format,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Pieces of device code in it; those of members of an archive count for the members alone.
+    /// Number of pieces of device code in it; those in the members of an archive count only for the members.
     pub entries: u32,
-    /// The shared libraries that a host's ELF asks for: a library that wants `libcudart.so.13` and holds no device code has
-    /// it elsewhere, or was built without.
+    /// The shared libraries that a host ELF file needs. A library that needs `libcudart.so.13` but contains no device code loads
+    /// it from elsewhere, or was built without it.
     pub needs: Vec<String>,
 }
 
-/// What a scan did not read, and what to do about it.
+/// Something that a scan could not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
+    /// Its location.
     pub place: Place,
-    /// What is wrong.
+    /// The reason.
     pub trouble: Trouble,
 }
 
-/// What may be wrong with a file.
+/// The reason why something could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// The system refuses it.
+    /// The operating system refused access.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// It ends before what it says it holds.
+    /// The file ends before the contents that it announces.
     #[error("is cut short: {0}")]
     Truncated(String),
-    /// It contradicts its own format.
+    /// The file contradicts its format.
     #[error("is damaged: {0}")]
     Damaged(String),
     /// A member of an archive is encrypted.
     #[error("is encrypted")]
     Encrypted,
-    /// It uses a form of its format that is not read here.
+    /// The file uses an unsupported variant of its format.
     #[error("uses {0}, which is not read")]
     Unsupported(String),
-    /// It is beyond a limit of the scan.
+    /// The file exceeds a limit of the scan.
     #[error("is left out: {0}")]
     TooLarge(String),
-    /// A folder that was met before on the way to itself.
+    /// The folder is a link to one of its parents.
     #[error("is a link to a folder above it")]
     Loop,
 }
 
 impl Trouble {
-    /// What to do about it.
+    /// Returns advice on how to proceed.
     #[must_use]
     pub const fn remedy(&self) -> &'static str {
         match self {
@@ -302,37 +302,37 @@ impl Trouble {
     }
 }
 
-/// What a scan hands over, in the order of the files.
+/// An item that a scan passes to its sink, in file order.
 #[derive(Debug)]
 pub enum Found<'a> {
     /// A piece of device code.
     Entry {
-        /// What is known of it.
+        /// The facts about it.
         entry: Entry,
-        /// The code unpacked: an ELF image or PTX text, for a disassembler. Empty where it could not be unpacked, and for
-        /// kinds that are not read.
+        /// The unpacked code: an ELF image or PTX text. Empty if it could not be unpacked, and for kinds that are not
+        /// parsed.
         code: &'a [u8],
     },
-    /// A file is finished: after its entries.
+    /// A file, after all of its entries.
     Holder(Holder),
-    /// Something was not read; the scan goes on.
+    /// Something that could not be read; the scan continues.
     Problem(Problem),
 }
 
-/// How far a scan goes.
+/// The limits of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Archives within archives.
+    /// Maximum nesting depth of archives.
     pub depth: u32,
-    /// The largest piece of device code once unpacked, bytes.
+    /// Maximum unpacked size of a piece of device code, in bytes.
     pub code: u64,
-    /// The largest member of an archive once unpacked, bytes.
+    /// Maximum unpacked size of an archive member, in bytes.
     pub member: u64,
-    /// All members of one file once unpacked, bytes.
+    /// Maximum total unpacked size of one file, in bytes; a file is further limited to `ratio` times its size plus 256 MiB.
     pub total: u64,
-    /// How many times larger a member may be than it is packed, once it is above 16 MiB.
+    /// Maximum ratio of unpacked to packed size of a member above 16 MiB.
     pub ratio: u64,
-    /// The largest number of pieces of device code in one file.
+    /// Maximum number of pieces of device code in one file.
     pub entries: u32,
 }
 

@@ -1,32 +1,32 @@
 //! The container of device code that nvcc's `fatbinary` writes: a 16-byte header, then entries for targets.
 //!
-//! Facts by measurement on what `fatbinary` 11.8 to 13.5 writes, compared with `cuobjdump` (`tests/devcode`): offsets below.
-//! An entry of kind 0x100 (`--concat`, since 13.x) holds several pieces of code in one compressed block; a list behind its
-//! header describes them.
+//! Undocumented; derived from the output of `fatbinary` 11.8 to 13.5 and compared with `cuobjdump` (`tests/devcode`). An
+//! entry of kind 0x100 (`--concat`, since 13.x) contains several pieces of code in one compressed block; a list in its header
+//! describes them.
 
 use super::embedded;
 use super::entry::{CodeKind, Compression, Trouble};
 use super::source::{Source, text_at, u16_at, u32_at, u64_at};
 
-/// What a fatbin starts with.
+/// The magic number of a fatbin.
 pub(super) const MAGIC: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
 
-/// The fixed part of an entry's header.
+/// Size of the fixed part of an entry header.
 const ENTRY: usize = 64;
-/// The largest header of an entry: names and options are short, lists of pieces are not.
+/// Maximum size of an entry header: names and options are short, lists of pieces are not.
 const HEADER_LIMIT: u64 = 4 << 20;
-/// Pieces of one concatenated entry: as many as there are targets, and far below this.
+/// Maximum pieces of a concatenated entry; real ones have one per target, far fewer than this.
 const PIECES_LIMIT: u32 = 4096;
 const NAME_LIMIT: usize = 1024;
 
 const FLAG_LZ4: u64 = 0x2000;
 const FLAG_ZSTD: u64 = 0x8000;
-/// What a vendor's own library hides: no tool unpacks it.
+/// Scrambled code in vendor libraries, which no tool can unpack.
 const FLAG_SCRAMBLED: u64 = 0x1_0000;
 const FLAG_ARCH: u64 = 0x0010_0000;
 const FLAG_FAMILY: u64 = 0x0020_0000;
 
-/// What the flags of an entry say of the suffix.
+/// The suffix according to the flags of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Marked {
     Arch,
@@ -34,46 +34,46 @@ pub(super) enum Marked {
     Neither,
 }
 
-/// What a header says of one piece of code.
+/// The header of one piece of code.
 #[derive(Debug, Clone)]
 pub(super) struct Header {
     pub(super) kind: CodeKind,
-    /// The version of the code: the PTX ISA for PTX.
+    /// Major and minor version of the code; the PTX ISA version for PTX.
     pub(super) version: (u16, u16),
     pub(super) number: u32,
     pub(super) marked: Marked,
     pub(super) name: Option<String>,
 }
 
-/// One entry: a block of bytes with the pieces of code in it.
+/// One entry: a block of bytes that contains pieces of code.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// From the start of the fatbins to the code.
+    /// Offset of the code from the start of the source.
     pub(super) offset: u64,
     pub(super) code: Source,
     pub(super) compression: Compression,
     pub(super) scrambled: bool,
-    /// Bytes once unpacked.
+    /// Unpacked size in bytes.
     pub(super) unpacked: u64,
     pub(super) pieces: Vec<Piece>,
 }
 
-/// A piece of code in a block, once unpacked.
+/// A piece of code in an unpacked block.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// `None` for an image that lies in no fatbin.
+    /// `None` for a bare cubin outside of a fatbin.
     pub(super) header: Option<Header>,
     pub(super) start: u64,
     pub(super) len: u64,
 }
 
-/// Takes what is found, or a trouble with its offset; says whether to go on.
+/// Receives each block, or a problem with its offset; returns whether to continue.
 pub(super) type Each<'a> = dyn FnMut(Result<Block, (u64, Trouble)>) -> bool + 'a;
 
-/// Reads the fatbins that lie one behind the other in `source`. What is found goes to `each` in order; a trouble carries its
-/// offset, and reading goes on behind it at the next fatbin. Where the bytes are not `dedicated` to fatbins, what does not look
-/// like one in every field is none: the magic number is a constant of programs too. There cubins that lie in no fatbin are
-/// found as well: profilers keep theirs so.
+/// Reads the consecutive fatbins in `source` and passes their blocks to `each` in order. A problem is passed with its offset,
+/// and reading resumes at the next fatbin. If the bytes are not `dedicated` to fatbins, a candidate must be plausible in every
+/// field, since programs also contain the magic number as a constant; bare cubins are found there too, as profilers embed
+/// theirs.
 pub(super) fn walk(source: &Source, dedicated: bool, each: &mut Each<'_>) {
     let mut at = 0;
     while at + 16 <= source.len() {
@@ -123,7 +123,7 @@ pub(super) fn walk(source: &Source, dedicated: bool, each: &mut Each<'_>) {
     }
 }
 
-/// Whether header and first entry have the forms that every tool writes.
+/// Whether the header and the first entry have the fields that all tools write.
 fn plausible(source: &Source, start: u64, header: &[u8; 16]) -> bool {
     let entry: [u8; 16] = match source.array(start + 16) {
         Ok(entry) => entry,
@@ -141,7 +141,7 @@ fn plausible(source: &Source, start: u64, header: &[u8; 16]) -> bool {
         && size <= source.len() - start
 }
 
-/// Where the next fatbin starts, at or behind `at`, or cubin where they are not `dedicated`: both are aligned to 8 bytes.
+/// Returns the start of the next fatbin at or after `at`, or of the next cubin unless `dedicated`; both are 8-byte aligned.
 fn next_magic(source: &Source, at: u64, dedicated: bool, each: &mut Each<'_>) -> Option<u64> {
     const CHUNK: u64 = 1 << 18;
     let wanted = |word: &[u8]| word.starts_with(&MAGIC) || (!dedicated && word.starts_with(embedded::MAGIC));
@@ -162,7 +162,7 @@ fn next_magic(source: &Source, at: u64, dedicated: bool, each: &mut Each<'_>) ->
     None
 }
 
-/// The entries of one fatbin; where it ends or could not be followed any more, `None` to stop.
+/// Reads the entries of one fatbin. Returns the offset at which to resume: its end, or where parsing failed; `None` to stop.
 fn entries(source: &Source, first: u64, end: u64, each: &mut Each<'_>) -> Option<u64> {
     let mut at = first;
     while at + ENTRY as u64 <= end {
@@ -177,7 +177,7 @@ fn entries(source: &Source, first: u64, end: u64, each: &mut Each<'_>) -> Option
                 if !each(Err((at, trouble))) {
                     return None;
                 }
-                // The sizes cannot be trusted, so neither can the end.
+                // The sizes are unreliable, and so is the end.
                 return Some(at + 8);
             }
             Err(Stop::Skip(trouble, next)) => {
@@ -192,13 +192,13 @@ fn entries(source: &Source, first: u64, end: u64, each: &mut Each<'_>) -> Option
 }
 
 enum Stop {
-    /// The next entry cannot be found.
+    /// The next entry cannot be located.
     Lost(Trouble),
-    /// This entry alone is bad; the next is at this offset.
+    /// Only this entry is bad; the next one is at this offset.
     Skip(Trouble, u64),
 }
 
-/// The entry at `at`, and where the next one starts.
+/// Reads the entry at `at`; returns it, if not empty, and the offset of the next one.
 fn entry(source: &Source, at: u64, end: u64) -> Result<(Option<Block>, u64), Stop> {
     let fixed: [u8; ENTRY] = source.array(at).map_err(Stop::Lost)?;
     let damaged = |what: String| Stop::Lost(Trouble::Damaged(what));
@@ -264,7 +264,7 @@ fn entry(source: &Source, at: u64, end: u64) -> Result<(Option<Block>, u64), Sto
     ))
 }
 
-/// What the header of an entry, or of a piece in a list, says: both have the same form but for sizes.
+/// Parses the header of an entry, or of a piece in a list: both have the same layout except for sizes.
 fn described(header: &[u8], kind: u16) -> Option<Header> {
     let flags = u64_at(header, 0x28)?;
     let (name, name_len) = (u32_at(header, 0x20)? as usize, u32_at(header, 0x24)? as usize);
@@ -288,8 +288,8 @@ fn described(header: &[u8], kind: u16) -> Option<Header> {
     })
 }
 
-/// The pieces of an entry of kind 0x100, by the list at `list` in its header: the number of pieces and the bytes of the list,
-/// then one header a piece, with the start of the piece at 4 and its size at 8, a name and options behind it.
+/// Parses the pieces of an entry of kind 0x100 from the list at `list` in its header: the number of pieces and the size of the
+/// list, then one header per piece, with the start of the piece at 4 and its size at 8, followed by name and options.
 fn concatenated(header: &[u8], list: usize, unpacked: u64) -> Result<Vec<Piece>, Trouble> {
     let bad = || Trouble::Damaged("the list of a concatenated entry runs out of its header".to_owned());
     let count = u32_at(header, list).filter(|count| *count <= PIECES_LIMIT).ok_or_else(bad)?;
@@ -302,7 +302,7 @@ fn concatenated(header: &[u8], list: usize, unpacked: u64) -> Result<Vec<Piece>,
             return Err(bad());
         };
         let start = u64::from(start);
-        // In order and apart, so that pieces cannot be more than what is unpacked.
+        // Ordered and disjoint, so that the pieces cannot exceed the unpacked block.
         let Some(end) = start.checked_add(len).filter(|end| start >= behind && *end <= unpacked) else {
             return Err(Trouble::Damaged(
                 "the pieces of a concatenated entry overlap or lie outside of it".to_owned(),
@@ -315,7 +315,7 @@ fn concatenated(header: &[u8], list: usize, unpacked: u64) -> Result<Vec<Piece>,
     Ok(pieces)
 }
 
-/// Bytes of a piece's header with its name and its options; each text ends in a NUL and is padded to 8 bytes.
+/// Size of a piece header including name and options; each string ends in a NUL and is padded to 8 bytes.
 fn piece_header(rest: &[u8]) -> Option<usize> {
     let text = |offset: usize, len: usize| Some(offset.checked_add(len)?.checked_add(1)?.next_multiple_of(8));
     let mut size = ENTRY;

@@ -1,4 +1,4 @@
-//! The files of a folder, in the order of their names; what was met before is left out.
+//! Walks the files of a folder in the order of their names and skips those seen before.
 
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata};
@@ -9,7 +9,7 @@ use std::path::Path;
 use super::entry::Trouble;
 use super::source::Source;
 
-/// What a scan has met: device and inode of files and folders.
+/// The files and folders that a scan has visited, by device and inode.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     met: HashSet<(u64, u64)>,
@@ -20,7 +20,7 @@ fn unreadable(error: &io::Error) -> Trouble {
     Trouble::Unreadable(error.to_string())
 }
 
-/// Hands the file at `path`, or every file below it, to `each`: opened, or why not.
+/// Passes the file at `path`, or every file below it, to `each`: opened, or with the reason why not.
 pub(super) fn walk(path: &Path, seen: &mut Seen, each: &mut dyn FnMut(&Path, Result<Source, Trouble>)) {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
@@ -34,7 +34,7 @@ pub(super) fn walk(path: &Path, seen: &mut Seen, each: &mut dyn FnMut(&Path, Res
         return;
     }
     if !metadata.is_dir() {
-        // Opening a pipe would wait for its writer.
+        // Opening a pipe would block until it has a writer.
         if metadata.is_file() {
             each(path, open(path, &metadata));
         } else if seen.above.is_empty() {

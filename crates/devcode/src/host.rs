@@ -1,4 +1,4 @@
-//! A host's ELF file: where its fatbins lie and which libraries it asks for. Headers and tables alone are read.
+//! Finds the fatbins and needed libraries of a host ELF file. Only headers and tables are read.
 
 use object::LittleEndian;
 use object::elf::{self, FileHeader64, SectionHeader64};
@@ -9,32 +9,33 @@ use super::source::{Source, text_at, u64_at};
 
 const LE: LittleEndian = LittleEndian;
 
-/// Far above what a linker writes: `-ffunction-sections` makes some hundred thousand sections of 64 bytes.
+/// Far above what linkers write: `-ffunction-sections` creates a few hundred thousand headers of 64 bytes.
 const TABLE_LIMIT: u64 = 64 << 20;
 const NEEDS_LIMIT: usize = 4096;
 
-/// What is known of a host's ELF file.
+/// The facts read from a host ELF file.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    /// Sections with fatbins, in the order of the file; no two share bytes.
+    /// Sections that may contain fatbins, in file order and disjoint.
     pub(super) sections: Vec<Section>,
     pub(super) needs: Vec<String>,
 }
 
-/// A part of the file where fatbins lie, or may.
+/// A part of the file that contains fatbins, or may.
 #[derive(Debug)]
 pub(super) struct Section {
     pub(super) name: String,
     pub(super) at: u64,
     pub(super) len: u64,
-    /// Whether it is there for fatbins; else it is data, where a library may keep some that it loads itself, as cuFFT does.
+    /// Whether the section is reserved for fatbins. Otherwise it is data, which may contain fatbins that a library loads itself,
+    /// as cuFFT does.
     pub(super) dedicated: bool,
 }
 
-/// Sections that hold fatbins: linked, and waiting for the device linker.
+/// Sections reserved for fatbins: linked code, and code for the device linker.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
 
-/// Reads the tables of the ELF file `source`. A 32-bit or big-endian file holds no device code that is made today.
+/// Reads the tables of the ELF file `source`. A 32-bit or big-endian file contains no device code of current toolkits.
 pub(super) fn read(source: &Source) -> Result<Host, Trouble> {
     let head = source.head(64)?;
     if head.get(4..6) != Some(&[2, 1]) {
@@ -49,7 +50,7 @@ pub(super) fn read(source: &Source) -> Result<Host, Trouble> {
     if size != 64 {
         return Err(Trouble::Damaged(format!("its section headers have {size} bytes, not 64")));
     }
-    // More than 65,279 sections: the number and the index of the names are in the first header.
+    // With more than 65,279 sections, the first header has their number and the index of the names.
     let first: [u8; 64] = source.array(offset)?;
     let (first, _) = pod::from_bytes::<SectionHeader64<LittleEndian>>(&first).map_err(|()| short())?;
     let count = match header.e_shnum.get(LE) {
@@ -106,7 +107,7 @@ pub(super) fn read(source: &Source) -> Result<Host, Trouble> {
     Ok(host)
 }
 
-/// A file without sections: packed, or stripped of its tables.
+/// Reports a file without sections: packed, or stripped of its tables.
 fn packed(source: &Source) -> Result<Host, Trouble> {
     let head = source.head(4096)?;
     if head.windows(4).any(|window| window == b"UPX!") {
@@ -115,7 +116,7 @@ fn packed(source: &Source) -> Result<Host, Trouble> {
     Err(Trouble::Unsupported("a form without section headers".to_owned()))
 }
 
-/// The names of `DT_NEEDED`.
+/// Reads the names in `DT_NEEDED`.
 fn needs(source: &Source, (at, len): (u64, u64), strings: (u64, u64)) -> Result<Vec<String>, Trouble> {
     const ENTRY: usize = 16;
     let dynamic = source.read(at, len.min((NEEDS_LIMIT * ENTRY) as u64))?;

@@ -1,4 +1,4 @@
-//! Device code in files: which there is, for which targets, with which kernels. It reads formats and judges nothing.
+//! Finds device code in files, with its targets and kernels. The crate parses formats and makes no judgements.
 //!
 #![doc = include_str!("../README.md")]
 

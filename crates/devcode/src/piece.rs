@@ -1,4 +1,4 @@
-//! One piece of device code to an entry: what its container says and what the code itself says, put together.
+//! Builds the entry of a piece of device code from its container and from the code itself.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Code {
     }
 }
 
-/// The pieces of a fatbin's block; `place` is that of the first.
+/// Returns the entries of a fatbin block; `place` is the location of the first piece.
 pub(super) fn block(place: &Place, block: &Block) -> Vec<Done> {
     let is_read = |piece: &Piece| {
         let kind = piece.header.as_ref().map_or(CodeKind::Cubin, |header| header.kind);
@@ -45,7 +45,7 @@ pub(super) fn block(place: &Place, block: &Block) -> Vec<Done> {
     let mut out = Vec::new();
     for (i, piece) in block.pieces.iter().enumerate() {
         let mut entry = announced(place, i, block, piece);
-        // Pieces lie within the block: the list was checked against its size.
+        // Pieces are within the block: the list was checked against its size.
         let start = usize::try_from(piece.start).unwrap_or(usize::MAX);
         let end = start.saturating_add(usize::try_from(piece.len).unwrap_or(usize::MAX));
         let code = Code { block: bytes.clone(), range: start..end };
@@ -57,19 +57,19 @@ pub(super) fn block(place: &Place, block: &Block) -> Vec<Done> {
     out
 }
 
-/// The entries of a block that cannot be unpacked: what its header says, and the trouble.
+/// Returns the entries of a block that cannot be unpacked, from its header, after the problem.
 pub(super) fn unread(place: &Place, block: &Block, trouble: Trouble) -> Vec<Done> {
     let problem = Done::Problem(Problem { place: place.clone(), trouble });
     std::iter::once(problem).chain(entries(place, block)).collect()
 }
 
-/// What the header of a block says of its pieces.
+/// Iterates over the entries of a block from its header alone.
 fn entries(place: &Place, block: &Block) -> impl Iterator<Item = Done> {
     let entry = |(i, piece)| Done::Entry(announced(place, i, block, piece), Code::none());
     block.pieces.iter().enumerate().map(entry)
 }
 
-/// What the header of a piece says.
+/// Returns the entry of a piece from its header alone.
 fn announced(place: &Place, i: usize, block: &Block, piece: &Piece) -> Entry {
     let index = place.index.saturating_add(u32::try_from(i).unwrap_or(u32::MAX));
     let mut entry = Entry {
@@ -93,7 +93,7 @@ fn announced(place: &Place, i: usize, block: &Block, piece: &Piece) -> Entry {
     entry
 }
 
-/// An entry of which nothing is known yet.
+/// Returns an entry with unknown contents.
 fn blank(place: Place, kind: CodeKind, bytes: u64) -> Entry {
     Entry {
         place,
@@ -111,7 +111,7 @@ fn blank(place: Place, kind: CodeKind, bytes: u64) -> Entry {
     }
 }
 
-/// Code that is a file of its own, of `bytes` bytes.
+/// Returns the entry of code that is a whole file of `bytes` bytes.
 pub(super) fn bare(place: Place, format: Format, bytes: u64, code: Result<Vec<u8>, Trouble>) -> Vec<Done> {
     let kind = match format {
         Format::Ptx => CodeKind::Ptx,
@@ -131,7 +131,7 @@ pub(super) fn bare(place: Place, format: Format, bytes: u64, code: Result<Vec<u8
     problem.into_iter().chain([Done::Entry(entry, code)]).collect()
 }
 
-/// Adds what the code says to what its container says.
+/// Adds the facts read from the code to those of its container.
 fn add(entry: &mut Entry, code: &[u8], container: Option<&Header>) -> Result<(), Trouble> {
     match entry.kind {
         CodeKind::Cubin => {
@@ -142,7 +142,7 @@ fn add(entry: &mut Entry, code: &[u8], container: Option<&Header>) -> Result<(),
                     "its fatbin says sm_{announced} and the code sm_{found}"
                 )));
             }
-            // `fatbinary` marks what it was told; the code knows better that it is `a`.
+            // `fatbinary` marks the target it was given; the code is the better source for `a`.
             let marked = container.is_some_and(|header| header.marked != Marked::Neither);
             if container.is_none() || (!marked && facts.suffix == Some(Suffix::Arch)) {
                 (entry.number, entry.suffix, entry.told_by) = (facts.number, facts.suffix, facts.told_by);

@@ -1,5 +1,5 @@
-//! The header of PTX text, its entries and what they multiply with, tolerant of everything else: foreign PTX may be newer than
-//! any parser, and 50 MB.
+//! Reads header, entries and matrix instructions of PTX text and skips everything else: foreign PTX may be newer than any
+//! parser, and as large as 50 MB.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use ptx::scan::Cursor;
 
 use super::entry::{KERNELS_LIMIT, Kernel, Trouble};
 
-/// What PTX says.
+/// The facts read from PTX.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) isa: PtxIsa,
@@ -24,17 +24,17 @@ pub(super) fn is_ptx(head: &[u8]) -> bool {
     cursor.rest().starts_with(b".version") && cursor.rest().get(8).is_some_and(u8::is_ascii_whitespace)
 }
 
-/// Reads `text`; what stands behind its first NUL is padding.
+/// Reads `text`; bytes after its first NUL are padding.
 ///
 /// # Errors
-/// [`Trouble::Damaged`] without a `.version` and a `.target` that can be read.
+/// [`Trouble::Damaged`] without a valid `.version` and `.target`; [`Trouble::TooLarge`] for too many kernels.
 pub(super) fn facts(text: &[u8]) -> Result<Facts, Trouble> {
     let text = &text[..text.iter().position(|b| *b == 0).unwrap_or(text.len())];
     let mut walk = Walk::new(text);
     let (mut isa, mut target) = (None, None);
     let mut kernels: Vec<Kernel> = Vec::new();
     let mut known = HashSet::new();
-    // The kernel whose head is being read, before its body, and the one whose body is.
+    // The kernel whose header is being read, and the one whose body is.
     let (mut head, mut body) = (None, None);
     while let Some(directive) = walk.next() {
         match directive {
@@ -73,7 +73,7 @@ pub(super) fn facts(text: &[u8]) -> Result<Facts, Trouble> {
     Ok(Facts { isa, number: target.number, suffix: target.suffix, kernels })
 }
 
-/// What is looked for.
+/// The directives and statements of interest.
 enum Directive {
     Version,
     Target,
@@ -82,16 +82,16 @@ enum Directive {
     Threads,
     /// `.func`.
     Function,
-    /// The opening brace of a body or of a block in it.
+    /// The opening brace of a body, or of a block inside it.
     Open,
     /// The closing brace of a body.
     End,
-    /// An instruction, by its class.
+    /// An instruction, with its class.
     Instruction(&'static str),
 }
 
-/// Instructions that say what a kernel does, by their first words; of block-scaled products another class (PTX ISA, `mma` with
-/// `.block_scale`, `tcgen05.mma`).
+/// Instructions that characterise a kernel: prefix, class, and class with `.block_scale` (PTX ISA, `mma` with `.block_scale`,
+/// `tcgen05.mma`).
 const CLASSES: [(&str, &str, &str); 6] = [
     ("mma.", "mma", "mma.block_scale"),
     ("wmma.mma.", "wmma.mma", "wmma.mma"),
@@ -101,18 +101,18 @@ const CLASSES: [(&str, &str, &str); 6] = [
     ("trap", "trap", "trap"),
 ];
 
-/// No label is longer: a name without end is not read again at every brace.
+/// Maximum length of a label, so that an unterminated name is not read again at every brace.
 const LONGEST_LABEL: usize = 256;
 
-/// Every other instruction.
+/// The class of every other instruction.
 const OTHER: &str = "other";
 
-/// The class of a statement; none of a declaration.
+/// Returns the class of a statement; `None` for a declaration.
 fn class(statement: &[u8]) -> Option<&'static str> {
     let (first, rest) = statement.split_first()?;
     let text = match first {
         b'.' => return None,
-        // Behind the predicate.
+        // Skip the predicate.
         b'@' => rest.iter().position(u8::is_ascii_whitespace).map(|end| rest[end..].trim_ascii_start())?,
         _ => statement,
     };
@@ -131,12 +131,12 @@ const DIRECTIVES: [(&[u8], Directive); 6] = [
     (b".func", Directive::Function),
 ];
 
-/// Walks over the directives and statements of a text.
+/// Iterates over the directives and statements of a text.
 struct Walk<'a> {
     cursor: Cursor<'a>,
-    /// Where the statement begins.
+    /// Start of the current statement.
     statement: usize,
-    /// Blocks that are open.
+    /// Number of open blocks.
     depth: u32,
 }
 
@@ -145,7 +145,7 @@ impl<'a> Walk<'a> {
         Self { cursor: Cursor::new(text), statement: 0, depth: 0 }
     }
 
-    /// The statement so far, behind the comments, line numbers and labels in front of it.
+    /// Returns the statement so far, without leading comments, line directives and labels.
     fn statement(&mut self) -> &'a [u8] {
         let start = self.statement.min(self.cursor.at);
         let mut inner = Cursor::new(self.cursor.since(start));
@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
             } else if label > 0 && rest.get(label) == Some(&b':') && rest.get(label + 1) != Some(&b':') {
                 inner.at += label + 1;
             } else {
-                // Not read twice.
+                // Do not skip the same text again.
                 self.statement = start + inner.at;
                 return rest;
             }
@@ -170,7 +170,7 @@ impl<'a> Walk<'a> {
         self.cursor.rest()
     }
 
-    /// The product of numbers with commas between them.
+    /// Reads comma-separated numbers and returns their product.
     fn numbers(&mut self) -> Option<u32> {
         let mut product = 1_u32;
         loop {
@@ -191,7 +191,7 @@ impl<'a> Walk<'a> {
                 [b'/', b'/' | b'*', ..] => self.cursor.blank(),
                 [b'{', ..] => {
                     let statement = self.statement();
-                    // Of a declaration's values, or of operands.
+                    // The brace belongs to an initializer or to operands.
                     let inside =
                         if self.depth == 0 { statement.contains(&b'=') } else { !statement.is_empty() };
                     self.cursor.at += 1;
@@ -293,7 +293,7 @@ $L__BB0_1:
         for end in 0..TEXT.len() {
             let _ = facts(&TEXT.as_bytes()[..end]);
         }
-        // A comment is passed once, however many braces follow it.
+        // A comment is skipped only once, however many braces follow it.
         let long = format!(
             ".version 9.0\n.target sm_90\n.entry e() {{ /*{}*/ x {}",
             " ".repeat(1 << 20),

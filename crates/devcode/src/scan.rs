@@ -1,4 +1,4 @@
-//! Files of every form to what they hold, in the order of the files; the code is unpacked and read in parallel.
+//! Scans files of all formats and reports their contents in file order; code is unpacked and parsed in parallel.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use super::source::Source;
 use super::zip_file::{self, Member};
 use super::{ar, cubin, fatbin, folder, host, ptx_text};
 
-/// Unpacked code that may wait to be handed over.
+/// Maximum bytes of unpacked code per batch.
 const BATCH_BYTES: u64 = 24 << 20;
 const BATCH_TASKS: usize = 4096;
-/// What the description of a piece takes.
+/// Approximate size of the description of a piece.
 const PIECE_BYTES: u64 = 2 << 10;
-/// What tells the form of a file.
+/// Number of leading bytes that identify the format of a file.
 const HEAD: u64 = 4096;
-/// What any file may unpack to, whatever its own size.
+/// Number of bytes that a file of any size may unpack to.
 const ALLOWANCE: u64 = 256 << 20;
 
-/// Reads the files and folders at `paths` and hands what is there to `sink`: the entries of a file in their order, its
-/// problems among them, then the file. A folder's files come in the order of their names, links to what was met before left
-/// out. Nothing here ends a scan: what cannot be read is a [`Found::Problem`].
+/// Scans the files and folders at `paths` and passes the results to `sink`: for each file its entries and problems in order,
+/// then the file. The files of a folder are visited in the order of their names; files seen before, such as link targets, are
+/// skipped. Nothing ends a scan early: anything that cannot be read is a [`Found::Problem`].
 pub fn scan(paths: &[PathBuf], limits: &Limits, sink: &mut dyn FnMut(Found<'_>)) {
     let mut scanner = Scanner::new(limits, sink);
     let mut seen = folder::Seen::default();
@@ -40,21 +40,21 @@ pub fn scan(paths: &[PathBuf], limits: &Limits, sink: &mut dyn FnMut(Found<'_>))
     scanner.flush();
 }
 
-/// As [`scan`], of one file that is in memory and called `name`.
+/// Like [`scan`], for one file in memory with the name `name`.
 pub fn scan_bytes(name: &str, bytes: Vec<u8>, limits: &Limits, sink: &mut dyn FnMut(Found<'_>)) {
     let mut scanner = Scanner::new(limits, sink);
     scanner.whole_file(&name.into(), &Source::memory(bytes));
     scanner.flush();
 }
 
-/// What waits to be handed over.
+/// A result waiting for its turn, or the work that produces it.
 enum Task {
     Ready(Done),
-    /// Code to be unpacked and read.
+    /// Unpacks and parses code.
     Work(Box<dyn FnOnce() -> Vec<Done> + Send>),
 }
 
-/// What is handed over.
+/// A result to pass to the sink.
 pub(super) enum Done {
     Entry(Entry, Code),
     Holder(Holder),
@@ -66,7 +66,7 @@ struct Scanner<'a> {
     sink: &'a mut dyn FnMut(Found<'_>),
     tasks: Vec<Task>,
     waiting: u64,
-    /// Bytes that the file at hand may unpack to, and may still.
+    /// Number of bytes that the current file may unpack to in total; `allowance` is the rest.
     whole: u64,
     allowance: u64,
 }
@@ -124,7 +124,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Takes `size` bytes from what the file may unpack to.
+    /// Subtracts `size` bytes from the allowance of the current file.
     fn allow(&mut self, size: u64, limit: u64) -> Result<(), Trouble> {
         if size > limit {
             return Err(Trouble::TooLarge(format!("it unpacks to {size} bytes, and {limit} is the limit")));
@@ -138,7 +138,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads one file, or one member of an archive `depth` archives deep.
+    /// Scans a file, or an archive member at nesting depth `depth`.
     fn file(&mut self, name: &Arc<str>, source: &Source, depth: u32) {
         let head = match source.head(HEAD) {
             Ok(head) => head,
@@ -174,7 +174,7 @@ impl<'a> Scanner<'a> {
         self.ready(Done::Holder(Holder { file: name.clone(), format, bytes: source.len(), entries, needs }));
     }
 
-    /// A file of no form that is read: a problem if its name promises device code.
+    /// Handles a file of unknown format: a problem if its name suggests device code.
     fn unknown(&mut self, name: &Arc<str>, head: &[u8]) {
         let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
         let trouble = match ending {
@@ -195,7 +195,7 @@ impl<'a> Scanner<'a> {
         self.problem(Place::of(name.clone()), trouble);
     }
 
-    /// Code that is a file of its own.
+    /// Handles code that is a whole file.
     fn bare(
         &mut self,
         name: &Arc<str>,
@@ -223,7 +223,8 @@ impl<'a> Scanner<'a> {
         Ok((index, host.needs))
     }
 
-    /// The fatbins in `part`: a whole file, or a section of it, which then counts places from its start, as tools print them.
+    /// Scans the fatbins in `part`: a whole file, or a section, in which case offsets count from the start of the section, as
+    /// tools print them.
     fn fatbins(
         &mut self,
         name: &Arc<str>,
@@ -287,14 +288,14 @@ impl<'a> Scanner<'a> {
         Ok((0, Vec::new()))
     }
 
-    /// A member of a zip archive: unpacked only if its first bytes are those of a form that is read.
+    /// Scans a member of a zip archive; it is unpacked only if its first bytes match a supported format.
     fn member(&mut self, name: &Arc<str>, member: Member, depth: u32) -> Result<(), Trouble> {
         let head = member.head(HEAD)?;
         let Some(form) = Form::of(&head) else {
             self.unknown(name, &head);
             return Ok(());
         };
-        // As large as the code in it may be, or as a library may be.
+        // Code has a lower limit than other members.
         let limit = if matches!(form, Form::Code(_)) { self.limits.code } else { self.limits.member };
         if member.size > 16 << 20 && member.size / self.limits.ratio.max(1) > member.packed() {
             let times = member.size / member.packed().max(1);
@@ -319,7 +320,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// What a file is, by its first bytes.
+/// The format of a file, recognised by its first bytes.
 enum Form {
     Code(Format),
     Fatbin,

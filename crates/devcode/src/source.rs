@@ -1,4 +1,4 @@
-//! Bytes with a place: a part of a file on disk, read when asked, or of a buffer. Nothing is mapped.
+//! Ranges of bytes in a file, read on demand, or in a buffer. No memory is mapped.
 
 use std::fs::File;
 use std::io;
@@ -22,30 +22,30 @@ enum Store {
 }
 
 impl Source {
-    /// All of `file`, which has `len` bytes.
+    /// Returns a source for all of `file`, which has `len` bytes.
     pub(super) fn file(file: File, len: u64) -> Self {
         Self { store: Store::File(Arc::new(file)), start: 0, len }
     }
 
-    /// A buffer.
+    /// Returns a source for a buffer.
     pub(super) fn memory(bytes: Vec<u8>) -> Self {
         let len = bytes.len() as u64;
         Self { store: Store::Memory(Arc::new(bytes)), start: 0, len }
     }
 
-    /// Its length in bytes.
+    /// Length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// The part of `len` bytes at `at`; a part beyond the end is cut short.
+    /// Returns the part of `len` bytes at `at`, clamped to the end.
     pub(super) fn part(&self, at: u64, len: u64) -> Self {
         let at = at.min(self.len);
         let len = len.min(self.len - at);
         Self { store: self.store.clone(), start: self.start + at, len }
     }
 
-    /// Exactly `into.len()` bytes from `at`.
+    /// Reads exactly `into.len()` bytes at `at`.
     pub(super) fn read_into(&self, at: u64, into: &mut [u8]) -> Result<(), Trouble> {
         let wanted = into.len() as u64;
         if at.checked_add(wanted).is_none_or(|end| end > self.len) {
@@ -61,7 +61,7 @@ impl Source {
                 _ => Trouble::Unreadable(error.to_string()),
             }),
             Store::Memory(bytes) => {
-                // Both ends lie within the buffer, and so within usize: checked above and in `part`.
+                // Both ends are within the buffer, and so within usize: checked above and in `part`.
                 let part = usize::try_from(start).ok().and_then(|s| bytes.get(s..)?.get(..into.len()));
                 into.copy_from_slice(part.ok_or_else(|| Trouble::Truncated("the buffer ends".to_owned()))?);
                 Ok(())
@@ -69,7 +69,7 @@ impl Source {
         }
     }
 
-    /// `len` bytes from `at`. Memory is asked for only once it is known that the bytes are there.
+    /// Reads `len` bytes at `at`. Memory is allocated only after the range has been checked.
     pub(super) fn read(&self, at: u64, len: u64) -> Result<Vec<u8>, Trouble> {
         if at.checked_add(len).is_none_or(|end| end > self.len) {
             let have = self.len.saturating_sub(at);
@@ -81,20 +81,20 @@ impl Source {
         Ok(bytes)
     }
 
-    /// `N` bytes from `at`.
+    /// Reads `N` bytes at `at`.
     pub(super) fn array<const N: usize>(&self, at: u64) -> Result<[u8; N], Trouble> {
         let mut bytes = [0; N];
         self.read_into(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Up to `len` bytes from the start.
+    /// Reads up to `len` bytes from the start.
     pub(super) fn head(&self, len: u64) -> Result<Vec<u8>, Trouble> {
         self.read(0, len.min(self.len))
     }
 }
 
-/// A [`Source`] as a stream, for readers of archives.
+/// A [`Source`] as a seekable stream, for archive readers.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor {
     source: Source,
@@ -131,7 +131,7 @@ impl io::Seek for Cursor {
     }
 }
 
-/// The little-endian numbers of a header; `None` beyond its end.
+/// Reads a little-endian number; `None` beyond the end.
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(at..)?.get(..2)?.try_into().ok()?))
 }
@@ -144,7 +144,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..)?.get(..8)?.try_into().ok()?))
 }
 
-/// The text at `at` up to its NUL, or to the end.
+/// Returns the text at `at` up to its NUL or the end.
 pub(super) fn text_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
     let rest = bytes.get(at..)?;
     Some(&rest[..rest.iter().position(|b| *b == 0).unwrap_or(rest.len())])

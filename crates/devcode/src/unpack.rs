@@ -1,4 +1,4 @@
-//! Compressed code of a fatbin to its bytes, within what its header announces.
+//! Decompresses the code of a fatbin, limited to the size that its header announces.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use zstd::bulk::Decompressor;
 use super::entry::{Compression, Trouble};
 use super::source::Source;
 
-/// The code of a block: at most `unpacked` bytes, which the header announces and the caller has compared with its limit.
+/// Unpacks the code of a block to exactly `unpacked` bytes, a size that the header announces and the caller has checked.
 pub(super) fn unpack(code: &Source, compression: Compression, unpacked: u64) -> Result<Vec<u8>, Trouble> {
     let packed = code.read(0, code.len())?;
     let size =
@@ -26,7 +26,7 @@ pub(super) fn unpack(code: &Source, compression: Compression, unpacked: u64) -> 
     Ok(bytes)
 }
 
-/// LZ4 turns a byte into at most 255; a header that announces more is wrong, and no memory is given for it.
+/// LZ4 expands a byte to at most 255; a header that announces more is wrong, and no memory is allocated for it.
 fn lz4(packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
     if size / 255 > packed.len() {
         return Err(Trouble::Damaged(format!("{size} bytes cannot come out of {} of LZ4", packed.len())));
@@ -39,11 +39,11 @@ fn lz4(packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
 }
 
 thread_local! {
-    /// Its tables are worth keeping: a library has thousands of small blocks.
+    /// Reused for its tables: a library has thousands of small blocks.
     static DECODER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// The frames of a block, one after the other. They are unpacked into their place: no window takes memory beside it.
+/// Decompresses the consecutive frames of a block directly into the output, without a separate window buffer.
 fn zstd(packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
     let damaged = |error: std::io::Error| Trouble::Damaged(format!("its Zstandard code: {error}"));
     DECODER.with_borrow_mut(|kept| {

@@ -1,4 +1,4 @@
-//! Zip archives and so wheels: their members, read as streams, within what the archive announces.
+//! Members of zip archives, including wheels, read as streams and limited to the announced sizes.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -12,15 +12,15 @@ use zip::result::ZipError;
 use super::entry::Trouble;
 use super::source::{Cursor, Source, u16_at, u32_at};
 
-/// A table of members above this is not read: 1 GiB of it would become several in memory.
+/// Maximum size of the central directory: 1 GiB of it would occupy several in memory.
 const DIRECTORY_LIMIT: u64 = 128 << 20;
-/// Members up to this size are held in memory, larger ones in a temporary file.
+/// Members up to this size are unpacked to memory, larger ones to a temporary file.
 const MEMORY_LIMIT: u64 = 16 << 20;
 
 /// A file in an archive.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
-    /// Bytes once unpacked, as announced.
+    /// Unpacked size in bytes, as announced.
     pub(super) size: u64,
     packed: Source,
     deflated: bool,
@@ -28,12 +28,12 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Bytes in the archive.
+    /// Size in the archive, in bytes.
     pub(super) fn packed(&self) -> u64 {
         self.packed.len()
     }
 
-    /// The first bytes, up to `len`.
+    /// Reads the first bytes, up to `len`.
     pub(super) fn head(&self, len: u64) -> Result<Vec<u8>, Trouble> {
         let mut bytes = Vec::new();
         self.stream().take(len.min(self.size)).read_to_end(&mut bytes).map_err(|error| damaged(&error))?;
@@ -45,7 +45,7 @@ impl Member {
         if self.deflated { Box::new(DeflateDecoder::new(cursor)) } else { Box::new(cursor) }
     }
 
-    /// The whole member in memory; the caller has held its size against a limit.
+    /// Reads the whole member into memory; the caller has checked its size against a limit.
     pub(super) fn bytes(&self) -> Result<Vec<u8>, Trouble> {
         let mut bytes = Vec::new();
         self.copy(&mut |chunk| {
@@ -55,8 +55,8 @@ impl Member {
         Ok(bytes)
     }
 
-    /// The whole member as something to read from any place: the archive's own bytes where it is stored as it is, memory
-    /// where it is small, a temporary file without a name where it is not.
+    /// Returns the whole member with random access: the bytes of the archive if it is stored uncompressed, memory if it is
+    /// small, an unnamed temporary file otherwise.
     pub(super) fn source(&self) -> Result<Source, Trouble> {
         if !self.deflated {
             return Ok(self.packed.clone());
@@ -76,7 +76,7 @@ impl Member {
         Ok(Source::file(file, self.size))
     }
 
-    /// Hands the member over in chunks: its announced size and no byte more, with the announced checksum.
+    /// Passes the member on in chunks and verifies the announced size and checksum.
     fn copy(&self, into: &mut dyn FnMut(&[u8]) -> Result<(), Trouble>) -> Result<(), Trouble> {
         let mut stream = self.stream().take(self.size + 1);
         let mut chunk = vec![0; 1 << 17];
@@ -107,10 +107,10 @@ fn damaged(error: &dyn std::fmt::Display) -> Trouble {
     Trouble::Damaged(format!("as a member of an archive: {error}"))
 }
 
-/// Hands every file of the archive to `each`, or why it cannot be read, with its name.
+/// Passes every nonempty file of the archive to `each` with its name, or the reason why it cannot be read.
 ///
 /// # Errors
-/// Where the archive as a whole cannot be read.
+/// If the archive as a whole cannot be read.
 pub(super) fn members(
     source: &Source,
     each: &mut dyn FnMut(&str, Result<Member, Trouble>),
@@ -174,10 +174,10 @@ fn whole(error: &ZipError) -> Trouble {
     }
 }
 
-/// Bytes of the table of members, by the record at the end of the archive.
+/// Returns the size of the central directory from the record at the end of the archive.
 fn directory_size(source: &Source) -> Result<u64, Trouble> {
     const RECORD: &[u8] = b"PK\x05\x06";
-    /// The record with the longest comment.
+    /// Size of the record with the longest comment.
     const TAIL: u64 = 22 + 0xffff;
     let start = source.len().saturating_sub(TAIL);
     let tail = source.read(start, source.len() - start)?;
@@ -185,7 +185,7 @@ fn directory_size(source: &Source) -> Result<u64, Trouble> {
         Trouble::Truncated("the table of members at the end of the archive is not there".to_owned())
     })?;
     match (u32_at(&tail, at + 12), u16_at(&tail, at + 10)) {
-        // The 64-bit form has the size in another record; no table is larger than what stands before it.
+        // Zip64 has the size in another record, which the locator in front of this one points to.
         (Some(u32::MAX), _) | (_, Some(u16::MAX)) => {
             let locator =
                 at.checked_sub(20).and_then(|at| tail.get(at..)).filter(|l| l.starts_with(b"PK\x06\x07"));

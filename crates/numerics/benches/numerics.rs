@@ -1,5 +1,5 @@
-//! What tensor-core instructions and scalar operations cost on one core. Targets: half a million block-scaled
-//! m16n8k32 a second, a million to aim at.
+//! Throughput of tensor-core instructions and scalar operations on one core. Targets: half a million block-scaled
+//! m16n8k32 per second, ideally a million.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ use numerics::float::{add_f32, fma_f32};
 use numerics::tensor_core::{MmaForm, MmaShape, Model, mma, mma_exact};
 use numerics::{Format, Rounding};
 
-/// Instructions in one measured iteration: a kernel issues them in runs, with warm caches.
+/// Instructions per measured iteration: a kernel issues them back to back, with warm caches.
 const BATCH: u32 = 256;
 
 fn main() {
@@ -44,7 +44,7 @@ fn case(k: usize, [a, b]: [Format; 2], scale: Option<(Format, u32)>) -> Case {
     let mut next = numbers(k as u64 * 77 + u64::from(a.bits()));
     let mut codes = |format: Format, count: usize| {
         let mut code = || match format {
-            // Halves near one.
+            // Magnitudes from one half to two.
             Format::Bf16 => 0x3F00 | next(0x100) | next(2) << 15,
             Format::F16 => 0x3800 | next(0x800) | next(2) << 15,
             _ => loop {
@@ -59,12 +59,12 @@ fn case(k: usize, [a, b]: [Format; 2], scale: Option<(Format, u32)>) -> Case {
     let (a, b) = (codes(a, 16 * k), codes(b, 8 * k));
     let chunks = scale.map_or(0, |(_, chunks)| chunks as usize);
     let mut next = numbers(5);
-    // Around one in either format, and no NaN.
+    // Around one in either format, never NaN.
     let first = if matches!(scale, Some((Format::Ue4m3, _))) { 0x34 } else { 0x78 };
     let mut scales = |rows: usize| (0..rows * chunks).map(|_| first + next(8)).collect();
     let (sfa, sfb) = (scales(16), scales(8));
     let mut case = Case { form, a, b, c: vec![0; 128], sfa, sfb };
-    // An accumulator as after some steps along K.
+    // A realistic accumulator, as after some steps along K.
     for _ in 0..8 {
         let mut d = vec![0; 128];
         case.run(mma, &mut d);
@@ -90,14 +90,14 @@ impl Case {
         });
     }
 
-    /// An accumulator whose lowest bits lie far below the products.
+    /// Replaces the accumulator by one whose lowest bits are far below the products.
     fn with_fine_accumulator(mut self) -> Self {
         let mut next = numbers(9);
         self.c = (0..128).map(|_| 0x3F80_0000 | next(1 << 23)).collect();
         self
     }
 
-    /// An accumulator that pushes the lowest bits of the products out of the window.
+    /// Replaces the accumulator by one that pushes the lowest bits of the products out of the window.
     fn with_large_accumulator(mut self) -> Self {
         let mut next = numbers(9);
         self.c = (0..128).map(|_| 0x4D80_0000 | next(1 << 23)).collect();
@@ -148,12 +148,12 @@ fn bf16_k16(bencher: Bencher) {
     case(16, [Format::Bf16; 2], None).bench(bencher, mma);
 }
 
-/// Data as of attention: exponents that differ by ten and more, so that products are cut.
+/// Normally distributed data, as in attention: exponents differ by ten or more, so that products are truncated.
 fn normal_k16(format: Format) -> Case {
     let mut case = case(16, [format; 2], None);
     let mut next = numbers(11);
     let mut code = || {
-        // The sum of twelve uniform numbers, less their mean.
+        // The sum of twelve uniform numbers, minus its mean.
         let sum: f32 = (0..12).map(|_| next(1 << 20) as f32 / (1 << 20) as f32).sum::<f32>() - 6.0;
         f32_to(format, sum, Rounding::NearestEven, false, false)
     };
@@ -171,7 +171,7 @@ fn bf16_k16_normal(bencher: Bencher) {
     normal_k16(Format::Bf16).bench(bencher, mma);
 }
 
-/// A warp's worth of `fma.rn.f32`.
+/// `fma.rn.f32` for one warp.
 #[divan::bench]
 fn fma_f32_32_lanes(bencher: Bencher) {
     let mut next = numbers(3);
@@ -183,7 +183,7 @@ fn fma_f32_32_lanes(bencher: Bencher) {
     });
 }
 
-/// A warp's worth of `add.rz.f32`, which no host instruction computes.
+/// `add.rz.f32` for one warp; no host instruction computes it.
 #[divan::bench]
 fn add_rz_f32_32_lanes(bencher: Bencher) {
     let mut next = numbers(4);

@@ -1,4 +1,4 @@
-//! What special functions cost on one core. Target: 200 million `ex2.approx.ftz.f32` a second.
+//! Throughput of special functions on one core. Target: 200 million `ex2.approx.ftz.f32` per second.
 
 use std::hint::black_box;
 
@@ -14,7 +14,7 @@ fn main() {
     divan::main();
 }
 
-/// Lanes of one measured iteration.
+/// Lanes per measured iteration.
 const LANES: u32 = 4096;
 
 /// Numbers from 2^-7 to 16 of either sign.
@@ -26,7 +26,7 @@ fn inputs() -> Vec<u32> {
     (0..LANES).map(input).collect()
 }
 
-/// Every lane's function.
+/// Benchmarks `function`, one lane at a time.
 fn lanes(bencher: Bencher, function: impl Fn(u32) -> u32 + Sync) {
     let inputs = inputs();
     let mut outputs = vec![0; inputs.len()];
@@ -43,7 +43,7 @@ fn ex2_ftz(bencher: Bencher) {
     lanes(bencher, |a| ex2_approx_f32(a, true));
 }
 
-/// As the emulator calls it: a warp at a time.
+/// Benchmarks `function`, one warp at a time, as the emulator calls it.
 fn warps(bencher: Bencher, function: impl Fn(&[u32; 32]) -> [u32; 32] + Sync) {
     let warps: Vec<[u32; 32]> = inputs().as_chunks::<32>().0.to_vec();
     let mut outputs = vec![[0; 32]; warps.len()];

@@ -1,6 +1,6 @@
 //! Conversions between formats, as PTX `cvt` defines them.
 //!
-//! Sources: PTX ISA "cvt"; where the manual is silent, the answers of an H100 in the recorded vectors.
+//! Sources: PTX ISA "cvt"; where the manual is silent, results recorded on an H100.
 
 pub mod fast;
 pub mod nan;
@@ -16,11 +16,13 @@ const QUIET_F32: u32 = 0x0040_0000;
 
 /// Converts `x` to a code of `format`.
 ///
-/// * `satfinite` turns overflow and infinities into the largest finite number; formats of 8 bits and fewer always do.
-/// * `relu` turns everything below zero, `-0` too, into `+0`.
-/// * NaN becomes the format's canonical NaN, or the largest positive number where the format has none; but
-///   `cvt.rna.tf32` cuts a NaN's payload and keeps the rest, and the other `tf32` forms give 0x7FFFE000 (measured).
-/// * `ue8m0` takes the magnitude, and `Rounding::Zero` or `Rounding::Up` alone.
+/// * `satfinite` turns overflow and infinities into the largest finite number; formats of 8 bits and fewer, except `ue8m0`,
+///   always saturate.
+/// * `relu` turns negative values, including `-0`, into `+0`.
+/// * NaN becomes the format's canonical NaN, or the largest positive number where the format has none. Exceptions:
+///   `cvt.rna.tf32` truncates a NaN's payload and keeps the rest, and the other `tf32` forms return 0x7FFFE000 (measured).
+/// * `ue8m0` encodes the magnitude. PTX has `.rz` and `.rp`; the nearest modes follow CUDA's headers, and every other mode
+///   rounds toward zero.
 #[must_use]
 pub fn f32_to(format: Format, x: f32, rounding: Rounding, satfinite: bool, relu: bool) -> u32 {
     let bits = x.to_bits();
@@ -33,11 +35,12 @@ pub fn f32_to(format: Format, x: f32, rounding: Rounding, satfinite: bool, relu:
         }
     }
     if format == Format::Tf32 && rounding == Rounding::NearestAway && x.is_nan() {
-        // Under satfinite ptxas takes one from the bits of what is not finite, a NaN too (sm_90, measured: 0x7FFFC000 of 0x7FFFFFFF).
+        // With satfinite, ptxas subtracts one tf32 unit from the bits of a non-finite value, even a NaN (sm_90, measured:
+        // 0x7FFFFFFF becomes 0x7FFFC000).
         let last = TF32_BITS & TF32_BITS.wrapping_neg();
         let cut =
             (bits & TF32_BITS) - if satfinite && bits & TF32_BITS & 0x007F_FFFF != 0 { last } else { 0 };
-        // A payload in the lowest bits alone would leave an infinity.
+        // A payload with only low bits set would become an infinity.
         return if cut & 0x007F_FFFF == 0 { cut | QUIET_F32 } else { cut };
     }
     narrow(format, unpack(F32, u64::from(bits)), rounding, satfinite, relu)
@@ -49,7 +52,7 @@ pub fn f64_to(format: Format, x: f64, rounding: Rounding, satfinite: bool, relu:
     narrow(format, unpack(F64, x.to_bits()), rounding, satfinite, relu)
 }
 
-/// `cvt.f32.f64` with the bits of the result; a NaN keeps sign and upper payload and becomes quiet (measured).
+/// `cvt.f32.f64`, returning the bits; a NaN keeps its sign and upper payload and becomes quiet (measured).
 #[must_use]
 pub fn f64_to_f32(x: f64, r: Rounding) -> u32 {
     if x.is_nan() {
@@ -63,7 +66,7 @@ pub fn f64_to_f32(x: f64, r: Rounding) -> u32 {
     f64_to(Format::F32, x, r, false, false)
 }
 
-/// `cvt.f64.f32`: exact; a NaN keeps sign and payload and becomes quiet (measured).
+/// `cvt.f64.f32`: exact; a NaN keeps its sign and payload and becomes quiet (measured).
 #[must_use]
 pub fn f32_to_f64(x: u32) -> u64 {
     if x & 0x7FFF_FFFF <= 0x7F80_0000 {
@@ -79,7 +82,7 @@ pub fn f16_to_f32(x: u16) -> u32 {
     fast::f16_to_f32(x)
 }
 
-/// `cvt.f32.bf16`: the bits moved up, a NaN's too (measured).
+/// `cvt.f32.bf16`: the bits shifted into the upper half, including those of a NaN (measured).
 #[must_use]
 pub const fn bf16_to_f32(x: u16) -> u32 {
     (x as u32) << 16
@@ -109,7 +112,7 @@ fn narrow(format: Format, value: Value, rounding: Rounding, satfinite: bool, rel
     }
 }
 
-/// The code of a NaN.
+/// Returns the result for a NaN operand.
 const fn nan(format: Format) -> u32 {
     match format {
         Format::F16 | Format::Bf16 => NAN_16 as u32,
@@ -134,7 +137,7 @@ fn scale_of(value: Value, rounding: Rounding, satfinite: bool) -> u32 {
     let power = exact.significand.is_power_of_two() && !exact.sticky;
     let up = match rounding {
         Rounding::Up => !power,
-        // Half way between two powers of two is 1.5 of the lower; the manual has no nearest form, CUDA's headers do.
+        // The midpoint between two powers of two is 1.5 times the lower. PTX has no nearest form, but CUDA's headers do.
         Rounding::NearestEven | Rounding::NearestAway => {
             let below = exact.significand.ilog2().checked_sub(1);
             below.is_some_and(|bit| (exact.significand >> bit) & 1 == 1)
@@ -145,15 +148,15 @@ fn scale_of(value: Value, rounding: Rounding, satfinite: bool) -> u32 {
     if code > 0xFE { largest } else { code.max(0).cast_unsigned() }
 }
 
-/// `cvt.rni/rzi/rmi/rpi` to an integer of `bits` bits: saturated, in two's complement, zeros above.
+/// `cvt.rni/rzi/rmi/rpi` to an integer of `bits` bits: saturated, in two's complement, zero-extended.
 ///
-/// NaN gives 0, except for 64-bit results, where it gives the sign bit alone.
+/// NaN converts to 0, or to the sign bit alone if the result has 64 bits.
 #[must_use]
 pub fn f32_to_int(x: f32, rounding: Rounding, bits: u32, signed: bool) -> u64 {
     to_int(unpack(F32, u64::from(x.to_bits())), rounding, bits, signed, bits == 64)
 }
 
-/// [`f32_to_int`] from a double: NaN gives the sign bit alone.
+/// [`f32_to_int`] from a double; NaN always converts to the sign bit alone.
 #[must_use]
 pub fn f64_to_int(x: f64, rounding: Rounding, bits: u32, signed: bool) -> u64 {
     to_int(unpack(F64, x.to_bits()), rounding, bits, signed, true)
@@ -180,21 +183,21 @@ fn to_int(value: Value, rounding: Rounding, bits: u32, signed: bool, nan_is_sign
         Value::Nan if nan_is_sign => return 1 << (bits - 1),
         Value::Nan => return 0,
         Value::Infinite(negative) => (negative, u128::MAX),
-        // Beyond 2^64 every integer saturates.
+        // From 2^64 on, every integer type saturates.
         Value::Finite(exact) if !exact.is_zero() && exact.exponent() >= 64 => (exact.negative, u128::MAX),
         Value::Finite(exact) => (exact.negative, u128::from(exact.rounded_to(0, rounding))),
     };
     if negative { (magnitude.min(least) as u64).wrapping_neg() & mask } else { magnitude.min(most) as u64 }
 }
 
-/// `cvt.rni/rzi/rmi/rpi.f32.f32`: the nearest whole number as a float.
+/// `cvt.rni/rzi/rmi/rpi.f32.f32`: rounds to an integral value.
 #[must_use]
 pub fn round_f32_to_whole(x: f32, rounding: Rounding, ftz: bool) -> u32 {
     let bits = flush_f32(x.to_bits(), ftz);
     whole(F32, u64::from(bits), u64::from(NAN_F32), rounding) as u32
 }
 
-/// `cvt.rni/rzi/rmi/rpi.f64.f64`.
+/// `cvt.rni/rzi/rmi/rpi.f64.f64`; a NaN becomes quiet.
 #[must_use]
 pub fn round_f64_to_whole(x: f64, rounding: Rounding) -> u64 {
     whole(F64, x.to_bits(), quiet_f64(x.to_bits()), rounding)
@@ -209,7 +212,7 @@ pub fn round_f16_to_whole(x: u16, rounding: Rounding) -> u16 {
 fn whole(layout: Layout, bits: u64, nan: u64, rounding: Rounding) -> u64 {
     match unpack(layout, bits) {
         Value::Nan => nan,
-        // At and above 2^precision every number is whole.
+        // A number with a unit of at least one is integral already.
         Value::Finite(exact) if exact.unit < 0 => {
             let integer = exact.rounded_to(0, rounding);
             Exact::new(exact.negative, u128::from(integer), 0).encode(layout, Rounding::Zero, false)
@@ -218,13 +221,13 @@ fn whole(layout: Layout, bits: u64, nan: u64, rounding: Rounding) -> u64 {
     }
 }
 
-/// `cvt.f32` from an integer, with the bits of the result.
+/// `cvt.f32` from an integer, returning the bits.
 #[must_use]
 pub fn int_to_f32(x: i128, r: Rounding) -> u32 {
     integer(x).encode(F32, r, false) as u32
 }
 
-/// `cvt.f64` from an integer, with the bits of the result.
+/// `cvt.f64` from an integer, returning the bits.
 #[must_use]
 pub fn int_to_f64(x: i128, r: Rounding) -> u64 {
     integer(x).encode(F64, r, false)

@@ -1,8 +1,8 @@
-//! Eight floats or integers at a time, with the few operations that sums of products take.
+//! Vectors of eight floats or integers, with the few operations that sums of products need.
 
-/// Eight floats or integers at a time, by one instruction each where there is one.
+/// Operations on eight floats or integers at a time, each a single instruction where one exists.
 ///
-/// For conversions above all: Rust's `as` saturates, which costs more than the conversion.
+/// The main gain is in conversions: Rust's `as` saturates, which costs more than the conversion itself.
 pub(crate) trait Eight: Copy {
     type Floats: Copy;
     type Integers: Copy;
@@ -11,14 +11,14 @@ pub(crate) trait Eight: Copy {
     fn integers(self, values: &[i32; 8]) -> Self::Integers;
     fn array(self, integers: Self::Integers) -> [i32; 8];
     fn bits(self, floats: Self::Floats) -> [u32; 8];
-    /// A bit for each negative number, the first lowest.
+    /// Returns a bit mask of the negative numbers; bit 0 is the first.
     fn signs(self, integers: Self::Integers) -> u32;
     fn splat(self, value: f32) -> Self::Floats;
     fn splat_integer(self, value: i32) -> Self::Integers;
     fn product(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
-    /// Toward zero, of numbers below 2^31.
+    /// Truncates toward zero; magnitudes must be below 2^31.
     fn truncated(self, floats: Self::Floats) -> Self::Integers;
-    /// 2^i, of exponents of normal floats.
+    /// Returns 2^i; the exponents must be those of normal floats.
     fn power_of_two(self, exponents: Self::Integers) -> Self::Floats;
     /// Wraps around.
     fn sum(self, a: Self::Integers, b: Self::Integers) -> Self::Integers;
@@ -27,7 +27,7 @@ pub(crate) trait Eight: Copy {
     fn larger(self, a: Self::Integers, b: Self::Integers) -> Self::Integers;
     fn smaller(self, a: Self::Integers, b: Self::Integers) -> Self::Integers;
 
-    /// Within `-limit` and `limit`.
+    /// Clamps to the range from `-limit` to `limit`.
     #[inline(always)]
     fn clamped(self, a: Self::Integers, limit: i32) -> Self::Integers {
         let below = self.smaller(a, self.splat_integer(limit));
@@ -35,11 +35,11 @@ pub(crate) trait Eight: Copy {
     }
 }
 
-/// By the language alone.
+/// The portable implementation.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain;
 
-/// One operation for each of eight.
+/// Evaluates an expression for each of eight indices.
 macro_rules! each_of_8 {
     ($n:ident => $value:expr) => {{
         let mut out = [Default::default(); 8];

@@ -9,7 +9,7 @@ pub enum Format {
     F16,
     /// The upper half of binary32.
     Bf16,
-    /// binary32 of which a tensor core reads the upper 19 bits; a code is the whole 32-bit register.
+    /// A binary32 register of which a tensor core reads the upper 19 bits; a code is the whole 32-bit register.
     Tf32,
     /// IEEE binary32.
     F32,
@@ -25,7 +25,7 @@ pub enum Format {
     E2m1,
     /// A power of two from 2^-127 to 2^127; 0xFF is NaN.
     Ue8m0,
-    /// e4m3 whose sign bit the hardware ignores.
+    /// Unsigned e4m3; the hardware ignores the sign bit.
     Ue4m3,
 }
 
@@ -90,30 +90,30 @@ const E3M2: Layout = Layout::new(3, 2, Specials::None);
 const E2M3: Layout = Layout::new(2, 3, Specials::None);
 const E2M1: Layout = Layout::new(2, 1, Specials::None);
 
-/// The binary32 NaN that PTX arithmetic gives.
+/// The canonical binary32 NaN of PTX arithmetic.
 pub const NAN_F32: u32 = 0x7FFF_FFFF;
-/// The binary16 and bfloat16 NaN that PTX arithmetic gives.
+/// The canonical binary16 and bfloat16 NaN of PTX arithmetic.
 pub const NAN_16: u16 = 0x7FFF;
 
-/// What a code stands for.
+/// The decoded parts of a code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parts {
     /// Not a number.
     Nan,
     /// Infinity.
     Infinite {
-        /// Below zero.
+        /// Whether the infinity is negative.
         negative: bool,
     },
-    /// `±significand · 2^(exponent − mantissa bits)`, not normalised: a subnormal keeps the smallest exponent.
+    /// `±significand · 2^(exponent − fraction)`, not normalised: a subnormal keeps the smallest exponent.
     Finite {
-        /// The sign bit, of zeros too.
+        /// The sign bit; zeros have one too.
         negative: bool,
-        /// With the hidden bit.
+        /// The significand, including the hidden bit.
         significand: u32,
-        /// Of the hidden bit's place.
+        /// The exponent of the hidden bit.
         exponent: i32,
-        /// Fraction bits of the significand.
+        /// Number of fraction bits in the significand.
         fraction: u32,
     },
 }
@@ -134,7 +134,7 @@ impl Format {
         Self::Ue4m3,
     ];
 
-    /// The name that PTX uses.
+    /// The PTX name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -152,13 +152,13 @@ impl Format {
         }
     }
 
-    /// The format of a PTX name, without the leading dot.
+    /// Parses a PTX name without the leading dot.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)
     }
 
-    /// Bits of a code; a `tf32` code is a 32-bit register, a `ue4m3` code a byte.
+    /// Width of a code in bits; a `tf32` code is a 32-bit register, a `ue4m3` code a byte.
     #[must_use]
     pub const fn bits(self) -> u32 {
         match self {
@@ -186,7 +186,7 @@ impl Format {
         })
     }
 
-    /// What `code` stands for; bits above the format's width are ignored.
+    /// Decodes `code` into its parts; bits above the format's width are ignored.
     #[must_use]
     pub const fn parts(self, code: u32) -> Parts {
         let Some(layout) = self.layout() else {
@@ -228,11 +228,11 @@ impl Format {
         }
     }
 
-    /// The value of a code, exactly; a NaN is the canonical one.
+    /// Returns the exact value of a code; a NaN becomes the canonical NaN.
     #[must_use]
     pub fn decode(self, code: u32) -> f32 {
         match self {
-            // These two are the bulk of all decoding.
+            // Fast paths: most decoded codes have one of these two formats.
             Self::F32 if code & 0x7FFF_FFFF <= 0x7F80_0000 => f32::from_bits(code),
             Self::Bf16 if code & 0x7FFF <= 0x7F80 => f32::from_bits(code << 16),
             _ => match self.parts(code) {
@@ -260,7 +260,7 @@ impl Format {
     }
 }
 
-/// `2^exponent` for the exponents of normal doubles.
+/// Returns `2^exponent`; `exponent` must be that of a normal double.
 pub(crate) const fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }

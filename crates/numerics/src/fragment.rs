@@ -1,12 +1,12 @@
-//! Which lane and register of a warp holds which element of an `mma` operand.
+//! The fragment layouts of `mma`: which lane and register of a warp holds which element of an operand.
 //!
 //! Sources: PTX ISA "Matrix Fragments for mma.*" and "… with sparse matrix A"; "Block scaling for mma" with its
-//! selectors. What the manual shows in pictures alone was read from CUTLASS: `cute/atom/mma_traits_sm120.hpp`,
+//! selectors. Layouts that the manual shows only in figures were taken from CUTLASS: `cute/atom/mma_traits_sm120.hpp`,
 //! `mma_traits_sm120_sparse.hpp` (`ELayout`) and the reordering of metadata in `host_reorder.h`.
 //!
-//! A warp is eight groups of four lanes. A register of 32 bits (64 for `f64`) holds neighbours along K, the first in
-//! the low bits; registers advance by eight rows first, then along K. This one rule covers every dense shape of the
-//! `mma` family except Volta's `m8n8k4.f16`, for which see [`quad_pair`].
+//! A warp is eight groups of four lanes. A 32-bit register (64-bit for `f64`) holds elements adjacent along K, the first
+//! in the low bits; successive registers advance by eight rows first, then along K. This rule covers every dense shape of
+//! the `mma` family except Volta's `m8n8k4.f16`, for which see [`quad_pair`].
 
 use super::format::Format;
 use super::tensor_core::{MmaShape, Sparsity};
@@ -29,25 +29,25 @@ const fn group(lane: usize) -> (usize, usize) {
     (lane / 4 % 8, lane % 4)
 }
 
-/// Elements of `bits` bits in one register.
+/// Number of elements of `bits` bits in one register.
 #[must_use]
 pub const fn per_register(bits: u32) -> usize {
     if bits >= 32 { 1 } else { (32 / bits) as usize }
 }
 
-/// Row and K of element `sub` of register `reg` of A.
+/// Returns row and K of element `sub` of register `reg` of A.
 ///
-/// A sparse A has this layout too, with half its K.
+/// A sparse A has the same layout with half of its K.
 #[must_use]
 pub const fn a_index(shape: MmaShape, elem_bits: u32, lane: usize, reg: usize, sub: usize) -> (usize, usize) {
     let (group, thread) = group(lane);
     let width = per_register(elem_bits);
-    // Shapes of eight rows have no second half to step to.
+    // Shapes with eight rows have no upper half.
     let (upper, step) = if shape.m > 8 { (reg % 2, reg / 2) } else { (0, reg) };
     (group + 8 * upper, (thread + 4 * step) * width + sub)
 }
 
-/// Column and K of element `sub` of register `reg` of B.
+/// Returns column and K of element `sub` of register `reg` of B.
 #[must_use]
 pub const fn b_index(
     _shape: MmaShape,
@@ -60,7 +60,7 @@ pub const fn b_index(
     (group, (thread + 4 * reg) * per_register(elem_bits) + sub)
 }
 
-/// Row and column of element `sub` of register `reg` of C and D; `elem_bits` is 16 for `f16`, else 32 or 64.
+/// Returns row and column of element `sub` of register `reg` of C and D; `elem_bits` is 16 for `f16`, else 32 or 64.
 #[must_use]
 pub const fn c_index(
     _shape: MmaShape,
@@ -74,7 +74,7 @@ pub const fn c_index(
     (group + 8 * (element / 2), 2 * thread + element % 2)
 }
 
-/// Registers of one lane that hold `operand`.
+/// Number of registers per lane that hold `operand`.
 #[must_use]
 pub const fn registers(operand: Operand, shape: MmaShape, elem_bits: u32) -> usize {
     let elements = match operand {
@@ -95,8 +95,8 @@ const fn flat(operand: Operand, shape: MmaShape, bits: u32, lane: usize, reg: us
     row * width + column
 }
 
-/// The matrix of codes that the registers of a warp hold: `registers[reg][lane]` to row-major `[M][K]`, `[N][K]` or
-/// `[M][N]`. Elements are at most 32 bits.
+/// Gathers the matrix of codes from the registers of a warp: `registers[reg][lane]` to row-major `[M][K]`, `[N][K]` or
+/// `[M][N]`. Elements have at most 32 bits.
 #[must_use]
 pub fn gather(operand: Operand, shape: MmaShape, elem_bits: u32, registers: &[[u32; LANES]]) -> Vec<u32> {
     let width = per_register(elem_bits);
@@ -114,7 +114,7 @@ pub fn gather(operand: Operand, shape: MmaShape, elem_bits: u32, registers: &[[u
     out
 }
 
-/// The reverse of [`gather`].
+/// Scatters a matrix of codes to the registers of a warp: the inverse of [`gather`].
 pub fn scatter(
     operand: Operand,
     shape: MmaShape,
@@ -135,10 +135,10 @@ pub fn scatter(
     }
 }
 
-/// The code of an element in its 8-bit container of `kind::f8f6f4` and `kind::mxf8f6f4`.
+/// Extracts the code of an element from its 8-bit container of `kind::f8f6f4` and `kind::mxf8f6f4`.
 ///
-/// `e2m1` is in bits 5 to 2 and 6-bit formats in bits 5 to 0; the other bits count for nothing (MMA-Sim masks
-/// them; not measured).
+/// `e2m1` occupies bits 5 to 2, and 6-bit formats bits 5 to 0; the other bits are ignored (MMA-Sim masks them; not
+/// measured).
 #[must_use]
 pub const fn from_container(format: Format, byte: u32) -> u32 {
     match format {
@@ -148,7 +148,7 @@ pub const fn from_container(format: Format, byte: u32) -> u32 {
     }
 }
 
-/// The container byte of a code.
+/// Places a code in its container byte: the inverse of [`from_container`].
 #[must_use]
 pub const fn to_container(format: Format, code: u32) -> u32 {
     match format {
@@ -158,21 +158,22 @@ pub const fn to_container(format: Format, code: u32) -> u32 {
     }
 }
 
-/// Lane and byte of the scale of row `row` and chunk `chunk` of A.
+/// Returns lane and byte of the scale of row `row` and chunk `chunk` of A.
 ///
-/// `thread_id` picks a pair of lanes in each group; the even one serves rows 0 to 7, the odd one rows 8 to 15.
+/// `thread_id` selects a pair of lanes in each group; the even lane holds rows 0 to 7, the odd one rows 8 to 15.
 #[must_use]
 pub const fn scale_a_source(byte_id: usize, thread_id: usize, row: usize, chunk: usize) -> (usize, usize) {
     (row % 8 * 4 + thread_id * 2 + row / 8, byte_id + chunk)
 }
 
-/// Lane and byte of the scale of column `column` and chunk `chunk` of B.
+/// Returns lane and byte of the scale of column `column` and chunk `chunk` of B.
 #[must_use]
 pub const fn scale_b_source(byte_id: usize, thread_id: usize, column: usize, chunk: usize) -> (usize, usize) {
     (column * 4 + thread_id, byte_id + chunk)
 }
 
-/// Scale codes `[rows][chunks]` of A (`Operand::A`, 16 rows) or B (8 columns) from the scale registers of a warp.
+/// Gathers the scale codes `[rows][chunks]` of A (`Operand::A`, 16 rows) or B (8 columns) from the scale registers of a
+/// warp.
 #[must_use]
 pub fn gather_scales(
     operand: Operand,
@@ -196,16 +197,16 @@ pub fn gather_scales(
     out
 }
 
-/// Values that the sparsity selector of `mma.sp` may take.
+/// Number of valid values of the sparsity selector of `mma.sp`.
 #[must_use]
 pub const fn selectors(shape: MmaShape, elem_bits: u32) -> usize {
     let lanes = metadata_lanes(shape, elem_bits);
     if lanes >= 4 { 1 } else { 4 / lanes }
 }
 
-/// Lanes of each group of four that hold metadata.
+/// Number of lanes in each group of four that hold metadata.
 const fn metadata_lanes(shape: MmaShape, elem_bits: u32) -> usize {
-    // Sixteen rows of K bits (of 2K for `tf32`), over eight groups of words: 4-bit elements share a field in pairs.
+    // Sixteen rows of K bits (2K for `tf32`, K/2 for 4-bit elements, which share a field in pairs), over eight groups.
     let bits = match elem_bits {
         32 => shape.k * 2,
         4 => shape.k / 2,
@@ -215,11 +216,11 @@ const fn metadata_lanes(shape: MmaShape, elem_bits: u32) -> usize {
     if lanes == 0 { 1 } else { lanes }
 }
 
-/// Lane and first bit of metadata field `field` of row `row`: 2 bits for one kept element of 16 or 8 bits or one kept
-/// pair of 4-bit elements, 4 bits for a kept `tf32`.
+/// Returns lane and first bit of metadata field `field` of row `row`. A field has 2 bits for a kept element of 16 or
+/// 8 bits or a kept pair of 4-bit elements, and 4 bits for a kept `tf32` element.
 ///
-/// With 16-bit and wider elements a word holds rows r and r+8 in its halves and the next lane continues along K; with
-/// narrower ones neighbouring lanes hold rows r and r+8 and the next pair continues along K.
+/// For elements of 16 bits and more, a word holds rows r and r+8 in its halves, and the next lane continues along K. For
+/// narrower elements, adjacent lanes hold rows r and r+8, and the next pair of lanes continues along K.
 #[must_use]
 pub const fn metadata_source(
     shape: MmaShape,
@@ -239,7 +240,7 @@ pub const fn metadata_source(
     }
 }
 
-/// The metadata fields of A, `[M][fields]`, for [`super::tensor_core::sparse_expand`].
+/// Gathers the metadata fields of A, `[M][fields]`, for [`super::tensor_core::sparse_expand`].
 #[must_use]
 pub fn gather_metadata(
     sparsity: Sparsity,
@@ -260,9 +261,9 @@ pub fn gather_metadata(
     out
 }
 
-/// Volta's `mma.m8n8k4` with `f16` operands: four independent products, each by two groups of four lanes.
+/// Volta's `mma.m8n8k4` with `f16` operands: four independent products, each computed by two groups of four lanes.
 pub mod quad_pair {
-    /// Which of the four products a lane works on.
+    /// Returns which of the four products a lane works on.
     #[must_use]
     pub const fn product(lane: usize) -> usize {
         lane / 4 % 4
@@ -272,19 +273,19 @@ pub mod quad_pair {
         lane / 16 * 4
     }
 
-    /// Row and K of element `i` (0 to 3) of A, stored by rows or by columns.
+    /// Returns row and K of element `i` (0 to 3) of A, stored by rows (`.row`) or by columns (`.col`).
     #[must_use]
     pub const fn a_index(by_rows: bool, lane: usize, i: usize) -> (usize, usize) {
         if by_rows { (lane % 4 + upper(lane), i) } else { (i + upper(lane), lane % 4) }
     }
 
-    /// Column and K of element `i` (0 to 3) of B, stored by rows (`.row`) or by columns (`.col`).
+    /// Returns column and K of element `i` (0 to 3) of B, stored by rows (`.row`) or by columns (`.col`).
     #[must_use]
     pub const fn b_index(by_rows: bool, lane: usize, i: usize) -> (usize, usize) {
         if by_rows { (i + upper(lane), lane % 4) } else { (lane % 4 + upper(lane), i) }
     }
 
-    /// Row and column of element `i` (0 to 7) of C and D; `elem_bits` is 16 or 32.
+    /// Returns row and column of element `i` (0 to 7) of C and D; `elem_bits` is 16 or 32.
     #[must_use]
     pub const fn c_index(elem_bits: u32, lane: usize, i: usize) -> (usize, usize) {
         if elem_bits == 16 {

@@ -1,7 +1,7 @@
 //! Pure numerics: narrow formats, conversions, IEEE arithmetic as PTX defines it, tensor-core accumulation and layouts.
 //!
-//! Everything works on bit patterns, so that one input has one answer on every host: NaNs are canonical, no result
-//! depends on the host's NaN payloads, and special functions are those of the GPU.
+//! All functions work on bit patterns, so an input has the same result on every host: NaNs are canonical, no result
+//! depends on the host's NaN payloads, and the special functions are those of the GPU.
 //!
 #![doc = include_str!("../README.md")]
 

@@ -1,23 +1,23 @@
-//! Random operands of instructions: 32-bit registers of a kind, in regimes that reach what uniform bits do not.
+//! Random instruction operands: 32-bit registers of a given kind, in regimes that reach cases which uniform bits miss.
 
 use std::str::FromStr;
 
 use super::Format;
 use super::format::{F32, F64, Layout};
 
-/// What a 32-bit register of operands holds.
+/// The contents of a 32-bit operand register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum OperandKind {
-    /// An integer, or bits.
+    /// An integer, or untyped bits.
     U32,
-    /// Half of a binary64: registers come in pairs, the low one first.
+    /// One half of a binary64: registers come in pairs, the low half first.
     F64,
-    /// Codes of a format as many as fit: one of 32 bits, two of 16, four of 8; formats below 8 bits lie in the containers of
-    /// `kind::f8f6f4`.
+    /// As many codes of a format as fit: one of 32 bits, two of 16, four of 8; formats narrower than 8 bits use the containers
+    /// of `kind::f8f6f4`.
     Of(Format),
 }
 
-/// A word that names no kind.
+/// The error for a word that is not the name of an operand kind.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "`{0}` is not a kind of operand; use u32, f64, f32, tf32, f16, bf16, e4m3, e5m2, e3m2, e2m3, e2m1, ue8m0, ue4m3"
@@ -36,29 +36,29 @@ impl FromStr for OperandKind {
     }
 }
 
-/// How values are distributed.
+/// A distribution of operand values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Regime {
     /// Magnitudes around one.
     Ordinary,
-    /// Any bits.
+    /// Uniformly random bits.
     Raw,
     /// The middle half of the exponents.
     Middle,
     /// Powers of two.
     Powers,
-    /// Subnormal, or the smallest normal.
+    /// Subnormal numbers, and numbers with the smallest normal exponent.
     Subnormal,
     /// The three largest exponents.
     Large,
-    /// Zeros, infinities, NaNs, the least and the greatest of each.
+    /// Zeros, ones, infinities and NaNs, and the smallest and largest subnormal and normal numbers.
     Special,
     /// Magnitudes within a factor of four.
     Near,
 }
 
 impl Regime {
-    /// Every regime; case `n` of a recording has regime `n` modulo 8.
+    /// Every regime; case `n` of a recording uses regime `n` modulo 8.
     pub const ALL: [Self; 8] = [
         Self::Ordinary,
         Self::Raw,
@@ -72,20 +72,20 @@ impl Regime {
 }
 
 impl OperandKind {
-    /// A register of this kind. `random` decides everything; `high` says whether it is the upper half of a binary64.
+    /// Returns a register of this kind, a function of `random`; `high` selects the upper half of a binary64.
     #[must_use]
     pub fn word(self, regime: Regime, random: u64, high: bool) -> u32 {
         match self {
             Self::U32 => integer(regime, random),
             Self::F64 => {
-                // Both halves decide alike from the same random bits.
+                // Both halves derive the same code from the same random bits.
                 let code = float(F64, regime, random);
                 if high { (code >> 32) as u32 } else { code as u32 }
             }
-            // Of a tf32 the register is a binary32.
+            // A tf32 register is a binary32.
             Self::Of(Format::Tf32 | Format::F32) => float(F32, regime, random) as u32,
             Self::Of(format) => {
-                // ue8m0 is an exponent alone.
+                // ue8m0 is a bare exponent.
                 let Some(layout) = format.layout() else { return four(random, |r| scale(regime, r)) };
                 let code = |r: u64| float(layout, regime, r) as u32;
                 match format.bits() {
@@ -103,7 +103,7 @@ fn four(random: u64, byte: impl Fn(u64) -> u32) -> u32 {
     (0..4).fold(0, |word, n| word | (byte(super::random::at(random, n)) & 0xFF) << (8 * n))
 }
 
-/// Scale codes near one, so that products stay finite; any code where bits are raw.
+/// Returns a scale code, near one in most regimes so that products stay finite.
 fn scale(regime: Regime, random: u64) -> u32 {
     let bits = (random >> 32) as u32;
     match regime {
@@ -135,7 +135,7 @@ fn float(layout: Layout, regime: Regime, random: u64) -> u64 {
     let bias = exponents / 2 - 1;
     let mantissa = random & ((1 << layout.mantissa_bits) - 1);
     let sign = (random >> 63) << layout.magnitude_bits();
-    // Below the mantissa's bits and far from the sign's, at least in a binary64; formats are narrow beside.
+    // Bits 53 to 62: above the mantissa (bits 0 to 51 at most) and below the sign (bit 63).
     let choice = random >> 53 & 0x3FF;
     let greatest = layout.max_finite() >> layout.mantissa_bits;
     let about = |low: i64, count: u64| {
@@ -199,7 +199,7 @@ mod tests {
         assert!(special.iter().any(|x| x.is_nan()) && special.iter().any(|x| x.is_infinite()));
         assert!(special.contains(&0.0) && special.contains(&-1.0));
         assert!(f32s(Regime::Subnormal).all(|x| x.abs() < 3e-38));
-        // Two halves of one number.
+        // The two halves of one number.
         let kind: OperandKind = "f64".parse().unwrap();
         for n in 0..2000 {
             let (low, high) = (kind.word(Regime::Ordinary, n, false), kind.word(Regime::Ordinary, n, true));

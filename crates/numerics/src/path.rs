@@ -1,7 +1,6 @@
-//! Which vector instructions the hot loops use: the best that the processor has, or one that a test names.
+//! Selects the vector instructions of the hot loops: the best set that the processor supports, or one that a test forces.
 //!
-//! The loops are compiled once for each set; they differ in how many numbers they take at a time and must not differ in
-//! a bit of any result.
+//! The loops are compiled once per set. The sets differ in vector width, but results must be bit-identical.
 
 use std::cell::Cell;
 
@@ -18,7 +17,7 @@ thread_local! {
 }
 
 impl Path {
-    /// Every path that this processor can take, the plain one first.
+    /// Every path that this processor supports, the scalar one first.
     #[must_use]
     pub fn available() -> Vec<Self> {
         #[cfg(target_arch = "x86_64")]
@@ -32,16 +31,16 @@ impl Path {
         found.into_iter().flatten().map(Self).collect()
     }
 
-    /// Its name: `Scalar`, `V3` (AVX2 and FMA), `V4` (AVX-512).
+    /// The name: `Scalar`, `V3` (AVX2 and FMA) or `V4` (AVX-512).
     #[must_use]
     pub fn name(self) -> String {
         let name = format!("{:?}", self.0);
         name.split(['(', ' ']).next().unwrap_or_default().to_owned()
     }
 
-    /// Runs `f` with this path for all hot loops of the thread.
+    /// Runs `f` with this path forced for all hot loops of the current thread.
     pub fn force<T>(self, f: impl FnOnce() -> T) -> T {
-        /// Puts back what was forced before, when `f` panics too.
+        /// Restores the previously forced path, even if `f` panics.
         struct Back(Option<Arch>);
         impl Drop for Back {
             fn drop(&mut self) {
@@ -53,13 +52,13 @@ impl Path {
     }
 }
 
-/// Runs a hot loop on the path of the moment.
+/// Runs a hot loop on the current path.
 #[inline]
 pub fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
     FORCED.get().unwrap_or_default().dispatch(op)
 }
 
-/// A hot loop on eight numbers at a time.
+/// A hot loop that processes eight numbers at a time.
 pub(crate) trait EightLoop {
     type Output;
 
@@ -77,7 +76,7 @@ impl<L: EightLoop, T: Eight> NullaryFnOnce for With<L, T> {
     }
 }
 
-/// [`dispatch`] of a loop on eight numbers at a time.
+/// [`dispatch`] for an [`EightLoop`].
 #[inline]
 pub(crate) fn dispatch_eight<L: EightLoop>(hot: L) -> L::Output {
     let arch = FORCED.get().unwrap_or_default();

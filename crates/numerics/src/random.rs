@@ -1,4 +1,4 @@
-//! splitmix64, counter-based: a value is a function of a key and an index alone.
+//! Counter-based splitmix64: a value depends only on a key and an index.
 
 /// splitmix64's increment: 2^64 over the golden ratio, made odd.
 pub const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -11,13 +11,13 @@ pub const fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The value at `index` of the sequence that begins at `key`.
+/// Returns element `index` of the sequence with seed `key`.
 #[must_use]
 pub const fn at(key: u64, index: u64) -> u64 {
     mix(key.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN)))
 }
 
-/// Bytes from `least` to `most` (both included), a function of the seed and the index alone, the same again after [`PERIOD`].
+/// Returns bytes from `least` to `most` (inclusive) that depend only on seed and index and repeat after [`PERIOD`] bytes.
 #[must_use]
 pub fn bytes(seed: u64, least: u8, most: u8, len: usize) -> Vec<u8> {
     let span = u64::from(most.saturating_sub(least)) + 1;
@@ -26,7 +26,7 @@ pub fn bytes(seed: u64, least: u8, most: u8, len: usize) -> Vec<u8> {
     let mut index = 0;
     while out.len() < own {
         let word = at(seed, index).to_le_bytes();
-        // The upper byte of byte times span: uniform but for a bias below span / 256.
+        // The upper byte of the product: uniform except for a bias below span / 256.
         let of = |byte: u8| least.saturating_add(((u64::from(byte) * span) >> 8) as u8);
         out.extend(word.into_iter().take(own - out.len()).map(of));
         index += 1;
@@ -37,7 +37,7 @@ pub fn bytes(seed: u64, least: u8, most: u8, len: usize) -> Vec<u8> {
     out
 }
 
-/// Bytes after which [`bytes`] begins anew: 16 MiB.
+/// Period of [`bytes`]: 16 MiB.
 pub const PERIOD: usize = 16 << 20;
 
 #[cfg(test)]

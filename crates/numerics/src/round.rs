@@ -2,7 +2,7 @@
 
 use super::format::{Layout, Specials};
 
-/// How a value between two numbers of a format is rounded.
+/// A rounding mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Rounding {
     /// To nearest, ties to even: `.rn`.
@@ -15,12 +15,12 @@ pub enum Rounding {
     Down,
     /// To nearest, ties away from zero: `.rna`.
     NearestAway,
-    /// Up with the chance of the discarded fraction: `.rs`. The number, as a fraction of 2^32, is added to the
-    /// discarded fraction and the magnitude grows when that carries.
+    /// Stochastic: `.rs`. The magnitude is rounded up with a probability equal to the discarded fraction: the number, as a
+    /// fraction of 2^32, is added to the discarded fraction, and a carry increments the magnitude.
     Stochastic(u32),
 }
 
-/// An exact value: `±significand · 2^unit`, and with `sticky` a little more in magnitude, by less than one unit.
+/// An exact value: `±significand · 2^unit`; `sticky` means that the magnitude is larger by less than one unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Exact {
     pub(crate) negative: bool,
@@ -42,14 +42,14 @@ impl Exact {
         self.significand == 0 && !self.sticky
     }
 
-    /// The exponent of the leading bit.
+    /// Returns the exponent of the leading bit.
     pub(crate) const fn exponent(self) -> i32 {
         self.unit + 127 - self.significand.leading_zeros() as i32
     }
 
-    /// The magnitude in `layout`, as a code without sign; overflow runs past the largest finite code.
+    /// Rounds the magnitude to a code of `layout` without sign; on overflow, the code exceeds the largest finite one.
     ///
-    /// A code is an integer that counts the format's numbers upward, so one sum gives exponent field and mantissa.
+    /// Codes enumerate the format's numbers in order, so a single sum yields exponent field and mantissa.
     pub(crate) fn magnitude(self, layout: Layout, rounding: Rounding) -> u64 {
         if self.is_zero() {
             return 0;
@@ -62,7 +62,7 @@ impl Exact {
         kept + (u64::from(steps) << layout.mantissa_bits)
     }
 
-    /// The magnitude as a whole number of `2^unit`.
+    /// Rounds the magnitude to an integer multiple of `2^unit` and returns the multiple.
     pub(crate) fn rounded_to(self, unit: i32, rounding: Rounding) -> u64 {
         let shift = unit - self.unit;
         if shift <= 0 {
@@ -93,9 +93,9 @@ impl Exact {
         kept as u64 + u64::from(grow)
     }
 
-    /// The code in an IEEE-like format of `layout`, sign included.
+    /// Rounds to a code of `layout`, including the sign.
     ///
-    /// `satfinite` turns every overflow and infinity into the largest finite number.
+    /// `satfinite` turns overflow into the largest finite number; formats without infinity always do.
     pub(crate) fn encode(self, layout: Layout, rounding: Rounding, satfinite: bool) -> u64 {
         let code = self.magnitude(layout, rounding);
         let largest = layout.max_finite();
@@ -109,7 +109,7 @@ impl Exact {
         magnitude | (u64::from(self.negative) << layout.magnitude_bits())
     }
 
-    /// Whether a finite value beyond the largest number becomes infinite.
+    /// Whether a finite value beyond the largest finite number becomes infinity.
     const fn overflows_to_infinity(self, rounding: Rounding) -> bool {
         match rounding {
             Rounding::Zero | Rounding::Stochastic(_) => false,

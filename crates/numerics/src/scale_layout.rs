@@ -1,4 +1,4 @@
-//! Where a block scale lies in memory: the 128×4 and 8×4 layouts that GEMM libraries share.
+//! The layout of block scales in memory: the 128×4 and 8×4 tilings that GEMM libraries share.
 //!
 //! Sources: CUTLASS `detail/sm100_blockscaled_layout.hpp` (`Sm1xxBlockScaledBasicChunk`); FlashInfer
 //! `quantization_utils.cuh` (`get_sf_out_offset_128x4`, `get_sf_out_offset_8x4`).
@@ -6,11 +6,11 @@
 /// A tiling of scales, one byte each, over rows and columns; a column covers one block along K.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ScaleLayout {
-    /// Row after row, no padding.
+    /// Row-major, without padding.
     Linear,
     /// Tiles of 128 rows and 4 columns; within one, rows r, r+32, r+64 and r+96 share 16 bytes.
     Tile128x4,
-    /// Tiles of 8 rows and 4 columns, row after row.
+    /// Tiles of 8 rows and 4 columns, row-major within a tile.
     Tile8x4,
 }
 
@@ -23,21 +23,21 @@ impl ScaleLayout {
         }
     }
 
-    /// Rows and columns with the padding that the layout adds.
+    /// Returns rows and columns including the padding of the layout.
     #[must_use]
     pub const fn padded(self, rows: usize, columns: usize) -> (usize, usize) {
         let (tile_rows, tile_columns) = self.tile();
         (rows.next_multiple_of(tile_rows), columns.next_multiple_of(tile_columns))
     }
 
-    /// Bytes of a buffer of `rows` × `columns` scales.
+    /// Size in bytes of a buffer of `rows` × `columns` scales, including padding.
     #[must_use]
     pub const fn size(self, rows: usize, columns: usize) -> usize {
         let (rows, columns) = self.padded(rows, columns);
         rows * columns
     }
 
-    /// The byte of scale (`row`, `column`) in a buffer of `columns` columns.
+    /// Byte offset of scale (`row`, `column`) in a buffer of `columns` columns.
     #[must_use]
     pub const fn offset(self, row: usize, column: usize, columns: usize) -> usize {
         match self {
@@ -52,7 +52,7 @@ impl ScaleLayout {
         }
     }
 
-    /// The byte of a scale in batch `batch` of equally large buffers.
+    /// Byte offset of a scale in batch `batch` of buffers of equal size.
     #[must_use]
     pub const fn batched_offset(
         self,

@@ -1,12 +1,13 @@
-//! Which random bits each value of `cvt.rs` takes.
+//! The random bits that each value of `cvt.rs` uses.
 //!
-//! The manual shows the layouts in pictures ("Random bits layout for .rs rounding"): `f16x2` takes the low 13 bits of a
-//! halfword, `bf16x2` all 16. Four values share two halfwords, a pair each; within a pair the first takes them in reverse
-//! order, as others measured on a B200. `e2m1x4` gathers a pair's 16 bits from one byte of either halfword.
+//! The manual shows the layouts in figures ("Random bits layout for .rs rounding"): `f16x2` uses the low 13 bits of a
+//! halfword, `bf16x2` all 16. Of four values, each pair shares a halfword; the first value of a pair uses the bits in
+//! reverse order, according to third-party measurements on a B200. `e2m1x4` takes a pair's 16 bits from one byte of each
+//! halfword.
 
 use super::format::Format;
 
-/// The random numbers of the values in operand order, each as a fraction of 2^32, as [`super::Rounding::Stochastic`] wants.
+/// Returns the random number of each value in operand order, as a fraction of 2^32 for [`super::Rounding::Stochastic`].
 #[must_use]
 pub fn shares(bits: u32, format: Format) -> [u32; 4] {
     let (high, low) = ((bits >> 16) as u16, bits as u16);

@@ -1,4 +1,4 @@
-//! Digests of what a device answers to all inputs of a function: 2^32 answers in a few kilobytes.
+//! Digests of a device's results for all inputs of a function: 2^32 results in a few kilobytes.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::VectorsError;
 
-/// What an input and its answer add to the digest of their block; sums wrap, so that no order matters.
+/// Returns the term that an input and its result add to the digest of their block. Sums wrap, so the order is irrelevant.
 #[must_use]
 pub const fn term(input: u32, answer: u32) -> u64 {
     random::at((input as u64) << 32 | answer as u64, 0)
@@ -19,9 +19,9 @@ pub const fn term(input: u32, answer: u32) -> u64 {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Digests {
-    /// The device's name.
+    /// The name of the device.
     pub device: String,
-    /// Its compute capability, such as `9.0`.
+    /// The compute capability of the device, such as `9.0`.
     pub capability: String,
     /// The CUDA version of its driver, such as 13000.
     pub driver: u64,
@@ -29,35 +29,35 @@ pub struct Digests {
     pub functions: Vec<FunctionDigests>,
 }
 
-/// Digests of a function, whose inputs count from 0.
+/// Digests of a function over its inputs, which count from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionDigests {
     /// The instruction, such as `ex2.approx.f32`.
     pub name: String,
-    /// Inputs of a block.
+    /// Number of inputs per block.
     pub block: u64,
     /// The sum of [`term`] over each block.
     #[serde(with = "hexadecimal")]
     pub digests: Vec<u64>,
 }
 
-/// The digests that the binary carries: an H200's.
+/// The built-in digests, recorded on an H200.
 const BUILTIN: &str = include_str!("../data/sm90_digests.json");
 
 impl Digests {
-    /// The digests that the binary carries: of an H200.
+    /// Reads the built-in digests, recorded on an H200.
     ///
     /// # Errors
-    /// When they are damaged, which a test of the repository excludes.
+    /// If they are damaged, which a test rules out.
     pub fn builtin() -> Result<Self, VectorsError> {
         Self::parse(Path::new("sm90_digests.json"), BUILTIN.as_bytes())
     }
 
-    /// Reads a file of [`Digests::write`].
+    /// Reads a file written by [`Digests::write`].
     ///
     /// # Errors
-    /// When the file is missing or damaged.
+    /// If the file is missing or damaged.
     pub fn load(path: &Path) -> Result<Self, VectorsError> {
         let bytes = fs::read(path).map_err(|source| VectorsError::Read { path: path.to_owned(), source })?;
         Self::parse(path, &bytes)
@@ -72,10 +72,10 @@ impl Digests {
         })
     }
 
-    /// Writes them as JSON; `write` is called with the path and the bytes.
+    /// Writes the digests as JSON by calling `write` with the path and the bytes.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(
         &self,
         path: &Path,
@@ -86,14 +86,14 @@ impl Digests {
         write(path, &bytes).map_err(|source| VectorsError::Write { path: path.to_owned(), source })
     }
 
-    /// The digests of a function.
+    /// Returns the digests of the function `name`.
     #[must_use]
     pub fn of(&self, name: &str) -> Option<&FunctionDigests> {
         self.functions.iter().find(|f| f.name == name)
     }
 }
 
-/// Rows of eight digests of 16 hexadecimal digits.
+/// Serialises digests as rows of eight, each with 16 hexadecimal digits.
 mod hexadecimal {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

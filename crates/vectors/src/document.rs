@@ -1,8 +1,8 @@
-//! The JSON of the two kinds of recordings.
+//! The JSON documents of the two kinds of recordings.
 
 use serde::{Deserialize, Serialize};
 
-/// Which of the two kinds, with its file names.
+/// The file names of a kind of recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Names {
     pub(super) document: &'static str,
@@ -12,7 +12,7 @@ pub(super) struct Names {
 pub(super) const DEVICE: Names = Names { document: "vectors.json", words: "vectors.bin" };
 pub(super) const MODEL: Names = Names { document: "mma.json", words: "mma.bin" };
 
-/// `vectors.json`.
+/// The document `vectors.json`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct DeviceDocument {
     pub(super) device: String,
@@ -35,7 +35,7 @@ pub(super) struct WarpRow {
     pub(super) offset: usize,
 }
 
-/// `mma.json`.
+/// The document `mma.json`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ModelDocument {
     pub(super) source: String,

@@ -1,12 +1,12 @@
-//! Why a recording cannot be used.
+//! Errors of reading and writing recordings.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a recording cannot be read or written.
+/// An error while reading or writing a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum VectorsError {
-    /// The files are not there or cannot be read.
+    /// A file is missing or cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
         /// The file, folder or archive.
@@ -14,7 +14,7 @@ pub enum VectorsError {
         /// Why.
         source: io::Error,
     },
-    /// Nothing at the path is a recording.
+    /// The path does not contain a recording.
     #[error(
         "{}: not a recording: it has neither vectors.json (of a device) nor mma.json (of a model)", path.display()
     )]
@@ -30,7 +30,7 @@ pub enum VectorsError {
         /// What is wrong.
         message: String,
     },
-    /// The document is not the JSON of a recording.
+    /// The document is not the valid JSON of a recording.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Document {
         /// The document.
@@ -62,19 +62,19 @@ pub enum VectorsError {
         /// What is wrong.
         message: String,
     },
-    /// The words are longer than the document says.
+    /// The file of words is longer than the document describes.
     #[error(
         "{}: {found} bytes, but its document describes {described}; the two belong to different recordings", path.display()
     )]
     Length {
         /// The file of words.
         path: PathBuf,
-        /// Bytes it has.
+        /// Size of the file in bytes.
         found: usize,
-        /// Bytes that belong to an instruction.
+        /// Number of bytes that the document describes.
         described: usize,
     },
-    /// The recording holds instructions of both kinds, or none.
+    /// The recording contains instructions of both kinds, or none.
     #[error("a recording needs at least one instruction, and all of one kind")]
     Mixed,
     /// A file cannot be written.

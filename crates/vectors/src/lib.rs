@@ -1,9 +1,9 @@
-//! Recorded instruction vectors: what real hardware and a published bit-accurate model answer.
+//! Recorded instruction vectors: results of real hardware and of a published bit-accurate model.
 //!
-//! A recording is a document and a file of words, in a folder or a zip archive. Two kinds exist. Of a device: whole
-//! warps, each instruction's registers before and after (`vectors.json`, `vectors.bin`). Of a model: whole matrices
-//! of tensor-core instructions (`mma.json`, `mma.bin`). Both are little-endian and described by their own `layout`.
-//! [`digests`] are recordings of another kind: of all inputs of a function, in digests.
+//! A recording is a document and a file of words, in a folder or a zip archive. A device recording contains the registers
+//! of whole warps before and after each instruction (`vectors.json`, `vectors.bin`). A model recording contains the
+//! matrices of tensor-core instructions (`mma.json`, `mma.bin`). Both are little-endian, and the field `layout` describes
+//! the words. [`digests`] cover all inputs of a function in condensed form.
 //!
 #![doc = include_str!("../README.md")]
 
@@ -22,58 +22,58 @@ use numerics::tensor_core::MmaForm;
 /// Lanes of a warp.
 pub const LANES: usize = 32;
 
-/// Instructions with recorded answers, all from one source.
+/// Instructions with recorded results, all from one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
-    /// Who answered: a device's name, or a model's.
+    /// The name of the device or model.
     pub device: String,
-    /// How it was made.
+    /// The kind of source.
     pub source: Source,
     /// The seed of the inputs.
     pub seed: u64,
-    /// The layout of the words, in words.
+    /// A textual description of the layout of the words.
     pub layout: String,
     /// The instructions.
     pub ops: Vec<Op>,
 }
 
-/// What kind of source answered.
+/// The kind of source of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A device executed the instructions.
+    /// A device that executed the instructions.
     Device {
-        /// Its compute capability, such as `9.0`.
+        /// The compute capability, such as `9.0`.
         capability: String,
-        /// The CUDA version of its driver, such as 13000.
+        /// The CUDA version of the driver, such as 13000.
         driver: u64,
     },
-    /// A model computed them.
+    /// A model that computed the results.
     Model,
 }
 
 /// One instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
-    /// Registers of whole warps.
+    /// An instruction recorded with the registers of whole warps.
     Warp(WarpOp),
-    /// Matrices of a tensor-core instruction.
+    /// A tensor-core instruction recorded with its matrices.
     Matrix(MatrixOp),
 }
 
 /// An instruction that warps executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarpOp {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its text, on registers `i0…` and `o0…`.
+    /// The PTX text, on registers `i0…` and `o0…`.
     pub ptx: String,
-    /// Input registers.
+    /// Number of input registers.
     pub n_in: usize,
-    /// Output registers.
+    /// Number of output registers.
     pub n_out: usize,
-    /// What each input register was filled with.
+    /// The operand kind of each input register.
     pub kinds: Vec<String>,
-    /// Warps that executed it.
+    /// Number of warps that executed it.
     pub cases: usize,
     /// `[case][n_in][32]`.
     pub inputs: Vec<u32>,
@@ -82,13 +82,13 @@ pub struct WarpOp {
 }
 
 impl WarpOp {
-    /// Input registers of one case, each with its 32 lanes.
+    /// Returns the input registers of one case, each with its 32 lanes.
     #[must_use]
     pub fn input(&self, case: usize) -> &[[u32; LANES]] {
         registers(&self.inputs, case, self.n_in)
     }
 
-    /// Output registers of one case.
+    /// Returns the output registers of one case, each with its 32 lanes.
     #[must_use]
     pub fn output(&self, case: usize) -> &[[u32; LANES]] {
         registers(&self.outputs, case, self.n_out)
@@ -103,7 +103,7 @@ fn registers(words: &[u32], case: usize, count: usize) -> &[[u32; LANES]] {
 /// A tensor-core instruction on matrices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatrixOp {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Shape and formats.
     pub form: MmaForm,

@@ -1,4 +1,4 @@
-//! Reading recordings; everything a damaged file can say wrong is an error with the file and the instruction.
+//! Reading recordings; any defect of a damaged file is an error that names the file and the instruction.
 
 use std::fs;
 use std::io::{self, Cursor, Read, Seek};
@@ -13,22 +13,22 @@ use zip::result::ZipError;
 use super::document::{DEVICE, DeviceDocument, MODEL, MatrixRow, ModelDocument, Names, WarpRow};
 use super::{LANES, MatrixCase, MatrixOp, Op, Recording, Source, VectorsError, WarpOp};
 
-/// More than any instruction has; keeps a damaged count from asking for memory.
+/// More than any instruction has; prevents a damaged count from allocating excessive memory.
 const MOST_REGISTERS: usize = 256;
 const MOST_CASES: usize = 1 << 20;
 const MOST_ROWS: usize = 1 << 12;
 
-/// A document and its words, both in memory, with the paths to name in errors.
+/// A document and its words, both in memory, with their paths for errors.
 struct Files {
     document: (PathBuf, Vec<u8>),
     words: (PathBuf, Vec<u8>),
 }
 
 impl Recording {
-    /// Reads the recording in a folder or zip archive.
+    /// Reads a recording from a folder or zip archive.
     ///
     /// # Errors
-    /// When a file is missing or damaged; the error names the file and what is wrong with it.
+    /// If a file is missing or damaged; the error names the file and the defect.
     pub fn load(path: &Path) -> Result<Self, VectorsError> {
         let read = |source| VectorsError::Read { path: path.to_owned(), source };
         if fs::metadata(path).map_err(read)?.is_dir() {
@@ -45,7 +45,7 @@ impl Recording {
         }
     }
 
-    /// Reads a zip archive in memory; `path` is its name in errors.
+    /// Reads a recording from a zip archive in memory; errors name it `path`.
     ///
     /// # Errors
     /// As [`Recording::load`].
@@ -147,7 +147,7 @@ impl Files {
         VectorsError::Words { path: self.words.0.clone(), op: op.to_owned(), message }
     }
 
-    /// The bytes of one instruction, and the end of the described part moved on.
+    /// Returns the bytes of one instruction and advances `end`, the end of the described part.
     fn words_of(&self, op: &str, offset: usize, size: usize, end: &mut usize) -> Result<&[u8], VectorsError> {
         let all = &self.words.1;
         if offset > all.len() {
@@ -225,7 +225,7 @@ fn form_of(files: &Files, row: &MatrixRow) -> Result<MmaForm, VectorsError> {
     Ok(MmaForm { shape, a: format(&row.a)?, b: format(&row.b)?, accumulator, scale })
 }
 
-/// Lengths of A, B, C, SFA, SFB, D in that order, and bytes of one element of each.
+/// Returns the lengths of A, B, C, SFA, SFB, D in this order, each with the bytes per element.
 pub(super) fn parts(form: &MmaForm) -> [(usize, usize); 6] {
     let MmaShape { m, n, k } = form.shape;
     let chunks = form.scale.map_or(0, |(_, chunks)| chunks as usize);

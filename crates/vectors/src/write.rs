@@ -1,4 +1,4 @@
-//! Writing recordings, so that reading gives the same recording back.
+//! Writing recordings in the format that `read.rs` reads.
 
 use std::fs;
 use std::io::{self, Cursor, Write};
@@ -11,11 +11,11 @@ use super::document::{DEVICE, DeviceDocument, MODEL, MatrixRow, ModelDocument, N
 use super::{MatrixOp, Op, Recording, Source, VectorsError, WarpOp};
 
 impl Recording {
-    /// Writes a zip archive where `path` ends in `.zip`, else two files into the folder `path`; `write` is called for each
-    /// file with its path and bytes.
+    /// Writes a zip archive if `path` ends in `.zip`, otherwise two files in the folder `path`; calls `write` for each file with
+    /// its path and bytes.
     ///
     /// # Errors
-    /// When the recording mixes kinds or a file cannot be written.
+    /// If the recording mixes kinds or is empty, or a file cannot be written.
     pub fn write(
         &self,
         path: &Path,
@@ -72,7 +72,7 @@ impl Recording {
 }
 
 fn json(document: &impl Serialize) -> Vec<u8> {
-    // Strings and numbers alone: nothing here can fail to become JSON.
+    // The document has only strings and numbers, so serialisation cannot fail.
     let mut bytes = serde_json::to_vec_pretty(document).unwrap_or_default();
     bytes.push(b'\n');
     bytes
@@ -115,7 +115,7 @@ fn matrix_row(op: &MatrixOp, words: &mut Vec<u8>) -> MatrixRow {
     }
 }
 
-/// The same bytes for the same recording: entries carry no time.
+/// Returns a reproducible archive: entries carry no timestamp.
 fn archive(names: Names, document: &[u8], words: &[u8]) -> io::Result<Vec<u8>> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let options =

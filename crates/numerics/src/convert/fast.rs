@@ -1,4 +1,4 @@
-//! The conversions that kernels are full of, by integer arithmetic. They agree with the definition everywhere, which
+//! Fast paths for the conversions that kernels use most. They agree with the definition for all inputs, which
 //! `tests/numerics/conversions.rs` checks.
 
 use crate::format::{NAN_16, NAN_F32};
@@ -10,7 +10,7 @@ pub fn f16_to_f32(x: u16) -> u32 {
     const SCALE: f32 = f32::from_bits((127 + 112) << 23);
     let sign = u32::from(x & 0x8000) << 16;
     let magnitude = u32::from(x & 0x7FFF);
-    // Exponent and fraction moved into place are the number over 2^112, subnormal or not.
+    // Exponent and fraction, shifted into place, are the number divided by 2^112, even if it is subnormal.
     let scaled = (f32::from_bits(magnitude << 13) * SCALE).to_bits();
     match magnitude {
         ..0x7C00 => sign | scaled,
@@ -26,7 +26,7 @@ pub fn f32_to_f16(x: u32) -> u16 {
     let sign = (x >> 16) as u16 & 0x8000;
     let magnitude = x & 0x7FFF_FFFF;
     match magnitude {
-        // Below 2^-14: the unit of a sum with one half is that of f16's subnormals.
+        // Below 2^-14: adding one half aligns the sum's unit with that of f16's subnormals.
         ..0x3880_0000 => sign | ((f32::from_bits(magnitude) + 0.5).to_bits() - 0x3F00_0000) as u16,
         0x3880_0000..0x477F_F000 => {
             let rounded = magnitude + 0xFFF + (magnitude >> 13 & 1) - (112 << 23);
@@ -47,7 +47,7 @@ pub fn f32_to_bf16(x: u32) -> u16 {
     ((x + 0x7FFF + (x >> 16 & 1)) >> 16) as u16
 }
 
-/// `cvt.rn.satfinite.e4m3x2.f32`, one value.
+/// `cvt.rn.satfinite.e4m3x2.f32` for one value.
 #[must_use]
 #[inline]
 pub fn f32_to_e4m3(x: u32) -> u8 {
@@ -56,7 +56,7 @@ pub fn f32_to_e4m3(x: u32) -> u8 {
     let sign = (x >> 24) as u8 & 0x80;
     let magnitude = x & 0x7FFF_FFFF;
     match magnitude {
-        // Below 2^-6: the unit of a sum with 2^14 is that of e4m3's subnormals.
+        // Below 2^-6: adding 2^14 aligns the sum's unit with that of e4m3's subnormals.
         ..0x3C80_0000 => sign | ((f32::from_bits(magnitude) + 16384.0).to_bits() - 0x4680_0000) as u8,
         0x3C80_0000..0x43E0_0000 => {
             let rounded = magnitude + 0x7_FFFF + (magnitude >> 20 & 1) - (120 << 23);
@@ -67,7 +67,7 @@ pub fn f32_to_e4m3(x: u32) -> u8 {
     }
 }
 
-/// `cvt.rn.bf16.f64`, had PTX one.
+/// `cvt.rn.bf16.f64`, except that a NaN becomes the canonical NaN.
 #[must_use]
 #[inline]
 pub fn f64_to_bf16(x: f64) -> u16 {
@@ -78,7 +78,7 @@ pub fn f64_to_bf16(x: f64) -> u16 {
     f32_to_bf16(f64_to_odd(x))
 }
 
-/// `cvt.rn.f16.f64`.
+/// `cvt.rn.f16.f64`, except that a NaN becomes the canonical NaN.
 #[must_use]
 #[inline]
 pub fn f64_to_f16(x: f64) -> u16 {
@@ -89,19 +89,19 @@ pub fn f64_to_f16(x: f64) -> u16 {
     f32_to_f16(f64_to_odd(x))
 }
 
-/// A double rounded to a format of 16 bits that lacks the lowest `cut` bits of its fraction and has the magnitudes of `range`
-/// as normal numbers; what the last of them rounds up to is infinity.
+/// Rounds a double to a 16-bit format that has `cut` fewer fraction bits; `None` unless the magnitude is in `range`, that of
+/// the format's normal numbers. Values that round up beyond the largest number become infinity.
 #[inline(always)]
 fn normal(x: f64, cut: u32, range: std::ops::Range<u64>) -> Option<u16> {
     let magnitude = x.to_bits() & !(1 << 63);
-    // The least normal number has the exponent 1.
+    // The smallest normal number has the biased exponent 1.
     let bias = (range.start >> cut) - (1 << (52 - cut));
     let rounded = magnitude + (1 << (cut - 1)) - 1 + (magnitude >> cut & 1);
     let sign = (x.to_bits() >> 48) as u16 & 0x8000;
     if range.contains(&magnitude) { Some(sign | ((rounded >> cut) - bias) as u16) } else { None }
 }
 
-/// A double as a float rounded to odd: a later rounding to a shorter format gives what one rounding would.
+/// Rounds a double to odd as a float, so that a later rounding to a shorter format equals a single rounding.
 #[must_use]
 #[inline]
 pub fn f64_to_odd(x: f64) -> u32 {
@@ -110,6 +110,6 @@ pub fn f64_to_odd(x: f64) -> u32 {
     if f64::from(near) == x || x.is_nan() {
         return bits;
     }
-    // The neighbour toward zero, made odd; of an infinity that is the largest number.
+    // The neighbour toward zero, made odd; for an infinity, that is the largest finite number.
     (if f64::from(near).abs() > x.abs() { bits - 1 } else { bits }) | 1
 }

@@ -1,5 +1,4 @@
-//! NaNs that a conversion keeps: sign and the upper bits of the payload, made quiet. So an H100 answered; conversions that
-//! are not here give the canonical NaN.
+//! Conversions that preserve NaNs: the result keeps the sign and the upper payload bits and is quiet (measured on an H100).
 
 use super::{f16_to_f32, f32_to_f64};
 use crate::Format;
@@ -14,7 +13,7 @@ pub fn f16_to_f64(x: u16) -> u64 {
     sign | 0x7FF8_0000_0000_0000 | u64::from(x & 0x3FF) << 42
 }
 
-/// The NaN `x` in a format of 16 bits.
+/// Converts the NaN `x` to a 16-bit format: binary16 for [`Format::F16`], bfloat16 otherwise.
 #[must_use]
 pub const fn f64_to_16(format: Format, x: u64) -> u16 {
     let sign = (x >> 48) as u16 & 0x8000;

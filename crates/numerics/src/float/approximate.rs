@@ -1,8 +1,8 @@
-//! The `.approx` and `.full` instructions of 32 and 16 bits: what the multifunction unit gives, inside the instructions that
-//! ptxas puts around it.
+//! The 32-bit and 16-bit `.approx` and `.full` instructions: the result of the multifunction unit, with the instructions
+//! that ptxas emits around it.
 //!
-//! The sequences are read from the SASS of ptxas 12.9 and 13.5. They are the same for sm_80, sm_90, sm_100, sm_120 and sm_121.
-//! PTX bounds the errors and promises no bits: a kernel may rely on the bounds only.
+//! The sequences were read from the SASS of ptxas 12.9 and 13.5. They are the same for sm_80, sm_90, sm_100, sm_120 and
+//! sm_121. PTX specifies error bounds, not bits: a kernel may rely only on the bounds.
 
 use super::single::{canonical_f32, flush_f32};
 use crate::convert::f32_to;
@@ -10,26 +10,26 @@ use crate::format::Format;
 use crate::round::Rounding;
 use crate::special;
 
-/// What ptxas multiplies a subnormal operand by.
+/// The factor by which ptxas scales a subnormal operand.
 const UP: f32 = 16_777_216.0;
-/// A divisor above this is divided by four before its reciprocal, which would be subnormal otherwise.
+/// A divisor above this is divided by four first; its reciprocal would otherwise be subnormal.
 const LARGE: f32 = f32::from_bits(0x7E80_0000);
-/// The reciprocal of a turn in radians, rounded to nearest.
+/// 1/2π, rounded to nearest.
 const TURNS: f32 = f32::from_bits(0x3E22_F983);
 
-/// `FMUL` and `FADD` give the canonical NaN.
+/// The bits of a result of `FMUL` or `FADD`, whose NaNs are canonical.
 #[inline(always)]
 fn bits(x: f32) -> u32 {
     canonical_f32(x.to_bits())
 }
 
-/// `unit` of a float.
+/// Applies `unit` to a float.
 #[inline(always)]
 fn of(unit: impl FnOnce(u32) -> u32, x: f32) -> f32 {
     f32::from_bits(unit(x.to_bits()))
 }
 
-/// `unit` of `a`; without `.ftz`, of a subnormal number times 2^24, after which `back` corrects the result.
+/// Applies `unit` to `a`. Without `.ftz`, a subnormal operand is scaled by 2^24, and `back` corrects the result.
 #[inline(always)]
 fn scaled(a: u32, ftz: bool, unit: impl FnOnce(u32) -> u32, back: impl FnOnce(f32) -> f32) -> u32 {
     let x = f32::from_bits(a);
@@ -39,7 +39,7 @@ fn scaled(a: u32, ftz: bool, unit: impl FnOnce(u32) -> u32, back: impl FnOnce(f3
     unit(a)
 }
 
-/// `ex2.approx.f32`: two to the power of `a`. Without `.ftz` the square of the root, where the result may be subnormal.
+/// `ex2.approx.f32`: two to the power of `a`. Without `.ftz`, a result that may be subnormal is the square of its root.
 #[inline]
 #[must_use]
 pub fn ex2_approx_f32(a: u32, ftz: bool) -> u32 {
@@ -58,7 +58,7 @@ pub fn lg2_approx_f32(a: u32, ftz: bool) -> u32 {
     scaled(a, ftz, special::lg2, |y| y - 24.0)
 }
 
-/// `a / 2π` toward zero, which `MUFU.SIN` and `MUFU.COS` take.
+/// Returns `a / 2π` rounded toward zero, the operand of `MUFU.SIN` and `MUFU.COS`.
 #[inline(always)]
 fn turns(a: u32) -> u32 {
     let exact = f64::from(f32::from_bits(a)) * f64::from(TURNS);
@@ -66,7 +66,7 @@ fn turns(a: u32) -> u32 {
     if nearest.is_nan() {
         return crate::format::NAN_F32;
     }
-    // The product is exact, and infinite for infinities only.
+    // The product is exact, and infinite only for infinite operands.
     nearest.to_bits() - u32::from(f64::from(nearest).abs() > exact.abs())
 }
 
@@ -119,15 +119,15 @@ pub fn tanh_approx_f32(a: u32) -> u32 {
     special::tanh(a)
 }
 
-/// `FMUL`, with `.ftz` or without.
+/// `FMUL`, with or without `.ftz`.
 #[inline(always)]
 fn product(a: f32, b: f32, ftz: bool) -> u32 {
     let flushed = |x: f32| f32::from_bits(flush_f32(x.to_bits(), ftz));
     flush_f32(bits(flushed(a) * flushed(b)), ftz)
 }
 
-/// `div.approx.f32`: `a · (1/b)`; without `.ftz`, both are scaled when `b` is subnormal. The reciprocal of a divisor above 2^126
-/// is zero.
+/// `div.approx.f32`: `a · (1/b)`; without `.ftz`, both operands are scaled if `b` is subnormal. The reciprocal of a divisor
+/// above 2^126 is zero.
 #[inline]
 #[must_use]
 pub fn div_approx_f32(a: u32, b: u32, ftz: bool) -> u32 {
@@ -136,7 +136,7 @@ pub fn div_approx_f32(a: u32, b: u32, ftz: bool) -> u32 {
     product(x * scale, of(special::rcp, y * scale), ftz)
 }
 
-/// `div.full.f32`: as `div.approx.f32`, and both are scaled when `b` is above 2^126.
+/// `div.full.f32`: as `div.approx.f32`, but both operands are scaled if `b` is above 2^126.
 #[inline]
 #[must_use]
 pub fn div_full_f32(a: u32, b: u32, ftz: bool) -> u32 {
@@ -148,7 +148,7 @@ pub fn div_full_f32(a: u32, b: u32, ftz: bool) -> u32 {
     div_approx_f32(x.to_bits(), y.to_bits(), ftz)
 }
 
-/// `unit` of a value of 16 bits, cut toward zero; what is too large is infinite.
+/// Applies `unit` to a 16-bit value and truncates the result; overflow is infinity.
 #[inline(always)]
 fn narrow(format: Format, a: u16, unit: impl FnOnce(u32) -> u32) -> u16 {
     let y = of(unit, format.decode(u32::from(a)));

@@ -1,7 +1,7 @@
 //! Double precision: add, sub, mul, fma, div, rcp, sqrt.
 //!
-//! A NaN operand passes through, made quiet: of several the second in sums and products, the first in quotients; an invalid operation gives [`NAN_F64`].
-//! So an H100 answered.
+//! A NaN operand is returned quiet. Of several NaNs, the second operand wins in sums and products (then the third and the
+//! first in `fma`), and the first in quotients. An invalid operation returns [`NAN_F64`]. Measured on an H100.
 
 use super::NAN_F64;
 use super::value::{self, Value, unpack};
@@ -12,13 +12,13 @@ const fn is_nan(bits: u64) -> bool {
     bits & 0x7FFF_FFFF_FFFF_FFFF > 0x7FF0_0000_0000_0000
 }
 
-/// A NaN with its quiet bit set.
+/// Sets the quiet bit of a NaN.
 #[must_use]
 pub const fn quiet_f64(bits: u64) -> u64 {
     bits | 0x0008_0000_0000_0000
 }
 
-/// The first NaN among the operands, quiet, or else what `compute` gives. They come in the order of their precedence.
+/// Returns the first NaN among the operands, quiet, or else the result of `compute`. Operands are in order of precedence.
 fn arithmetic<const N: usize>(operands: [u64; N], compute: impl FnOnce() -> u64) -> u64 {
     match operands.into_iter().find(|x| is_nan(*x)) {
         Some(nan) => quiet_f64(nan),
@@ -90,13 +90,13 @@ pub fn sqrt_f64(a: u64, r: Rounding) -> u64 {
     })
 }
 
-/// `abs.f64`: the sign bit cleared; a NaN keeps it and becomes quiet (measured).
+/// `abs.f64`: clears the sign bit; a NaN keeps its sign and becomes quiet (measured).
 #[must_use]
 pub const fn abs_f64(a: u64) -> u64 {
     if is_nan(a) { quiet_f64(a) } else { a & !(1 << 63) }
 }
 
-/// `neg.f64`: the sign bit flipped; a NaN keeps it and becomes quiet (measured).
+/// `neg.f64`: flips the sign bit; a NaN keeps its sign and becomes quiet (measured).
 #[must_use]
 pub const fn neg_f64(a: u64) -> u64 {
     if is_nan(a) { quiet_f64(a) } else { a ^ (1 << 63) }

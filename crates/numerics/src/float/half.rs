@@ -1,13 +1,13 @@
 //! Half precision: binary16 and bfloat16, one value of a packed register at a time.
 //!
-//! Every operation here is exact or rounded to odd in a double and then rounded once: the double holds more than
-//! twice the bits of either format.
+//! Each operation is computed in a double, exactly or rounded to odd, and then rounded once: a double has more than twice
+//! the precision of either format.
 
 use super::single::fma_to_odd;
 use crate::convert::fast;
 use crate::format::{Format, NAN_16};
 
-/// What differs between the two formats of 16 bits.
+/// The parameters of one of the two 16-bit formats.
 #[derive(Clone, Copy)]
 struct Half {
     format: Format,
@@ -37,7 +37,7 @@ impl Half {
         f64::from(f32::from_bits(bits))
     }
 
-    /// To nearest even; what is rounded to odd already is rounded once.
+    /// Rounds to nearest even; a value rounded to odd beforehand is in effect rounded once.
     #[inline]
     fn round(self, exact: f64) -> u16 {
         if self.format == Format::F16 { fast::f64_to_f16(exact) } else { fast::f64_to_bf16(exact) }
@@ -60,7 +60,7 @@ impl Half {
     fn fma(self, [a, b, c]: [u16; 3], ftz: bool, sat: bool, relu: bool) -> u16 {
         let [a, b, c] = [a, b, c].map(|x| self.take(x, ftz));
         let sum = match self.format {
-            // A double holds a product and a term of binary16 whole, from 2^-48 to 2^28; a larger product overflows.
+            // The sum is exact in a double unless the product overflows binary16 or is far below half an ulp of `c`.
             Format::F16 => a * b + c,
             _ => fma_to_odd(a, b, c),
         };
@@ -140,8 +140,8 @@ macro_rules! operations {
     };
 }
 
-/// `fma.rn.bf16` with a zero as its addend, as scales are folded, where the product is normal, so that a float holds all of its
-/// 16 bits, or a zero of a finite number and a zero.
+/// A fast path of `fma.rn.bf16` for a zero addend, as in the folding of scales. `None` unless the addend is zero and the product
+/// is either a normal float, which holds all of its 16 bits, or the zero product of a zero and a finite number.
 #[must_use]
 #[inline(always)]
 pub fn product_bf16(a: u16, b: u16, c: u16) -> Option<u16> {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_product_alone_is_what_fma_gives() {
-        // Every pair of high bytes with some low ones: every exponent, both signs, the special values.
+        // Every pair of high bytes with some low bytes: all exponents, both signs, the special values.
         let codes: Vec<u16> =
             (0..=255u16).flat_map(|high| [0x00, 0x01, 0x7F, 0x80, 0xFF].map(|low| high << 8 | low)).collect();
         let mut alone = 0u32;

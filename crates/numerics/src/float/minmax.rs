@@ -1,13 +1,14 @@
-//! Minimum and maximum of every floating type.
+//! Minimum and maximum of every floating-point type.
 //!
-//! Without `.NaN` the other operand wins over a NaN; two NaNs give the canonical one. `-0` is below `+0`.
+//! Without `.NaN`, a NaN loses against a number. Two NaNs yield the canonical NaN, or for `f64` the second one, quiet. `-0`
+//! is below `+0`.
 
 use super::NAN_F64;
 use super::double::quiet_f64;
 use super::single::flush_f32;
 use crate::format::{BF16, F16, F32, F64, Layout, NAN_16, NAN_F32};
 
-/// The order of the numbers of an IEEE-like format as an integer.
+/// Maps the numbers of an IEEE-like format to integers in the same order.
 const fn rank(bits: u64, layout: Layout) -> i64 {
     let magnitude = (bits & ((1 << layout.magnitude_bits()) - 1)).cast_signed();
     if (bits >> layout.magnitude_bits()) & 1 == 1 { -1 - magnitude } else { magnitude }
@@ -30,7 +31,7 @@ struct Pick {
 impl Pick {
     fn of(self, a: u64, b: u64) -> u64 {
         let sign = 1 << self.layout.magnitude_bits();
-        // `.xorsign.abs` compares magnitudes; the result's sign is that of the product.
+        // `.xorsign.abs` compares magnitudes; the sign of the result is that of the product.
         let (x, y, extra) = if self.xorsign_abs { (a & !sign, b & !sign, (a ^ b) & sign) } else { (a, b, 0) };
         let picked = match (is_nan(x, self.layout), is_nan(y, self.layout)) {
             (true, true) => return self.canonical,

@@ -1,7 +1,7 @@
 //! Arithmetic on bit patterns, as PTX defines it: canonical NaNs, flushing, saturation, four rounding modes.
 //!
-//! Sources: PTX ISA "Floating Point Instructions", "Half Precision Floating Point Instructions"; the answers of an
-//! H100 in the recorded vectors decide NaNs and signs of zero.
+//! Sources: PTX ISA "Floating Point Instructions", "Half Precision Floating Point Instructions"; NaNs and signs of zero
+//! follow the vectors recorded on an H100.
 
 mod approximate;
 mod double;
@@ -20,7 +20,7 @@ pub use saturate::*;
 pub use single::*;
 pub use wide_approx::*;
 
-/// The NaN that an invalid double-precision operation gives.
+/// The NaN that an invalid double-precision operation returns.
 ///
-/// No recorded vector holds one; CUDA's floating-point guide prints this pattern.
+/// No recorded vector contains one; CUDA's floating-point guide prints this pattern.
 pub const NAN_F64: u64 = 0xFFF8_0000_0000_0000;

@@ -1,6 +1,6 @@
-//! `.sat` of the formats beside binary32: the range from `+0` to 1; NaN gives `+0`.
+//! `.sat` for formats other than binary32: clamps to the range from `+0` to 1; NaN becomes `+0`.
 
-/// `.sat` of a binary64.
+/// `.sat` for binary64.
 #[must_use]
 pub fn saturate_f64(bits: u64) -> u64 {
     let x = f64::from_bits(bits);
@@ -8,7 +8,7 @@ pub fn saturate_f64(bits: u64) -> u64 {
     if x > 0.0 { x.min(1.0).to_bits() } else { 0 }
 }
 
-/// `.sat` of a binary16.
+/// `.sat` for binary16.
 #[must_use]
 pub const fn saturate_f16(bits: u16) -> u16 {
     match bits {
@@ -18,7 +18,7 @@ pub const fn saturate_f16(bits: u16) -> u16 {
     }
 }
 
-/// `.sat` of a bfloat16.
+/// `.sat` for bfloat16.
 #[must_use]
 pub const fn saturate_bf16(bits: u16) -> u16 {
     match bits {

@@ -4,20 +4,20 @@ use super::value::{self, Value, unpack};
 use crate::format::{F32, NAN_F32};
 use crate::round::Rounding;
 
-/// `bits` with a subnormal turned into a zero of its sign when `ftz`.
+/// Replaces a subnormal by a zero of the same sign if `ftz`.
 #[must_use]
 pub const fn flush_f32(bits: u32, ftz: bool) -> u32 {
     if ftz && bits & 0x7F80_0000 == 0 { bits & 0x8000_0000 } else { bits }
 }
 
-/// `bits` with any NaN replaced by the canonical one.
+/// Replaces any NaN by the canonical one.
 #[must_use]
 #[inline]
 pub const fn canonical_f32(bits: u32) -> u32 {
     if bits & 0x7FFF_FFFF > 0x7F80_0000 { NAN_F32 } else { bits }
 }
 
-/// `.sat`: the range from `+0` to 1; NaN gives `+0`.
+/// `.sat`: clamps to the range from `+0` to 1; NaN becomes `+0`.
 #[must_use]
 pub fn saturate_f32(bits: u32) -> u32 {
     let x = f32::from_bits(bits);
@@ -83,10 +83,10 @@ pub fn fma_f32(a: u32, b: u32, c: u32, r: Rounding, ftz: bool, sat: bool) -> u32
     finish(bits, ftz, sat)
 }
 
-/// `x · y + z` of floats, where `x · y` is exact in a double, rounded to odd: a later rounding to at most 51 bits
-/// gives what one rounding of the exact sum would (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums").
+/// Returns `x · y + z` rounded to odd; `x · y` must be exact in a double. A later rounding to at most 51 bits equals a
+/// single rounding of the exact sum (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums").
 ///
-/// Plain arithmetic beats a call of `fma` where the processor has no such instruction by default.
+/// Plain arithmetic is faster than a call of `fma` on targets whose baseline lacks the instruction.
 #[inline]
 pub(super) fn fma_to_odd(x: f64, y: f64, z: f64) -> f64 {
     let product = x * y;
@@ -98,11 +98,11 @@ pub(super) fn fma_to_odd(x: f64, y: f64, z: f64) -> f64 {
     if error == 0.0 || bits & 1 == 1 || !error.is_finite() {
         return sum;
     }
-    // `sum` is even and off by `error`: the odd neighbour on that side stands for everything between.
+    // `sum` is even and off by `error`: the odd neighbour on that side represents all values in between.
     f64::from_bits(if (error > 0.0) == (sum > 0.0) { bits + 1 } else { bits - 1 })
 }
 
-/// `div.rn.f32` and its other roundings.
+/// `div{.rn,.rz,.rm,.rp}.f32`.
 #[must_use]
 pub fn div_f32(a: u32, b: u32, r: Rounding, ftz: bool) -> u32 {
     let (a, b) = (flush_f32(a, ftz), flush_f32(b, ftz));
@@ -113,13 +113,13 @@ pub fn div_f32(a: u32, b: u32, r: Rounding, ftz: bool) -> u32 {
     finish(bits, ftz, false)
 }
 
-/// `rcp.rn.f32` and its other roundings.
+/// `rcp{.rn,.rz,.rm,.rp}.f32`.
 #[must_use]
 pub fn rcp_f32(a: u32, r: Rounding, ftz: bool) -> u32 {
     div_f32(1.0f32.to_bits(), a, r, ftz)
 }
 
-/// `sqrt.rn.f32` and its other roundings.
+/// `sqrt{.rn,.rz,.rm,.rp}.f32`.
 #[must_use]
 pub fn sqrt_f32(a: u32, r: Rounding, ftz: bool) -> u32 {
     let a = flush_f32(a, ftz);
@@ -142,7 +142,7 @@ pub const fn neg_f32(a: u32, ftz: bool) -> u32 {
     canonical_f32(flush_f32(a, ftz) ^ 0x8000_0000)
 }
 
-/// `copysign.f32 d, a, b`: the sign of `a` and the magnitude of `b`.
+/// `copysign.f32 d, a, b`: combines the sign of `a` and the magnitude of `b`.
 #[must_use]
 pub const fn copysign_f32(a: u32, b: u32) -> u32 {
     (a & 0x8000_0000) | (b & 0x7FFF_FFFF)

@@ -1,13 +1,13 @@
-//! IEEE values taken apart, and exact arithmetic on them.
+//! Unpacked IEEE values and exact arithmetic on them.
 
 use crate::format::{Layout, Specials};
 use crate::round::{Exact, Rounding};
 
-/// What the bits of an IEEE-like format stand for.
+/// An unpacked value of an IEEE-like format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Value {
     Nan,
-    /// With the sign.
+    /// `true` if negative.
     Infinite(bool),
     Finite(Exact),
 }
@@ -25,7 +25,7 @@ impl Value {
         matches!(self, Self::Finite(exact) if exact.is_zero())
     }
 
-    /// The value in an IEEE format, `nan` when it is none.
+    /// Rounds to an IEEE format; a NaN becomes `nan`.
     pub(crate) fn pack(self, layout: Layout, rounding: Rounding, nan: u64) -> u64 {
         match self {
             Self::Nan => nan,
@@ -37,7 +37,7 @@ impl Value {
     }
 }
 
-/// Takes the bits of an IEEE-like format apart; a tf32 register counts as binary32.
+/// Unpacks the bits of an IEEE-like format; a tf32 register is unpacked as binary32.
 pub(crate) const fn unpack(layout: Layout, bits: u64) -> Value {
     debug_assert!(matches!(layout.specials, Specials::Ieee));
     let fraction = layout.mantissa_bits;
@@ -71,8 +71,8 @@ pub(crate) fn add(a: Value, b: Value, rounding: Rounding) -> Value {
     }
 }
 
-/// Both operands hold at most 106 bits and no sticky part, so that aligning to bit 125 loses bits only where they
-/// cannot matter to more than the sticky flag.
+/// Both operands have at most 106 bits and no sticky part, so bits lost in the alignment to bit 125 affect only the
+/// sticky flag.
 fn add_exact(a: Exact, b: Exact, rounding: Rounding) -> Exact {
     if a.is_zero() && b.is_zero() {
         return Exact::zero(sign_of_zero_sum(a.negative, b.negative, rounding));
@@ -96,7 +96,7 @@ fn add_exact(a: Exact, b: Exact, rounding: Rounding) -> Exact {
     if large.negative == small.negative {
         return Exact { negative: large.negative, significand: base + addend, unit, sticky };
     }
-    // A subtrahend a little larger than `addend`: borrow one unit, of which a part remains.
+    // The subtrahend is slightly larger than `addend`: borrow one unit, of which a part remains.
     let subtrahend = addend + u128::from(sticky);
     let (significand, negative) = match base.checked_sub(subtrahend) {
         Some(0) if !sticky => return Exact::zero(sign_of_zero_sum(true, false, rounding)),
@@ -136,7 +136,7 @@ pub(crate) fn div(a: Value, b: Value) -> Value {
             (true, false) => Value::Finite(Exact::zero(negative)),
             (false, true) => Value::Infinite(negative),
             (false, false) => {
-                // At least 126 − 53 quotient bits, whatever the operands' lengths.
+                // At least 126 − 53 quotient bits for operands of any length.
                 let room = x.significand.leading_zeros() - 1;
                 let numerator = x.significand << room;
                 Value::Finite(Exact {
@@ -157,7 +157,7 @@ pub(crate) fn sqrt(a: Value) -> Value {
         Value::Infinite(false) => a,
         Value::Finite(x) if !x.negative => {
             let room = x.significand.leading_zeros() - 1;
-            // The unit must be even to be halved.
+            // The unit must be even, since the root halves it.
             let room = if (x.unit - room.cast_signed()) % 2 == 0 { room } else { room - 1 };
             let radicand = x.significand << room;
             let significand = radicand.isqrt();
@@ -172,7 +172,7 @@ pub(crate) fn sqrt(a: Value) -> Value {
     }
 }
 
-/// `a · b + c`, rounded nowhere.
+/// `a · b + c` without rounding; `rounding` decides the sign of an exact zero.
 pub(crate) fn fma(a: Value, b: Value, c: Value, rounding: Rounding) -> Value {
     add(mul(a, b), c, rounding)
 }

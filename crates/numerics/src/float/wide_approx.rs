@@ -1,12 +1,12 @@
 //! The `.approx` instructions of double precision, and the NaN of out-of-bounds elements.
 //!
-//! `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64` are one instruction of the multifunction unit on the upper word: the lower 32
+//! `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64` are a single multifunction-unit instruction on the upper word: the lower 32
 //! bits of the operand are ignored, those of the result are zero, and subnormal numbers count as zero.
 
 use super::{NAN_F64, quiet_f64};
 use crate::special;
 
-/// `unit` of the upper word.
+/// Applies `unit` to the upper word.
 fn upper(a: u64, unit: impl FnOnce(u32) -> u32) -> u64 {
     u64::from(unit((a >> 32) as u32)) << 32
 }
@@ -23,7 +23,7 @@ pub fn rsqrt_approx_ftz_f64(a: u64) -> u64 {
     upper(a, special::rsq64h)
 }
 
-/// `rsqrt.approx.f64`: one step of a cubic iteration from the unit's value, as ptxas writes it; subnormal operands are scaled.
+/// `rsqrt.approx.f64`: one cubic iteration step from the unit's result, as ptxas emits it; subnormal operands are scaled.
 #[must_use]
 pub fn rsqrt_approx_f64(a: u64) -> u64 {
     const UP: f64 = 18_014_398_509_481_984.0;
@@ -39,15 +39,15 @@ pub fn rsqrt_approx_f64(a: u64) -> u64 {
     }
 }
 
-/// A better `1/√x` than the unit's.
+/// Refines the unit's `1/√x`.
 fn step(x: f64) -> f64 {
     let y = f64::from_bits(rsqrt_approx_ftz_f64(x.to_bits()));
     let error = x.mul_add(-(y * y), 1.0);
     error.mul_add(0.375, 0.5).mul_add(y * error, y)
 }
 
-/// Whether a value of 16 bits is the NaN that `fma.oob` takes for an element outside a tensor: 0x7FF7 of either sign, the one
-/// of all 65,536 values with which an H100 gives zero, and what its tensor copies fill with.
+/// Whether a 16-bit value is the NaN by which `fma.oob` recognises an out-of-bounds element: 0x7FF7 of either sign. Of all
+/// 65,536 values, only these make an H100 return zero, and its tensor copies use this NaN as fill value.
 #[must_use]
 pub const fn is_oob_nan(a: u16) -> bool {
     a & 0x7FFF == 0x7FF7

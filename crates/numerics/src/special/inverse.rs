@@ -1,4 +1,4 @@
-//! `MUFU.RCP`, `MUFU.RSQ` and `MUFU.SQRT`: the reciprocal, the root, and its reciprocal.
+//! `MUFU.RCP`, `MUFU.RSQ` and `MUFU.SQRT`: reciprocal, reciprocal square root and square root.
 
 use super::square::square;
 use super::tables::{RCP, RSQ, SQRT};
@@ -22,13 +22,13 @@ pub fn rcp(a: u32) -> u32 {
     }
 }
 
-/// The operand of a root, from 1 to 4: its 128 segments are 64 from 1 to 2 and 64 from 2 to 4.
+/// The operand of a root, reduced to the range from 1 to 4, which has 64 segments below 2 and 64 above.
 struct Radicand {
     segment: usize,
     x: u32,
-    /// The exponent is odd: the number lies between 2 and 4.
+    /// Whether the exponent is odd, so that the number lies between 2 and 4.
     odd: bool,
-    /// Half of the exponent.
+    /// Half of the exponent, rounded down.
     half: i32,
 }
 
@@ -42,7 +42,7 @@ impl Radicand {
     }
 }
 
-/// `MUFU.RSQ`: `1/√a`; an infinity of its sign for a zero.
+/// `MUFU.RSQ`: `1/√a`; a zero yields an infinity of the same sign.
 #[inline]
 #[must_use]
 pub fn rsq(a: u32) -> u32 {
@@ -57,7 +57,7 @@ pub fn rsq(a: u32) -> u32 {
         return 0;
     }
     let Radicand { segment, x, half, .. } = Radicand::of(a);
-    // A power of four is exact, which the segment's row alone would miss.
+    // A power of four has an exact result, which the segment's coefficients would miss.
     if segment == 0 && x == 0 {
         return float(127 - half, 1 << 23);
     }
@@ -65,7 +65,7 @@ pub fn rsq(a: u32) -> u32 {
     float(126 - half, r >> 16)
 }
 
-/// `MUFU.SQRT`: `√a`, with a table of its own.
+/// `MUFU.SQRT`: `√a`, from a separate table.
 #[inline]
 #[must_use]
 pub fn sqrt(a: u32) -> u32 {
@@ -80,7 +80,7 @@ pub fn sqrt(a: u32) -> u32 {
         return a;
     }
     let Radicand { segment, x, odd, half } = Radicand::of(a);
-    // From 2 to 4 a step of the operand is twice as wide.
+    // From 2 to 4, the operand's steps are twice as wide.
     let r = ROWS[segment].sum(i64::from(x) << u32::from(odd), square(x), 1);
     float(127 + half, r >> 17)
 }

@@ -1,8 +1,7 @@
-//! `MUFU.EX2` of a warp, in vectors: the same bits as [`super::ex2`].
+//! Vectorised `MUFU.EX2` of a warp, bit-identical to [`super::ex2`].
 //!
-//! Loops run over arrays with one operation each, which compilers turn into vectors; a check for overflow in one would keep them from
-//! it. The sum of the interpolation is an integer
-//! below 2^40, so that doubles hold it exactly.
+//! Each loop applies one operation to an array, so that the compiler vectorises it; an overflow check would prevent this.
+//! The interpolation sum is an integer below 2^40, which a double holds exactly.
 
 use pulp::NullaryFnOnce;
 
@@ -14,7 +13,7 @@ use crate::float::canonical_f32;
 /// Lanes of a warp.
 pub const WARP: usize = 32;
 
-/// `[f(0), f(1), …]` as a plain loop: a closure may be compiled apart, without the features that `dispatch` turns on.
+/// `[f(0), f(1), …]` as a plain loop: a closure may be compiled separately, without the features that `dispatch` enables.
 macro_rules! each {
     ($n:ident => $value:expr) => {{
         let mut out = [Default::default(); WARP];
@@ -25,7 +24,7 @@ macro_rules! each {
     }};
 }
 
-/// The rows of the table as doubles, the constant with what rounds the result.
+/// The rows of the table as doubles; the constant includes the rounding term.
 static ROWS: [[f64; 3]; 64] = {
     let mut rows = [[0.0; 3]; 64];
     let mut n = 0;
@@ -37,7 +36,7 @@ static ROWS: [[f64; 3]; 64] = {
     rows
 };
 
-/// `ex2.approx{.ftz}.f32` of every lane.
+/// Computes `ex2.approx{.ftz}.f32` for every lane.
 #[must_use]
 pub fn ex2_approx_f32_lanes(a: &[u32; WARP], ftz: bool) -> [u32; WARP] {
     dispatch(Ex2 { a, ftz })
@@ -56,7 +55,7 @@ impl NullaryFnOnce for Ex2<'_> {
         /// 2^7.
         const OVERFLOW: u32 = 0x4300_0000;
         let Self { a, ftz } = self;
-        // Without `.ftz` a subnormal result is the square of that of half the operand.
+        // Without `.ftz`, a subnormal result is the square of the result for half the operand.
         let halved: [bool; WARP] = each!(n => !ftz & (f32::from_bits(a[n]) < -126.0));
         let a: [u32; WARP] =
             each!(n => if halved[n] { (f32::from_bits(a[n]) * 0.5).to_bits() } else { a[n] });
@@ -69,7 +68,7 @@ impl NullaryFnOnce for Ex2<'_> {
             let carry = negative & u32::from(fraction(magnitude[n]) == 0);
             (magnitude[n] ^ negative).wrapping_add(carry)
         });
-        // The rows of the truncated square that `square` takes from tables.
+        // The sum of rows of the truncated square, which `square` reads from tables.
         let mut square = [0_u32; WARP];
         for bit in 0..17 {
             for n in 0..WARP {

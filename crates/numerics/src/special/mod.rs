@@ -1,13 +1,13 @@
-//! The multifunction unit (`MUFU` in SASS): what the hardware computes for each special function, bit for bit.
+//! Bit-exact models of the special functions of the multifunction unit (`MUFU` in SASS).
 //!
-//! The design is the one that Oberman and Siu publish ("A High-Performance Area-Efficient Multifunction Interpolator",
-//! ARITH 2005): the top bits of the operand choose a segment, the others are `x`, and the result is
-//! `c0 + c1·x + c2·x²` in fixed point, with a truncated square and one rounding or none. The widths are those that
-//! envytools describes for the G80. The tables are recovered from exhaustive outputs of an H200: per segment, exactly one
-//! triple of integers gives the outputs of all mantissas.
+//! The design is the one published by Oberman and Siu ("A High-Performance Area-Efficient Multifunction Interpolator",
+//! ARITH 2005): the top bits of the operand select a segment, the remaining bits are `x`, and the result is
+//! `c0 + c1·x + c2·x²` in fixed point, with a truncated square and at most one rounding. The widths are those that
+//! envytools describes for the G80. The tables were recovered from exhaustive outputs of an H200: for each segment, exactly
+//! one triple of integers reproduces the outputs for all mantissas.
 //!
 //! The functions flush subnormal operands and results, as the unit does; [`crate::float`] adds the instructions that ptxas
-//! puts around it. docs/numerics.md lists on which GPU each function is proven over all its inputs.
+//! emits around it. docs/numerics.md lists the GPUs on which each function was verified for all inputs.
 
 mod double;
 mod inverse;
@@ -45,7 +45,7 @@ const fn fraction(a: u32) -> u32 {
     a & (IMPLICIT - 1)
 }
 
-/// A segment's coefficients; the constant in its place, with what rounds the result.
+/// The coefficients of a segment; the constant is aligned with the other terms and includes the rounding term.
 #[derive(Clone, Copy)]
 struct Row {
     constant: i64,
@@ -53,7 +53,7 @@ struct Row {
     quadratic: i32,
 }
 
-/// The rows of a table whose constants lie so many places above the other terms.
+/// Prepares the rows of a table: shifts the constants left by `places` and adds the rounding term.
 const fn rows<const N: usize>(table: &[[i32; 3]; N], places: u32, rounding: i64) -> [Row; N] {
     let mut rows = [Row { constant: 0, linear: 0, quadratic: 0 }; N];
     let mut n = 0;
@@ -66,7 +66,7 @@ const fn rows<const N: usize>(table: &[[i32; 3]; N], places: u32, rounding: i64)
 }
 
 impl Row {
-    /// The sum of the three terms; the quadratic one lies so many places above the linear one.
+    /// Returns the sum of the three terms; the quadratic term is shifted left by `places`.
     #[inline(always)]
     fn at(self, x: u32, places: u32) -> i64 {
         self.sum(x.into(), square(x), places)
@@ -79,18 +79,18 @@ impl Row {
     }
 }
 
-/// The positive float of a biased exponent and a significand from 2^23 to 2^24, where the latter counts as the next exponent's
-/// first; zero below the normal numbers.
+/// Builds a positive float from a biased exponent and a significand from 2^23 to 2^24, where 2^24 carries into the exponent;
+/// results below the normal numbers become zero.
 #[inline(always)]
 const fn float(exponent: i32, significand: i64) -> u32 {
     let bits = ((exponent as i64) << 23) + significand - IMPLICIT as i64;
     if bits < IMPLICIT as i64 { 0 } else { bits as u32 }
 }
 
-/// `significand * 2^places`, cut; only the lower 32 bits count.
+/// Returns the lower 32 bits of `significand * 2^places`, truncated.
 #[inline(always)]
 const fn shifted(significand: u32, places: i32) -> u32 {
-    // From -24 on, where nothing is left of 24 bits, to 38, where the lower 32 are zeros.
+    // Clamped to -24, where none of 24 bits remain, and 38, where the lower 32 bits are zero.
     let places = if places < -24 {
         0
     } else if places > 38 {
@@ -101,7 +101,7 @@ const fn shifted(significand: u32, places: i32) -> u32 {
     ((significand as u64) << places >> 24) as u32
 }
 
-/// `value / 2^point` for a positive `value`, cut to a float.
+/// Returns `value / 2^point` truncated to a float; `value` must be positive.
 #[inline(always)]
 const fn cut(value: i64, point: i32) -> u32 {
     let zeros = value.leading_zeros();

@@ -1,9 +1,9 @@
-//! `MUFU.EX2` and `MUFU.LG2`: the power of two and the logarithm to base two.
+//! `MUFU.EX2` and `MUFU.LG2`: base-2 exponential and logarithm.
 
 use super::tables::{EX2, LG2};
 use super::{IMPLICIT, INFINITY, NAN, ONE, Row, SIGN, cut, exponent, float, fraction, is_nan, rows};
 
-/// `MUFU.EX2`: `2^a`. The operand becomes a fixed-point number of 23 fraction bits, cut toward zero.
+/// `MUFU.EX2`: `2^a`. The operand is truncated to a fixed-point number with 23 fraction bits.
 #[inline]
 #[must_use]
 pub fn ex2(a: u32) -> u32 {
@@ -17,9 +17,9 @@ pub fn ex2(a: u32) -> u32 {
             (false, false) => INFINITY,
         };
     }
-    // Below 2^30, and the product with a power of two is exact where a whole part is left.
+    // Below 2^30; the product with a power of two is exact, and the conversion truncates.
     let magnitude = (f32::from_bits(a & !SIGN) * IMPLICIT as f32) as i32 as u32;
-    // The unit inverts the fraction of a negative number and omits the carry, except that a whole number stays whole.
+    // The unit negates by one's complement, without the carry, except for integers, which stay integers.
     let negative = 0_u32.wrapping_sub(a >> 31);
     let carry = negative & u32::from(fraction(magnitude) == 0);
     let fixed = (magnitude ^ negative).wrapping_add(carry);
@@ -28,7 +28,7 @@ pub fn ex2(a: u32) -> u32 {
     float(127 + (fixed.cast_signed() >> 23), r >> 15)
 }
 
-/// `MUFU.LG2`: the logarithm to base two, with 36 fraction bits before the result is cut.
+/// `MUFU.LG2`: the base-2 logarithm, with 36 fraction bits before the result is truncated.
 #[inline]
 #[must_use]
 pub fn lg2(a: u32) -> u32 {
@@ -49,7 +49,7 @@ pub fn lg2(a: u32) -> u32 {
     let (segment, x) = (fraction(a) >> 17, a & 0x1_FFFF);
     let r = ROWS[segment as usize].at(x, 1) >> 2;
     let r = r + (i64::from(exponent(a) - 127) << POINT);
-    // The magnitude of a negative sum is its complement.
+    // The magnitude of a negative sum is its one's complement.
     let negative = r >> 63;
     negative as u32 & SIGN | cut(r ^ negative, POINT)
 }

@@ -1,8 +1,8 @@
 //! The truncated squarer in front of every interpolation.
 
-/// What the upper nine bits of the operand add, by those bits.
+/// The contribution of the operand's upper nine bits, indexed by them.
 static UPPER: [u16; 1 << 9] = upper();
-/// What bits 2 to 7 and the lower eight add together, by bits 11 to 16 and the lower eight bits.
+/// The cross terms of bits 11 to 16 and the lower eight bits, indexed by both.
 static LOWER: [u8; 1 << 14] = lower();
 
 const fn upper() -> [u16; 1 << 9] {
@@ -28,7 +28,7 @@ const fn lower() -> [u8; 1 << 14] {
         let (top, low) = (k >> 8, k & 0xFF);
         let mut i = 0;
         while i < 6 {
-            // Bit i + 2 of the operand times its top bits; bit i of those times its lower eight.
+            // Bit i + 2 of the operand times the top bits, and bit i of the top bits times the lower eight.
             if low >> (i + 2) & 1 == 1 {
                 table[k] += (top >> (5 - i)) as u8;
             }
@@ -42,8 +42,8 @@ const fn lower() -> [u8; 1 << 14] {
     table
 }
 
-/// The square of a number of 17 bits, divided by 2^19: each row of the partial products is cut below bit 18, and the sum
-/// below bit 19.
+/// Returns the square of a 17-bit number divided by 2^19: each row of partial products is truncated below bit 18, and the
+/// sum below bit 19.
 #[inline(always)]
 pub(super) fn square(x: u32) -> u32 {
     let upper = UPPER[(x >> 8 & 0x1FF) as usize];
@@ -53,7 +53,7 @@ pub(super) fn square(x: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    /// The sum of rows that the two tables take apart.
+    /// The sum of rows that the two tables split.
     fn rows(x: u32) -> u32 {
         (0..17).filter(|i| x >> i & 1 == 1).map(|i| x >> (18 - i)).sum::<u32>() >> 1
     }

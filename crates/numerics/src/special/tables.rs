@@ -1,6 +1,6 @@
 //! The coefficients of each segment, recovered from the outputs of an H200 for every mantissa.
 //!
-//! A row is the constant, the linear and the quadratic coefficient. For each segment exactly one triple of integers gives all the
+//! A row holds the constant, linear and quadratic coefficients. For each segment, exactly one triple of integers reproduces all
 //! outputs.
 
 /// `1/x` on [1, 2).
@@ -156,7 +156,7 @@ pub(super) const LG2: [[i32; 3]; 64] = [
     [64035037, 24399, -195], [64812691, 24204, -192], [65584149, 24012, -189], [66349508, 23823, -186],
 ];
 
-/// `sin` of a quarter of a turn.
+/// `sin` over a quarter turn.
 #[rustfmt::skip]
 pub(super) const SIN: [[i32; 3]; 64] = [
     [0, 25737, -14], [1646926, 25730, -48], [3292872, 25706, -76], [4936828, 25668, -110],
@@ -177,7 +177,7 @@ pub(super) const SIN: [[i32; 3]; 64] = [
     [66785714, 2523, -1260], [66927034, 1893, -1260], [67028028, 1263, -1263], [67088652, 632, -1265],
 ];
 
-/// `tanh` from 2^-8 to 8; a binade has 1, 1, 1, 2, 2, 4, 4, 4, 8, 16 and 8 segments.
+/// `tanh` on [2^-8, 8); the binades have 1, 1, 1, 2, 2, 4, 4, 4, 8, 16 and 8 segments.
 #[rustfmt::skip]
 pub(super) const TANH: [[i32; 3]; 51] = [
     [262144, 16384, -2], [524280, 32766, -12], [1048496, 65524, -104], [2096472, 65476, -164],

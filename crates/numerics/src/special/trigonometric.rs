@@ -17,17 +17,17 @@ pub fn cos(a: u32) -> u32 {
     circle(a, 1, 0)
 }
 
-/// The sine of `a`'s magnitude, so many quarters of a turn ahead, with a sign to begin with.
+/// Returns the sine of `a`'s magnitude plus `ahead` quarter turns; `sign` is applied to the result.
 #[inline(always)]
 fn circle(a: u32, ahead: u32, sign: u32) -> u32 {
     static ROWS: [Row; 64] = rows(&SIN, 11, 0);
     if exponent(a) == 255 {
         return NAN;
     }
-    // In quarters of a turn, with 23 fraction bits: whole turns are shifted out.
+    // In quarter turns, with 23 fraction bits; full turns are shifted out.
     let quarters = shifted(fraction(a) | IMPLICIT, exponent(a) - 125);
     let quarter = (quarters >> 23) + ahead;
-    // In every other quarter the curve runs backwards.
+    // The curve is mirrored in every other quarter.
     let angle = fraction(quarters ^ 0_u32.wrapping_sub(quarter & 1));
     let sign = sign ^ (quarter & 2) << 30;
     let (segment, x) = (angle >> 17, angle & 0x1_FFFF);
@@ -37,11 +37,11 @@ fn circle(a: u32, ahead: u32, sign: u32) -> u32 {
     }
 }
 
-/// The first row of a binade, and the logarithm of its rows, from 2^-8 to 2^2.
+/// The first row of each binade from 2^-8 to 2^2, and the base-2 logarithm of its number of rows.
 const BINADES: [(u8, u8); 11] =
     [(0, 0), (1, 0), (2, 0), (3, 1), (5, 1), (7, 2), (11, 2), (15, 2), (19, 3), (27, 4), (43, 3)];
 
-/// `MUFU.TANH`: the operand itself below 2^-8, one from 8 on.
+/// `MUFU.TANH`: returns the operand itself below 2^-8 and ±1 from 8 on.
 #[inline]
 #[must_use]
 pub fn tanh(a: u32) -> u32 {

@@ -1,10 +1,10 @@
-//! Double-precision `mma`: fused multiply-adds, one after the other along K.
+//! Double-precision `mma`: sequential fused multiply-adds along K.
 
 use super::MmaShape;
 use crate::float::fma_f64;
 use crate::round::Rounding;
 
-/// `D = A·B + C` on doubles; matrices as in [`super::mma`].
+/// Computes `D = A·B + C` on doubles; the matrices have the layout of [`super::mma`].
 pub fn mma_f64(shape: MmaShape, a: &[u64], b: &[u64], c: &[u64], d: &mut [u64], rounding: Rounding) {
     for (row, x) in a.chunks(shape.k).take(shape.m).enumerate() {
         for (column, y) in b.chunks(shape.k).take(shape.n).enumerate() {

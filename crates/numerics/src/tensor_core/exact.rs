@@ -1,17 +1,17 @@
-//! The fused sum term by term, on integers: the definition that the fast path must equal.
+//! The fused sum term by term on integers: the definition that the fast paths must match.
 
 use super::{Kind, MmaForm, Model, Operands, Output};
 use crate::float::value::{Value, unpack};
 use crate::format::{F16, F32, F64, Format, Layout, NAN_16, NAN_F32, Parts, Specials, power_of_two};
 use crate::round::{Exact, Rounding};
 
-/// binary32 of which 13 fraction bits are kept.
+/// binary32 with 13 fraction bits.
 const SINGLE13: Layout = Layout { exponent_bits: 8, mantissa_bits: 13, specials: Specials::Ieee };
 
-/// The products of the longest fused sum and C.
+/// The number of products in the longest fused sum, plus C.
 const MOST_TERMS: usize = 65;
 
-/// One addend: `significand · 2^unit`, placed by `exponent`.
+/// One addend, `significand · 2^unit`; `exponent` is its nominal exponent for alignment.
 #[derive(Clone, Copy)]
 struct Term {
     significand: i64,
@@ -19,7 +19,7 @@ struct Term {
     exponent: i32,
 }
 
-/// Addends of one sum, and what infinities and NaNs make of it.
+/// The addends of one sum, with flags for infinities and NaNs.
 struct Sum {
     terms: [Term; MOST_TERMS],
     count: usize,
@@ -50,7 +50,7 @@ impl Sum {
         &self.terms[..self.count]
     }
 
-    /// Adds `x · y`, which a scale moves by `shift` powers of two.
+    /// Adds the term `x · y · 2^shift`.
     fn product(&mut self, x: Parts, y: Parts, shift: i32) {
         match (x, y) {
             (Parts::Nan, _) | (_, Parts::Nan) => self.nan = true,
@@ -77,7 +77,7 @@ impl Sum {
         self.product(c, one, 0);
     }
 
-    /// Cuts every term at `fraction` bits below the largest exponent, adds and converts.
+    /// Truncates every term `fraction` bits below the largest exponent, adds the terms and converts the sum.
     fn result(&self, fraction: i32, output: Output) -> u32 {
         if self.nan || self.infinite == [true; 2] {
             return output.nan();
@@ -93,9 +93,9 @@ impl Sum {
 }
 
 impl Term {
-    /// The value as a whole number of `2^unit`, cut toward zero.
+    /// Returns the value as an integer multiple of `2^unit`, truncated toward zero.
     ///
-    /// A term is below `2^(exponent + 12)`, hence shorter than 63 bits here.
+    /// A term is below `2^(exponent + 12)`, so the result has fewer than 63 bits.
     const fn cut_at(self, unit: i32) -> i64 {
         let shift = self.unit - unit;
         if self.significand == 0 {
@@ -111,7 +111,7 @@ impl Term {
 }
 
 impl Output {
-    /// The result of a finite sum; a zero, also one by underflow, is positive.
+    /// Converts a finite sum; a zero is positive, even one due to underflow.
     fn convert(self, exact: Exact) -> u32 {
         let (layout, rounding) = match self {
             Self::Single => (F32, Rounding::Zero),
@@ -130,10 +130,10 @@ impl Output {
         magnitude | self.sign(exact.negative)
     }
 
-    /// [`Output::of_double`] of several sums.
+    /// [`Output::of_double`] for several sums.
     #[inline(always)]
     pub(super) fn of_doubles<const N: usize>(self, sums: &[f64; N]) -> [u32; N] {
-        // In integers, since vectors have a minimum of those; a zero wraps around and is large.
+        // Compared as integers, for which vector instructions have a minimum; a zero wraps around and becomes large.
         let least = sums.iter().fold(u64::MAX, |least, sum| least.min(sum.abs().to_bits().wrapping_sub(1)));
         let small = least < power_of_two(F32.e_min()).to_bits() - 1;
         let kept = match self {
@@ -141,7 +141,7 @@ impl Output {
             Self::Single13 if !small => u64::MAX << 39,
             _ => return sums.map(|sum| self.of_double(sum)),
         };
-        // What is left of a double converts exactly, or to infinity.
+        // The truncated double converts exactly, or to infinity.
         let mut out = [0; N];
         for (out, sum) in out.iter_mut().zip(sums) {
             *out = (f64::from_bits(sum.to_bits() & kept) as f32).to_bits();
@@ -149,11 +149,11 @@ impl Output {
         out
     }
 
-    /// [`Output::convert`] of a finite sum that is exact in a double.
+    /// [`Output::convert`] for a finite sum that is exact in a double.
     pub(super) fn of_double(self, sum: f64) -> u32 {
         let bits = sum.to_bits();
         let negative = bits >> 63 == 1;
-        // A double whose exponent is that of a normal result: move the exponent field, drop or round the rest.
+        // If the double's exponent is that of a normal result: rebias the exponent, and truncate or round the rest.
         let magnitude = bits & (u64::MAX >> 1);
         let normal = |layout: Layout| {
             let below = power_of_two(layout.e_min()).to_bits();
@@ -163,7 +163,7 @@ impl Output {
         let short = match self {
             Self::Single => normal(F32).map(|m| m >> 29),
             Self::Single13 => normal(SINGLE13).map(|m| m >> 39 << 10),
-            // Rounding may carry into the exponent and up to infinity, which is what it should give.
+            // Rounding may carry into the exponent, up to infinity, which is the correct result.
             Self::Half => normal(F16).map(|m| (m + (1 << 41) - 1 + (m >> 42 & 1)) >> 42),
         };
         match short {
@@ -205,7 +205,7 @@ fn code(codes: &[u32], at: usize) -> u32 {
     codes.get(at).copied().unwrap_or(0)
 }
 
-/// [`super::mma`] by the definition alone, without tables or shortcuts.
+/// [`super::mma`] by its definition, without the fast paths.
 #[expect(clippy::too_many_arguments, reason = "the operands of one instruction, each a matrix")]
 pub fn mma_exact(
     model: Model,
@@ -227,7 +227,7 @@ pub fn mma_exact(
     }
 }
 
-/// One element of D.
+/// Computes one element of D.
 pub(super) fn mma_exact_at(
     model: Model,
     form: &MmaForm,
@@ -263,7 +263,7 @@ pub(super) fn mma_exact_at(
                 }
             }
             Kind::Widened => {
-                // The lower halves of all registers are unpacked for the first sum, the upper ones for the second.
+                // The lower halves of all registers are unpacked for the first sum, the upper halves for the second.
                 for at in (first..last).map(|place| place % (k / 2) / 2 * 4 + place % 2 + place / (k / 2) * 2)
                 {
                     let (x, y) = product(at);
@@ -283,7 +283,7 @@ pub(super) fn mma_exact_at(
     if widened { add_separately(form.accumulator, accumulator, c) } else { accumulator }
 }
 
-/// The same value with the exponent that binary16 gives it: what is subnormal in e4m3 is normal there.
+/// Normalises a value as binary16 does: subnormals of e4m3 are normal numbers in binary16.
 fn in_binary16(parts: Parts) -> Parts {
     let Parts::Finite { negative, mut significand, mut exponent, fraction } = parts else { return parts };
     while significand != 0 && significand >> fraction == 0 && exponent > BINARY16_E_MIN {
@@ -305,7 +305,7 @@ fn add_scaled(sum: &mut Sum, x: Parts, y: Parts, (alpha, beta): (Parts, Parts)) 
     }
 }
 
-/// The exact sum of a group of finite products, placed by the scales alone.
+/// Adds the exact sum of a group of finite products as one term, aligned only by the exponents of the scales.
 fn add_group(sum: &mut Sum, products: impl Iterator<Item = (Parts, Parts)>, scales: (Parts, Parts)) {
     let (
         Parts::Finite { significand: s, exponent: e, fraction: f, .. },
@@ -326,12 +326,12 @@ fn add_group(sum: &mut Sum, products: impl Iterator<Item = (Parts, Parts)>, scal
     if scale == 0 || group.terms().iter().all(|term| term.significand == 0) {
         sum.push(0, unit, 0);
     } else {
-        // A group that cancels keeps its place.
+        // A group that cancels to zero keeps its exponent.
         sum.place(Term { significand: total * scale, unit, exponent: e + g });
     }
 }
 
-/// The separate addition of [`Kind::Widened`].
+/// The separate addition of C in [`Kind::Widened`].
 fn add_separately(accumulator: Format, sum: u32, c: u32) -> u32 {
     match accumulator {
         Format::F16 => u32::from(crate::float::add_f16(sum as u16, c as u16, false, false)),

@@ -1,7 +1,7 @@
 //! The fused sum of groups of e2m1 products, eight columns at a time: exact, and equal to the definition.
 //!
-//! The dot product of a group is exact in a float, and the window is 35 places wide, far less than the 53 of a double: a
-//! sum in doubles is exact, of terms that are cut where scales or C lie far apart.
+//! The dot product of a group is exact in a float. The window is 35 bits wide, far less than the 53 bits of a double, so a
+//! sum in doubles is exact once the terms are truncated to the window.
 
 use pulp::NullaryFnOnce;
 
@@ -12,16 +12,16 @@ use super::{MmaForm, Model, Operands, Rule};
 use crate::dispatch;
 use crate::format::{Format, Parts, power_of_two};
 
-/// Products of a group.
+/// Products per group.
 const SIZE: usize = 16;
-/// Groups of a sum.
+/// Groups per sum.
 const GROUPS: usize = 4;
 const K: usize = SIZE * GROUPS;
 
-/// The place of the lowest bit of an e2m1 product.
+/// The exponent of the lowest bit of an e2m1 product.
 const PRODUCT_UNIT: i32 = -2;
 
-/// The value of an e2m1 code. A subnormal is read one exponent higher, where its hidden bit is, which is then taken away.
+/// Decodes an e2m1 code. A subnormal is read one exponent higher, with a hidden bit that is then subtracted.
 #[inline(always)]
 fn e2m1(code: u32) -> f32 {
     let magnitude = code & 7;
@@ -34,14 +34,14 @@ fn e2m1(code: u32) -> f32 {
 /// A row of A or a column of B.
 struct Block {
     values: [f32; K],
-    /// The elements of each group that are not zero, one bit each; none where the scale is zero.
+    /// A bit mask of the nonzero elements of each group; empty if the scale is zero.
     masks: [u16; GROUPS],
-    /// The scale of each group, and the exponent that places it.
+    /// The scale of each group, and its exponent for alignment.
     scales: [(f64, i32); GROUPS],
     nan: bool,
 }
 
-/// All columns of B, by rows of K and by groups.
+/// All columns of B: the values by K, the rest by group.
 struct Columns {
     values: [Lanes<f32>; K],
     masks: [Lanes<u16>; GROUPS],
@@ -95,7 +95,7 @@ impl Block {
         block
     }
 
-    /// The exact dot product of every group with every column: multiples of a quarter below 2^10.
+    /// Returns the exact dot product of every group with every column: multiples of a quarter below 2^10.
     #[inline(always)]
     fn dots(&self, columns: &Columns) -> [Lanes<f32>; GROUPS] {
         let mut dots = [[0.0; N]; GROUPS];
@@ -136,12 +136,12 @@ impl Columns {
     }
 }
 
-/// `D = A·B + C` where [`fits`] holds and terms are groups.
+/// Computes `D = A·B + C` for forms whose terms are groups; requires [`fits`].
 pub(super) fn mma_groups(model: Model, rule: &Rule, form: &MmaForm, operands: &Operands<'_>, d: &mut [u32]) {
     dispatch(Groups { model, rule, form, operands, d });
 }
 
-/// [`mma_groups`], compiled once for each set of vector instructions.
+/// [`mma_groups`], compiled once per vector instruction set.
 struct Groups<'a> {
     model: Model,
     rule: &'a Rule,
@@ -163,7 +163,7 @@ impl NullaryFnOnce for Groups<'_> {
 #[inline(always)]
 fn groups(model: Model, rule: &Rule, form: &MmaForm, operands: &Operands<'_>, d: &mut [u32]) {
     let columns = Columns::of(form, operands);
-    // Both scales of a form have one format, and with it a number of fraction bits.
+    // Both scales have the same format and thus the same number of fraction bits.
     let fraction = form.scale.map_or(0, |(format, _)| if format == Format::Ue4m3 { 3 } else { 0 });
     let (c_rows, _) = operands.c.as_chunks::<N>();
     let (d_rows, _) = d.as_chunks_mut::<N>();
@@ -180,11 +180,11 @@ fn groups(model: Model, rule: &Rule, form: &MmaForm, operands: &Operands<'_>, d:
     }
 }
 
-/// The fused sums of four groups and C; a column with specials gives anything.
+/// Returns the fused sums of four groups and C; the result of a column with an infinity or NaN is meaningless.
 #[inline(always)]
 fn sums(rule: &Rule, row: &Block, columns: &Columns, addends: &Line<N>, fraction: i32) -> Lanes<f64> {
     let zero = rule.zero_exponent;
-    // Every other C stands above the place of a zero.
+    // Every nonzero C has a larger exponent than a zero term.
     let mut largest = each!(n => addends.exponents[n].max(zero));
     let mut lowest = [i32::MAX; N];
     for group in 0..GROUPS {
@@ -211,13 +211,13 @@ fn sums(rule: &Rule, row: &Block, columns: &Columns, addends: &Line<N>, fraction
     sums
 }
 
-/// `value` cut toward zero at `window`, without a branch.
+/// Truncates `value` toward zero to a multiple of `2^window`, without a branch.
 #[inline(always)]
 fn cut(value: f64, window: i32) -> f64 {
     let bits = value.to_bits();
     let leading = (bits >> 52 & 0x7FF).cast_signed() - 1023;
     let drop = 52 - leading + i64::from(window);
-    // What is wholly below the window, a shift of 53 and more, is nothing.
+    // A shift of 53 or more drops the whole value.
     let kept = u64::MAX << drop.clamp(0, 63);
     f64::from_bits(if drop > 52 { 0 } else { bits & kept })
 }

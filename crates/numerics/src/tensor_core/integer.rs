@@ -16,7 +16,7 @@ pub enum Integer {
 }
 
 impl Integer {
-    /// The type of a PTX name.
+    /// Parses a PTX type name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
@@ -28,7 +28,7 @@ impl Integer {
         }
     }
 
-    /// Bits of an element.
+    /// Width of an element in bits.
     #[must_use]
     pub const fn bits(self) -> u32 {
         match self {
@@ -37,7 +37,7 @@ impl Integer {
         }
     }
 
-    /// The value of a code.
+    /// Returns the value of a code.
     #[must_use]
     pub const fn decode(self, code: u32) -> i32 {
         match self {
@@ -49,7 +49,7 @@ impl Integer {
     }
 }
 
-/// How a single-bit `mma` combines two bits before it counts.
+/// The operation that a single-bit `mma` applies before the population count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum BitOp {
     /// `.and.popc`.
@@ -58,7 +58,7 @@ pub enum BitOp {
     Xor,
 }
 
-/// `D = A·B + C` on integers; matrices as in [`super::mma`].
+/// Computes `D = A·B + C` on integers; the matrices have the layout of [`super::mma`].
 #[expect(clippy::too_many_arguments, reason = "the operands of one instruction, each a matrix")]
 pub fn mma_integer(
     shape: MmaShape,
@@ -74,7 +74,7 @@ pub fn mma_integer(
     each(shape, a, b, c, d, product, satfinite);
 }
 
-/// Single-bit `mma`: the population count of `A op B`, added to C. Codes are single bits.
+/// Computes a single-bit `mma`: adds the population count of `A op B` to C. Codes are single bits.
 pub fn mma_b1(shape: MmaShape, op: BitOp, a: &[u32], b: &[u32], c: &[u32], d: &mut [u32]) {
     let product = |x: u32, y: u32| match op {
         BitOp::And => i64::from(x & y & 1),

@@ -1,7 +1,8 @@
-//! What a tensor core computes: named accumulation models, bit for bit.
+//! Bit-exact models of tensor-core accumulation, one per architecture.
 //!
-//! A floating-point `mma` is one fused sum: products are exact, every term is cut toward zero at a fixed place below
-//! the largest exponent, the rest is added exactly and converted once. Places and lengths differ per architecture.
+//! A floating-point `mma` is a fused sum: products are exact, every term is truncated toward zero at a fixed position below
+//! the largest exponent, and the truncated terms are added exactly and converted once. Positions and lengths depend on the
+//! architecture.
 //! Sources: Xie et al., "MMA-Sim" (arXiv 2511.10909) and its package `mmasim` 2.1.1; Khattak and Mikaitis (arXiv
 //! 2512.07004). The recorded vectors of an H100 confirm [`Model::Sm90`], those of MMA-Sim [`Model::Sm120`].
 
@@ -37,28 +38,28 @@ pub struct MmaShape {
     pub k: usize,
 }
 
-/// A floating-point `mma` as far as its numbers go.
+/// The shape and formats of a floating-point `mma`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct MmaForm {
-    /// Its shape.
+    /// The shape.
     pub shape: MmaShape,
-    /// Elements of A.
+    /// Element format of A.
     pub a: Format,
-    /// Elements of B.
+    /// Element format of B.
     pub b: Format,
-    /// Elements of C and D: `F32` or `F16`.
+    /// Element format of C and D: `F32` or `F16`.
     pub accumulator: Format,
-    /// Block scales: their format and how many of them cover K.
+    /// Block scales: their format and the number of scales along K.
     pub scale: Option<(Format, u32)>,
 }
 
-/// `D = A·B + C` of `form` as `model` computes it.
+/// Computes `D = A·B + C` of `form` as the hardware of `model` does.
 ///
 /// * `a`: codes `[M][K]`; `b`: codes `[N][K]`, one row per column of B.
 /// * `c`, `d`: bits `[M][N]`; binary16 in the low half.
 /// * `sfa`, `sfb`: scale codes `[M][chunks]` and `[N][chunks]`; empty without scales.
 ///
-/// A slice that is too short counts as filled up with zeros; `d` keeps what lies beyond `[M][N]`.
+/// A slice that is too short is treated as zero-padded; elements of `d` beyond `[M][N]` are left unchanged.
 #[expect(clippy::too_many_arguments, reason = "the operands of one instruction, each a matrix")]
 pub fn mma(
     model: Model,
@@ -83,7 +84,7 @@ pub fn mma(
     }
 }
 
-/// The operands of one instruction, as its caller gave them.
+/// The operands of one instruction.
 #[derive(Clone, Copy)]
 struct Operands<'a> {
     a: &'a [u32],

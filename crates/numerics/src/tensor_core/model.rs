@@ -3,7 +3,7 @@
 use super::MmaForm;
 use crate::format::Format;
 
-/// The hardware whose results are computed: an architecture.
+/// An architecture whose arithmetic is modelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Model {
     /// Ampere.
@@ -18,43 +18,43 @@ pub enum Model {
     Sm120,
 }
 
-/// How terms become a sum.
+/// How the terms of a fused sum are formed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Kind {
     /// Each product is a term; block scales shift its exponent.
     Products,
-    /// The exact sum of this many products is a term, and only the scales' exponents place it.
+    /// The exact sum of this many products is a term, aligned only by the exponents of the scales.
     Groups(usize),
-    /// Operands are widened to binary16 and summed onto zero in two halves, then C is added by an `add.rn` of its own.
+    /// Operands are widened to binary16 and accumulated onto zero in two halves; a separate `add.rn` then adds C.
     ///
-    /// Read from what ptxas makes of `mma.sync` with 8-bit floats on sm_90: `F2FP.UNPACK_B` of each register's lower
-    /// and upper half, two `HMMA` onto `RZ`, one `FADD` or `HADD2`. The first half is K with K mod 4 below 2.
+    /// Taken from the code that ptxas generates for `mma.sync` with 8-bit floats on sm_90: `F2FP.UNPACK_B` of each
+    /// register's lower and upper half, two `HMMA` onto `RZ`, one `FADD` or `HADD2`. The first half has K mod 4 below 2.
     Widened,
 }
 
-/// How a sum becomes a result.
+/// How a sum is converted to the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Output {
-    /// binary32, toward zero; too large is infinite.
+    /// binary32, toward zero; overflow is infinity.
     Single,
-    /// binary32 of 13 fraction bits, toward zero.
+    /// binary32 with 13 fraction bits, toward zero.
     Single13,
     /// binary16, to nearest even.
     Half,
 }
 
-/// The parameters of one instruction.
+/// The accumulation parameters of one instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Rule {
-    /// What a term is.
+    /// How terms are formed.
     pub kind: Kind,
-    /// Products in one fused sum; a longer K takes several, the result of one being C of the next.
+    /// Products in one fused sum; a longer K is a chain of sums, where each result is C of the next.
     pub depth: usize,
     /// Bits kept below the largest exponent.
     pub fraction: i32,
-    /// The exponent that a term of zero counts with.
+    /// The nominal exponent of a zero term.
     pub zero_exponent: i32,
-    /// The conversion at the end.
+    /// The final conversion.
     pub output: Output,
 }
 
@@ -62,7 +62,7 @@ impl Model {
     /// Every model.
     pub const ALL: [Self; 5] = [Self::Sm80, Self::Sm89, Self::Sm90, Self::Sm100, Self::Sm120];
 
-    /// The name of the architecture whose model this is.
+    /// The name of the architecture, such as `sm_90`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -74,15 +74,16 @@ impl Model {
         }
     }
 
-    /// The model called `name`.
+    /// Parses the name of an architecture.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 
-    /// The parameters of `form` (MMA-Sim's table; for Hopper's 8-bit operands see [`Kind::Widened`]).
+    /// Returns the parameters of `form` (from MMA-Sim's table; for Hopper's 8-bit operands see [`Kind::Widened`]).
     ///
-    /// A form that the architecture lacks gets those of its 16-bit operands.
+    /// A form that the architecture lacks gets parameters too: with scales and K = 64 those of Blackwell, otherwise the
+    /// precision of the architecture's 16-bit forms.
     #[must_use]
     pub fn rule(self, form: &MmaForm) -> Rule {
         let half = form.accumulator == Format::F16;
@@ -101,7 +102,7 @@ impl Model {
             Self::Sm80 | Self::Sm89 => (24, -132, 16),
             Self::Sm90 | Self::Sm100 | Self::Sm120 => (25, -133, 32),
         };
-        // The exponent of zero lies below the smallest subnormal's by as much in either format.
+        // The exponent of zero is equally far below the minimum exponent of either accumulator format.
         let zero_exponent = if half { zero_exponent + 112 } else { zero_exponent };
         let depth = match form.a.bits() {
             32 => bytes / 4,

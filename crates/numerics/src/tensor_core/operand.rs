@@ -1,16 +1,16 @@
-//! Operands as floats, with the exponents that place them in a sum.
+//! Operands as floats, with their nominal exponents for alignment in a sum.
 
 use crate::format::{Format, power_of_two};
 
-/// The exponent of a zero, below every sum of two others.
+/// The exponent of a zero, below every sum of two other exponents.
 pub(super) const ZERO: i32 = -1 << 16;
-/// The exponent of infinities and NaNs, above every other, even beside zeros.
+/// The exponent of infinities and NaNs, above every other, even when added to that of a zero.
 pub(super) const SPECIAL: i32 = 1 << 20;
 
 /// A row of A, a column of B or some elements of C.
 #[derive(Clone, Copy)]
 pub(super) struct Line<const LENGTH: usize> {
-    /// Infinities and NaNs have any value.
+    /// Unspecified for infinities and NaNs.
     pub(super) values: [f32; LENGTH],
     /// Not normalised for subnormals.
     pub(super) exponents: [i32; LENGTH],
@@ -19,18 +19,18 @@ pub(super) struct Line<const LENGTH: usize> {
 impl<const LENGTH: usize> Line<LENGTH> {
     #[inline(always)]
     pub(super) fn of(format: Format, codes: &[u32; LENGTH]) -> Self {
-        // Filled with ZERO, the exponents of other codes become masked stores, which the next load waits for.
+        // Initialised with ZERO, the loop would compile to masked stores of the other exponents, which stall the next load.
         let mut out = Self { values: [0.0; LENGTH], exponents: [0; LENGTH] };
         decode(format, codes, &mut out.values, &mut out.exponents);
         out
     }
 }
 
-/// The values and exponents of as many codes, as a [`Line`] has them.
+/// Decodes codes to values and exponents, as in [`Line`].
 #[inline(always)]
 pub(super) fn decode(format: Format, codes: &[u32], values: &mut [f32], exponents: &mut [i32]) {
     let slots = codes.iter().zip(values).zip(exponents);
-    // One loop for each format, so that its field widths are constants.
+    // One loop per format, so that field widths are constants.
     macro_rules! each {
         ($one:expr) => {
             for ((code, value), exponent) in slots {
@@ -51,12 +51,12 @@ pub(super) fn decode(format: Format, codes: &[u32], values: &mut [f32], exponent
     }
 }
 
-/// A format of `E` exponent and `M` mantissa bits, E at most 5, whose magnitudes from `LIMIT` on are infinite or NaN.
+/// Decodes a format of `E` exponent and `M` mantissa bits, E at most 5; magnitudes from `LIMIT` on are infinite or NaN.
 #[inline(always)]
 fn small<const E: u32, const M: u32, const LIMIT: u32>(code: u32) -> (f32, i32) {
     let bias: i32 = (1 << (E - 1)) - 1;
     let magnitude = code & ((1 << (E + M)) - 1);
-    // A subnormal is read one exponent higher, where its hidden bit is, which is then taken away.
+    // A subnormal is read one exponent higher, with a hidden bit that is then subtracted.
     let subnormal = magnitude < 1 << M;
     let exponent = (127 - bias).cast_unsigned() + u32::from(subnormal);
     let bits = (magnitude << (23 - M)) + (exponent << 23);
@@ -66,7 +66,7 @@ fn small<const E: u32, const M: u32, const LIMIT: u32>(code: u32) -> (f32, i32) 
     (f32::from_bits(size.to_bits() | sign), place(magnitude, magnitude >> M, bias, LIMIT))
 }
 
-/// The bits of a binary32.
+/// Decodes the bits of a binary32.
 #[inline(always)]
 fn wide(bits: u32) -> (f32, i32) {
     let magnitude = bits & 0x7FFF_FFFF;

@@ -1,7 +1,7 @@
 //! The fused sum of products, eight columns at a time: exact, and equal to the definition.
 //!
-//! Products of two significands of at most 11 bits are exact in a float. Divided by the lowest place that survives the
-//! cut, each term is below 2^27, and its conversion to an integer is the cut; integers are added.
+//! Products of two significands of at most 11 bits are exact in a float. In units of the lowest bit that survives
+//! truncation, each term is below 2^27; its conversion to an integer is the truncation, and the integers are added.
 
 use super::exact::mma_exact_at;
 use super::operand::{Line, SPECIAL, ZERO, decode};
@@ -10,20 +10,20 @@ use crate::eight::Eight;
 use crate::format::{Format, power_of_two};
 use crate::path::{EightLoop, dispatch_eight};
 
-/// Columns of every `mma` but Volta's.
+/// Columns of the `mma` shapes computed here.
 pub(super) const N: usize = 8;
-/// The longest K of this kind.
+/// The longest K computed here.
 const K: usize = 32;
-/// Terms below 2^27 whose sum, with C, is below 2^31.
+/// The number of terms below 2^27 whose sum, including C, stays below 2^31.
 const TERMS: usize = 8;
-/// The exponents of normal floats, with some to spare.
+/// Magnitude limit for exponents of normal floats, with a margin.
 const FLOATS: i32 = 120;
 
 /// One number per column.
 pub(super) type Lanes<T> = [T; N];
 
-/// One expression for each column, as a plain loop: a closure may be compiled apart, without the features that `dispatch`
-/// turns on.
+/// Evaluates an expression for each column in a plain loop: a closure may be compiled separately, without the features that
+/// `dispatch` enables.
 macro_rules! each {
     ($n:ident => $value:expr) => {{
         let mut out = [Default::default(); N];
@@ -49,7 +49,7 @@ pub(super) fn fits(form: &MmaForm, operands: &Operands<'_>, d: &[u32]) -> bool {
         && d.len() >= shape.m * N
 }
 
-/// `D = A·B + C` where [`fits`] holds and terms are products.
+/// Computes `D = A·B + C` for forms whose terms are products; requires [`fits`].
 pub(super) fn mma_products(
     model: Model,
     rule: &Rule,
@@ -57,7 +57,7 @@ pub(super) fn mma_products(
     operands: &Operands<'_>,
     d: &mut [u32],
 ) {
-    // A length that is known leaves no loop over K.
+    // With a constant length, the loop over K is unrolled.
     let Rule { depth, .. } = *rule;
     match form.shape.k {
         k if depth < k => dispatch_eight(Products::<K, false> { model, rule, form, operands, d }),
@@ -67,7 +67,7 @@ pub(super) fn mma_products(
     }
 }
 
-/// [`mma_products`] of a K up to `LENGTH`, in one fused sum or not.
+/// [`mma_products`] for K up to `LENGTH`; `WHOLE` if K is a single fused sum.
 struct Products<'a, const LENGTH: usize, const WHOLE: bool> {
     model: Model,
     rule: &'a Rule,
@@ -76,7 +76,7 @@ struct Products<'a, const LENGTH: usize, const WHOLE: bool> {
     d: &'a mut [u32],
 }
 
-/// `codes`, filled up with zeros.
+/// Returns `codes`, zero-padded.
 #[inline(always)]
 fn padded<const LENGTH: usize>(codes: &[u32]) -> [u32; LENGTH] {
     if let Ok(codes) = codes.try_into() {
@@ -89,7 +89,7 @@ fn padded<const LENGTH: usize>(codes: &[u32]) -> [u32; LENGTH] {
     out
 }
 
-/// The exponent of a `ue8m0` scale.
+/// Returns the exponent of a `ue8m0` scale, 0 without scales.
 #[inline(always)]
 fn scale_of(form: &MmaForm, codes: &[u32], at: usize) -> i32 {
     match (form.scale, codes.get(at)) {
@@ -106,7 +106,7 @@ impl<const LENGTH: usize, const WHOLE: bool> EightLoop for Products<'_, LENGTH, 
     fn run(self, eight: impl Eight) {
         let Self { model, rule, form, operands, d } = self;
         let k = form.shape.k;
-        // Zeros that fill up K change no sum.
+        // Zero padding along K does not change a sum.
         let (end, depth) = if WHOLE { (LENGTH, LENGTH) } else { (k, rule.depth) };
         let mut rows = [[0; N]; LENGTH];
         for (column, codes) in operands.b.chunks_exact(k).take(N).enumerate() {
@@ -159,13 +159,14 @@ struct Step<'a> {
     /// A.
     elements: &'a [f32],
     element_exponents: &'a [i32],
-    /// B, by rows of K.
+    /// B, one row per K.
     values: &'a [Lanes<f32>],
     exponents: &'a [Lanes<i32>],
 }
 
 impl Step<'_> {
-    /// Turns C into D; `scales` are the exponents of both scales. Returns the columns that floats cannot hold, a bit each.
+    /// Replaces C by D; `scales` are the summed exponents of both scales. Returns a bit mask of the columns that floats cannot
+    /// represent, whose results are invalid.
     #[inline(always)]
     fn sums<E: Eight>(&self, eight: E, scales: E::Integers, out: &mut Lanes<u32>) -> u32 {
         let mut largest = eight.splat_integer(2 * ZERO);
@@ -176,18 +177,18 @@ impl Step<'_> {
             };
             largest = eight.larger(largest, part);
         }
-        // Every C but zero is placed above a zero.
+        // Every nonzero C has a larger exponent than a zero term.
         let addends = eight.integers(&self.addends.exponents);
         let places = eight.larger(eight.sum(largest, scales), addends);
         let places = eight.larger(places, eight.splat_integer(self.rule.zero_exponent));
         let windows = eight.difference(places, eight.splat_integer(self.rule.fraction));
-        // What a factor at the end of its range leaves of a number is cut to nothing.
+        // Where a factor is clamped at the low end, the value is truncated to zero anyway.
         let inverse = eight.difference(eight.splat_integer(0), windows);
         let (first, factors) = (eight.clamped(inverse, FLOATS), eight.sum(scales, inverse));
         let second = eight.clamped(eight.difference(inverse, first), FLOATS);
         let start = eight.product(eight.floats(&self.addends.values), eight.power_of_two(first));
         let mut start = eight.truncated(eight.product(start, eight.power_of_two(second)));
-        // Products that are no floats, some of which are not cut to nothing; or infinities and NaNs.
+        // Negative where a scaled product may leave the range of floats without being truncated to zero, and for infinities and NaNs.
         let below = |integers, limit| eight.difference(eight.splat_integer(limit), integers);
         let small = eight.larger(below(factors, FLOATS), below(largest, ZERO / 2));
         let inside = eight.smaller(eight.smaller(small, below(largest, FLOATS)), below(places, SPECIAL / 2));
@@ -202,7 +203,7 @@ impl Step<'_> {
             sums = each!(n => sums[n] + f64::from(part[n]));
             start = eight.splat_integer(0);
         }
-        // A sum of whole windows, each a normal float, is zero or at least one.
+        // If the unit of the sum is a normal float, the sum is zero or at least one unit, so it is not subnormal.
         let normal =
             eight.smaller(below(windows, FLOATS), eight.difference(windows, eight.splat_integer(-FLOATS)));
         if self.rule.output == Output::Single && eight.signs(normal) == 0 {
@@ -216,10 +217,10 @@ impl Step<'_> {
     }
 }
 
-/// The largest sum of the exponents of two factors.
+/// Returns the largest exponent of a product, per column.
 #[inline(always)]
 fn largest_place<E: Eight>(eight: E, elements: &[i32], exponents: &[Lanes<i32>]) -> E::Integers {
-    // Two at a time, since each maximum waits for the one before.
+    // Two chains, since each maximum depends on the previous one.
     let mut largest = [eight.splat_integer(2 * ZERO); 2];
     for (n, (element, exponents)) in elements.iter().zip(exponents).enumerate() {
         let place = eight.sum(eight.splat_integer(*element), eight.integers(exponents));
@@ -228,7 +229,7 @@ fn largest_place<E: Eight>(eight: E, elements: &[i32], exponents: &[Lanes<i32>])
     eight.larger(largest[0], largest[1])
 }
 
-/// `start` and the products of `elements` and `values` times `factors`, cut toward zero.
+/// Adds to `start` the products of `elements`, `values` and `factors`, each truncated toward zero.
 #[inline(always)]
 fn cut_products<E: Eight>(
     eight: E,

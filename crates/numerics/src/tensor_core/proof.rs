@@ -1,4 +1,4 @@
-//! On what each part of a hardware model rests.
+//! The evidence for each part of a hardware model.
 
 use super::Model;
 
@@ -9,20 +9,20 @@ pub enum Part {
     TensorCore,
     /// `ex2`, `lg2`, `rcp`, `rsqrt`, `sqrt`, `sin`, `cos` and `tanh` with `.approx`, `div.approx` and `div.full`.
     SpecialFunctions,
-    /// `cvt`, and the arithmetic of registers.
+    /// `cvt`, and register arithmetic.
     Conversions,
 }
 
-/// What shows that a part is right.
+/// The evidence that a part of a model is correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
-    /// Equal on all inputs of each function, on this GPU.
+    /// Equal to this GPU for all inputs of each function.
     AllInputs(&'static str),
-    /// Equal on recorded random inputs, on this GPU.
+    /// Equal to this GPU for recorded random inputs.
     Recorded(&'static str),
-    /// Published, with the authors' measurements.
+    /// Published by this source, with the authors' measurements.
     Published(&'static str),
-    /// As another architecture; no GPU of this one has answered.
+    /// Assumed equal to another architecture, since no GPU of this one was measured.
     Assumed(Model),
 }
 
@@ -30,7 +30,7 @@ impl Part {
     /// Every part.
     pub const ALL: [Self; 3] = [Self::TensorCore, Self::SpecialFunctions, Self::Conversions];
 
-    /// Its name.
+    /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl std::fmt::Display for Proof {
 }
 
 impl Model {
-    /// What shows that this part of the model is right.
+    /// Returns the evidence that a part of this model is correct.
     #[must_use]
     pub const fn proof(self, part: Part) -> Proof {
         match (self, part) {

@@ -1,8 +1,8 @@
 //! Volta's `mma.m8n8k4` on `f16`, which no later tensor core has.
 //!
-//! For sm_80 and later ptxas makes it of shuffles and single-precision arithmetic (read from its code for sm_90, and
-//! equal to an H100's answers): products along K are summed, then C is added; with a binary16 accumulator each half of
-//! K is added to C in turn and the result rounded once.
+//! For sm_80 and later, ptxas emulates it with shuffles and single-precision arithmetic (read from its code for sm_90, and
+//! equal to results of an H100): products along K are summed, then C is added. With a binary16 accumulator, each half of K
+//! is added to C in turn, and the result is rounded once.
 
 use super::MmaForm;
 use crate::convert::f32_to;
@@ -12,7 +12,7 @@ use crate::round::Rounding;
 
 const RN: Rounding = Rounding::NearestEven;
 
-/// `D = A·B + C` of one of the four products; matrices as in [`super::mma`].
+/// Computes `D = A·B + C` for one of the four products; the matrices have the layout of [`super::mma`].
 pub fn mma_quad(form: &MmaForm, a: &[u32], b: &[u32], c: &[u32], d: &mut [u32]) {
     let single = |code: u32| Format::F16.decode(code).to_bits();
     let fma = |x: u32, y: u32, sum: u32| fma_f32(x, y, sum, RN, false, false);

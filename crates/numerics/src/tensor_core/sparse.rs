@@ -1,26 +1,25 @@
-//! Structured sparsity: the places of the kept elements of A in its full rows.
+//! Structured sparsity: the positions of the kept elements of A in its full rows.
 //!
-//! A sparse sum has the kept products alone as its terms: what is not kept is no term of zero, which would count in the
-//! choice of the largest exponent. An H100's `mma.sp.m16n8k32` is one fused sum of its 16 kept products and C
-//! (measured).
+//! The terms of a sparse sum are the kept products only. Dropped elements are not zero terms, which would take part in the
+//! choice of the largest exponent. On an H100, `mma.sp.m16n8k32` is one fused sum of its 16 kept products and C (measured).
 //!
 //! Source: PTX ISA "Matrix multiply-accumulate operation using mma.sp instruction with sparse matrix A".
 
 use super::{MmaForm, MmaShape, Model, mma};
 
-/// Which elements of a group are kept.
+/// A sparsity pattern: how many elements of a group are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Sparsity {
     /// 1 of 2: `tf32`.
     OneOfTwo,
     /// 2 of 4: 16-bit and 8-bit elements.
     TwoOfFour,
-    /// 4 of 8 as two pairs of neighbours: 4-bit elements.
+    /// 4 of 8, as two pairs of adjacent elements: 4-bit elements.
     PairsOfEight,
 }
 
 impl Sparsity {
-    /// Metadata bits of one kept element, or of one kept pair.
+    /// Metadata bits per kept element, or per kept pair.
     #[must_use]
     pub const fn index_bits(self) -> u32 {
         match self {
@@ -30,7 +29,7 @@ impl Sparsity {
         }
     }
 
-    /// Kept elements that one metadata field places.
+    /// Number of kept elements whose position one metadata field encodes.
     #[must_use]
     pub const fn elements_per_index(self) -> usize {
         match self {
@@ -39,7 +38,7 @@ impl Sparsity {
         }
     }
 
-    /// The element of a full row that kept element `kept` is, given its metadata field.
+    /// Returns the position in the full row of kept element `kept` with metadata field `index`.
     #[must_use]
     pub const fn position(self, kept: usize, index: u32) -> usize {
         match self {
@@ -50,8 +49,8 @@ impl Sparsity {
     }
 }
 
-/// The full rows of A: `kept` holds `[m][k/2]` elements, `index` their metadata fields, `[m][k/2]` divided by
-/// [`Sparsity::elements_per_index`]. Elements that are not kept are code 0.
+/// Expands A to full rows: `kept` holds `[m][k/2]` elements, `index` their metadata fields, `[m][k/2]` divided by
+/// [`Sparsity::elements_per_index`]. Dropped elements become code 0.
 #[must_use]
 pub fn sparse_expand(sparsity: Sparsity, m: usize, k: usize, kept: &[u32], index: &[u32]) -> Vec<u32> {
     let mut out = vec![0; m * k];
@@ -70,8 +69,8 @@ pub fn sparse_expand(sparsity: Sparsity, m: usize, k: usize, kept: &[u32], index
     out
 }
 
-/// A sparse `mma`: `form` has the full K, `a` the kept elements `[m][k/2]`, `index` their metadata fields as in
-/// [`sparse_expand`]; everything else as in [`mma`].
+/// Computes a sparse `mma`: `form` has the full K, `a` the kept elements `[m][k/2]`, and `index` their metadata fields as in
+/// [`sparse_expand`]; the other parameters are those of [`mma`].
 #[expect(clippy::too_many_arguments, reason = "the operands of one instruction, each a matrix")]
 pub fn mma_sparse(
     model: Model,
