@@ -12,7 +12,7 @@ fn main() -> io::Result<()> {
     let record = var("CARGO_MANIFEST_DIR")?.join("../../reports/matrix.json");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={}", record.display());
-    // Path, NUL, text, NUL: `data::Packed` reads it.
+    // Path, NUL, text, NUL: the format that `data::Packed` reads.
     let file = fs::File::create(var("OUT_DIR")?.join("matrix.z"))?;
     let mut packed = ZlibEncoder::new(file, Compression::best());
     write!(packed, "reports/matrix.json\0{}\0", fs::read_to_string(record)?)?;

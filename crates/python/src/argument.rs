@@ -1,4 +1,4 @@
-//! Arguments of a launch: Python objects become values, and the arrays among them buffers.
+//! Launch arguments: converts Python objects to values, and arrays to buffers.
 
 use emulator::argument::{Element, Shape};
 use emulator::{HostBytes, Kernel, Parameter, TENSOR_MAP_BYTES};
@@ -11,17 +11,17 @@ use sm121probe::job::launch::{Buffer, Initial, Outcome, Value};
 use crate::array::{Array, Lender, bytes_of, is_array};
 use crate::map::TensorMap;
 
-/// Bytes of the address that a pointer is.
+/// Size of a pointer in bytes.
 const ADDRESS: usize = 8;
 
-/// Arrays of so many bytes are read where they lie; smaller ones are copied, which costs less.
+/// Arrays of at least this many bytes are read in place; smaller ones are copied, which is cheaper.
 const LENT: usize = 1 << 20;
 
-/// Arrays that overlap, which are one buffer.
+/// Overlapping arrays, which share one buffer.
 struct Group {
     start: usize,
     end: usize,
-    /// Indices of [`Arrays::all`].
+    /// Indices into [`Arrays::all`].
     members: Vec<usize>,
 }
 
@@ -32,16 +32,16 @@ pub(crate) struct Arrays {
     groups: Vec<Group>,
 }
 
-/// An argument before it is known where arrays lie.
+/// An argument before arrays are assigned to buffers.
 enum Wanted {
     Bytes(Vec<u8>),
-    /// An array, an index of [`Arrays::all`].
+    /// An array, as an index into [`Arrays::all`].
     Array(usize),
-    /// A tensor map over an array, or at an address.
+    /// A tensor map over an array with an offset, or at a device address.
     Map(Option<usize>, u64, Box<emulator::TensorMap>),
 }
 
-/// Arguments, and the buffers that they need.
+/// Converted arguments and the buffers that they refer to.
 pub(crate) struct Arguments {
     pub(crate) values: Vec<Value>,
     pub(crate) buffers: Vec<Buffer>,
@@ -54,7 +54,7 @@ impl Arrays {
         self.all.len() - 1
     }
 
-    /// Puts arrays that share bytes into groups, in the order of their first members.
+    /// Groups arrays that overlap; groups are ordered by their first member.
     fn group(&mut self) {
         let mut order: Vec<usize> = (0..self.all.len()).collect();
         order.sort_by_key(|n| self.all[*n].start);
@@ -74,14 +74,14 @@ impl Arrays {
         self.groups = groups;
     }
 
-    /// The buffer of an array, and the array's first byte in it.
+    /// Returns the buffer of an array and the offset of the array in it; `None` for an empty array.
     fn place(&self, n: usize) -> Option<(usize, u64)> {
         let array = &self.all[n];
         let group = self.groups.iter().position(|group| group.members.contains(&n))?;
         Some((group, (array.start - self.groups[group].start) as u64))
     }
 
-    /// The bytes of a group's buffer.
+    /// Copies the contents of a group's buffer.
     fn bytes(&self, group: &Group) -> Vec<u8> {
         let mut bytes = vec![0; group.end - group.start];
         for n in &group.members {
@@ -92,7 +92,7 @@ impl Arrays {
         bytes
     }
 
-    /// What the buffer of a group holds at first.
+    /// Returns the initial contents of a group's buffer.
     fn initial(&self, group: &Group, py: Python<'_>) -> Initial {
         if group.end - group.start < LENT {
             return Initial::Bytes(self.bytes(group));
@@ -101,10 +101,10 @@ impl Arrays {
         Initial::Lent(HostBytes::new(Lender::of(py, &members)))
     }
 
-    /// Stores what a launch left in the buffer of group `n`, in those of its arrays that are read-only or in the others.
+    /// Copies the results of a launch from the buffer of group `n` to its arrays, either the read-only or the writable ones.
     ///
     /// # Errors
-    /// `ValueError` where it wrote an array that is read-only.
+    /// `ValueError` if the launch changed a read-only array.
     pub(crate) fn store(
         &self,
         n: usize,
@@ -135,13 +135,14 @@ impl Arrays {
         Ok(())
     }
 
-    /// Buffers that arrays have.
+    /// Number of buffers for arrays.
     pub(crate) fn count(&self) -> usize {
         self.groups.len()
     }
 }
 
-/// The arguments of a launch of `kernel`, as many as `params`; `strided` arrays are their whole span.
+/// Converts the arguments of a launch of `kernel`, one for each of `params`. If `strided`, arrays may have gaps and are passed
+/// with their whole span.
 pub(crate) fn arguments(
     py: Python<'_>,
     kernel: &Kernel,
@@ -175,14 +176,14 @@ pub(crate) fn arguments(
         Wanted::Bytes(bytes) => Value::Bytes(bytes),
         Wanted::Array(n) => match arrays.place(n) {
             Some((buffer, offset)) => Value::Address { buffer, offset },
-            // An empty array has no address.
+            // An empty array is passed as a null pointer.
             None => Value::Bytes(vec![0; ADDRESS]),
         },
         Wanted::Map(Some(n), at, map) => match arrays.place(n) {
             Some((buffer, offset)) => Value::Map { buffer, offset: offset + at, map: *map },
             None => Value::Bytes(vec![0; TENSOR_MAP_BYTES]),
         },
-        // No buffer: the address is whole.
+        // Without a buffer, the offset is the full address.
         Wanted::Map(None, address, map) => Value::Map { buffer: usize::MAX, offset: address, map: *map },
     });
     let values = values.collect();
@@ -225,7 +226,7 @@ fn argument(
     Ok(Wanted::Bytes(number(object, param)?))
 }
 
-/// The address of a buffer of a device.
+/// Returns the address of a device buffer; `None` for other objects.
 fn device_address(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     match object.getattr_opt("__sm121probe_address__")? {
         Some(address) => address.extract().map(Some),
@@ -233,7 +234,7 @@ fn device_address(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     }
 }
 
-/// That a parameter takes an address.
+/// Proof that a parameter accepts an address.
 struct Pointer;
 
 impl Pointer {
@@ -269,7 +270,7 @@ fn of_map(map: &TensorMap, py: Python<'_>, param: &Parameter, arrays: &mut Array
     Ok(Wanted::Map(Some(arrays.add(array)), map.offset, inner))
 }
 
-/// The bytes of a number, or of a struct.
+/// Converts a number or a struct to bytes.
 fn number(object: &Bound<'_, PyAny>, param: &Parameter) -> PyResult<Vec<u8>> {
     let size = param.size;
     let float = matches!(param.ty, Type::F32 | Type::F64);

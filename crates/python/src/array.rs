@@ -1,4 +1,4 @@
-//! Arrays of other libraries: where they lie, and what they hold. NumPy's array interface and DLPack say so.
+//! Access to arrays of other libraries through NumPy's array interface and DLPack.
 
 use std::ops::Range;
 use std::os::raw::c_void;
@@ -8,31 +8,31 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
-/// An array in the memory of this process, for as long as its owner lives.
+/// An array in the memory of this process, kept alive by its owner.
 #[derive(Debug)]
 pub(crate) struct Array {
-    /// Keeps the memory.
+    /// Keeps the memory alive.
     owner: Py<PyAny>,
-    /// The lowest byte.
+    /// Address of the first byte.
     pub(crate) start: usize,
-    /// Bytes from there to the last one.
+    /// Bytes from the first to the last byte, inclusive.
     pub(crate) len: usize,
     pub(crate) read_only: bool,
     pub(crate) shape: Shape,
-    /// Whether elements follow each other without gaps, the last index first.
+    /// Whether the elements are contiguous in row-major order.
     pub(crate) contiguous: bool,
 }
 
-/// Bytes of arrays that overlap, read where they lie.
+/// The bytes of overlapping arrays, read in place.
 pub(crate) struct Lender {
-    /// Keep the memory.
+    /// Keep the memory alive.
     _owners: Vec<Py<PyAny>>,
     start: usize,
     len: usize,
 }
 
 impl Lender {
-    /// From the first byte of these arrays to the last; no byte between belongs to none.
+    /// Covers the bytes from the first to the last of these arrays; every byte in between must belong to one of them.
     pub(crate) fn of(py: Python<'_>, arrays: &[&Array]) -> Self {
         let start = arrays.iter().map(|array| array.start).min().unwrap_or_default();
         let end = arrays.iter().map(|array| array.start + array.len).max().unwrap_or_default();
@@ -46,30 +46,30 @@ impl AsRef<[u8]> for Lender {
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: the owners keep these bytes, and said where they lie. A launch stores its results when it has let go of all
-        // references; that nobody else changes the arrays until then is what `Module.launch` asks of its caller.
+        // SAFETY: the owners keep these bytes alive and reported their location. A launch stores its results after dropping all
+        // references; `Module.launch` requires its caller not to change the arrays until then.
         unsafe { std::slice::from_raw_parts(self.start as *const u8, self.len) }
     }
 }
 
-/// The type that the array interface or DLPack names.
+/// An element type named by the array interface or DLPack.
 struct ElementType {
     element: Element,
     bytes: usize,
 }
 
-/// Whether an object is an array, not a number: numbers of NumPy have the array interface too.
+/// Whether an object is an array and not a number: NumPy scalars also have the array interface.
 pub(crate) fn is_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(object.hasattr("__setitem__")?
         && (object.hasattr("__array_interface__")? || object.hasattr("__dlpack__")?))
 }
 
 impl Array {
-    /// Where an array lies.
+    /// Locates an array.
     ///
     /// # Errors
-    /// `TypeError` for an object that is none, or of a type that no kernel has; `ValueError` for one that is not in the CPU's memory, or
-    /// whose elements do not rise with their indices.
+    /// `TypeError` for an object that is not an array or has an unsupported element type; `ValueError` for an array that is not in
+    /// CPU memory or has a negative stride.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         if object.hasattr("__array_interface__")? {
             Self::of_interface(object)
@@ -89,7 +89,7 @@ impl Array {
         let named: String = field("typestr")?.extract()?;
         let ty = match of_typestr(&named) {
             Some(ty) => ty,
-            // Types of `ml_dtypes` have no letter of their own.
+            // Types of `ml_dtypes` have no distinct type letter.
             None => of_name(&object.getattr("dtype")?.str()?.to_string())?,
         };
         let strides = match interface.get_item("strides")? {
@@ -109,8 +109,8 @@ impl Array {
         let capsule = object.call_method0("__dlpack__")?;
         let capsule: &Bound<'_, PyCapsule> = capsule.cast()?;
         let managed = capsule.pointer_checked(Some(c"dltensor"))?;
-        // SAFETY: a capsule of this name holds a `DLManagedTensor` (DLPack, "Python Specification"), which lives as long as the
-        // capsule, and that lives to the end of this function; what it points at lives as long as `object`.
+        // SAFETY: a capsule of this name contains a `DLManagedTensor` (DLPack, "Python Specification"), which lives as long as
+        // the capsule, that is, to the end of this function; the memory it points to lives as long as `object`.
         let tensor = unsafe { &managed.cast::<dlpack::ManagedTensor>().as_ref().tensor };
         let rank = usize::try_from(tensor.rank).unwrap_or_default();
         let list = |at: *const i64| {
@@ -154,35 +154,35 @@ impl Array {
             dense *= dim;
         }
         let len = if empty { 0 } else { span };
-        // A shape has an element at least; an array without any has no buffer.
+        // A shape has at least one element; an empty array has no buffer.
         let shape = if contiguous && !empty { (ty.element, dims) } else { (Element::U8, vec![len.max(1)]) };
         let shape = Shape::new(shape.0, shape.1).map_err(PyValueError::new_err)?;
         Ok(Self { owner: owner.clone().unbind(), start, len, read_only, shape, contiguous })
     }
 
-    /// A copy of its bytes.
+    /// Returns a copy of the bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         if self.len == 0 {
             return Vec::new();
         }
-        // SAFETY: the owner keeps these bytes, and said where they lie. Nobody writes them here; another thread that does races with
-        // the caller's own code, as for every extension that reads an array.
+        // SAFETY: the owner keeps these bytes alive and reported their location. They are not written here; a thread that writes
+        // them races with the code of the caller, as for every extension that reads an array.
         unsafe { std::slice::from_raw_parts(self.start as *const u8, self.len) }.to_vec()
     }
 
-    /// Replaces the bytes that differ from `before` in `now`, both as long as the array: what lies in the gaps of a strided array is left
-    /// alone.
+    /// Stores the bytes of `now` that differ from `before`, both as long as the array, so that gaps of a strided array remain
+    /// unchanged.
     ///
     /// # Errors
-    /// `ValueError` where it is read-only.
+    /// `ValueError` if bytes differ and the array is read-only.
     pub(crate) fn store(&self, before: &[u8], now: &[u8]) -> PyResult<()> {
         self.replace_runs(0, now, |at| next_change(&before[at..], &now[at..]))
     }
 
-    /// Replaces the bytes that differ from `now`, which begins at byte `at` and ends within the array.
+    /// Stores the bytes of `now` that differ from the array; `now` begins at byte `at` and ends within the array.
     ///
     /// # Errors
-    /// `ValueError` where it is read-only.
+    /// `ValueError` if bytes differ and the array is read-only.
     pub(crate) fn store_from(&self, at: usize, now: &[u8]) -> PyResult<()> {
         debug_assert!(at + now.len() <= self.len);
         self.replace_runs(at, now, |done| {
@@ -192,7 +192,7 @@ impl Array {
         })
     }
 
-    /// Replaces the runs of `now`, which begins at byte `at`, that `next` finds behind a byte.
+    /// Stores runs of `now`, which begins at byte `at`; `next` returns the first run after an offset, relative to it.
     fn replace_runs(
         &self,
         at: usize,
@@ -206,7 +206,7 @@ impl Array {
             }
             let (from, len) = (done + run.start, run.len());
             debug_assert!(at + from + len <= self.len);
-            // SAFETY: as for reading; the owner says that the memory may be written, and no reference to it lives here.
+            // SAFETY: as for reading; the owner reports that the memory is writable, and no reference to it is live here.
             unsafe {
                 let to = (self.start + at + from) as *mut u8;
                 std::ptr::copy_nonoverlapping(now[from..from + len].as_ptr(), to, len);
@@ -216,7 +216,10 @@ impl Array {
         Ok(())
     }
 
-    /// Replaces all of its bytes.
+    /// Replaces all bytes.
+    ///
+    /// # Errors
+    /// `ValueError` unless the array is writable, contiguous and as long as `now`.
     pub(crate) fn replace(&self, now: &[u8]) -> PyResult<()> {
         if self.read_only || !self.contiguous || now.len() != self.len {
             let what = format!("a writable, contiguous array of {} bytes is wanted", now.len());
@@ -228,7 +231,7 @@ impl Array {
     }
 }
 
-/// The first run of bytes that differ.
+/// Returns the first run of bytes that differ.
 fn next_change(before: &[u8], now: &[u8]) -> Option<Range<usize>> {
     let first = emulator::device::first_difference(before, now)?;
     let run = before[first..].iter().zip(&now[first..]).take_while(|(a, b)| a != b).count();
@@ -261,7 +264,7 @@ fn of_name(name: &str) -> PyResult<ElementType> {
         "float8_e4m3fn" => Element::E4m3,
         "float8_e5m2" => Element::E5m2,
         "float8_e8m0fnu" => Element::Ue8m0,
-        // A byte each in `ml_dtypes`.
+        // One byte per element in `ml_dtypes`.
         "float4_e2m1fn" | "int4" | "uint4" => Element::U8,
         _ => {
             return Err(PyTypeError::new_err(format!(
@@ -301,7 +304,7 @@ fn of_dlpack_type(tensor: &dlpack::Tensor) -> PyResult<ElementType> {
     Ok(ElementType { element, bytes: element.bits() / 8 })
 }
 
-/// Bytes of an object: `bytes`, or a struct of `ctypes`.
+/// Returns the bytes of an object: `bytes`, or a struct of `ctypes`.
 pub(crate) fn bytes_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if let Ok(bytes) = object.extract::<Vec<u8>>() {
         return Ok(bytes);
@@ -310,7 +313,7 @@ pub(crate) fn bytes_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     module.getattr("bytes")?.call1(PyTuple::new(object.py(), [object])?)?.extract()
 }
 
-/// The structs of DLPack 0.8, which every library gives where no newer version is asked for.
+/// The structs of DLPack 0.8, which every library exports unless a newer version is requested.
 mod dlpack {
     use super::c_void;
 

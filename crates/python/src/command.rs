@@ -1,4 +1,4 @@
-//! The command, and NVRTC, within the interpreter's process.
+//! Runs the command and NVRTC in the process of the interpreter.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,21 +12,21 @@ use sm121probe::job::launch::{Compile, Findings, compile_cuda as compile};
 
 use crate::report;
 
-/// Runs `sm121probe` with these words, the program's name first; its exit code. `program` runs the same command; its libraries are in the
-/// folder `libraries`.
+/// Runs `sm121probe` with these words, the program name first, and returns the exit code. `program` is an executable of the same
+/// command; `libraries` is the folder of its libraries.
 #[pyfunction]
 pub(crate) fn run_command(py: Python<'_>, words: Vec<OsString>, program: PathBuf, libraries: PathBuf) -> u8 {
     py.detach(|| sm121probe::cli::command_line(words, Some(Embedded { program, libraries })))
 }
 
-/// The committed record of the matrix, as JSON.
+/// Returns the committed record of the matrix as JSON.
 #[pyfunction]
 pub(crate) fn matrix_record() -> &'static str {
     static MATRIX: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/matrix.z")));
     MATRIX.files().next().map_or("", |(_, text)| text)
 }
 
-/// What a job says is kept for the caller.
+/// Collects the notices of a job for the caller.
 #[derive(Default)]
 struct Said(std::sync::Mutex<Vec<String>>);
 
@@ -38,7 +38,7 @@ impl Sink for Said {
     }
 }
 
-/// The PTX of CUDA C++ for a target, and notices; or why there is none, as JSON.
+/// Compiles CUDA C++ for a target; returns the PTX, the notices, and the error as JSON if it fails.
 #[pyfunction]
 pub(crate) fn compile_cuda(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! A launch: arguments in, all trials run beside the interpreter, arrays changed in place, a report out.
+//! Launches: converts arguments, runs all trials without the GIL, updates arrays in place and returns a report.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +22,10 @@ use crate::memory::Memory;
 use crate::program::{Program, kernel};
 use crate::report;
 
-/// How often a launch looks whether the user has interrupted it.
+/// Interval at which a launch checks for interrupts.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How a launch is made and judged.
+/// The configuration of a launch and of its checks.
 #[derive(FromPyObject)]
 pub(crate) struct Call {
     #[pyo3(item)]
@@ -52,18 +52,18 @@ pub(crate) struct Call {
     fuel: Option<u64>,
     #[pyo3(item)]
     profile: bool,
-    /// The hardware whose results are computed, as `sm_90`.
+    /// The architecture whose arithmetic is modelled, such as `sm_90`.
     #[pyo3(item)]
     model: Option<String>,
-    /// Which products and sums round once: `off`, `on` or `as-ptxas`.
+    /// Which products and sums are contracted: `off`, `on` or `as-ptxas`.
     #[pyo3(item)]
     contract: String,
-    /// What Triton's compiler says of the kernel, as JSON.
+    /// The metadata of the kernel from Triton's compiler, as JSON.
     #[pyo3(item)]
     triton: Option<String>,
 }
 
-/// Hears what launches say, and profiles them where that is wanted.
+/// Collects the output of a launch, and profiles it on request.
 #[derive(Default)]
 struct Ear {
     heard: Heard,
@@ -92,7 +92,7 @@ impl Observer for Ear {
     }
 }
 
-/// The same, told of no rows: a launch that nobody watches is several times faster.
+/// An [`Ear`] that does not observe rows, which makes a launch several times faster.
 struct Deaf<'a>(&'a mut Ear);
 
 impl Observer for Deaf<'_> {
@@ -113,7 +113,7 @@ impl Observer for Deaf<'_> {
     }
 }
 
-/// What all trials gave, what threads printed in the first, and its profiles.
+/// The results of all trials, with the printed text and the profiles of the first.
 struct Ran {
     judged: Result<Judged, Ended<LaunchError>>,
     session: Session,
@@ -141,12 +141,12 @@ fn run(mut session: Session, trials: &Trials, profile: bool, cancel: &Arc<Atomic
     Ran { judged, session, printed, profiles }
 }
 
-/// Runs the trials on a thread of their own, while this one watches for signals.
+/// Runs the trials on a separate thread, while this one checks for signals.
 fn run_interruptibly(py: Python<'_>, session: Session, trials: &Trials, profile: bool) -> PyResult<Ran> {
     let cancel = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        // Only to be had from another thread's point of view: nobody else locks it.
+        // Only for `Sync`: no other thread locks it.
         let receiver = Mutex::new(receiver);
         let next = |within: Duration| match receiver.lock() {
             Ok(receiver) => receiver.recv_timeout(within),
@@ -154,7 +154,7 @@ fn run_interruptibly(py: Python<'_>, session: Session, trials: &Trials, profile:
         };
         let theirs = Arc::clone(&cancel);
         scope.spawn(move || {
-            // Nobody listens any more where the launch was interrupted.
+            // Fails if the launch was interrupted and the receiver is gone.
             let _ = sender.send(run(session, trials, profile, &theirs));
         });
         loop {
@@ -163,7 +163,7 @@ fn run_interruptibly(py: Python<'_>, session: Session, trials: &Trials, profile:
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(interrupt) = py.check_signals() {
                         cancel.store(true, Ordering::Relaxed);
-                        // The thread ends soon, and needs no interpreter for it.
+                        // The thread ends soon and does not need the interpreter.
                         py.detach(|| next(Duration::MAX).is_ok());
                         return Err(interrupt);
                     }
@@ -176,7 +176,7 @@ fn run_interruptibly(py: Python<'_>, session: Session, trials: &Trials, profile:
     })
 }
 
-/// Launches a kernel. The report is JSON; so is what went wrong, under `error`.
+/// Launches a kernel and returns a report as JSON; a failure is reported under `error`.
 #[pyfunction]
 pub(crate) fn launch(
     py: Python<'_>,
@@ -248,7 +248,7 @@ pub(crate) fn launch(
         let words = Contract::ALL.map(Contract::word).join(", ");
         PyValueError::new_err(format!("contract={:?} is none of {words}", call.contract))
     })?;
-    // What lives on stays locked: launches on one device come one after the other.
+    // The memory of a device stays locked, so that its launches run one after the other.
     let mut held = memory.map(|memory| memory.lock(py));
     let base = held.as_mut().map_or_else(GlobalMemory::default, |memory| memory.view());
     let mut session = Session {
@@ -259,7 +259,7 @@ pub(crate) fn launch(
         steps: vec![step],
         expectations: Vec::new(),
     };
-    // ptxas takes a while, and needs no interpreter.
+    // ptxas takes a while and does not need the interpreter.
     let read = py.detach(|| {
         session.contract(contract, &Context { program: PathBuf::new(), libraries: None, sink: &Silent })
     });
@@ -272,7 +272,7 @@ pub(crate) fn launch(
         Err(ended) => return Ok(report::failed(&ended.error, &ended.findings).to_string()),
     };
     let text = report::report(&ran.session, &trials, &judged, &ran.printed, &ran.profiles).to_string();
-    // Where an array may not be written, none is.
+    // Read-only arrays first: if one was changed, no array is updated.
     for read_only in [true, false] {
         for (n, buffer) in ran.session.buffers.iter().take(arrays.count()).enumerate() {
             arrays.store(n, read_only, &buffer.initial, &judged.outcome)?;
@@ -283,7 +283,7 @@ pub(crate) fn launch(
         for address in &judged.outcome.addresses {
             after.remove(*address);
         }
-        // No other view may be left.
+        // `settle` requires that no other view is alive.
         drop(ran.session);
         memory.settle(after);
     }

@@ -1,6 +1,6 @@
-//! What the Python package `sm121probe` is made of below Python: launches on the emulator, microscaling formats, and the command.
+//! The native module of the Python package `sm121probe`: launches on the emulator, compilation, and the command.
 //!
-//! Everything here is private to the package, which gives it names, types and documentation.
+//! The module is private to the package, which provides the public names, types and documentation.
 #![expect(unsafe_code, reason = "arrays of other libraries are memory behind a pointer: `array.rs`")]
 
 mod argument;

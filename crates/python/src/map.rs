@@ -4,19 +4,19 @@ use emulator::argument::{MapFields, MapOf};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// A tensor map over an array, or over a buffer of a device.
+/// A tensor map over an array or a device buffer.
 #[pyclass(frozen, module = "sm121probe._native")]
 pub(crate) struct TensorMap {
-    /// What it is over.
+    /// The array or buffer.
     pub(crate) of: Py<PyAny>,
-    /// From where on.
+    /// Byte offset of the first element.
     pub(crate) offset: u64,
     pub(crate) map: MapOf,
 }
 
 #[pymethods]
 impl TensorMap {
-    /// The innermost dimension comes first, as for `cuTensorMapEncodeTiled`.
+    /// Creates a tensor map; the innermost dimension comes first, as in `cuTensorMapEncodeTiled`.
     #[new]
     #[pyo3(signature = (of, data_type, dims, box_dims, *, strides, element_strides, swizzle, interleave, oob, l2, offset))]
     #[expect(clippy::too_many_arguments, reason = "the fields of a tensor map")]
@@ -49,7 +49,7 @@ impl TensorMap {
         Ok(Self { of, offset, map })
     }
 
-    /// Bytes from its first element to the end of the last.
+    /// Number of bytes from the first element to the end of the last.
     #[getter]
     fn span(&self) -> u64 {
         self.map.span()

@@ -1,4 +1,4 @@
-//! Global memory that lives on between launches.
+//! Global memory that persists between launches.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,9 +15,9 @@ use crate::array::{Array, Lender};
 pub(crate) struct Memory(Mutex<GlobalMemory>);
 
 impl Memory {
-    /// The memory, alone.
+    /// Locks the memory.
     pub(crate) fn lock(&self, py: Python<'_>) -> MutexGuard<'_, GlobalMemory> {
-        // A launch puts memory back whole or not at all.
+        // A launch replaces the memory completely or not at all, so a poisoned lock is safe to use.
         self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -33,7 +33,7 @@ impl Memory {
         Self::default()
     }
 
-    /// A buffer with the bytes of an array; its address.
+    /// Allocates a buffer with the bytes of an array and returns its address.
     fn allocate(&self, py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
         let array = Array::of(array)?;
         if !array.contiguous {
@@ -46,7 +46,7 @@ impl Memory {
         Ok(address)
     }
 
-    /// A buffer that nobody has written; its address.
+    /// Allocates an unwritten buffer and returns its address.
     fn allocate_unwritten(&self, py: Python<'_>, bytes: usize, name: &str) -> u64 {
         let mut memory = self.lock(py);
         let address = memory.allocate(bytes);
@@ -54,7 +54,7 @@ impl Memory {
         address
     }
 
-    /// Copies a buffer into an array of as many bytes; bytes that nobody has written.
+    /// Copies a buffer to an array of the same size and returns the number of unwritten bytes.
     fn read(&self, py: Python<'_>, address: u64, into: &Bound<'_, PyAny>) -> PyResult<usize> {
         let into = Array::of(into)?;
         let memory = self.lock(py);
@@ -74,7 +74,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Frees a buffer: kernels that use it violate a rule.
+    /// Frees a buffer; a kernel that uses it afterwards violates a rule.
     fn free(&self, py: Python<'_>, address: u64) -> PyResult<()> {
         if self.lock(py).free(address) { Ok(()) } else { Err(freed(address)) }
     }

@@ -1,4 +1,4 @@
-//! A module of PTX whose kernels are decoded when they are first launched.
+//! PTX modules whose kernels are decoded on first use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,10 @@ use crate::report::stop_json;
 /// Name, PTX type, bytes.
 type Parameter = (String, String, usize);
 
-/// PTX, and the kernels of it that were launched.
+/// A PTX module and its decoded kernels.
 #[pyclass(frozen, module = "sm121probe._native")]
 pub(crate) struct Program {
-    /// What messages call it.
+    /// The name in messages.
     name: String,
     text: String,
     entries: Vec<String>,
@@ -25,10 +25,10 @@ pub(crate) struct Program {
 
 #[pymethods]
 impl Program {
-    /// Reads the names of the entries. The second value, where there is one, says as JSON why it cannot.
+    /// Reads the names of the entries. On failure, the second value is the error as JSON.
     #[staticmethod]
     fn read(text: String, name: String) -> (Option<Self>, Option<String>) {
-        // No entry is decoded yet, but where there is only one.
+        // Entries are not decoded yet, unless there is only one.
         match emulator::load_only(&text, &[]) {
             Ok(program) => {
                 let entries = program.entries.clone();
@@ -53,7 +53,7 @@ impl Program {
         self.entries.clone()
     }
 
-    /// The parameters of a kernel, as name, PTX type, bytes; or why it cannot be decoded, as JSON.
+    /// Returns the parameters of a kernel as name, PTX type and size in bytes, or the decoding error as JSON.
     fn parameters(&self, entry: &str) -> PyResult<(Vec<Parameter>, Option<String>)> {
         let program = match self.decoded(entry)? {
             Ok(program) => program,
@@ -66,7 +66,7 @@ impl Program {
 }
 
 impl Program {
-    /// The program with this entry.
+    /// Returns the program with this entry decoded.
     pub(crate) fn decoded(&self, entry: &str) -> PyResult<Result<Arc<emulator::Program>, Stop>> {
         if !self.entries.iter().any(|name| name == entry) {
             let there = self.entries.join(", ");
@@ -75,7 +75,7 @@ impl Program {
                 self.name
             )));
         }
-        // A thread that panicked has left the map whole: it only adds.
+        // A panicking thread leaves the map consistent, since entries are only added.
         let known = self.decoded.lock().unwrap_or_else(PoisonError::into_inner).get(entry).cloned();
         if let Some(program) = known {
             return Ok(Ok(program));
@@ -86,13 +86,13 @@ impl Program {
         }))
     }
 
-    /// The module of a session.
+    /// Returns the module for a session.
     pub(crate) fn module(&self, program: Arc<emulator::Program>) -> Module {
         Module { name: self.name.clone(), text: self.text.clone(), program, variables: None }
     }
 }
 
-/// The kernel of a program that [`Program::decoded`] gave for it.
+/// Returns the kernel `entry` of a program from [`Program::decoded`].
 pub(crate) fn kernel<'a>(program: &'a emulator::Program, entry: &str) -> PyResult<&'a Kernel> {
     program.kernel(entry).ok_or_else(|| PyKeyError::new_err(entry.to_owned()))
 }

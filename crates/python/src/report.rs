@@ -1,4 +1,4 @@
-//! What launches gave, as JSON for the package's classes.
+//! Results of launches as JSON for the classes of the package.
 
 use emulator::{Place, Profile, Remark, SpaceTraffic, Stop, Violation};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn remark(remark: &Remark) -> Value {
     json!({"rule": null, "what": remark.what, "place": place(&remark.place), "times": remark.times})
 }
 
-/// Why a module or a launch did not end well.
+/// Formats the error of a module or a launch.
 pub(crate) fn stop_json(module: &str, stop: &Stop) -> Value {
     match stop {
         Stop::Trap(trap) => json!({
@@ -39,7 +39,7 @@ pub(crate) fn stop_json(module: &str, stop: &Stop) -> Value {
     }
 }
 
-/// Trials that did not end well, or do not agree.
+/// Formats the error of trials that failed or disagree.
 pub(crate) fn failed(error: &LaunchError, findings: &Findings) -> Value {
     let stop = match error {
         LaunchError::Stopped(stopped) => stop_json(&stopped.name, &stopped.stop),
@@ -89,7 +89,7 @@ fn open(of: &Undetermined) -> Value {
     })
 }
 
-/// Trials that agree.
+/// Formats the report of trials that agree.
 pub(crate) fn report(
     session: &Session,
     trials: &Trials,

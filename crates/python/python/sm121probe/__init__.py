@@ -7,8 +7,8 @@
 >>> report.instructions
 9
 
-A launch is emulated by the rules of the PTX ISA. The first violation raises `ViolationError`, which names the rule, the line and the
-thread. Nothing here runs on a GPU, and nothing needs one.
+A launch is emulated according to the PTX ISA. The first violation of its rules raises `ViolationError`, which names the rule, the line
+and the thread. No GPU is needed or used.
 """
 
 from ._native import TensorMap as _NativeMap  # noqa: F401  (fails early where the extension is not built)
@@ -48,7 +48,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    # Loaded when they are used: they read a record, or need NumPy.
+    # Imported lazily: they read a record or need NumPy.
     import importlib
 
     if name in ("matrix", "mx", "triton", "tools"):

@@ -6,20 +6,20 @@ import sys
 
 
 def program():
-    """The path of the command, which it starts again for work that may crash."""
+    """Return the path of the command, which it runs again for work that may crash."""
     import sysconfig
 
     here = os.path.join(sysconfig.get_path("scripts"), "sm121probe")
     return here if os.access(here, os.X_OK) else _script()
 
 
-# The name that the script is called by is one of its arguments.
+# The script passes the name by which it was called as an argument.
 _AS_NAMED = "import sys; sys.argv.pop(0); from sm121probe.__main__ import main; sys.exit(main())"
 _made = None
 
 
 def _script():
-    """A script that runs the command, where the package is used without being installed."""
+    """Create a script that runs the command, for use of the package without installation."""
     import atexit
     import shlex
     import tempfile
@@ -37,12 +37,12 @@ def _script():
 
 
 def main():
-    """Run the command line of this process; returns the exit code."""
+    """Run the command line of this process and return the exit code."""
     from . import _native
 
-    # An interrupt ends the command at once, as it ends every other command.
+    # An interrupt ends the command immediately, like any other command.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # Under `exec`, the command is the ptxas of other programs.
+    # Under `exec`, other programs run the command as their ptxas.
     name = "ptxas" if os.path.basename(sys.argv[0]) == "ptxas" else "sm121probe"
     here = os.path.dirname(os.path.abspath(__file__))
     return _native.run_command([name, *sys.argv[1:]], program(), here)

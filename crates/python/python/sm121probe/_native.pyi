@@ -1,4 +1,4 @@
-"""Private to the package: what it is made of below Python. Reports and errors come as JSON."""
+"""The native module, private to the package. Reports and errors are JSON."""
 
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 

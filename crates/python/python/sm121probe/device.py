@@ -1,4 +1,4 @@
-"""Devices, whose memory lives on between launches, and tensor maps."""
+"""Devices, whose memory persists between launches, and tensor maps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPES = {
 
 
 class DeviceArray:
-    """A buffer in the memory of a `Device`. Its address stays the same until it is freed, so that it may lie in other buffers."""
+    """A buffer in the memory of a `Device`. Its address is stable until it is freed, so it can be stored in other buffers."""
 
     def __init__(self, device: "Device", address: int, shape: Tuple[int, ...], dtype: Any, nbytes: int):
         self.device = device
@@ -44,8 +44,8 @@ class DeviceArray:
         return self.address
 
     def numpy(self, *, unwritten: str = "raise") -> Any:
-        """A copy, as a NumPy array. Bytes that no kernel has written raise `ValueError`, or are copied as they are with
-        ``unwritten="keep"``."""
+        """Return a copy as a NumPy array. Bytes that were never written raise `ValueError`; with ``unwritten="keep"``, they are
+        copied as they are."""
         import numpy
 
         out = numpy.empty(self.shape, self.dtype)
@@ -59,7 +59,7 @@ class DeviceArray:
         self.device._memory.write(self.address, array)
 
     def free(self) -> None:
-        """Free it: a kernel that uses it from now on violates a rule."""
+        """Free the buffer; a kernel that uses it afterwards violates a rule."""
         self.device._memory.free(self.address)
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class DeviceArray:
 
 
 class Device:
-    """Global memory that several launches share. Threads may use one device; its launches run one after the other."""
+    """Global memory shared by several launches. Threads may share a device; its launches run one after the other."""
 
     def __init__(self) -> None:
         self._memory = _native.Memory()
@@ -78,7 +78,7 @@ class Device:
         return name or f"buffer {self._count - 1}"
 
     def array(self, array: Any, *, name: Optional[str] = None) -> DeviceArray:
-        """A buffer with the contents of a contiguous array; `name` is what messages call it."""
+        """Allocate a buffer with the contents of a contiguous array; `name` is its name in messages."""
         address = self._memory.allocate(array, self._name(name))
         shape = tuple(int(n) for n in array.shape)
         dtype = array.dtype if hasattr(array, "__array_interface__") else str(array.dtype).rpartition(".")[2]
@@ -86,7 +86,7 @@ class Device:
         return DeviceArray(self, address, shape, dtype, nbytes)
 
     def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "float32", *, name: Optional[str] = None) -> DeviceArray:
-        """A buffer that nobody has written: a kernel that decides by its contents violates a rule."""
+        """Allocate an unwritten buffer; a kernel whose behaviour depends on its contents violates a rule."""
         import numpy
 
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -95,7 +95,7 @@ class Device:
         return DeviceArray(self, self._memory.allocate_unwritten(nbytes, self._name(name)), shape, kind, nbytes)
 
     def launch(self, module: Module, name: str, grid: Any, block: Any = None, args: Sequence[Any] = (), **options: Any) -> Report:
-        """`Module.launch` on this device."""
+        """Call `Module.launch` with the memory of this device."""
         return module.launch(name, grid, block, args, device=self, **options)
 
 
@@ -113,17 +113,17 @@ def TensorMap(
     l2: str = "none",
     offset: int = 0,
 ) -> Any:
-    """A tensor map over an array or a `DeviceArray`, as an argument of a launch.
+    """Create a tensor map over an array or a `DeviceArray`, for use as a launch argument.
 
-    `box` has the elements of a box, in the order of the array's dimensions: the innermost comes **last**, as in `array.shape` (and the
-    other way round than for `cuTensorMapEncodeTiled`). So do `shape`, by default the array's, `strides` in bytes, without the
-    innermost one, and `element_strides`.
+    `box` is the box size in elements, in the order of the array's dimensions: the innermost comes **last**, as in `array.shape`, which is
+    the reverse of `cuTensorMapEncodeTiled`. The same order applies to `shape` (default: the array's), `strides` (in bytes, without the
+    innermost one) and `element_strides`.
 
     `type` is CUDA's element type, by default that of the array: `u8`, `u16`, `u32`, `s32`, `u64`, `s64`, `f16`, `f32`, `f64`, `bf16`,
-    `16u4_align8b`, `16u4_align16b`, `16u6_align16b`, … `swizzle` is `none`, `32B`, `64B`, `128B` or an atom form, `interleave` `none`,
-    `16B` or `32B`, `oob` `zeros` or `nan`, `l2` `none`, `64B`, `128B` or `256B`; `offset` the bytes in front of the first element.
+    `16u4_align8b`, `16u4_align16b`, `16u6_align16b`, … `swizzle` is `none`, `32B`, `64B`, `128B` or an atom form; `interleave` is `none`,
+    `16B` or `32B`; `oob` is `zeros` or `nan`; `l2` is `none`, `64B`, `128B` or `256B`. `offset` is the byte offset of the first element.
 
-    Raises `ValueError` for what `cuTensorMapEncodeTiled` refuses.
+    Raises `ValueError` for maps that `cuTensorMapEncodeTiled` rejects.
     """
     if type is None:
         named = str(array.dtype).rpartition(".")[2]

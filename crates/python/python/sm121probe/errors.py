@@ -1,4 +1,4 @@
-"""Why something did not work: the kernel, the emulator, the call, or the toolkit. The four never mix."""
+"""Exceptions, one for each cause: the kernel, the emulator, the call, or the toolkit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import List, Optional
 
 
 class Error(Exception):
-    """Everything that this package raises by itself."""
+    """Base class of the exceptions of this package."""
 
 
 class ViolationError(Error):
     """A kernel violates a rule of PTX.
 
-    `violation` is the one that ended the launch; `violations` are those that the launch went on behind before it (``rules="values"``).
+    `violation` is the one that ended the launch; `violations` are earlier ones after which the launch continued (``rules="values"``).
     """
 
     def __init__(self, message: str, violation=None, violations: Optional[List] = None):
@@ -22,7 +22,7 @@ class ViolationError(Error):
 
 
 class DisagreementError(Error):
-    """Results depend on the schedule, or on memory that nobody wrote. `violations` may say why."""
+    """Results depend on the schedule or on unwritten memory. `violations` may explain why."""
 
     def __init__(self, message: str, violations: Optional[List] = None):
         super().__init__(message)
@@ -30,19 +30,19 @@ class DisagreementError(Error):
 
 
 class UnsupportedError(Error):
-    """The kernel uses what the emulator lacks. The message names the instruction and its line."""
+    """The kernel uses a feature that the emulator does not support. The message names the instruction and its line."""
 
 
 class LaunchError(Error, ValueError):
-    """The module or the launch is impossible: text that is no PTX, sizes, shared memory."""
+    """The module or the launch is invalid: text that is not PTX, sizes, shared memory."""
 
 
 class ToolkitError(Error):
-    """NVRTC or ptxas is missing, refuses the source, or does not tell what it contracts."""
+    """NVRTC or ptxas is missing, rejects the source, or does not show what it contracts."""
 
 
 def of_json(failed: dict) -> Error:
-    """The exception of what the emulator says."""
+    """Return the exception for an error of the native module."""
     from .report import Violation
 
     error, found = failed["error"], [Violation._of(v) for v in failed.get("violations", [])]

@@ -1,6 +1,6 @@
-"""The same launches on a GPU, through the driver (`libcuda.so.1`): for tests that run on the emulator here and on hardware there.
+"""Launches on a GPU through the driver (`libcuda.so.1`), for tests that run both on the emulator and on hardware.
 
-A GPU checks no rule: what it gives are numbers. The emulator says whether they may be relied on.
+A GPU only computes results and checks no rules; whether the results are reliable is for the emulator to decide.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class GpuArray:
         return self.address
 
     def numpy(self, *, unwritten: str = "raise") -> Any:
-        """A copy, as a NumPy array."""
+        """Return a copy as a NumPy array."""
         import numpy
 
         out = numpy.empty(self.shape, self.dtype)
@@ -36,7 +36,7 @@ class GpuArray:
         return out
 
     def copy_from(self, array: Any) -> None:
-        """Replace its contents by those of an array of as many bytes."""
+        """Replace the contents by those of an array of the same size in bytes."""
         import numpy
 
         array = numpy.ascontiguousarray(array)
@@ -45,12 +45,12 @@ class GpuArray:
         self.device._call("cuMemcpyHtoD_v2", self.address, ctypes.c_void_p(array.ctypes.data), self.nbytes)
 
     def free(self) -> None:
-        """Free it."""
+        """Free the buffer."""
         self.device._call("cuMemFree_v2", self.address)
 
 
 class GpuDevice:
-    """A CUDA GPU with the methods of `Device`. Tensor maps, Triton and several schedules are the emulator's."""
+    """A CUDA GPU with the methods of `Device`. Only the emulator supports tensor maps, Triton and several schedules."""
 
     def __init__(self, number: int = 0):
         try:
@@ -79,13 +79,13 @@ class GpuDevice:
             raise Error(f"{name}: {(text.value or b'unknown').decode()} (error {code})")
 
     def array(self, array: Any, *, name: Optional[str] = None) -> GpuArray:
-        """A buffer with the contents of an array."""
+        """Allocate a buffer with the contents of an array."""
         made = self.empty(array.shape, array.dtype)
         made.copy_from(array)
         return made
 
     def empty(self, shape: Any, dtype: Any = "float32", *, name: Optional[str] = None) -> GpuArray:
-        """A buffer with any contents."""
+        """Allocate a buffer with unspecified contents."""
         import numpy
 
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -119,7 +119,7 @@ class GpuDevice:
         smem: Optional[int] = None,
         **options: Any,
     ) -> Report:
-        """Launch a kernel. Arrays among `args` are copied to the GPU and back; options that say how the emulator judges change nothing."""
+        """Launch a kernel. Arrays among `args` are copied to the GPU and back; options for the emulator's checks have no effect."""
         import numpy
 
         unknown = sorted(set(options) - {"schedules", "seed", "poisons", "rules", "fuel", "profile", "model", "contract"})

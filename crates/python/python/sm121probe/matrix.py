@@ -11,13 +11,13 @@ from . import _native
 
 @functools.lru_cache(maxsize=1)
 def record() -> Dict[str, Any]:
-    """The record that the package carries."""
+    """Return the built-in record."""
     return json.loads(_native.matrix_record())["matrix"]
 
 
-#: Letters of `outcomes`.
+#: The letter in `outcomes` for an accepted form.
 _ACCEPTED = "A"
-#: Letters of `native`: the machine code has the instruction itself.
+#: The letter in `native` for machine code that contains the instruction itself.
 _NATIVE = "N"
 
 
@@ -27,7 +27,7 @@ def _variants() -> Dict[str, Dict[str, Any]]:
 
 
 def variants(pattern: str = "*") -> List[str]:
-    """The forms of instructions in the matrix that match a pattern (`mma.*`), or begin with it."""
+    """Return the instruction forms in the matrix that match a pattern (`mma.*`) or begin with it."""
     import fnmatch
 
     names = _variants()
@@ -37,21 +37,21 @@ def variants(pattern: str = "*") -> List[str]:
 
 
 def toolkits() -> List[str]:
-    """The versions of CUDA toolkits in the matrix, the oldest first."""
+    """Return the CUDA toolkit versions in the matrix, oldest first."""
     return [t["version"] for t in record()["toolkits"]]
 
 
 def targets() -> List[str]:
-    """The targets in the matrix."""
+    """Return the targets in the matrix, sorted by architecture."""
     return sorted({p["target"] for p in record()["pairs"]}, key=lambda t: (int("".join(filter(str.isdigit, t))), t))
 
 
 def accepts(form: str, target: str, toolkit: Optional[str] = None, *, native: bool = False) -> bool:
-    """Whether a toolkit's ptxas accepts a form for a target; with `native`, whether the machine code has the instruction too.
+    """Return whether a toolkit's ptxas accepts a form for a target; with `native`, whether the machine code has the instruction too.
 
-    `form` is one of `variants()`, or a pattern or prefix of several, which must agree. `toolkit` is a version or the beginning of one
-    (`13.0`), by default the newest. Every answer was recorded from that ptxas; none is inferred. `KeyError` for what the matrix does not
-    have, `ValueError` where the forms of a pattern do not agree.
+    `form` is one of `variants()`, or a pattern or prefix of several, which must agree. `toolkit` is a version or a prefix of one
+    (`13.0`), by default the newest. Every answer was recorded from that ptxas; none is inferred. Raises `KeyError` for a form, toolkit or
+    target that is not in the matrix, and `ValueError` if the forms of a pattern disagree.
     """
     found = variants(form)
     if not found:

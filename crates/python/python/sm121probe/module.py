@@ -12,7 +12,7 @@ from . import _native
 from .errors import of_json
 from .report import Report
 
-#: CTAs of a grid, threads of a CTA: a number, or up to three.
+#: The dimensions of a grid in CTAs or of a CTA in threads: one to three numbers.
 Dim = Union[int, Sequence[int]]
 
 
@@ -21,9 +21,9 @@ class Parameter:
     """A parameter of a kernel."""
 
     name: str
-    #: The PTX type, as in `u64`; `b8` for structs.
+    #: The PTX type, such as `u64`; `b8` for structs.
     type: str
-    #: Its bytes.
+    #: The size in bytes.
     size: int
 
 
@@ -36,7 +36,7 @@ class Kernel:
 
     @property
     def parameters(self) -> List[Parameter]:
-        """Its parameters, in order."""
+        """The parameters, in order."""
         parameters, failed = self.module._program.parameters(self.name)
         if failed:
             raise of_json({"error": json.loads(failed)})
@@ -52,8 +52,8 @@ class Kernel:
 class Module:
     """Kernels from PTX or CUDA C++.
 
-    `source` is PTX, CUDA C++, or the path of a `.ptx` or `.cu` file. CUDA C++ is compiled by NVRTC for `target`; the newest NVRTC is
-    taken, or the one of version `toolkit`, and fetched with pip where the machine has none. PTX names its own target.
+    `source` is PTX, CUDA C++, or the path of a `.ptx` or `.cu` file. CUDA C++ is compiled for `target` by the newest NVRTC, or by that of
+    version `toolkit`; if the machine has none, it is fetched with pip. PTX already names its target.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Module:
 
     @property
     def ptx(self) -> str:
-        """The PTX."""
+        """The PTX text."""
         return self._program.text
 
     @property
@@ -111,29 +111,30 @@ class Module:
         contract: str = "off",
         device: Any = None,
     ) -> Report:
-        """Launch a kernel and judge it. Arrays among `args` are changed in place.
+        """Launch a kernel and check it. Arrays among `args` are changed in place.
 
-        `args` are, in the order of the parameters: arrays in the memory of the CPU (NumPy, or anything with DLPack), whose address the
-        kernel gets; `DeviceArray`; `TensorMap`; numbers, those of NumPy where the parameter does not tell integers from floats; `bytes`
-        and structs of `ctypes` for parameters by value; `None` for a null pointer. Arrays that overlap stay one piece of memory.
-        From 1 MiB on, an array is read where it lies, and only pages that the kernel writes are copied: do not change it, nor give it
-        to another launch that writes it, until this call returns. The GIL is released meanwhile.
+        `args` are, in the order of the parameters: arrays in CPU memory (NumPy, or any object with DLPack), whose address is passed to the
+        kernel; `DeviceArray`; `TensorMap`; numbers, which must be NumPy scalars if the parameter type does not distinguish integers from
+        floats; `bytes` and structs of `ctypes` for parameters by value; `None` for a null pointer. Overlapping arrays share memory.
+        An array of 1 MiB or more is read in place, and only pages that the kernel writes are copied: until this call returns, do not change
+        the array, nor pass it to another launch that writes it. The GIL is released during the launch.
 
-        `grid` counts CTAs, `block` threads (by default the kernel's `.reqntid`, or 32), `smem` bytes of dynamic shared memory.
+        `grid` is the number of CTAs, `block` the number of threads (default: the kernel's `.reqntid`, or 32), and `smem` the dynamic shared
+        memory in bytes.
 
-        `schedules=N` runs the launch under N orders of warps and CTAs from the same memory and demands equal results; `poisons=N` does so
-        with N contents of memory and registers that nobody wrote. With ``rules="strict"`` the first violation raises `ViolationError`.
-        With ``rules="values"`` races and undefined values are listed in the report, and 4 schedules and 2 contents of unwritten
-        memory (where nothing else is said) decide whether a result depends on them.
+        `schedules=N` runs the launch under N orders of warps and CTAs from the same memory and requires equal results; `poisons=N` does so
+        with N fill patterns for unwritten memory and registers. With ``rules="strict"``, the first violation raises `ViolationError`.
+        With ``rules="values"``, races and undefined values are listed in the report, and 4 schedules and 2 fill patterns (by default)
+        decide whether a result depends on them.
 
-        `model` is the architecture whose tensor-core sums and special functions are computed, such as ``"sm_90"``; by default the target's.
-        `contract` says whether an unqualified product and the sum that uses it round once: ``"off"``, never; ``"on"``, wherever PTX allows
-        it in a basic block; ``"as-ptxas"``, where the newest ptxas of the machine does (`ToolkitError` where there is none, or where
-        its machine code does not show it). With ``rules="values"`` and ``"off"`` both readings run, and `Report.undetermined` names the
-        elements that differ.
+        `model` is the architecture whose tensor-core sums and special functions are modelled, such as ``"sm_90"``; default: the target's.
+        `contract` determines whether an unqualified product and the sum that uses it are contracted, that is, rounded once: ``"off"``,
+        never; ``"on"``, wherever PTX allows it within a basic block; ``"as-ptxas"``, where the newest ptxas on the machine does so
+        (`ToolkitError` if there is none, or if its machine code does not show it). With ``rules="values"`` and ``"off"``, both variants
+        run, and `Report.undetermined` lists the elements that differ.
 
         Raises `ViolationError`, `DisagreementError`, `UnsupportedError`, `LaunchError`; `TypeError`, `ValueError` and `OverflowError` for
-        arguments that do not fit, `KeyError` for an unknown kernel. Where it raises, no array has changed.
+        arguments that do not fit; `KeyError` for an unknown kernel. If it raises, no array has changed.
         """
         return _launch(
             self._program,
@@ -170,7 +171,7 @@ def _launch(program: Any, memory: Any, call: dict, args: Sequence[Any]) -> Repor
 
 
 def _source(source: Any) -> Tuple[str, bool, str]:
-    """Text, whether it is CUDA C++, and what messages call it."""
+    """Return the text, whether it is CUDA C++, and its name in messages."""
     if isinstance(source, str) and ("\n" in source or "{" in source):
         is_cuda = ".version" not in source or ".target" not in source
         return source, is_cuda, "kernel.cu" if is_cuda else "the module"

@@ -5,7 +5,7 @@
         module = sm12x.module(KERNEL)
         sm12x.launch(module, "double", 1, 32, [x])
 
-A violation fails the test, with the kernel's line. `--sm12x-schedules N` runs every launch under N schedules.
+A violation fails the test and reports the line of the kernel. `--sm12x-schedules N` runs every launch under N schedules.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ def pytest_configure(config):
 
 
 class _Modules:
-    """What both devices have: modules for the marker's target."""
+    """The module constructors of both devices, with the target of the marker."""
 
     target: str
 
     def module(self, source: Any, **options: Any) -> Module:
-        """A module of PTX, or of a file."""
+        """Create a module from PTX or from a file."""
         return Module(source, **options)
 
     def cuda(self, source: Any, **options: Any) -> Module:
-        """A module of CUDA C++ for the marker's target; on a GPU, for that GPU."""
+        """Create a module from CUDA C++ for the target of the marker or, on a GPU, for that GPU."""
         return Module(source, self.target, **options)
 
 
@@ -63,19 +63,19 @@ class GpuTester(_Modules, GpuDevice):
 
     def __init__(self) -> None:
         super().__init__()
-        # What is specific to an architecture is marked so; every GPU takes the PTX of its own.
+        # Architecture-specific features need the suffix `a`; every GPU accepts PTX of its architecture with it.
         self.target = self.architecture + "a"
 
 
 class Tester(_Modules, Device):
-    """A device for one test. Its launches are judged by the marker and the options."""
+    """A device for one test. Its launches are checked as the marker and the options specify."""
 
     def __init__(self, target: str, rules: str, schedules: int):
         super().__init__()
         self.target = target
         self.rules = rules
         self.schedules = schedules
-        #: Reports of all launches of the test.
+        #: The reports of all launches of the test.
         self.reports: List[Report] = []
 
     def launch(self, module: Module, name: str, grid: Any, block: Any = None, args: Sequence[Any] = (), **options: Any) -> Report:
@@ -89,7 +89,7 @@ class Tester(_Modules, Device):
 
 @pytest.fixture
 def sm12x(request):
-    """A device on which kernels are launched: the emulator, which judges them, or the GPU with `--sm12x=gpu`."""
+    """A device for launching kernels: the emulator, which checks them, or the GPU with `--sm12x=gpu`."""
     marker = request.node.get_closest_marker("sm12x")
     options = {"target": "sm_121a", "rules": "strict", **(marker.kwargs if marker else {})}
     unknown = sorted(set(options) - {"target", "rules"})

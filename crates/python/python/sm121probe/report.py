@@ -1,4 +1,4 @@
-"""What a launch gave beside its numbers."""
+"""Reports of launches."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import List, Optional, Tuple
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a kernel something happened."""
+    """A location in a kernel."""
 
     kernel: str
-    #: Line of the PTX, from 1; 0 where no single instruction is meant.
+    #: Line of the PTX, from 1; 0 if the location is not a single instruction.
     line: int
     #: The instruction, as written.
     instruction: str
-    #: File and line of the source, where the PTX says them (``-lineinfo``).
+    #: File and line of the source, if the PTX has line information (``-lineinfo``).
     source: Optional[Tuple[str, int]]
     cta: Tuple[int, int, int]
     warp: int
@@ -39,13 +39,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Violation:
-    """A violation of a rule, or a remark, which has no rule."""
+    """A violation of a rule, or a remark, whose `rule` is `None`."""
 
     #: `race`, `uninitialised`, `out_of_bounds`, …
     rule: Optional[str]
     what: str
     place: Place
-    #: How often it came about at this instruction.
+    #: Number of occurrences at this instruction.
     times: int
 
     @classmethod
@@ -59,23 +59,23 @@ class Violation:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Accesses of one kind."""
+    """Memory traffic of one kind of access."""
 
-    #: Instructions of warps.
+    #: Warp-level instructions.
     accesses: int
-    #: Bytes that lanes asked for.
+    #: Bytes requested by lanes.
     bytes: int
     #: Sectors of 32 bytes (global memory), or passes over the banks (shared memory).
     transactions: int
-    #: Transactions more than a fully used, conflict-free access needs.
+    #: Transactions beyond those of a fully coalesced, conflict-free access.
     excess: int
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Counts of the first schedule."""
+    """Counts from the first schedule."""
 
-    #: Opcode, executions by warps, lanes.
+    #: Opcode, warp-level executions, active lanes.
     instructions: List[Tuple[str, int, int]]
     global_loads: Traffic
     global_stores: Traffic
@@ -98,26 +98,27 @@ class Profile:
 
 @dataclass(frozen=True)
 class FloatAtomics:
-    """Sums by float atomics, whose rounding depends on the order of the adds."""
+    """Sums by floating-point atomics, whose rounding depends on the order of the additions."""
 
-    #: Elements of buffers that are such sums.
+    #: Buffer elements that are such sums.
     elements: int
-    #: Differences between schedules, all within the bound that the order explains.
+    #: Differences between schedules, all within the bound for reordering.
     differences: int
-    #: The largest difference, as a part of its bound.
+    #: The largest difference, as a fraction of its bound.
     worst: float
 
 
 @dataclass(frozen=True)
 class Undetermined:
-    """Elements of a buffer that PTX leaves open: they depend on whether an unqualified `mul` and the `add` or `sub` that uses it round once."""
+    """Elements of a buffer that PTX does not determine: they depend on whether an unqualified `mul` and the `add` or `sub` that uses it are
+    contracted."""
 
-    #: The array, as `array 1` for the second argument that is one, or the buffer of a `Device` by its name.
+    #: The array, such as `array 1` for the second array argument, or the name of a buffer of a `Device`.
     buffer: str
-    #: Elements that differ, of how many.
+    #: Number of elements that differ, and of all elements.
     differing: int
     elements: int
-    #: The index of the first, and what it is in both readings.
+    #: The index of the first element that differs, and its value without and with contraction.
     index: Tuple[int, ...]
     separate: str
     contracted: str
@@ -136,22 +137,23 @@ class Undetermined:
 
 @dataclass(frozen=True)
 class Report:
-    """A launch that ended, with equal results under all schedules that were tried."""
+    """The report of a completed launch, with equal results under all schedules tried."""
 
-    #: Instructions that warps executed, in one schedule.
+    #: Warp-level instructions executed in one schedule.
     instructions: int
-    #: Schedules, and contents of memory that nobody wrote, that were tried.
+    #: Numbers of schedules, and of fill patterns for unwritten memory, that were tried.
     schedules: int
     poisons: int
-    #: Violations on which no result depends (``rules="values"``).
+    #: Violations that do not affect any result (``rules="values"``).
     violations: List[Violation]
-    #: What breaks no rule and deserves a look.
+    #: Suspicious behaviour that violates no rule.
     remarks: List[Violation]
     float_atomics: FloatAtomics
-    #: What threads printed with ``printf``.
+    #: Output of ``printf``.
     printed: str
     profile: Optional[Profile] = field(repr=False, default=None)
-    #: What PTX leaves open. `None` where the other reading was not run: with ``rules="strict"``, a chosen `contract`, or no such pair.
+    #: Elements that PTX does not determine. `None` if contraction was not tried: with ``rules="strict"``, with `contract` set, or without
+    #: any such pair.
     undetermined: Optional[List[Undetermined]] = None
 
     @classmethod

@@ -1,6 +1,6 @@
-"""What the command does, as functions: each runs it with `--format json` and returns what it prints.
+"""Commands of `sm121probe` as functions that return parsed output.
 
-They need the toolkits that the command needs; `sm121probe toolkit install` fetches them.
+They need the same toolkits as the command; `sm121probe toolkit install` fetches them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .errors import Error, ToolkitError
 
-#: Exit codes of the command that are answers.
+#: Exit codes of the command that are not errors, and that of a missing toolkit.
 _CONFORMS, _DIFFERS, _NO_TOOLKIT = 0, 100, 120
 
 
 def command(*words: str, answers: Sequence[int] = (_CONFORMS, _DIFFERS)) -> Tuple[int, str]:
-    """Run `sm121probe` with these words; its exit code and standard output. `Error` where the code is none of `answers`."""
+    """Run `sm121probe` with these words and return exit code and standard output. Raises `Error` if the code is not in `answers`."""
     call = [sys.executable, "-m", "sm121probe", *words]
     done = subprocess.run(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode in answers:
@@ -37,10 +37,10 @@ def lint(
     toolkits: Sequence[str] = (),
     require: Optional[str] = None,
 ) -> Dict[str, Any]:
-    """Assemble PTX with each toolkit for each target; what is refused, where, and what would be accepted.
+    """Assemble PTX with each toolkit for each target, and report rejections, their locations and accepted alternatives.
 
-    `ptx` is PTX, or the path of a .ptx file. `require` is what every target must accept: `all`, `rewritten`, … (`sm121probe lint --help`).
-    The result has `conforms`, and `files` with `modules` with `cells`.
+    `ptx` is PTX text or the path of a .ptx file. `require` is the requirement on every target: `all`, `rewritten`, … (see
+    `sm121probe lint --help`). The result has `conforms`, and `files`, which contain `modules`, which contain `cells`.
     """
     options = [f"--target={t}" for t in targets] + [f"--toolkit={t}" for t in toolkits]
     if require:
@@ -55,21 +55,21 @@ def lint(
 
 
 def audit(paths: Sequence[str], *, device: str = "sm_121") -> Dict[str, Any]:
-    """What becomes of the device code in libraries, wheels and folders on a device: a dictionary with `entries`, `kernels` and `files`."""
+    """Report how the device code in libraries, wheels and folders runs on a device: a dictionary with `entries`, `kernels` and `files`."""
     paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     words = ["audit", *map(os.fspath, paths), "--for", device, "--format", "json"]
     return json.loads(command(*words)[1])["audit"]
 
 
 def emulated() -> List[Dict[str, str]]:
-    """The instructions of PTX that the emulator knows, and those that it does not, as rows of the table of `sm121probe ops`."""
+    """Return the PTX instructions that the emulator supports, and those that it does not, as rows of the table of `sm121probe ops`."""
     return list(csv.DictReader(io.StringIO(command("ops", "--format", "csv")[1])))
 
 
 def judge(tensors: Dict[str, Any], **metadata: Any) -> Dict[str, Any]:
-    """Judge the stages of an MXFP4 MoE run by their tensors (names and shapes: `docs/dump.md`; metadata likewise), as `sm121probe judge`.
+    """Check the stages of an MXFP4 MoE run from their tensors, like `sm121probe judge`; `docs/dump.md` lists names, shapes and metadata.
 
-    The result has `results`, one for each stage that could be judged. `Error` where none can.
+    The result has `results`, one for each stage that could be checked. Raises `Error` if none can.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.safetensors")
@@ -78,7 +78,7 @@ def judge(tensors: Dict[str, Any], **metadata: Any) -> Dict[str, Any]:
         return json.loads(command("judge", path, "--format", "json")[1])
 
 
-#: Types of safetensors by those of NumPy.
+#: The types of safetensors by NumPy type.
 _TYPES = {
     "bool": "BOOL",
     "uint8": "U8",
@@ -99,7 +99,7 @@ _TYPES = {
 
 
 def _safetensors(tensors: Dict[str, Any], metadata: Dict[str, str]) -> bytes:
-    """A file of safetensors: the length of the header, the header as JSON, the bytes."""
+    """Return the contents of a safetensors file: the length of the header, the header as JSON, the data."""
     header: Dict[str, Any] = {"__metadata__": metadata}
     parts, at = [], 0
     for name, tensor in tensors.items():

@@ -1,4 +1,4 @@
-"""Triton's kernels without a GPU: compiled ones, and `kernel[grid](…)` itself.
+"""Triton kernels without a GPU: compiled kernels, and `kernel[grid](…)` itself.
 
 >>> import sm121probe, triton
 >>> compiled = triton.compile(triton.compiler.ASTSource(kernel, signature, constexprs), target=GPUTarget("cuda", 121, 32))
@@ -16,7 +16,7 @@ from . import _native
 from .module import Module, _launch, _positive, _three
 from .report import Report
 
-#: Programs by the hash of what was compiled.
+#: Programs by PTX text.
 _programs: dict = {}
 
 
@@ -39,11 +39,11 @@ def launch(
     contract: str = "off",
     device: Any = None,
 ) -> Report:
-    """Launch a compiled kernel as Triton's own launcher does: `grid` counts programs, `args` are the parameters that are no constants.
+    """Launch a compiled kernel as Triton's launcher does: `grid` is the number of programs, `args` are the non-constant parameters.
 
-    Warps, cluster, shared memory and hidden scratch arguments come from the kernel's metadata. Tensors may have strides; their memory is
-    what the kernel sees. Options and errors are those of `Module.launch`, but that races and undefined values count by the
-    values that they change (``rules="values"``). What depends on contraction is in `Report.undetermined`.
+    Warps, cluster, shared memory and hidden scratch arguments come from the kernel's metadata. Tensors may be strided; the kernel sees
+    their memory with its gaps. Options and errors are those of `Module.launch`, except that the default is ``rules="values"``: races and
+    undefined values are errors only if results depend on them. Results that depend on contraction are in `Report.undetermined`.
     """
     text = compiled.asm["ptx"]
     program = _programs.get(text)
@@ -74,14 +74,14 @@ def launch(
     )
 
 
-#: Reports of launches through `kernel[grid](…)`, the last one last.
+#: The reports of launches through `kernel[grid](…)`, in order.
 reports: List[Report] = []
 
 
 def activate(target: str = "sm_121", **options: Any) -> None:
-    """Make the emulator Triton's active driver: `kernel[grid](…)` compiles for `target` and runs on the CPU, with tensors of the CPU.
+    """Make the emulator Triton's active driver: `kernel[grid](…)` compiles for `target` and runs on the CPU, with CPU tensors.
 
-    `options` are those of `launch`. Reports are kept in `sm121probe.triton.reports`. `deactivate` brings the former driver back.
+    `options` are those of `launch`. Reports are kept in `sm121probe.triton.reports`. `deactivate` restores Triton's default driver.
     """
     from triton.runtime import driver
 
@@ -89,7 +89,7 @@ def activate(target: str = "sm_121", **options: Any) -> None:
 
 
 def deactivate() -> None:
-    """End `activate`. Without a GPU Triton has no driver then."""
+    """Undo `activate`. Without a GPU, Triton then has no driver."""
     from triton.runtime import driver
 
     try:
@@ -107,11 +107,11 @@ def _driver(target: str, options: dict) -> Any:
         raise ValueError(f"{target!r} is no target, as in 'sm_121'")
 
     class Utils:
-        """What Triton asks of a loaded kernel: nothing is loaded, so that a handle is the name of the kernel."""
+        """Triton's interface to loaded kernels: nothing is loaded, and the name of the kernel serves as its handle."""
 
         @staticmethod
         def load_binary(name, kernel, shared, device):
-            # Module, function, registers, spills, threads of a block at most.
+            # Module, function, registers, spills, maximum threads per block.
             return name, name, 0, 0, 1024
 
         @staticmethod
@@ -131,7 +131,7 @@ def _driver(target: str, options: dict) -> Any:
             pass
 
     class Launcher:
-        """Called by `kernel[grid](…)` with the grid, the stream, the function and Triton's own arguments, and then the kernel's."""
+        """Called by `kernel[grid](…)` with the grid, the stream, the function, Triton's arguments, and then those of the kernel."""
 
         def __init__(self, source, metadata):
             self.source, self.metadata = source, metadata
@@ -212,7 +212,7 @@ def _watch_compiled() -> None:
 
 
 class Tensor:
-    """A NumPy array as Triton takes tensors, for `kernel[grid](…)` without PyTorch."""
+    """A NumPy array with the interface of a Triton tensor, for `kernel[grid](…)` without PyTorch."""
 
     def __init__(self, array: Any):
         self.array = array
@@ -221,11 +221,11 @@ class Tensor:
         self.__array_interface__ = array.__array_interface__
 
     def data_ptr(self) -> int:
-        """The address of the first element in this process; kernels see another."""
+        """Return the address of the first element in this process; kernels see a different one."""
         return self.array.__array_interface__["data"][0]
 
     def stride(self, dim: Optional[int] = None) -> Any:
-        """Elements from one index of a dimension to the next, or those of all dimensions."""
+        """Return the stride of a dimension in elements, or the strides of all dimensions."""
         all_ = tuple(s // self.array.itemsize for s in self.array.strides)
         return all_ if dim is None else all_[dim]
 

@@ -1,11 +1,11 @@
-"""Microscaling formats on NumPy arrays: quantization by every rule, scale layouts, exact and impulse data, and derived bounds.
+"""Microscaling formats on NumPy arrays: quantization with every scale rule, scale layouts, exact and impulse data, derived bounds.
 
 >>> from sm121probe import mx
 >>> a, b = mx.quantize(x, "mxfp8"), mx.quantize(w, "mxfp4")         # [M, K], [N, K]
 >>> mx.assert_within(out, a, b, accumulation="native", out="bf16")   # out is [M, N]
 
-Formats: `mxfp8` (e4m3, or e5m2), `mxfp6` (e2m3, e3m2) and `mxfp4` (e2m1) with one power of two per 32 elements (OCP MX 1.0), `nvfp4` (e2m1
-with one ue4m3 per 16 elements and a factor in f32).
+Formats: `mxfp8` (e4m3 or e5m2), `mxfp6` (e2m3 or e3m2) and `mxfp4` (e2m1) with one power-of-two scale per 32 elements (OCP MX 1.0), and
+`nvfp4` (e2m1 with one ue4m3 scale per 16 elements and a global f32 scale).
 """
 
 from .bounds import ACCUMULATIONS, Bound, bound

@@ -1,7 +1,7 @@
-"""What a GEMM should give, and how far a correct kernel may lie apart from it.
+"""The exact result of a GEMM, and a bound on the error of a correct kernel.
 
-The model of a step of a tensor core, and the derivation, are section 4 of `docs/numerics.md`: a step adds L products to the accumulator, each
-term cut toward zero F bits below the largest exponent, and the sum cut to 24 bits.
+Section 4 of `docs/numerics.md` has the model of a tensor-core step and the derivation: a step adds L products to the accumulator; each term
+is truncated toward zero F bits below the largest exponent, and the sum is truncated to 24 bits.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from .formats import decode, named
 from .quantized import Quantized, as_quantized, dequantize
 
-#: By name: products L of a step, bits F kept below the largest exponent, and whether steps are added with rising k to one accumulator.
+#: By name: products L per step, bits F kept below the largest exponent, and whether steps accumulate in order of ascending k.
 #: `native` is one block-scaled `mma` per 32 elements (sm_120), `bf16` an `mma` of 16 (sm_90, sm_100, sm_120), `ampere` one of 8 (sm_80, sm_86,
-#: sm_89), `unknown` the loosest of them in any order. `fma` adds product by product in f32, in any order.
+#: sm_89), `unknown` the loosest of these in any order. `fma` adds single products in f32, in any order.
 ACCUMULATIONS = {
     "native": (32, 25, True),
     "bf16": (16, 25, True),
@@ -25,16 +25,16 @@ ACCUMULATIONS = {
     "fma": (1, 24, False),
 }
 
-#: Mantissa bits of the types of results.
+#: Mantissa bits of the result types.
 _RESULTS = {"f32": 23, "bf16": 7, "f16": 10, "f64": 52}
 
-#: The exponent of zeros.
+#: The nominal exponent of zeros.
 _ZERO = -132
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What every element [M, N] should be, f64, and how far it may lie apart."""
+    """The exact value and the error bound of every element, f64 [M, N]."""
 
     value: np.ndarray
     error: np.ndarray
@@ -43,9 +43,9 @@ class Bound:
 @dataclass(frozen=True)
 class _Operand:
     values: np.ndarray
-    #: Largest nominal exponent of each row and each 32 elements is taken from these, by element; `_ZERO` for zeros.
+    #: Nominal exponent of each element; `_ZERO` for zeros.
     exponents: np.ndarray
-    #: Exponent of the lowest bit, by element; large for zeros.
+    #: Exponent of the lowest set bit of each element; large for zeros.
     units: np.ndarray
 
 
@@ -57,7 +57,7 @@ def _operand(x: Union[Quantized, np.ndarray]) -> _Operand:
         values = dequantize(x)
         scales = np.repeat(x.scale_values() * x.global_scale, x.block, axis=1)
         f = named(x.element)
-        # A scale of 1.m·2^e may lift a product to the next exponent.
+        # A scale of 1.m·2^e may raise a product to the next exponent.
         lift = np.frexp(scales)[1] - 1 + (np.frexp(scales)[0] != 0.5)
         nominal = f.nominal_exponent(x.codes) + lift
         zero = decode(x.codes, x.element) == 0
@@ -71,7 +71,7 @@ def _operand(x: Union[Quantized, np.ndarray]) -> _Operand:
 
 
 def _unit(values: np.ndarray) -> np.ndarray:
-    """The exponent of the lowest bit that is set."""
+    """Return the exponent of the lowest set bit."""
     mantissa, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
     integer = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
     lowest = integer & -integer
@@ -92,14 +92,15 @@ def bound(
     out: str = "bf16",
     bias: Optional[np.ndarray] = None,
 ) -> Bound:
-    """What `a` [M, K] times the transpose of `b` [N, K] should give, plus `bias` [N], rounded once to `out`.
+    """Return the exact product of `a` [M, K] and the transpose of `b` [N, K], plus `bias` [N], and an error bound for a kernel that rounds it
+    once to `out`.
 
-    Operands are `Quantized`, or arrays whose elements the kernel multiplies as they are (bf16, f16). `accumulation` is what is known of the
-    kernel (`ACCUMULATIONS`), `order` whether steps are added with rising k to one accumulator (`ascending`) or in any way (`any`), where that
-    differs from it. `formats` quantizes operands that are not yet (`("mxfp8", "mxfp4")`; `None` leaves one as it is). Where an operand is NaN or infinite, or f32 may overflow, the value is NaN and the error infinite: such
-    elements are not judged.
+    Operands are `Quantized`, or arrays whose elements the kernel multiplies as they are (bf16, f16). `accumulation` describes the kernel
+    (`ACCUMULATIONS`). `order` overrides its order of steps: in order of ascending k to one accumulator (`ascending`), or in any order (`any`).
+    `formats` quantizes operands that are not quantized yet (`("mxfp8", "mxfp4")`; `None` leaves an operand as it is). Where an operand is NaN
+    or infinite, or the result may overflow, the value is NaN and the error infinite: such elements are not checked.
 
-    For `nvfp4` the bound assumes that the tensor core applies a pair of scales without rounding.
+    For `nvfp4`, the bound assumes that the tensor core applies a pair of scales without rounding.
     """
     if accumulation not in ACCUMULATIONS:
         raise ValueError(f"{accumulation!r} is no accumulation; there are {', '.join(ACCUMULATIONS)}")
@@ -123,7 +124,7 @@ def bound(
     reach = np.abs(value) + error
     bits = _RESULTS[out]
     if bits < 23:
-        # Half a unit in the last place, of what the accumulator may hold; nothing where that is a number of the type already.
+        # Half a unit in the last place of the largest possible accumulator; zero if its exact value is representable in the type.
         lowest = -24 if out == "f16" else -133
         half = np.ldexp(1.0, np.maximum(_exponent(reach) - bits, lowest) - 1)
         kept = (error == 0) & (np.ldexp(np.round(np.ldexp(value, -_exponent(value) + bits)), _exponent(value) - bits) == value)
@@ -134,8 +135,8 @@ def bound(
 
 
 def _fma(left: _Operand, right: _Operand):
-    """K roundings of 2^-24 at most, each of a partial sum that is no larger than the sum of magnitudes (Jeannerod and Rump 2013), and as many
-    of subnormals."""
+    """At most K roundings of relative error 2^-24, each of a partial sum no larger than the sum of magnitudes (Jeannerod and Rump 2013), and as
+    many of subnormals."""
     depth = left.values.shape[1]
     value = left.values @ right.values.T
     magnitude = np.abs(left.values) @ np.abs(right.values).T
@@ -146,7 +147,7 @@ def _fma(left: _Operand, right: _Operand):
 
 
 def _steps(left: _Operand, right: _Operand, length: int, fraction: int, rising: bool):
-    """Section 4.2 for steps with rising k; else the same with the sum of all magnitudes in the place of every partial sum."""
+    """Section 4.2 for steps with ascending k; otherwise the same with the sum of all magnitudes for every partial sum."""
     depth = left.values.shape[1]
     shape = (left.values.shape[0], right.values.shape[0])
     total, error = np.zeros(shape), np.zeros(shape)
@@ -169,7 +170,7 @@ def _steps(left: _Operand, right: _Operand, length: int, fraction: int, rising: 
         after = total + part
         most = (np.abs(after) if rising else magnitude) + error + lost
         unit = np.minimum(unit, low)
-        # Numbers that share a unit and are below 2^24 of it are numbers of f32.
+        # A multiple of a unit, below 2^24 units, is exact in f32.
         fits = (error == 0) & (lost == 0) & (unit >= -149) & (most < np.ldexp(1.0, np.clip(unit, -1000, 900) + 24))
         cut_of_result = np.where(fits, 0.0, np.ldexp(1.0, np.maximum(_exponent(most) - 23, -149)))
         doubles = np.where(fits, 0.0, most * 2.0**-52)

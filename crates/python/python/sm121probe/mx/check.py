@@ -1,4 +1,4 @@
-"""Results compared with what they should be, and known faults recognised."""
+"""Comparison of results with their bounds, and recognition of known faults."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def assert_within(
     out_type: Optional[str] = None,
     bias: Optional[np.ndarray] = None,
 ) -> Bound:
-    """Check a result [M, N] of a GEMM against `bound`; returns the bound.
+    """Check the result [M, N] of a GEMM against `bound`, and return the bound.
 
-    `out` is an array of f32, f16, bf16 (of `ml_dtypes`, or PyTorch) or f64; `out_type` is the type to which the kernel rounded, where that
-    is not the array's. Raises `AssertionError` with the first wrong row and column, the worst error over its bound, and the fault that
-    explains all wrong elements, where one of the known faults does.
+    `out` is an array of f32, f16, bf16 (of `ml_dtypes` or PyTorch) or f64; `out_type` is the type to which the kernel rounded, if it differs
+    from the array's. Raises `AssertionError` with the first wrong row and column, the largest ratio of error to bound, and the known fault
+    that explains the whole result, if any.
     """
     values, found = _values(out)
     a, b = as_quantized(a, b, formats)
@@ -68,7 +68,7 @@ def _within(values: np.ndarray, expected: Bound) -> np.ndarray:
 
 
 def _explain(values, judged, a, b, bias, how) -> Optional[str]:
-    """The fault under which the whole result is right."""
+    """Return the known fault that explains the whole result, if any."""
     for what, other in _faults(a, b, bias):
         try:
             expected = bound(other[0], other[1], bias=other[2], **how)
@@ -82,7 +82,7 @@ def _explain(values, judged, a, b, bias, how) -> Optional[str]:
 
 
 def _faults(a, b, bias):
-    """Faults that kernels have had: what is read in the place of what."""
+    """Yield known kernel faults: a description, and the operands that reproduce the fault."""
     for name, x, put in (("A", a, lambda y: (y, b, bias)), ("B", b, lambda y: (a, y, bias))):
         if isinstance(x, Quantized):
             for what, scales in _scale_faults(x):

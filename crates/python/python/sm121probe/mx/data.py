@@ -1,4 +1,4 @@
-"""Data that give faults away: sums without any rounding, and single elements."""
+"""Data that expose faults: sums without any rounding, and single nonzero elements."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .quantized import _LAYOUTS, Quantized
 
 
 def exact(rows: int, depth: int, format: str = "mxfp8", *, seed: int = 0) -> Quantized:
-    """A matrix [rows, depth] of small integers under scales of 1/2, 1 and 2: every sum of products with another such matrix is exact in
-    f32 up to depth 2^15, whatever the order, so that every bit of a result is known."""
+    """Return a matrix [rows, depth] of small integers with scales of 1/2, 1 and 2. Every sum of products with another such matrix is exact in
+    f32 up to depth 2^15, in any order, so that every bit of a result is known."""
     random = np.random.default_rng(seed)
     elements, scale_format, block = _LAYOUTS[format]
     values = random.choice([-2.0, -1.0, 0.0, 1.0, 2.0], size=(rows, depth), p=[0.1, 0.3, 0.2, 0.3, 0.1])
@@ -19,7 +19,7 @@ def exact(rows: int, depth: int, format: str = "mxfp8", *, seed: int = 0) -> Qua
 
 
 def impulse(rows: int, depth: int, at, format: str = "mxfp8", *, value: float = 1.0) -> Quantized:
-    """A matrix that is zero but for `value` at element `at` = (row, k): a product with it shows which elements meet."""
+    """Return a matrix that is zero except for `value` at element `at` = (row, k): a product with it shows which elements are paired."""
     elements, scale_format, block = _LAYOUTS[format]
     values = np.zeros((rows, depth))
     values[at] = value

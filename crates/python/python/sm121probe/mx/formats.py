@@ -1,4 +1,4 @@
-"""Element formats: every code's value, and the code of a value.
+"""Element formats: encoding and decoding.
 
 Sources: OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0, sections 5.3 and 5.4.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Format:
-    """A narrow format of sign, exponent and mantissa; `ue8m0` has an exponent alone."""
+    """A narrow format with sign, exponent and mantissa; `ue8m0` has only an exponent."""
 
     name: str
     bits: int
@@ -20,7 +20,7 @@ class Format:
     mantissa_bits: int
     bias: int
     signed: bool
-    #: Codes of magnitudes that are no numbers.
+    #: Magnitude codes that are NaN.
     nan: tuple = ()
     infinite: tuple = ()
 
@@ -36,7 +36,7 @@ class Format:
         return float(finite.max())
 
     def nominal_exponent(self, codes: np.ndarray) -> np.ndarray:
-        """The exponent that a code counts with in a tensor core: that of the smallest normal number for subnormals."""
+        """Return the exponent that a tensor core uses for a code: for subnormals, that of the smallest normal number."""
         field = (codes.astype(np.int32) >> self.mantissa_bits) & ((1 << self.exponent_bits) - 1)
         return np.maximum(field, 1) - self.bias
 
@@ -72,14 +72,14 @@ _VALUES = {name: _values(f) for name, f in FORMATS.items()}
 
 
 def named(name: str) -> Format:
-    """The format of a name; `ValueError` for one that is none."""
+    """Return the format `name`; raises `ValueError` for an unknown name."""
     if name not in FORMATS:
         raise ValueError(f"{name!r} is no format; there are {', '.join(FORMATS)}")
     return FORMATS[name]
 
 
 def decode(codes, name: str) -> np.ndarray:
-    """The values of codes (u8, one to a byte), f64, exact."""
+    """Return the exact values, f64, of codes (u8, one per byte)."""
     f = named(name)
     codes = np.asarray(codes, dtype=np.uint8)
     if f.bits < 8 and (codes >> f.bits).any():
@@ -88,10 +88,9 @@ def decode(codes, name: str) -> np.ndarray:
 
 
 def encode(x, name: str) -> np.ndarray:
-    """The codes of values, rounded to nearest, ties to even, saturated at the largest finite value (`cvt.rn.satfinite`).
+    """Return the codes of values, rounded to nearest, ties to even, and saturated at the largest finite value (`cvt.rn.satfinite`).
 
-    NaN becomes the code of NaN with the lowest sign bits clear, or, in a format without, the largest value. An unsigned format takes no
-    negative values.
+    NaN becomes the lowest positive NaN code or, in a format without NaN, the largest value. An unsigned format accepts no negative values.
     """
     f = named(name)
     x = np.asarray(x, dtype=np.float64)
@@ -105,7 +104,7 @@ def encode(x, name: str) -> np.ndarray:
     above = np.clip(np.searchsorted(ladder, magnitude), 1, count - 1)
     below = above - 1
     low, high = magnitude - ladder[below], ladder[above] - magnitude
-    # Neighbouring codes: the even one ends in 0.
+    # On a tie, take the even one of two neighbouring codes.
     up = (high < low) | ((high == low) & (above % 2 == 0))
     code = np.where(up, above, below)
     code = np.where(np.isnan(x), f.nan[0] if f.nan else count - 1, code)
@@ -114,7 +113,7 @@ def encode(x, name: str) -> np.ndarray:
 
 
 def pack4(codes) -> np.ndarray:
-    """Codes of 4 bits, two to a byte, the first in the low bits: u8 [..., K] to [..., K/2]."""
+    """Pack 4-bit codes two per byte, the first in the low bits: u8 [..., K] to [..., K/2]."""
     codes = np.asarray(codes, dtype=np.uint8)
     if codes.shape[-1] % 2:
         raise ValueError("an odd number of elements does not fill bytes")
@@ -122,6 +121,6 @@ def pack4(codes) -> np.ndarray:
 
 
 def unpack4(packed) -> np.ndarray:
-    """The reverse of `pack4`: u8 [..., K/2] to [..., K]."""
+    """Unpack 4-bit codes, the inverse of `pack4`: u8 [..., K/2] to [..., K]."""
     packed = np.asarray(packed, dtype=np.uint8)
     return np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)

@@ -24,7 +24,7 @@ def _offsets(rows: int, columns: int, layout: str):
 
 
 def swizzle_scales(scales, layout: str = "128x4", *, padding: int = 0) -> np.ndarray:
-    """Scales u8 [rows, columns] as a kernel reads them, u8 [bytes]: rows padded to 128 (`128x4`) or 8 (`8x4`), columns to 4."""
+    """Lay out scales u8 [rows, columns] as kernels read them, u8 [bytes]: rows padded to 128 (`128x4`) or 8 (`8x4`), columns to 4."""
     scales = np.asarray(scales, dtype=np.uint8)
     at, size = _offsets(*scales.shape, layout)
     out = np.full(size, padding, dtype=np.uint8)
@@ -33,7 +33,7 @@ def swizzle_scales(scales, layout: str = "128x4", *, padding: int = 0) -> np.nda
 
 
 def unswizzle_scales(swizzled, rows: int, columns: int, layout: str = "128x4") -> np.ndarray:
-    """The reverse of `swizzle_scales`: u8 [rows, columns]."""
+    """Return scales u8 [rows, columns] from a layout: the inverse of `swizzle_scales`."""
     at, size = _offsets(rows, columns, layout)
     flat = np.asarray(swizzled, dtype=np.uint8).reshape(-1)
     if flat.size != size:

@@ -1,4 +1,4 @@
-"""Quantized matrices: codes, scales, and the rules that choose a scale."""
+"""Quantized matrices: codes, scales, and the rules for choosing scales."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .formats import decode, encode, named, pack4
 
-#: Name of a format: elements that it may have, the first by default; format of scales; elements to a scale.
+#: By format: element formats, the first being the default; scale format; elements per scale.
 _LAYOUTS = {
     "mxfp8": (("e4m3", "e5m2"), "ue8m0", 32),
     "mxfp6": (("e2m3", "e3m2"), "ue8m0", 32),
@@ -17,9 +17,9 @@ _LAYOUTS = {
     "nvfp4": (("e2m1",), "ue4m3", 16),
 }
 
-#: How the power of two of a block is chosen from its largest magnitude. With M the largest value of the element format:
-#: `ceil` the least that loses nothing, ⌈log2(amax/M)⌉; `floor` ⌊log2 amax⌋ − ⌊log2 M⌋ (OCP MX 1.0); `even` the same of amax rounded to the
-#: mantissa of the element format; `nearest` the power of two nearest to amax/M; `rz` ⌊log2(amax/M)⌋; `identity` 1, whatever the data.
+#: How the power-of-two scale of a block is chosen from its largest magnitude amax. With M the largest value of the element format:
+#: `ceil`: the smallest without overflow, ⌈log2(amax/M)⌉; `floor`: ⌊log2 amax⌋ − ⌊log2 M⌋ (OCP MX 1.0); `even`: the same for amax rounded to
+#: the mantissa of the element format; `nearest`: the power of two nearest to amax/M; `rz`: ⌊log2(amax/M)⌋; `identity`: always 1.
 RULES = ("ceil", "floor", "even", "nearest", "rz", "identity")
 
 
@@ -31,16 +31,16 @@ class Quantized:
     format: str
     #: The format of the elements.
     element: str
-    #: u8 [rows, K], one code to a byte.
+    #: u8 [rows, K], one code per byte.
     codes: np.ndarray = field(repr=False)
     #: u8 [rows, K/block].
     scales: np.ndarray = field(repr=False)
-    #: Of `nvfp4`: every value is multiplied by it.
+    #: A factor of all values, used only by `nvfp4`.
     global_scale: float = 1.0
 
     @property
     def block(self) -> int:
-        """Elements to a scale."""
+        """Elements per scale."""
         return _LAYOUTS[self.format][2]
 
     @property
@@ -55,11 +55,11 @@ class Quantized:
 
     @property
     def packed(self) -> np.ndarray:
-        """The codes as kernels read them: two to a byte for 4 bits, one to a byte else."""
+        """The codes as kernels read them: two per byte for 4-bit elements, otherwise one per byte."""
         return pack4(self.codes) if named(self.element).bits == 4 else self.codes
 
     def scale_values(self) -> np.ndarray:
-        """The scales as numbers, f64 [rows, K/block], without the global one."""
+        """Return the values of the scales, f64 [rows, K/block], without the global scale."""
         return decode(self.scales, self.scale_format)
 
     def __post_init__(self):
@@ -72,7 +72,7 @@ class Quantized:
 
 
 def dequantize(q: Quantized) -> np.ndarray:
-    """The values, f64 [rows, K]. Exact for powers of two; for `nvfp4` up to the rounding of the last product to f64."""
+    """Return the values, f64 [rows, K]: exact for power-of-two scales; for `nvfp4`, up to the rounding of the last product to f64."""
     scales = np.repeat(q.scale_values(), q.block, axis=1)
     return decode(q.codes, q.element) * scales * q.global_scale
 
@@ -87,10 +87,10 @@ def quantize(
 ) -> Quantized:
     """Quantize a matrix [rows, K].
 
-    `rule` chooses the power of two of a block (`RULES`). `nvfp4` has none to choose: its scales are amax/6 of a block, divided by the
-    global scale and rounded to ue4m3, and the global scale, where none is given, is amax of the matrix divided by 448·6.
+    `rule` selects how the power-of-two scale of a block is chosen (`RULES`). It does not apply to `nvfp4`: the scale of a block is amax/6
+    divided by the global scale and rounded to ue4m3, and the global scale, by default, is amax of the matrix divided by 448·6.
 
-    A block with a NaN has the scale of NaN where there is one; infinities saturate under the largest scale.
+    A block with a NaN has a NaN scale; infinities saturate under the largest scale.
     """
     if format not in _LAYOUTS:
         raise ValueError(f"{format!r} is no format; there are {', '.join(_LAYOUTS)}")
@@ -121,13 +121,13 @@ def quantize(
     codes = encode(scaled, element)
     nan = named(element).nan
     if nan:
-        # All of a block with a NaN.
+        # All elements of a block with a NaN become NaN.
         codes = np.where(np.isnan(amax)[..., None], np.uint8(nan[-1]), codes)
     return Quantized(format, element, codes.reshape(x.shape), scales, float(global_scale))
 
 
 def power_of_two(amax, element: str, rule: str) -> np.ndarray:
-    """The ue8m0 codes of blocks with these largest magnitudes."""
+    """Return the ue8m0 scale codes of blocks with these largest magnitudes."""
     if rule not in RULES:
         raise ValueError(f"{rule!r} is no rule; there are {', '.join(RULES)}")
     amax = np.asarray(amax, dtype=np.float64)
@@ -155,7 +155,7 @@ def power_of_two(amax, element: str, rule: str) -> np.ndarray:
 
 
 def as_quantized(a, b, formats):
-    """Two operands, quantized to these formats where they are not yet and a format is named."""
+    """Return both operands, quantized to `formats` unless they are quantized already or their format is `None`."""
     wanted = tuple(formats or (None, None))
     if len(wanted) != 2:
         raise ValueError(f"formats are two, of both operands, not {formats!r}")
