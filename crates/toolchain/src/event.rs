@@ -1,6 +1,6 @@
-//! Progress and results as events into a sink. Nothing here prints.
+//! Progress events and the sink that receives them. Nothing here prints.
 
-/// Something that happened, told while it happens.
+/// A progress report, emitted while work runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A download of `what` (`ptxas 13.5.37`) began; `bytes` is the pinned size of its wheel.
@@ -17,7 +17,8 @@ pub enum Event {
         /// Bytes on disk so far.
         done: u64,
     },
-    /// The download of `what` ended: installed, or failed (the error follows by return value).
+    /// The download of `what` ended: it is installed, or the call that started it returns the
+    /// error.
     FetchFinished {
         /// Tool and version.
         what: String,
@@ -41,44 +42,44 @@ pub enum Event {
     },
     /// The matrix is complete.
     MatrixFinished,
-    /// So many trials of the pipeline are about to run.
+    /// The trials of the pipeline are about to run.
     TrialsStarted {
-        /// Trials of all targets.
+        /// Number of trials, all targets together.
         trials: usize,
     },
-    /// One of them is done.
+    /// One trial is done.
     TrialFinished,
-    /// All of them are done.
+    /// All trials are done.
     TrialsFinished,
-    /// So many functions are about to be compared, or asked of a GPU, on all their inputs.
+    /// Functions are about to be compared, or run on a GPU, on all their inputs.
     FunctionsStarted {
-        /// Functions.
+        /// Number of functions.
         functions: usize,
     },
-    /// One of them is done.
+    /// One function is done.
     FunctionFinished,
-    /// All of them are done.
+    /// All functions are done.
     FunctionsFinished,
-    /// Something the user should know that stops nothing.
+    /// Something the user should know that does not stop the run.
     Warning {
         /// A full sentence.
         text: String,
     },
-    /// A file that cannot be used; the others are.
+    /// A file that cannot be used and is skipped.
     Problem {
         /// Place and reason.
         text: String,
     },
-    /// What the tool is about to do without being asked, such as fetching a toolkit.
+    /// An action the tool takes without being asked, such as fetching a toolkit.
     Notice {
         /// A full sentence.
         text: String,
     },
 }
 
-/// Receives events; shared by threads.
+/// Receives events; shared between threads.
 pub trait Sink: Sync {
-    /// Takes one event.
+    /// Handles one event.
     fn emit(&self, event: Event);
 }
 

@@ -1,7 +1,8 @@
-//! YAML into typed structs, with file, line and column in every error.
+//! Parses YAML into typed structs; every error names file, line and column.
 //!
-//! Two places hold YAML: a whole file, and the `//@` comment block that opens a snippet or kernel.
-//! This is the only module that names `serde_yaml`.
+//! YAML appears in two places: whole files, and the `//@` comment block at the top of a snippet or
+//! kernel.
+//! Only this module uses `serde_yaml`.
 
 mod entries;
 
@@ -14,7 +15,7 @@ pub use entries::{EntriesError, Placed, parse_entries, read_text};
 /// The prefix of a header line; it is a comment in PTX and in CUDA C++.
 const PREFIX: &str = "//@";
 
-/// YAML that does not fit its type.
+/// YAML that does not match its type.
 #[derive(Debug, thiserror::Error)]
 #[error("{}:{line}:{column}: {message}", path.display())]
 pub struct HeaderError {
@@ -28,10 +29,10 @@ pub struct HeaderError {
     pub message: String,
 }
 
-/// A text divided into its `//@` header and the rest.
+/// A text split into its `//@` header and the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split<'a> {
-    /// The header's YAML with prefixes stripped; `None` when the text does not open with `//@`.
+    /// The YAML of the header without the prefixes; `None` if the text does not start with `//@`.
     pub yaml: Option<String>,
     /// Everything after the header.
     pub body: &'a str,
@@ -39,7 +40,7 @@ pub struct Split<'a> {
     pub body_line: usize,
 }
 
-/// Divides `text` into header and body. The header is the unbroken run of `//@` lines at the top.
+/// Splits `text` into header and body. The header is the unbroken run of `//@` lines at the top.
 #[must_use]
 pub fn split(text: &str) -> Split<'_> {
     let mut yaml = String::new();
@@ -56,19 +57,19 @@ pub fn split(text: &str) -> Split<'_> {
     Split { yaml: (lines > 0).then_some(yaml), body: rest, body_line: lines + 1 }
 }
 
-/// Reads the YAML of a `//@` block that opens `path`.
+/// Parses the YAML of the `//@` block at the top of `path`.
 ///
 /// # Errors
-/// [`HeaderError`] with the place in the file, prefix included.
+/// [`HeaderError`] with the position in the file, prefix included.
 pub fn parse_block<T: DeserializeOwned>(path: &Path, yaml: &str) -> Result<T, HeaderError> {
-    // "//@ " stands before every column of the block.
+    // Every column of the block is preceded by "//@ ".
     parse_at(path, yaml, PREFIX.len() + 1)
 }
 
-/// Reads a whole YAML file.
+/// Parses a whole YAML file.
 ///
 /// # Errors
-/// [`HeaderError`] with the place in the file.
+/// [`HeaderError`] with the position in the file.
 pub fn parse_file<T: DeserializeOwned>(path: &Path, yaml: &str) -> Result<T, HeaderError> {
     parse_at(path, yaml, 0)
 }
@@ -76,7 +77,7 @@ pub fn parse_file<T: DeserializeOwned>(path: &Path, yaml: &str) -> Result<T, Hea
 fn parse_at<T: DeserializeOwned>(path: &Path, yaml: &str, indent: usize) -> Result<T, HeaderError> {
     serde_yaml::from_str(yaml).map_err(|error| {
         let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column() + indent));
-        // The place is in front already.
+        // The message already begins with the position.
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
         HeaderError { path: path.to_owned(), line, column, message }

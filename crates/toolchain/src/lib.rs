@@ -1,11 +1,11 @@
-//! CUDA toolkits, and what they accept: everything between a PTX snippet and the cells of the capability matrix.
+//! CUDA toolkits and what they accept: everything between a PTX snippet and the cells of the capability matrix.
 //!
 //! | module | duty |
 //! |---|---|
-//! | [`event`] | how modules tell progress; no printing |
-//! | [`near`] | names near to one that is not there |
-//! | [`header`] | YAML into typed structs, errors with file, line, column |
-//! | [`store`] | one cache: locked, atomic, damaged entries are misses |
+//! | [`event`] | progress events; no printing |
+//! | [`near`] | similar names, for error messages |
+//! | [`header`] | YAML into typed structs; errors with file, line and column |
+//! | [`store`] | the on-disk cache: locked, atomic; damaged entries are misses |
 //! | [`worker`] | child processes with a time limit |
 //! | [`snippet`] | loads and expands `ptx_snippets/` |
 //! | [`toolkit`] | finds, installs and runs ptxas, nvdisasm and NVRTC; judges nothing |

@@ -1,9 +1,10 @@
-//! Names near to a name that is not there, for errors that offer them.
+//! Finds names similar to an unknown one, for suggestions in error messages.
 
-/// At most this many are offered.
+/// Maximum number of suggestions.
 const OFFERED: usize = 8;
 
-/// The names most like `wanted`: those that contain it, or that it contains, then those a few edits away.
+/// Returns the names most similar to `wanted`: first those that contain it or that it contains, then
+/// those a few edits away.
 #[must_use]
 pub fn matches<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let wanted = wanted.to_lowercase();
@@ -29,12 +30,12 @@ pub fn matches<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<St
     ranked.into_iter().take(OFFERED).map(|(_, _, name)| name.to_owned()).collect()
 }
 
-/// The name that takes the fewest edits from `wanted`; the first of several.
+/// Returns the name with the fewest edits from `wanted`; the first if several tie.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names.min_by_key(|name| distance(wanted, name))
 }
 
-/// The edits between two texts (Levenshtein).
+/// The edit distance of two texts (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

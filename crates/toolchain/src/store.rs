@@ -1,7 +1,8 @@
-//! One cache on disk: entries by key, replaced whole, locked while they are made.
+//! The cache on disk: entries by key, replaced as a whole, locked while they are made.
 //!
 //! An entry is a file with a checksum: a damaged or half-written one is a miss, never a wrong answer. Writers hold
-//! a file lock per entry, so processes that want the same entry make it once. Keys hold no paths, so the folder
+//! a file lock, so of several processes that need the same entry, one makes it. Keys contain no paths, so the folder
+//! can be moved or copied to another machine. `SM121PROBE_CACHE` names the folder; the default is the XDG cache folder.
 //! may be moved or carried to another machine. `SM121PROBE_CACHE` names the folder; without it the XDG cache folder is used.
 
 use std::ffi::OsString;
@@ -14,24 +15,24 @@ use sha2::{Digest, Sha256};
 
 use record::write_atomic;
 
-/// Bytes of entries kept by [`Store::trim`]; installed toolkits do not count.
+/// Bytes of entries that [`Store::trim`] keeps; installed toolkits do not count.
 pub const ENTRY_BYTES_KEPT: u64 = 1 << 30;
 
-/// First word of every entry; a change of the frame changes it.
+/// First word of every entry; it changes with the entry format.
 const MAGIC: &str = "sm121probe-entry-1";
 
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No folder is known.
+    /// No cache folder is known.
     #[error(
         "no cache folder: neither SM121PROBE_CACHE nor XDG_CACHE_HOME nor HOME is set; set SM121PROBE_CACHE to a writable folder"
     )]
     NoFolder,
-    /// A file or folder cannot be made or written.
+    /// A file or folder cannot be created or written.
     #[error("the cache cannot be written at {}: {source}; set SM121PROBE_CACHE to a writable folder", path.display())]
     Write {
-        /// What could not be written.
+        /// The file or folder.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -42,17 +43,17 @@ pub enum StoreError {
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
-    /// Refuses every write; simulates a full or read-only disk, which root would write to regardless.
+    /// Refuses every write; simulates a full or read-only disk, which would not stop root.
     broken: bool,
 }
 
-/// SHA-256 of `bytes` in lower-case hexadecimal.
+/// Returns the SHA-256 of `bytes` in lower-case hexadecimal.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// SHA-256 of a file in lower-case hexadecimal.
+/// Returns the SHA-256 of a file in lower-case hexadecimal.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -81,7 +82,7 @@ impl Store {
     /// Opens the cache: `folder`, or `SM121PROBE_CACHE`, or the XDG cache folder.
     ///
     /// # Errors
-    /// [`StoreError`] when no folder is known or it cannot be made.
+    /// [`StoreError`] if no folder is known or it cannot be created.
     pub fn open(folder: Option<&Path>) -> Result<Self, StoreError> {
         let root = match folder {
             Some(folder) => folder.to_owned(),
@@ -93,16 +94,16 @@ impl Store {
         Ok(Self { root, broken: std::env::var_os("SM121PROBE_TEST_BROKEN_STORE").is_some() })
     }
 
-    /// The folder itself; installed toolkits live under `toolkits/` in it.
+    /// Returns the folder itself; installed toolkits are in its `toolkits/`.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Locks `name` against every other process; waits for it.
+    /// Locks `name` against every other process; blocks until the lock is free.
     ///
     /// # Errors
-    /// [`StoreError::Write`] when the lock file cannot be made.
+    /// [`StoreError::Write`] if the lock file cannot be created or locked.
     pub fn lock(&self, name: &str) -> Result<Lock, StoreError> {
         let path = self.root.join("locks").join(name);
         let write = |source| StoreError::Write { path: path.clone(), source };
@@ -115,10 +116,10 @@ impl Store {
         Ok(Lock(file))
     }
 
-    /// A fresh folder inside the cache, on the same file system as what will be renamed out of it.
+    /// Creates a folder inside the cache, on the same file system as the final location of its contents.
     ///
     /// # Errors
-    /// [`StoreError::Write`] when it cannot be made.
+    /// [`StoreError::Write`] if it cannot be created.
     pub fn scratch(&self) -> Result<tempfile::TempDir, StoreError> {
         let path = self.root.join("scratch");
         let write = |source| StoreError::Write { path: path.clone(), source };
@@ -129,7 +130,7 @@ impl Store {
         tempfile::tempdir_in(&path).map_err(write)
     }
 
-    /// The entry `key` of `kind`, or `None` when it is missing or damaged.
+    /// Returns the entry `key` of `kind`, or `None` if it is missing or damaged.
     #[must_use]
     pub fn get(&self, kind: &str, key: &str) -> Option<Vec<u8>> {
         let path = self.entry(kind, key);
@@ -143,7 +144,7 @@ impl Store {
     /// Replaces the entry `key` of `kind`. The caller holds the lock if others may write it too.
     ///
     /// # Errors
-    /// [`StoreError::Write`]; the old entry then stands.
+    /// [`StoreError::Write`]; the old entry then remains.
     pub fn put(&self, kind: &str, key: &str, payload: &[u8]) -> Result<(), StoreError> {
         let path = self.entry(kind, key);
         let write = |source| StoreError::Write { path: path.clone(), source };
@@ -156,7 +157,8 @@ impl Store {
         write_atomic(&path, &bytes).map_err(write)
     }
 
-    /// Removes the oldest entries until `keep` bytes are left, and scratch folders that a killed process left a day ago.
+    /// Removes the oldest entries until `keep` bytes are left, and scratch folders more than a day old that a killed process
+    /// left behind.
     pub fn trim(&self, keep: u64) {
         let mut entries: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for kind in children(&self.root.join("entries")) {
@@ -172,7 +174,7 @@ impl Store {
             if total <= keep {
                 break;
             }
-            // Another process may have removed it first; the entry is a cache either way.
+            // Another process may have removed it first, which does no harm.
             if fs::remove_file(path).is_ok() {
                 total -= size;
             }

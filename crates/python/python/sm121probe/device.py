@@ -55,7 +55,7 @@ class DeviceArray:
         return out
 
     def copy_from(self, array: Any) -> None:
-        """Replace its contents by those of an array of as many bytes."""
+        """Replace the contents by those of an array of the same size in bytes."""
         self.device._memory.write(self.address, array)
 
     def free(self) -> None:

@@ -1,4 +1,4 @@
-//! Files of entries: lists in YAML, each entry with the line on which it begins.
+//! YAML files that are lists of entries; each entry keeps the line on which it begins.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use serde::de::DeserializeOwned;
 
 use super::{HeaderError, parse_file};
 
-/// The largest file of entries that is read, bytes.
+/// Size limit of a file of entries, in bytes.
 const LARGEST: u64 = 1 << 20;
 
 /// Why a file of entries cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EntriesError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
         /// The file.
@@ -20,48 +20,48 @@ pub enum EntriesError {
         /// Why.
         source: std::io::Error,
     },
-    /// It is too large.
+    /// The file is too large.
     #[error("{}: {bytes} bytes exceed the limit of {what} ({LARGEST})", path.display())]
     Large {
         /// The file.
         path: PathBuf,
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
         /// What kind of file it is.
         what: &'static str,
     },
-    /// It is not YAML of this form.
+    /// The file is not YAML of the expected form.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// An entry cannot be meant so.
+    /// An entry is well-formed but makes no sense.
     #[error("{}:{line}: {message}", path.display())]
     Meaning {
         /// The file.
         path: PathBuf,
         /// The line on which the entry begins.
         line: usize,
-        /// What is wrong, and what to do.
+        /// What is wrong and how to fix it.
         message: String,
     },
 }
 
-/// An entry of a file.
+/// An entry and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed<T> {
     /// The entry.
     pub entry: T,
-    /// The line on which it begins, from 1; 1 where that cannot be told.
+    /// The line on which the entry begins, from 1; 1 if it is unknown.
     pub line: usize,
 }
 
 impl<T> Placed<T> {
-    /// That the entry cannot be meant so.
+    /// Returns an error that places `message` at the entry's line of `path`.
     pub fn wrong(&self, path: &Path, message: impl Into<String>) -> EntriesError {
         EntriesError::Meaning { path: path.to_owned(), line: self.line, message: message.into() }
     }
 }
 
-/// The text of a file; `what` names its kind: `an expectations file`.
+/// Reads the text of a file; `what` names its kind in errors (`an expectations file`).
 ///
 /// # Errors
 /// [`EntriesError::Read`] and [`EntriesError::Large`].
@@ -74,10 +74,11 @@ pub fn read_text(path: &Path, what: &'static str) -> Result<String, EntriesError
     std::fs::read_to_string(path).map_err(fail)
 }
 
-/// The entries of a text; `list` takes them out of the file in their order. `path` is for errors.
+/// Parses the entries of `text`; `list` extracts them from the parsed file, in file order. `path` appears
+/// in errors.
 ///
 /// # Errors
-/// [`EntriesError::Header`] with the place.
+/// [`EntriesError::Header`] with the position.
 pub fn parse_entries<F: DeserializeOwned, T>(
     path: &Path,
     text: &str,
@@ -88,7 +89,8 @@ pub fn parse_entries<F: DeserializeOwned, T>(
     Ok(entries.into_iter().map(|entry| Placed { entry, line: lines.next().unwrap_or(1) }).collect())
 }
 
-/// The lines on which the entries of lists in block style begin: those with a dash as far in as the first.
+/// The lines on which entries of block-style lists begin: lines with a dash at the same indentation as the
+/// first dash.
 fn beginnings(text: &str) -> Vec<usize> {
     let dash = |line: &str| {
         let rest = line.trim_start();

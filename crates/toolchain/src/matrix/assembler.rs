@@ -1,4 +1,4 @@
-//! One question to one assembler, and what its answer is taken for.
+//! Runs one ptxas on one file and classifies the result.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::toolkit::{self, Toolkit};
 use crate::worker::Ended;
 use record::Outcome;
 
-/// What ptxas did with one variant.
+/// How ptxas responded to one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The outcome.
     pub(super) outcome: Outcome,
-    /// ptxas's words: its first error, or how it ended; empty when accepted.
+    /// Its first error, or how it ended; empty if accepted.
     pub(super) message: String,
-    /// The machine code of the entry; empty unless accepted and asked for.
+    /// The machine code of the entry; empty unless accepted and requested.
     pub(super) code: Vec<u8>,
 }
 
 impl Answer {
-    /// The answer that a diagnostic is.
+    /// The answer for a refusal with this diagnostic.
     pub(super) fn refusal(diagnostic: &Diagnostic) -> Self {
         Self::new(kinds::outcome_of(&diagnostic.text), diagnostic.text.clone())
     }
@@ -37,42 +37,43 @@ impl Answer {
 /// Time limits of ptxas.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// For one variant alone.
+    /// For a single variant.
     pub(super) single: Duration,
 }
 
 impl Limits {
-    /// For `n` variants in one file: a four-hundredth of the limit for each further one.
+    /// The limit for `n` variants in one file: each further variant adds 1/400 of the limit for
+    /// one.
     pub(super) fn of_batch(self, n: usize) -> Duration {
         self.single + self.single.mul_f64(n.saturating_sub(1) as f64 / 400.0)
     }
 }
 
-/// What one run of ptxas on a file gave.
+/// The result of one run of ptxas on a file.
 pub(super) enum Run {
-    /// It made a cubin.
+    /// A cubin.
     Made(Vec<u8>),
-    /// It refused with diagnostics, at least one.
+    /// A refusal with at least one diagnostic.
     Refused(Vec<Diagnostic>),
-    /// It ended without a cubin and without a diagnostic.
+    /// Neither a cubin nor a refusal: a crash, a timeout, or an inconsistent exit.
     Broke(Answer),
 }
 
-/// What ptxas said of a file of somebody else.
+/// How ptxas responded to a user's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileAnswer {
-    /// The outcome: of a refusal, what its first error is taken for.
+    /// The outcome; for a refusal, the one of its first error.
     pub outcome: Outcome,
-    /// Every error, in the order printed; of a crash or a time limit, that.
+    /// Every error, in the order printed; for a crash or a timeout, one that describes it.
     pub errors: Vec<Diagnostic>,
     /// Warnings and advisories.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Asks one ptxas about a whole file, code generation included.
+/// Runs one ptxas on a whole file, code generation included.
 ///
 /// # Errors
-/// When ptxas cannot be started or the scratch folder not be written.
+/// When ptxas cannot be started or the scratch folder cannot be written.
 pub fn ask_file(
     toolkit: &Toolkit,
     arch: Target,
@@ -94,10 +95,10 @@ pub fn ask_file(
     Ok(FileAnswer { outcome, errors, warnings: diagnostics::warnings(&said) })
 }
 
-/// Assembles `text` for `arch`; with `entry`, code is generated for this one alone.
+/// Assembles `text` for `arch`; with `entry`, code is generated for that entry alone.
 ///
 /// # Errors
-/// When ptxas cannot be started or the scratch folder not be written.
+/// When ptxas cannot be started or the scratch folder cannot be written.
 pub(super) fn assemble(
     toolkit: &Toolkit,
     arch: Target,
@@ -109,7 +110,7 @@ pub(super) fn assemble(
     Ok(assemble_and_listen(toolkit, arch, text, entry, scratch, limit)?.0)
 }
 
-/// As [`assemble`], with all that ptxas printed.
+/// Like [`assemble`], and also returns everything that ptxas printed.
 fn assemble_and_listen(
     toolkit: &Toolkit,
     arch: Target,

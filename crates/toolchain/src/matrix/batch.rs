@@ -1,11 +1,15 @@
-//! Many variants in one run of ptxas, each with its own answer.
+//! Assembles many variants in one run of ptxas and attributes a separate answer to each.
 //!
-//! Nearly all refusals come before code is generated: [`Pass::Check`] has ptxas read every entry but generate code for an
-//! empty one alone, at a tenth of the cost. [`Pass::Generate`] makes the code of what stands.
+//! ptxas reports nearly all refusals before it generates code. [`Pass::Check`] therefore has ptxas read every entry but
+//! generate
+//! code for an empty one only, at a tenth of the cost. [`Pass::Generate`] generates the code of the entries that passed.
 //!
-//! An error belongs to the entry that holds its line, or that it names. After a fatal error nothing is known of the
-//! entries behind it. So: settle the offenders, assemble the rest again, until ptxas makes a cubin of what is left. What
-//! cannot be attributed (a crash, a time limit, an error outside every entry) is bisected, never spread over all.
+//! An error belongs to the entry that contains its line or that it names. After a fatal error, the status of the entries
+//! that
+//! follow is unknown. So the offenders are settled and the rest is assembled again, until ptxas produces a cubin of what
+//! is left.
+//! A failure that cannot be attributed (a crash, a timeout, an error outside every entry) is bisected, never charged to
+//! all entries.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,18 +25,19 @@ use super::kinds;
 use crate::toolkit::Toolkit;
 use record::{MessageRow, Outcome};
 
-/// What is wanted of ptxas.
+/// What a batch is assembled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// The verdict, for entries that are not judged late.
+    /// Verdicts only, for entries that ptxas does not refuse late.
     Check,
     /// The code of every entry, and with it the verdict.
     Generate,
 }
 
 impl Pass {
-    /// Entries in one file: few enough that a crash loses little, enough that the start of a process does not count. From
-    /// 160 to 1024 the cost of code per entry hardly changes.
+    /// Entries per file: few enough that a crash loses little, enough that process start-up is negligible. The cost of
+    /// code
+    /// per entry hardly changes between 160 and 1024.
     pub(super) fn chunk(self) -> usize {
         match self {
             Self::Check => 2560,
@@ -41,7 +46,7 @@ impl Pass {
     }
 }
 
-/// Where a batch is assembled.
+/// The settings under which a batch is assembled.
 pub(super) struct Site<'a> {
     pub(super) toolkit: &'a Toolkit,
     pub(super) target: Target,
@@ -53,10 +58,10 @@ pub(super) struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// The answer for every entry, in order.
+    /// Returns the answer for every entry, in order.
     ///
     /// # Errors
-    /// When ptxas cannot be started or the scratch folder not be written.
+    /// When ptxas cannot be started or the scratch folder cannot be written.
     pub(super) fn settle(&self, entries: &[Entry<'_>]) -> io::Result<Vec<Answer>> {
         let mut answers: Vec<Option<Answer>> = vec![None; entries.len()];
         // Groups of entry indices still to be assembled together.
@@ -107,7 +112,7 @@ impl Site<'_> {
                     groups.push(rest);
                 }
                 Run::Broke(answer) => {
-                    // An assembler that fails on anything is not asked about everything.
+                    // If the assembler fails even on an empty kernel, do not try the rest.
                     if !assembler_works && let Some(answer) = self.broken()? {
                         for i in group.into_iter().chain(groups.drain(..).flatten()) {
                             answers[i] = Some(answer.clone());
@@ -122,7 +127,7 @@ impl Site<'_> {
         Ok(answers.into_iter().map(|a| a.unwrap_or_else(never_asked)).collect())
     }
 
-    /// How ptxas fails on an empty kernel; `None` when it does not fail.
+    /// How ptxas fails on an empty kernel; `None` if it does not fail.
     fn broken(&self) -> io::Result<Option<Answer>> {
         let empty = EntryFile::new(
             self.isa,
@@ -155,7 +160,7 @@ impl Site<'_> {
     }
 }
 
-/// Every group ends with an answer for each of its entries, so this stands for a defect of ours.
+/// Every group ends with an answer for each of its entries, so this answer indicates a defect of sm121probe.
 fn never_asked() -> Answer {
     Answer::new(Outcome::Crashed, "sm121probe lost this cell; please report it".to_owned())
 }

@@ -1,7 +1,7 @@
-//! Capabilities: what kernels need by name, and which toolkit and target has it, as the matrix answers.
+//! Capabilities that kernels require by name, and which toolkits and targets provide them according to the matrix.
 //!
-//! A capability is there for a toolkit and a target when ptxas accepts every variant that makes it up (`grants_when` of the
-//! snippets). Nothing is asked about architecture names.
+//! A toolkit provides a capability for a target if ptxas accepts every variant that grants it (`grants_when` of the
+//! snippets). Architecture names play no part.
 
 use std::collections::BTreeMap;
 
@@ -15,36 +15,36 @@ use crate::store::Store;
 use crate::toolkit::Toolkit;
 use record::{Matrix, Outcome};
 
-/// Why a capability is not there.
+/// Why a capability is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
-    /// The first variant that is not accepted.
+    /// The first variant that was not accepted.
     pub variant: String,
-    /// What ptxas did.
+    /// How ptxas responded.
     pub outcome: Outcome,
-    /// What ptxas said.
+    /// The message of ptxas.
     pub words: String,
 }
 
-/// What makes a capability up.
+/// The snippets and variants that grant a capability.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Granting {
-    /// Stems of the snippets that name it.
+    /// Stems of the snippets that grant it.
     pub snippets: Vec<String>,
     /// Ids of the variants that must all be accepted.
     pub variants: Vec<String>,
 }
 
-/// Which capabilities toolkits have for targets.
+/// The capabilities that toolkits provide for targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What makes a capability up, by its name.
+    /// The snippets and variants that grant each capability, by name.
     granting: BTreeMap<String, Granting>,
-    /// What was asked: nothing where the capability is there.
+    /// The result for each queried combination; `None` if the capability is provided.
     answers: BTreeMap<(String, ToolkitVersion, Target), Option<Lack>>,
 }
 
-/// What makes each capability up, by its name.
+/// Returns the snippets and variants that grant each capability, by name.
 #[must_use]
 pub fn granting(library: &Library) -> BTreeMap<String, Granting> {
     let mut out: BTreeMap<String, Granting> = BTreeMap::new();
@@ -64,10 +64,10 @@ pub fn granting(library: &Library) -> BTreeMap<String, Granting> {
 }
 
 impl Capabilities {
-    /// Asks these toolkits about these targets: only the variants that make capabilities up, and from the cache what it has.
+    /// Queries these toolkits for these targets, limited to the variants that grant capabilities; cached answers are reused.
     ///
     /// # Errors
-    /// [`MatrixError`], as of every run of the matrix.
+    /// [`MatrixError`], as for every run of the matrix.
     pub fn ask(
         library: &Library,
         toolkits: &[&Toolkit],
@@ -79,13 +79,13 @@ impl Capabilities {
         let filters =
             granting.values().flat_map(|g| &g.variants).filter_map(|id| Filter::new(id).ok()).collect();
         let selection = Selection { targets: targets.to_vec(), filters };
-        // A library without any grant has no capability to ask for.
+        // A library without grants has no capabilities.
         let Ok(plan) = Plan::new(library, toolkits, &selection) else { return Ok(Self::default()) };
         let (record, _) = job::run(library, &plan, toolkits, None, store, &Options::default(), sink)?;
         Ok(Self::of(granting, &record.matrix))
     }
 
-    /// Reads the answers out of a matrix.
+    /// Derives the capabilities from a matrix.
     #[must_use]
     pub fn of(granting: BTreeMap<String, Granting>, matrix: &Matrix) -> Self {
         let mut answers = BTreeMap::new();
@@ -109,7 +109,7 @@ impl Capabilities {
         Self { granting, answers }
     }
 
-    /// Why `capability` is not there, in one sentence that says where it is; nothing where it is there.
+    /// Returns why `capability` is missing, in one sentence that also says where it is provided; `None` if it is provided.
     #[must_use]
     pub fn missing(&self, capability: &str, toolkit: ToolkitVersion, target: Target) -> Option<String> {
         let Some(granting) = self.granting.get(capability) else {
@@ -125,13 +125,13 @@ impl Capabilities {
         Some(format!("capability {capability} is missing: {because}; granted by {by}{there}"))
     }
 
-    /// Whether `capability` is there; `None` where nobody was asked.
+    /// Whether `capability` is provided; `None` if that combination was not queried.
     #[must_use]
     pub fn has(&self, capability: &str, toolkit: ToolkitVersion, target: Target) -> Option<bool> {
         self.answers.get(&(capability.to_owned(), toolkit, target)).map(Option::is_none)
     }
 
-    /// Targets, or else toolkits, that have it, as a clause.
+    /// The targets, or else the toolkits, that provide it, as a clause.
     fn there(&self, capability: &str, toolkit: ToolkitVersion) -> String {
         let mut by_toolkit: BTreeMap<ToolkitVersion, Vec<String>> = BTreeMap::new();
         for ((name, version, target), lack) in &self.answers {
@@ -139,7 +139,7 @@ impl Capabilities {
                 by_toolkit.entry(*version).or_default().push(target.to_string());
             }
         }
-        // The toolkit in use, else the newest that has it.
+        // The toolkit in use, else the newest that provides it.
         match by_toolkit.get_key_value(&toolkit).or_else(|| by_toolkit.last_key_value()) {
             Some((version, targets)) => format!(", which ptxas {version} accepts for {}", targets.join(" ")),
             None => ", which no queried toolkit accepts for any queried target".to_owned(),
@@ -214,7 +214,7 @@ mod tests {
             "capability mma is missing: ptxas 13.5.37 rejects mma.x.1 for sm_120 (Feature 'x' not supported); granted by \
              mma.x, which ptxas 13.5.37 accepts for sm_121a"
         );
-        // The old toolkit has it nowhere; the newest that has it is named.
+        // The old toolkit provides it for no target; the newest that does is named.
         assert!(
             missing("mma", "12.8.93", "sm_120").unwrap().ends_with("which ptxas 13.5.37 accepts for sm_121a")
         );

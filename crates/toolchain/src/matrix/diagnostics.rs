@@ -1,28 +1,28 @@
-//! Reads what ptxas prints: `ptxas x.ptx, line 12; error   : words`.
+//! Parses the messages of ptxas: `ptxas x.ptx, line 12; error   : words`.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// How grave a diagnostic is.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// A remark: ptxas makes code all the same.
+    /// A remark; ptxas still generates code.
     Warning,
-    /// ptxas refuses and reads on.
+    /// ptxas refuses the file but reads on.
     Error,
-    /// ptxas refuses and stops reading: nothing is known of what follows.
+    /// ptxas refuses the file and stops reading; the rest of the file is unknown.
     Fatal,
 }
 
-/// One error, or one warning; the closing line is none.
+/// One error or warning; ptxas's closing line does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How grave.
+    /// The severity.
     pub severity: Severity,
     /// Line in the file given to ptxas, from 1.
     pub line: Option<usize>,
-    /// ptxas's words.
+    /// The message.
     pub text: String,
 }
 
@@ -31,7 +31,8 @@ pub(super) fn parse(output: &str) -> Vec<Diagnostic> {
     output.lines().filter_map(parse_line).collect()
 }
 
-/// `ptxas <file>, line <n>; error   : <words>` or `ptxas fatal   : <words>`. The file is ours and may hold anything.
+/// `ptxas <file>, line <n>; error   : <words>` or `ptxas fatal   : <words>`. The file name is ours and may contain
+/// anything.
 static FORM: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:ptxas .*?, line (\d+); |ptxas )(error|fatal) *: ?(.*)$").ok());
 

@@ -1,17 +1,17 @@
-//! One PTX file that holds many variants as entries, and which entry a diagnostic speaks of.
+//! One PTX file that holds many variants as entries, and the mapping from diagnostics to entries.
 
 use ptx::arch::{PtxIsa, Target};
 
 use crate::snippet::preamble;
 
-/// An entry to be assembled: what stands before and after its name.
+/// An entry to be assembled: the text before and after its name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry<'a> {
-    /// Up to the name.
+    /// The text before the name.
     pub(super) before: &'a str,
-    /// From behind the name.
+    /// The text after the name.
     pub(super) after: &'a str,
-    /// Line of the user's file that the entry's first line is, if messages are to name it.
+    /// The line of the user's file at which the entry begins, if messages should name it.
     pub(super) first_line: Option<usize>,
 }
 
@@ -21,12 +21,12 @@ pub(super) struct EntryFile {
     pub(super) text: String,
     /// The first line of each entry, ascending.
     starts: Vec<usize>,
-    /// The first line behind the last entry.
+    /// The first line after the last entry.
     end: usize,
 }
 
 impl EntryFile {
-    /// Writes `entries` one behind the other.
+    /// Writes `entries` one after another.
     pub(super) fn new<'a>(isa: PtxIsa, target: Target, entries: impl Iterator<Item = Entry<'a>>) -> Self {
         let mut text = preamble(isa, target);
         let mut line = text.matches('\n').count() + 1;
@@ -41,12 +41,12 @@ impl EntryFile {
         Self { text, starts, end: line }
     }
 
-    /// Adds the entry [`NOTHING`] behind the others.
+    /// Appends the entry [`NOTHING`].
     pub(super) fn add_nothing(&mut self) {
         self.text.push_str(&format!(".visible .entry {NOTHING}()\n{{\nret;\n}}\n"));
     }
 
-    /// The entry that holds `line`, and the line within it, from 0.
+    /// The entry that contains `line`, and the line within it, from 0.
     pub(super) fn entry_at(&self, line: usize) -> Option<(usize, usize)> {
         if line >= self.end {
             return None;
@@ -63,7 +63,7 @@ impl EntryFile {
     }
 }
 
-/// An empty entry, for runs that want code for none of the others.
+/// The name of an empty entry, for runs that need no code of the others.
 pub(super) const NOTHING: &str = "nothing";
 
 /// The name of entry `n`.

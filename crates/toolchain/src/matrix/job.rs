@@ -24,12 +24,12 @@ use record::{
     self, Matrix, MessageRow, Outcome, Pair, PairSet, Record, SnippetRow, Spread, ToolkitRow, VariantRow,
 };
 
-/// How a run is made.
+/// Options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// One process per cell, no cache: the slow way that checks the fast one.
+    /// One process per cell and no cache: the slow path, used to check the fast one.
     pub isolated: bool,
-    /// Time that ptxas gets for one variant; a batch of n gets 1 + (n − 1)/400 times as much.
+    /// Time limit of ptxas for one variant; a batch of n gets 1 + (n − 1)/400 times as much.
     pub time_limit: Duration,
 }
 
@@ -39,10 +39,10 @@ impl Default for Options {
     }
 }
 
-/// What a run cost.
+/// The cost of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
-    /// Cells asked.
+    /// Number of cells.
     pub cells: usize,
     /// Cells answered from the cache.
     pub cached: usize,
@@ -59,7 +59,7 @@ pub struct Figures {
 /// Why there is no matrix at all.
 #[derive(Debug, thiserror::Error)]
 pub enum MatrixError {
-    /// No temporary folder.
+    /// No temporary folder can be created.
     #[error("no temporary folder can be created: {0}; set TMPDIR to a writable folder")]
     Scratch(io::Error),
 }
@@ -84,7 +84,7 @@ impl Grid {
     }
 }
 
-/// What is the same for every cell of a run.
+/// The state that all cells of a run share.
 struct Context<'a> {
     library: &'a Library,
     plan: &'a Plan,
@@ -94,10 +94,10 @@ struct Context<'a> {
     sink: &'a dyn Sink,
 }
 
-/// Asks every planned cell. Without a disassembler the opcodes stay unknown; without a store nothing is kept.
+/// Judges every planned cell. Without a disassembler the opcodes stay unknown; without a store no answer is cached.
 ///
 /// # Errors
-/// [`MatrixError`]; whatever happens to single assemblers is an outcome of their cells.
+/// [`MatrixError`]; the failure of a single assembler is the outcome of its cells.
 pub fn run(
     library: &Library,
     plan: &Plan,
@@ -139,7 +139,7 @@ pub fn run(
     Ok((record, figures))
 }
 
-/// A folder for files that live as long as the run.
+/// Creates a folder for files that live as long as the run, in the cache if possible.
 pub fn scratch(store: Option<&Store>) -> io::Result<tempfile::TempDir> {
     match store.map(Store::scratch) {
         Some(Ok(folder)) => Ok(folder),
@@ -147,10 +147,10 @@ pub fn scratch(store: Option<&Store>) -> io::Result<tempfile::TempDir> {
     }
 }
 
-/// So many entries of a pair get their code without a check before.
+/// For at most this many entries of a pair, code is generated without a check beforehand.
 const FEW: usize = 16;
 
-/// One pair of a toolkit while it is asked.
+/// One pair of a toolkit while it is being judged.
 struct Asked<'a> {
     index: usize,
     pair: &'a PlannedPair,
@@ -168,8 +168,9 @@ impl Asked<'_> {
 }
 
 impl Context<'_> {
-    /// Asks all pairs of one toolkit. The toolkit is locked while cells are missing, so that of several processes that
-    /// want the same cells one assembles and the others read; never two locks at once, so never a deadlock.
+    /// Judges all pairs of one toolkit. The toolkit is locked while cells are missing, so that of several processes that
+    /// need the same cells, one assembles and the others read. A process holds at most one of these locks, so it cannot
+    /// deadlock.
     #[expect(
         clippy::too_many_arguments,
         reason = "the parts of a run that change are passed, not hidden in the context"
@@ -198,7 +199,7 @@ impl Context<'_> {
                     None
                 }
             };
-            // Another process may have answered while we waited.
+            // Another process may have supplied the answers in the meantime.
             asked = of_toolkit().map(load).collect();
         }
         let start = Instant::now();
@@ -261,7 +262,7 @@ impl Context<'_> {
         let pack = store.map(|s| Pack::load(s, toolkit, pair.target, pair.arch)).unwrap_or_default();
         let answered = |key: &String| {
             pack.get(key).is_some_and(|c| {
-                // An acceptance from a run without a disassembler is asked again once there is one.
+                // An acceptance recorded without a disassembler is repeated once there is one.
                 c.outcome != Outcome::Accepted || c.opcodes.is_some() || !self.want_code
             })
         };
@@ -292,8 +293,11 @@ impl Context<'_> {
         self.plan.rows[row].variant.map(|v| &self.library.variants[v].code)
     }
 
-    /// The verdicts on the missing cells of a pair: entries in batches, what cannot share a file alone. What may be refused
-    /// late gets its code at once, and files of its own, so that the others are not read again for its sake.
+    /// Returns the verdicts on the missing cells of a pair. Entries are assembled in batches; modules that cannot share a
+    /// file,
+    /// alone. Entries that ptxas may refuse late are assembled with code at once, in separate files, so that the others are
+    /// not
+    /// read again because of them.
     fn check(&self, asked: &Asked<'_>, toolkit: &Toolkit) -> Vec<Answer> {
         let (mut early, mut late, mut alone) = (Vec::new(), Vec::new(), Vec::new());
         for position in 0..asked.missing.len() {
@@ -304,7 +308,7 @@ impl Context<'_> {
                 None => alone.push(position),
             }
         }
-        // A few entries cost less than a second process.
+        // Generating a few entries costs less than a second process.
         let first = if self.want_code && early.len() <= FEW { Pass::Generate } else { Pass::Check };
         let mut answers = self.in_batches(asked, toolkit, first, &early);
         answers.extend(self.in_batches(asked, toolkit, Pass::Generate, &late));
@@ -314,7 +318,7 @@ impl Context<'_> {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Adds the code of the entries that passed the check. One that ptxas refuses only now is refused.
+    /// Adds the code of the entries that passed the check. An entry that ptxas refuses only now counts as refused.
     fn generate(&self, asked: &Asked<'_>, toolkit: &Toolkit, answers: &mut [Answer]) {
         let checked_only = |p: &usize| {
             let row = asked.row(*p);
@@ -385,7 +389,7 @@ impl Context<'_> {
         asked.missing.par_iter().map(|n| self.ask_alone(asked.pair.rows[*n], asked.pair, toolkit)).collect()
     }
 
-    /// One cell in a process of its own.
+    /// Judges one cell in a separate process.
     fn ask_alone(&self, row: usize, pair: &PlannedPair, toolkit: &Toolkit) -> Answer {
         let code = self.code(row);
         let text = match code {
@@ -396,7 +400,7 @@ impl Context<'_> {
             Ok(Run::Made(cubin)) => {
                 let code = match code {
                     _ if !self.want_code => Vec::new(),
-                    // Its entry alone: a snippet's entry is `v0` in a file of its own.
+                    // This entry only: in a file by itself, a snippet's entry is named `v0`.
                     Some(Code::Entry { .. }) => machine_code::of_kernels(&cubin)
                         .into_iter()
                         .find_map(|(name, code)| (name == "v0").then(|| code.to_vec()))
@@ -430,7 +434,7 @@ fn cannot_start(error: &io::Error) -> Answer {
     Answer::new(Outcome::Crashed, format!("ptxas cannot be run: {error}"))
 }
 
-/// Pours the answers into the columnar record.
+/// Transposes the answers into the columnar record.
 fn record(
     library: &Library,
     plan: &Plan,

@@ -1,7 +1,7 @@
-//! Kinds of ptxas message: what each is a sign of, and what to do about it.
+//! Kinds of ptxas messages: the cause of each and its remedy.
 //!
-//! A kind is one row. The first row whose pattern matches decides, so special rows stand before general ones. A test
-//! demands that the committed matrix has no message without a kind.
+//! A kind is one row. The first row whose pattern matches decides, so specific rows come before general ones. A test
+//! requires that every message of the committed matrix has a kind.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,6 @@ use regex::RegexSet;
 
 use record::{KindRow, MessageRow, Outcome};
 
-/// One kind.
 struct Kind {
     name: &'static str,
     pattern: &'static str,
@@ -192,35 +191,35 @@ const KINDS: &[Kind] = &[
 ];
 
 static PATTERNS: LazyLock<RegexSet> = LazyLock::new(|| {
-    // A row that is no regular expression matches nothing, and a test says so.
+    // A row that is not a valid regular expression would match nothing; a test rejects it.
     RegexSet::new(KINDS.iter().map(|k| k.pattern)).unwrap_or_else(|_| RegexSet::empty())
 });
 
-/// The index into the record's kinds of a message's kind; `None` when no kind is known for it.
+/// Returns the index of a message's kind in the record's kinds; `None` if its kind is unknown.
 #[must_use]
 pub fn classify(message: &str) -> Option<usize> {
     PATTERNS.matches(MessageRow::split(message).1).iter().next()
 }
 
-/// What is known of a message: its kind, cause and remedy.
+/// The kind, cause and remedy of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meaning {
     /// The kind's name.
     pub kind: &'static str,
-    /// Why ptxas says it, in one sentence.
+    /// Why ptxas prints it, in one sentence.
     pub cause: &'static str,
     /// What to do about it, in one sentence.
     pub remedy: &'static str,
 }
 
-/// What a message of ptxas means; `None` when no kind is known for it.
+/// Returns the meaning of a ptxas message; `None` if its kind is unknown.
 #[must_use]
 pub fn meaning(message: &str) -> Option<Meaning> {
     let found = &KINDS[classify(message)?];
     Some(Meaning { kind: found.name, cause: found.cause, remedy: found.remedy })
 }
 
-/// Every kind, as the record lists them.
+/// Every kind, as listed in the record.
 pub(super) fn rows() -> Vec<KindRow> {
     KINDS
         .iter()
@@ -228,16 +227,16 @@ pub(super) fn rows() -> Vec<KindRow> {
         .collect()
 }
 
-/// Kinds that speak of the file's directives and so of every variant in it.
+/// Kinds that concern the file's directives and therefore every variant in it.
 const OF_THE_FILE: [&str; 4] =
     ["unknown_arch", "unknown_target", "unsupported_isa", "target_does_not_fit_arch"];
 
-/// Whether an error with this text speaks of every variant in the file alike.
+/// Whether an error with this text concerns every variant in the file.
 pub(super) fn is_of_the_file(text: &str) -> bool {
     classify(text).is_some_and(|i| OF_THE_FILE.contains(&KINDS[i].name))
 }
 
-/// The outcome that an error with this text is.
+/// The outcome that an error with this text stands for.
 pub(super) fn outcome_of(text: &str) -> Outcome {
     classify(text).map_or(Outcome::Rejected, |i| KINDS[i].outcome)
 }

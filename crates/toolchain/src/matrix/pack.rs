@@ -1,7 +1,8 @@
 //! Cached answers: one entry of the store per (ptxas, target, arch), holding one line per cell.
 //!
-//! A cell's key is the hash of what is assembled, so that a changed snippet is a new cell and an added one adds one.
-//! Outcomes that may be the machine's fault (crashed, timed out) are never kept.
+//! A cell's key is the hash of the text that is assembled: a changed snippet is a new cell, and an added snippet
+//! adds cells.
+//! Outcomes that the machine may have caused (crashed, timed out) are never cached.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +13,10 @@ use crate::store::{self, Store, StoreError};
 use crate::toolkit::Toolkit;
 use record::Outcome;
 
-/// Kind of the entries in the store; the number changes with the format or with how ptxas is run.
+/// Kind of the entries in the store; the number changes with the format or with the way ptxas is run.
 const KIND: &str = "matrix-1";
 
-/// Cells kept beyond those asked for; older texts go first when there are more.
+/// Cells kept in addition to those of the run; beyond this, all cells of earlier texts are dropped.
 const STALE_CELLS: usize = 20_000;
 
 /// One cell's answer with its opcodes.
@@ -24,12 +25,12 @@ pub(super) struct CellAnswer {
     pub(super) outcome: Outcome,
     /// Empty when accepted.
     pub(super) message: String,
-    /// Opcode and how often it occurs, by opcode; `None` when not accepted or not disassembled.
+    /// Opcodes and their counts, by opcode; `None` if not accepted or not disassembled.
     pub(super) opcodes: Option<Vec<(String, u32)>>,
 }
 
 impl CellAnswer {
-    /// Whether the answer may be kept.
+    /// Whether the answer may be cached.
     fn lasts(&self) -> bool {
         !matches!(self.outcome, Outcome::Crashed | Outcome::TimedOut)
     }
@@ -62,7 +63,7 @@ fn pack_key(toolkit: &Toolkit, target: Target, arch: Target) -> String {
 }
 
 impl Pack {
-    /// The kept answers of a pair; none when there are none or they are damaged.
+    /// Loads the cached answers of a pair; none if the pack is missing or damaged.
     pub(super) fn load(store: &Store, toolkit: &Toolkit, target: Target, arch: Target) -> Self {
         let Some(bytes) = store.get(KIND, &pack_key(toolkit, target, arch)) else { return Self::default() };
         let Ok(stored) = serde_json::from_slice::<Stored>(&bytes) else { return Self::default() };
@@ -85,22 +86,22 @@ impl Pack {
         Self { cells }
     }
 
-    /// The kept answer of a cell.
+    /// The cached answer of a cell.
     pub(super) fn get(&self, key: &str) -> Option<&CellAnswer> {
         self.cells.get(key)
     }
 
-    /// Takes an answer, if it may be kept.
+    /// Adds an answer, if it may be cached.
     pub(super) fn insert(&mut self, key: String, answer: &CellAnswer) {
         if answer.lasts() {
             self.cells.insert(key, answer.clone());
         }
     }
 
-    /// Writes the pack. `asked` are the keys of this run's cells, which stay when there are too many.
+    /// Writes the pack. `asked` holds the keys of this run's cells, which are kept when the pack grows too large.
     ///
     /// # Errors
-    /// [`StoreError`]; the old pack then stands.
+    /// [`StoreError`]; the old pack then remains.
     pub(super) fn save(
         &mut self,
         store: &Store,
@@ -127,7 +128,7 @@ impl Pack {
     }
 }
 
-/// Gives each distinct string a number.
+/// Numbers distinct strings.
 #[derive(Default)]
 pub(super) struct Interner {
     pub(super) items: Vec<String>,

@@ -1,4 +1,4 @@
-//! Which cells are asked: variants × (toolkit, target, arch).
+//! Plans the cells to judge: variants × (toolkit, target, arch).
 
 use ptx::arch::{Suffix, Target};
 
@@ -6,22 +6,22 @@ use crate::snippet::{Filter, Library};
 use crate::toolkit::Toolkit;
 use record::AS_WRITTEN;
 
-/// What the user wants asked.
+/// The targets and variants that the user selects.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// PTX targets; each is asked with the same `-arch`.
+    /// PTX targets; each is assembled with the same `-arch`.
     pub targets: Vec<Target>,
     /// Variants, by glob; all when empty.
     pub filters: Vec<Filter>,
 }
 
-/// Why there is nothing to ask.
+/// Why there is nothing to judge.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// No variant was chosen.
     #[error("no variant matches the filter; `sm121probe matrix --list` lists all {available}")]
     NothingSelected {
-        /// How many variants there are.
+        /// Number of variants available.
         available: usize,
     },
 }
@@ -48,7 +48,7 @@ pub(super) struct PlannedPair {
     pub(super) rows: Vec<usize>,
 }
 
-/// Everything that will be asked.
+/// Every cell that a run judges.
 #[derive(Debug)]
 pub struct Plan {
     pub(super) rows: Vec<Row>,
@@ -56,10 +56,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Chooses rows and pairs.
+    /// Selects rows and pairs.
     ///
     /// # Errors
-    /// [`PlanError`] when no variant is chosen.
+    /// [`PlanError`] if no variant is selected.
     pub fn new(library: &Library, toolkits: &[&Toolkit], selection: &Selection) -> Result<Self, PlanError> {
         let chosen = |snippet: usize, id: &str| {
             let family = &library.snippets[snippet].family;
@@ -134,8 +134,8 @@ impl Plan {
     }
 }
 
-/// Whether PTX for `target` is also asked with `arch`: within a family, and from everywhere to sm_120a and sm_121a, the
-/// targets of the GPUs themselves.
+/// Whether PTX for `target` is also assembled with `arch`: within a family, and for sm_120a and sm_121a, the targets of
+/// the GPUs themselves, from every target.
 fn is_crossed(target: Target, arch: Target) -> bool {
     target != arch && (target.same_family(arch) || (arch.is_sm12x() && arch.suffix == Suffix::Arch))
 }

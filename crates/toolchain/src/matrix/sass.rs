@@ -1,7 +1,7 @@
-//! What the machine code shows: opcodes of each entry, and whether the hardware instruction is among them.
+//! Evaluates machine code: the opcodes of each entry, and whether the hardware instruction is among them.
 //!
-//! Disassembly is the dear part, and entries repeat each other's instructions: every distinct 16-byte instruction of an
-//! architecture is named once, the names are kept in the store, and entries are read by looking their instructions up.
+//! Disassembly is the expensive part, and entries share most instructions. Every distinct 16-byte instruction of an
+//! architecture is therefore named once, the names are cached in the store, and the opcodes of an entry are looked up.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -17,24 +17,25 @@ use record::Native;
 /// One machine instruction (Volta and later).
 type Instruction = [u8; 16];
 
-/// An instruction without what schedules it.
+/// An instruction without its scheduling bits.
 type Key = [u8; 16];
 
-/// Bits 105 to 125 of an instruction say when it issues: stalls, barriers, reuse (Jia et al., "Dissecting the NVIDIA Volta GPU
-/// Architecture via Microbenchmarking", section 2.1). They have no part in its name,
-/// but nvdisasm wants them valid: it is shown a real instruction of each key.
+/// Bits 105 to 125 of an instruction control when it issues: stalls, barriers, reuse (Jia et al., "Dissecting the NVIDIA Volta
+/// GPU
+/// Architecture via Microbenchmarking", section 2.1). They do not affect the opcode, but nvdisasm requires them to be
+/// valid, so it reads a real instruction of each key.
 const SCHEDULING: u128 = ((1 << 21) - 1) << 105;
 
 /// Kind of the entries in the store.
 const KIND: &str = "sass-2";
 
-/// Instructions in one run of nvdisasm: to start it costs as much as to name 5,000.
+/// Instructions per run of nvdisasm: starting it costs as much as naming 5,000.
 const CHUNK: usize = 16384;
 
-/// Time limit of one run.
+/// Time limit of one run of nvdisasm.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Padding behind the code; says nothing.
+/// Padding after the code; not counted.
 const PADDING: &str = "NOP";
 
 /// Names of machine instructions, by architecture number.
@@ -45,7 +46,7 @@ pub struct Dictionary<'a> {
 }
 
 impl<'a> Dictionary<'a> {
-    /// Nothing is named yet. Names are kept in the store, where there is one.
+    /// Creates an empty dictionary. Names are cached in `store`, if any.
     #[must_use]
     pub fn new(disassembler: &'a Disassembler, store: Option<&'a Store>) -> Self {
         Self { disassembler, store, names: BTreeMap::new() }
@@ -58,7 +59,7 @@ impl<'a> Dictionary<'a> {
             let (disassembler, store) = (self.disassembler, self.store);
             let known = self.names.entry(*arch).or_insert_with(|| recall(store, disassembler, *arch));
             for instruction in instructions(code).filter(|i| !known.contains_key(&key_of(*i))) {
-                // The least of a key, so that a run is the same whatever order the cells come in.
+                // The smallest instruction of each key, so that the order of the cells does not matter.
                 let shown = new.entry(*arch).or_default().entry(key_of(instruction)).or_insert(instruction);
                 *shown = instruction.min(*shown);
             }
@@ -88,7 +89,7 @@ impl<'a> Dictionary<'a> {
                     touched.insert(arch);
                     self.names.entry(arch).or_default().extend(chunk.into_iter().map(key_of).zip(opcodes));
                 }
-                // The cells stay accepted; what their code shows is unknown, and the user learns why.
+                // The cells stay accepted; their opcodes stay unknown, and the user is told why.
                 Err(error) => sink.emit(Event::Warning { text: error.to_string() }),
             }
         }
@@ -98,7 +99,7 @@ impl<'a> Dictionary<'a> {
         total
     }
 
-    /// The opcodes of a piece of code, with their counts; `None` when some instruction has no name.
+    /// Returns the opcodes of a piece of code with their counts; `None` if an instruction has no name.
     pub fn opcodes(&self, arch: u16, code: &[u8]) -> Option<Vec<(String, u32)>> {
         let names = self.names.get(&arch)?;
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
@@ -147,13 +148,13 @@ fn key_of(instruction: Instruction) -> Key {
     (u128::from_le_bytes(instruction) & !SCHEDULING).to_le_bytes()
 }
 
-/// Whether `opcode` begins with `prefix`, part by part: `QMMA.SF.16832` does with `QMMA.SF`, `QMMA.SFX` does not.
+/// Whether `opcode` begins with `prefix` in whole components: `QMMA.SF.16832` begins with `QMMA.SF`, `QMMA.SFX` does not.
 pub(super) fn matches(opcode: &str, prefix: &str) -> bool {
     opcode.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// What the opcodes of an accepted cell show, given the opcodes that prove the hardware instruction and how many of them
-/// the text asks for.
+/// Judges the opcodes of an accepted cell, given the opcodes that prove the hardware instruction and how many of them
+/// the text should yield.
 pub(super) fn judge(opcodes: Option<&[(String, u32)]>, expects: &[String], count: u32) -> Native {
     let (Some(opcodes), false) = (opcodes, expects.is_empty()) else { return Native::Unknown };
     let hits: u32 = opcodes
@@ -165,7 +166,7 @@ pub(super) fn judge(opcodes: Option<&[(String, u32)]>, expects: &[String], count
         0 => Native::Emulated,
         n if n == count => Native::Native,
         n if n > count => Native::Split,
-        // Some of several forms show it and some do not: no single word is true.
+        // Some forms in the text yield the opcode and some do not, so no single verdict is true.
         _ => Native::Unknown,
     }
 }

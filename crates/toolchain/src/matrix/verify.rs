@@ -1,4 +1,4 @@
-//! The check on the batches: every cell both ways, compared.
+//! Checks the batches: judges every cell both ways and compares.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::snippet::Library;
 use crate::toolkit::Toolkit;
 use record::{Cell, Record};
 
-/// A cell on which batch and isolated runs disagree.
+/// A cell on which the batch and the isolated run disagree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// `<variant> <toolkit> <target> <arch>`.
     pub cell: String,
-    /// What the batch said: outcome and message.
+    /// Outcome and message of the batch.
     pub batch: String,
-    /// What the process of its own said.
+    /// Outcome and message of the isolated process.
     pub isolated: String,
 }
 
@@ -25,27 +25,27 @@ pub struct Difference {
 pub struct Verification {
     /// Cells compared.
     pub cells: usize,
-    /// Where they disagree.
+    /// The cells that disagree.
     pub differences: Vec<Difference>,
-    /// Cost of the batches; nothing came from the cache.
+    /// Cost of the batches, without the cache.
     pub batch: Figures,
     /// Cost of one process per cell.
     pub isolated: Figures,
 }
 
 impl Verification {
-    /// How many times faster the batches gave their verdicts.
+    /// How many times faster the batches reached their verdicts.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.isolated.verdicts.as_secs_f64() / self.batch.verdicts.max(Duration::from_millis(1)).as_secs_f64()
     }
 }
 
-/// Assembles every planned cell in batches and alone, without the cache and without disassembly, and compares outcome and
+/// Assembles every planned cell in a batch and alone, without the cache and without disassembly, and compares outcome and
 /// message.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn verify(
     library: &Library,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! Axis values and conditions on them, as YAML writes them.
+//! Axis values and conditions on them, as written in YAML.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
-/// One axis value; numbers are taken as they are written.
+/// One axis value; numbers keep their spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value(pub String);
 
@@ -14,7 +14,7 @@ pub struct Value(pub String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values(pub Vec<String>);
 
-/// Axis name → values; holds for a variant when every named axis has one of its values.
+/// Axis name → values; true for a variant if every named axis has one of its values.
 pub type Condition = IndexMap<String, Values>;
 
 /// The axis values of one variant, in the order written.

@@ -1,4 +1,4 @@
-//! What a document or a project says about cells.
+//! Claims of documents and projects about cells.
 
 use ptx::arch::{Requirement, Target};
 use serde::Deserialize;
@@ -6,27 +6,27 @@ use serde::Deserialize;
 use super::axes::Condition;
 use record::{Expect, Standing};
 
-/// A statement about cells with its source.
+/// A claim about cells, with its source.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Who says it: document and section, or project and place.
+    /// The source: document and section, or project and place.
     pub source: String,
-    /// Where to read it.
+    /// Its URL.
     pub url: Option<String>,
-    /// What it says.
+    /// The claimed outcome.
     pub expect: Expect,
-    /// The PTX `.target`s it speaks of.
+    /// The PTX `.target`s the claim covers.
     pub targets: Vec<Target>,
-    /// The `-arch`s it speaks of; the target itself when left out.
+    /// The `-arch`s it covers; the target itself if omitted.
     #[serde(default)]
     pub archs: Vec<Target>,
-    /// The toolkits it speaks of; all when left out.
+    /// The toolkits it covers; all if omitted.
     pub toolkits: Option<Requirement>,
-    /// The variants it speaks of; all of the snippet when left out.
+    /// The variants it covers; all of the snippet if omitted.
     #[serde(default)]
     pub when: Condition,
-    /// How it is known to stand.
+    /// Its recorded status.
     #[serde(default)]
     pub stands: Standing,
 }

@@ -1,4 +1,4 @@
-//! Globs over variant ids: `*` is any run of characters, `?` is one; everything else is itself.
+//! Globs over variant ids: `*` matches any run of characters, `?` matches one; other characters match themselves.
 
 use regex::Regex;
 
@@ -12,8 +12,9 @@ pub struct FilterError(String);
 pub struct Filter(Regex);
 
 impl Filter {
-    /// Compiles `glob`; a glob without `*` or `?` matches as a prefix ending at a dot or at the end, so that a stem or
-    /// family selects all below it.
+    /// Compiles `glob`. Without `*` or `?`, the glob matches as a prefix that ends at a dot or at the end, so that a
+    /// stem or
+    /// family selects everything below it.
     ///
     /// # Errors
     /// [`FilterError`] when the glob is too large to compile.

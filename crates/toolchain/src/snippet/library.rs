@@ -1,4 +1,4 @@
-//! Loads snippets from the binary or a folder and expands them; one bad file costs that file only.
+//! Loads snippets from the binary or a folder and expands them; a bad file affects only itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use super::model::{AsWritten, Code, Execute, Header, Snippet, Variant};
 use super::template::{Fault, Scope};
 use crate::header::{self, HeaderError};
 
-/// Files larger than this are refused: a kernel of this size is no snippet.
+/// Files larger than this are refused; a kernel of this size is not a snippet.
 const SIZE_LIMIT: u64 = 16 << 20;
 
 /// Variants one file may expand to.
@@ -31,7 +31,7 @@ pub enum SnippetError {
         /// Why.
         source: io::Error,
     },
-    /// The folder holds no snippets.
+    /// The folder contains no snippets.
     #[error("{}: no .ptx file in this folder; add a kernel, or create one with `sm121probe new snippet`", .0.display())]
     Empty(PathBuf),
     /// The file cannot be read.
@@ -58,7 +58,7 @@ pub enum SnippetError {
         /// The line of the first bad byte.
         line: usize,
     },
-    /// The header is no YAML, or not of our form.
+    /// The header is not YAML, or not of the expected form.
     #[error(transparent)]
     Header(#[from] HeaderError),
     /// Something in the header or the template is wrong.
@@ -68,27 +68,27 @@ pub enum SnippetError {
         path: PathBuf,
         /// The line.
         line: usize,
-        /// What is wrong and what to do.
+        /// What is wrong and how to fix it.
         message: String,
     },
-    /// Two files make the same id.
+    /// Two files define the same id.
     #[error("{}: {} defines the id `{id}`, too; rename one of them", path.display(), first.display())]
     Duplicate {
         /// The id.
         id: String,
-        /// The second file; it is left out.
+        /// The second file, which is left out.
         path: PathBuf,
         /// The first file.
         first: PathBuf,
     },
-    /// A plain file names a target we do not know; it is judged, but not as written.
+    /// A plain file names an unknown target; it is judged, but not as written.
     #[error("{}:{line}: {source}; the file is judged with .target rewritten, but not as written", path.display())]
     Target {
         /// The file.
         path: PathBuf,
         /// The line of `.target`.
         line: usize,
-        /// What it names.
+        /// The unknown target.
         source: UnknownTarget,
     },
 }
@@ -102,12 +102,12 @@ pub struct Library {
     pub variants: Vec<Variant>,
     /// Files, or parts of files, that could not be used.
     pub problems: Vec<SnippetError>,
-    /// Whether the snippets are those the binary carries.
+    /// Whether the snippets are the built-in ones.
     ours: bool,
 }
 
 impl Library {
-    /// The snippets the binary carries.
+    /// Loads the snippets built into the binary.
     #[must_use]
     pub fn embedded() -> Self {
         let mut library = Self { ours: true, ..Self::default() };
@@ -118,10 +118,10 @@ impl Library {
         library
     }
 
-    /// Every `.ptx` file below `folder`.
+    /// Loads every `.ptx` file below `folder`.
     ///
     /// # Errors
-    /// [`SnippetError::Folder`] and [`SnippetError::Empty`]; what is wrong with single files is in `problems`.
+    /// [`SnippetError::Folder`] and [`SnippetError::Empty`]; errors in single files are in `problems`.
     pub fn load(folder: &Path) -> Result<Self, SnippetError> {
         let mut files = Vec::new();
         collect(folder, &mut files)
@@ -198,7 +198,7 @@ impl Library {
                     Ok(Code::from_module(&text, outline(&text), split.body_line))
                 };
                 let code = module("8.8", "sm_121a").map_err(in_body)?;
-                // Were `${isa}` or `${target}` used elsewhere, the code would depend on them.
+                // If `${isa}` or `${target}` appeared elsewhere, the code would depend on them.
                 let other = module("8.9", "sm_120f").map_err(in_body)?;
                 if code.standalone(SAMPLE_ISA, SAMPLE_TARGET) != other.standalone(SAMPLE_ISA, SAMPLE_TARGET) {
                     let message =
@@ -278,7 +278,8 @@ impl Library {
     }
 
     fn as_written(&mut self, path: &Path, text: &str) -> Option<AsWritten> {
-        // A file without `.target` cannot be assembled as it stands; the rewritten cells speak for it.
+        // A file without `.target` cannot be assembled as written; the cells with a rewritten `.target` cover
+        // it.
         let place = outline(text).target?;
         match text[place.clone()].parse::<Target>() {
             Ok(target) => Some(AsWritten { text: text.to_owned(), target }),
@@ -299,7 +300,7 @@ impl Library {
                     drop.entry(variant.snippet).or_insert_with(|| (variant.id.clone(), *first));
                 }
                 Some(first) => {
-                    // The same value twice on one axis.
+                    // An axis lists the same value twice.
                     drop.entry(*first).or_insert_with(|| (variant.id.clone(), *first));
                 }
                 None => {
@@ -315,7 +316,7 @@ impl Library {
     }
 }
 
-/// The kinds of a variant's inputs.
+/// The operand kinds of a variant's inputs.
 fn inputs(
     execute: &Execute,
     code: &Code,
@@ -331,11 +332,11 @@ fn inputs(
     execute.inputs.iter().map(kind).collect()
 }
 
-/// Stand-ins with which two renderings of a module are compared.
+/// Placeholder values for comparing two renderings of a module.
 const SAMPLE_ISA: ptx::arch::PtxIsa = ptx::arch::PtxIsa { major: 1, minor: 0 };
 const SAMPLE_TARGET: Target = Target { number: 120, suffix: ptx::arch::Suffix::Base };
 
-/// Checks what serde cannot; the error names the first word of the line at fault.
+/// Checks what serde cannot; an error carries the first word of the offending line.
 fn check_header(header: &Header) -> Result<(), (String, String)> {
     let fault = |word: &str, message: String| Err((word.to_owned(), message));
     for (word, text) in [("about:", &header.about), ("spec:", &header.spec)] {
@@ -407,7 +408,7 @@ fn check_header(header: &Header) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// Every combination of axis values, the first axis slowest, without the excepted ones.
+/// Every combination of axis values, the first axis slowest, without those that `except` excludes.
 fn combinations(header: &Header) -> Vec<Assignment> {
     let mut out: Vec<Assignment> = vec![Vec::new()];
     for (axis, values) in &header.axes {

@@ -1,7 +1,8 @@
 //! Snippets: PTX template files, their axes expanded into variants, and the claims people make about them.
 //!
 //! A snippet is one file `ptx_snippets/<family>/<stem>.ptx`. A `//@` header names its axes; a variant's id is the stem
-//! followed by one axis value per axis, joined by dots. A file without a header is a snippet too: one variant, judged as
+//! followed by one value per axis, joined by dots. A file without a header is also a snippet, with one variant that is
+//! judged as
 //! written and with `.version` and `.target` rewritten. CONTRIBUTING.md documents the format.
 
 mod axes;

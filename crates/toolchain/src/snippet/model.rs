@@ -17,13 +17,13 @@ use super::template::Tables;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// What the snippet asks, in one sentence.
+    /// What the snippet tests, in one sentence.
     pub about: String,
     /// The section of the PTX ISA that specifies it.
     pub spec: String,
     /// Capabilities that acceptance grants.
     pub grants: Vec<String>,
-    /// Capabilities that acceptance of some variants grants: what kernels name in their headers.
+    /// Capabilities that acceptance of some variants grants; kernels name them in their headers.
     #[serde(default)]
     pub grants_when: Vec<Grant>,
     #[serde(default)]
@@ -32,46 +32,46 @@ pub struct Header {
     pub(super) except: Vec<Condition>,
     #[serde(default)]
     pub(super) tables: Tables,
-    /// A pinned PTX version; the highest that the toolkit knows when left out.
+    /// A pinned PTX version; the highest that the toolkit supports if omitted.
     pub isa: Option<PtxIsa>,
-    /// Opcodes that show the hardware instruction, by dotted prefix.
+    /// Opcodes that prove the hardware instruction, by dotted prefix.
     #[serde(default)]
     pub(super) sass: Vec<String>,
-    /// How many of these opcodes the text asks for, when every form in it is one hardware instruction: `1` when left out.
-    /// May hold placeholders.
+    /// How many of these opcodes the text yields if every form in it is one hardware instruction; `1` if omitted.
+    /// May contain placeholders.
     pub(super) sass_count: Option<Value>,
-    /// Whether ptxas may refuse a variant as late as when it generates code, so that reading it proves nothing.
+    /// Whether ptxas may refuse a variant as late as during code generation, so that a check without code proves nothing.
     #[serde(default)]
     pub(super) judged_late: bool,
-    /// Whether the variants are also asked with every other `-arch`.
+    /// Whether the variants are also assembled with every other `-arch`.
     #[serde(default)]
     pub cross_arch: bool,
-    /// How its bodies are run; they are only assembled when left out.
+    /// How the bodies are run; if omitted, they are only assembled.
     pub execute: Option<Execute>,
-    /// What people say about it.
+    /// Claims about the snippet.
     #[serde(default)]
     pub claims: Vec<Claim>,
 }
 
-/// How the bodies of a snippet are run: every lane of a warp has an `in` and an `out` of its own.
+/// How the bodies of a snippet are run: every lane of a warp has its own `in` and `out`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Execute {
-    /// What the 32-bit words of `in` hold, in order and then from the start again: u32, f64, f32, tf32, f16, bf16, e4m3, e5m2,
-    /// e3m2, e2m3, e2m1, ue8m0, ue4m3. May hold placeholders.
+    /// The types of the 32-bit words of `in`, repeated cyclically: u32, f64, f32, tf32, f16, bf16, e4m3, e5m2,
+    /// e3m2, e2m3, e2m1, ue8m0, ue4m3. May contain placeholders.
     pub inputs: Vec<String>,
 }
 
-/// Bytes of the `in` and of the `out` of a lane.
+/// Size of a lane's `in`, and of its `out`, in bytes.
 pub const LANE_BYTES: usize = 512;
 
-/// A capability that some variants of a snippet make up.
+/// A capability that some variants of a snippet grant.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
     /// Its name.
     pub capability: String,
-    /// The variants that must be accepted; all of the snippet when left out.
+    /// The variants that must be accepted; all of the snippet if omitted.
     #[serde(default)]
     pub when: Condition,
 }
@@ -81,13 +81,13 @@ pub struct Grant {
 pub struct Snippet {
     /// The file.
     pub path: PathBuf,
-    /// Its folder's name.
+    /// The name of its folder.
     pub family: String,
-    /// Its name without `.ptx`: the first part of every variant id.
+    /// The file name without `.ptx`: the first part of every variant id.
     pub stem: String,
     /// Its header; empty for a plain file.
     pub header: Header,
-    /// The file as it stands and the target it names, when it has no header.
+    /// The file as written and the target it names, if it has no header.
     pub as_written: Option<AsWritten>,
 }
 
@@ -101,13 +101,13 @@ pub struct AsWritten {
 }
 
 impl Snippet {
-    /// Whether `grant` rests on the variant with these axis values.
+    /// Whether `grant` depends on the variant with these axis values.
     #[must_use]
     pub fn grant_rests_on(&self, grant: &Grant, axes: &[(String, String)]) -> bool {
         holds(&grant.when, axes)
     }
 
-    /// Whether `claim` speaks of the variant with these axis values.
+    /// Whether `claim` covers the variant with these axis values.
     #[must_use]
     pub fn claim_speaks_of(&self, claim: &Claim, axes: &[(String, String)]) -> bool {
         holds(&claim.when, axes)
@@ -119,57 +119,58 @@ impl Snippet {
 pub struct Variant {
     /// Stem and axis values, joined by dots.
     pub id: String,
-    /// Index of its snippet in the library.
+    /// Index of the snippet in the library.
     pub snippet: usize,
     /// Axis values in the order written.
     pub axes: Assignment,
-    /// Opcodes that show the hardware instruction, by dotted prefix.
+    /// Opcodes that prove the hardware instruction, by dotted prefix.
     pub sass: Vec<String>,
     /// How many of these opcodes show that every form of the text is one hardware instruction.
     pub sass_count: u32,
-    /// Whether ptxas may refuse it as late as when it generates code. Of files that are not ours nobody knows.
+    /// Whether ptxas may refuse it as late as during code generation; always `true` for snippets that are not built in, where
+    /// this is unknown.
     pub judged_late: bool,
-    /// What the 32-bit words of its inputs hold when it is run; nothing when it is only assembled.
+    /// The types of the 32-bit words of its inputs if it is run; `None` if it is only assembled.
     pub execute: Option<Vec<OperandKind>>,
-    /// What is assembled.
+    /// The code to assemble.
     pub code: Code,
 }
 
-/// What is assembled for a variant.
+/// The code to assemble for a variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Code {
     /// One entry that may share a file with others: `before`, a name, `after`.
     Entry {
-        /// Up to the entry's name.
+        /// The text before the entry's name.
         before: String,
-        /// From behind the name.
+        /// The text after the entry's name.
         after: String,
-        /// Line of the snippet file that the first line of `before` is, when users know the file by its lines.
+        /// The line of the snippet file at which `before` begins, for files that users know by line.
         first_line: Option<usize>,
     },
     /// A whole module; `.version` and `.target` are rewritten in place.
     Module {
         /// The text.
         text: String,
-        /// Where the version stands.
+        /// The range of the version in `text`.
         version: Option<Range<usize>>,
-        /// Where the target stands.
+        /// The range of the target in `text`.
         target: Option<Range<usize>>,
-        /// Line of the snippet file on which the text begins.
+        /// The line of the snippet file at which the text begins.
         first_line: usize,
     },
 }
 
-/// What stands before a body: parameters and the two addresses every body may use.
+/// The text before a body: parameters and the two addresses that every body may use.
 const PROLOGUE: &str = "(.param .u64 p_in, .param .u64 p_out)\n{\n.reg .b64 in, out;\nld.param.u64 in, [p_in];\n\
     ld.param.u64 out, [p_out];\ncvta.to.global.u64 in, in;\ncvta.to.global.u64 out, out;\n";
 
-/// Moves both addresses on to the lane's own place.
+/// Advances both addresses to the lane's own part.
 const OWN_PLACE: &str = "{\n.reg .b32 cta, lane;\n.reg .b64 place;\nmov.u32 cta, %ctaid.x;\nmov.u32 lane, %tid.x;\n\
     mad.lo.u32 lane, cta, 32, lane;\nmul.wide.u32 place, lane, 512;\nadd.u64 in, in, place;\nadd.u64 out, out, place;\n}\n";
 
 impl Code {
-    /// Wraps declarations and statements into an entry.
+    /// Wraps declarations and statements in an entry.
     pub(super) fn from_body(body: &str) -> Self {
         let newline = if body.ends_with('\n') { "" } else { "\n" };
         Self::Entry {
@@ -179,7 +180,7 @@ impl Code {
         }
     }
 
-    /// Takes a whole module apart as far as a cell needs it. `first_line` is the line of the file on which `text` begins.
+    /// Splits a whole module as far as a cell requires. `first_line` is the line of the file at which `text` begins.
     pub(super) fn from_module(text: &str, outline: Outline, first_line: usize) -> Self {
         let Some(name) = outline.lone_entry else {
             let (text, version, target) = (text.to_owned(), outline.version, outline.target);
@@ -187,7 +188,7 @@ impl Code {
         };
         let mut before = text[..name.start].to_owned();
         for directive in outline.directives {
-            // Every directive stands before the only item, or behind it; lines stay where they are.
+            // Every directive is before or after the only item; line numbers do not change.
             if directive.end <= before.len() {
                 let blank: String =
                     before[directive.clone()].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
@@ -201,7 +202,7 @@ impl Code {
         Self::Entry { before, after, first_line: Some(first_line) }
     }
 
-    /// The variant as a file of its own.
+    /// Returns the variant as a complete file.
     #[must_use]
     pub fn standalone(&self, isa: PtxIsa, target: Target) -> String {
         match self {
@@ -211,7 +212,7 @@ impl Code {
                 let mut edits: Vec<(Range<usize>, String)> = Vec::new();
                 edits.extend(version.clone().map(|r| (r, isa.to_string())));
                 edits.extend(place.clone().map(|r| (r, target.to_string())));
-                // From the back, so that earlier places stay true.
+                // From the end, so that earlier ranges stay valid.
                 edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
                 for (range, new) in edits {
                     out.replace_range(range, &new);
@@ -227,8 +228,9 @@ impl Code {
         }
     }
 
-    /// A body as an entry `v0` for grids of one warp per CTA, in which every lane has its own [`LANE_BYTES`] of `in` and `out`;
-    /// nothing for files that are whole.
+    /// Returns a body as an entry `v0` for grids of one warp per CTA, in which every lane has its own [`LANE_BYTES`] of `in`
+    /// and `out`;
+    /// `None` for whole files.
     #[must_use]
     pub fn per_lane(&self, isa: PtxIsa, target: Target) -> Option<String> {
         let Self::Entry { before, after, first_line: None } = self else { return None };
@@ -236,15 +238,15 @@ impl Code {
         Some(format!("{}{before}v0{PROLOGUE}{OWN_PLACE}{body}", preamble(isa, target)))
     }
 
-    /// The body as its snippet has it, parameters and `ret` left out; nothing for files that are whole.
+    /// Returns the body as its snippet has it, without parameters and `ret`; `None` for whole files.
     #[must_use]
     pub fn body(&self) -> Option<&str> {
         let Self::Entry { after, first_line: None, .. } = self else { return None };
         after.strip_prefix(PROLOGUE)?.strip_suffix("ret;\n}\n")
     }
 
-    /// The line of the snippet file that `line` of [`Code::standalone`] is, both from 1; `None` for bodies, whose users know
-    /// them by their id.
+    /// Returns the line of the snippet file that corresponds to `line` of [`Code::standalone`], both from 1; `None` for bodies,
+    /// which users know by id.
     #[must_use]
     pub fn file_line(&self, line: usize) -> Option<usize> {
         match self {
@@ -256,12 +258,12 @@ impl Code {
         }
     }
 
-    /// What the verdict depends on beside toolkit, target, arch and PTX version.
+    /// Returns everything that the verdict depends on, except toolkit, target, arch and PTX version.
     #[must_use]
     pub fn identity(&self) -> String {
         match self {
             Self::Entry { before, after, first_line: None } => format!("entry\n{before}\n{after}"),
-            // Messages name lines of the file, and a longer header moves them.
+            // Messages name lines of the file, which move with the length of the header.
             Self::Entry { before, after, first_line: Some(line) } => {
                 format!("entry {line}\n{before}\n{after}")
             }
@@ -270,10 +272,10 @@ impl Code {
     }
 }
 
-/// Lines of [`preamble`].
+/// Number of lines of [`preamble`].
 const PREAMBLE_LINES: usize = 3;
 
-/// The directives that open a file of entries.
+/// Returns the directives that open a file of entries.
 #[must_use]
 pub fn preamble(isa: PtxIsa, target: Target) -> String {
     format!(".version {isa}\n.target {target}\n.address_size 64\n")

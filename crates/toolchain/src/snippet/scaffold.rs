@@ -12,7 +12,7 @@ pub enum NewSnippetError {
         "`{0}` is not a snippet name; write <family>/<stem>, such as mma/mma.mxf4, of letters, digits, `.`, `_`, `-`"
     )]
     Name(String),
-    /// The file is there already.
+    /// The file already exists.
     #[error("{}: already exists; choose another name or edit that file", .0.display())]
     Exists(PathBuf),
     /// The file cannot be written.
@@ -45,7 +45,7 @@ st.global.b32 [out], r2;
 /// Writes `<folder>/<family>/<stem>.ptx` and returns its path.
 ///
 /// # Errors
-/// [`NewSnippetError`]; an existing file is never touched.
+/// [`NewSnippetError`]; an existing file is never overwritten.
 pub fn create(folder: &Path, name: &str) -> Result<PathBuf, NewSnippetError> {
     let usable = |s: &str| {
         s.starts_with(|c: char| c.is_ascii_alphanumeric())

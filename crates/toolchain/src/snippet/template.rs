@@ -1,7 +1,8 @@
 //! Templates: text with `${…}` placeholders.
 //!
-//! `${axis}` is the axis value. `${table[axis]}` and `${table[a,b]}` look a text up, which may hold placeholders itself.
-//! `${%r0..%r3}` is `%r0, %r1, %r2, %r3`. Modules also have `${isa}` and `${target}`.
+//! `${axis}` is the axis value. `${table[axis]}` and `${table[a,b]}` look up a text, which may contain placeholders
+//! itself.
+//! `${%r0..%r3}` expands to `%r0, %r1, %r2, %r3`. Modules also have `${isa}` and `${target}`.
 
 use std::collections::BTreeSet;
 
@@ -10,28 +11,28 @@ use indexmap::IndexMap;
 /// Tables of a header: name → key → text.
 pub(super) type Tables = IndexMap<String, IndexMap<String, String>>;
 
-/// At most this many registers in one `${r0..rN}`: PTX vectors end at 256.
+/// Maximum number of registers in one `${r0..rN}`; PTX vectors end at 256.
 const RANGE_LIMIT: u32 = 1024;
 
-/// Tables may refer to tables this deep.
+/// Maximum depth of tables that refer to tables.
 const DEPTH_LIMIT: usize = 8;
 
 /// A placeholder that cannot be filled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Line in the text given, from 1.
+    /// Line in the given text, from 1.
     pub(super) line: usize,
-    /// What is wrong and what to do.
+    /// What is wrong and how to fix it.
     pub(super) message: String,
 }
 
-/// What a template may refer to, and a note of what it did refer to.
+/// The names a template may refer to, and a record of those it did.
 pub(super) struct Scope<'a> {
     /// Axis values of the variant.
     pub(super) axes: &'a [(String, String)],
     /// Tables of the header.
     pub(super) tables: &'a Tables,
-    /// Names beside the axes: `isa`, `target` and what they become.
+    /// Names other than axes and tables: `isa`, `target`, and their values.
     pub(super) extra: &'a [(&'a str, &'a str)],
     /// Axes and tables (`[name]`) used so far.
     pub(super) used: BTreeSet<String>,
@@ -117,7 +118,7 @@ impl Scope<'_> {
     }
 }
 
-/// `%r0..%r3` → `%r0, %r1, %r2, %r3`; `None` when the expression is no range.
+/// `%r0..%r3` → `%r0, %r1, %r2, %r3`; `None` if the expression is not a range.
 fn register_range(expression: &str) -> Result<Option<String>, String> {
     let Some((first, last)) = expression.split_once("..") else { return Ok(None) };
     let parts = |text: &'_ str| -> Option<(String, u32)> {

@@ -10,22 +10,22 @@ use super::discover::Toolkit;
 use super::process;
 use crate::worker::Ended;
 
-/// What one run of ptxas left behind.
+/// The result of one run of ptxas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assembly {
     /// How it ended.
     pub ended: Ended,
-    /// Standard output, then standard error. Messages begin with `ptxas`, wherever the file lies.
+    /// Standard output followed by standard error. Messages begin with `ptxas`, independent of its path.
     pub text: String,
-    /// Whether it wrote a cubin that is not empty.
+    /// Whether it wrote a non-empty cubin.
     pub produced: bool,
 }
 
 /// Assembles `ptx` for `arch` (`sm_121a`) into `cubin`, which is removed first. With `entry`, every entry is checked but
-/// code is generated for this one alone (`ptxas --entry`).
+/// code is generated for that entry only (`ptxas --entry`).
 ///
 /// # Errors
-/// When ptxas cannot be started or an old cubin cannot be removed; that ptxas fails is no error here.
+/// When ptxas cannot be started or an old cubin cannot be removed; a failure of ptxas itself is not an error here.
 pub fn assemble(
     toolkit: &Toolkit,
     arch: &str,

@@ -1,9 +1,10 @@
-//! Which products and sums a ptxas contracts in a kernel, proven by its machine code.
+//! Determines which products and sums ptxas contracts in a kernel, proven by its machine code.
 //!
-//! A guess is written out as PTX that leaves nothing open (`fma.rn`, `mul.rn`, `add.rn`). Where ptxas makes the same machine code of
-//! both texts, byte for byte, the guess is what it does. Where no guess gives the same code, nothing is said.
+//! A guess is PTX in which nothing is left open (`fma.rn`, `mul.rn`, `add.rn`). If ptxas generates byte-identical machine code for
+//! the guess and the original, the guess describes its choice. If no guess matches, the result is an error.
 //!
-//! Guesses are made of the text as it stands, and of what ptxas makes of it first: quotients as products, packed numbers one by one.
+//! Guesses start from the text as written and from the forms that ptxas lowers it to first: quotients as products, packed operations
+//! as scalar ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,26 +20,26 @@ use super::cubin::{CubinError, cubin};
 use super::discover::Toolkit;
 use crate::store::Store;
 
-/// How long ptxas may take for one module.
+/// Time limit of ptxas for one module.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Whether an unqualified product and the sum that uses it round once.
+/// Whether an unqualified product and the sum that uses it are rounded once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Contract {
     /// Never.
     #[default]
     Off,
-    /// Wherever PTX allows it, in one basic block.
+    /// Wherever PTX allows it within a basic block.
     On,
-    /// Where the newest ptxas of the machine contracts them.
+    /// Where the newest ptxas of the machine contracts.
     AsPtxas,
 }
 
 impl Contract {
-    /// All.
+    /// Every option.
     pub const ALL: [Self; 3] = [Self::Off, Self::On, Self::AsPtxas];
 
-    /// As the command line has it.
+    /// The spelling on the command line.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -48,23 +49,23 @@ impl Contract {
         }
     }
 
-    /// The one of this word.
+    /// Parses the spelling on the command line.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|contract| contract.word() == word)
     }
 }
 
-/// How an assembler reads a module.
+/// The contraction to apply to a module.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// What the emulator is to do.
+    /// The contraction that the emulator applies.
     pub contraction: Contraction,
-    /// The ptxas that was asked, how many pairs it contracts, and how many there are.
+    /// With [`Contract::AsPtxas`]: the version of ptxas, the number of pairs it contracts, and the number of pairs.
     pub by: Option<(ToolkitVersion, usize, usize)>,
 }
 
-/// The reading that `contract` means for the kernels `entries` of `text`. `ptxas` is asked for [`Contract::AsPtxas`] alone.
+/// Returns the reading of the kernels `entries` of `text` under `contract`. `ptxas` is needed for [`Contract::AsPtxas`] only.
 ///
 /// # Errors
 /// [`ContractionError`].
@@ -89,22 +90,22 @@ pub fn reading(
     Ok(Reading { contraction, by: None })
 }
 
-/// Why it is not known what a ptxas contracts.
+/// Why the contraction by ptxas is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ContractionError {
-    /// No machine code.
+    /// There is no machine code.
     #[error(transparent)]
     Cubin(#[from] CubinError),
-    /// No ptxas that could say what it contracts.
+    /// There is no ptxas to compare with.
     #[error("--contract as-ptxas needs a ptxas; `sm121probe toolkit install latest` fetches one")]
     NoPtxas,
-    /// The text has no target that ptxas has a name for.
+    /// The module names no target that is known.
     #[error("the module names no known target")]
     Target,
-    /// The text is no PTX.
+    /// The text is not valid PTX.
     #[error("{0}")]
     Syntax(#[from] ptx::SyntaxError),
-    /// No guess gives the same machine code.
+    /// No guess yields the same machine code.
     #[error(
         "it cannot be decided what ptxas {version} contracts in `{function}` for {arch}: no choice among its {pairs} pairs of a \
         product and a sum gives the same machine code; --contract on and off give two readings that PTX allows"
@@ -114,32 +115,32 @@ pub enum ContractionError {
         function: String,
         /// The version of ptxas.
         version: ToolkitVersion,
-        /// What for.
+        /// The target.
         arch: Target,
-        /// Pairs in the function.
+        /// Number of pairs in the function.
         pairs: usize,
     },
 }
 
-/// What a ptxas contracts in some kernels of a module.
+/// The contraction by ptxas in some kernels of a module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contracted {
-    /// Pairs that round once.
+    /// Number of pairs that are rounded once.
     pub chosen: usize,
-    /// All pairs of the kernels, and of the functions that they may call, those of a quotient and a sum included.
+    /// Number of all pairs in the kernels and in the functions they may call, including pairs of a quotient and a sum.
     pub pairs: usize,
-    /// The module with nothing left open.
+    /// The module with every choice written out.
     pub module: Module,
 }
 
-/// A guess: a module that leaves nothing open, how it names the pairs of each function, and its machine code.
+/// A guess: a module with every choice written out, the pairs of each function, and its machine code.
 struct Guess {
     module: Module,
     pairs: BTreeMap<String, Pairs>,
     code: BTreeMap<String, Vec<u8>>,
 }
 
-/// Of a function, how many pairs there are, and how many are contracted.
+/// The number of pairs in a function, and of contracted ones.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pairs {
     all: usize,
@@ -179,10 +180,12 @@ fn functions(module: &Module) -> impl Iterator<Item = &Function> {
     })
 }
 
-/// Finds what `toolkit` contracts in the entries of `text` when it assembles it for `arch`. Takes two to seven runs of ptxas, each of
-/// at most `limit`, kept in `store`.
+/// Determines what `toolkit` contracts in the entries of `text` when it assembles it for `arch`. This takes two to seven runs of
+/// ptxas,
+/// each limited to `limit` and cached in `store`.
 ///
 /// # Errors
+/// [`ContractionError`].
 /// [`ContractionError`].
 pub fn contracted(
     toolkit: &Toolkit,
@@ -200,7 +203,7 @@ pub fn contracted(
     let written = code(text)?;
     let mut folded = parsed.clone();
     fold(&mut folded, Products::Open);
-    // A kernel without pairs may still have others that only ptxas sees: its code is compared as well.
+    // A kernel without pairs may contain others that only ptxas sees, so its code is compared as well.
     let mut variants = vec![folded, lowered(&parsed)];
     variants.dedup();
     let mut choices = Vec::new();
@@ -209,7 +212,7 @@ pub fn contracted(
         choices.extend([expected(&all), all.clone(), Vec::new()].map(|chosen| (module, all.clone(), chosen)));
     }
     let mut guesses: Vec<Guess> = Vec::new();
-    // Which guess each function is.
+    // The guess chosen for each function.
     let mut decided: BTreeMap<&str, usize> = BTreeMap::new();
     let shared: Vec<&str> = functions(&parsed).map(|f| f.name.as_str()).filter(|f| !is_entry(f)).collect();
     for &entry in entries {
@@ -219,14 +222,14 @@ pub fn contracted(
                 guesses.push(Guess::of(module, all, chosen, code)?);
             }
             let guess = &guesses[n];
-            // The kernel, and every function that it may call.
+            // Compare the kernel and every function that it may call.
             let same = |(name, bytes): (&String, &Vec<u8>)| {
                 (is_entry(name) && name != entry) || guess.code.get(name) == Some(bytes)
             };
             if !written.contains_key(entry) || !written.iter().all(same) {
                 continue;
             }
-            // Kernels must agree on the functions that they share.
+            // Kernels must agree on shared functions.
             let agrees = |name: &&str| {
                 decided.get(name).is_none_or(|known| guesses[*known].function(name) == guess.function(name))
             };

@@ -1,7 +1,7 @@
-//! PTX to machine code by one ptxas: the last step of NVRTC → PTX → ptxas → cubin, kept in the cache with what ptxas said.
+//! Assembles PTX with ptxas, the last step of NVRTC → PTX → ptxas → cubin; caches code and output of ptxas.
 //!
-//! The key is the ptxas's hash, the architecture and the PTX, so that a cache carried to another machine with the same
-//! toolkit assembles nothing there.
+//! The key consists of the hash of ptxas, the architecture and the PTX, so a cache copied to another machine with the same
+//! toolkit saves all runs there.
 
 use std::fs;
 use std::io;
@@ -15,18 +15,18 @@ use super::process;
 use crate::store::{self, Store};
 use crate::worker::Ended;
 
-/// The kind of cache entry: what ptxas said as one line of JSON, then the code. A change of that changes it.
+/// Kind of the cache entries: the output of ptxas as one line of JSON, then the code. The number changes with the format.
 const KIND: &str = "cubin-1";
 
-/// Runs of ptxas by this process so far.
+/// Number of ptxas runs by this process.
 static ASSEMBLIES: AtomicU64 = AtomicU64::new(0);
 
-/// Machine code of a module.
+/// The machine code of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cubin {
-    /// The ELF image, as `cuModuleLoadData` takes it.
+    /// The ELF image, as accepted by `cuModuleLoadData`.
     pub image: Vec<u8>,
-    /// What `ptxas -v` said: registers, spills and shared memory of every entry, and warnings.
+    /// The output of `ptxas -v`: registers, spills and shared memory of every entry, and warnings.
     pub said: String,
 }
 
@@ -36,11 +36,11 @@ pub enum CubinError {
     /// ptxas refuses the module.
     #[error("ptxas {version} does not assemble it for {arch}: {said}")]
     Refused {
-        /// Its version.
+        /// The version of ptxas.
         version: ToolkitVersion,
-        /// What for.
+        /// The target.
         arch: Target,
-        /// Its first words, or how it ended.
+        /// Its first error line, or how it ended.
         said: String,
     },
     /// ptxas cannot be run, or its files cannot be written.
@@ -51,18 +51,19 @@ pub enum CubinError {
     Store(#[from] store::StoreError),
 }
 
-/// Runs of ptxas that [`cubin`] made in this process: the figure by which "eight that want one cubin assemble it once" is
-/// checked.
+/// Returns the number of ptxas runs by [`cubin`] in this process; tests use it to check that concurrent requests for
+/// one cubin assemble it once.
 #[must_use]
 pub fn assemblies() -> u64 {
     ASSEMBLIES.load(Ordering::Relaxed)
 }
 
-/// The machine code of the module `ptx` for `arch` (`ptxas -arch`): from the cache, or by one run of ptxas. Others who want
-/// the same wait for it. `limit` is the time that ptxas gets.
+/// Returns the machine code of the module `ptx` for `arch` (`ptxas -arch`), from the cache or by one run of ptxas.
+/// Concurrent
+/// requests for the same code wait for that run. `limit` is the time limit of ptxas.
 ///
 /// # Errors
-/// [`CubinError`]; a refusal is never kept.
+/// [`CubinError`]; a refusal is never cached.
 pub fn cubin(
     toolkit: &Toolkit,
     arch: Target,
@@ -87,7 +88,7 @@ pub fn cubin(
     let option = format!("-arch={arch}");
     let args = ["-v".as_ref(), option.as_ref(), source.as_os_str(), "-o".as_ref(), code.as_os_str()];
     let output = process::run(&toolkit.path, "ptxas", args, limit)?;
-    // The folder has another name each time, and is nobody's concern.
+    // The scratch folder has a different name each time and means nothing to the user.
     let said = output.text().replace(&format!("{}/", folder.path().display()), "");
     let image =
         if output.ended == Ended::Exited(0) { fs::read(&code).unwrap_or_default() } else { Vec::new() };
@@ -102,7 +103,7 @@ pub fn cubin(
     }
     let found = Cubin { image, said };
     if let (Some(store), Some(bytes)) = (store, pack(&found)) {
-        // A cache that cannot be written costs time, not the answer.
+        // A cache that cannot be written costs time, not the result.
         let _ = store.put(KIND, &key, &bytes);
     }
     Ok(found)
@@ -116,7 +117,7 @@ fn pack(cubin: &Cubin) -> Option<Vec<u8>> {
 }
 
 fn unpack(bytes: &[u8]) -> Option<Cubin> {
-    // JSON has no line break inside a text.
+    // JSON has no line break inside a string.
     let end = bytes.iter().position(|b| *b == b'\n')?;
     let (said, image) = bytes.split_at(end);
     Some(Cubin { said: serde_json::from_slice(said).ok()?, image: image[1..].to_vec() })

@@ -1,4 +1,4 @@
-//! Names machine instructions with nvdisasm.
+//! Names the opcodes of machine instructions with nvdisasm.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,16 +13,16 @@ use crate::worker::Ended;
 /// Bytes of one machine instruction (Volta and later).
 const SLOT: usize = 16;
 
-/// What stands for an instruction that nvdisasm does not know.
+/// The opcode of an instruction that nvdisasm does not know.
 pub const UNKNOWN_OPCODE: &str = "unknown";
 
-/// nvdisasm's words for an instruction it cannot read; the address is in another line, or nowhere.
+/// The message of nvdisasm for an instruction it cannot read; the address is on another line or absent.
 const ILLEGAL: &str = "Illegal instruction found";
 
-/// Failed runs at most per question: most unreadable instructions are named in the first, the others are searched by halves.
+/// Maximum number of failed runs per call. The first names most unreadable instructions; bisection finds the others.
 const RUNS: u32 = 200;
 
-/// An nvdisasm that answers.
+/// A working nvdisasm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disassembler {
     /// Its version.
@@ -33,16 +33,16 @@ pub struct Disassembler {
     pub sha256: String,
 }
 
-/// Why no opcodes could be had.
+/// Why there are no opcodes.
 #[derive(Debug, thiserror::Error)]
 pub enum DisassembleError {
-    /// The bytes are no whole number of instructions.
+    /// The code is not a whole number of instructions.
     #[error("{bytes} bytes of machine code are not a multiple of {SLOT}")]
     Ragged {
-        /// How many there are.
+        /// Its length in bytes.
         bytes: usize,
     },
-    /// A file could not be written or the program not started.
+    /// A file cannot be written or the program cannot be started.
     #[error("nvdisasm at {} cannot be run: {source}", path.display())]
     Start {
         /// The program.
@@ -50,22 +50,22 @@ pub enum DisassembleError {
         /// Why.
         source: io::Error,
     },
-    /// It failed as a whole.
+    /// nvdisasm failed as a whole.
     #[error("nvdisasm at {} {how} on code for sm_{arch_number}: {said}", path.display())]
     Failed {
         /// The program.
         path: PathBuf,
-        /// The architecture asked for.
+        /// The architecture of the code.
         arch_number: u16,
         /// How it ended.
         how: String,
-        /// What it said.
+        /// Its error output.
         said: String,
     },
 }
 
 impl Disassembler {
-    /// The opcode of each 16-byte instruction of `code`: predicate and operands dropped, modifiers kept
+    /// Returns the opcode of each 16-byte instruction of `code`, without predicate and operands but with modifiers
     /// (`QMMA.SF.16832.F32.E4M3.E2M1.E8`). An instruction that nvdisasm cannot read is [`UNKNOWN_OPCODE`].
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Disassembler {
     }
 }
 
-/// One question to nvdisasm, asked of ever smaller parts while it finds unreadable instructions.
+/// One call, split into ever smaller parts while nvdisasm finds unreadable instructions.
 struct Run<'a> {
     tool: &'a Disassembler,
     arch_number: u16,
@@ -103,7 +103,7 @@ impl Run<'_> {
             return Err(self.failed(ended, "it printed nothing"));
         }
         if ended == Ended::Exited(0) {
-            // For some instructions it prints an empty line; ldmatrix .s8.s4 is one with 13.5.
+            // nvdisasm prints an empty line for some instructions, such as ldmatrix .s8.s4 with 13.5.
             let mut opcodes = vec![UNKNOWN_OPCODE.to_owned(); slots.len()];
             for (address, opcode) in stdout.lines().filter_map(opcode_of_line) {
                 if let Some(slot) = opcodes.get_mut(address / SLOT) {
@@ -122,7 +122,7 @@ impl Run<'_> {
             return Ok(vec![UNKNOWN_OPCODE.to_owned()]);
         }
         if bad.is_empty() {
-            // Some it refuses without an address, such as sixteen zeros.
+            // It refuses some without an address, such as sixteen zero bytes.
             let (left, right) = slots.split_at(slots.len() / 2);
             let mut opcodes = self.name(left, runs)?;
             opcodes.extend(self.name(right, runs)?);
@@ -153,7 +153,7 @@ impl Run<'_> {
             .tempfile_in(self.scratch)
             .map_err(start)?;
         io::Write::write_all(&mut file, bytes).map_err(start)?;
-        // `a` reads everything of its number; older architectures have none.
+        // The suffix `a` covers everything of its number; older architectures have no suffix.
         let arch = self.arch_number;
         let machine = if arch >= 90 { format!("SM{arch}a") } else { format!("SM{arch}") };
         let args = ["-b".as_ref(), machine.as_ref(), file.path().as_os_str()];
@@ -163,7 +163,7 @@ impl Run<'_> {
     }
 }
 
-/// Address and `QMMA.SF` of `/*0010*/  @!UP0 QMMA.SF R0, R4, R8 ;`; other lines have none.
+/// Parses the address and `QMMA.SF` of `/*0010*/  @!UP0 QMMA.SF R0, R4, R8 ;`; `None` for other lines.
 fn opcode_of_line(line: &str) -> Option<(usize, String)> {
     let (address, rest) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
     if address.is_empty() || !address.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -174,7 +174,7 @@ fn opcode_of_line(line: &str) -> Option<(usize, String)> {
     Some((usize::from_str_radix(address, 16).ok()?, opcode.to_owned()))
 }
 
-/// The slots that "... at address 0x00000010" lines name.
+/// The slots named by "... at address 0x00000010" lines.
 fn unreadable(text: &str, slots: usize) -> BTreeSet<usize> {
     let addresses =
         text.lines().filter_map(|line| line.split_once("at address 0x")).filter_map(|(_, rest)| {

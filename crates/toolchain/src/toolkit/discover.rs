@@ -1,4 +1,4 @@
-//! Turns candidates into toolkits: each file asked once, the same binary listed once.
+//! Turns candidates into toolkits: each file is queried once, and each binary is listed once.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,34 +13,34 @@ use super::identify::{Expected, Identity, identify};
 use super::places::{Origin, Place, Places};
 use crate::store::Store;
 
-/// One place at which a toolkit's ptxas was found.
+/// A place at which a toolkit's ptxas was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Where, which says who would use it.
+    /// The kind of place, which tells who would use it.
     pub origin: Origin,
     /// The path as found.
     pub path: PathBuf,
 }
 
-/// A ptxas that answers.
+/// A working ptxas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolkit {
     /// Its version.
     pub version: ToolkitVersion,
     /// The highest PTX version it accepts.
     pub isa: PtxIsa,
-    /// The targets it knows, such as `sm_121a`, by number.
+    /// The targets it supports, such as `sm_121a`, by number.
     pub targets: Vec<String>,
-    /// The file to run, links resolved.
+    /// The file to run, with links resolved.
     pub path: PathBuf,
     /// SHA-256 of the file.
     pub sha256: String,
-    /// Everywhere this binary was found; the first is the preferred one.
+    /// Every place where this binary was found; the first is the preferred one.
     pub origins: Vec<Found>,
 }
 
 impl Toolkit {
-    /// Whether `-arch=<target>` is known to it.
+    /// Whether it supports `-arch=<target>`.
     #[must_use]
     pub fn knows(&self, target: Target) -> bool {
         let name = target.to_string();
@@ -55,22 +55,22 @@ pub struct Unusable {
     pub path: PathBuf,
     /// Where it was found.
     pub origin: Origin,
-    /// Why, in words that follow the path.
+    /// Why, as a clause that follows the path.
     pub reason: String,
 }
 
-/// What a machine has.
+/// The tools found on a machine.
 #[derive(Debug, Clone, Default)]
 pub struct Discovery {
-    /// Usable toolkits by version, ascending; of one version the preferred first.
+    /// Usable toolkits by version, ascending; within a version, the preferred first.
     pub toolkits: Vec<Toolkit>,
-    /// Candidates that are not.
+    /// Candidates that are not usable.
     pub unusable: Vec<Unusable>,
     /// The newest nvdisasm.
     pub disassembler: Option<Disassembler>,
 }
 
-/// Asks every candidate who it is. A candidate that fails becomes a row of [`Discovery::unusable`].
+/// Queries every candidate for its identity. A candidate that fails becomes an element of [`Discovery::unusable`].
 #[must_use]
 pub fn discover(store: Option<&Store>, places: &Places) -> Discovery {
     let mut discovery = Discovery { unusable: places.unusable.clone(), ..Discovery::default() };
@@ -101,7 +101,7 @@ pub fn discover(store: Option<&Store>, places: &Places) -> Discovery {
             },
         }
     }
-    // Stable, so that of one version the preferred stays first.
+    // The sort is stable, so the preferred toolkit of a version stays first.
     discovery.toolkits.sort_by_key(|toolkit| toolkit.version);
     for (place, real, answer) in ask_all(store, &places.nvdisasm, Expected::Nvdisasm, places.limit) {
         match answer {
@@ -121,7 +121,8 @@ pub fn discover(store: Option<&Store>, places: &Places) -> Discovery {
 
 type Answer<'a> = (&'a Place, PathBuf, Result<Identity, String>);
 
-/// Every place with its real path and answer, in the order of `places`; each file is asked once, several at a time.
+/// Every place with its real path and answer, in the order of `places`; each file is queried once, several in
+/// parallel.
 fn ask_all<'a>(
     store: Option<&Store>,
     places: &'a [Place],
@@ -151,7 +152,7 @@ fn ask_all<'a>(
     real.iter().map(one).collect()
 }
 
-/// Refuses what we installed and somebody changed since.
+/// Rejects a tool that we installed and that has changed since.
 fn checked(place: &Place, identity: Identity) -> Result<Identity, String> {
     match &place.sha256 {
         Some(sha256) if *sha256 != identity.sha256 => {

@@ -1,4 +1,4 @@
-//! What the surroundings of the process say about where tools may lie; a value, so that tests give their own.
+//! The environment in which tools are searched for; a value, so that tests can supply their own.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,12 +12,12 @@ pub struct Environment {
     pub vars: BTreeMap<OsString, OsString>,
     /// The working folder.
     pub folder: PathBuf,
-    /// What stands for `/` in fixed places such as `/usr/local/cuda`.
+    /// Replaces `/` in fixed paths such as `/usr/local/cuda`.
     pub root: PathBuf,
 }
 
 impl Environment {
-    /// The surroundings of this process.
+    /// Returns the environment of this process.
     #[must_use]
     pub fn of_process() -> Self {
         Self {
@@ -27,19 +27,19 @@ impl Environment {
         }
     }
 
-    /// A variable that is set and not empty.
+    /// Returns a variable that is set and not empty, as a path.
     #[must_use]
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         self.vars.get(OsStr::new(name)).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
-    /// A variable that holds a list of folders.
+    /// The absolute folders in a variable that holds a list.
     pub(super) fn paths(&self, name: &str) -> Vec<PathBuf> {
         let Some(list) = self.vars.get(OsStr::new(name)) else { return Vec::new() };
         std::env::split_paths(list).filter(|path| path.is_absolute()).collect()
     }
 
-    /// Conda environments: the active one, those conda has recorded, and those beside conda itself.
+    /// Conda environments: the active one, those recorded by conda, and those in conda's own installation.
     pub(super) fn conda_prefixes(&self) -> Vec<PathBuf> {
         let mut prefixes: Vec<PathBuf> = self.path("CONDA_PREFIX").into_iter().collect();
         if let Some(list) =
@@ -56,14 +56,14 @@ impl Environment {
         prefixes
     }
 
-    /// Folders that Python imports packages from, without asking any Python.
+    /// Folders from which Python imports packages, found without running Python.
     pub(super) fn site_packages(&self) -> Vec<PathBuf> {
         let mut prefixes: Vec<PathBuf> = self.path("VIRTUAL_ENV").into_iter().collect();
         prefixes.extend([".venv", "venv"].map(|name| self.folder.join(name)));
         prefixes.extend(self.conda_prefixes());
         for folder in self.paths("PATH") {
             prefixes.extend(folder.parent().map(Path::to_owned));
-            // A linked interpreter imports from where it really lies.
+            // A linked interpreter imports from its real location.
             if let Ok(real) = fs::canonicalize(folder.join("python3")) {
                 prefixes.extend(real.parent().and_then(Path::parent).map(Path::to_owned));
             }
@@ -95,7 +95,7 @@ impl Environment {
     }
 }
 
-/// The entries of a folder in a stable order; none when it cannot be read.
+/// The entries of a folder in a stable order; none if it cannot be read.
 pub(super) fn children(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();

@@ -1,4 +1,4 @@
-//! Asks a file once who it is; the answer is kept in the cache under the file's identity.
+//! Queries a tool for its identity once; the answer is cached by path, size, modification time and inode.
 
 use std::fs;
 use std::io;
@@ -13,29 +13,29 @@ use super::process;
 use crate::store::{self, Store};
 use crate::worker::{Ended, Output};
 
-/// The kind of cache entry; a change of [`Identity`] changes it.
+/// Kind of the cache entries; the number changes with [`Identity`].
 const KIND: &str = "toolkit-1";
 
-/// A PTX file no ptxas accepts: the refusal names the highest version that it would.
+/// A PTX file that every ptxas refuses; the message names the highest version it accepts.
 const PROBE: &str = ".version 99.9\n.target sm_90\n.address_size 64\n";
 
-/// What a tool says about itself.
+/// The identity of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     pub version: ToolkitVersion,
     pub sha256: String,
-    /// Of ptxas only.
+    /// For ptxas only.
     pub assembler: Option<Assembler>,
 }
 
-/// What only ptxas has.
+/// The properties that only ptxas has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Assembler {
     pub isa: PtxIsa,
     pub targets: Vec<String>,
 }
 
-/// Which tool a file should be.
+/// The tool that a file should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     Ptxas,
@@ -51,7 +51,7 @@ impl Expected {
     }
 }
 
-/// Who the file at `path` (canonical) is, or why it cannot be used.
+/// Returns the identity of the file at `path` (canonical), or why it cannot be used.
 pub(super) fn identify(
     store: Option<&Store>,
     path: &Path,
@@ -62,7 +62,8 @@ pub(super) fn identify(
     if !meta.is_file() {
         return Err("it is not a file".to_owned());
     }
-    // The key is a hash, so the path does not show in the cache; another machine's file of this name misses.
+    // The key is a hash, so the cache does not reveal the path; a file of the same name on another machine
+    // is a miss.
     let key = store::sha256(
         format!(
             "{expected:?} {} {} {} {} {}",
@@ -81,13 +82,13 @@ pub(super) fn identify(
     }
     let identity = ask(&Asked { path, name: expected.name(), limit })?;
     if let (Some(store), Ok(bytes)) = (store, serde_json::to_vec(&identity)) {
-        // A cache that cannot be written costs time, not the answer.
+        // A cache that cannot be written costs time, not the result.
         let _ = store.put(KIND, &key, &bytes);
     }
     Ok(identity)
 }
 
-/// A file that is asked, by the name it goes under.
+/// A file to query, and the name it is run under.
 struct Asked<'a> {
     path: &'a Path,
     name: &'static str,
@@ -157,7 +158,7 @@ fn version(text: &str) -> Option<ToolkitVersion> {
     line.rsplit_once(", V")?.1.trim().parse().ok()
 }
 
-/// The real targets among "Allowed values for this option" of `--gpu-name`, without repetition.
+/// The real targets among the "Allowed values for this option" of `--gpu-name`, without duplicates.
 fn targets(help: &str) -> Vec<String> {
     let section = help.split_once("--gpu-name").map_or("", |(_, rest)| rest);
     let section = section.split_once("Allowed values").map_or("", |(_, rest)| rest);

@@ -1,4 +1,4 @@
-//! Installs pinned tools: fetched, verified, unpacked aside, moved into place in one step under a lock.
+//! Installs pinned tools: fetch, verify, unpack aside, move into place in one step under a lock.
 
 use std::fs;
 use std::io;
@@ -16,24 +16,24 @@ use crate::event::{Event, Sink};
 use crate::store::{Store, StoreError};
 use record;
 
-/// How to install.
+/// Options of an installation.
 #[derive(Debug, Clone)]
 pub struct InstallOptions {
-    /// The machine to install for.
+    /// The architecture to install for.
     pub arch: Arch,
-    /// Which pip.
+    /// The pip to use.
     pub pip: PipSource,
-    /// How long one download may take.
+    /// Time limit of one download.
     pub limit: Duration,
-    /// Never fetch: what is not there is an error.
+    /// Whether fetching is forbidden, so that a missing tool is an error.
     pub offline: bool,
 }
 
 impl InstallOptions {
-    /// For this machine with the environment's Python, half an hour per download.
+    /// Returns options for this machine: the environment's Python, and half an hour per download.
     ///
     /// # Errors
-    /// [`PinError::Machine`] when there are no wheels for this machine.
+    /// [`PinError::Machine`] if there are no wheels for this machine.
     pub fn for_host() -> Result<Self, PinError> {
         let arch = Arch::host().ok_or(PinError::Machine { arch: std::env::consts::ARCH })?;
         let limit = Duration::from_secs(1800);
@@ -41,10 +41,10 @@ impl InstallOptions {
     }
 }
 
-/// Why a tool is not installed.
+/// Why a tool was not installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// The name, or the pins.
+    /// The name is unknown, or the pins are invalid.
     #[error(transparent)]
     Pin(#[from] PinError),
     /// The cache cannot be locked or written.
@@ -55,7 +55,7 @@ pub enum InstallError {
         /// Why.
         source: StoreError,
     },
-    /// It may not be fetched.
+    /// The tool is missing, and fetching is forbidden.
     #[error(
         "{what} is not installed and may not be fetched offline; run `sm121probe toolkit install {name}` on a \
         machine with a network and copy the cache folder, or name a ptxas of this machine by its path"
@@ -66,7 +66,7 @@ pub enum InstallError {
         /// Its name for `toolkit install`.
         name: String,
     },
-    /// It was not fetched.
+    /// The wheel could not be fetched.
     #[error("{what} cannot be installed: {source}")]
     Pip {
         /// Tool and version.
@@ -74,7 +74,7 @@ pub enum InstallError {
         /// Why.
         source: PipError,
     },
-    /// What was fetched is not usable.
+    /// The wheel is not usable.
     #[error("{what} cannot be installed: {source}")]
     Unpack {
         /// Tool and version.
@@ -82,7 +82,7 @@ pub enum InstallError {
         /// Why.
         source: UnpackError,
     },
-    /// It cannot be moved into place.
+    /// The tool cannot be moved into place.
     #[error("{what} cannot be moved to {}: {source}; free some space, or set SM121PROBE_CACHE to a writable folder", path.display())]
     Publish {
         /// Tool and version.
@@ -92,23 +92,23 @@ pub enum InstallError {
         /// Why.
         source: io::Error,
     },
-    /// Several failed; the others are installed.
+    /// Several failed; the others were installed.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several(Vec<InstallError>),
 }
 
 impl InstallError {
-    /// Whether the next tool may fare better.
+    /// Whether the error is specific to one wheel, so that others may still succeed.
     const fn concerns_one_wheel(&self) -> bool {
         matches!(self, Self::Unpack { source: UnpackError::Changed { .. } | UnpackError::Member { .. }, .. })
             || matches!(self, Self::Pip { source: PipError::OtherFile { .. }, .. })
     }
 }
 
-/// Installs what `names` ask for (see [`Pins::resolve`]), all at once; what is there already and whole is left alone.
+/// Installs the tools that `names` denote (see [`Pins::resolve`]), in parallel; an intact installation is left alone.
 ///
 /// # Errors
-/// [`InstallError`]; a bad wheel does not stop the others, and what was installed before an error stays.
+/// [`InstallError`]; a bad wheel does not stop the others, and tools installed before an error stay.
 pub fn install(
     store: &Store,
     pins: &Pins,
@@ -117,7 +117,7 @@ pub fn install(
     sink: &dyn Sink,
 ) -> Result<Vec<Installed>, InstallError> {
     let pins = pins.resolve(names)?;
-    // Side by side: most of the time is the network's.
+    // In parallel: most of the time is spent on the network.
     let all: Vec<Result<Installed, InstallError>> = std::thread::scope(|scope| {
         let threads: Vec<_> = pins.iter().map(|pin| scope.spawn(|| one(store, pin, options, sink))).collect();
         let joined = threads.into_iter().map(|t| t.join());
@@ -157,9 +157,9 @@ fn one(
         let found = installed::read(store.root(), pin.tool, pin.version)?;
         (found.arch == options.arch && found.is_whole()).then_some(found)
     };
-    // Before the lock, so that a cache that cannot be written serves what it has.
+    // Checked before locking, so that a cache that cannot be written still serves its contents.
     if let Some(found) = there() {
-        // Killed between the move and its end, an install leaves its folder aside.
+        // An install killed after the move leaves its scratch folder behind.
         if !leftovers(store, pin).is_empty()
             && let Ok(_lock) = store.lock(&installed::lock_name(pin.tool, pin.version))
         {
@@ -186,12 +186,12 @@ fn one(
     publish(store, pin, &aside, staged?)
 }
 
-/// What the folders of this install begin with.
+/// The name prefix of scratch folders of this install.
 fn prefix(pin: &Pin) -> String {
     format!("install-{}-{}-", pin.tool, pin.version)
 }
 
-/// Folders of installs of this tool, running or killed.
+/// Scratch folders of installs of this tool, running or killed.
 fn leftovers(store: &Store, pin: &Pin) -> Vec<PathBuf> {
     let mut folders = children(&store.root().join("scratch"));
     folders.retain(|folder| {
@@ -200,16 +200,16 @@ fn leftovers(store: &Store, pin: &Pin) -> Vec<PathBuf> {
     folders
 }
 
-/// Removes what killed installs of this tool left; the caller holds the lock, so none is running.
+/// Removes what killed installs of this tool left behind; the caller holds the lock, so none is running.
 fn clear(store: &Store, pin: &Pin) {
     for left in leftovers(store, pin) {
-        // Moved first: an orphaned pip may still write by the old name. What remains goes with the next install.
+        // Rename first: an orphaned pip may still write to the old path. The next install removes what remains.
         let Ok(away) = store.scratch() else { return };
         let _ = fs::rename(left, away.path().join("killed"));
     }
 }
 
-/// A folder for this install, on the cache's file system; the caller holds the lock.
+/// Creates a scratch folder for this install on the cache's file system; the caller holds the lock.
 fn aside(store: &Store, pin: &Pin) -> Result<TempDir, StoreError> {
     clear(store, pin);
     let scratch = store.root().join("scratch");
@@ -218,7 +218,7 @@ fn aside(store: &Store, pin: &Pin) -> Result<TempDir, StoreError> {
     tempfile::Builder::new().prefix(&prefix(pin)).tempdir_in(&scratch).map_err(write)
 }
 
-/// Fetches, verifies and unpacks into `aside`; the manifest of what lies in its `tree` then.
+/// Fetches, verifies and unpacks into `aside`; returns the manifest of the files in its `tree`.
 fn stage(
     pin: &Pin,
     options: &InstallOptions,
@@ -241,7 +241,7 @@ fn stage(
     })
 }
 
-/// Writes the manifest and moves the tree into place; a folder that was not whole makes room.
+/// Writes the manifest and moves the tree into place, replacing an incomplete folder.
 fn publish(store: &Store, pin: &Pin, aside: &TempDir, manifest: Manifest) -> Result<Installed, InstallError> {
     let folder = installed::folder(store.root(), pin.tool, pin.version);
     let failed = |source| InstallError::Publish { what: pin.what(), path: folder.clone(), source };

@@ -1,4 +1,4 @@
-//! What is installed in the cache: manifests, the list of them, removal.
+//! Tools installed in the cache: their manifests, listing and removal.
 
 use std::fs;
 use std::io;
@@ -11,21 +11,21 @@ use super::environment::children;
 use super::pins::{Arch, Tool};
 use crate::store::{self, Store, StoreError};
 
-/// Name of the file without which a folder does not count.
+/// Name of the manifest; a folder without it does not count as installed.
 pub(super) const MANIFEST: &str = "manifest.json";
 
 /// A file of an installed tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstalledFile {
-    /// Its path in the tool's folder, `bin/ptxas`.
+    /// Its path in the tool's folder, such as `bin/ptxas`.
     pub path: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
     /// SHA-256 in lower-case hexadecimal.
     pub sha256: String,
 }
 
-/// What was unpacked; written last, before the folder is moved into place.
+/// The manifest of an installed tool; written last, before the folder is moved into place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     pub tool: Tool,
@@ -43,16 +43,16 @@ pub struct Installed {
     pub tool: Tool,
     /// Its version.
     pub version: ToolkitVersion,
-    /// The machine it is for.
+    /// The architecture it is for.
     pub arch: Arch,
-    /// Its folder, with `bin/` or `lib/` in it.
+    /// Its folder, which contains `bin/` or `lib/`.
     pub folder: PathBuf,
     /// Its files.
     pub files: Vec<InstalledFile>,
 }
 
 impl Installed {
-    /// The hash that the manifest has for `path`.
+    /// The hash of `path` in the manifest.
     pub(super) fn sha256_of(&self, path: &Path) -> Option<String> {
         self.files.iter().find(|file| self.folder.join(&file.path) == path).map(|file| file.sha256.clone())
     }
@@ -67,7 +67,7 @@ impl Installed {
     }
 }
 
-/// Where a version of a tool is installed.
+/// The folder of a version of a tool.
 pub(super) fn folder(root: &Path, tool: Tool, version: ToolkitVersion) -> PathBuf {
     root.join("toolkits").join(tool.name()).join(version.to_string())
 }
@@ -77,7 +77,7 @@ pub(super) fn lock_name(tool: Tool, version: ToolkitVersion) -> String {
     format!("toolkit-{tool}-{version}")
 }
 
-/// What `folder` holds, if its manifest is there and speaks of this tool and version.
+/// Reads the installed tool in its folder; `None` unless the manifest exists and names this tool and version.
 pub(super) fn read(root: &Path, tool: Tool, version: ToolkitVersion) -> Option<Installed> {
     let folder = folder(root, tool, version);
     let manifest: Manifest = serde_json::from_slice(&fs::read(folder.join(MANIFEST)).ok()?).ok()?;
@@ -92,7 +92,7 @@ pub(super) fn of_tool(root: &Path, tool: Tool) -> Vec<Installed> {
     versions(root, tool).into_iter().filter_map(|version| read(root, tool, version)).collect()
 }
 
-/// The versions of `tool` that have a folder, whole or not.
+/// The versions of `tool` that have a folder, complete or not.
 fn versions(root: &Path, tool: Tool) -> Vec<ToolkitVersion> {
     let folders = children(&root.join("toolkits").join(tool.name()));
     let mut versions: Vec<ToolkitVersion> =
@@ -101,7 +101,7 @@ fn versions(root: &Path, tool: Tool) -> Vec<ToolkitVersion> {
     versions
 }
 
-/// Everything installed in the cache, by tool and version.
+/// Returns everything installed in the cache, by tool and version.
 #[must_use]
 pub fn installed(store: &Store) -> Vec<Installed> {
     Tool::ALL.into_iter().flat_map(|tool| of_tool(store.root(), tool)).collect()
@@ -110,12 +110,12 @@ pub fn installed(store: &Store) -> Vec<Installed> {
 /// Why something was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
-    /// Nothing of that name is installed.
+    /// No tool of that name is installed.
     #[error("`{name}` is not installed; installed are: {there}")]
     Unknown {
         /// The name.
         name: String,
-        /// What is installed.
+        /// The installed tools.
         there: String,
     },
     /// The cache cannot be locked or written.
@@ -131,11 +131,12 @@ pub enum RemoveError {
     },
 }
 
-/// Removes what `names` name from the cache, and nothing outside of it: `13.5` every installed ptxas 13.5, `nvrtc` or
+/// Removes the tools that `names` denote from the cache, and nothing else: `13.5` denotes every installed ptxas 13.5,
+/// `nvrtc` or
 /// `nvrtc:13.0` that tool, `all` everything. Returns tools and versions.
 ///
 /// # Errors
-/// [`RemoveError`]; what stands before the failing one is removed.
+/// [`RemoveError`]; tools before the failing one stay removed.
 pub fn remove(store: &Store, names: &[String]) -> Result<Vec<(Tool, ToolkitVersion)>, RemoveError> {
     let there: Vec<(Tool, ToolkitVersion)> = Tool::ALL
         .into_iter()
@@ -163,7 +164,7 @@ pub fn remove(store: &Store, names: &[String]) -> Result<Vec<(Tool, ToolkitVersi
     for (tool, version) in &chosen {
         let _lock = store.lock(&lock_name(*tool, *version))?;
         let path = folder(store.root(), *tool, *version);
-        // Moved away in one step first: a half-deleted folder never lies where tools are looked for.
+        // Rename first, so that a half-deleted folder is never in a place where tools are searched for.
         let scratch = store.scratch()?;
         match fs::rename(&path, scratch.path().join("removed")) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {

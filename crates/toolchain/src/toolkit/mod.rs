@@ -1,11 +1,12 @@
 //! Finds every ptxas, nvdisasm and NVRTC of a machine, installs pinned ones and runs them. It judges nothing.
 //!
-//! [`discover`] takes candidates from [`Places`] and asks each once who it is; the answers are kept in the cache, so that
-//! a later run starts no process. [`install`] fetches the wheels of [`Pins`] through pip, verifies them and moves the
+//! [`discover`] reads candidates from [`Places`] and queries each once for its identity; the answers are cached, so a
+//! later run
+//! starts no process. [`install`] fetches the wheels of [`Pins`] through pip, verifies them and moves the
 //! unpacked folder into place in one step:
 //!
 //! ```text
-//! <cache>/toolkits/<tool>/<version>/manifest.json    what was unpacked, from which wheel, with hashes
+//! <cache>/toolkits/<tool>/<version>/manifest.json    the unpacked files, their wheel and hashes
 //! <cache>/toolkits/<tool>/<version>/bin/ptxas        or lib/libnvrtc.so.13, ...
 //! ```
 //!

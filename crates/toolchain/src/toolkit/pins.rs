@@ -1,4 +1,4 @@
-//! The pinned wheels: which tool comes from which file, with which hash.
+//! The pinned wheels: the file and hash from which each tool is installed.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::header::{self, HeaderError};
 
-/// The pins that the tool was built with.
+/// The built-in pins.
 const BUILT_IN: &str = include_str!("pins.yaml");
 
 /// A tool that can be installed.
@@ -19,7 +19,7 @@ pub enum Tool {
     Ptxas,
     /// The disassembler.
     Nvdisasm,
-    /// The extractor of cubins.
+    /// The cubin extractor.
     Cuobjdump,
     /// The run-time compiler's libraries.
     Nvrtc,
@@ -29,7 +29,7 @@ impl Tool {
     /// Every tool.
     pub const ALL: [Self; 4] = [Self::Ptxas, Self::Nvdisasm, Self::Cuobjdump, Self::Nvrtc];
 
-    /// Its name on the command line, and of its folder in the cache.
+    /// Returns its name on the command line, which is also the name of its folder in the cache.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl fmt::Display for Tool {
     }
 }
 
-/// The machine that wheels are for.
+/// The architecture that a wheel is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arch {
@@ -63,13 +63,13 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// The machine this program was built for, when there are wheels for it.
+    /// Returns the architecture this program was built for, if there are wheels for it.
     #[must_use]
     pub fn host() -> Option<Self> {
         [Self::X86_64, Self::Aarch64].into_iter().find(|arch| arch.name() == std::env::consts::ARCH)
     }
 
-    /// Its name in wheel file names.
+    /// Returns its name in wheel file names.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,27 +83,27 @@ impl Arch {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wheel {
-    /// Its file name, whose last part names the platforms it is for.
+    /// Its file name, whose last part names its platforms.
     pub file: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
     /// SHA-256 in lower-case hexadecimal.
     pub sha256: String,
 }
 
-/// A file inside a wheel, `nvidia/cu13/bin/ptxas`: a plain relative path whose folder is `bin` or `lib`.
+/// A file inside a wheel, such as `nvidia/cu13/bin/ptxas`: a plain relative path whose folder is `bin` or `lib`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Member(String);
 
 impl Member {
-    /// The whole path.
+    /// Returns the whole path.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.0
     }
 
-    /// The last two parts, `bin/ptxas`: where it goes in the installed folder.
+    /// Returns the last two components, such as `bin/ptxas`: its path in the installed folder.
     #[must_use]
     pub fn target(&self) -> &str {
         let name = self.0.rfind('/').unwrap_or(0);
@@ -134,9 +134,9 @@ pub struct Pin {
     pub tool: Tool,
     /// Its version.
     pub version: ToolkitVersion,
-    /// The Python package that holds it.
+    /// The Python package that contains it.
     pub package: String,
-    /// What is unpacked.
+    /// The files to unpack.
     pub members: Vec<Member>,
     /// The wheel for x86-64.
     pub x86_64: Wheel,
@@ -145,7 +145,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// The wheel for `arch`.
+    /// Returns the wheel for `arch`.
     #[must_use]
     pub const fn wheel(&self, arch: Arch) -> &Wheel {
         match arch {
@@ -154,17 +154,17 @@ impl Pin {
         }
     }
 
-    /// Tool and version, `ptxas 13.5.37`.
+    /// Returns tool and version, such as `ptxas 13.5.37`.
     #[must_use]
     pub fn what(&self) -> String {
         format!("{} {}", self.tool, self.version)
     }
 }
 
-/// Pins that cannot be read, or a name that is not among them.
+/// Why pins cannot be read or resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
-    /// The data file is wrong.
+    /// The data file is invalid.
     #[error(transparent)]
     Header(#[from] HeaderError),
     /// No pin has this name.
@@ -172,7 +172,7 @@ pub enum PinError {
     Unknown {
         /// The name.
         name: String,
-        /// All names.
+        /// All pinned names.
         pinned: String,
     },
     /// There are wheels for x86-64 and 64-bit Arm only.
@@ -180,48 +180,49 @@ pub enum PinError {
         "there are no pinned wheels for {arch}, only for x86_64 and aarch64; name a ptxas of this machine by its path"
     )]
     Machine {
-        /// This machine.
+        /// The architecture of this machine.
         arch: &'static str,
     },
 }
 
-/// Every pinned wheel, oldest first within a tool.
+/// All pinned wheels, oldest first within a tool.
 #[derive(Debug, Clone)]
 pub struct Pins {
     pins: Vec<Pin>,
 }
 
 impl Pins {
-    /// The pins that the tool was built with.
+    /// Parses the built-in pins.
     ///
     /// # Errors
-    /// [`PinError::Header`] when the built-in file is wrong, which a test rules out.
+    /// [`PinError::Header`] if the built-in file is invalid, which a test rules out.
     pub fn built_in() -> Result<Self, PinError> {
         Self::parse(Path::new("crates/toolchain/src/toolkit/pins.yaml"), BUILT_IN)
     }
 
-    /// Reads pins from the text of a file.
+    /// Parses pins from the text of a file.
     ///
     /// # Errors
-    /// [`PinError::Header`] with the place in the file.
+    /// [`PinError::Header`] with the position in the file.
     pub fn parse(path: &Path, yaml: &str) -> Result<Self, PinError> {
         let mut pins: Vec<Pin> = header::parse_file(path, yaml)?;
         pins.sort_by_key(|pin| (pin.tool, pin.version));
         Ok(Self { pins })
     }
 
-    /// All of them, by tool and version.
+    /// Returns all pins, by tool and version.
     #[must_use]
     pub fn all(&self) -> &[Pin] {
         &self.pins
     }
 
-    /// What `names` ask for, each once. `13.5` is the newest ptxas 13.5 and `13.5.37` that one, `latest` the newest and `all`
-    /// every ptxas, each with the newest nvdisasm, which reads the code of all of them. A tool is named by itself for its
-    /// newest (`cuobjdump`), with a version (`nvrtc:13.0`), or with `all`.
+    /// Returns the pins that `names` denote, each once. `13.5` is the newest ptxas 13.5, `13.5.37` exactly that one, `latest`
+    /// the newest and
+    /// `all` every ptxas; each adds the newest nvdisasm, which reads the code of all of them. The name of a tool denotes its
+    /// newest version (`cuobjdump`); a version can be added (`nvrtc:13.0`), or `all`.
     ///
     /// # Errors
-    /// [`PinError::Unknown`] with all names there are.
+    /// [`PinError::Unknown`] with all pinned names.
     pub fn resolve(&self, names: &[String]) -> Result<Vec<&Pin>, PinError> {
         let mut chosen: Vec<&Pin> = Vec::new();
         for name in names {

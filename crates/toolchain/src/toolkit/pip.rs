@@ -1,4 +1,4 @@
-//! Fetches one wheel with pip, so that mirrors, proxies and certificates configured for pip hold here too.
+//! Fetches one wheel with pip, so that the mirrors, proxies and certificates configured for pip apply here too.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,10 +14,10 @@ use super::process;
 use crate::event::{Event, Sink};
 use crate::worker::{self, Ended};
 
-/// How often progress is told.
+/// Interval between progress events.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Which Python runs pip, and with what more. pip's own variables and files hold too: `PIP_INDEX_URL`, `PIP_PROXY`, or
+/// The Python that runs pip, and additional arguments. pip's own variables and files apply as well: `PIP_INDEX_URL`, `PIP_PROXY`, or
 /// `PIP_NO_INDEX` with `PIP_FIND_LINKS` for a folder of wheels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipSource {
@@ -28,14 +28,14 @@ pub struct PipSource {
 }
 
 impl PipSource {
-    /// `SM121PROBE_PYTHON`, or `python3` of `PATH`.
+    /// Uses `SM121PROBE_PYTHON`, or the `python3` in `PATH`.
     #[must_use]
     pub fn from_environment() -> Self {
         let python = std::env::var_os("SM121PROBE_PYTHON").filter(|python| !python.is_empty());
         Self { python: python.map_or_else(|| PathBuf::from("python3"), PathBuf::from), args: Vec::new() }
     }
 
-    /// The call that downloads `requirement` alone to the folder `to`, with more options of `pip download`.
+    /// Returns the command that downloads `requirement` alone to the folder `to`, with more options of `pip download`.
     #[must_use]
     pub fn download(
         &self,
@@ -52,13 +52,13 @@ impl PipSource {
             .args(options)
             .args(&self.args)
             .arg(requirement)
-            // Nothing is installed into any Python, so a user's rule against that must not stop it.
+            // Nothing is installed into a Python, so a user's rule that requires a virtual environment must not block it.
             .env("PIP_REQUIRE_VIRTUALENV", "false");
         command
     }
 }
 
-/// Why pip brought no wheel.
+/// Why pip did not deliver the wheel.
 #[derive(Debug, thiserror::Error)]
 pub enum PipError {
     /// Python cannot be started.
@@ -69,7 +69,7 @@ pub enum PipError {
         /// Why.
         source: io::Error,
     },
-    /// There is no room for the download.
+    /// The download cannot be written.
     #[error("cannot write {}: {source}; free some space, or set SM121PROBE_CACHE to a writable folder", path.display())]
     Write {
         /// The folder.
@@ -93,7 +93,7 @@ pub enum PipError {
         /// Its last error line, or how it ended.
         said: String,
     },
-    /// pip took too long.
+    /// pip exceeded the time limit.
     #[error(
         "pip did not fetch {requirement} within {limit:?} and was stopped; check the network and pip's settings (`pip config list`: index, proxy)"
     )]
@@ -103,19 +103,19 @@ pub enum PipError {
         /// The limit.
         limit: Duration,
     },
-    /// pip succeeded with something else.
+    /// pip succeeded but fetched another file.
     #[error("pip fetched {requirement}, but not the pinned file {wanted}; it fetched: {brought}")]
     OtherFile {
         /// Package and version.
         requirement: String,
         /// The pinned file.
         wanted: String,
-        /// What lies there.
+        /// The files fetched.
         brought: String,
     },
 }
 
-/// Downloads the wheel of `pin` below `folder` and returns its path. Everything pip writes goes below `folder`, its own cache excepted.
+/// Downloads the wheel of `pin` below `folder` and returns its path. pip writes only below `folder`, except to its own cache.
 pub(super) fn download(
     source: &PipSource,
     pin: &Pin,
@@ -136,7 +136,7 @@ pub(super) fn download(
     let options = fixed.map(str::to_owned).into_iter().chain(platforms);
     let mut command = source.download(&requirement, &arrived, options);
     command
-        // Its partial download must lie where we look for progress and where a later install cleans up.
+        // The partial download must be where progress is measured and where a later install cleans up.
         .env("TMPDIR", &temporary);
     let output =
         watched(&[&arrived, &temporary], &pin.what(), wheel.bytes, sink, || worker::run(&mut command, limit))
@@ -172,7 +172,7 @@ fn platforms(file: &str) -> impl Iterator<Item = &str> {
     file.strip_suffix(".whl").unwrap_or(file).rsplit('-').next().unwrap_or("").split('.')
 }
 
-/// pip's last error; what it said last when no line is marked as one. A connection that failed says more than its consequence.
+/// pip's last error, or its last line if none is marked as an error. A failed connection is reported as the cause.
 fn last_error(text: &str) -> Option<String> {
     let lines = || text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find(|line| line.starts_with("ERROR:")).or_else(|| lines().next())?;
@@ -184,7 +184,7 @@ fn last_error(text: &str) -> Option<String> {
     })
 }
 
-/// Runs `work` and meanwhile tells how many bytes have arrived.
+/// Runs `work` and reports how many bytes have arrived meanwhile.
 fn watched<T: Send>(
     folders: &[&Path],
     what: &str,
@@ -197,7 +197,7 @@ fn watched<T: Send>(
         scope.spawn(move || {
             let mut last = 0;
             while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                // pip copies the finished file, so the larger of the two counts.
+                // pip copies the finished file, so the larger of the two sizes counts.
                 let now = folders.iter().map(|folder| size(folder)).max().unwrap_or(0).min(bytes);
                 if now > last {
                     last = now;

@@ -1,4 +1,4 @@
-//! Where a ptxas or an nvdisasm may lie, and who uses it there.
+//! The places where a ptxas or nvdisasm may be, and who uses it there.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::environment::{Environment, children};
 use super::installed;
 use super::pins::{Arch, Tool};
 
-/// Names the ptxas that programs under `exec` find, which is this command.
+/// Environment variable that names the ptxas seen by programs under `exec`; it is this command.
 pub const EXEC_PTXAS: &str = "SM121PROBE_EXEC_PTXAS";
 
 /// Where a ptxas was found.
@@ -38,7 +38,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Who would run this ptxas, in one sentence.
+    /// Returns who would run this ptxas, in one sentence.
     #[must_use]
     pub const fn used_by(self) -> &'static str {
         match self {
@@ -80,42 +80,42 @@ impl fmt::Display for Origin {
 /// A file that may be a ptxas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Where it was looked for.
+    /// The kind of place.
     pub origin: Origin,
     /// The file.
     pub path: PathBuf,
-    /// The hash it must have, known for what we installed.
+    /// The hash it must have, if we installed it.
     pub sha256: Option<String>,
 }
 
-/// Every candidate of a machine, in order of preference; files that are not there are left out.
+/// Every candidate of a machine, in order of preference; files that do not exist are left out.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// Candidates for ptxas.
     pub ptxas: Vec<Place>,
     /// Candidates for nvdisasm.
     pub nvdisasm: Vec<Place>,
-    /// What was asked for by name or variable and cannot be a candidate.
+    /// Files requested by name or variable that cannot be candidates.
     pub unusable: Vec<Unusable>,
-    /// How long a candidate may take to say who it is.
+    /// Time limit for identifying one candidate.
     pub limit: Duration,
 }
 
 impl Default for Places {
-    /// No candidates. A healthy tool answers in milliseconds; ten seconds are for a machine under load.
+    /// No candidates. A healthy tool answers in milliseconds; ten seconds allow for a machine under load.
     fn default() -> Self {
         Self { ptxas: Vec::new(), nvdisasm: Vec::new(), unusable: Vec::new(), limit: Duration::from_secs(10) }
     }
 }
 
 impl Places {
-    /// The candidates of this machine; `store_root` is the cache folder.
+    /// Collects the candidates of this machine; `store_root` is the cache folder.
     #[must_use]
     pub fn from_environment(store_root: Option<&Path>) -> Self {
         Self::collect(&Environment::of_process(), store_root)
     }
 
-    /// The candidates that `environment` knows.
+    /// Collects the candidates in `environment`.
     #[must_use]
     pub fn collect(environment: &Environment, store_root: Option<&Path>) -> Self {
         let mut places = Self::default();
@@ -136,7 +136,8 @@ impl Places {
         places
     }
 
-    /// Adds the files among `names`: those with a `/`. A ptxas named by its path must be known before it can be selected.
+    /// Adds those `names` that contain a `/`, as files. A ptxas named by its path must be added before it can be
+    /// selected.
     pub fn add_named(&mut self, names: &[String]) {
         let files = names.iter().filter(|name| name.contains('/'));
         let named = files.map(|name| Place { origin: Origin::Named, path: name.into(), sha256: None });
@@ -212,7 +213,7 @@ impl Places {
         }
     }
 
-    /// Adds the tools of a `bin` folder; whether a ptxas is among them.
+    /// Adds the tools of a `bin` folder; returns whether a ptxas is among them.
     fn folder(&mut self, origin: Origin, folder: &Path) -> bool {
         let nvdisasm = folder.join("nvdisasm");
         if nvdisasm.exists() {
@@ -222,7 +223,7 @@ impl Places {
     }
 
     fn file(&mut self, origin: Origin, path: &Path) -> bool {
-        // Under `exec`, this command is a ptxas for other programs.
+        // Under `exec`, this command poses as ptxas for other programs.
         let own = std::env::var_os(EXEC_PTXAS).and_then(|link| std::fs::canonicalize(link).ok());
         if own.is_some() && std::fs::canonicalize(path).ok() == own {
             return true;

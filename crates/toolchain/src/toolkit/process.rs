@@ -1,4 +1,4 @@
-//! Starts a tool found on the machine, as all of this module does.
+//! Starts a tool found on the machine, for every part of this module.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::worker::{self, Ended, Output};
 
-/// Runs `program` under the name `name`, so that its messages read the same wherever it lies.
+/// Runs `program` under the name `name`, so that its messages do not depend on its path.
 pub(super) fn run<I, S>(program: &Path, name: &str, args: I, limit: Duration) -> io::Result<Output>
 where
     I: IntoIterator<Item = S>,
@@ -18,7 +18,7 @@ where
     worker::run(Command::new(program).arg0(name).args(args), limit)
 }
 
-/// How a process ended, in words that follow "it".
+/// How a process ended, as a clause that follows "it".
 pub(super) fn words(ended: Ended, limit: Duration) -> String {
     match ended {
         Ended::Exited(code) => format!("exited with status {code}"),
@@ -27,7 +27,7 @@ pub(super) fn words(ended: Ended, limit: Duration) -> String {
     }
 }
 
-/// The first line of `text` that says something, cut to a readable length.
+/// The first non-empty line of `text`, cut to a readable length.
 pub(super) fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
     line.chars().filter(|c| !c.is_control()).take(160).collect()

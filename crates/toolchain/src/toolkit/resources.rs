@@ -1,4 +1,4 @@
-//! What a kernel costs, as `ptxas -v` reports it: registers, spills, stack, shared memory; kept in the cache.
+//! The resources of a kernel as reported by `ptxas -v`: registers, spills, stack, shared memory; cached.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use super::cubin::{CubinError, cubin};
 use super::discover::Toolkit;
 use crate::store::{self, Store};
 
-/// The kind of cache entry; a change of [`Resources`] changes it.
+/// Kind of the cache entries; the number changes with [`Resources`].
 const KIND: &str = "resources-1";
 
-/// What one entry of a module uses.
+/// The resources that one entry of a module uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes that a thread spills: stores.
+    /// Bytes of spill stores per thread.
     pub spill_stores: u32,
-    /// Bytes that a thread spills: loads.
+    /// Bytes of spill loads per thread.
     pub spill_loads: u32,
-    /// Bytes of a thread's stack.
+    /// Bytes of stack per thread.
     pub stack: u32,
-    /// Bytes of static shared memory of a CTA.
+    /// Bytes of static shared memory per CTA.
     pub static_shared: u32,
 }
 
@@ -33,17 +33,18 @@ pub enum ResourcesError {
     /// There is no machine code to report on.
     #[error(transparent)]
     Cubin(#[from] CubinError),
-    /// ptxas says nothing of the entry.
+    /// ptxas does not report the entry.
     #[error("ptxas {version} reports nothing about the entry `{entry}`")]
     Silent {
-        /// Its version.
+        /// The version of ptxas.
         version: ptx::arch::ToolkitVersion,
         /// The entry.
         entry: String,
     },
 }
 
-/// What `entry` of the module `ptx` uses on `target`: from the cache, or from what ptxas says when it makes the [`cubin()`].
+/// Returns the resources of `entry` of the module `ptx` on `target`, from the cache or from the output of ptxas in
+/// [`cubin()`].
 ///
 /// # Errors
 /// [`ResourcesError`].
@@ -57,7 +58,7 @@ pub fn resources(
 ) -> Result<Resources, ResourcesError> {
     let target_name = target.to_string();
     let key = store::sha256([toolkit.sha256.as_str(), &target_name, entry, ptx].join("\0").as_bytes());
-    // A small entry of its own: who asks for many does not read the code of all.
+    // A small separate cache entry, so that a caller who needs many reports does not read the code of every module.
     if let Some(known) = store.and_then(|s| serde_json::from_slice(&s.get(KIND, &key)?).ok()) {
         return Ok(known);
     }
@@ -65,13 +66,13 @@ pub fn resources(
     let silent = || ResourcesError::Silent { version: toolkit.version, entry: entry.to_owned() };
     let found = read(&said, entry).ok_or_else(silent)?;
     if let (Some(store), Ok(bytes)) = (store, serde_json::to_vec(&found)) {
-        // A cache that cannot be written costs time, not the answer.
+        // A cache that cannot be written costs time, not the result.
         let _ = store.put(KIND, &key, &bytes);
     }
     Ok(found)
 }
 
-/// The lines about `entry` in what `ptxas -v` says.
+/// Parses the lines about `entry` in the output of `ptxas -v`.
 fn read(text: &str, entry: &str) -> Option<Resources> {
     let begins = format!("Compiling entry function '{entry}'");
     let mut lines = text.lines().skip_while(|line| !line.contains(&begins));
@@ -121,7 +122,7 @@ ptxas info    : Compile time = 12.0 ms
         assert_eq!(read(SAID, "grouped_gemm"), Some(want));
         assert_eq!(read(SAID, "other").map(|r| r.registers), Some(8));
         assert_eq!(read(SAID, "nobody"), None);
-        // Without the line on registers nothing is known, whatever else is said.
+        // Without the line on registers there is no result.
         assert_eq!(read(&SAID.replace("registers", "things"), "other"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Which of the toolkits found are used: by name, by path, or the default pair.
+//! Selects from the toolkits found: by name, by path, or the default pair.
 
 use std::path::{Path, PathBuf};
 
@@ -22,10 +22,10 @@ pub enum SelectError {
     Unknown {
         /// The name.
         name: String,
-        /// What is there.
+        /// The versions available.
         there: String,
     },
-    /// The named file is no usable ptxas.
+    /// The named file is not a usable ptxas.
     #[error("{} cannot be used as ptxas: {reason}", path.display())]
     Unusable {
         /// The file.
@@ -36,11 +36,12 @@ pub enum SelectError {
 }
 
 impl Discovery {
-    /// The toolkits of `names`, ascending and each version once: `13.5` (its newest patch), `13.5.37`, `all`, or the path
-    /// of a ptxas that [`super::Places::add_named`] was told of. No names: the newest, and the newest 12.9 for comparison.
+    /// Selects the toolkits of `names`, ascending and each version once: `13.5` (its newest patch), `13.5.37`, `all`, or
+    /// the path
+    /// of a ptxas added by [`super::Places::add_named`]. Without names: the newest, and the newest 12.9 for comparison.
     ///
     /// # Errors
-    /// [`SelectError`] with what is there and the command that helps.
+    /// [`SelectError`] with the versions available and the command that fetches one.
     pub fn select(&self, names: &[String]) -> Result<Vec<&Toolkit>, SelectError> {
         let mut chosen: Vec<&Toolkit> = Vec::new();
         if names.is_empty() {
@@ -67,13 +68,13 @@ impl Discovery {
         Ok(chosen)
     }
 
-    /// The newest toolkit that `name` names.
+    /// The newest toolkit that `name` denotes.
     fn named(&self, name: &str) -> Option<&Toolkit> {
         let newest = self.toolkits.iter().rev().find(|toolkit| toolkit.version.is_named(name))?;
         Some(self.preferred(newest))
     }
 
-    /// The first found of the same version.
+    /// The first toolkit found with the same version.
     fn preferred<'a>(&'a self, like: &'a Toolkit) -> &'a Toolkit {
         self.toolkits.iter().find(|toolkit| toolkit.version == like.version).unwrap_or(like)
     }

@@ -1,4 +1,4 @@
-//! Verifies a wheel and unpacks the pinned members of it, and nothing else.
+//! Verifies a wheel and unpacks its pinned members, and nothing else.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use super::installed::InstalledFile;
 use super::pins::{Arch, Pin, Wheel};
 use crate::store;
 
-/// Why a wheel that arrived is not used.
+/// Why a fetched wheel is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
     /// It is not the pinned file.
@@ -23,11 +23,11 @@ pub enum UnpackError {
     Changed {
         /// The wheel.
         file: String,
-        /// The pinned size.
+        /// The pinned size in bytes.
         bytes: u64,
         /// The pinned hash.
         want: String,
-        /// Its size.
+        /// Its size in bytes.
         got_bytes: u64,
         /// Its hash.
         got: String,
@@ -42,7 +42,7 @@ pub enum UnpackError {
         /// Why.
         reason: String,
     },
-    /// The disk refuses.
+    /// A file cannot be written.
     #[error("cannot write {}: {source}; free some space, or set SM121PROBE_CACHE to a writable folder", path.display())]
     Write {
         /// The file.
@@ -89,7 +89,7 @@ pub(super) fn unpack(
         if !entry.is_file() {
             return Err(bad(name, "it is not a regular file".to_owned()));
         }
-        // Only the pin's own words make the path; a wheel cannot choose where it is written.
+        // Only the pin determines the path; a wheel cannot choose where it is written.
         let target = folder.join(member.target());
         let mode = if member.target().starts_with("bin/") { 0o755 } else { 0o644 };
         let machine = write(&mut entry, &target, mode).map_err(|failure| match failure {
@@ -115,7 +115,7 @@ enum Failure {
     Write(io::Error),
 }
 
-/// Copies `from` to `target`, onto the disk; the ELF machine of the file if it is one.
+/// Copies `from` to `target` and syncs it to disk; returns the ELF machine if the file is ELF.
 fn write(from: &mut impl Read, target: &Path, mode: u32) -> Result<Option<u16>, Failure> {
     if let Some(parent) = target.parent() {
         fs::create_dir_all(parent).map_err(Failure::Write)?;
@@ -134,7 +134,7 @@ fn write(from: &mut impl Read, target: &Path, mode: u32) -> Result<Option<u16>, 
         }
         file.write_all(&chunk[..length]).map_err(Failure::Write)?;
     }
-    // A rename may reach the disk before the data does.
+    // Otherwise a rename could reach the disk before the data.
     file.sync_all().map_err(Failure::Write)?;
     let machine =
         (head.len() >= 20 && head.starts_with(b"\x7fELF")).then(|| u16::from_le_bytes([head[18], head[19]]));

@@ -1,4 +1,4 @@
-//! Child processes: run to their end with a time limit ([`run`]), or asked again and again over a socket ([`Session`]).
+//! Child processes: run to completion with a time limit ([`run`]), or queried repeatedly over a socket ([`Session`]).
 
 mod process;
 mod session;

@@ -1,7 +1,7 @@
-//! Child processes with a time limit, in a process group of their own, their output in files.
+//! Child processes with a time limit, each in its own process group, with output in files.
 //!
-//! Output goes to unlinked temporary files, not to pipes: a child that prints megabytes cannot block on us.
-//! A child that outlives its limit is killed together with everything it started.
+//! Output goes to unlinked temporary files, not to pipes, so a child that prints megabytes cannot block on us.
+//! A child that exceeds its limit is killed together with everything it started.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -13,36 +13,36 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-/// Children started by this process so far.
+/// Number of children started by this process.
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
-/// The hidden verb that makes this program a worker: `__worker <kind> <job file>`.
+/// The hidden verb that makes this program a worker: `__worker <kind> [<argument>]`.
 pub const VERB: &str = "__worker";
 
-/// Ends this process when its parent does, so that a killed run leaves no worker behind.
+/// Ends this process when its parent ends, so that a killed run leaves no worker behind.
 pub fn end_with_parent() {
-    // Where the kernel refuses, a time limit still ends us.
+    // If the kernel refuses, a time limit still ends the process.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }
 
-/// Tries to start a file that somebody still holds open for writing.
+/// Number of attempts to start a file that is still open for writing elsewhere.
 const BUSY_TRIES: u32 = 50;
 
-/// At most this much of one output stream is kept.
+/// Maximum number of bytes kept of one output stream.
 const OUTPUT_LIMIT: u64 = 256 << 20;
 
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself, with this status.
+    /// It exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Signalled(i32),
-    /// It was killed when its time was up.
+    /// It exceeded its time limit and was killed.
     TimedOut,
 }
 
-/// What a child left behind.
+/// The output of a child.
 #[derive(Debug)]
 pub struct Output {
     /// How it ended.
@@ -54,7 +54,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Standard output then standard error, as text; bytes that are not UTF-8 are replaced.
+    /// Returns standard output followed by standard error, as text; bytes that are not UTF-8 are replaced.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::from_utf8_lossy(&self.stdout).into_owned();
@@ -63,16 +63,16 @@ impl Output {
     }
 }
 
-/// Children started by this process so far: the figure that "a warm run starts none" is checked by.
+/// Returns the number of children started by this process; tests use it to check that a warm run starts none.
 #[must_use]
 pub fn started() -> u64 {
     STARTED.load(Ordering::Relaxed)
 }
 
-/// Runs `command` to its end or until `limit` has passed.
+/// Runs `command` to completion or until `limit` has passed.
 ///
 /// # Errors
-/// When the program cannot be started or waited for; a child's own failure is an [`Ended`].
+/// When the program cannot be started or waited for; a failure of the child is an [`Ended`].
 pub fn run(command: &mut Command, limit: Duration) -> io::Result<Output> {
     let mut stdout = tempfile::tempfile()?;
     let mut stderr = tempfile::tempfile()?;
@@ -100,9 +100,9 @@ pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
     }
 }
 
-/// Kills a child that leads a process group, with everything it started.
+/// Kills a child that leads a process group, and everything it started.
 pub(super) fn kill_group(child: &Child) {
-    // The group may have ended before; that is no error.
+    // The group may already have ended; that is not an error.
     let _ = rustix::process::kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
@@ -129,7 +129,7 @@ fn wait(mut child: Child, limit: Duration) -> io::Result<Ended> {
                 Err(error) => return Err(error.into()),
             }
         },
-        // Kernels before 5.3, and some sandboxes, have no pidfd: ask now and then instead.
+        // Kernels before 5.3 and some sandboxes have no pidfd; poll instead.
         Err(_) => loop {
             if child.try_wait()?.is_some() {
                 break true;
@@ -141,7 +141,7 @@ fn wait(mut child: Child, limit: Duration) -> io::Result<Ended> {
         },
     };
     if !in_time {
-        // The group may have ended between the poll and here; that is no error.
+        // The group may have ended since the poll; that is not an error.
         let _ = rustix::process::kill_process_group(pid, Signal::KILL);
         child.wait()?;
         return Ok(Ended::TimedOut);

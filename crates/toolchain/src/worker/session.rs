@@ -1,4 +1,4 @@
-//! A child that answers questions over its standard input, which is a socket.
+//! A child that answers requests over its standard input, which is a socket.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use super::process::{kill_group, spawn};
 
-/// What is kept of what a child prints before it dies.
+/// Maximum number of bytes kept of the child's error output.
 const SAID: u64 = 4096;
 
-/// A child that lives, in a process group of its own. Dropped, it is killed with everything it started.
+/// A running child in its own process group. Dropping it kills the child and everything it started.
 #[derive(Debug)]
 pub struct Session {
     child: Child,
@@ -24,8 +24,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts `command`, whose standard input becomes the socket. Its standard output goes nowhere: what a library prints there
-    /// must not be the wire.
+    /// Starts `command` with a socket as its standard input. Its standard output is discarded, because a library may print
+    /// there and would corrupt the protocol.
     ///
     /// # Errors
     /// When the program cannot be started.
@@ -33,24 +33,26 @@ impl Session {
         let (socket, theirs) = UnixStream::pair()?;
         let said = tempfile::tempfile()?;
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(said.try_clone()?).process_group(0);
-        // The command, which holds the other end, is gone when this returns: else the end of the child would not be seen.
+        // `spawned` drops the command, which holds the other end of the socket; otherwise the end of the child would go
+        // unnoticed.
         let child = spawned(command)?;
         Ok(Self { child, socket, said })
     }
 
-    /// The socket, for one question and its answer within `limit`; what takes longer is [`io::ErrorKind::TimedOut`].
+    /// Returns the socket for one request and its reply within `limit`; exceeding it is [`io::ErrorKind::TimedOut`].
     #[must_use]
     pub fn timed(&self, limit: Duration) -> Timed<'_> {
         Timed { socket: &self.socket, deadline: Instant::now() + limit }
     }
 
-    /// Whether the child has not ended.
+    /// Whether the child is still running.
     #[must_use]
     pub fn lives(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// How a child that closed its socket ended, and what it said, in words that follow "it". One that lives on is killed.
+    /// Returns how a child that closed its socket ended and what it printed, as a clause that follows "it". A running child is
+    /// killed.
     #[must_use]
     pub fn last_words(mut self) -> String {
         let status = match self.gone() {
@@ -63,7 +65,7 @@ impl Session {
         status + &self.said()
     }
 
-    /// The status of a child that is dead, or dies within the next second.
+    /// The status of a child that has ended, or that ends within the next second.
     fn gone(&mut self) -> Option<ExitStatus> {
         let deadline = Instant::now() + Duration::from_secs(1);
         loop {
@@ -77,7 +79,7 @@ impl Session {
         }
     }
 
-    /// What the child printed, as a clause.
+    /// The child's error output, as a clause.
     fn said(&mut self) -> String {
         let mut bytes = Vec::new();
         if self.said.rewind().and_then(|()| (&self.said).take(SAID).read_to_end(&mut bytes)).is_err() {
@@ -89,8 +91,8 @@ impl Session {
     }
 }
 
-/// A child of the thread that starts all of them: a child ends with the thread that started it, as the kernel understands
-/// "parent", and who asks first may be gone before who asks last.
+/// Starts a child from one dedicated thread. The kernel ends a child with the thread that started it (the parent-death
+/// signal), and the requesting thread may end before others that use the child.
 fn spawned(mut command: Command) -> io::Result<Child> {
     type Wish = (Command, mpsc::Sender<io::Result<Child>>);
     static STARTER: OnceLock<Option<mpsc::Sender<Wish>>> = OnceLock::new();
@@ -100,7 +102,7 @@ fn spawned(mut command: Command) -> io::Result<Child> {
             for (mut command, answer) in come {
                 let started = spawn(&mut command);
                 drop(command);
-                // Who asked waits for it.
+                // The requesting thread waits for it.
                 let _ = answer.send(started);
             }
         };
@@ -114,16 +116,16 @@ fn spawned(mut command: Command) -> io::Result<Child> {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // One that ended has been waited for, and its number may be another's by now.
+        // A child that ended has been reaped, and its id may have been reused.
         if self.lives() {
             kill_group(&self.child);
-            // A killed child is waited for, so that none stays a zombie.
+            // The killed child is reaped, so that it does not stay a zombie.
             let _ = self.child.wait();
         }
     }
 }
 
-/// A socket with one deadline for all that is read and written.
+/// A socket with one deadline for all reads and writes.
 #[derive(Debug)]
 pub struct Timed<'a> {
     socket: &'a UnixStream,
@@ -137,7 +139,7 @@ impl Timed<'_> {
     }
 }
 
-/// A socket's own time-out says that it would block.
+/// Maps the error of a socket's own timeout, which is `WouldBlock`, to `TimedOut`.
 fn timed<T>(result: io::Result<T>) -> io::Result<T> {
     result.map_err(|error| {
         if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }

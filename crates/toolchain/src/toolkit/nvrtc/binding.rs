@@ -1,5 +1,5 @@
-//! The nine functions of NVRTC that a compilation needs, bound at run time. Runs in a worker process only: a library that
-//! crashes or hangs takes nothing with it, and two NVRTCs of one minor version never meet in one process.
+//! The nine functions of NVRTC that a compilation needs, bound at run time. Used in worker processes only: a library that
+//! crashes or hangs affects nothing else, and two NVRTCs of one minor version never share a process.
 
 #![expect(unsafe_code, reason = "NVRTC is a C library, found at run time")]
 
@@ -17,10 +17,10 @@ type Status = c_int;
 /// The status of success.
 const SUCCESS: Status = 0;
 
-/// The status of a program that does not compile; the log says why.
+/// The status of a source that does not compile; the log says why.
 const COMPILATION: Status = 6;
 
-/// A loaded NVRTC. The function pointers are good as long as the libraries are loaded, so both live here.
+/// A loaded NVRTC. The function pointers are valid while the libraries are loaded, so both are stored here.
 pub(super) struct Binding {
     version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
     error_string: unsafe extern "C" fn(Status) -> *const c_char,
@@ -42,7 +42,7 @@ pub(super) struct Binding {
     _builtins: Option<Library>,
 }
 
-/// Strings as C takes them: an array of pointers, good as long as this lives.
+/// An array of C strings, valid as long as this value lives.
 struct Strings {
     pointers: Vec<*const c_char>,
     count: c_int,
@@ -61,20 +61,21 @@ fn terminated(text: &str) -> Result<CString, String> {
     CString::new(text).map_err(|_| "the source or an option contains a NUL".to_owned())
 }
 
-/// What became of a program.
+/// The result of a compilation.
 pub(super) struct Answer {
     /// PTX, if it compiled.
     pub(super) ptx: Option<String>,
-    /// What NVRTC said.
+    /// The log of NVRTC.
     pub(super) log: String,
 }
 
 impl Binding {
-    /// Loads the library at `path`, and before it the built-ins it looks for by name.
+    /// Loads the library at `path`, after the built-ins that it looks up by name.
     pub(super) fn load(path: &Path, builtins: Option<&Path>) -> Result<Self, String> {
         let open = |path: &Path| {
-            // SAFETY: loading runs the library's initialisers. Both files are NVIDIA's, verified by hash when we installed
-            // them, otherwise those that every CUDA program of this machine would load; this process exists for them alone.
+            // SAFETY: loading runs the library's initialisers. Both files are NVIDIA's: either we installed them and
+            // verified their hash, or
+            // every CUDA program of this machine would load them; this process exists for them alone.
             unsafe { Library::new(path) }.map_err(|error| format!("it cannot be loaded: {error}"))
         };
         let builtins = builtins.map(open).transpose()?;
@@ -102,10 +103,10 @@ impl Binding {
         })
     }
 
-    /// Major and minor version.
+    /// Returns the major and minor version.
     pub(super) fn version(&self) -> Result<(i32, i32), String> {
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: both pointers are to live integers.
+        // SAFETY: both pointers refer to live integers.
         self.check(unsafe { (self.version)(&raw mut major, &raw mut minor) })?;
         Ok((major, minor))
     }
@@ -128,15 +129,15 @@ impl Binding {
                 names.pointers.as_ptr(),
             )
         })?;
-        // SAFETY: `program` was just made; the array has as many strings as is said, and they outlive the call.
+        // SAFETY: `program` was just created; the array has `count` strings, and they outlive the call.
         let status = unsafe { (self.compile)(program, options.count, options.pointers.as_ptr()) };
         let answer = self.answer(program, status);
-        // SAFETY: `program` was made above and is used no more.
+        // SAFETY: `program` was created above and is not used again.
         self.check(unsafe { (self.destroy)(&raw mut program) })?;
         answer
     }
 
-    /// What a compilation that ended with `status` left behind.
+    /// Collects the result of a compilation that ended with `status`.
     fn answer(&self, program: Handle, status: Status) -> Result<Answer, String> {
         let log = self.text(program, self.log_size, self.log)?;
         let ptx = match status {
@@ -148,7 +149,7 @@ impl Binding {
         Ok(Answer { ptx, log })
     }
 
-    /// Reads a text of the program by a function for its size and one for itself.
+    /// Reads a text of the program with a function for its size and one for its contents.
     fn text(
         &self,
         program: Handle,
@@ -160,7 +161,7 @@ impl Binding {
         self.check(unsafe { size(program, &raw mut length) })?;
         let mut bytes = vec![0u8; length];
         if length > 0 {
-            // SAFETY: the buffer has the size that the library asked for, the final NUL included.
+            // SAFETY: the buffer has the size that the library reported, including the final NUL.
             self.check(unsafe { get(program, bytes.as_mut_ptr().cast()) })?;
         }
         while bytes.last() == Some(&0) {
@@ -179,7 +180,7 @@ impl Binding {
         if text.is_null() {
             return format!("it failed with status {status}");
         }
-        // SAFETY: not null, and a string that ends in NUL and lives as long as the library.
+        // SAFETY: the pointer is not null, and the string ends in NUL and lives as long as the library.
         let text = unsafe { CStr::from_ptr(text) };
         format!("it failed with {}", text.to_string_lossy())
     }

@@ -1,4 +1,4 @@
-//! Which NVRTCs a machine has: installed ones, Python wheels, CUDA toolkits.
+//! Finds the NVRTCs of a machine: installed ones, Python wheels, CUDA toolkits.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use crate::toolkit::installed;
 use crate::toolkit::pins::{Arch, Tool};
 use crate::toolkit::places::Origin;
 
-/// An NVRTC.
+/// An NVRTC library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nvrtc {
-    /// Its version; the patch is 0 where nothing beside the library says it.
+    /// Its version; the patch is 0 if nothing near the library tells it.
     pub version: ToolkitVersion,
-    /// The library, links resolved.
+    /// The library, with links resolved.
     pub library: PathBuf,
-    /// The library of built-ins that belongs to it.
+    /// The matching library of built-ins.
     pub builtins: Option<PathBuf>,
     /// Where it was found.
     pub origin: Origin,
-    /// The hash from the manifest, for what we installed.
+    /// The hash from the manifest, if we installed it.
     pub(super) sha256: Option<String>,
 }
 
 impl Nvrtc {
-    /// SHA-256 of the library; read once per file and kept in the cache.
+    /// SHA-256 of the library; computed once per file and cached.
     pub(super) fn sha256(&self, store: Option<&Store>) -> std::io::Result<String> {
         use std::os::unix::fs::MetadataExt;
         if let Some(known) = &self.sha256 {
@@ -43,14 +43,14 @@ impl Nvrtc {
         }
         let sha256 = store::sha256_file(&self.library)?;
         if let Some(store) = store {
-            // A cache that cannot be written costs time, not the answer.
+            // A cache that cannot be written costs time, not the result.
             let _ = store.put("nvrtc-hash", &key, sha256.as_bytes());
         }
         Ok(sha256)
     }
 }
 
-/// Every NVRTC of the machine by version, ascending; of one version the preferred first. No library is loaded for it.
+/// Returns every NVRTC of the machine by version, ascending; within a version, the preferred first. Loads no library.
 #[must_use]
 pub fn nvrtcs(store: Option<&Store>, environment: &Environment) -> Vec<Nvrtc> {
     let mut found = Vec::new();
@@ -93,12 +93,12 @@ pub fn nvrtcs(store: Option<&Store>, environment: &Environment) -> Vec<Nvrtc> {
     }
     let mut seen = std::collections::HashSet::new();
     found.retain(|nvrtc| seen.insert(nvrtc.library.clone()));
-    // Stable, so that of one version the preferred stays first.
+    // The sort is stable, so the preferred NVRTC of a version stays first.
     found.sort_by_key(|nvrtc| nvrtc.version);
     found
 }
 
-/// The NVRTC of a folder of libraries.
+/// The NVRTC in a folder of libraries.
 fn in_folder(folder: &Path, origin: Origin, versions: &[ToolkitVersion]) -> Option<Nvrtc> {
     let files = children(folder);
     let library = files.iter().find(|f| is_library(f))?;
@@ -116,7 +116,7 @@ fn in_folder(folder: &Path, origin: Origin, versions: &[ToolkitVersion]) -> Opti
     })
 }
 
-/// `libnvrtc.so.13`, and no static or alternative one.
+/// Whether this is `libnvrtc.so.13`, and not a static or alternative library.
 fn is_library(path: &Path) -> bool {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     name.strip_prefix("libnvrtc.so.").is_some_and(|v| v.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
@@ -129,7 +129,7 @@ fn builtins_version(path: &Path) -> Option<(u16, u16, Option<u16>)> {
     Some((numbers.next()??, numbers.next()??, numbers.next().flatten()))
 }
 
-/// Versions of NVRTC wheels, by their metadata folders: `nvidia_cuda_nvrtc_cu12-12.8.93.dist-info`.
+/// Versions of NVRTC wheels, from their metadata folders: `nvidia_cuda_nvrtc_cu12-12.8.93.dist-info`.
 fn wheel_versions(site: &Path) -> Vec<ToolkitVersion> {
     let version = |path: PathBuf| {
         let name = path.file_name()?.to_str()?.strip_suffix(".dist-info")?.to_owned();

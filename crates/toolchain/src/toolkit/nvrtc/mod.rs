@@ -1,4 +1,4 @@
-//! CUDA C++ to PTX with any NVRTC of the machine: in worker processes with a time limit, the answer kept in the cache.
+//! Compiles CUDA C++ to PTX with any NVRTC of the machine, in worker processes with a time limit; results are cached.
 
 mod binding;
 mod find;
@@ -18,25 +18,25 @@ pub use find::{Nvrtc, nvrtcs};
 use ptx::arch::{Target, ToolkitVersion};
 pub use serve::serve as serve_nvrtc;
 
-/// The kind of cache entry; a change of [`Compiled`] changes it.
+/// Kind of the cache entries; the number changes with [`Compiled`].
 const KIND: &str = "nvrtc-1";
 
-/// Compilations by this process so far.
+/// Number of compilations by this process.
 static COMPILATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// The word after the worker verb.
+/// The argument that follows the worker verb.
 pub const NVRTC_WORKER: &str = "nvrtc";
 
-/// What is compiled, and how.
+/// The source to compile, and its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source<'a> {
     /// CUDA C++.
     pub text: &'a str,
-    /// The name that messages and line information call it, without a folder.
+    /// The name in messages and line information, without a folder.
     pub name: &'a str,
-    /// The options, beginning with [`options_for`]'s.
+    /// The options, which begin with those of [`options_for`].
     pub options: Vec<String>,
-    /// What `#include` finds, by name; NVRTC brings no headers of its own.
+    /// The files that `#include` finds, by name; NVRTC has no headers of its own.
     pub headers: Vec<Include>,
 }
 
@@ -49,7 +49,8 @@ pub struct Include {
     pub text: String,
 }
 
-/// The options of every compilation: PTX for `target`, no contraction that the source does not ask for, and line numbers.
+/// Returns the options of every compilation: PTX for `target`, no contraction unless the source requests it, and line
+/// numbers.
 #[must_use]
 pub fn options_for(target: Target) -> Vec<String> {
     let arch = target.to_string().replacen("sm_", "compute_", 1);
@@ -62,7 +63,7 @@ pub fn options_for(target: Target) -> Vec<String> {
     )
 }
 
-/// PTX, and what was said on the way.
+/// The result of a compilation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compiled {
     /// The PTX.
@@ -74,14 +75,14 @@ pub struct Compiled {
 /// Why there is no PTX.
 #[derive(Debug, thiserror::Error)]
 pub enum NvrtcError {
-    /// The machine has none, or none of that version.
+    /// The machine has no NVRTC, or none of that version.
     #[error("no NVRTC{wanted} on this machine{there}; `sm121probe toolkit install {install}` fetches it")]
     Missing {
-        /// The version asked for, with a space before it, or nothing.
+        /// The requested version preceded by a space, or nothing.
         wanted: String,
-        /// What there is, as a clause, or nothing.
+        /// The versions available, as a clause, or nothing.
         there: String,
-        /// What to install.
+        /// The version to install.
         install: String,
     },
     /// The source does not compile.
@@ -91,7 +92,7 @@ pub enum NvrtcError {
         name: String,
         /// The NVRTC.
         version: ToolkitVersion,
-        /// What NVRTC said, each place followed by its line of the source.
+        /// The log of NVRTC; each position is followed by its source line.
         log: String,
     },
     /// The library cannot be used.
@@ -112,14 +113,14 @@ pub enum NvrtcError {
     Store(#[from] StoreError),
 }
 
-/// The newest NVRTC that `name` names (`13.5`, `13.5.37`), or the newest of all.
+/// Returns the newest NVRTC that `name` denotes (`13.5`, `13.5.37`), or the newest of all.
 ///
 /// # Errors
-/// [`NvrtcError::Missing`] with what there is and the command that helps.
+/// [`NvrtcError::Missing`] with the versions available and the command that fetches one.
 pub fn select_nvrtc<'a>(found: &'a [Nvrtc], name: Option<&str>) -> Result<&'a Nvrtc, NvrtcError> {
     let named = |nvrtc: &&Nvrtc| name.is_none_or(|name| nvrtc.version.is_named(name));
     if let Some(newest) = found.iter().rev().find(named) {
-        // Of one version the preferred.
+        // The preferred one of that version.
         return Ok(found.iter().find(|n| n.version == newest.version).unwrap_or(newest));
     }
     let versions: Vec<String> = found.iter().map(|n| n.version.to_string()).collect();
@@ -134,16 +135,17 @@ pub fn select_nvrtc<'a>(found: &'a [Nvrtc], name: Option<&str>) -> Result<&'a Nv
     })
 }
 
-/// Compilations that this process had done: the figure by which "eight that want one kernel compile it once" is checked.
+/// Returns the number of compilations in this process; tests use it to check that concurrent requests for one kernel
+/// compile it once.
 #[must_use]
 pub fn compilations() -> u64 {
     COMPILATIONS.load(Ordering::Relaxed)
 }
 
-/// Compiles with `nvrtc`, or takes the answer from the cache. `program` is this tool: its hidden verb does the work.
+/// Compiles with `nvrtc`, or returns the cached result. `program` is this tool, whose hidden verb runs the worker.
 ///
 /// # Errors
-/// [`NvrtcError`]; a source that does not compile comes with NVRTC's log and the lines it speaks of.
+/// [`NvrtcError`]; if the source does not compile, the error carries NVRTC's log and the source lines it refers to.
 pub fn compile(
     nvrtc: &Nvrtc,
     source: &Source<'_>,
@@ -165,7 +167,7 @@ pub fn compile(
     if let Some(compiled) = known() {
         return Ok(compiled);
     }
-    // One compiles, the others wait and read; few locks for many keys.
+    // One compiles; the others wait and read. Few locks cover many keys.
     let _lock = store.map(|store| store.lock(&format!("nvrtc-{}", &key[..2]))).transpose()?;
     if let Some(compiled) = known() {
         return Ok(compiled);
@@ -186,13 +188,13 @@ pub fn compile(
         Ok(serve::Reply::Failed { reason }) | Err(reason) => return Err(unusable(reason)),
     };
     if let (Some(store), Ok(bytes)) = (store, serde_json::to_vec(&compiled)) {
-        // A cache that cannot be written costs time, not the answer.
+        // A cache that cannot be written costs time, not the result.
         let _ = store.put(KIND, &key, &bytes);
     }
     Ok(compiled)
 }
 
-/// The worker's reply, or how it ended instead.
+/// Returns the worker's reply, or how the worker ended.
 fn in_worker(
     nvrtc: &Nvrtc,
     source: &Source<'_>,
@@ -211,7 +213,7 @@ fn in_worker(
     Ok(reply.map_err(|how| format!("its worker process {how}")))
 }
 
-/// NVRTC writes its working folder into `.file`; without it the PTX is the same wherever it is made.
+/// Removes the working folder that NVRTC writes into `.file`, so that the PTX does not depend on it.
 fn without_folders(ptx: &str, names: &[&str]) -> String {
     let mut out = String::with_capacity(ptx.len());
     for line in ptx.split_inclusive('\n') {
@@ -224,7 +226,7 @@ fn without_folders(ptx: &str, names: &[&str]) -> String {
     out
 }
 
-/// NVRTC's log, each `name(12): error` followed by line 12 where NVRTC itself does not show it.
+/// NVRTC's log, with line 12 added after each `name(12): error` that does not show it.
 fn with_lines(log: &str, source: &Source<'_>) -> String {
     let mut out = String::new();
     let mut rows = log.trim_end().lines().peekable();

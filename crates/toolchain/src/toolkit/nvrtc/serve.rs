@@ -1,4 +1,4 @@
-//! The worker's side: one library for the life of the process, one job after the other.
+//! The worker's side: one library for the life of the process, one job at a time.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Include;
 use super::binding::Binding;
 
-/// What the worker is to do: a line of JSON on its standard input, which is a socket.
+/// A job for the worker: a line of JSON on its standard input, which is a socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) library: PathBuf,
@@ -22,24 +22,24 @@ pub(super) struct Job {
     pub(super) headers: Vec<Include>,
 }
 
-/// What the worker found out, a line of JSON on the same socket.
+/// The worker's reply: a line of JSON on the same socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
-    /// It compiled.
+    /// The source compiled.
     Compiled { ptx: String, log: String, major: i32, minor: i32 },
-    /// The program is wrong.
+    /// The source does not compile.
     Rejected { log: String },
-    /// The library is.
+    /// The library failed.
     Failed { reason: String },
 }
 
-/// Does the jobs that come until no more come; the process's exit code.
+/// Serves jobs until the socket is closed; returns the exit code of the process.
 ///
-/// The hidden verb `__worker nvrtc` comes here.
+/// Entry point of the hidden verb `__worker nvrtc`.
 #[must_use]
 pub fn serve() -> u8 {
-    // Who asked may die while a library hangs: this process then ends from the thread that reads.
+    // The parent may die while the library hangs; the reading thread then ends this process.
     let (jobs, queue) = mpsc::channel();
     let Ok(mut socket) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else { return 2 };
     let Ok(input) = socket.try_clone() else { return 2 };
@@ -64,7 +64,7 @@ pub fn serve() -> u8 {
     0
 }
 
-/// Compiles with the library of the first job; the parent asks for no other.
+/// Compiles with the library of the first job; the parent never requests another.
 fn answer(binding: &mut Option<Binding>, job: &Job) -> Result<Reply, String> {
     let binding = match binding {
         Some(loaded) => loaded,

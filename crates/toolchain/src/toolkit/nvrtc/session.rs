@@ -1,5 +1,5 @@
-//! The parent's side: workers that have loaded a library wait for the next source, since to load it takes as long as a small
-//! kernel takes to compile.
+//! The parent's side: workers that have loaded a library are kept for the next source, because loading takes as long as
+//! compiling a small kernel.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::NVRTC_WORKER;
 use super::serve::{Job, Reply};
 use crate::worker::{self, Session};
 
-/// After so many sources a worker is let go, with whatever its library has not given back.
+/// A worker is retired after this many compilations, which bounds the memory that its library leaks.
 const MOST_JOBS: u32 = 256;
 
-/// A worker that waits.
+/// An idle worker.
 struct Waiting {
     program: PathBuf,
     library: PathBuf,
@@ -22,10 +22,10 @@ struct Waiting {
     session: Session,
 }
 
-/// Never more than there are threads that compile at once. They end with this process.
+/// Idle workers, at most one per thread that compiles. They end with this process.
 static WAITING: Mutex<Vec<Waiting>> = Mutex::new(Vec::new());
 
-/// The reply of a worker of `program`, or how it ended instead, in words that follow "its worker process".
+/// Returns the reply of a worker of `program`, or how the worker ended, as a clause that follows "its worker process".
 ///
 /// # Errors
 /// When no worker can be started.
@@ -42,7 +42,7 @@ pub(super) fn ask(program: &Path, job: &Job, limit: Duration) -> io::Result<Resu
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             return Ok(Err(format!("did not end within {} s", limit.as_secs_f32())));
         }
-        // It closed its end.
+        // The worker closed its end.
         Err(_) => return Ok(Err(worker.session.last_words())),
     };
     let reply =
@@ -53,7 +53,7 @@ pub(super) fn ask(program: &Path, job: &Job, limit: Duration) -> io::Result<Resu
     Ok(reply)
 }
 
-/// A worker of this program and library that waits, and lives.
+/// Takes an idle worker of this program and library that is still alive.
 fn waiting(program: &Path, library: &Path) -> Option<Waiting> {
     loop {
         let mut all = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +68,7 @@ fn waiting(program: &Path, library: &Path) -> Option<Waiting> {
 
 fn start(program: &Path, library: &Path) -> io::Result<Waiting> {
     let mut command = Command::new(program);
-    // A file beside the user must not be what a source includes.
+    // A file in the user's folder must not be found by `#include`.
     command.arg(worker::VERB).arg(NVRTC_WORKER).current_dir("/");
     let session = Session::start(command)?;
     Ok(Waiting { program: program.to_owned(), library: library.to_owned(), jobs: 0, session })
@@ -80,7 +80,7 @@ fn exchange(session: &Session, line: &str, limit: Duration) -> io::Result<String
     timed.write_all(line.as_bytes())?;
     let mut reply = String::new();
     BufReader::new(timed).read_line(&mut reply)?;
-    // A worker that dies while it writes leaves half a line.
+    // A worker that dies while writing leaves half a line.
     if !reply.ends_with('\n') {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
