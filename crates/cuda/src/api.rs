@@ -1,4 +1,4 @@
-//! What the entry points share: pointers that the program hands over, and how a function answers.
+//! Shared by all entry points: pointers passed by the program, and the conversion of results to status codes.
 #![expect(unsafe_code, reason = "pointers of a C program")]
 
 use std::cell::Cell;
@@ -11,24 +11,24 @@ use crate::device::device;
 use crate::launch::Arguments;
 use crate::status::Status;
 
-/// What an entry point's body gives.
+/// The result of an entry point's body.
 pub(crate) type Answer = Result<(), Status>;
 
-/// Where the caller wants a result.
+/// A pointer to which the caller wants a result written.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Out<T>(*mut T);
 
-// SAFETY: a place is used by the thread that was given it, or under a lock.
+// SAFETY: a place is used by the thread that received it, or under a lock.
 unsafe impl<T> Send for Out<T> {}
 
 impl<T> Out<T> {
-    /// Nowhere.
+    /// A null pointer.
     pub(crate) const fn none() -> Self {
         Self(std::ptr::null_mut())
     }
 
-    /// A place of this library's own.
+    /// A place owned by this library.
     pub(crate) fn of(place: &mut T) -> Self {
         Self(place)
     }
@@ -51,12 +51,12 @@ impl<T> Out<T> {
         if self.0.is_null() {
             return Err(Status::INVALID_VALUE);
         }
-        // SAFETY: the API promises a pointer to a place for a T, aligned or, in packed structs, not.
+        // SAFETY: the API promises a pointer to a place for a T, which is unaligned in packed structs.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
 
-    /// Writes the result where the caller wants it.
+    /// Writes the result unless the pointer is null.
     pub(crate) fn set_if(self, value: T) {
         if !self.0.is_null() {
             let _ = self.set(value);
@@ -69,13 +69,13 @@ impl<T> Out<T> {
     }
 }
 
-/// Where the caller keeps an input.
+/// A pointer to an input of the caller.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
-    /// A value of this library's own.
+    /// A value owned by this library.
     pub(crate) fn of(value: &T) -> Self {
         Self(value)
     }
@@ -89,7 +89,7 @@ impl<T: Copy> In<T> {
         self.0 as u64
     }
 
-    /// The input.
+    /// Reads the input; a null pointer is an error.
     pub(crate) fn get(self) -> Result<T, Status> {
         if self.0.is_null() {
             return Err(Status::INVALID_VALUE);
@@ -98,17 +98,17 @@ impl<T: Copy> In<T> {
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// Element `n`.
+    /// Reads element `n`.
     pub(crate) fn nth(self, n: usize) -> Result<T, Status> {
         if self.0.is_null() { Err(Status::INVALID_VALUE) } else { Self(self.0.wrapping_add(n)).get() }
     }
 }
 
-/// A text of the caller.
+/// A C string of the caller.
 pub(crate) type Text = In<c_char>;
 
 impl Text {
-    /// The text.
+    /// Reads the string.
     pub(crate) fn text(self) -> Result<String, Status> {
         if self.0.is_null() {
             return Err(Status::INVALID_VALUE);
@@ -118,7 +118,7 @@ impl Text {
     }
 }
 
-/// Bytes of the host, for a copy.
+/// The bytes of a host buffer, for a copy.
 pub(crate) fn host_bytes<'a>(address: u64, len: usize) -> Result<&'a [u8], Status> {
     if len == 0 {
         return Ok(&[]);
@@ -126,11 +126,11 @@ pub(crate) fn host_bytes<'a>(address: u64, len: usize) -> Result<&'a [u8], Statu
     if address == 0 {
         return Err(Status::INVALID_VALUE);
     }
-    // SAFETY: the program says that so many bytes are there; where it is wrong, the copy faults as `memcpy` does.
+    // SAFETY: the program states that this many bytes are there; if it is wrong, the copy faults as `memcpy` does.
     Ok(unsafe { std::slice::from_raw_parts(address as *const u8, len) })
 }
 
-/// Writes bytes of the host.
+/// Writes bytes to a host buffer.
 pub(crate) fn put_host_bytes(address: u64, bytes: &[u8]) -> Answer {
     if bytes.is_empty() {
         return Ok(());
@@ -138,12 +138,12 @@ pub(crate) fn put_host_bytes(address: u64, bytes: &[u8]) -> Answer {
     if address == 0 {
         return Err(Status::INVALID_VALUE);
     }
-    // SAFETY: as for `host_bytes`; `copy` allows that both overlap.
+    // SAFETY: as for `host_bytes`; `copy` allows overlap.
     unsafe { std::ptr::copy(bytes.as_ptr(), address as *mut u8, bytes.len()) };
     Ok(())
 }
 
-/// The array of pointers that a launch gets.
+/// The array of argument pointers of a launch.
 pub(crate) struct Pointers(pub(crate) In<u64>);
 
 impl Arguments for Pointers {
@@ -153,7 +153,7 @@ impl Arguments for Pointers {
     }
 }
 
-/// All arguments in one piece (`CU_LAUNCH_PARAM_BUFFER_POINTER`).
+/// All arguments in one buffer (`CU_LAUNCH_PARAM_BUFFER_POINTER`).
 pub(crate) struct Packed(pub(crate) Vec<u8>);
 
 impl Arguments for Packed {
@@ -162,7 +162,7 @@ impl Arguments for Packed {
     }
 }
 
-/// A device image by its first byte: as many bytes as it says it has.
+/// Reads the device image at an address; its header determines the length.
 pub(crate) fn image(address: u64) -> Result<Vec<u8>, Status> {
     const WRAPPER: u32 = 0x4662_43B1;
     const FATBIN: u32 = 0xBA55_ED50;
@@ -183,11 +183,11 @@ pub(crate) fn image(address: u64) -> Result<Vec<u8>, Status> {
 }
 
 thread_local! {
-    /// The runtime's last error of the thread.
+    /// The runtime's last error in this thread.
     static LAST: Cell<i32> = const { Cell::new(0) };
 }
 
-/// Takes the last error.
+/// Returns the last error, and resets it if `clear`.
 pub(crate) fn last_error(clear: bool) -> c_int {
     let last = LAST.get();
     if clear {
@@ -199,7 +199,7 @@ pub(crate) fn last_error(clear: bool) -> c_int {
     }
 }
 
-/// The code of what a body gave, in a thread that has what the entry point needs. A panic is a defect of the library and no reason to
+/// Runs a body in a thread prepared for the entry point and returns the status code. A panic is a defect of the library and must not
 /// end the program.
 pub(crate) fn answer(needs: Needs, stream: Option<u64>, body: impl FnOnce() -> Answer) -> c_int {
     let needs = contexts::needs_of_call(needs);
@@ -215,12 +215,12 @@ pub(crate) fn answer(needs: Needs, stream: Option<u64>, body: impl FnOnce() -> A
     code
 }
 
-/// Whether the program is linked with the runtime of CUDA 12: some functions of CUDA 13 have more arguments under the same name.
+/// Whether the program is linked with the runtime of CUDA 12: some functions of CUDA 13 have additional arguments under the same name.
 pub(crate) fn runtime_is_12() -> bool {
     unsafe extern "C" {
         fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
     }
-    /// Only what is loaded already, looked up lazily.
+    /// RTLD_NOLOAD | RTLD_LAZY: only what is already loaded.
     const LOADED: c_int = 4 | 1;
     static IS_12: OnceLock<bool> = OnceLock::new();
     // SAFETY: the names end in NUL, and nothing is loaded.
@@ -228,7 +228,7 @@ pub(crate) fn runtime_is_12() -> bool {
     *IS_12.get_or_init(|| loaded(c"libcudart.so.12") && !loaded(c"libcudart.so.13"))
 }
 
-/// An entry point that is not served.
+/// Reports an entry point that is not served.
 pub(crate) fn missed(name: &str) -> c_int {
     answer(Needs::of(name), None, || {
         device()?.miss(name);
@@ -236,27 +236,28 @@ pub(crate) fn missed(name: &str) -> c_int {
     })
 }
 
-/// Writes what kernels printed, in order with what the program prints through C.
+/// Writes the output of kernels through C's stdout, so that it keeps its order with the program's own output.
 pub(crate) fn print(texts: &[String]) {
     unsafe extern "C" {
         fn printf(format: *const c_char, ...) -> c_int;
     }
     for text in texts {
         let bytes = text.as_bytes();
-        // SAFETY: `%.*s` reads so many bytes.
+        // SAFETY: `%.*s` reads exactly this many bytes.
         unsafe { printf(c"%.*s".as_ptr(), bytes.len() as c_int, bytes.as_ptr()) };
     }
 }
 
-/// Defines entry points, and a function that finds them by name. A function may have more names: those of the other API, and those for a
-/// default stream of each thread, which is one more stream that runs in the order of the calls.
+/// Defines entry points, and a function that finds them by name. A function may have several names: those of the other API, and those
+/// with a
+/// per-thread default stream, which is treated as one more stream that runs in call order.
 macro_rules! entry_points {
     ($find:ident; $(fn $name:ident $(| $alias:ident)* ($($args:tt)*) $body:block)*) => {
         $(
             $crate::api::entry_point! { $name ($($args)*) $body $($alias)* }
         )*
 
-        /// The entry point of a name.
+        /// The entry point with a given name.
         pub(crate) fn $find(name: &str) -> Option<*const std::ffi::c_void> {
             match name {
                 $(stringify!($name) $(| stringify!($alias))* => Some($name as *const std::ffi::c_void),)*
@@ -267,7 +268,7 @@ macro_rules! entry_points {
 }
 pub(crate) use entry_points;
 
-/// One entry point, and its other names.
+/// One entry point and its other names.
 macro_rules! entry_point {
     ($name:ident ($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
         #[unsafe(no_mangle)]
@@ -289,7 +290,7 @@ macro_rules! entry_point {
 }
 pub(crate) use entry_point;
 
-/// The argument `stream`, of arguments that are given twice each.
+/// The argument named `stream`, if any; every argument is passed twice.
 macro_rules! stream_of {
     () => { None };
     (stream $stream:ident $($rest:ident)*) => { Some($stream) };

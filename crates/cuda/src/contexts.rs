@@ -1,4 +1,5 @@
-//! Contexts: which one is current in a thread, and which entry points need one. The rules were measured call by call on an H200 with
+//! Contexts: which one is current in a thread, and which entry points require one. The rules were measured call by call on an H200
+//! with
 //! driver 580.
 
 use std::cell::Cell;
@@ -7,18 +8,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::api::Answer;
 use crate::status::Status;
 
-/// What an entry point needs of its thread.
+/// What an entry point requires of its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// Nothing.
     Nothing,
-    /// Of the driver: `cuInit`.
+    /// Driver: `cuInit`.
     Init,
-    /// Of the driver: a current context.
+    /// Driver: a current context.
     Current,
-    /// Of the runtime: nothing, and it makes no context.
+    /// Runtime: nothing; it creates no context.
     Runtime,
-    /// Of the runtime: makes the primary context current where there is none.
+    /// Runtime: makes the primary context current if there is none.
     Primary,
 }
 
@@ -89,7 +90,7 @@ const RUNTIME: &[&str] = &[
 ];
 
 impl Needs {
-    /// What the entry point of a name needs.
+    /// The requirement of the entry point with a given name.
     pub(crate) const fn of(name: &str) -> Self {
         let name = plain(name.as_bytes());
         let runtime = starts_with(name, b"cuda");
@@ -106,7 +107,7 @@ impl Needs {
         }
     }
 
-    /// Whether the function's errors are the runtime's last error.
+    /// Whether an error of the function becomes the runtime's last error.
     pub(crate) const fn is_runtime(self) -> bool {
         matches!(self, Self::Runtime | Self::Primary)
     }
@@ -132,7 +133,7 @@ const fn is_one_of(name: &[u8], mut names: &[&str]) -> bool {
     false
 }
 
-/// A name without the underscores in front, and without the suffixes of its version and of its default stream.
+/// A name without leading underscores, and without the suffixes of its version and its default stream.
 const fn plain(name: &[u8]) -> &[u8] {
     match name {
         [b'_', rest @ ..] => plain(rest),
@@ -142,19 +143,19 @@ const fn plain(name: &[u8]) -> &[u8] {
     }
 }
 
-/// The handle of the primary context; those of created ones follow.
+/// The handle of the primary context; those of created contexts follow at multiples of `STEP`.
 const PRIMARY: u64 = 0x0059_0000_0000_0010;
 const STEP: u64 = 16;
 
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
-/// A bit for each context that lives; bit 0 is the primary one.
+/// One bit per live context; bit 0 is the primary context.
 static LIVE: AtomicU64 = AtomicU64::new(0);
-/// How often the program holds the primary context through the driver.
+/// How often the program has retained the primary context through the driver.
 static RETAINED: AtomicU32 = AtomicU32::new(0);
-/// Whether the runtime holds it.
+/// Whether the runtime holds the primary context.
 static HELD_BY_RUNTIME: AtomicBool = AtomicBool::new(false);
 
-/// The contexts that a thread pushed, by their bits. It has no destructor, as programs call from their exit handlers.
+/// The context stack of a thread, as bit numbers. It has no destructor, because programs make calls from their exit handlers.
 #[derive(Clone, Copy)]
 struct Stack {
     len: usize,
@@ -208,12 +209,12 @@ fn end(bit: u8) {
     LIVE.fetch_and(!(1 << bit), Ordering::SeqCst);
 }
 
-/// Another name of an entry point was called.
+/// Records that an entry point was called under another name, with the requirements of that name.
 pub(crate) fn called_as(needs: Needs) {
     CALLED_AS.set(Some(needs));
 }
 
-/// Prepares the thread for an entry point, by the name that was called; `stream` is what it works in.
+/// Prepares the thread for an entry point, by the name that was called; `stream` is the stream it works in.
 ///
 /// # Errors
 /// [`Status::NOT_INITIALIZED`], [`Status::INVALID_CONTEXT`] without a current context, [`Status::CONTEXT_IS_DESTROYED`].
@@ -230,7 +231,7 @@ pub(crate) fn enter(needs: Needs, stream: Option<u64>) -> Result<(), Status> {
     if needs == Needs::Current { current().map(drop) } else { stream.map_or(Ok(()), stream_has_context) }
 }
 
-/// A stream that the program made belongs to a context; the default streams (0 to 2) are those of the current one.
+/// A created stream belongs to a context; the default streams (0 to 2) belong to the current one.
 pub(crate) fn stream_has_context(stream: u64) -> Answer {
     if stream <= 2 { current().map(drop) } else { Ok(()) }
 }
@@ -253,7 +254,7 @@ pub(crate) fn initialize() {
     INITIALIZED.store(true, Ordering::SeqCst);
 }
 
-/// The current context.
+/// Returns the current context.
 pub(crate) fn current() -> Result<u64, Status> {
     match STACK.get().top() {
         None => Err(Status::INVALID_CONTEXT),
@@ -262,17 +263,17 @@ pub(crate) fn current() -> Result<u64, Status> {
     }
 }
 
-/// The handle of the thread's current context, whether it lives or not; 0 without one.
+/// The handle of the thread's current context, live or destroyed; 0 without one.
 pub(crate) fn current_handle() -> u64 {
     STACK.get().top().map_or(0, handle)
 }
 
-/// The context of what the program made: the current one, or the primary one in a thread without.
+/// The context that owns what the program creates: the current one, or the primary one in a thread without a context.
 pub(crate) fn owner() -> u64 {
     STACK.get().top().map_or(PRIMARY, handle)
 }
 
-/// Makes a context current in the place of the thread's; 0 takes the thread's away.
+/// Replaces the thread's current context; 0 pops it.
 pub(crate) fn set_current(context: u64) -> Answer {
     if context == 0 {
         change(Stack::pop);
@@ -299,12 +300,12 @@ pub(crate) fn push(context: u64) -> Answer {
     change(|stack| stack.push(bit))
 }
 
-/// Makes the context before current again.
+/// Pops the current context and makes the one below it current.
 pub(crate) fn pop() -> Result<u64, Status> {
     change(Stack::pop).map(handle).ok_or(Status::INVALID_CONTEXT)
 }
 
-/// Makes a context, and makes it current.
+/// Creates a context and makes it current.
 pub(crate) fn create() -> Result<u64, Status> {
     let mut live = LIVE.load(Ordering::SeqCst);
     loop {
@@ -319,7 +320,7 @@ pub(crate) fn create() -> Result<u64, Status> {
     }
 }
 
-/// Ends a context that the program made.
+/// Destroys a context that the program created.
 pub(crate) fn destroy(context: u64) -> Answer {
     let bit = known(context)?;
     if bit == 0 {
@@ -334,14 +335,14 @@ pub(crate) fn destroy(context: u64) -> Answer {
     Ok(())
 }
 
-/// Holds the primary context.
+/// Retains the primary context.
 pub(crate) fn retain_primary() -> u64 {
     RETAINED.fetch_add(1, Ordering::SeqCst);
     LIVE.fetch_or(1, Ordering::SeqCst);
     PRIMARY
 }
 
-/// Gives the primary context back; it ends with its last holder.
+/// Releases the primary context; it is destroyed with its last holder.
 pub(crate) fn release_primary() -> Answer {
     let before =
         RETAINED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |retained| retained.checked_sub(1));
@@ -355,19 +356,19 @@ pub(crate) fn release_primary() -> Answer {
     }
 }
 
-/// Ends the primary context, whoever holds it.
+/// Destroys the primary context, regardless of its holders.
 pub(crate) fn reset_primary() {
     RETAINED.store(0, Ordering::SeqCst);
     HELD_BY_RUNTIME.store(false, Ordering::SeqCst);
     end(0);
 }
 
-/// Whether the primary context lives.
+/// Whether the primary context is live.
 pub(crate) fn primary_is_active() -> bool {
     lives(0)
 }
 
-/// What `answer` takes for the needs of a call.
+/// The requirements of this call: those of the name it was called by, if recorded.
 pub(crate) fn needs_of_call(needs: Needs) -> Needs {
     CALLED_AS.take().unwrap_or(needs)
 }

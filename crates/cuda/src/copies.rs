@@ -1,15 +1,15 @@
-//! Copies and fills, whose directions follow from the addresses.
+//! Copies and fills; the addresses determine the direction.
 
 use crate::api::{Answer, host_bytes, put_host_bytes};
 use crate::device::Device;
 use crate::status::Status;
 use crate::work::{CopyWork, Extent, FillWork, Side};
 
-/// Bytes that are filled at a time.
+/// Number of bytes filled at a time.
 const PIECE: usize = 1 << 20;
 
 impl Device {
-    /// Copies bytes between any two places.
+    /// Copies bytes between any two addresses.
     pub(crate) fn copy(&mut self, to: u64, from: u64, len: usize) -> Answer {
         self.healthy()?;
         if len == 0 {
@@ -30,7 +30,7 @@ impl Device {
         if self.memory.write_at(to, bytes) { Ok(()) } else { Err(Status::INVALID_VALUE) }
     }
 
-    /// Copies a box, row by row where there are gaps between rows.
+    /// Copies a box, row by row if there are gaps between rows.
     pub(crate) fn copy_box(&mut self, work: &CopyWork) -> Answer {
         let CopyWork { to, from, extent } = *work;
         for (width, y) in rows(&extent, &[to, from]) {
@@ -39,7 +39,7 @@ impl Device {
         Ok(())
     }
 
-    /// Repeats a pattern over bytes.
+    /// Fills bytes with a repeated pattern.
     pub(crate) fn fill(&mut self, to: u64, pattern: &[u8], len: usize) -> Answer {
         self.healthy()?;
         let piece = pattern.repeat((PIECE / pattern.len()).min(len.div_ceil(pattern.len().max(1))));
@@ -62,12 +62,12 @@ impl Device {
     }
 }
 
-/// Where a row begins: `(row of the slice, slice)`.
+/// The address of a row: `(row of the slice, slice)`.
 fn place(side: &Side, (row, slice): (usize, usize)) -> u64 {
     side.address.wrapping_add((slice as u64).wrapping_mul(side.slice as u64) + row as u64 * side.pitch as u64)
 }
 
-/// The rows of a box with their bytes, those that follow each other on all sides taken together.
+/// The rows of a box with their sizes in bytes; rows that are contiguous on all sides are merged.
 fn rows(extent: &Extent, sides: &[Side]) -> Vec<(usize, (usize, usize))> {
     let Extent { width, height, depth } = *extent;
     if width == 0 || height == 0 || depth == 0 {

@@ -1,5 +1,6 @@
-//! What host code that CuTe DSL compiles calls: functions of CUDA under names of its own (most are further names of an entry point), and
-//! how its library of kernels is loaded once. Its own runtime holds a static CUDA runtime, so `exec` has it load this library
+//! Functions that host code compiled by CuTe DSL calls: CUDA functions under its own names (most are additional names of an entry
+//! point), and
+//! the one-time loading of its kernel library. CuTe DSL's own runtime links a static CUDA runtime, so `exec` makes it load this library
 //! instead (`CUTE_DSL_LIBS`).
 #![expect(unsafe_code, reason = "exported names, and callbacks of a C program")]
 
@@ -13,11 +14,11 @@ use crate::status::Status;
 use crate::stream_calls::wait;
 use crate::work::launch;
 
-/// Loads a library and gives its handle.
+/// Loads a library and stores its handle.
 type Load = extern "C" fn(*mut u64) -> c_int;
 /// Loads a library's kernels for a device.
 type LoadToDevice = Option<extern "C" fn(*mut u64, c_int) -> c_int>;
-/// Takes the kind and the message of an error.
+/// Receives the kind and the message of an error.
 type Raise = extern "C" fn(*const c_char, *const c_char);
 
 entry_points! {
@@ -62,7 +63,7 @@ extern "C" fn cuda_dialect_assert_success(code: c_int) {
 
 static LOADING: Mutex<()> = Mutex::new(());
 
-/// Loads a library unless `slot` has one already; -1 after an error, which `raise` is told.
+/// Loads a library unless `slot` already holds one; returns -1 after an error, which is passed to `raise`.
 #[unsafe(no_mangle)]
 extern "C" fn cuda_dialect_init_library_once(
     slot: *mut u64,
@@ -71,7 +72,7 @@ extern "C" fn cuda_dialect_init_library_once(
     raise: Raise,
 ) -> c_int {
     let _one = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: the caller's variable, which only this function and the next one write.
+    // SAFETY: a variable of the caller, which only this function and the next one write.
     if unsafe { slot.read() } != 0 {
         return 0;
     }
@@ -94,7 +95,7 @@ extern "C" fn cuda_dialect_init_library_once(
 #[unsafe(no_mangle)]
 extern "C" fn cuda_dialect_unload_library_once(slot: *mut u64) {
     let _one = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: as above. A module stays as long as the process.
+    // SAFETY: as above. The module stays loaded until the process ends.
     unsafe { slot.write(0) };
 }
 
@@ -103,12 +104,12 @@ extern "C" fn CuteDSLRT_TVMFFISetRaisedCudaError(raise: Raise, code: c_int) {
     raise_with(raise, code);
 }
 
-/// The PTX of a cubin that CuTe DSL made: `exec` has it keep both, one beside the other.
+/// The PTX of a cubin that CuTe DSL compiled; `exec` makes it keep both files side by side.
 pub(crate) fn kept_ptx(cubin: &[u8]) -> Option<String> {
     kept_in(Path::new(&std::env::var_os("CUTE_DSL_DUMP_DIR")?), cubin)
 }
 
-/// Only the very bytes count: a later kernel of the same name replaces both files.
+/// Compares the bytes, because a later kernel of the same name replaces both files.
 fn kept_in(folder: &Path, cubin: &[u8]) -> Option<String> {
     let files = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     let mut cubins = files.filter(|file| file.extension().is_some_and(|ending| ending == "cubin"));

@@ -18,25 +18,25 @@ use crate::results::{Results, say};
 use crate::status::Status;
 use crate::streams::Streams;
 
-/// What an allocation is.
+/// The kind of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `cudaMalloc`.
     Device,
-    /// `cudaMallocManaged`: the CPU uses it, too.
+    /// `cudaMallocManaged`: accessible to the CPU as well.
     Managed,
     /// `cudaMallocHost`.
     Pinned,
-    /// `cudaHostRegister`: memory of the host, which kernels use at its own address.
+    /// `cudaHostRegister`: host memory that kernels access at its own address.
     Registered,
-    /// Memory of a node of a graph.
+    /// Memory of a graph node.
     Graph,
     /// A `__managed__` variable.
     ManagedVariable,
 }
 
 impl Kind {
-    /// Whether the CPU uses it at the same address.
+    /// Whether the CPU accesses it at the same address.
     pub(crate) const fn on_host(self) -> bool {
         matches!(self, Self::Managed | Self::Pinned | Self::Registered | Self::ManagedVariable)
     }
@@ -50,27 +50,27 @@ impl Kind {
         matches!(self, Self::Device | Self::Managed | Self::Graph)
     }
 
-    /// Whether the program has to free it.
+    /// Whether the program must free it.
     const fn is_owned(self) -> bool {
         matches!(self, Self::Device | Self::Managed | Self::Pinned)
     }
 }
 
-/// A piece of memory that the program allocated.
+/// A block of memory that the program allocated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allocation {
     pub(crate) len: usize,
     pub(crate) kind: Kind,
 }
 
-/// A kernel that the program has a handle of.
+/// A kernel to which the program has a handle.
 #[derive(Debug, Clone)]
 pub(crate) struct Function {
     pub(crate) module: usize,
     pub(crate) name: Arc<str>,
 }
 
-/// A number that the program takes for a pointer; the upper half says of what.
+/// A number that the program treats as a pointer; its upper half tells the kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handle {
     Module = 1,
@@ -93,7 +93,7 @@ impl Handle {
     }
 }
 
-/// The device.
+/// The simulated device.
 pub(crate) struct Device {
     pub(crate) gpu: &'static Gpu,
     pub(crate) memory: GlobalMemory,
@@ -102,37 +102,37 @@ pub(crate) struct Device {
     pub(crate) functions: Vec<Function>,
     /// Handles by module and name.
     by_name: HashMap<(usize, Arc<str>), usize>,
-    /// What a launch left: every later call returns it, as with CUDA.
+    /// The error left by a launch; every later call returns it, as in CUDA.
     pub(crate) sticky: Option<Status>,
     pub(crate) keep_going: bool,
     pub(crate) schedules: u64,
-    /// The hardware whose results are computed.
+    /// The hardware whose tensor-core results are computed.
     pub(crate) model: Model,
-    /// Whether an unqualified product and the sum that uses it round once.
+    /// Whether an unqualified product and the sum that uses it are rounded once.
     contracts: bool,
     pub(crate) streams: Streams,
     pub(crate) graphs: Graphs,
     pub(crate) pools: Pools,
     pub(crate) results: Results,
     pub(crate) recorder: Option<Recorder>,
-    /// Cores that a launch may use; to ask the system costs more than a small launch.
+    /// Number of cores that a launch may use; cached, because querying the system costs more than a small launch.
     pub(crate) threads: usize,
     used: u64,
     missing: HashSet<String>,
-    /// Names that the program has pointers to.
+    /// Names to which the program has pointers.
     texts: HashMap<Arc<str>, CString>,
     pid: u32,
 }
 
 static DEVICE: OnceLock<Mutex<Device>> = OnceLock::new();
 
-/// The device, made at the first use.
+/// Returns the device, created on first use.
 ///
 /// # Errors
-/// [`Status::NOT_INITIALIZED`] in a process that was forked from one that uses the device: CUDA does not survive that either.
+/// [`Status::NOT_INITIALIZED`] in a process forked from one that uses the device; CUDA does not survive a fork either.
 pub(crate) fn device() -> Result<MutexGuard<'static, Device>, Status> {
     let device = DEVICE.get_or_init(|| Mutex::new(Device::new()));
-    // The lock may be held by a thread that the fork left behind.
+    // The lock may be held by a thread that does not exist in the forked process.
     let device = match device.try_lock() {
         Ok(device) => device,
         Err(std::sync::TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -148,7 +148,7 @@ fn forked() -> bool {
     PID.get().is_some_and(|pid| *pid != std::process::id())
 }
 
-/// Says that the process ends, where it used the device.
+/// Reports the end of the process if it used the device.
 pub(crate) fn end() {
     if forked() {
         return;
@@ -168,7 +168,7 @@ impl Device {
         let results = Results::of_environment(gpu.key);
         Self {
             gpu,
-            // Zeros cost nothing until somebody writes there.
+            // Zeros cost nothing until they are overwritten.
             memory: GlobalMemory::filled_with(0),
             allocations: BTreeMap::new(),
             modules: Vec::new(),
@@ -195,7 +195,7 @@ impl Device {
         }
     }
 
-    /// A function of the API is not served: names it once.
+    /// Reports an API function that is not served, once.
     pub(crate) fn miss(&mut self, function: &str) {
         if self.missing.insert(function.to_owned()) {
             say(&format!("{function} is not served; it returns CUDA_ERROR_NOT_SUPPORTED"));
@@ -203,23 +203,23 @@ impl Device {
         }
     }
 
-    /// What a launch left, as an error.
+    /// Returns the error left by a launch, if any.
     pub(crate) fn healthy(&self) -> Result<(), Status> {
         self.sticky.map_or(Ok(()), Err)
     }
 
-    /// Bytes that are free.
+    /// The number of free bytes.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.gpu.memory.saturating_sub(self.used)
     }
 
-    /// Allocates, and gives the address.
+    /// Allocates memory and returns its address.
     pub(crate) fn allocate(&mut self, len: usize, kind: Kind) -> Result<u64, Status> {
         self.healthy()?;
         if kind.counts() && len as u64 > self.free_bytes() {
             return Err(Status::OUT_OF_MEMORY);
         }
-        // The system may have less than the device: asked here, a refusal is no abort.
+        // The host may have less memory than the device; a failed reservation here is not an abort.
         if len > 1 << 28 && Vec::<u8>::new().try_reserve_exact(len).is_err() {
             return Err(Status::OUT_OF_MEMORY);
         }
@@ -241,14 +241,14 @@ impl Device {
         Ok(address)
     }
 
-    /// Frees what begins at `address`; nothing for 0.
+    /// Frees the allocation that begins at `address`; 0 is ignored.
     pub(crate) fn free(&mut self, address: u64) -> Result<(), Status> {
         if address == 0 {
             return Ok(());
         }
         match self.allocations.get(&address) {
             Some(found) if found.kind.is_owned() => {}
-            // The memory of a graph lives as long as the process.
+            // Graph memory lives until the process ends.
             Some(found) if found.kind == Kind::Graph => return Ok(()),
             _ => return Err(Status::INVALID_VALUE),
         }
@@ -263,12 +263,12 @@ impl Device {
         Ok(())
     }
 
-    /// Bytes of the device that are used.
+    /// The number of device bytes in use.
     pub(crate) const fn used(&self) -> u64 {
         self.used
     }
 
-    /// Lets kernels use memory of the host at its own address.
+    /// Registers host memory, so that kernels can access it at its own address.
     pub(crate) fn register(&mut self, address: u64, len: usize) -> Result<(), Status> {
         self.healthy()?;
         if address == 0 || len == 0 {
@@ -279,7 +279,7 @@ impl Device {
         if before.is_some_and(|(base, a)| base + a.len as u64 > address) {
             return Err(Status::ALREADY_REGISTERED);
         }
-        // Where the addresses are those of another state space of the emulator, kernels cannot use them.
+        // Kernels cannot access addresses that belong to another state space of the emulator.
         if !self.memory.place_at(address, vec![0; len]) {
             return Err(Status::NOT_SUPPORTED);
         }
@@ -287,7 +287,7 @@ impl Device {
         Ok(())
     }
 
-    /// Ends a registration.
+    /// Ends the registration of host memory.
     pub(crate) fn unregister(&mut self, address: u64) -> Result<(), Status> {
         let found = self.allocations.get(&address);
         if found.is_none_or(|a| a.kind != Kind::Registered) {
@@ -298,7 +298,7 @@ impl Device {
         Ok(())
     }
 
-    /// Lets the CPU use a `__managed__` variable where it lies.
+    /// Maps a `__managed__` variable so that the CPU can access it at its address.
     pub(crate) fn share_variable(&mut self, address: u64, len: usize) -> Result<(), Status> {
         if self.allocations.contains_key(&address) {
             return Ok(());
@@ -311,17 +311,17 @@ impl Device {
         Ok(())
     }
 
-    /// The allocation around an address.
+    /// The allocation that contains an address.
     pub(crate) fn around(&self, address: u64) -> Option<(u64, Allocation)> {
         let (base, allocation) = self.allocations.range(..=address).next_back()?;
         (address - base < allocation.len as u64).then_some((*base, *allocation))
     }
 
-    /// Whether only kernels and copies use an address, not the CPU.
+    /// Whether an address is accessible only to kernels and copies, not to the CPU.
     pub(crate) fn is_device(&self, address: u64) -> bool {
         match self.around(address) {
             Some((_, allocation)) => !allocation.kind.on_host(),
-            // A module's variable.
+            // A variable of a module.
             None => self.memory.range(address, 1).is_some(),
         }
     }
@@ -332,7 +332,7 @@ impl Device {
         self.modules.len() - 1
     }
 
-    /// The handle of a kernel.
+    /// Returns the handle of a kernel.
     pub(crate) fn function(&mut self, module: usize, name: &str) -> u64 {
         let (functions, name) = (&mut self.functions, Arc::<str>::from(name));
         let index = *self.by_name.entry((module, Arc::clone(&name))).or_insert_with(|| {
@@ -342,13 +342,13 @@ impl Device {
         Handle::Function.make(index)
     }
 
-    /// A text that stays where it is.
+    /// Returns a C string that stays at its address.
     pub(crate) fn text(&mut self, text: &Arc<str>) -> *const c_char {
         let made = || CString::new(&**text).unwrap_or_default();
         self.texts.entry(Arc::clone(text)).or_insert_with(made).as_ptr()
     }
 
-    /// Address and bytes of a module's variable.
+    /// Returns address and size in bytes of a module's variable.
     pub(crate) fn variable(&mut self, module: usize, name: &str) -> Result<(u64, usize), Status> {
         let found = self.modules.get_mut(module).ok_or(Status::INVALID_HANDLE)?;
         found.variable(&mut self.memory, name)

@@ -11,11 +11,11 @@ use crate::device::{Device, Kind, device};
 use crate::properties::device_properties;
 use crate::status::Status;
 
-/// The version of CUDA that the driver claims, as CUDA writes it.
+/// The CUDA version that the driver reports, in CUDA's encoding.
 pub(crate) const VERSION: c_int = 13_000;
-/// The same of a runtime that a program of CUDA 12 is linked with.
+/// The version reported by a runtime of CUDA 12.
 const VERSION_12: c_int = 12_090;
-/// What the PCI bus calls the device.
+/// The PCI bus id of the device.
 const BUS: &[u8] = b"0000:01:00.0\0";
 fn the_one(number: c_int) -> Answer {
     if number == 0 { Ok(()) } else { Err(Status::INVALID_DEVICE) }
@@ -38,7 +38,7 @@ fn synchronized() -> Answer {
     device.healthy()
 }
 
-/// Stack, printf buffer, heap.
+/// Limits by number: stack, printf buffer, heap.
 fn limit(number: c_int) -> usize {
     match number {
         0 => 1024,
@@ -109,7 +109,7 @@ entry_points! {
         put_host_bytes(id, BUS)
     }
     fn cudaDeviceGetByPCIBusId | cuDeviceGetByPCIBusId(number: Out<c_int>, id: Text) {
-        // With or without the domain, as hexadecimal numbers.
+        // The domain is optional; the numbers are hexadecimal.
         let id = id.text()?;
         let fits = id.trim_start_matches("0000:").trim_end_matches(".0") == "01:00";
         if fits { number.set(0) } else { Err(Status::INVALID_DEVICE) }
@@ -119,7 +119,7 @@ entry_points! {
     fn cudaDeviceDisablePeerAccess(peer: c_int) { the_one(peer)?; Err(Status::PEER_NOT_ENABLED) }
     fn cuCtxEnablePeerAccess(_context: u64, _flags: u32) { Err(Status::PEER_ACCESS) }
     fn cuCtxDisablePeerAccess(_context: u64) { Err(Status::PEER_NOT_ENABLED) }
-    // Between a device and itself there is no link.
+    // A device has no link to itself.
     fn cudaDeviceGetP2PAttribute | cuDeviceGetP2PAttribute(_value: Out<c_int>, _attribute: c_int, _one: c_int, _other: c_int) { Err(Status::INVALID_DEVICE) }
     fn cudaDeviceGetStreamPriorityRange | cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) {
         least.set_if(0);
@@ -183,14 +183,14 @@ entry_points! {
     fn cuPointerGetAttributes(count: u32, attributes: In<c_int>, to: In<u64>, at: u64) {
         let device = device()?;
         for n in 0..count as usize {
-            // What does not apply to a pointer is zeros.
+            // Attributes that do not apply to a pointer are zero.
             if pointer_attribute(&device, to.nth(n)?, attributes.nth(n)?, at).is_err() {
                 put_host_bytes(to.nth(n)?, &[0; 4])?;
             }
         }
         Ok(())
     }
-    // Whether copies wait for the GPU (6): they always do.
+    // Attribute 6 makes copies synchronous, which they always are.
     fn cuPointerSetAttribute(_value: u64, attribute: c_int, at: u64) {
         device()?.around(at).ok_or(Status::INVALID_VALUE)?;
         if attribute == 6 { Ok(()) } else { Err(Status::INVALID_VALUE) }

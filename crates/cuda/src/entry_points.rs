@@ -1,4 +1,4 @@
-//! Entry points by name and by the version of CUDA that a program was made for.
+//! Entry points by name and by the CUDA version for which a program was built.
 #![expect(unsafe_code, reason = "exported names")]
 
 use std::ffi::{c_int, c_void};
@@ -16,7 +16,7 @@ use crate::stream_calls::stream_function;
 use crate::tensor_map_calls::tensor_map_function;
 use crate::unserved;
 
-/// Functions whose newest form has other parameters than the form before it, by the version that brought it, the newest first.
+/// Functions whose parameters changed between versions: the forms with the version that introduced them, newest first.
 const SINCE: &[(&str, &[(c_int, &str)])] = &[
     ("cuCtxCreate", &[(12_050, "cuCtxCreate_v4"), (11_040, "cuCtxCreate_v3"), (3_020, "cuCtxCreate_v2")]),
     ("cuCtxGetDevice", &[(13_000, "cuCtxGetDevice_v2"), (2_000, "cuCtxGetDevice")]),
@@ -76,7 +76,7 @@ fn exact(name: &str) -> Option<*const c_void> {
     served(name).or_else(|| stub(name))
 }
 
-/// A function that names itself once and is not served.
+/// A function that is not served; it reports its name once.
 fn stub(name: &str) -> Option<*const c_void> {
     unserved::driver_stub(name).or_else(|| unserved::runtime_stub(name))
 }
@@ -99,25 +99,25 @@ fn served(name: &str) -> Option<*const c_void> {
     .find_map(|find| find(name))
 }
 
-/// The function of a name in the form of a version.
+/// The function with a given name, in the form of a version.
 fn find(name: &str, version: c_int) -> Option<*const c_void> {
     if let Some((_, forms)) = SINCE.iter().find(|(known, _)| *known == name) {
         return forms.iter().find(|(since, _)| *since <= version).and_then(|(_, form)| exact(form));
     }
-    // Of the others, all newer forms have the parameters that the headers give the name today.
+    // For other functions, every newer form has the parameters that today's headers give the plain name.
     let names = ["_v2", ""].map(|suffix| format!("{name}{suffix}"));
     names.iter().find_map(|name| served(name)).or_else(|| names.iter().find_map(|name| stub(name)))
 }
 
 fn proc_address(symbol: Text, function: Out<u64>, version: c_int, found: Out<c_int>) -> Answer {
     let address = find(&symbol.text()?, version);
-    // 0 found, 1 not found.
+    // 0: found; 1: not found.
     found.set_if(c_int::from(address.is_none()));
     function.set(address.map_or(0, |at| at as u64))?;
     if address.is_some() { Ok(()) } else { Err(Status::NOT_FOUND) }
 }
 
-/// The runtime answers with success and the status where there is no such function.
+/// The runtime returns success and reports the lookup status if there is no such function.
 fn entry_point(symbol: Text, function: Out<u64>, version: c_int, found: Out<c_int>) -> Answer {
     match proc_address(symbol, function, version, found) {
         Err(Status::NOT_FOUND) if !found.is_null() => Ok(()),
@@ -163,7 +163,7 @@ mod tests {
         for (version, name) in [12_050, 12_040, 11_000].into_iter().zip(create) {
             assert_eq!(at("cuCtxCreate", version), served(name), "{version}");
         }
-        // What is served comes before a newer form that is not.
+        // A served form is preferred to a newer form that is not served.
         for name in ["cuCtxSynchronize", "cuCtxGetDevice", "cuLaunchHostFunc", "cuMemPrefetchAsync"] {
             assert!(
                 [12_000, 13_000]

@@ -1,4 +1,4 @@
-//! Entry points for errors: the last one, names, sentences.
+//! Entry points for errors: the last error, names, descriptions.
 #![expect(unsafe_code, reason = "exported names")]
 
 use std::ffi::{c_char, c_int};
@@ -40,7 +40,7 @@ extern "C" fn cuGetErrorString(code: c_int, text: Out<*const c_char>) -> c_int {
     if known.is_some() && set.is_ok() { 0 } else { Status::INVALID_VALUE.0 }
 }
 
-/// The function of a name.
+/// The function with a given name.
 pub(crate) fn error_function(name: &str) -> Option<*const std::ffi::c_void> {
     Some(match name {
         "cudaGetLastError" => cudaGetLastError as *const _,

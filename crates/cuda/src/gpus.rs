@@ -1,34 +1,34 @@
-//! The GPUs that can be simulated, with figures of their data sheets and of the CUDA C++ Programming Guide ("Technical Specifications per
+//! The GPUs that can be simulated, with figures from their data sheets and the CUDA C++ Programming Guide ("Technical Specifications per
 //! Compute Capability").
 
 /// A simulated GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gpu {
-    /// As `--gpu` takes it.
+    /// Its name for `--gpu`.
     pub key: &'static str,
-    /// As `cudaGetDeviceProperties` gives it.
+    /// Its name in `cudaGetDeviceProperties`.
     pub name: &'static str,
     /// Compute capability: major, minor.
     pub capability: (u32, u32),
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub sms: u32,
-    /// Global memory, bytes.
+    /// Global memory in bytes.
     pub memory: u64,
-    /// L2 cache, bytes.
+    /// L2 cache in bytes.
     pub l2: u32,
-    /// Shared memory that a block may ask for, bytes.
+    /// Maximum shared memory per block (opt-in) in bytes.
     pub shared_optin: u32,
-    /// Shared memory of a multiprocessor, bytes.
+    /// Shared memory per multiprocessor in bytes.
     pub shared_sm: u32,
-    /// Threads of a multiprocessor.
+    /// Maximum threads per multiprocessor.
     pub threads_sm: u32,
-    /// Blocks of a multiprocessor.
+    /// Maximum blocks per multiprocessor.
     pub blocks_sm: u32,
-    /// Boost clock, kHz.
+    /// Boost clock in kHz.
     pub clock: u32,
-    /// Memory clock, kHz.
+    /// Memory clock in kHz.
     pub memory_clock: u32,
-    /// Width of the memory bus, bits.
+    /// Width of the memory bus in bits.
     pub bus: u32,
     /// Whether it shares memory with the CPU.
     pub integrated: bool,
@@ -53,7 +53,7 @@ const SM12X: Gpu = Gpu {
     integrated: false,
 };
 
-/// All of them; the first is the default.
+/// All GPUs; the first is the default.
 pub const GPUS: [Gpu; 4] = [
     Gpu {
         key: "gb10",
@@ -105,19 +105,19 @@ pub const GPUS: [Gpu; 4] = [
 ];
 
 impl Gpu {
-    /// The GPU of this key.
+    /// Returns the GPU with this key.
     #[must_use]
     pub fn of(key: &str) -> Option<&'static Self> {
         GPUS.iter().find(|gpu| gpu.key == key)
     }
 
-    /// 121 for compute capability 12.1.
+    /// Returns the architecture number: 121 for compute capability 12.1.
     #[must_use]
     pub const fn arch(&self) -> u32 {
         self.capability.0 * 10 + self.capability.1
     }
 
-    /// A device attribute by its number (`CUdevice_attribute`, `cudaDeviceAttr`); those that say nothing here are 0.
+    /// Returns a device attribute by its number (`CUdevice_attribute`, `cudaDeviceAttr`); attributes without meaning here are 0.
     #[must_use]
     pub fn attribute(&self, number: i32) -> i32 {
         let value: u32 = match number {
@@ -134,7 +134,7 @@ impl Gpu {
             14 => 512,
             16 => self.sms,
             18 => u32::from(self.integrated),
-            // Overlap of copies, mapped host memory, concurrent kernels, unified addressing, stream priorities, L1 caches, managed
+            // Overlapping copies, mapped host memory, concurrent kernels, unified addressing, stream priorities, L1 caches, managed
             // memory, cooperative launch, registration of host memory, memory pools.
             15 | 19 | 31 | 41 | 78 | 79 | 80 | 83 | 89 | 90 | 91 | 95 | 99 | 115 => 1,
             21..=29 => 16_384,

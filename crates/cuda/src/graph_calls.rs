@@ -1,4 +1,4 @@
-//! Entry points of both APIs for graphs, which differ in the structs of a few nodes alone.
+//! Entry points of both APIs for graphs; the APIs differ only in the structs of a few nodes.
 #![expect(unsafe_code, reason = "exported names")]
 
 use std::ffi::c_int;
@@ -43,7 +43,7 @@ fn add_kernel(
     add(node, graph, after, count, Work::Launch(Box::new(of.work(None, kernel)?)))
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS_v2` goes on behind the first form with a kernel handle.
+/// `CUDA_KERNEL_NODE_PARAMS_v2` extends the first form by a kernel handle.
 fn kernel_handle(of: In<KernelParameters>) -> Result<u64, Status> {
     if of.get()?.function == 0 {
         In::<u64>::at(of.address() + size_of::<KernelParameters>() as u64).get()
@@ -60,7 +60,7 @@ fn driver_copied(of: In<Copy3D>) -> Result<Work, Status> {
     Ok(Work::Copy(of.get()?.work()?))
 }
 
-/// Memory that a graph owns; it lives as long as the process.
+/// Allocates memory that a graph owns; it lives until the process ends.
 fn graph_memory(len: usize) -> Result<u64, Status> {
     device()?.allocate(len, Kind::Graph)
 }
@@ -73,7 +73,7 @@ fn add_any(node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: u64, ap
     add(node, graph, after, count, work)
 }
 
-/// Replaces a node's work by some of the same type.
+/// Replaces the work of a node by work of the same type.
 fn replace(node: u64, work: Work) -> Answer {
     let mut device = device()?;
     let held = device.graphs.node_mut(node_of(node)?)?;
@@ -84,7 +84,7 @@ fn replace(node: u64, work: Work) -> Answer {
     Ok(())
 }
 
-/// The same in an instance.
+/// Replaces the work of a node in an instance.
 fn replace_step(instance: u64, node: u64, work: Work) -> Answer {
     let mut device = device()?;
     let step = device.graphs.step(instance_of(instance)?, node_of(node)?)?;
@@ -133,7 +133,7 @@ fn shown_attribute(node: u64, id: u32, value: Out<[u32; 16]>) -> Answer {
     value.set(words)
 }
 
-/// Fills a caller's list as far as it goes, and says how many there are where there is no list.
+/// Fills the caller's list as far as it reaches; without a list, returns the number of nodes.
 fn listed(list: Out<u64>, count: Out<usize>, nodes: &[u64]) -> Answer {
     if !list.is_null() {
         let room = In::<usize>::at(count.address()).get()?;
@@ -192,7 +192,7 @@ struct UpdateResult {
 
 fn update(instance: u64, graph: u64) -> Result<UpdateResult, Status> {
     let wrong = device()?.graphs.update(instance_of(instance)?, graph_of(graph)?)?;
-    // 2: the topology or a node's type changed.
+    // 2: the topology or the type of a node changed.
     Ok(match wrong {
         None => UpdateResult { result: 0, node: 0, from: 0 },
         Some(node) => UpdateResult { result: 2, node: Handle::Node.make(node as usize), from: 0 },
@@ -203,7 +203,7 @@ fn updated(result: u32) -> Answer {
     if result == 0 { Ok(()) } else { Err(Status::GRAPH_UPDATE) }
 }
 
-/// Does the work of an instance, or adds it to the graph that the stream is captured into.
+/// Runs an instance, or adds its work to the graph into which the stream is captured.
 fn run(instance: u64, stream: u64) -> Answer {
     let steps = {
         let mut device = device()?;
@@ -269,7 +269,8 @@ entry_points! {
         add(node, graph, after, count, Work::Wait(event))
     }
     fn cudaGraphAddMemAllocNode | cuGraphAddMemAllocNode(node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: u64) {
-        // Pool, accesses and their number are 104 bytes; then the size, and the place of the address.
+        // The pool, the accesses and their number occupy 104 bytes; the size and the place for the
+        // address follow.
         let len = In::<usize>::at(of + 104).get()?;
         let address = graph_memory(len)?;
         Out::<u64>::at(of + 112).set(address)?;
@@ -281,7 +282,7 @@ entry_points! {
     fn cudaGraphAddNode_v2(node: Out<u64>, graph: u64, after: In<u64>, _edges: u64, count: usize, of: u64) {
         add_any(node, graph, after, count, of, Api::Runtime)
     }
-    // CUDA 12 has no list of edges here.
+    // In CUDA 12 this function takes no list of edges.
     fn cudaGraphAddNode(node: Out<u64>, graph: u64, after: In<u64>, fourth: u64, fifth: u64, of: u64) {
         if runtime_is_12() {
             add_any(node, graph, after, fourth as usize, fifth, Api::Runtime)
@@ -299,7 +300,7 @@ entry_points! {
     fn cudaGraphKernelNodeGetParams | cuGraphKernelNodeGetParams(node: u64, to: Out<KernelParameters>) { shown_kernel(node, to) }
     fn cuGraphKernelNodeGetParams_v2(node: u64, to: Out<KernelParameters>) {
         shown_kernel(node, to)?;
-        // Kernel handle and context.
+        // The kernel handle and the context.
         Out::<[u64; 2]>::at(to.address() + size_of::<KernelParameters>() as u64).set([0; 2])
     }
     fn cudaGraphKernelNodeSetParams | cuGraphKernelNodeSetParams(node: u64, of: In<KernelParameters>) {

@@ -1,4 +1,4 @@
-//! C structs that describe copies and the nodes of graphs, as work.
+//! C structs that describe copies and graph nodes, and their conversion to work.
 
 use crate::api::{In, Packed, Pointers, host_bytes};
 use crate::device::Handle;
@@ -6,7 +6,7 @@ use crate::launch::Shape;
 use crate::status::Status;
 use crate::work::{CopyWork, Extent, FillWork, HostFunction, KernelWork, Side, Work, kernel_work};
 
-/// `cudaExtent`: the width in bytes.
+/// `cudaExtent`; the width is in bytes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent3D {
@@ -32,20 +32,20 @@ pub(crate) struct Pitched {
 }
 
 impl Pitched {
-    /// The side of a copy that begins at x bytes, row y, slice z.
+    /// The side of a copy that begins at byte x, row y, slice z.
     fn side(&self, [x, y, z]: [usize; 3]) -> Side {
         let slice = self.pitch.wrapping_mul(self.height);
         let at = z.wrapping_mul(slice).wrapping_add(y.wrapping_mul(self.pitch)).wrapping_add(x);
         Side { address: self.address.wrapping_add(at as u64), pitch: self.pitch, slice }
     }
 
-    /// Fills a box with a byte.
+    /// Fills a box with one byte value.
     pub(crate) fn fill(&self, value: u32, extent: Extent3D) -> FillWork {
         FillWork { to: self.side([0; 3]), value, element: 1, extent: extent.into() }
     }
 }
 
-/// Arrays cannot be made, so nothing names one rightly.
+/// Arrays cannot be created, so any array handle is invalid.
 fn no_array(array: u64) -> Result<(), Status> {
     if array == 0 { Ok(()) } else { Err(Status::INVALID_VALUE) }
 }
@@ -74,7 +74,7 @@ impl Memcpy3D {
         })
     }
 
-    /// Of a copy's work, for a node that is asked what it does.
+    /// Describes the work of a copy, for queries of a node.
     pub(crate) fn of(work: &CopyWork) -> Self {
         let pitched = |side: &Side| Pitched {
             address: side.address,
@@ -91,7 +91,7 @@ impl Memcpy3D {
             to_at: [0; 3],
             to: pitched(&work.to),
             extent: Extent3D { width, height, depth },
-            // By the addresses.
+            // `cudaMemcpyDefault`: the addresses determine the direction.
             kind: 4,
         }
     }
@@ -126,7 +126,7 @@ impl Memcpy3DPeer {
     }
 }
 
-/// The address of one side of a driver's copy, by its kind of memory: 1 host, 2 device, 4 either.
+/// The address of one side of a driver copy, by its memory type: 1 host, 2 device, 4 unified.
 fn base(kind: u32, host: u64, device: u64) -> Result<u64, Status> {
     match kind {
         1 => Ok(host),
@@ -159,7 +159,7 @@ struct Side2D {
 
 impl Side2D {
     fn place(&self, width: usize) -> Result<(u64, usize), Status> {
-        // Without a pitch, the rows follow each other.
+        // Without a pitch, rows are contiguous.
         let pitch = if self.pitch == 0 { width } else { self.pitch };
         let at = self.y.wrapping_mul(pitch).wrapping_add(self.x);
         Ok((base(self.kind, self.host, self.device)?.wrapping_add(at as u64), pitch))
@@ -173,7 +173,7 @@ impl Copy2D {
     }
 }
 
-/// `CUDA_MEMCPY3D`, and `CUDA_MEMCPY3D_PEER`, which has a context where this one has a reserved field.
+/// `CUDA_MEMCPY3D`, and `CUDA_MEMCPY3D_PEER`, which has a context in a field that is reserved here.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Copy3D {
@@ -267,7 +267,7 @@ impl HostParameters {
     }
 }
 
-/// `cudaKernelNodeParams` and `CUDA_KERNEL_NODE_PARAMS`, whose newer forms go on with a handle that counts where `function` is null.
+/// `cudaKernelNodeParams` and `CUDA_KERNEL_NODE_PARAMS`; newer forms add a handle that is used if `function` is null.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KernelParameters {
@@ -280,7 +280,7 @@ pub(crate) struct KernelParameters {
 }
 
 impl KernelParameters {
-    /// The launch; what the node had before gives cluster and cooperation.
+    /// Returns the launch; cluster and cooperative mode are kept from the node's previous launch.
     pub(crate) fn work(&self, before: Option<&KernelWork>, kernel: u64) -> Result<KernelWork, Status> {
         let held = before.map(|b| b.shape.clone()).unwrap_or_default();
         let shape = Shape { grid: self.grid, block: self.block, shared_bytes: self.shared, ..held };
@@ -292,7 +292,8 @@ impl KernelParameters {
     }
 }
 
-/// The arguments in one piece (`CU_LAUNCH_PARAM_BUFFER_POINTER`): pairs of a key and a value, 1 the buffer, 2 where its size is, 0 the end.
+/// The arguments in one buffer (`CU_LAUNCH_PARAM_BUFFER_POINTER`): pairs of key and value; 1 is the buffer, 2 a pointer to its size, 0 the
+/// end.
 pub(crate) fn packed(extra: u64) -> Result<Option<Packed>, Status> {
     if extra == 0 {
         return Ok(None);
@@ -309,20 +310,20 @@ pub(crate) fn packed(extra: u64) -> Result<Option<Packed>, Status> {
     Ok(Some(Packed(host_bytes(buffer, size)?.to_vec())))
 }
 
-/// Which API a struct is of.
+/// The API that a struct belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Api {
     Driver,
     Runtime,
 }
 
-/// Bytes in front of the union of `cudaGraphNodeParams`.
+/// Bytes before the union of `cudaGraphNodeParams`.
 const UNION: u64 = 16;
-/// In `cudaMemAllocNodeParams`: the bytes, and the address that is written there.
+/// Offsets in `cudaMemAllocNodeParams`: the size in bytes, and the address, which is an output.
 const ALLOCATION: (u64, u64) = (88 + 16, 88 + 24);
 
-/// The work of `cudaGraphNodeParams` or `CUgraphNodeParams` at an address; a memory node's address is written by the caller to the place
-/// that comes with it.
+/// Returns the work of the `cudaGraphNodeParams` or `CUgraphNodeParams` at an address. For a memory node, also returns the place to which
+/// the caller writes the allocated address.
 pub(crate) fn any_work(
     at: u64,
     api: Api,
@@ -336,7 +337,7 @@ pub(crate) fn any_work(
             let kernel = if api == Api::Driver { In::<u64>::at(body + 56).get()? } else { 0 };
             Work::Launch(Box::new(In::<KernelParameters>::at(body).get()?.work(None, kernel)?))
         }
-        // Flags and a context come first.
+        // Flags and a context precede the copy.
         1 if api == Api::Driver => Work::Copy(In::<Copy3D>::at(body + 16).get()?.work()?),
         1 => Work::Copy(In::<Memcpy3D>::at(body + 16).get()?.work()?),
         2 => In::<FillParameters>::at(body).get()?.work()?,

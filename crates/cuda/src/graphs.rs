@@ -1,4 +1,4 @@
-//! Graphs: nodes with work and what they wait for, and instances, which keep the work in an order that fits.
+//! Graphs: nodes with work and dependencies, and instances, which keep the work in a valid order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::api::Answer;
 use crate::status::Status;
 use crate::work::Work;
 
-/// The parameters' bytes, and where each begins.
+/// The bytes of the parameters, and the address of each.
 pub(crate) type Shown = (Box<[u8]>, Box<[u64]>);
 
 /// A node of a graph.
@@ -14,11 +14,11 @@ pub(crate) type Shown = (Box<[u8]>, Box<[u64]>);
 pub(crate) struct Node {
     pub(crate) graph: u64,
     pub(crate) work: Work,
-    /// The nodes that it waits for.
+    /// The nodes it depends on.
     pub(crate) after: Vec<u64>,
-    /// The node of which this one is a copy.
+    /// The node that this one was copied from.
     original: u64,
-    /// What `cudaGraphKernelNodeGetParams` shows.
+    /// The values returned by `cudaGraphKernelNodeGetParams`.
     pub(crate) shown: Option<Shown>,
 }
 
@@ -30,18 +30,18 @@ pub(crate) struct Step {
     pub(crate) enabled: bool,
 }
 
-/// An instance.
+/// An instance of a graph.
 #[derive(Debug, Clone)]
 pub(crate) struct Instance {
     pub(crate) steps: Vec<Step>,
     pub(crate) flags: u64,
 }
 
-/// All graphs of the process, by numbers that are never used twice.
+/// All graphs of the process, by numbers that are never reused.
 #[derive(Debug, Default)]
 pub(crate) struct Graphs {
     next: u64,
-    /// The nodes of each graph in the order of their making.
+    /// The nodes of each graph in order of creation.
     graphs: BTreeMap<u64, Vec<u64>>,
     nodes: BTreeMap<u64, Node>,
     instances: BTreeMap<u64, Instance>,
@@ -53,7 +53,7 @@ impl Graphs {
         self.next
     }
 
-    /// An empty graph.
+    /// Creates an empty graph.
     pub(crate) fn create(&mut self) -> u64 {
         let graph = self.number();
         self.graphs.insert(graph, Vec::new());
@@ -73,7 +73,8 @@ impl Graphs {
         self.nodes.get_mut(&node).ok_or(Status::INVALID_VALUE)
     }
 
-    /// A new node behind others of the graph. A node of a child graph gets a copy of that graph.
+    /// Adds a node that depends on other nodes of the graph. A child-graph node gets a copy of the child
+    /// graph.
     pub(crate) fn add(&mut self, graph: u64, work: Work, after: Vec<u64>) -> Result<u64, Status> {
         let there = self.nodes(graph)?;
         if after.iter().any(|node| !there.contains(node)) {
@@ -89,7 +90,7 @@ impl Graphs {
         Ok(node)
     }
 
-    /// Adds an edge, or takes it away.
+    /// Adds or removes an edge.
     pub(crate) fn connect(&mut self, from: u64, to: u64, add: bool) -> Answer {
         let same = self.node(from)?.graph == self.node(to)?.graph && from != to;
         let after = &mut self.node_mut(to)?.after;
@@ -101,7 +102,7 @@ impl Graphs {
         Ok(())
     }
 
-    /// All nodes that these wait for, and these.
+    /// These nodes and all nodes they depend on.
     pub(crate) fn reached(&self, heads: &[u64]) -> BTreeSet<u64> {
         let (mut all, mut open) = (BTreeSet::new(), heads.to_vec());
         while let Some(node) = open.pop() {
@@ -112,7 +113,7 @@ impl Graphs {
         all
     }
 
-    /// The nodes that wait for this one.
+    /// The nodes that depend on this one.
     pub(crate) fn behind(&self, node: u64) -> Result<Vec<u64>, Status> {
         let all = self.nodes(self.node(node)?.graph)?;
         Ok(all
@@ -122,7 +123,7 @@ impl Graphs {
             .collect())
     }
 
-    /// The nodes in an order in which each comes behind what it waits for.
+    /// The nodes in topological order.
     fn order(&self, graph: u64) -> Result<Vec<u64>, Status> {
         let nodes = self.nodes(graph)?;
         let (mut done, mut order) = (BTreeSet::<u64>::new(), Vec::new());
@@ -131,7 +132,7 @@ impl Graphs {
                 !done.contains(*node)
                     && self.nodes.get(node).is_some_and(|n| n.after.iter().all(|a| done.contains(a)))
             };
-            // Nothing is ready where nodes wait for each other.
+            // If no node is ready, the dependencies are cyclic.
             let ready: Vec<u64> = nodes.iter().filter(ready).copied().collect();
             if ready.is_empty() {
                 return Err(Status::INVALID_VALUE);
@@ -153,7 +154,7 @@ impl Graphs {
         Ok(steps)
     }
 
-    /// An instance of a graph as it is now.
+    /// Instantiates the current state of a graph.
     pub(crate) fn instantiate(&mut self, graph: u64, flags: u64) -> Result<u64, Status> {
         let steps = self.steps(graph)?;
         let instance = self.number();
@@ -165,7 +166,7 @@ impl Graphs {
         self.instances.get(&instance).ok_or(Status::INVALID_VALUE)
     }
 
-    /// A step of an instance by the node that it was made of.
+    /// The step of an instance, by the node it was created from.
     pub(crate) fn step(&mut self, instance: u64, node: u64) -> Result<&mut Step, Status> {
         let original = self.nodes.get(&node).map_or(node, |n| n.original);
         let instance = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
@@ -173,7 +174,8 @@ impl Graphs {
         at.map(|at| &mut instance.steps[at]).ok_or(Status::INVALID_VALUE)
     }
 
-    /// Takes the work of another graph of the same form over; the first node that does not fit.
+    /// Copies the work of a graph with the same topology into an instance; returns the first node that does
+    /// not match.
     pub(crate) fn update(&mut self, instance: u64, graph: u64) -> Result<Option<u64>, Status> {
         let fresh = self.steps(graph)?;
         let held = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
@@ -190,7 +192,7 @@ impl Graphs {
         Ok(None)
     }
 
-    /// Takes the work of a graph over for a node's child graph in an instance.
+    /// Copies the work of a graph into the child graph of a node in an instance.
     pub(crate) fn update_child(&mut self, instance: u64, node: u64, graph: u64) -> Answer {
         let fresh = self.steps(graph)?;
         let held = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
@@ -205,7 +207,7 @@ impl Graphs {
         Ok(())
     }
 
-    /// A copy of a graph.
+    /// Clones a graph.
     pub(crate) fn clone_graph(&mut self, graph: u64) -> Result<u64, Status> {
         let nodes = self.nodes(graph)?.to_vec();
         let copy = self.create();
@@ -224,7 +226,7 @@ impl Graphs {
         Ok(copy)
     }
 
-    /// The copy of a node in a graph that was cloned.
+    /// The copy of a node in a cloned graph.
     pub(crate) fn in_clone(&self, node: u64, graph: u64) -> Result<u64, Status> {
         let original = self.node(node)?.original;
         let found =
@@ -232,7 +234,7 @@ impl Graphs {
         found.copied().ok_or(Status::INVALID_VALUE)
     }
 
-    /// Ends a graph and the graphs of its nodes.
+    /// Destroys a graph and the child graphs of its nodes.
     pub(crate) fn destroy(&mut self, graph: u64) -> Answer {
         let nodes = self.graphs.remove(&graph).ok_or(Status::INVALID_VALUE)?;
         for node in nodes {
@@ -243,7 +245,7 @@ impl Graphs {
         Ok(())
     }
 
-    /// Ends a node; those behind it no longer wait.
+    /// Destroys a node; nodes that depend on it lose the dependency.
     pub(crate) fn destroy_node(&mut self, node: u64) -> Answer {
         let gone = self.nodes.remove(&node).ok_or(Status::INVALID_VALUE)?;
         let left = self.graphs.entry(gone.graph).or_default();
@@ -254,7 +256,7 @@ impl Graphs {
         if let Work::Child(child) = gone.work { self.destroy(child) } else { Ok(()) }
     }
 
-    /// Ends an instance.
+    /// Destroys an instance.
     pub(crate) fn destroy_instance(&mut self, instance: u64) -> Answer {
         self.instances.remove(&instance).map(drop).ok_or(Status::INVALID_VALUE)
     }

@@ -1,8 +1,8 @@
-//! Memory that the CPU and kernels use at the same address: managed and pinned memory.
+//! Memory that the CPU and kernels access at the same address: managed and pinned memory.
 //!
-//! A part of the process's address space is reserved for device addresses, so that no pointer of the host is one of the device. Pages of
-//! managed and pinned memory are mapped into it; before a launch, what the host changed is copied to the emulator, and afterwards what
-//! kernels changed is copied back.
+//! Part of the process's address space is reserved for device addresses, so that no host pointer equals a device pointer. Pages of
+//! managed and pinned memory are mapped into it. Before a launch, changes by the host are copied to the emulator; afterwards, changes by
+//! kernels are copied back.
 #![expect(unsafe_code, reason = "pages of the process")]
 
 use std::ffi::c_void;
@@ -11,25 +11,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use emulator::GlobalMemory;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-/// Where device addresses begin, and how many are reserved.
+/// The first device address, and the number of addresses reserved.
 const WINDOW: (u64, usize) = (0x10_0000_0000, 1 << 42);
 
-/// Bytes that are compared at a time.
+/// Number of bytes compared at a time.
 const PIECE: usize = 1 << 16;
 
-/// Whether the window belongs to the device.
+/// Whether the window was reserved.
 static RESERVED: AtomicBool = AtomicBool::new(false);
 
-/// Reserves the device's addresses. Where the system refuses, there is no managed and no pinned memory.
+/// Reserves the device addresses. If the system refuses, managed and pinned memory are unavailable.
 pub(crate) fn reserve_window() {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::from_bits_retain(0x10_0000);
-    // SAFETY: MAP_FIXED_NOREPLACE (0x100000) maps over nothing that is there.
+    // SAFETY: MAP_FIXED_NOREPLACE (0x100000) never maps over an existing mapping.
     let mapped = unsafe { mmap_anonymous(WINDOW.0 as *mut c_void, WINDOW.1, ProtFlags::empty(), flags) };
-    // A kernel that does not know the flag takes the address for a wish.
+    // A kernel that does not support the flag treats the address as a hint.
     RESERVED.store(mapped.is_ok_and(|at| at as u64 == WINDOW.0), Ordering::Release);
 }
 
-/// Maps pages at a device address, which the allocation there keeps to itself. False where the system refuses.
+/// Maps pages at a device address, for the allocation there. Returns false if the system refuses.
 pub(crate) fn map(address: u64, len: usize) -> bool {
     if !RESERVED.load(Ordering::Acquire)
         || address < WINDOW.0
@@ -38,22 +38,23 @@ pub(crate) fn map(address: u64, len: usize) -> bool {
         return false;
     }
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-    // SAFETY: these pages lie in the window that `reserve_window` took, and belong to this allocation alone.
+    // SAFETY: these pages are in the window that `reserve_window` reserved, and belong to this allocation alone.
     unsafe { mmap_anonymous(address as *mut c_void, len, ProtFlags::READ | ProtFlags::WRITE, flags) }.is_ok()
 }
 
-/// Takes the pages back; a pointer to them faults, as one to device memory does.
+/// Unmaps the pages; a pointer to them then faults, like one to device memory.
 pub(crate) fn unmap(address: u64, len: usize) {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
     // SAFETY: the pages were mapped by `map`, and the program has freed them; the addresses stay reserved.
     let _ = unsafe { mmap_anonymous(address as *mut c_void, len, ProtFlags::empty(), flags) };
 }
 
-/// Copies what the host changed to the emulator.
+/// Copies changes by the host to the emulator.
 pub(crate) fn take(memory: &mut GlobalMemory, address: u64, len: usize) {
     for at in (0..len).step_by(PIECE) {
         let size = PIECE.min(len - at);
-        // SAFETY: the range is mapped and stays so while the device is locked. Another thread of the program that writes it meanwhile races
+        // SAFETY: the range is mapped and stays mapped while the device is locked. If another thread of the program writes it meanwhile, it
+        // races
         // with the launch, as it would on a GPU.
         let host = unsafe { std::slice::from_raw_parts((address + at as u64) as *const u8, size) };
         if memory.range(address + at as u64, size).is_some_and(|held| held != host) {
@@ -62,7 +63,7 @@ pub(crate) fn take(memory: &mut GlobalMemory, address: u64, len: usize) {
     }
 }
 
-/// Copies what kernels changed to the host's pages.
+/// Copies changes by kernels to the host's pages.
 pub(crate) fn give(memory: &GlobalMemory, address: u64, len: usize) {
     for at in (0..len).step_by(PIECE) {
         let size = PIECE.min(len - at);

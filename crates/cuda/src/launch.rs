@@ -1,4 +1,4 @@
-//! A launch: arguments, the emulated grid, and what becomes of a violation.
+//! Launches: arguments, the emulated grid, and the handling of violations.
 
 use emulator::events::ViolationRecord;
 use emulator::{InStream, Judge, Launch, Observer, Options, Rule, Stop};
@@ -9,7 +9,7 @@ use crate::record::Recorder;
 use crate::results::{refusal, say};
 use crate::status::Status;
 
-/// How a kernel is launched.
+/// The launch configuration of a kernel.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shape {
     pub(crate) grid: [u32; 3],
@@ -19,13 +19,13 @@ pub(crate) struct Shape {
     pub(crate) cooperative: bool,
 }
 
-/// Where the arguments come from.
+/// The source of a launch's arguments.
 pub(crate) trait Arguments {
-    /// The bytes of parameter `n`, which lies at `offset` and has `size` bytes.
+    /// The bytes of parameter `n`, which is at `offset` and has `size` bytes.
     fn bytes(&self, n: usize, offset: usize, size: usize) -> Option<Vec<u8>>;
 }
 
-/// What a launch says while it runs.
+/// Output and violations of a running launch.
 #[derive(Default)]
 struct Heard {
     printed: Vec<String>,
@@ -46,14 +46,14 @@ impl Observer for Heard {
     }
 }
 
-/// What a launch leaves for its caller, who writes the text without the lock.
+/// The result of a launch; the caller prints the text after releasing the lock.
 pub(crate) struct Launched {
     pub(crate) status: Result<(), Status>,
     pub(crate) printed: Vec<String>,
 }
 
 impl Device {
-    /// Parameters of a kernel: offset and bytes of each.
+    /// Offset and size in bytes of each parameter of a kernel.
     pub(crate) fn parameters(&mut self, function: &Function) -> Result<Vec<(usize, usize)>, Status> {
         let module = self.modules.get_mut(function.module).ok_or(Status::INVALID_HANDLE)?;
         let program = match module.program(&function.name) {
@@ -72,7 +72,7 @@ impl Device {
         Status::NOT_SUPPORTED
     }
 
-    /// The bytes of all parameters of a kernel.
+    /// Collects the bytes of all parameters of a kernel.
     pub(crate) fn gather(
         &mut self,
         function: &Function,
@@ -113,7 +113,8 @@ impl Device {
             Ok(instructions) => (instructions, None),
             Err(stop) => (0, Some(stop)),
         };
-        // A microsecond for the launch, and a nanosecond for some instructions: a time to divide by, not a prediction.
+        // One microsecond per launch and one nanosecond per 16 warp instructions: a nonzero time to divide by, not a
+        // prediction.
         self.streams.now += 1000 + instructions / 16;
         let status = match &stop {
             None => Ok(()),
@@ -174,7 +175,7 @@ impl Device {
         });
         let begun = match &mut self.recorder {
             Some(recorder) => {
-                // The variables have their places before the launch, which gives them otherwise.
+                // Place the variables before recording; otherwise the launch would place them.
                 program.place_variables(&mut self.memory);
                 let launched = (shape, launch.params.as_slice());
                 match recorder.begin((program, kernel), &constants, launched, &self.memory) {
@@ -228,7 +229,7 @@ impl Device {
     }
 }
 
-/// What CUDA returns for a violation.
+/// The status that CUDA returns for a violation.
 fn status_of(rule: Rule, what: &str) -> Status {
     match rule {
         Rule::OutOfBounds | Rule::UseAfterFree => Status::ILLEGAL_ADDRESS,

@@ -50,7 +50,7 @@ impl LaunchAttribute {
     }
 }
 
-/// What attributes say of a launch.
+/// Applies launch attributes to a launch.
 pub(crate) fn attributed(shape: &mut Shape, attributes: In<LaunchAttribute>, count: u32) -> Answer {
     for n in 0..count as usize {
         let attribute = attributes.nth(n)?;
@@ -58,7 +58,8 @@ pub(crate) fn attributed(shape: &mut Shape, attributes: In<LaunchAttribute>, cou
         match attribute.id {
             2 => shape.cooperative = x != 0,
             4 if [x, y, z] != [0, 0, 0] => shape.cluster = Some([x.max(1), y.max(1), z.max(1)]),
-            // The others change no result; a programmatic launch may begin when the one before has ended.
+            // Other attributes change no result; a programmatic launch may begin when its predecessor has
+            // ended.
             _ => {}
         }
     }
@@ -70,7 +71,7 @@ pub(crate) fn shape(grid: [u32; 3], block: [u32; 3], shared: usize) -> Result<Sh
     Ok(Shape { grid, block, shared_bytes, ..Shape::default() })
 }
 
-/// A launch of the driver, whose arguments are pointers or one packed buffer.
+/// A driver launch, whose arguments are pointers or one packed buffer.
 fn launch_with(stream: u64, symbol: u64, shape: Shape, arguments: In<u64>, extra: u64) -> Answer {
     match packed(extra)? {
         Some(packed) => launch(stream, symbol, shape, &packed),

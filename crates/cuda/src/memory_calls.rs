@@ -10,10 +10,10 @@ use crate::registration::variable;
 use crate::status::Status;
 use crate::work::{CopyWork, FillWork, Work, copy, fill, submit};
 
-/// The legacy stream.
+/// The legacy default stream.
 const LEGACY: u64 = 0;
 
-/// Rows of pitched memory begin at multiples of it.
+/// Alignment of the rows of pitched memory in bytes.
 const PITCH: usize = 512;
 
 /// The pool of the device.
@@ -27,7 +27,7 @@ pub(crate) struct Location {
     id: c_int,
 }
 
-/// Allows a call that waits: none in front of the capture that a stream takes part in.
+/// Checks that a blocking call is allowed: active captures may forbid it.
 fn waits() -> Answer {
     device()?.streams.unsafe_call()
 }
@@ -35,7 +35,7 @@ fn waits() -> Answer {
 fn allocate(at: Out<u64>, len: usize, kind: Kind) -> Answer {
     let mut device = device()?;
     device.streams.unsafe_call()?;
-    // The driver's functions refuse 0 bytes, the runtime's give a null pointer.
+    // For 0 bytes the runtime returns a null pointer; `driver_allocate` returns an error.
     let address = if len == 0 { 0 } else { device.allocate(len, kind)? };
     at.set(address)
 }
@@ -44,7 +44,7 @@ fn driver_allocate(at: Out<u64>, len: usize, kind: Kind) -> Answer {
     if len == 0 { Err(Status::INVALID_VALUE) } else { allocate(at, len, kind) }
 }
 
-/// An allocation in the order of a stream: in a capture a node, whose memory the graph owns.
+/// A stream-ordered allocation; during a capture it becomes a node, and the graph owns the memory.
 fn allocate_in_order(at: Out<u64>, len: usize, stream: u64) -> Answer {
     let mut device = device()?;
     let captured = device.streams.capturing(stream)?.is_some();
@@ -149,7 +149,7 @@ entry_points! {
     }
     fn cudaHostGetFlags | cuMemHostGetFlags(flags: Out<u32>, host: u64) {
         let known = device()?.around(host).is_some_and(|(_, a)| a.kind == Kind::Pinned);
-        // Mapped.
+        // cudaHostAllocMapped.
         if known { flags.set(2) } else { Err(Status::INVALID_VALUE) }
     }
     fn cudaHostRegister | cuMemHostRegister_v2(host: u64, len: usize, _flags: u32) { device()?.register(host, len) }
@@ -263,7 +263,7 @@ entry_points! {
     fn cudaGetSymbolAddress(to: Out<u64>, name: u64) { to.set(symbol(name, 0, 0)?) }
     fn cudaGetSymbolSize(to: Out<usize>, name: u64) { to.set(variable(&mut *device()?, name)?.1) }
 
-    // Pages are where the CPU and kernels use them.
+    // Pages are always where the CPU and kernels access them, so prefetching does nothing.
     fn cudaMemPrefetchAsync | cudaMemPrefetchAsync_ptsz | cudaMemPrefetchAsync_v2 | cudaMemPrefetchAsync_v2_ptsz | cuMemPrefetchAsync
         | cuMemPrefetchAsync_ptsz | cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz(_at: u64, _len: usize, _a: u64, _b: u64, _c: u64) { Ok(()) }
     fn cudaMemAdvise | cudaMemAdvise_v2 | cuMemAdvise | cuMemAdvise_v2(_at: u64, _len: usize, _advice: c_int, _where: u64) { Ok(()) }
@@ -291,7 +291,7 @@ entry_points! {
             5..=8 => { device.pools.known(pool)?; device.used() }
             _ => device.pools.get(pool, attribute)?,
         };
-        // The first three are of type int, the others of type uint64_t.
+        // The first three attributes are of type int, the others of type uint64_t.
         put_host_bytes(value, &held.to_le_bytes()[..if attribute <= 3 { 4 } else { 8 }])
     }
     fn cudaMemPoolTrimTo | cuMemPoolTrimTo(pool: u64, _least: usize) { device()?.pools.known(pool) }
@@ -299,7 +299,7 @@ entry_points! {
     fn cudaMemPoolGetAccess | cuMemPoolGetAccess(flags: Out<u32>, pool: u64, location: In<Location>) {
         device()?.pools.known(pool)?;
         let Location { kind, id } = location.get()?;
-        // Reading and writing, by the device alone.
+        // Read and write access, for the device only.
         flags.set(if (kind, id) == (1, 0) { 3 } else { 0 })
     }
     fn cuMemPoolExportPointer | cudaMemPoolExportPointer(_data: *mut c_void, _at: u64) { Err(Status::NOT_SUPPORTED) }

@@ -1,4 +1,4 @@
-//! Modules: the PTX that an image holds for the simulated GPU, its kernels and its variables.
+//! Modules: the PTX in an image for the simulated GPU, with its kernels and variables.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,20 +9,22 @@ use emulator::{Contraction, GlobalMemory, Program, Stop, VariableOf, load_shared
 use crate::cute_dsl::kept_ptx;
 use crate::status::Status;
 
-/// A loaded module. Kernels are decoded at their first use, so that what the emulator lacks in others does not matter.
+/// A loaded module. Kernels are decoded on first use, so that instructions the emulator does not support in other kernels do not
+/// matter.
 pub(crate) struct Module {
     text: Option<Arc<str>>,
     /// Kernels that exist only as machine code, and why they cannot run.
     machine_code: Vec<String>,
-    /// Whether an unqualified product and the sum that uses it round once.
+    /// Whether an unqualified product and the sum that uses it are rounded once.
     contracts: bool,
     programs: HashMap<String, Result<Program, Stop>>,
-    /// Constant variables that the host has an address of: the address and the bytes of the copy that launches take over.
+    /// Constant variables whose address the host has taken: address and size of the copy that launches read.
     constants: HashMap<String, (u64, usize)>,
 }
 
 impl Module {
-    /// The module of an image: a fatbin, PTX or a cubin. With `contracts`, an unqualified product and the sum that uses it round once.
+    /// Reads the module from an image: a fatbin, PTX or a cubin. With `contracts`, an unqualified product and the sum that uses it are
+    /// rounded once.
     pub(crate) fn of(image: Vec<u8>, arch: u32, contracts: bool) -> Self {
         let mut best: Option<(u32, Arc<str>)> = None;
         let mut machine_code = Vec::new();
@@ -51,12 +53,12 @@ impl Module {
         }
     }
 
-    /// Whether there is code for the GPU.
+    /// Whether there is no code for the GPU.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.is_none() && self.machine_code.is_empty()
     }
 
-    /// Where there are only kernels of machine code: these, and why none of them can run.
+    /// If all kernels are machine code: their names, and why they cannot run.
     pub(crate) fn unrunnable(&mut self) -> Option<(Vec<String>, String)> {
         if self.text.is_some() {
             return None;
@@ -70,7 +72,7 @@ impl Module {
         self.program("").map(|program| program.entries.clone()).unwrap_or_default()
     }
 
-    /// The program with the kernel of this name; with an empty name, one that has the module's variables.
+    /// The program with the kernel of this name; with an empty name, a program with only the module's variables.
     pub(crate) fn program(&mut self, name: &str) -> Result<&Program, Stop> {
         self.decoded(name).as_ref().map_err(|stop| stop.clone())
     }
@@ -79,7 +81,7 @@ impl Module {
         let (text, machine_code, contracts) = (&self.text, &self.machine_code, self.contracts);
         self.programs.entry(name.to_owned()).or_insert_with(|| match text {
             Some(text) => {
-                // An empty name would be that of a text's only kernel.
+                // To `load_shared`, an empty name would denote the only kernel of the text.
                 let names = if name.is_empty() { &[][..] } else { &[name] };
                 let program = load_shared(text, names)?;
                 if contracts && program.kernel(name).is_some() {
@@ -102,13 +104,13 @@ impl Module {
     /// Whether it has this kernel.
     pub(crate) fn has(&mut self, name: &str) -> bool {
         match &self.text {
-            // A text that cannot be decoded says why at the launch.
+            // If the text cannot be decoded, the launch reports why.
             Some(_) => self.program("").map_or(true, |p| p.entries.iter().any(|entry| entry == name)),
             None => self.machine_code.iter().any(|known| known.starts_with(name)),
         }
     }
 
-    /// Address and bytes of a variable. One in constant memory gets a copy in global memory, which launches take over.
+    /// Address and size in bytes of a variable. A constant variable gets a copy in global memory, which launches read.
     pub(crate) fn variable(&mut self, memory: &mut GlobalMemory, name: &str) -> Result<(u64, usize), Status> {
         if let Some(known) = self.constants.get(name) {
             return Ok(*known);
@@ -126,7 +128,7 @@ impl Module {
         }
     }
 
-    /// Constant variables that the host has an address of, with what it wrote.
+    /// The constant variables whose address the host has taken, with the values it wrote.
     pub(crate) fn constants(&self, memory: &GlobalMemory) -> Vec<(String, Vec<u8>)> {
         let bytes = |at: u64, len: usize| memory.range(at, len).map(<[u8]>::to_vec);
         let mut all: Vec<_> = self
@@ -138,19 +140,19 @@ impl Module {
         all
     }
 
-    /// Lets a kernel's program read what the host wrote to constant variables.
+    /// Applies the host's writes to constant variables to the program of a kernel.
     pub(crate) fn take_constants(&mut self, memory: &mut GlobalMemory, kernel: &str) {
         let Some(Ok(program)) = self.programs.get_mut(kernel) else { return };
         for (name, (address, size)) in &self.constants {
             if let Some(bytes) = memory.range(*address, *size).map(<[u8]>::to_vec) {
-                // The variable is there: its copy was made of it.
+                // The variable exists, because the copy was made from it.
                 let _ = program.set_variable(memory, name, 0, &bytes);
             }
         }
     }
 }
 
-/// How well PTX for a target fits a GPU: `None` where the GPU does not run it.
+/// How well PTX for a target matches a GPU; `None` if the GPU cannot run it.
 fn runs(target: ptx::arch::Target, arch: u32) -> Option<u32> {
     use ptx::arch::Suffix;
     let number = u32::from(target.number);

@@ -1,4 +1,4 @@
-//! Entry points of both APIs for modules, libraries, kernels and what is known of them.
+//! Entry points of both APIs for modules, libraries, kernels and their attributes.
 #![expect(unsafe_code, reason = "exported names")]
 
 use std::ffi::{c_char, c_int};
@@ -18,7 +18,7 @@ fn module_of(handle: u64) -> Result<usize, Status> {
     Handle::Module.index(handle).ok_or(Status::INVALID_HANDLE)
 }
 
-/// Loads a module that a program names itself. Where it is only machine code, the program learns it here: no kernel of it can run.
+/// Loads a module at the program's request. If it contains only machine code, this is reported here: none of its kernels can run.
 fn load(module: Out<u64>, image: Vec<u8>) -> Answer {
     let mut device = device()?;
     let index = device.load(image);
@@ -76,7 +76,7 @@ fn enumerate(list: Out<u64>, count: u32, module: u64) -> Answer {
     Ok(())
 }
 
-/// What is known of a kernel.
+/// The attributes of a kernel.
 struct Known {
     static_shared: u32,
     threads: u32,
@@ -95,7 +95,7 @@ fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
     Ok(Known { static_shared: kernel.shared_bytes, threads, arch, optin })
 }
 
-/// No compiler has allocated registers: a number that every launch fits with.
+/// No compiler has allocated registers, so this is a number with which every launch fits.
 const REGISTERS: u32 = 64;
 
 fn attribute(value: Out<c_int>, attribute: c_int, symbol: u64) -> Answer {
@@ -111,7 +111,7 @@ fn attribute(value: Out<c_int>, attribute: c_int, symbol: u64) -> Answer {
     value.set(found as c_int)
 }
 
-/// Shared memory that a block may ask for (8).
+/// Only the maximum dynamic shared memory (8) is checked.
 fn set_attribute(symbol: u64, attribute: c_int, value: c_int) -> Answer {
     let mut device = device()?;
     kernel(&mut device, symbol)?;
@@ -122,7 +122,7 @@ fn set_attribute(symbol: u64, attribute: c_int, value: c_int) -> Answer {
     }
 }
 
-/// Blocks of a multiprocessor that run together, by threads and shared memory.
+/// The number of resident blocks per multiprocessor, limited by threads and shared memory.
 fn occupancy(count: Out<c_int>, threads: c_int, shared: usize) -> Answer {
     count.set(blocks(threads, shared)?)
 }
@@ -149,7 +149,7 @@ entry_points! {
 
     fn cuModuleLoad(module: Out<u64>, path: Text) { load(module, file(path)?) }
     fn cuModuleLoadData | cuModuleLoadDataEx | cuModuleLoadFatBinary(module: Out<u64>, code: u64) { load(module, image(code)?) }
-    // Handles stay valid: programs that unload a module keep kernels of others.
+    // Handles stay valid, because programs unload a module and keep using kernels of others.
     fn cuModuleUnload | cuLibraryUnload | cudaLibraryUnload | _cuLibraryUnload | _cudaLibraryUnload(module: u64) { module_of(module).map(drop) }
     fn cuModuleGetLoadingMode(mode: Out<c_int>) { mode.set(2) }
     fn cuModuleGetFunction | cuLibraryGetKernel | cudaLibraryGetKernel | _cuLibraryGetKernel | _cudaLibraryGetKernel(found: Out<u64>, module: u64, name: Text) { function_of(found, module, name) }

@@ -1,5 +1,5 @@
-//! Where large pieces of memory come from: pages that cost nothing until they are written, whatever the system would grant of memory that
-//! it promises. A device of 128 GB runs on a machine of 16.
+//! The allocator for large blocks: pages that cost nothing until they are written, regardless of how much memory the system would commit.
+//! A device with 128 GB thus runs on a machine with 16 GB.
 #![expect(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -8,61 +8,62 @@ use std::ffi::c_void;
 use rustix::fs::{Mode, OFlags, ftruncate, open};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// Pieces from this size on are mapped.
+/// Blocks of at least this size are mapped.
 const LARGE: usize = 64 << 20;
 
-/// The system's allocator, but for large pieces.
+/// The system allocator, except for large blocks.
 struct Pages;
 
 #[global_allocator]
 static PAGES: Pages = Pages;
 
-/// Zeros of the system; from a file that has no name where it keeps account of all memory that is promised (overcommit mode 2).
+/// Maps zeroed memory; from an unnamed file if the system accounts for all committed memory (overcommit mode 2).
 fn map(len: usize) -> *mut u8 {
     let (prot, none) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
-    // SAFETY: a new mapping, at no place in particular.
+    // SAFETY: a new mapping at an address chosen by the system.
     let mapped = unsafe { mmap_anonymous(none, len, prot, MapFlags::PRIVATE | MapFlags::NORESERVE) };
     mapped.ok().or_else(|| map_file(len)).map_or(none.cast(), <*mut c_void>::cast)
 }
 
-/// Zeros of a file that has no name and that takes no place where nobody writes.
+/// Maps zeros from an unnamed sparse file.
 fn map_file(len: usize) -> Option<*mut c_void> {
     [c"/var/tmp", c"/tmp"].into_iter().find_map(|folder| {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = open(folder, flags, Mode::RUSR | Mode::WUSR).ok()?;
         ftruncate(&file, len as u64).ok()?;
         let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at no place in particular; nobody else knows the file.
+        // SAFETY: a new mapping at an address chosen by the system; the file is not shared.
         unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, &file, 0) }.ok()
     })
 }
 
-// SAFETY: pieces are mappings of their own or the system allocator's, as their size says at both ends of their life; mappings begin at pages,
-// which is more than any alignment here.
+// SAFETY: the size of a block determines, at allocation and at deallocation, whether it is a mapping or comes from the system allocator;
+// mappings
+// are page-aligned, which exceeds any alignment used here.
 unsafe impl GlobalAlloc for Pages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: as promised by the caller.
         if layout.size() < LARGE { unsafe { System.alloc(layout) } } else { map(layout.size()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: as promised by the caller.
         if layout.size() < LARGE { unsafe { System.alloc_zeroed(layout) } } else { map(layout.size()) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         if layout.size() < LARGE {
-            // SAFETY: the caller's promise.
+            // SAFETY: as promised by the caller.
             unsafe { System.dealloc(at, layout) }
         } else {
-            // SAFETY: `map` made it with this size, and the caller is done with it.
+            // SAFETY: `map` created it with this size, and the caller no longer uses it.
             let _ = unsafe { munmap(at.cast::<c_void>(), layout.size()) };
         }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if layout.size() < LARGE && size < LARGE {
-            // SAFETY: the caller's promise.
+            // SAFETY: as promised by the caller.
             return unsafe { System.realloc(at, layout, size) };
         }
         // SAFETY: the caller promises that the size fits the alignment.
@@ -70,9 +71,9 @@ unsafe impl GlobalAlloc for Pages {
         // SAFETY: as above.
         let to = unsafe { self.alloc(new) };
         if !to.is_null() {
-            // SAFETY: both pieces have that many bytes, and the new one is another.
+            // SAFETY: both blocks have that many bytes, and they are distinct.
             unsafe { std::ptr::copy_nonoverlapping(at, to, layout.size().min(size)) };
-            // SAFETY: the caller's promise.
+            // SAFETY: as promised by the caller.
             unsafe { self.dealloc(at, layout) };
         }
         to

@@ -1,4 +1,4 @@
-//! Pools of memory, which only keep their attributes: memory is given back as soon as it is freed.
+//! Memory pools, which only store their attributes: memory is released as soon as it is freed.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use crate::api::Answer;
 use crate::status::Status;
 
-/// The pool of the device.
+/// The default pool of the device.
 const DEFAULT: u64 = 16;
 
 /// Pools by handle.
@@ -33,7 +33,7 @@ impl Pools {
         if self.attributes.contains_key(&pool) { Ok(()) } else { Err(Status::INVALID_VALUE) }
     }
 
-    /// Ends a pool; that of the device stays.
+    /// Destroys a pool; the default pool cannot be destroyed.
     pub(crate) fn destroy(&mut self, pool: u64) -> Answer {
         self.known(pool)?;
         if pool == DEFAULT {
@@ -48,7 +48,7 @@ impl Pools {
         Ok(())
     }
 
-    /// What was set; the three kinds of reuse (1 to 3) are on until then.
+    /// Returns an attribute; the three kinds of reuse (1 to 3) are enabled by default.
     pub(crate) fn get(&self, pool: u64, attribute: c_int) -> Result<u64, Status> {
         let held = self.attributes.get(&pool).ok_or(Status::INVALID_VALUE)?;
         Ok(held.get(&attribute).copied().unwrap_or(u64::from(attribute <= 3)))

@@ -2,17 +2,17 @@
 
 use crate::gpus::Gpu;
 
-/// A C struct that grows field by field.
+/// A C struct that is built field by field.
 struct Fields(Vec<u8>);
 
 impl Fields {
-    /// A field of 4 bytes.
+    /// Appends a field of 4 bytes.
     fn word(&mut self, value: i32) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
-    /// Fields of 4 bytes.
+    /// Appends fields of 4 bytes.
     fn words(&mut self, values: &[i32]) -> &mut Self {
         for value in values {
             self.word(*value);
@@ -20,7 +20,7 @@ impl Fields {
         self
     }
 
-    /// A field of 8 bytes, on 8.
+    /// Appends a field of 8 bytes, aligned to 8.
     fn long(&mut self, value: u64) -> &mut Self {
         self.0.resize(self.0.len().next_multiple_of(8), 0);
         self.0.extend_from_slice(&value.to_le_bytes());

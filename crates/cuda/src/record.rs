@@ -1,8 +1,9 @@
-//! Launches as cases that `sm121probe emulate` replays: a launch file with the module, the arguments, and the memory before and after.
+//! Records launches as cases for `sm121probe emulate`: a launch file with the module, the arguments, and the memory before and after.
 //!
-//! Memory is what the launch can reach: the buffers that its arguments and the module's variables point at, those that words in them
-//! point at, and so on. Buffers keep their addresses, so that pointers mean the same. Contents are files by their hash: what many launches
-//! read is kept once.
+//! The memory of a case is what the launch can reach: the buffers to which its arguments and the module's variables point, the buffers to
+//! which words in those point, and so on. Buffers keep their addresses, so pointers stay valid. Contents are stored in files named by
+//! their
+//! hash, so data that many launches read are stored once.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,12 +21,12 @@ use serde_json::{Value, json};
 
 use crate::launch::Shape;
 
-/// The folder of contents.
+/// The folder of buffer contents.
 const DATA: &str = "data";
-/// Bytes that are looked at together: pieces of zeros are holes of a file.
+/// Number of bytes inspected at a time; blocks of zeros become holes of a sparse file.
 const PIECE: usize = 1 << 16;
 
-/// Where launches go.
+/// Writes launches to a folder.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     folder: PathBuf,
@@ -41,14 +42,14 @@ struct Before {
     unwritten: Vec<Range<usize>>,
 }
 
-/// A launch that has been recorded up to its beginning.
+/// A launch recorded up to its start.
 #[derive(Debug)]
 pub(crate) struct Begun {
-    /// The folder, until all is in it.
+    /// The temporary folder, renamed when the recording is complete.
     folder: PathBuf,
     name: String,
     buffers: Vec<Before>,
-    /// Modules, variables and launches of the file.
+    /// The parts of the launch file before its buffers (modules, variables) and after them (launches).
     head: String,
     tail: String,
 }
@@ -64,7 +65,7 @@ fn hash(bytes: &[u8]) -> String {
     format!("{:016x}{:016x}", half(0), half(1))
 }
 
-/// Writes a file of contents, if it is not there. Zeros take no place.
+/// Writes a content file unless it exists. Zeros occupy no space.
 fn keep(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let path = folder.join(name);
     if path.exists() {
@@ -81,7 +82,7 @@ fn keep(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     fs::rename(part, path)
 }
 
-/// An argument of the launch file: an address by its buffer, a number, or the bytes of anything else.
+/// An argument of the launch file: a buffer with an offset for an address, a number, or the bytes of anything else.
 fn argument(bytes: &[u8], ty: Type, buffers: &[Before]) -> Value {
     let float = matches!(ty, Type::F32 | Type::F64);
     if let (Ok(word), false) = (<[u8; 8]>::try_from(bytes), float) {
@@ -106,12 +107,12 @@ fn pairs(runs: &[Range<usize>]) -> Vec<[usize; 2]> {
     runs.iter().map(|run| [run.start, run.len()]).collect()
 }
 
-/// The buffers that bytes point at, and those that these point at.
+/// The buffers that are reachable from pointers in `roots`.
 fn reach(memory: &GlobalMemory, roots: &[u8]) -> BTreeMap<u64, usize> {
     let mut found = BTreeMap::new();
     let mut open: Vec<(u64, usize)> = Vec::new();
     let mut look = |bytes: &[u8], open: &mut Vec<(u64, usize)>| {
-        // Also halves of eight bytes: structs are packed as their authors like.
+        // At 4-byte steps, because packed structs may contain misaligned pointers.
         for word in bytes.windows(8).step_by(4) {
             let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
             if word >> 32 != 0
@@ -132,13 +133,13 @@ fn reach(memory: &GlobalMemory, roots: &[u8]) -> BTreeMap<u64, usize> {
 }
 
 impl Recorder {
-    /// That of [`RECORD`].
+    /// Returns the recorder for the folder named by [`RECORD`].
     pub(crate) fn of_environment() -> Option<Self> {
         let folder = PathBuf::from(std::env::var_os(RECORD)?);
         Some(Self { folder, launches: 0 })
     }
 
-    /// Records what a launch finds.
+    /// Records the state before a launch.
     pub(crate) fn begin(
         &mut self,
         (program, kernel): (&Program, &Kernel),
@@ -194,7 +195,7 @@ impl Recorder {
         Ok(Begun { folder, name, buffers, head, tail: format!("launches:\n- {launch}\n") })
     }
 
-    /// Records what it left, or the violation that ended it, and gives the folder its name.
+    /// Records the state after a launch, or the violation that ended it, and gives the folder its final name.
     pub(crate) fn end(&self, begun: Begun, memory: &GlobalMemory, trap: Option<&Trap>) -> io::Result<()> {
         let data = self.folder.join(DATA);
         let mut text = begun.head;
@@ -211,7 +212,7 @@ impl Recorder {
                 }
             }
             if memory.undefined(before.base).is_some() {
-                // Values that nobody defined are no result here; to use them is what the rules forbid.
+                // Undefined values are not results; the rules forbid their use.
                 entry["scratch"] = json!(true);
             }
             let bytes = memory.range(before.base, before.len);
@@ -231,13 +232,13 @@ impl Recorder {
         fs::rename(&begun.folder, self.folder.join(begun.name))
     }
 
-    /// Forgets a launch that did not run.
+    /// Discards a launch that did not run.
     pub(crate) fn drop(begun: &Begun) {
         let _ = fs::remove_dir_all(&begun.folder);
     }
 }
 
-/// Whether these runs are all of so many bytes.
+/// Whether these runs cover all `len` bytes.
 fn is_whole(runs: &[Range<usize>], len: usize) -> bool {
     matches!(runs, [all] if *all == (0..len))
 }

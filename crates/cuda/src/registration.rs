@@ -1,5 +1,6 @@
-//! What nvcc's host code registers at a program's start: fatbins, kernels and variables by their host symbols. A fatbin is read at the
-//! first use of something in it.
+//! Objects that nvcc's host code registers when a program starts: fatbins, kernels and variables by their host symbols. A fatbin is
+//! read
+//! when something in it is first used.
 #![expect(unsafe_code, reason = "exported names")]
 
 use std::cell::RefCell;
@@ -18,21 +19,21 @@ struct Binary {
     module: Option<usize>,
 }
 
-/// What is registered.
+/// The registered objects.
 #[derive(Default)]
 pub(crate) struct Registry {
     binaries: Vec<Binary>,
     /// Kernels and variables by host symbol: fatbin and name.
     kernels: HashMap<u64, (usize, Arc<str>)>,
     variables: HashMap<u64, (usize, String)>,
-    /// `__managed__` variables whose address the program does not have yet.
+    /// `__managed__` variables whose address the program has not received yet.
     managed: Vec<Managed>,
 }
 
 /// A `__managed__` variable.
 struct Managed {
     binary: usize,
-    /// Where the program keeps its address.
+    /// Where the program stores its address.
     place: Out<u64>,
     name: String,
 }
@@ -54,7 +55,7 @@ impl Registry {
         Ok(module)
     }
 
-    /// Gives the program the addresses of a fatbin's `__managed__` variables.
+    /// Stores the addresses of a fatbin's `__managed__` variables in the program.
     fn manage(&mut self, device: &mut Device, binary: usize) -> Result<(), Status> {
         if self.managed.iter().all(|m| m.binary != binary) {
             return Ok(());
@@ -72,7 +73,7 @@ impl Registry {
     }
 }
 
-/// The kernel of a host symbol, or of a handle.
+/// The kernel of a host symbol or of a handle.
 pub(crate) fn kernel(device: &mut Device, symbol: u64) -> Result<Function, Status> {
     if let Some(index) = Handle::Function.index(symbol) {
         return device.functions.get(index).cloned().ok_or(Status::INVALID_HANDLE);
@@ -84,7 +85,7 @@ pub(crate) fn kernel(device: &mut Device, symbol: u64) -> Result<Function, Statu
     Ok(Function { module, name })
 }
 
-/// Address and bytes of the variable of a host symbol.
+/// Address and size in bytes of the variable of a host symbol.
 pub(crate) fn variable(device: &mut Device, symbol: u64) -> Result<(u64, usize), Status> {
     let mut registry = registry();
     let (binary, name) = registry.variables.get(&symbol).cloned().ok_or(Status::INVALID_SYMBOL)?;
@@ -92,7 +93,7 @@ pub(crate) fn variable(device: &mut Device, symbol: u64) -> Result<(u64, usize),
     device.variable(module, &name)
 }
 
-/// Grid, block, shared memory and stream of a launch that `<<<>>>` is about to make.
+/// Grid, block, shared memory and stream of an imminent `<<<>>>` launch.
 #[derive(Clone, Copy)]
 struct Configuration {
     grid: Dim3,
@@ -227,7 +228,7 @@ extern "C" fn cudaCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, kind
     ChannelDesc([x, y, z, w, kind])
 }
 
-/// The function of a name.
+/// The function with a given name.
 pub(crate) fn channel_function(name: &str) -> Option<*const std::ffi::c_void> {
     (name == "cudaCreateChannelDesc").then_some(cudaCreateChannelDesc as *const _)
 }

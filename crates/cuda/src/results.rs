@@ -1,4 +1,4 @@
-//! The files of events and counts that `sm121probe exec` reads when the program has ended.
+//! The event and count files that `sm121probe exec` reads after the program has ended.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use emulator::Stop;
 use emulator::events::{Event, RESULTS, SLOT, ViolationRecord, counts_of};
 
-/// A violation as often as it came: rule, kernel, line of the PTX.
+/// Identifies a violation for counting: rule, kernel, line of the PTX.
 type Instruction = (String, String, usize);
 
-/// The files of results.
+/// The result files of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     events: Option<File>,
@@ -26,12 +26,12 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Those of [`RESULTS`], for a process that begins to use this GPU.
+    /// Opens the files named by [`RESULTS`], for a process that starts to use this GPU.
     pub(crate) fn of_environment(gpu: &str) -> Self {
         let mut all = Self::default();
         let Some(path) = std::env::var_os(RESULTS).map(PathBuf::from) else { return all };
         all.events = OpenOptions::new().append(true).open(&path).ok();
-        // A process that replaces its program keeps its number.
+        // A process that replaces its program (`exec`) keeps its id.
         for n in 0..1000 {
             all.process = format!("{}.{n}", std::process::id());
             let new = OpenOptions::new().write(true).create_new(true).open(counts_of(&path, &all.process));
@@ -47,7 +47,7 @@ impl Results {
         all
     }
 
-    /// Appends a line with one call of the system.
+    /// Appends a line with a single system call.
     pub(crate) fn tell(&mut self, event: &Event) {
         let (Some(file), Ok(mut line)) = (self.events.as_mut(), serde_json::to_vec(event)) else { return };
         line.push(b'\n');
@@ -69,7 +69,7 @@ impl Results {
         self.slots.len() - 1
     }
 
-    /// A launch has ended.
+    /// Records that a launch has ended.
     pub(crate) fn launched(
         &mut self,
         kernel: &Arc<str>,
@@ -105,7 +105,7 @@ impl Results {
         }
     }
 
-    /// A kernel cannot run: says so once.
+    /// Reports a kernel that cannot run, once.
     pub(crate) fn refused(&mut self, kernel: &str, why: String) {
         if self.refused.insert(kernel.to_owned()) {
             say(&format!("kernel {kernel} cannot run: {why}"));
@@ -113,7 +113,7 @@ impl Results {
         }
     }
 
-    /// The process ends.
+    /// Records the end of the process.
     pub(crate) fn end(&mut self, leaks: usize, leaked: u64) {
         let process = self.process.clone();
         self.tell(&Event::End { process, leaks, leaked });
@@ -125,7 +125,7 @@ pub(crate) fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "sm121probe exec: {what}");
 }
 
-/// Why a launch was refused, where it broke no rule.
+/// Why a launch was refused; `None` if it violated a rule.
 pub(crate) fn refusal(stop: &Stop) -> Option<String> {
     (!matches!(stop, Stop::Trap(_))).then(|| stop.to_string())
 }

@@ -1,6 +1,6 @@
-//! Status codes, which the driver and the runtime API share but for their names.
+//! Status codes; the driver and the runtime API share all but their names.
 
-/// What an entry point returns; 0 is success.
+/// The result of an entry point; 0 is success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status(pub i32);
 
@@ -10,7 +10,7 @@ macro_rules! codes {
             $(#[doc = $text] pub const $constant: Self = Self($code);)*
         }
 
-        /// Code, the runtime's name, the driver's name, a sentence; each text ends in NUL.
+        /// Code, runtime name, driver name, description; each text ends in NUL.
         const CODES: &[(i32, &str, &str, &str)] = &[
             (0, "cudaSuccess\0", "CUDA_SUCCESS\0", "no error\0"),
             $(($code, concat!($runtime, "\0"), concat!($driver, "\0"), concat!($text, "\0")),)*
@@ -67,19 +67,19 @@ impl Status {
         CODES.iter().find(|(code, ..)| *code == self.0)
     }
 
-    /// The runtime's name, with a NUL behind it.
+    /// Returns the runtime's name, terminated by NUL.
     #[must_use]
     pub fn runtime_name(self) -> &'static str {
         self.row().map_or("unrecognized error code\0", |row| row.1)
     }
 
-    /// The driver's name, with a NUL behind it; `None` for a code that it lacks.
+    /// Returns the driver's name, terminated by NUL; `None` for a code the driver does not have.
     #[must_use]
     pub fn driver_name(self) -> Option<&'static str> {
         self.row().map(|row| row.2)
     }
 
-    /// A sentence, with a NUL behind it.
+    /// Returns the description, terminated by NUL.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         self.row().map_or("unrecognized error code\0", |row| row.3)

@@ -9,7 +9,8 @@ use crate::status::Status;
 use crate::streams::Mode;
 use crate::work::{HostFunction, Work, submit};
 
-/// `cudaEventRecordExternal` and `cudaEventWaitExternal`: in a capture, a node for the event.
+/// `cudaEventRecordExternal` and `cudaEventWaitExternal`: during a capture, add a node for the
+/// event.
 const EXTERNAL: u32 = 1;
 
 fn created(stream: Out<u64>, flags: u32) -> Answer {
@@ -68,12 +69,12 @@ fn end(stream: u64, graph: Out<u64>) -> Answer {
     let mut device = device()?;
     let Device { streams, graphs, .. } = &mut *device;
     let made = streams.end(stream, |heads| graphs.reached(heads));
-    // A capture that fails gives a null graph.
+    // A failed capture returns a null graph.
     graph.set(made.as_ref().map_or(0, |graph| Handle::Graph.make(*graph as usize)))?;
     made.map(drop)
 }
 
-/// Where the caller wants the graph and the nodes that the stream's next work waits for.
+/// Where the caller wants the graph and the nodes that the stream's next work depends on.
 struct Shown {
     graph: Out<u64>,
     nodes: Out<u64>,
@@ -97,7 +98,7 @@ fn info(stream: u64, status: Out<c_int>, id: Out<u64>, shown: Option<Shown>) -> 
     Ok(())
 }
 
-/// A list of nodes by their handles.
+/// Reads a list of node handles.
 pub(crate) fn nodes(list: In<u64>, count: usize) -> Result<Vec<u64>, Status> {
     (0..count)
         .map(|n| Handle::Node.index(list.nth(n)?).map(|node| node as u64).ok_or(Status::INVALID_VALUE))
@@ -136,7 +137,7 @@ entry_points! {
     fn cudaStreamAttachMemAsync | cudaStreamAttachMemAsync_ptsz | cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz(
         stream: u64, _at: u64, _len: usize, _flags: u32,
     ) { Ok(()) }
-    // Attributes are about caches, priorities and synchronisation: none changes a result.
+    // Attributes concern caches, priorities and synchronisation; none changes a result.
     fn cudaStreamSetAttribute | cudaStreamSetAttribute_ptsz | cuStreamSetAttribute | cuStreamSetAttribute_ptsz(
         stream: u64, _attribute: c_int, _value: u64,
     ) { Ok(()) }
@@ -188,14 +189,14 @@ entry_points! {
     fn cudaStreamGetCaptureInfo_v3 | cudaStreamGetCaptureInfo_v3_ptsz | cuStreamGetCaptureInfo_v3 | cuStreamGetCaptureInfo_v3_ptsz(
         stream: u64, status: Out<c_int>, id: Out<u64>, graph: Out<u64>, nodes: Out<u64>, edges: Out<u64>, count: Out<usize>,
     ) { info(stream, status, id, Some(Shown { graph, nodes, edges, count })) }
-    // CUDA 12 gives three arguments, CUDA 13 seven.
+    // CUDA 12 passes three arguments, CUDA 13 seven.
     fn cudaStreamGetCaptureInfo | cudaStreamGetCaptureInfo_ptsz(
         stream: u64, status: Out<c_int>, id: Out<u64>, graph: Out<u64>, nodes: Out<u64>, edges: Out<u64>, count: Out<usize>,
     ) { info(stream, status, id, (!runtime_is_12()).then_some(Shown { graph, nodes, edges, count })) }
     fn cudaStreamUpdateCaptureDependencies | cudaStreamUpdateCaptureDependencies_ptsz(
         stream: u64, list: In<u64>, second: u64, third: usize, flags: u32,
     ) {
-        // CUDA 13 has a list of edges in front of the count.
+        // CUDA 13 passes a list of edges before the count.
         if runtime_is_12() { update(stream, list, second as usize, third as u32) } else { update(stream, list, third, flags) }
     }
     fn cuStreamUpdateCaptureDependencies | cuStreamUpdateCaptureDependencies_ptsz(stream: u64, list: In<u64>, count: usize, flags: u32) {

@@ -1,5 +1,5 @@
-//! Streams, events and captures. All work is done in the order of the calls, so a stream is a name and an event is a time; what a capture
-//! takes instead becomes nodes of a graph, ordered as the streams and events order it.
+//! Streams, events and captures. All work runs in call order, so a stream is a name and an event is a time. Work submitted to a captured
+//! stream becomes graph nodes, ordered by the streams and events.
 
 use std::collections::{BTreeSet, HashMap};
 use std::thread::{ThreadId, current};
@@ -7,13 +7,13 @@ use std::thread::{ThreadId, current};
 use crate::api::Answer;
 use crate::status::Status;
 
-/// `cudaStreamLegacy`, which 0 names, too.
+/// `cudaStreamLegacy`, which is also denoted by 0.
 const LEGACY: [u64; 2] = [0, 1];
 
-/// Flag of a stream that the legacy stream does not wait for.
+/// Flag of a stream that does not synchronise with the legacy stream.
 const NON_BLOCKING: u32 = 1;
 
-/// What a capture forbids (`cudaStreamCaptureMode`).
+/// The restrictions of a capture (`cudaStreamCaptureMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Global,
@@ -32,7 +32,7 @@ impl Mode {
     }
 }
 
-/// A capture that has begun.
+/// An active capture.
 #[derive(Debug)]
 pub(crate) struct Capture {
     pub(crate) id: u64,
@@ -40,11 +40,11 @@ pub(crate) struct Capture {
     pub(crate) graph: u64,
     mode: Mode,
     thread: ThreadId,
-    /// Why no graph comes of it.
+    /// Whether the capture is invalidated and yields no graph.
     broken: bool,
-    /// Each stream that takes part, and the nodes that its next work waits for.
+    /// Each participating stream, with the nodes that its next work depends on.
     heads: HashMap<u64, Vec<u64>>,
-    /// What `cudaStreamGetCaptureInfo` shows until the next call.
+    /// The node list returned by `cudaStreamGetCaptureInfo`, valid until the next call.
     pub(crate) shown: Vec<u64>,
 }
 
@@ -53,12 +53,12 @@ impl Capture {
         self.heads.get(&stream).cloned().unwrap_or_default()
     }
 
-    /// A stream's next work waits for this node.
+    /// Makes the stream's next work depend on this node.
     pub(crate) fn advance(&mut self, stream: u64, node: u64) {
         self.heads.insert(stream, vec![node]);
     }
 
-    /// Replaces what a stream's next work waits for, or adds to it.
+    /// Sets the dependencies of a stream's next work, or adds to them.
     pub(crate) fn set_heads(&mut self, stream: u64, nodes: &[u64], replace: bool) {
         let heads = self.heads.entry(stream).or_default();
         if replace {
@@ -70,13 +70,13 @@ impl Capture {
 
 #[derive(Debug, Default)]
 struct Event {
-    /// Virtual nanoseconds; `None` where nothing recorded it.
+    /// Virtual time in nanoseconds; `None` if the event was never recorded.
     time: Option<u64>,
-    /// The capture that recorded it last, and the nodes in front of it.
+    /// The capture that recorded it last, and the nodes that precede it.
     captured: Option<(u64, Vec<u64>)>,
 }
 
-/// What a stream does in a capture (`cudaStreamCaptureStatus`).
+/// The capture status of a stream (`cudaStreamCaptureStatus`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CaptureStatus {
     None = 0,
@@ -84,7 +84,7 @@ pub(crate) enum CaptureStatus {
     Invalidated = 2,
 }
 
-/// Streams, events and the virtual time.
+/// All streams and events, and the virtual time.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     next: u64,
@@ -92,13 +92,13 @@ pub(crate) struct Streams {
     flags: HashMap<u64, u32>,
     events: HashMap<u64, Event>,
     captures: Vec<Capture>,
-    /// Threads that let unsafe calls through (`cudaThreadExchangeStreamCaptureMode`).
+    /// The capture modes of threads (`cudaThreadExchangeStreamCaptureMode`).
     modes: HashMap<ThreadId, Mode>,
     /// Virtual time in nanoseconds.
     pub(crate) now: u64,
 }
 
-/// Handles of streams and events; real pointers are far from them.
+/// First handle of streams and events; far from real pointers.
 const FIRST: u64 = 0x0058_0000_0000_0010;
 
 impl Streams {
@@ -107,47 +107,47 @@ impl Streams {
         FIRST + self.next
     }
 
-    /// A new stream.
+    /// Creates a stream.
     pub(crate) fn stream(&mut self, flags: u32) -> u64 {
         let handle = self.handle();
         self.flags.insert(handle, flags);
         handle
     }
 
-    /// Ends a stream, and the capture that began on it.
+    /// Destroys a stream, and the capture that began on it.
     pub(crate) fn end_stream(&mut self, stream: u64) -> Answer {
         self.flags.remove(&stream).ok_or(Status::INVALID_HANDLE)?;
         self.captures.retain(|c| c.origin != stream);
         Ok(())
     }
 
-    /// A stream's flags.
+    /// The flags of a stream.
     pub(crate) fn flags_of(&self, stream: u64) -> u32 {
         self.flags.get(&stream).copied().unwrap_or(0)
     }
 
-    /// A new event.
+    /// Creates an event.
     pub(crate) fn event(&mut self) -> u64 {
         let handle = self.handle();
         self.events.insert(handle, Event::default());
         handle
     }
 
-    /// Ends an event.
+    /// Destroys an event.
     pub(crate) fn forget(&mut self, event: u64) -> Answer {
         self.events.remove(&event).map(drop).ok_or(Status::INVALID_HANDLE)
     }
 
-    /// Records an event at the virtual time.
+    /// Records an event at the current virtual time.
     pub(crate) fn record(&mut self, event: u64) -> Answer {
-        // Two records are never at the same time, so that nobody divides by zero.
+        // No two records have the same time, so that programs do not divide by zero.
         self.now += 1000;
         let event = self.events.get_mut(&event).ok_or(Status::INVALID_HANDLE)?;
         *event = Event { time: Some(self.now), captured: None };
         Ok(())
     }
 
-    /// Whether the work in front of an event has ended, which it always has: an error for one that a capture recorded, or that is none.
+    /// Checks an event. The work before it has always completed; an event recorded by an active capture, or an invalid one, is an error.
     pub(crate) fn ended(&self, event: u64) -> Answer {
         match self.events.get(&event) {
             None => Err(Status::INVALID_HANDLE),
@@ -168,10 +168,11 @@ impl Streams {
         self.captures.iter().position(|c| c.heads.contains_key(&stream))
     }
 
-    /// The capture that takes what is submitted to a stream.
+    /// Returns the capture that receives work submitted to a stream.
     ///
     /// # Errors
-    /// For a capture that is broken, and for the legacy stream while a stream that it waits for is captured: that breaks the capture.
+    /// If the capture is invalidated, or for the legacy stream while a stream that synchronises with it is captured, which invalidates
+    /// that capture.
     pub(crate) fn capturing(&mut self, stream: u64) -> Result<Option<&mut Capture>, Status> {
         if self.captures.is_empty() {
             return Ok(None);
@@ -194,7 +195,7 @@ impl Streams {
         Ok(None)
     }
 
-    /// Whether a call that waits, or may wait, is allowed: not for a captured stream.
+    /// Checks that a call that may block is allowed; on a captured stream it is not, and it invalidates the capture.
     pub(crate) fn may_wait(&mut self, stream: u64) -> Answer {
         match self.capturing(stream)? {
             None => Ok(()),
@@ -205,8 +206,8 @@ impl Streams {
         }
     }
 
-    /// Whether a call that may use the legacy stream behind the program's back is allowed: captures in the modes global and thread-local
-    /// forbid it.
+    /// Checks that a call that may implicitly use the legacy stream is allowed; captures in global and thread-local mode
+    /// forbid it and are invalidated.
     pub(crate) fn unsafe_call(&mut self) -> Answer {
         if self.captures.is_empty() {
             return Ok(());
@@ -228,13 +229,13 @@ impl Streams {
         if forbidden { Err(Status::CAPTURE_UNSUPPORTED) } else { Ok(()) }
     }
 
-    /// A thread's mode for unsafe calls; the one that it had.
+    /// Sets a thread's capture mode and returns the previous one.
     pub(crate) fn exchange(&mut self, mode: u32) -> Result<u32, Status> {
         let before = self.modes.insert(current().id(), Mode::of(mode)?).unwrap_or(Mode::Global);
         Ok(before as u32)
     }
 
-    /// Begins a capture into a graph, behind `heads`.
+    /// Begins a capture into a graph, after the nodes `heads`.
     pub(crate) fn begin(&mut self, stream: u64, mode: Mode, graph: u64, heads: Vec<u64>) -> Answer {
         if LEGACY.contains(&stream) {
             return Err(Status::CAPTURE_UNSUPPORTED);
@@ -256,7 +257,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Ends a capture; its graph. `reached` gives the nodes that the origin's last work waits for, itself included.
+    /// Ends a capture and returns its graph. `reached` returns given nodes and all nodes they depend on.
     pub(crate) fn end(
         &mut self,
         stream: u64,
@@ -281,7 +282,7 @@ impl Streams {
         Ok(capture.graph)
     }
 
-    /// What a stream does in a capture, and the capture.
+    /// The capture status of a stream, and its capture.
     pub(crate) fn status(&mut self, stream: u64) -> (CaptureStatus, Option<&mut Capture>) {
         match self.capture_of(stream) {
             None => (CaptureStatus::None, None),
@@ -290,7 +291,7 @@ impl Streams {
         }
     }
 
-    /// An event is recorded on a stream: in a capture it marks the nodes so far. False where the stream is not captured.
+    /// Records an event on a stream: during a capture, it marks the preceding nodes. Returns false if the stream is not captured.
     pub(crate) fn mark(&mut self, event: u64, stream: u64) -> Result<bool, Status> {
         if !self.events.contains_key(&event) {
             return Err(Status::INVALID_HANDLE);
@@ -301,7 +302,7 @@ impl Streams {
         Ok(true)
     }
 
-    /// A stream waits for an event: one that a capture recorded lets the stream join that capture.
+    /// Makes a stream wait for an event; an event recorded by a capture makes the stream join that capture.
     pub(crate) fn wait(&mut self, stream: u64, event: u64) -> Answer {
         let captured = self.events.get(&event).ok_or(Status::INVALID_HANDLE)?.captured.clone();
         let own = self.capturing(stream)?.map(|c| c.id);
@@ -310,7 +311,7 @@ impl Streams {
         });
         match (own, other) {
             (None, None) => Ok(()),
-            // Work in front of the capture is no part of its graph.
+            // Work before the capture is not part of its graph.
             (Some(_), None) => self.break_capture(stream, Status::CAPTURE_ISOLATION),
             (Some(own), Some((capture, _))) if own != capture.id => {
                 capture.broken = true;

@@ -10,7 +10,7 @@ fn values<T: Copy>(list: In<T>, count: u32) -> Result<Vec<T>, Status> {
     (0..count as usize).map(|n| list.nth(n)).collect()
 }
 
-/// A map of these dimensions, strides and element strides.
+/// A tensor map with these dimensions, strides and element strides.
 fn tensor(
     kind: u32,
     rank: u32,

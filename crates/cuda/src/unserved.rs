@@ -1,5 +1,5 @@
-//! Functions of the headers that are not served: each names itself once and returns `CUDA_ERROR_NOT_SUPPORTED`, so that a program that links
-//! them starts.
+//! Functions of the headers that are not served: each reports its name once and returns `CUDA_ERROR_NOT_SUPPORTED`, so that a program that
+//! links them can start.
 #![expect(unsafe_code, reason = "exported names")]
 
 use std::ffi::{c_int, c_void};
@@ -15,7 +15,7 @@ macro_rules! unserved {
             }
         )*
 
-        /// The stub of a name.
+        /// The stub with a given name.
         pub(crate) fn $find(name: &str) -> Option<*const c_void> {
             match name {
                 $(stringify!($name) => Some($name as *const c_void),)*

@@ -1,4 +1,4 @@
-//! Work that the program submits to a stream: done at once, or kept as a node of the graph that the stream is captured into.
+//! Work that the program submits to a stream: run at once, or kept as a node of the graph into which the stream is captured.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use crate::device::{Device, Function, device};
 use crate::launch::Shape;
 use crate::status::Status;
 
-/// A function of the program that a stream calls.
+/// A function of the program that runs in a stream.
 pub(crate) type HostFunction = Option<extern "C" fn(*mut c_void)>;
 
-/// A kernel with everything that it is launched with.
+/// A kernel with its launch configuration and arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct KernelWork {
-    /// As the program named the kernel: a host symbol or a handle.
+    /// The kernel as named by the program: a host symbol or a handle.
     pub(crate) symbol: u64,
     pub(crate) function: Function,
     pub(crate) shape: Shape,
@@ -22,7 +22,7 @@ pub(crate) struct KernelWork {
     pub(crate) params: Arc<[u8]>,
 }
 
-/// One side of a copy: the first byte, and bytes from row to row and from slice to slice.
+/// One side of a copy: the first address, and the distances in bytes between rows and between slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Side {
     pub(crate) address: u64,
@@ -30,14 +30,14 @@ pub(crate) struct Side {
     pub(crate) slice: usize,
 }
 
-/// A box of bytes that is copied or filled.
+/// A box of bytes to copy or fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// Bytes of a row.
+    /// Bytes per row.
     pub(crate) width: usize,
-    /// Rows of a slice.
+    /// Rows per slice.
     pub(crate) height: usize,
-    /// Slices.
+    /// Number of slices.
     pub(crate) depth: usize,
 }
 
@@ -50,13 +50,13 @@ pub(crate) struct CopyWork {
 }
 
 impl CopyWork {
-    /// Of bytes without gaps.
+    /// A copy of contiguous bytes.
     pub(crate) fn plain(to: u64, from: u64, len: usize) -> Self {
         let side = |address| Side { address, pitch: len, slice: len };
         Self { to: side(to), from: side(from), extent: Extent { width: len, height: 1, depth: 1 } }
     }
 
-    /// Of rows.
+    /// A copy of rows.
     pub(crate) fn rows(to: (u64, usize), from: (u64, usize), width: usize, height: usize) -> Self {
         let side =
             |(address, pitch): (u64, usize)| Side { address, pitch, slice: pitch.saturating_mul(height) };
@@ -74,12 +74,12 @@ pub(crate) struct FillWork {
 }
 
 impl FillWork {
-    /// `count` elements without gaps.
+    /// A fill of `count` contiguous elements.
     pub(crate) fn plain(to: u64, value: u32, element: usize, count: usize) -> Result<Self, Status> {
         Self::rows((to, count.saturating_mul(element)), value, element, count, 1)
     }
 
-    /// Rows of `width` elements.
+    /// A fill of rows of `width` elements.
     pub(crate) fn rows(
         (address, pitch): (u64, usize),
         value: u32,
@@ -104,19 +104,19 @@ pub(crate) enum Work {
         function: HostFunction,
         data: u64,
     },
-    /// The graph that a node has of its own, by its number.
+    /// A child graph owned by the node, by its number.
     Child(u64),
-    /// Nothing: a node that others depend on.
+    /// No work: a node that others depend on.
     Empty,
     Wait(u64),
     Record(u64),
-    /// Memory that a graph owns: the address, and bytes.
+    /// Memory owned by a graph: address and size in bytes.
     Allocate(u64, usize),
     Free(u64),
 }
 
 impl Work {
-    /// `cudaGraphNodeType`.
+    /// The `cudaGraphNodeType` of the work.
     pub(crate) const fn node_type(&self) -> u32 {
         match self {
             Self::Launch(_) => 0,
@@ -133,7 +133,7 @@ impl Work {
     }
 }
 
-/// Does work now, or adds it to the graph that the stream is captured into.
+/// Runs work now, or adds it to the graph into which the stream is captured.
 pub(crate) fn submit(stream: u64, work: Work) -> Answer {
     {
         let mut device = device()?;
@@ -148,7 +148,7 @@ pub(crate) fn submit(stream: u64, work: Work) -> Answer {
     perform(&work)
 }
 
-/// Does work. The device is free while a host function runs and while text is printed.
+/// Runs work. The device is not locked while a host function runs and while text is printed.
 pub(crate) fn perform(work: &Work) -> Answer {
     match work {
         Work::Launch(kernel) => {
@@ -167,7 +167,7 @@ pub(crate) fn perform(work: &Work) -> Answer {
     }
 }
 
-/// A launch on a stream.
+/// Submits a launch to a stream.
 pub(crate) fn launch(
     stream: u64,
     symbol: u64,
@@ -178,7 +178,7 @@ pub(crate) fn launch(
     submit(stream, Work::Launch(Box::new(work)))
 }
 
-/// A launch with its arguments as they are now.
+/// A launch with the current values of its arguments.
 pub(crate) fn kernel_work(
     symbol: u64,
     shape: Shape,
@@ -191,12 +191,12 @@ pub(crate) fn kernel_work(
     Ok(KernelWork { symbol, function, shape, params })
 }
 
-/// A copy on a stream.
+/// Submits a copy to a stream.
 pub(crate) fn copy(stream: u64, to: u64, from: u64, len: usize) -> Answer {
     submit(stream, Work::Copy(CopyWork::plain(to, from, len)))
 }
 
-/// A fill on a stream.
+/// Submits a fill to a stream.
 pub(crate) fn fill(stream: u64, to: u64, value: u32, element: usize, count: usize) -> Answer {
     submit(stream, Work::Fill(FillWork::plain(to, value, element, count)?))
 }

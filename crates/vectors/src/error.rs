@@ -11,7 +11,7 @@ pub enum VectorsError {
     Read {
         /// The file, folder or archive.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
     /// The path does not contain a recording.
@@ -27,7 +27,7 @@ pub enum VectorsError {
     Archive {
         /// The archive.
         path: PathBuf,
-        /// What is wrong.
+        /// The defect.
         message: String,
     },
     /// The document is not the valid JSON of a recording.
@@ -39,7 +39,7 @@ pub enum VectorsError {
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What is wrong.
+        /// The defect.
         message: String,
     },
     /// The document contradicts itself.
@@ -49,7 +49,7 @@ pub enum VectorsError {
         path: PathBuf,
         /// The instruction.
         op: String,
-        /// What is wrong.
+        /// The defect.
         message: String,
     },
     /// The words do not match the document.
@@ -59,7 +59,7 @@ pub enum VectorsError {
         path: PathBuf,
         /// The instruction.
         op: String,
-        /// What is wrong.
+        /// The defect.
         message: String,
     },
     /// The file of words is longer than the document describes.
@@ -82,7 +82,7 @@ pub enum VectorsError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
 }
