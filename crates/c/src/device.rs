@@ -7,13 +7,13 @@ use emulator::GlobalMemory;
 
 use crate::Status;
 
-/// Global memory that lives on between launches.
+/// Global memory that persists between launches.
 #[derive(Default)]
 pub struct Device(Mutex<GlobalMemory>);
 
 impl Device {
     pub(crate) fn lock(&self) -> MutexGuard<'_, GlobalMemory> {
-        // A launch puts memory back whole or not at all.
+        // A launch replaces the memory completely or not at all.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -27,16 +27,16 @@ pub extern "C" fn sm121probe_device_new() -> *mut Device {
 /// See the header.
 ///
 /// # Safety
-/// `device` is null, or came from [`sm121probe_device_new`] and was not given back yet.
+/// `device` is null, or came from [`sm121probe_device_new`] and has not been freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sm121probe_device_free(device: *mut Device) {
     if !device.is_null() {
-        // SAFETY: it came from a box, and nobody else has it.
+        // SAFETY: it came from a box, and there is no other reference to it.
         drop(unsafe { Box::from_raw(device) });
     }
 }
 
-/// Bytes of the caller's.
+/// Returns the caller's bytes as a slice.
 ///
 /// # Safety
 /// `at` is null, or `len` bytes can be read there.
@@ -44,7 +44,7 @@ pub(crate) unsafe fn bytes<'a>(at: *const c_void, len: usize) -> Option<&'a [u8]
     match (at.is_null(), len) {
         (_, 0) => Some(&[]),
         (true, _) => None,
-        // SAFETY: the caller promises so many bytes.
+        // SAFETY: the caller promises `len` bytes.
         (false, _) => Some(unsafe { std::slice::from_raw_parts(at.cast(), len) }),
     }
 }
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn sm121probe_read(
         return Status::Usage;
     }
     if len > 0 {
-        // SAFETY: `to` has `len` bytes, as promised, and is no memory of this library.
+        // SAFETY: `to` has `len` bytes, as promised, and does not overlap memory of this library.
         unsafe { std::ptr::copy_nonoverlapping(held.as_ptr(), to.cast(), len) };
     }
     if !unwritten.is_null() {

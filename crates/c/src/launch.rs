@@ -1,4 +1,4 @@
-//! Launches.
+//! Launches a kernel under one or more schedules and reports the result.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,9 +30,9 @@ pub struct Launch {
     reserved: [u64; 7],
 }
 
-/// A launch in Rust's words.
+/// A launch, with its arguments as Rust types.
 pub(crate) struct Wanted<'a> {
-    /// The kernel; the only one when left out.
+    /// The kernel; if `None`, the only one of the module.
     pub(crate) kernel: Option<&'a str>,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
@@ -45,7 +45,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) contracts: bool,
 }
 
-/// Runs all schedules; the memory of the first, and the report.
+/// Runs all schedules; returns the memory after the first one and the report.
 pub(crate) fn run(
     module: &Module,
     wanted: &Wanted<'_>,
@@ -126,7 +126,7 @@ pub(crate) fn run(
     }
 }
 
-/// A panic becomes a status: it must not cross into C.
+/// Converts a panic into a status, because it must not unwind into C.
 pub(crate) fn guarded(f: impl FnOnce() -> (Status, Value)) -> (Status, Value) {
     catch_unwind(AssertUnwindSafe(f))
         .unwrap_or_else(|_| (Status::Failed, failed(Status::Failed, "the emulator failed; please report it")))
@@ -135,7 +135,7 @@ pub(crate) fn guarded(f: impl FnOnce() -> (Status, Value)) -> (Status, Value) {
 /// See the header.
 ///
 /// # Safety
-/// Pointers are null or what the header says.
+/// Pointers are null or as the header requires.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sm121probe_run(
     device: *const Device,
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn sm121probe_run(
     launch: *const Launch,
     report: *mut *mut c_char,
 ) -> Status {
-    // SAFETY: the header promises that each is null or valid.
+    // SAFETY: the header requires that each is null or valid.
     let (device, module, launch) = unsafe { (device.as_ref(), module.as_ref(), launch.as_ref()) };
     let (status, json) = guarded(|| {
         let (Some(device), Some(module), Some(launch)) = (device, module, launch) else {
@@ -168,14 +168,14 @@ pub unsafe extern "C" fn sm121probe_run(
         if launch.contract > 1 {
             return (Status::Usage, failed(Status::Usage, "contract is neither 0 nor 1"));
         }
-        // SAFETY: the header promises `param_bytes` bytes.
+        // SAFETY: the header requires `param_bytes` bytes.
         let Some(params) = (unsafe { bytes(launch.params, launch.param_bytes) }) else {
             return (Status::Usage, failed(Status::Usage, "the parameters are null"));
         };
         let name = if launch.kernel.is_null() {
             None
         } else {
-            // SAFETY: the header promises a text that ends with a zero byte.
+            // SAFETY: the header requires a string that ends with a zero byte.
             match unsafe { CStr::from_ptr(launch.kernel) }.to_str() {
                 Ok(name) => Some(name),
                 Err(_) => return (Status::Usage, failed(Status::Usage, "the kernel's name is no UTF-8")),

@@ -17,21 +17,21 @@ pub use launch::{Launch, sm121probe_run};
 pub use run::ptx_run;
 pub use text::{Module, sm121probe_load, sm121probe_module_free, sm121probe_text_free};
 
-/// How a call ended, as the header numbers it.
+/// The result of a call, with the numbers of the header.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// Well.
+    /// Success.
     Ok = 0,
     /// A defect of this library.
     Failed = 1,
-    /// A null pointer, an unknown name or address, sizes that do not fit.
+    /// A null pointer, an unknown name or address, or sizes that do not match.
     Usage = 2,
     /// The kernel violates a rule.
     Violation = 100,
     /// Results depend on the schedule.
     Disagreement = 101,
-    /// The kernel uses what the emulator lacks.
+    /// The kernel uses something that the emulator does not support.
     Unsupported = 102,
 }
 

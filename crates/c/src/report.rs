@@ -1,11 +1,11 @@
-//! What a launch gave, as JSON.
+//! The result of a launch as JSON.
 
 use emulator::{Remark, Stop, Trap};
 use serde_json::{Value, json};
 
 use crate::Status;
 
-/// What is heard of a launch.
+/// The remarks and the output of a launch.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) remarks: Vec<Remark>,
@@ -41,7 +41,7 @@ fn violation(trap: &Trap) -> Value {
     })
 }
 
-/// A launch that ended well.
+/// The report of a successful launch.
 pub(crate) fn ended(heard: &Heard, instructions: u64, schedules: u64) -> Value {
     let remarks: Vec<Value> = heard
         .remarks
@@ -59,7 +59,7 @@ pub(crate) fn ended(heard: &Heard, instructions: u64, schedules: u64) -> Value {
     })
 }
 
-/// A call that did not end well, and its status.
+/// The report of a call that failed with this status.
 pub(crate) fn failed(status: Status, message: &str) -> Value {
     let word = match status {
         Status::Ok => "ok",
@@ -72,7 +72,7 @@ pub(crate) fn failed(status: Status, message: &str) -> Value {
     json!({"status": word, "message": message, "violation": null})
 }
 
-/// A launch that stopped.
+/// The status and report of a launch that stopped.
 pub(crate) fn stopped(stop: &Stop) -> (Status, Value) {
     let status = match stop {
         Stop::Trap(_) => Status::Violation,

@@ -1,7 +1,7 @@
-//! `ptx_run`, the entry of gpuocelot that tinygrad's CUDA emulation calls: arguments are pointers into this process.
+//! `ptx_run`, the gpuocelot entry point that tinygrad's CUDA emulation calls: arguments are pointers into this process.
 //!
-//! Nobody says how long the memory behind a pointer is. A launch first gets a little of it, and more where the kernel goes beyond, up to the
-//! end of the mapping that the system shows in `/proc/self/maps`.
+//! The length of the memory behind a pointer is unknown. A launch first gets a small part of it, and more when the kernel accesses memory
+//! beyond that, up to the end of the mapping in `/proc/self/maps`.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
@@ -14,14 +14,14 @@ use crate::launch::{Wanted, guarded, run};
 use crate::report::failed;
 use crate::text::Module;
 
-/// Bytes behind a pointer that a launch gets at first, and how much more each time.
+/// Bytes behind a pointer that a launch gets at first, and the factor by which they grow.
 const FIRST: usize = 1 << 16;
 const MORE: usize = 16;
 
-/// Memory behind pointers.
+/// A range of the process's memory to which arguments point.
 struct Window {
     start: usize,
-    /// Bytes that may be there.
+    /// Maximum number of bytes, up to the end of the mapping.
     most: usize,
     len: usize,
     writable: bool,
@@ -69,10 +69,10 @@ pub unsafe extern "C" fn ptx_run(
         if ptx.is_null() || count > 0 && args.is_null() {
             return usage("a null pointer");
         }
-        // SAFETY: the caller promises a text that ends with a zero byte.
+        // SAFETY: the caller promises a string that ends with a zero byte.
         let Ok(text) = (unsafe { CStr::from_ptr(ptx) }).to_str() else { return usage("the PTX is no UTF-8") };
         let count = usize::try_from(count).unwrap_or_default();
-        // SAFETY: the caller promises so many.
+        // SAFETY: the caller promises `count` arguments.
         let args = if count == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(args, count) } };
         let args: Vec<usize> = args.iter().map(|arg| *arg as usize).collect();
         let dims = |all: [c_int; 3]| all.map(|n| u32::try_from(n).unwrap_or_default().max(1));
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn ptx_run(
     });
     if status != Status::Ok {
         let what = report.get("message").and_then(Value::as_str).unwrap_or_default();
-        // The only channel that gpuocelot's interface has.
+        // gpuocelot's interface has no other channel for messages.
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("sm121probe: {what}\n"));
     }
     status as c_int
@@ -157,7 +157,7 @@ fn is_pointer(param: &Parameter) -> bool {
     param.size == 8
 }
 
-/// The memory behind the arguments of 8 bytes that are pointers into this process; what overlaps is one window.
+/// The memory behind those 8-byte arguments that are pointers into this process; overlapping ranges become one window.
 fn windows(kernel: &Kernel, args: &[usize]) -> Vec<Window> {
     let mappings = mappings();
     let mut starts: Vec<usize> =
@@ -168,13 +168,13 @@ fn windows(kernel: &Kernel, args: &[usize]) -> Vec<Window> {
     for start in starts {
         let Some(n) = mappings.iter().position(|m| m.range.contains(&start)) else { continue };
         if windows.last().is_some_and(|w| start < w.start + w.most) {
-            // It begins within what is behind the one before, which therefore reaches up to it at least.
+            // This pointer lies within the previous window, which must therefore extend at least past it.
             if let Some(last) = windows.last_mut() {
                 last.len = last.len.max((start - last.start + FIRST).min(last.most));
             }
             continue;
         }
-        // Mappings that follow each other without a gap are one piece for who allocated it.
+        // Adjacent mappings may belong to one allocation.
         let mut end = mappings[n].range.end;
         for next in &mappings[n + 1..] {
             if next.range.start != end || next.writable != mappings[n].writable {
@@ -189,17 +189,17 @@ fn windows(kernel: &Kernel, args: &[usize]) -> Vec<Window> {
 }
 
 fn copied(window: &Window) -> Vec<u8> {
-    // SAFETY: the system shows that these bytes are mapped and readable, and the caller owns what its pointers lead to.
+    // SAFETY: the system reports that these bytes are mapped and readable, and the caller owns the memory behind its pointers.
     unsafe { std::slice::from_raw_parts(window.start as *const u8, window.len) }.to_vec()
 }
 
-/// Stores the bytes that differ: others of the mapping may be another thread's.
+/// Stores only the bytes that differ, because other bytes of the mapping may belong to another thread.
 fn store(window: &Window, before: &[u8], now: &[u8]) {
     let mut at = 0;
     while let Some(n) = emulator::device::first_difference(&before[at..], &now[at..]) {
         let from = at + n;
         let run = before[from..].iter().zip(&now[from..]).take_while(|(a, b)| a != b).count();
-        // SAFETY: as for reading; the system shows that they may be written.
+        // SAFETY: as for reading; the system reports that they are writable.
         unsafe {
             std::ptr::copy_nonoverlapping(now[from..].as_ptr(), (window.start + from) as *mut u8, run);
         }

@@ -1,4 +1,4 @@
-//! Modules, and texts that callers give back.
+//! Modules, and strings that callers must free.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use emulator::{Program, Stop};
 
-/// A module of PTX, whose kernels are decoded when they are first launched.
+/// A PTX module whose kernels are decoded on first launch.
 pub struct Module {
     text: String,
     /// The names of its entries.
@@ -18,18 +18,18 @@ impl Module {
     /// Reads the names of the entries.
     ///
     /// # Errors
-    /// [`Stop`] for text that is no PTX, or whose only entry the emulator lacks.
+    /// [`Stop`] if the text is not PTX, or if the emulator does not support its only entry.
     pub(crate) fn read(text: String) -> Result<Self, Stop> {
         let entries = emulator::load_only(&text, &[])?.entries;
         Ok(Self { text, entries, decoded: Mutex::default() })
     }
 
-    /// The program with this entry.
+    /// Returns the program with this entry.
     ///
     /// # Errors
-    /// [`Stop`] where the emulator lacks what it uses.
+    /// [`Stop`] if the emulator does not support something that it uses.
     pub(crate) fn decoded(&self, entry: &str) -> Result<Arc<Program>, Stop> {
-        // A thread that panicked has left the map whole: it only adds.
+        // A thread that panicked leaves the map consistent, since it only inserts.
         let mut decoded = self.decoded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = decoded.get(entry) {
             return Ok(Arc::clone(program));
@@ -40,31 +40,31 @@ impl Module {
     }
 }
 
-/// Gives a text to the caller.
+/// Passes a string to the caller, or null for `None`.
 ///
 /// # Safety
-/// `to` is null, or may be written.
+/// `to` is null or writable.
 pub(crate) unsafe fn give(to: *mut *mut c_char, text: Option<String>) {
     if to.is_null() {
         return;
     }
-    // A zero byte within would end the text early.
+    // A zero byte inside would end the string early.
     let text = text.map(|text| CString::new(text.replace('\0', " ")).unwrap_or_default());
-    // SAFETY: the caller of this function promises that `to` may be written.
+    // SAFETY: the caller of this function promises that `to` is writable.
     unsafe { *to = text.map_or(std::ptr::null_mut(), CString::into_raw) };
 }
 
-/// The text of so many bytes.
+/// Returns the string of `bytes` bytes at `at`; `None` if it is null or not UTF-8.
 ///
 /// # Safety
-/// `at` is null, or so many bytes can be read there.
+/// `at` is null, or `bytes` bytes can be read there.
 pub(crate) unsafe fn text<'a>(at: *const c_char, bytes: usize) -> Option<&'a str> {
     if at.is_null() {
         return None;
     }
-    // SAFETY: the caller promises so many bytes.
+    // SAFETY: the caller promises `bytes` bytes.
     let bytes = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), bytes) };
-    // The zero byte of a C string does no harm.
+    // A terminating zero byte is ignored.
     std::str::from_utf8(bytes).ok().map(|text| text.trim_end_matches('\0'))
 }
 
@@ -95,11 +95,11 @@ pub unsafe extern "C" fn sm121probe_load(
 /// See the header.
 ///
 /// # Safety
-/// `module` is null, or came from [`sm121probe_load`] and was not given back yet.
+/// `module` is null, or came from [`sm121probe_load`] and has not been freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sm121probe_module_free(module: *mut Module) {
     if !module.is_null() {
-        // SAFETY: it came from a box, and nobody else has it.
+        // SAFETY: it came from a box, and there is no other reference to it.
         drop(unsafe { Box::from_raw(module) });
     }
 }
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn sm121probe_module_free(module: *mut Module) {
 /// See the header.
 ///
 /// # Safety
-/// `text` is null, or came from this library and was not given back yet.
+/// `text` is null, or came from this library and has not been freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sm121probe_text_free(text: *mut c_char) {
     if !text.is_null() {

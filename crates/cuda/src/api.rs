@@ -249,8 +249,7 @@ pub(crate) fn print(texts: &[String]) {
 }
 
 /// Defines entry points, and a function that finds them by name. A function may have several names: those of the other API, and those
-/// with a
-/// per-thread default stream, which is treated as one more stream that runs in call order.
+/// with a per-thread default stream, which is treated as one more stream that runs in call order.
 macro_rules! entry_points {
     ($find:ident; $(fn $name:ident $(| $alias:ident)* ($($args:tt)*) $body:block)*) => {
         $(

@@ -269,8 +269,7 @@ entry_points! {
         add(node, graph, after, count, Work::Wait(event))
     }
     fn cudaGraphAddMemAllocNode | cuGraphAddMemAllocNode(node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: u64) {
-        // The pool, the accesses and their number occupy 104 bytes; the size and the place for the
-        // address follow.
+        // The pool, the accesses and their number occupy 104 bytes; the size and the place for the address follow.
         let len = In::<usize>::at(of + 104).get()?;
         let address = graph_memory(len)?;
         Out::<u64>::at(of + 112).set(address)?;

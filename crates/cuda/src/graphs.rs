@@ -73,8 +73,7 @@ impl Graphs {
         self.nodes.get_mut(&node).ok_or(Status::INVALID_VALUE)
     }
 
-    /// Adds a node that depends on other nodes of the graph. A child-graph node gets a copy of the child
-    /// graph.
+    /// Adds a node that depends on other nodes of the graph. A child-graph node gets a copy of the child graph.
     pub(crate) fn add(&mut self, graph: u64, work: Work, after: Vec<u64>) -> Result<u64, Status> {
         let there = self.nodes(graph)?;
         if after.iter().any(|node| !there.contains(node)) {
@@ -174,8 +173,7 @@ impl Graphs {
         at.map(|at| &mut instance.steps[at]).ok_or(Status::INVALID_VALUE)
     }
 
-    /// Copies the work of a graph with the same topology into an instance; returns the first node that does
-    /// not match.
+    /// Copies the work of a graph with the same topology into an instance; returns the first node that does not match.
     pub(crate) fn update(&mut self, instance: u64, graph: u64) -> Result<Option<u64>, Status> {
         let fresh = self.steps(graph)?;
         let held = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;

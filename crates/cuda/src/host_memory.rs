@@ -54,8 +54,7 @@ pub(crate) fn take(memory: &mut GlobalMemory, address: u64, len: usize) {
     for at in (0..len).step_by(PIECE) {
         let size = PIECE.min(len - at);
         // SAFETY: the range is mapped and stays mapped while the device is locked. If another thread of the program writes it meanwhile, it
-        // races
-        // with the launch, as it would on a GPU.
+        // races with the launch, as it would on a GPU.
         let host = unsafe { std::slice::from_raw_parts((address + at as u64) as *const u8, size) };
         if memory.range(address + at as u64, size).is_some_and(|held| held != host) {
             memory.write_at(address + at as u64, host);

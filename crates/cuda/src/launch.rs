@@ -113,8 +113,7 @@ impl Device {
             Ok(instructions) => (instructions, None),
             Err(stop) => (0, Some(stop)),
         };
-        // One microsecond per launch and one nanosecond per 16 warp instructions: a nonzero time to divide by, not a
-        // prediction.
+        // One microsecond per launch and one nanosecond per 16 warp instructions: a nonzero time to divide by, not a prediction.
         self.streams.now += 1000 + instructions / 16;
         let status = match &stop {
             None => Ok(()),

@@ -58,8 +58,7 @@ pub(crate) fn attributed(shape: &mut Shape, attributes: In<LaunchAttribute>, cou
         match attribute.id {
             2 => shape.cooperative = x != 0,
             4 if [x, y, z] != [0, 0, 0] => shape.cluster = Some([x.max(1), y.max(1), z.max(1)]),
-            // Other attributes change no result; a programmatic launch may begin when its predecessor has
-            // ended.
+            // Other attributes change no result; a programmatic launch may begin when its predecessor has ended.
             _ => {}
         }
     }

@@ -38,8 +38,7 @@ fn map_file(len: usize) -> Option<*mut c_void> {
 }
 
 // SAFETY: the size of a block determines, at allocation and at deallocation, whether it is a mapping or comes from the system allocator;
-// mappings
-// are page-aligned, which exceeds any alignment used here.
+// mappings are page-aligned, which exceeds any alignment used here.
 unsafe impl GlobalAlloc for Pages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as promised by the caller.

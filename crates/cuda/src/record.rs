@@ -2,8 +2,7 @@
 //!
 //! The memory of a case is what the launch can reach: the buffers to which its arguments and the module's variables point, the buffers to
 //! which words in those point, and so on. Buffers keep their addresses, so pointers stay valid. Contents are stored in files named by
-//! their
-//! hash, so data that many launches read are stored once.
+//! their hash, so data that many launches read are stored once.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -9,8 +9,7 @@ use crate::status::Status;
 use crate::streams::Mode;
 use crate::work::{HostFunction, Work, submit};
 
-/// `cudaEventRecordExternal` and `cudaEventWaitExternal`: during a capture, add a node for the
-/// event.
+/// `cudaEventRecordExternal` and `cudaEventWaitExternal`: during a capture, add a node for the event.
 const EXTERNAL: u32 = 1;
 
 fn created(stream: Out<u64>, flags: u32) -> Answer {

@@ -1,26 +1,26 @@
-//! The syntax tree of a PTX module: what is written and where, with no meaning attached.
+//! The syntax tree of a PTX module: its text and positions, without any meaning.
 
 use std::fmt;
 
-/// A range of bytes of the text.
+/// A byte range of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Span {
     /// The first byte.
     pub start: u32,
-    /// The byte behind the last.
+    /// The end: one past the last byte.
     pub end: u32,
 }
 
-/// A module.
+/// A PTX module.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Module {
-    /// `.version`: major and minor.
+    /// `.version`: major and minor number.
     pub version: (u32, u32),
     /// `.target`: architecture first, then options such as `texmode_independent` or `debug`.
     pub targets: Vec<String>,
     /// `.address_size`: 32 or 64.
     pub address_size: u32,
-    /// Everything behind the header, in order.
+    /// Everything after the header, in order.
     pub items: Vec<Item>,
 }
 
@@ -31,30 +31,30 @@ pub enum Item {
     Variable(Variable),
     /// An entry or a device function.
     Function(Function),
-    /// `.file 1 "name"`, with optional timestamp and size.
+    /// `.file 1 "name"`, with an optional timestamp and size.
     File {
         /// The number that `.loc` uses.
         index: u32,
         /// The path.
         name: String,
-        /// Timestamp and size, when given.
+        /// Timestamp and size, if present.
         stamp: Option<(u64, u64)>,
     },
-    /// A debug section, kept as it stands (`.section .debug_info { … }`); the text between the braces.
+    /// A debug section (`.section .debug_info { … }`), kept verbatim.
     Section {
         /// Its name.
         name: String,
-        /// What stands between the braces.
+        /// The text between the braces.
         text: String,
     },
     /// `.alias new, old;`
     Alias {
         /// The new name.
         alias: String,
-        /// What it stands for.
+        /// The aliased function.
         aliasee: String,
     },
-    /// `.pragma "…", "…";` at the top level.
+    /// `.pragma "…", "…";` at module level.
     Pragma(Vec<String>),
 }
 
@@ -117,12 +117,12 @@ pub enum Type {
     TexRef,
     SamplerRef,
     SurfRef,
-    /// `.branchtargets`-like tables have no type.
+    /// The type of tables such as `.branchtargets`, which have none.
     None,
 }
 
 impl Type {
-    /// The type that `word` names, as in `.b32` without the dot.
+    /// Returns the type named by `word`, such as `b32` for `.b32`.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         Some(match word {
@@ -153,7 +153,7 @@ impl Type {
         })
     }
 
-    /// Size in bytes; 0 for predicates and opaque types.
+    /// Returns its size in bytes; 0 for predicates and opaque types.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -170,27 +170,27 @@ impl Type {
 /// A variable: module scope, function scope, parameter or register.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variable {
-    /// `.visible` and the like.
+    /// `.visible` and similar directives.
     pub linkage: Option<Linkage>,
-    /// Where it lives.
+    /// The state space.
     pub space: Space,
-    /// `.align`, when written.
+    /// `.align`, if present.
     pub align: Option<u32>,
-    /// `.v2`, `.v4` or `.v8`; 1 otherwise.
+    /// 2, 4 or 8 for `.v2`, `.v4` or `.v8`; 1 otherwise.
     pub vector: u8,
     /// The element type.
     pub ty: Type,
-    /// Attributes of a parameter as written without the dot (`ptr`, `global`, `align 16`), or `.attribute(…)` texts.
+    /// Attributes of a parameter as written, without the dot (`ptr`, `global`, `align 16`), or `.attribute(…)` texts.
     pub attributes: Vec<String>,
     /// The name.
     pub name: String,
-    /// `<n>` of `.reg .b32 r<n>`: names `r0` to `r(n-1)`.
+    /// `n` of `.reg .b32 r<n>`, which declares `r0` to `r(n-1)`.
     pub count: Option<u32>,
     /// Array dimensions, outermost first; `None` for `[]`.
     pub dims: Vec<Option<u64>>,
     /// The initialiser.
     pub init: Option<Init>,
-    /// The name in the text.
+    /// The position of the name in the text.
     pub span: Span,
 }
 
@@ -203,20 +203,20 @@ pub enum Init {
     Number(Immediate),
     /// `addr_mode_0 = wrap`: a part of a sampler or texture reference.
     Field {
-        /// What is set.
+        /// The name of the field.
         name: String,
-        /// To what: a number, or a word as an address without offset.
+        /// The value: a number, or a word as an address without offset.
         value: Box<Init>,
     },
-    /// The address of a variable or function plus an offset; with `generic(…)` or not; a mask such as `0xFF(x)` takes one byte.
+    /// The address of a variable or function plus an offset, optionally as `generic(…)`; a mask such as `0xFF(x)` selects one byte.
     Address {
         /// The symbol.
         symbol: String,
-        /// Added to it.
+        /// The offset in bytes.
         offset: i64,
-        /// `generic(symbol)`.
+        /// Whether it is written `generic(symbol)`.
         generic: bool,
-        /// The byte mask, when written.
+        /// The byte mask, if present.
         mask: Option<u64>,
     },
 }
@@ -224,9 +224,9 @@ pub enum Init {
 /// `.entry` or `.func`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Function {
-    /// `.visible` and the like.
+    /// `.visible` and similar directives.
     pub linkage: Option<Linkage>,
-    /// Whether it is a kernel.
+    /// Whether it is a kernel (`.entry`).
     pub entry: bool,
     /// The name.
     pub name: String,
@@ -238,7 +238,7 @@ pub struct Function {
     pub directives: Vec<Directive>,
     /// The body; `None` for a declaration.
     pub body: Option<Vec<Statement>>,
-    /// The name in the text.
+    /// The position of the name in the text.
     pub span: Span,
 }
 
@@ -247,9 +247,9 @@ pub struct Function {
 pub struct Directive {
     /// Its name without the dot.
     pub name: String,
-    /// Its numbers.
+    /// Its numeric arguments.
     pub values: Vec<u64>,
-    /// Its strings, for `.pragma` and `.abi_preserve`-like directives; otherwise empty.
+    /// Its string arguments, for `.pragma` and directives such as `.abi_preserve`; otherwise empty.
     pub words: Vec<String>,
 }
 
@@ -260,7 +260,7 @@ pub enum Statement {
     Label {
         /// Its name.
         name: String,
-        /// Where.
+        /// Its position in the text.
         span: Span,
     },
     /// A register, local, shared or param declaration (one per declared name).
@@ -271,13 +271,13 @@ pub enum Statement {
     Block(Vec<Statement>),
     /// `.loc file line column`
     Loc {
-        /// The number of `.file`.
+        /// The number of the `.file`.
         file: u32,
         /// The line.
         line: u32,
         /// The column.
         column: u32,
-        /// What follows (`, function_name …, inlined_at …`), as written; empty when nothing does.
+        /// The rest (`, function_name …, inlined_at …`), as written; may be empty.
         rest: String,
     },
     /// `.pragma "…";`
@@ -300,11 +300,11 @@ pub enum Statement {
     CallPrototype {
         /// The prototype's name.
         name: String,
-        /// Return parameters.
+        /// The return parameters.
         returns: Vec<Variable>,
-        /// Parameters.
+        /// The parameters.
         params: Vec<Variable>,
-        /// `.noreturn` and the like.
+        /// `.noreturn` and similar directives.
         directives: Vec<Directive>,
     },
 }
@@ -314,7 +314,7 @@ pub enum Statement {
 pub struct Guard {
     /// The predicate register.
     pub register: String,
-    /// `!`.
+    /// Whether it is negated (`!`).
     pub negated: bool,
 }
 
@@ -323,14 +323,14 @@ pub struct Guard {
 pub struct Instruction {
     /// The guard predicate.
     pub guard: Option<Guard>,
-    /// The first word: `mma`.
+    /// The first word, such as `mma`.
     pub opcode: String,
-    /// The other words in the order written, without dots: `["sync", "aligned", "m16n8k32", …]`; `::` stays inside a word
+    /// The other words in order, without dots: `["sync", "aligned", "m16n8k32", …]`; `::` stays inside a word
     /// (`shared::cta`, `kind::mxf8f6f4`).
     pub modifiers: Vec<String>,
     /// The operands.
     pub operands: Vec<Operand>,
-    /// From the guard to the semicolon.
+    /// The range from the guard to the semicolon.
     pub span: Span,
 }
 
@@ -345,7 +345,7 @@ pub enum Operand {
     Immediate(Immediate),
     /// `!p`
     Not(String),
-    /// `-x` (texture and set forms write it on registers).
+    /// `-x` (texture and `set` instructions allow it on registers).
     Negate(String),
     /// `a|b`
     Pair(Box<Operand>, Box<Operand>),
@@ -353,24 +353,24 @@ pub enum Operand {
     Vector(Vec<Operand>),
     /// `[base+offset]`
     Address(Address),
-    /// `[base].unified`: the word behind the bracket, without its dot.
+    /// `[base].unified`: an address and the word after the bracket, without its dot.
     Qualified(Address, String),
-    /// `[base, {…}, …]`: tensor, texture and surface operands; the parts behind the base.
+    /// `[base, {…}, …]`, for tensor, texture and surface operands: the base and the other parts.
     Composite(Address, Vec<Operand>),
     /// `name+offset` outside brackets (`mov.b64 x, array+8`).
     Offset(String, i64),
-    /// `array[1]`, `array[r]`: an element of an array; the index is a number or a register.
+    /// `array[1]`, `array[r]`: an array element; the index is a number or a register.
     Element(String, Box<Operand>),
-    /// `(a, b)`: arguments or results of a call.
+    /// `(a, b)`: the arguments or results of a call.
     Group(Vec<Operand>),
 }
 
-/// What brackets contain.
+/// The contents of an address operand's brackets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Address {
-    /// The register, variable, or number.
+    /// The register, variable or number.
     pub base: AddressBase,
-    /// Added to it, in bytes.
+    /// The offset in bytes.
     pub offset: i64,
 }
 
@@ -383,24 +383,24 @@ pub enum AddressBase {
     Absolute(u64),
 }
 
-/// A number as PTX writes it.
+/// A numeric literal.
 #[derive(Debug, Clone, Copy)]
 pub enum Immediate {
-    /// An integer literal, sign applied (`-1` is `0xFFFF…FF`); `true` when it was written unsigned (`5U`) or exceeds i64.
+    /// An integer literal with its sign applied (`-1` is `0xFFFF…FF`).
     Integer {
         /// Its two's complement bits.
         bits: u64,
-        /// Whether it was written with a `U`.
+        /// Whether it is written with a `U` or exceeds i64.
         unsigned: bool,
     },
-    /// `0f3F800000`, sign applied.
+    /// `0f3F800000`, with its sign applied.
     F32(f32),
-    /// `0d…` or a decimal such as `1.5`, sign applied.
+    /// `0d…` or a decimal such as `1.5`, with its sign applied.
     F64(f64),
 }
 
 impl PartialEq for Immediate {
-    /// Bit for bit, so that a NaN equals itself.
+    /// Compares bits, so that a NaN equals itself.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Integer { bits: a, unsigned: u }, Self::Integer { bits: b, unsigned: v }) => {
@@ -414,7 +414,7 @@ impl PartialEq for Immediate {
 }
 
 impl Instruction {
-    /// Opcode and modifiers as written: `mma.sync.aligned.m16n8k32`.
+    /// Returns opcode and modifiers as written: `mma.sync.aligned.m16n8k32`.
     #[must_use]
     pub fn form(&self) -> String {
         let mut text = self.opcode.clone();
@@ -425,7 +425,7 @@ impl Instruction {
         text
     }
 
-    /// Calls `f` with the register of the guard and every name in the operands.
+    /// Calls `f` with the guard's register and every name in the operands.
     pub fn each_name<'a>(&'a self, mut f: impl FnMut(&'a str)) {
         if let Some(guard) = &self.guard {
             f(&guard.register);
@@ -433,7 +433,7 @@ impl Instruction {
         self.operands.iter().for_each(|operand| crate::registers::names(operand, &mut f));
     }
 
-    /// Whether a modifier is there.
+    /// Whether it has this modifier.
     #[must_use]
     pub fn has(&self, modifier: &str) -> bool {
         self.modifiers.iter().any(|m| m == modifier)

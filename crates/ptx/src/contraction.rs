@@ -1,7 +1,7 @@
-//! Products and sums that PTX lets an assembler contract: an unqualified `mul` and the unqualified `add` or `sub` that uses its
-//! result may round once, as `fma` does. A rounding modifier on either forbids it (PTX ISA, `mul` and `add`).
+//! Products and sums that PTX allows an assembler to contract: an unqualified `mul` and an unqualified `add` or `sub` that uses its
+//! result may be rounded once, like `fma`. A rounding modifier on either one forbids it (PTX ISA, `mul` and `add`).
 //!
-//! Pairs are found in one basic block, where the product is the only definition that reaches the sum. An assembler that moves
+//! Pairs are searched within a basic block, where the product is the only definition that reaches the sum. An assembler that moves
 //! code across blocks may contract more.
 
 mod explicit;
@@ -15,8 +15,8 @@ use super::registers::{names, reads, writes_first};
 pub use explicit::{explicit, explicit_where_needed};
 pub use lowered::lowered;
 
-/// The pairs that ptxas contracts, as its machine code shows: a sum with its first source where that is a product, and only where
-/// nothing else needs the product, and the product runs under no guard. It says nothing of code that ptxas changes otherwise; compare the
+/// Returns the pairs that ptxas contracts, as observed in its machine code: each sum with the first of its sources that is an unguarded
+/// product without other readers. It does not cover code that ptxas transforms in other ways; for that, compare the
 /// machine code of [`explicit`].
 #[must_use]
 pub fn expected(pairs: &[Pair]) -> Vec<Pair> {
@@ -25,35 +25,35 @@ pub fn expected(pairs: &[Pair]) -> Vec<Pair> {
     pairs.iter().filter(chosen).cloned().collect()
 }
 
-/// The source of a sum that is a product.
+/// The operand of a sum that is the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
-    /// `a` of `add d, a, b`.
+    /// `a` in `add d, a, b`.
     First,
-    /// `b`.
+    /// `b` in `add d, a, b`.
     Second,
 }
 
-/// A sum that may be contracted with one of its sources.
+/// A product and a sum that may be contracted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
     /// The entry or function.
     pub function: String,
-    /// The `mul`: the number of the instruction in the function, from 0.
+    /// The index of the `mul` among the instructions of the function, from 0.
     pub product: usize,
-    /// The `add` or `sub`.
+    /// The index of the `add` or `sub`.
     pub sum: usize,
-    /// Which source of the sum is the product.
+    /// Which operand of the sum is the product.
     pub source: Source,
-    /// Whether both run under a guard.
+    /// Whether both execute under a guard.
     pub guarded: bool,
-    /// Whether the function reads the product nowhere but in pairs.
+    /// Whether the function reads the product only in pairs.
     pub only_sums: bool,
     /// Whether a factor is overwritten before the sum.
     pub overwritten: bool,
 }
 
-/// What the rules need of an instruction: a `mul`, `add` or `sub` that may take part.
+/// The properties of a `mul`, `add` or `sub` without a rounding modifier that may be part of a pair.
 struct Unqualified<'a> {
     ty: &'a str,
     ftz: bool,
@@ -62,11 +62,11 @@ struct Unqualified<'a> {
     sources: [&'a Operand; 2],
 }
 
-/// The float types of PTX that both a product and a sum have.
+/// The floating-point types for which PTX has both products and sums.
 const TYPES: [&str; 7] = ["f32", "f64", "f16", "f16x2", "bf16", "bf16x2", "f32x2"];
 
 impl<'a> Unqualified<'a> {
-    /// The instruction, if it has one float type, no rounding modifier, and the usual operands.
+    /// Parses an instruction with one floating-point type, no rounding modifier and the usual operands.
     fn of(i: &'a Instruction) -> Option<Self> {
         let (ty, rest) = i.modifiers.split_last()?;
         let ty = *TYPES.iter().find(|known| *known == ty)?;
@@ -76,7 +76,7 @@ impl<'a> Unqualified<'a> {
     }
 }
 
-/// A product that reaches the statements behind it.
+/// A product that reaches the following statements.
 struct Product<'a> {
     at: usize,
     ty: &'a str,
@@ -93,7 +93,7 @@ impl Product<'_> {
     }
 }
 
-/// All pairs of a module, in the order of the text.
+/// Returns all pairs of a module, in text order.
 #[must_use]
 pub fn pairs(module: &Module) -> Vec<Pair> {
     let functions = module.items.iter().filter_map(|item| match item {
@@ -128,12 +128,12 @@ fn of_function(function: &Function) -> Vec<Pair> {
 
 struct Search<'a> {
     function: &'a str,
-    /// The number of the instruction.
+    /// The index of the instruction.
     at: usize,
     pairs: Vec<Pair>,
     /// The register of each pair's product.
     names: Vec<&'a str>,
-    /// Products of this basic block that nothing has overwritten, by register.
+    /// Products of this basic block that have not been overwritten, by register.
     products: HashMap<&'a str, Product<'a>>,
 }
 
@@ -145,7 +145,7 @@ impl<'a> Search<'a> {
                     self.instruction(i);
                     self.at += 1;
                 }
-                // Names may mean other registers inside, and paths may meet at a label.
+                // Names may denote other registers inside the block, and paths may merge at a label.
                 Statement::Block(inner) => {
                     self.products.clear();
                     self.statements(inner);

@@ -1,8 +1,8 @@
-//! Where a text is wrong, in lines and columns.
+//! Syntax errors, with line and column.
 
 use super::ast::Span;
 
-/// A place in a text, counted from 1; columns are characters.
+/// A position in a text, counted from 1; columns are characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LineColumn {
     /// The line.
@@ -19,23 +19,23 @@ pub struct SyntaxError {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What was found, in bytes.
+    /// The byte range of the offending text.
     pub span: Span,
-    /// What would have been legal there.
+    /// The syntax that would be valid there.
     pub expected: String,
-    /// What is there.
+    /// The text found there.
     pub found: String,
 }
 
 impl SyntaxError {
-    /// The error at a place of a text.
+    /// Creates the error for a span of a text.
     pub(super) fn at(text: &str, span: Span, expected: impl Into<String>, found: impl Into<String>) -> Self {
         let LineColumn { line, column } = line_column(text, span.start as usize);
         Self { line, column, span, expected: expected.into(), found: found.into() }
     }
 }
 
-/// Line and column of a byte of a text; of its end when the byte lies behind it.
+/// Returns line and column of a byte offset in a text; an offset past the end counts as the end.
 #[must_use]
 pub fn line_column(text: &str, offset: usize) -> LineColumn {
     let before = text.get(..boundary(text, offset)).unwrap_or_default();
@@ -44,7 +44,7 @@ pub fn line_column(text: &str, offset: usize) -> LineColumn {
     LineColumn { line, column }
 }
 
-/// The line of a text in which a span starts, without its line end.
+/// Returns the line of a text in which a span starts, without its line terminator.
 #[must_use]
 pub fn source_line(text: &str, span: Span) -> &str {
     let (before, after) = text.split_at(boundary(text, span.start as usize));

@@ -1,28 +1,28 @@
-//! Divisions by constants and special functions of constants, which ptxas computes itself: correctly rounded, where the results of the
-//! special-function unit may be some units in the last place off.
+//! Folds divisions by constants and special functions of constants, which ptxas evaluates itself with correct rounding; the
+//! special-function unit may be off by some units in the last place.
 
 use std::collections::HashMap;
 
 use super::ast::{Function, Immediate, Instruction, Item, Module, Operand, Statement};
 use super::registers;
 
-/// The largest divisor whose reciprocal is no subnormal number, 2^126.
+/// The largest divisor whose reciprocal is not subnormal, 2^126.
 const LARGE: f32 = 8.507_059e37;
 /// The factor for subnormal divisors, 2^24.
 const UP: f32 = 16_777_216.0;
 
-/// How the product that takes the place of a division is written.
+/// The form of the product that replaces a division.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Products {
-    /// `mul.rn`: it rounds on its own, as PTX has it.
+    /// `mul.rn`: rounded separately, as PTX specifies.
     Rounded,
     /// `mul`: an assembler may contract it with a sum, as ptxas does.
     Open,
 }
 
-/// Puts `mul` by the reciprocal in place of `div.full.f32` and `div.approx.f32` by a constant, and the result in place of `rcp`, `sqrt`,
-/// `rsqrt`, `ex2`, `lg2`, `sin` and `cos` with `.approx` of one; ptxas computes no `tanh`. A constant is a number, or a register whose only definition in the function is a `mov` of one.
-/// Divisors and results that are no numbers are left alone.
+/// Replaces `div.full.f32` and `div.approx.f32` by a constant with `mul` by the reciprocal, and `rcp`, `sqrt`, `rsqrt`, `ex2`, `lg2`, `sin`
+/// and `cos` with `.approx` of a constant with the result; ptxas does not evaluate `tanh`. A constant is a number, or a register whose only
+/// definition in the function is a `mov` of a number. NaN divisors and results are left alone.
 pub fn fold(module: &mut Module, products: Products) {
     for item in &mut module.items {
         if let Item::Function(function) = item {
@@ -48,7 +48,7 @@ fn is_candidate(i: &Instruction) -> bool {
     function && (i.has("approx") || i.has("full")) && i.has("f32")
 }
 
-/// A special function of a normal number, rounded once; none where the result is no number.
+/// A special function of a normal number, rounded once; `None` if the operand is not normal or the result is NaN.
 fn of_constant(opcode: &str, operand: f32) -> Option<f32> {
     let x = f64::from(operand);
     let result = match opcode {
@@ -69,7 +69,7 @@ const fn rounded(x: f64) -> f32 {
     x as f32
 }
 
-/// The registers with one definition, a `mov` of a number without a guard, and the bits of the number.
+/// Registers whose only definition is an unguarded `mov` of a number, with the bits of the number.
 fn constants(body: &[Statement]) -> HashMap<String, u32> {
     let definitions = registers::definitions(body);
     let mut found = HashMap::new();
@@ -85,7 +85,7 @@ fn constants(body: &[Statement]) -> HashMap<String, u32> {
     found
 }
 
-/// The 32 bits of a number.
+/// A number as 32 bits, if it fits.
 fn bits(number: Immediate) -> Option<u32> {
     match number {
         Immediate::Integer { bits, .. } => u32::try_from(bits)
@@ -109,7 +109,7 @@ fn statements(body: &mut Vec<Statement>, constants: &HashMap<String, u32>, produ
     *body = out;
 }
 
-/// Changes an instruction; the product with a power of two that must run in front of it.
+/// Folds an instruction; returns the multiplication by a power of two that must precede it, if any.
 fn folded(i: &mut Instruction, constants: &HashMap<String, u32>, products: Products) -> Option<Statement> {
     let divisor = match i.operands.last()? {
         Operand::Immediate(number) => f32::from_bits(bits(*number)?),
@@ -147,7 +147,7 @@ fn folded(i: &mut Instruction, constants: &HashMap<String, u32>, products: Produ
         rounding.into_iter().chain(flush.clone()).chain(["f32".to_owned()]).collect()
     };
     if !ftz && flushed.to_bits() == 1.0_f32.to_bits() {
-        // No product: subnormal numbers and NaNs stay what they are.
+        // Not a product, so subnormal numbers and NaNs are preserved.
         "mov".clone_into(&mut i.opcode);
         (i.modifiers, i.operands) = (vec!["f32".to_owned()], vec![to, dividend]);
         return None;

@@ -1,17 +1,17 @@
-//! Text into tokens. A fault ends the list, so that the parser reports the first fault of the text, whoever sees it.
+//! Splits text into tokens. A fault ends the list, so the parser reports the first fault, lexical or syntactic.
 
 use super::ast::Span;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A name or an opcode: `add`, `%r1`, `$L__BB0_2`, `_`.
     Word,
-    /// A dot and the word behind it, `::` included: `.shared::cta`, `.2d`.
+    /// A dot and the following word, including `::`: `.shared::cta`, `.2d`.
     Dotted,
-    /// Starts with a digit; [`super::parser`] reads it.
+    /// Starts with a digit; parsed by [`super::parser`].
     Number,
-    /// In double quotes.
+    /// A string in double quotes.
     Text,
     /// One character.
     Mark(u8),
@@ -33,16 +33,16 @@ pub(super) enum Kind {
     Or,
     /// The end of the text.
     End,
-    /// What is no token; the last of its list.
+    /// An invalid token; the last of its list.
     Bad,
 }
 
 /// A token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
-    /// What it is.
+    /// Its kind.
     pub(super) kind: Kind,
-    /// Where it stands.
+    /// Its position.
     pub(super) span: Span,
 }
 
@@ -51,19 +51,19 @@ pub(super) struct Token {
 pub(super) struct Tokens {
     /// In the order of the text.
     pub(super) list: Vec<Token>,
-    /// What a [`Kind::Bad`] should have been.
+    /// The description of a valid token, for [`Kind::Bad`].
     pub(super) wanted: &'static str,
 }
 
-/// Cuts a text of less than 4 GiB.
+/// Tokenises a text shorter than 4 GiB.
 pub(super) fn tokens(text: &str) -> Tokens {
-    // PTX runs at about five bytes a token.
+    // PTX averages about five bytes per token.
     let mut lexer = Lexer { bytes: text.as_bytes(), at: 0, list: Vec::with_capacity(text.len() / 5 + 8) };
     let wanted = lexer.run();
     Tokens { list: lexer.list, wanted }
 }
 
-/// What a token takes.
+/// The kind and length of a token.
 type Cut = Result<(Kind, usize), &'static str>;
 
 struct Lexer<'t> {
@@ -86,7 +86,7 @@ impl Lexer<'_> {
                     }
                 }
                 Err(wanted) => {
-                    // The whole character, so that the span can be cut out of the text.
+                    // Take the whole character, so that the span can be sliced out of the text.
                     let tail = self.bytes.iter().skip(start + 1).take_while(|b| **b & 0xC0 == 0x80).count();
                     self.push(Kind::Bad, start, (start + 1 + tail).min(self.bytes.len()));
                     return wanted;
@@ -104,7 +104,7 @@ impl Lexer<'_> {
         self.bytes.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    /// Passes blanks and comments; an open comment is a fault at its start.
+    /// Skips whitespace and comments; an unterminated comment is a fault at its start.
     fn gap(&mut self) -> Result<(), &'static str> {
         loop {
             match self.byte(0) {
@@ -127,7 +127,7 @@ impl Lexer<'_> {
         let first = self.byte(0);
         match first {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' => Ok((Kind::Word, self.word(1))),
-            // Alone it is the remainder.
+            // A lone `%` is the remainder operator.
             b'%' if is_word(self.byte(1)) => Ok((Kind::Word, self.word(1))),
             b'.' => self.dotted(),
             b'0'..=b'9' => Ok((Kind::Number, self.number())),
@@ -154,7 +154,7 @@ impl Lexer<'_> {
         Ok((Kind::Dotted, length))
     }
 
-    /// A number with everything that could belong to it; whether it is one is the parser's to say.
+    /// The length of a number and everything that could belong to it; the parser validates it.
     fn number(&self) -> usize {
         let mut length = self.word(1);
         let radix = self.byte(0) == b'0' && matches!(self.byte(1), b'x' | b'X' | b'f' | b'F' | b'd' | b'D');
@@ -171,7 +171,7 @@ impl Lexer<'_> {
         length
     }
 
-    /// A backslash is a character like others, as in `"C:\dir\"`.
+    /// A backslash is an ordinary character, as in `"C:\dir\"`.
     fn text(&self) -> Cut {
         let mut length = 1;
         loop {

@@ -1,4 +1,4 @@
-//! PTX text to a syntax tree with spans, and back. Knows syntax, no meaning.
+//! Parses PTX text into a syntax tree with spans, and prints it. Covers syntax, not meaning.
 //!
 #![doc = include_str!("../README.md")]
 

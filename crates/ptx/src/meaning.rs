@@ -1,14 +1,14 @@
-//! When two trees say the same: all but the spans.
+//! Compares syntax trees without their spans.
 
 use super::ast::{Function, Item, Module, Span, Statement, Variable};
 
-/// Whether two modules differ in nothing but the places of things in their texts.
+/// Whether two modules are equal except for the positions in their texts.
 #[must_use]
 pub fn same_meaning(a: &Module, b: &Module) -> bool {
     without_spans(a.clone()) == without_spans(b.clone())
 }
 
-/// The module with every span empty.
+/// Returns the module with every span empty.
 #[must_use]
 pub fn without_spans(mut module: Module) -> Module {
     for item in &mut module.items {

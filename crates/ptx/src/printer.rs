@@ -1,4 +1,4 @@
-//! The tree as text. What it prints reads back as the same tree, spans aside.
+//! Prints the tree as text, which parses back to the same tree except for spans.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -88,7 +88,7 @@ impl Display for Statement {
     }
 }
 
-/// A statement; `depth` is that of its block.
+/// Prints a statement; `depth` is that of its block.
 fn statement(f: &mut Formatter<'_>, statement: &Statement, depth: usize) -> fmt::Result {
     match statement {
         Statement::Label { name, .. } => write!(f, "{name}:"),
@@ -117,7 +117,7 @@ fn statement(f: &mut Formatter<'_>, statement: &Statement, depth: usize) -> fmt:
 fn block(f: &mut Formatter<'_>, body: &[Statement], depth: usize) -> fmt::Result {
     f.write_str("{\n")?;
     for each in body {
-        // Labels stand out.
+        // Labels are indented one level less.
         let indent = if matches!(each, Statement::Label { .. }) { depth } else { depth + 1 };
         write!(f, "{:1$}", "", indent * 4)?;
         statement(f, each, depth + 1)?;
@@ -147,7 +147,7 @@ fn separated<T: Display>(f: &mut Formatter<'_>, list: impl IntoIterator<Item = T
 }
 
 impl Display for Variable {
-    /// The declaration without its semicolon: a parameter has none.
+    /// Prints the declaration without a semicolon, since a parameter has none.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Some(linkage) = self.linkage {
             write!(f, "{linkage} ")?;
@@ -249,7 +249,7 @@ impl Display for Operand {
             Self::Element(name, index) => write!(f, "{name}[{index}]"),
             Self::Offset(name, offset) => {
                 f.write_str(name)?;
-                // An offset of 0 is written, or it would read as the name alone.
+                // An offset of 0 is printed; otherwise it would parse as a plain name.
                 if *offset == 0 { f.write_str("+0") } else { added(f, *offset) }
             }
         }
@@ -257,7 +257,7 @@ impl Display for Operand {
 }
 
 impl Display for Address {
-    /// Without the brackets.
+    /// Prints the address without its brackets.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.base {
             AddressBase::Name(name) => f.write_str(name)?,
@@ -267,7 +267,7 @@ impl Display for Address {
     }
 }
 
-/// `+8`, `+-8` or nothing.
+/// Prints `+8`, `+-8` or nothing.
 fn added(f: &mut Formatter<'_>, offset: i64) -> fmt::Result {
     if offset == 0 { Ok(()) } else { write!(f, "+{offset}") }
 }
@@ -276,7 +276,7 @@ impl Display for Immediate {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Integer { bits, unsigned: false } => write!(f, "{}", bits.cast_signed()),
-            // Beyond i64 a literal is unsigned by itself.
+            // A literal beyond i64 is unsigned without a `U`.
             Self::Integer { bits, unsigned: true } if i64::try_from(bits).is_err() => write!(f, "{bits}"),
             Self::Integer { bits, unsigned: true } => write!(f, "{bits}U"),
             Self::F32(value) => write!(f, "0f{:08X}", value.to_bits()),
@@ -311,7 +311,7 @@ impl Display for Space {
 }
 
 impl Display for Type {
-    /// With the dot; nothing for [`Type::None`].
+    /// Prints the type with its dot; nothing for [`Type::None`].
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::B8 => ".b8",

@@ -1,10 +1,10 @@
-//! Which registers instructions read and write.
+//! Registers that instructions read and write.
 
 use std::collections::HashMap;
 
 use super::ast::{Address, AddressBase, Instruction, Operand, Statement};
 
-/// Calls `f` with every instruction, in the order of the text.
+/// Calls `f` with every instruction, in text order.
 pub(crate) fn each<'a>(body: &'a [Statement], f: &mut impl FnMut(&'a Instruction)) {
     for statement in body {
         match statement {
@@ -15,7 +15,7 @@ pub(crate) fn each<'a>(body: &'a [Statement], f: &mut impl FnMut(&'a Instruction
     }
 }
 
-/// As [`each`], to change them.
+/// Like [`each`], with mutable instructions.
 pub(crate) fn each_mut(body: &mut [Statement], f: &mut impl FnMut(&mut Instruction)) {
     for statement in body {
         match statement {
@@ -92,7 +92,7 @@ fn base<'a>(address: &'a Address, f: &mut impl FnMut(&'a str)) {
     }
 }
 
-/// As [`names`], to change them.
+/// Like [`names`], with mutable names.
 pub(crate) fn names_mut(operand: &mut Operand, f: &mut impl FnMut(&mut String)) {
     match operand {
         Operand::Name(name) | Operand::Not(name) | Operand::Negate(name) | Operand::Offset(name, _) => {

@@ -1,4 +1,4 @@
-//! Device code of files in the record: what was found, and what becomes of it on each device.
+//! The audit in the record: device code found in files, and its status on each device.
 
 use ptx::arch::{PtxIsa, Target, ToolkitVersion};
 use schemars::JsonSchema;
@@ -36,13 +36,13 @@ impl AuditVerdict {
         matches!(self, Self::Native | Self::Family | Self::Jit | Self::Fallback)
     }
 
-    /// Whether machine code of the file itself runs, and does what its name says.
+    /// Whether machine code in the file runs and does what the kernel's name says.
     #[must_use]
     pub const fn is_native(self) -> bool {
         matches!(self, Self::Native | Self::Family)
     }
 
-    /// What it means, for tables.
+    /// Returns its meaning as a phrase for tables.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
         match self {
@@ -141,7 +141,7 @@ pub struct AuditDevice {
 }
 
 impl AuditDevice {
-    /// Its architecture; none where this build does not know it.
+    /// Returns its architecture; `None` if this build does not know it.
     #[must_use]
     pub fn architecture(&self) -> Option<Target> {
         self.name.parse().ok()
@@ -285,7 +285,7 @@ pub struct AuditProblem {
 }
 
 impl AuditTable {
-    /// Whether this is all that a record holds.
+    /// Whether the record contains nothing but this audit.
     #[must_use]
     pub fn stands_alone(&self, record: &Record) -> bool {
         *self != Self::default()
@@ -295,8 +295,8 @@ impl AuditTable {
             && record.tiles == TileTable::default()
     }
 
-    /// Adds what another record audited for the same devices; the same audit stands once. Whether it could be: for other
-    /// devices there are no answers.
+    /// Adds the audit of another record for the same devices; an identical audit is not added twice. Returns whether
+    /// this was possible: an audit for other devices is not.
     #[must_use]
     pub fn append(&mut self, other: Self) -> bool {
         if *self == Self::default() {
@@ -344,7 +344,7 @@ impl AuditTable {
         true
     }
 
-    /// Whether every index points at a row, and every device has its answer.
+    /// Checks that every index refers to a row and that every device has its verdicts.
     pub(super) fn check(&self) -> Result<(), String> {
         let devices = self.devices.len();
         let reason = |list: &[usize]| list.len() == devices && list.iter().all(|r| *r < self.reasons.len());

@@ -1,19 +1,19 @@
-//! The cells of a variant: letters in the record, answers everywhere else.
+//! The cells of a variant: stored as letters in the record, used as answers everywhere else.
 
 use super::document::VariantRow;
 use super::outcome::{NOT_ASKED, Native, Outcome};
 
-/// What is known of a cell: the outcome, and what the code shows where it was accepted.
+/// The answer of a cell: the outcome and, if accepted, the verdict on the machine code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellAnswer {
-    /// What the assembler did.
+    /// How the assembler responded.
     pub outcome: Outcome,
-    /// What the code shows; none where it was not accepted.
+    /// The verdict on the machine code; `None` if not accepted.
     pub native: Option<Native>,
 }
 
 impl CellAnswer {
-    /// `accepted (emulated)`, `rejected`.
+    /// Returns its words: `accepted (emulated)`, `rejected`.
     #[must_use]
     pub fn words(self) -> String {
         match self.native {
@@ -24,14 +24,14 @@ impl CellAnswer {
         }
     }
 
-    /// Whether the assembler said something about the form; one that does not know the target or the PTX version has not.
+    /// Whether the answer is about the form; it is not if the assembler does not know the target or the PTX version.
     #[must_use]
     pub const fn is_said(self) -> bool {
         !matches!(self.outcome, Outcome::UnknownTarget | Outcome::UnsupportedIsa)
     }
 }
 
-/// What the id of a row ends with that holds a file as its author wrote it, with the author's target.
+/// The suffix of a row id whose file is assembled as its author wrote it, with the author's target.
 pub const AS_WRITTEN: &str = "@as-written";
 
 fn letter_at(letters: &str, pair: usize) -> Option<char> {
@@ -39,37 +39,37 @@ fn letter_at(letters: &str, pair: usize) -> Option<char> {
 }
 
 impl VariantRow {
-    /// Whether it holds a file as its author wrote it, with the author's target.
+    /// Whether the row is a file as its author wrote it, with the author's target.
     #[must_use]
     pub fn is_as_written(&self) -> bool {
         self.id.ends_with(AS_WRITTEN)
     }
 
-    /// The answer in a pair, an index into the record's pairs; `None` where it was not asked.
+    /// Returns the answer in a pair, an index into the record's pairs; `None` if the cell was not queried.
     #[must_use]
     pub fn answer(&self, pair: usize) -> Option<CellAnswer> {
         let outcome = letter_at(&self.outcomes, pair).and_then(Outcome::from_letter)?;
         Some(CellAnswer { outcome, native: letter_at(&self.native, pair).and_then(Native::from_letter) })
     }
 
-    /// The answers with their pairs, those that were not asked left out.
+    /// Iterates over the answers with their pairs, without cells that were not queried.
     pub fn answers(&self) -> impl Iterator<Item = (usize, CellAnswer)> {
         (0..self.outcomes.len()).filter_map(|pair| Some((pair, self.answer(pair)?)))
     }
 
-    /// Whether another row over the same pairs holds the same answers.
+    /// Whether another row over the same pairs has the same answers.
     #[must_use]
     pub fn same_answers(&self, other: &Self) -> bool {
         self.outcomes == other.outcomes && self.native == other.native
     }
 
-    /// How many cells are answered.
+    /// Returns the number of answered cells.
     #[must_use]
     pub fn answered(&self) -> usize {
         self.answers().count()
     }
 
-    /// How many cells have this outcome.
+    /// Returns the number of cells with this outcome.
     #[must_use]
     pub fn count(&self, outcome: Outcome) -> usize {
         self.outcomes.matches(outcome.letter()).count()
@@ -86,7 +86,7 @@ impl VariantRow {
         self.native = native.trim_end_matches(NOT_ASKED).to_owned();
     }
 
-    /// What is wrong with the letters of a row over so many pairs.
+    /// Checks the letters of a row over this number of pairs.
     pub(super) fn check_letters(&self, pairs: usize) -> Result<(), String> {
         let outcomes = self.outcomes.chars().all(|c| c == NOT_ASKED || Outcome::from_letter(c).is_some());
         let natives = self.native.chars().all(|c| c == NOT_ASKED || Native::from_letter(c).is_some());

@@ -6,14 +6,14 @@ use super::document::Pair;
 use super::named::Word;
 use super::outcome::Outcome;
 
-/// A cell and what the assembler did. In the record: `<variant> <toolkit> <target> <arch> <outcome>`.
+/// A cell and its outcome. In the record: `<variant> <toolkit> <target> <arch> <outcome>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimExample {
     /// The variant.
     pub variant: String,
     /// Toolkit, target and `-arch`.
     pub pair: Pair,
-    /// What the assembler did.
+    /// The outcome.
     pub outcome: Outcome,
 }
 

@@ -1,4 +1,4 @@
-//! Claims judged on the cells that they cover.
+//! Judges claims on the cells that they cover.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use super::claim_example::ClaimExample;
 use super::document::{ClaimRow, Matrix, VariantRow};
 use super::outcome::{Expect, Outcome, Standing};
 
-/// Judges every claim of a matrix on its cells. Only acceptances and rejections answer a claim: a toolkit that does not know the
-/// target says nothing about it.
+/// Judges every claim of a matrix on its cells. Only acceptances and rejections count: a toolkit that does not know the
+/// target does not test the claim.
 pub fn judge(matrix: &mut Matrix) {
     let judged = judged(matrix);
     for (claim, new) in matrix.claims.iter_mut().zip(judged) {
@@ -18,7 +18,8 @@ pub fn judge(matrix: &mut Matrix) {
     }
 }
 
-/// What is wrong with the first claim that its cells do not bear out: the record was edited by hand.
+/// Returns an error for the first claim whose recorded result differs from its cells, which means that the record was edited by
+/// hand.
 #[must_use]
 pub fn edited(matrix: &Matrix) -> Option<String> {
     let judged = judged(matrix);
@@ -50,7 +51,7 @@ impl Judged {
 }
 
 impl CellAnswer {
-    /// Whether a cell agrees with a claim; none where it does not answer one.
+    /// Whether a cell agrees with a claim; `None` if it does not test one.
     fn agrees(self, expect: Expect) -> Option<bool> {
         match self.outcome {
             Outcome::Accepted => Some(expect == Expect::Accepted),
@@ -106,7 +107,7 @@ mod tests {
         for (a, b) in before.claims.iter().zip(&after.claims) {
             assert_eq!(a, b);
         }
-        // Shown to notice: the cells of a confirmed claim turned round.
+        // The check detects inverted cells of a confirmed claim.
         let claim =
             before.claims.iter().position(|c| c.standing == Standing::Confirmed && c.cells > 10).unwrap();
         let mut planted = before.clone();

@@ -1,4 +1,4 @@
-//! Who made the machine code that a device ran.
+//! The compiler of the machine code that a device ran.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,28 +7,28 @@ use ptx::arch::ToolkitVersion;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What the record calls the compiler of a driver.
+/// The record's name for the driver's compiler.
 const JIT: &str = "the driver's JIT";
 
-/// In front of a version.
+/// The prefix of a version.
 const PTXAS: &str = "ptxas ";
 
-/// Who made the code that a device ran. In the record: `ptxas 13.5.37`, `the driver's JIT`, or empty.
+/// The compiler of the code that a device ran. In the record: `ptxas 13.5.37`, `the driver's JIT`, or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CodeBy {
-    /// No code was made: the emulator runs PTX.
+    /// No code was generated: the emulator runs PTX.
     #[default]
     Nobody,
     /// This ptxas.
     Ptxas(ToolkitVersion),
-    /// The driver's own compiler.
+    /// The driver's JIT compiler.
     Jit,
-    /// Words that this build does not know.
+    /// Text that this build does not recognise.
     Other(String),
 }
 
 impl CodeBy {
-    /// As the record has it.
+    /// Returns its text in the record.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match self {
@@ -39,7 +39,8 @@ impl CodeBy {
         }
     }
 
-    /// The toolkit as expectations and lists of toolkits name it: `13.5.37`, `the driver's JIT`; empty where there is none.
+    /// Returns the toolkit as named in expectations files and lists of toolkits: `13.5.37`, `the driver's JIT`; empty if
+    /// there is none.
     #[must_use]
     pub fn toolkit(&self) -> Cow<'_, str> {
         match self {
@@ -49,7 +50,7 @@ impl CodeBy {
         }
     }
 
-    /// The version of the ptxas.
+    /// Returns the version of ptxas.
     #[must_use]
     pub const fn version(&self) -> Option<ToolkitVersion> {
         match self {
@@ -58,7 +59,7 @@ impl CodeBy {
         }
     }
 
-    /// Whether no code was made.
+    /// Whether no code was generated.
     #[must_use]
     pub fn is_nobody(&self) -> bool {
         *self == Self::Nobody

@@ -1,4 +1,4 @@
-//! What identifies a kernel configuration: the tile, the side, how it multiplies and how operands are loaded.
+//! The identity of a kernel configuration: the tile, the operand order, the MMA path and the load path.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,14 +20,14 @@ pub struct Tile {
     pub k: u32,
 }
 
-/// Tokens of a tile.
+/// Allowed values of M, in tokens.
 pub const TILE_M: [u32; 6] = [8, 16, 32, 64, 128, 256];
-/// Channels of a tile.
+/// Allowed values of N, in channels.
 pub const TILE_N: [u32; 6] = [8, 16, 32, 64, 128, 256];
-/// Elements along K of a tile.
+/// Allowed values of K, in elements.
 pub const TILE_K: [u32; 4] = [64, 128, 256, 512];
 
-/// A name that is no tile.
+/// A name that is not a tile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a tile: write MxNxK, as 128x32x128, or with K in bytes of the e4m3 activation, as 128x32x128B; M \
@@ -38,8 +38,8 @@ pub struct TileError(pub String);
 impl FromStr for Tile {
     type Err = TileError;
 
-    /// Reads `128x32x128`, and `128x32x128B` of FlashInfer and TRT-LLM: their K counts bytes of the activation, which is one
-    /// byte per element in MXFP8 x MXFP4.
+    /// Parses `128x32x128`, and `128x32x128B` as in FlashInfer and TRT-LLM, where K counts bytes of the activation, which
+    /// has one byte per element in MXFP8 x MXFP4.
     fn from_str(text: &str) -> Result<Self, TileError> {
         let wrong = || TileError(text.to_owned());
         let elements = text.strip_suffix('B').unwrap_or(text);
@@ -95,7 +95,7 @@ words! {
 }
 
 impl Load {
-    /// Whether tensor maps are involved.
+    /// Whether it uses tensor maps.
     #[must_use]
     pub const fn by_tma(self) -> bool {
         matches!(self, Self::Tma | Self::TmaReplace)
@@ -117,7 +117,7 @@ pub struct ConfigurationKey {
 }
 
 impl fmt::Display for ConfigurationKey {
-    /// `128x64x128 swap_ab portable tma`.
+    /// Formats as `128x64x128 swap_ab portable tma`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let swap = if self.swap_ab { " swap_ab" } else { "" };
         write!(f, "{}{swap} {} {}", self.tile, self.path, self.load)

@@ -1,4 +1,4 @@
-//! What records of several machines disagree about.
+//! Answers on which records of several machines disagree.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

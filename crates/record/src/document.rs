@@ -1,4 +1,4 @@
-//! The document's types, and how a cell is looked up.
+//! The types of the document, and the lookup of cells.
 
 use ptx::arch::{PtxIsa, Requirement, Target, ToolkitVersion};
 use schemars::JsonSchema;
@@ -61,7 +61,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record of a matrix, with nothing else in it.
+    /// Creates a record that contains only a matrix.
     #[must_use]
     pub fn of_matrix(tool: String, matrix: Matrix) -> Self {
         Self {
@@ -82,10 +82,10 @@ impl Record {
     }
 }
 
-/// What the part of a run is called that runs the kernels.
+/// The name of the part of a run that runs the kernels.
 pub const PIPELINE: &str = "MXFP4 fused-MoE pipeline";
 
-/// What the part of a run is called that a GPU takes: snippets and the pipeline on it.
+/// The name of the part of a run that needs a GPU: snippets and the pipeline on it.
 pub const GPU: &str = "GPU";
 
 /// A part of a run that was not done.
@@ -158,7 +158,7 @@ pub struct SnippetRow {
 }
 
 impl SnippetRow {
-    /// The name of the file, without folder and extension.
+    /// Returns the file name without folder and extension.
     #[must_use]
     pub fn stem(&self) -> &str {
         let name = self.file.rsplit(['/', '\\']).next().unwrap_or(&self.file);
@@ -205,13 +205,13 @@ pub struct MessageRow {
 }
 
 impl MessageRow {
-    /// What [`MessageRow::text`] begins with where the message is of a line of the user's file.
+    /// Prefixes [`MessageRow::text`] with the line of the user's file.
     #[must_use]
     pub fn at_line(line: usize, message: &str) -> String {
         format!("line {line}: {message}")
     }
 
-    /// The line of the user's file that a message is of, and the message.
+    /// Splits a text into the line of the user's file, if any, and the message.
     #[must_use]
     pub fn split(text: &str) -> (Option<usize>, &str) {
         let split = || {
@@ -272,7 +272,7 @@ pub struct ClaimRow {
 }
 
 impl ClaimRow {
-    /// Whether it covers the cells of a toolkit. A range that this build cannot read covers none.
+    /// Whether it covers the cells of a toolkit. A range that this build cannot parse covers none.
     #[must_use]
     pub fn covers_toolkit(&self, toolkit: ToolkitVersion) -> bool {
         self.toolkits.as_ref().is_none_or(|range| range.known().is_some_and(|r| r.allows(toolkit)))
@@ -286,8 +286,8 @@ impl ClaimRow {
         arch && self.targets.contains(&pair.target) && self.covers_toolkit(pair.toolkit)
     }
 
-    /// Whether the run contradicts what is recorded of the claim. One disagreeing cell refutes; that none disagrees says
-    /// something only when every variant was asked.
+    /// Whether the run contradicts the recorded status of the claim. One disagreeing cell refutes a claim; the absence
+    /// of one confirms it only if every variant was queried.
     #[must_use]
     pub fn is_finding(&self) -> bool {
         match (self.recorded, self.standing) {
@@ -298,21 +298,21 @@ impl ClaimRow {
     }
 }
 
-/// One cell, looked up.
+/// A cell with its opcodes and message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell<'a> {
-    /// What the assembler did.
+    /// How the assembler responded.
     pub outcome: Outcome,
-    /// What the code shows; none when not accepted.
+    /// The verdict on the machine code; `None` if not accepted.
     pub native: Option<Native>,
-    /// The opcodes, sorted and joined by a space; empty when not accepted or not disassembled.
+    /// The opcodes, sorted and joined by spaces; empty if not accepted or not disassembled.
     pub sass: &'a str,
-    /// What the assembler said; none when accepted.
+    /// The message of the assembler; `None` if accepted.
     pub message: Option<&'a MessageRow>,
 }
 
 impl Matrix {
-    /// The cell of a variant in a pair (an index into `pairs`); `None` when it was not asked.
+    /// Returns the cell of a variant in a pair (an index into `pairs`); `None` if it was not queried.
     #[must_use]
     pub fn cell<'a>(&'a self, variant: &'a VariantRow, pair: usize) -> Option<Cell<'a>> {
         let find = |spreads: &'a [Spread]| spreads.iter().find(|s| s.pairs.contains(pair)).map(|s| s.index);
@@ -325,13 +325,13 @@ impl Matrix {
         })
     }
 
-    /// The index of a pair.
+    /// Returns the index of a pair.
     #[must_use]
     pub fn pair(&self, toolkit: ToolkitVersion, target: Target, arch: Target) -> Option<usize> {
         self.pairs.iter().position(|p| *p == Pair { toolkit, target, arch })
     }
 
-    /// The targets asked with `arch` = `target`, ascending.
+    /// Returns the targets queried with `arch` = `target`, ascending.
     #[must_use]
     pub fn targets(&self) -> Vec<Target> {
         let mut targets: Vec<Target> =

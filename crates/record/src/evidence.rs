@@ -1,4 +1,4 @@
-//! How much a run would have noticed: the fault coverage of each kernel's inputs, and planted faults of single bytes.
+//! What a run would have detected: the fault coverage of each kernel's inputs, and planted single-byte faults.
 
 use ptx::arch::Target;
 use schemars::JsonSchema;
@@ -29,7 +29,7 @@ pub struct FaultCoverageRow {
 }
 
 impl FaultCoverageRow {
-    /// Whether the data expose a fault in every place. Of no places at all, that cannot be said.
+    /// Whether the data expose a fault in every place; `false` if there are no places.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.total > 0 && self.exposed == self.total
@@ -65,7 +65,7 @@ pub struct ExerciseRow {
 }
 
 impl ExerciseRow {
-    /// Whether it was put through everything that a configuration has to meet.
+    /// Whether the trials exercised everything that a configuration must handle.
     #[must_use]
     pub fn is_exercised(&self) -> bool {
         self.missing.is_empty()

@@ -1,4 +1,4 @@
-//! Reading and writing records.
+//! Reads and writes records.
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ pub enum RecordError {
     /// The file is larger than any record.
     #[error("{}: {bytes} bytes exceed the limit of a record ({LARGEST})", path.display())]
     Large {
-        /// The file.
+        /// The file is larger than a record can be.
         path: PathBuf,
         /// Its size.
         bytes: u64,
@@ -38,7 +38,7 @@ pub enum RecordError {
         /// Why.
         source: io::Error,
     },
-    /// The file is no record.
+    /// The file is not a record.
     #[error("{}:{line}:{column}: not a record of sm121probe: {message}", path.display())]
     Syntax {
         /// The file.
@@ -50,7 +50,7 @@ pub enum RecordError {
         /// What is wrong.
         message: String,
     },
-    /// The record is of another schema.
+    /// The record has another schema.
     #[error("{}: schema {found}, but this build reads schema {SCHEMA}; use the sm121probe that wrote it ({tool})", path.display())]
     Schema {
         /// The file.
@@ -60,20 +60,20 @@ pub enum RecordError {
         /// The tool that wrote it.
         tool: String,
     },
-    /// The record contradicts itself.
+    /// The record is inconsistent.
     #[error("{}: the record is damaged: {message}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// The inconsistency.
         message: String,
     },
 }
 
-/// The largest file that is read as a record, bytes: a hundred times the full matrix.
+/// Maximum size of a record file in bytes: a hundred times the full matrix.
 const LARGEST: u64 = 256 << 20;
 
-/// What every schema has.
+/// The fields common to all schemas.
 #[derive(Deserialize)]
 struct Envelope {
     schema: u64,
@@ -85,7 +85,7 @@ impl Record {
     /// Reads a record.
     ///
     /// # Errors
-    /// [`RecordError`] when the file is no record, is of another schema, or points at what is not in it.
+    /// [`RecordError`] if the file is not a record, has another schema, or contains an index out of range.
     pub fn read(path: &Path) -> Result<Self, RecordError> {
         let fail = |source| RecordError::Read { path: path.to_owned(), source };
         let bytes = fs::metadata(path).map_err(fail)?.len();
@@ -96,10 +96,10 @@ impl Record {
         Self::parse(path, &text)
     }
 
-    /// Reads a record from `text`; `path` is for errors.
+    /// Parses a record from `text`; `path` appears in errors.
     ///
     /// # Errors
-    /// As [`Record::read`].
+    /// As for [`Record::read`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, RecordError> {
         let syntax = |error: serde_json::Error| RecordError::Syntax {
             path: path.to_owned(),
@@ -107,7 +107,7 @@ impl Record {
             column: error.column(),
             message: error.to_string(),
         };
-        // Another schema is named as such, whatever else does not fit.
+        // Another schema is reported as such, before any other mismatch.
         let other = |found: u64, tool: String| RecordError::Schema { path: path.to_owned(), found, tool };
         let record: Self =
             serde_json::from_str(text).map_err(|error| match serde_json::from_str::<Envelope>(text) {
@@ -123,10 +123,10 @@ impl Record {
         Ok(record)
     }
 
-    /// The record as JSON, one line per row so that differences can be read.
+    /// Serialises the record as JSON with one line per row, so that differences are readable.
     ///
     /// # Errors
-    /// Only when serialisation itself fails.
+    /// Only if serialisation itself fails.
     pub fn to_json(&self) -> serde_json::Result<String> {
         let mut out = format!(
             "{{\n\"schema\": {},\n\"tool\": {},\n\"matrix\": {}",
@@ -134,7 +134,7 @@ impl Record {
             serde_json::to_string(&self.tool)?,
             object(serde_json::to_value(&self.matrix)?)?
         );
-        // What a run does not have is not spoken of.
+        // Parts that a run does not have are omitted.
         if self.tiles != TileTable::default() {
             out.push_str(&format!(",\n\"tiles\": {}", object(serde_json::to_value(&self.tiles)?)?));
         }
@@ -158,24 +158,24 @@ impl Record {
         Ok(out + "\n}\n")
     }
 
-    /// Writes `text`, rendered from a record, whole or not at all.
+    /// Writes `text`, rendered from a record, atomically.
     ///
     /// # Errors
-    /// [`RecordError::Write`]; an older file then stands.
+    /// [`RecordError::Write`]; an older file then remains.
     pub fn write_report(path: &Path, text: &str) -> Result<(), RecordError> {
         write_atomic(path, text.as_bytes())
             .map_err(|source| RecordError::Write { path: path.to_owned(), source })
     }
 }
 
-/// A list with a line per item.
+/// A list with one line per item.
 fn rows(value: &serde_json::Value) -> serde_json::Result<String> {
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
     let rows: Vec<String> = items.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
     Ok(if rows.is_empty() { "[]".to_owned() } else { format!("[\n{}\n  ]", rows.join(",\n")) })
 }
 
-/// An object with a line per field, and per item where a field is a list.
+/// An object with one line per field, and per item of fields that are lists.
 pub(super) fn object(value: serde_json::Value) -> serde_json::Result<String> {
     let mut fields = Vec::new();
     for (name, value) in value.as_object().into_iter().flatten() {
@@ -185,12 +185,12 @@ pub(super) fn object(value: serde_json::Value) -> serde_json::Result<String> {
     Ok(format!("{{\n{}\n}}", fields.join(",\n")))
 }
 
-/// Writes `bytes` to `path` so that a reader sees the old file or the new one, never a part.
+/// Writes `bytes` to `path` atomically: a reader sees the old file or the new one, never a part.
 ///
 /// # Errors
-/// When the folder cannot be written; the old file then stands.
+/// When the folder cannot be written; the old file then remains.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // A device or a pipe (`-o /dev/stdout`) is written to, never replaced; a link stays and its file is replaced.
+    // A device or a pipe (`-o /dev/stdout`) is written to, never replaced; a symbolic link is kept and its target replaced.
     if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
         return fs::write(path, bytes);
     }
@@ -202,7 +202,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
     };
     let mut temporary = tempfile::Builder::new().prefix(".sm121probe-").tempfile_in(folder)?;
     io::Write::write_all(&mut temporary, bytes)?;
-    // Readable like any file the user makes, not private as temporary files are.
+    // Readable like any file of the user, not private like temporary files.
     temporary.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
     temporary.persist(path).map_err(|error| error.error)?;
     Ok(())

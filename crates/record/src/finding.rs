@@ -1,15 +1,15 @@
-//! One thing that does not conform: what kind, about what, in words, and where in a file.
+//! A finding: something that does not conform, with its kind, subject, message and place in a file.
 
 use super::{ConfigurationKey, Stage};
 
-/// Why a run does not conform, the weightiest first.
+/// Why a run does not conform, the most serious first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ground {
     /// A verdict is wrong, an expectation is not met, or records disagree.
     Wrong,
-    /// A planted fault of one line passes every trial, and nobody says why.
+    /// A planted one-line fault passes every trial, and no entry of mutants.yaml explains it.
     Survivor,
-    /// A claim stands otherwise than recorded.
+    /// The status of a claim differs from its recorded status.
     Claim,
     /// An answer differs from the baseline.
     Baseline,
@@ -20,7 +20,7 @@ pub enum Ground {
 }
 
 impl Ground {
-    /// Its name, as rules of SARIF and titles of annotations have it.
+    /// Returns its name in SARIF rules and annotation titles.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Ground {
         }
     }
 
-    /// What it means, in a sentence.
+    /// Returns its meaning in one sentence.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -48,34 +48,34 @@ impl Ground {
         }
     }
 
-    /// Every ground.
+    /// Every ground, the most serious first.
     pub const ALL: [Self; 6] =
         [Self::Wrong, Self::Survivor, Self::Claim, Self::Baseline, Self::Toolkit, Self::Device];
 }
 
-/// One thing that does not conform.
+/// Something that does not conform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Why it does not.
+    /// The ground.
     pub ground: Ground,
-    /// What it is about.
+    /// Its subject.
     pub about: String,
     /// What is wrong.
     pub message: String,
     /// File and line (from 1) to look at.
     pub place: Option<(String, usize)>,
-    /// Of a trial: its configuration, and the stage that is wrong.
+    /// For a trial: its configuration and the stage that is wrong.
     pub trial: Option<(ConfigurationKey, Stage)>,
 }
 
 impl Finding {
-    /// A finding without a place.
+    /// Creates a finding without a place.
     #[must_use]
     pub const fn new(ground: Ground, about: String, message: String) -> Self {
         Self { ground, about, message, place: None, trial: None }
     }
 
-    /// `FILE:LINE: about: message`.
+    /// Formats it as `FILE:LINE: about: message`.
     #[must_use]
     pub fn line(&self) -> String {
         let place = self.place.as_ref().map_or_else(String::new, |(file, line)| format!("{file}:{line}: "));

@@ -1,6 +1,6 @@
-//! Names of kernels as people can read them: the nested name of an Itanium-mangled symbol, without its template arguments.
+//! Readable names of kernels: the nested name of an Itanium-mangled symbol, without its template arguments.
 
-/// `cutlass::device_kernel<…>` of `_ZN7cutlass13device_kernelI…`; what is not mangled stays.
+/// Returns `cutlass::device_kernel<…>` for `_ZN7cutlass13device_kernelI…`; a name that is not mangled is returned unchanged.
 #[must_use]
 pub fn readable_kernel(name: &str) -> String {
     nested(name).unwrap_or_else(|| name.to_owned())
@@ -14,7 +14,7 @@ fn nested(name: &str) -> Option<String> {
     };
     let mut parts = Vec::new();
     while let Some((part, tail)) = identifier(rest) {
-        // An anonymous namespace has a name that differs from build to build.
+        // The name of an anonymous namespace differs from build to build.
         if !part.starts_with("_GLOBAL__N_") && !part.starts_with("_INTERNAL_") {
             parts.push(part.to_owned());
         }
@@ -25,7 +25,7 @@ fn nested(name: &str) -> Option<String> {
     }
     let last = parts.last_mut()?;
     if rest.starts_with('I') {
-        // CUTLASS has one name for all its products; the main loop tells them apart.
+        // CUTLASS uses one name for all its GEMMs; the main loop distinguishes them.
         last.push_str(&format!("<{}…>", main_loop(rest).unwrap_or_default()));
     }
     Some(parts.join("::"))
@@ -38,7 +38,7 @@ fn main_loop(text: &str) -> Option<&str> {
     identifier(&text[digits..]).map(|(name, _)| name)
 }
 
-/// `foo` of `3foo…`, and what follows.
+/// Splits `3foo…` into `foo` and the rest.
 fn identifier(text: &str) -> Option<(&str, &str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).filter(|n| *n > 0)?;
     let length: usize = text[..digits].parse().ok()?;

@@ -1,7 +1,8 @@
 //! The record of a run: one versioned JSON document, from which every report is rendered.
 //!
-//! It is columnar, so that it stays small: (toolkit, target, arch) pairs are listed once, a variant has one letter per
-//! pair, messages and opcode sets are listed once and pointed at. Readers ignore unknown fields and refuse unknown schemas.
+//! It is columnar and therefore small: (toolkit, target, arch) pairs are listed once, a variant has one letter per
+//! pair, and messages and opcode sets are listed once and referred to by index. Readers ignore unknown fields and refuse
+//! unknown schemas.
 //!
 #![doc = include_str!("../README.md")]
 

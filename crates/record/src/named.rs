@@ -1,4 +1,4 @@
-//! Words of a record as typed values. A word that this build does not know is kept as it is written.
+//! Words of a record as typed values. A word that this build does not know is kept as written.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::configuration::Tile;
 
-/// A type whose values the record writes as one word.
+/// A type whose values are single words in the record.
 pub trait Word: Sized {
-    /// The value of a word; none where this build does not know it.
+    /// Parses a word; `None` if this build does not know it.
     fn read(word: &str) -> Option<Self>;
 
-    /// The word of a value.
+    /// Returns the word of a value.
     fn text(&self) -> Cow<'_, str>;
 }
 
-/// Types that read and write themselves.
+/// Implements [`Word`] through `Display` and `FromStr`.
 macro_rules! as_displayed {
     ($($name:ty),*) => { $(
         impl Word for $name {
@@ -35,8 +35,8 @@ macro_rules! as_displayed {
 }
 as_displayed!(Requirement, Target, Tile, ToolkitVersion);
 
-/// A value that the record writes as a word: typed where this build reads the word and writes it the same, text otherwise. Records
-/// of other versions may hold words that this one does not have; they are kept, compared and shown as text.
+/// A value that is a word in the record: typed if this build parses the word and writes it back identically, text otherwise.
+/// Records of other versions may contain words that this version does not know; they are kept, compared and shown as text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Named<T>(Form<T>);
 
@@ -47,7 +47,7 @@ enum Form<T> {
 }
 
 impl<T> Named<T> {
-    /// The value; none for a word that this build does not know.
+    /// Returns the value; `None` for a word that this build does not know.
     #[must_use]
     pub const fn known(&self) -> Option<&T> {
         match &self.0 {
@@ -58,7 +58,7 @@ impl<T> Named<T> {
 }
 
 impl<T: Word> Named<T> {
-    /// The word.
+    /// Returns the word.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match &self.0 {
@@ -76,7 +76,7 @@ impl<T: Word> From<T> for Named<T> {
 
 impl<T: Word> From<&str> for Named<T> {
     fn from(text: &str) -> Self {
-        // Only a word that is written back the same is typed: a record that is read and written stays as it is.
+        // Only a word that is written back identically is typed, so that reading and writing a record does not change it.
         match T::read(text) {
             Some(value) if value.text() == text => Self(Form::Known(value)),
             _ => Self(Form::Other(text.to_owned())),
@@ -90,7 +90,7 @@ impl<T: Word + PartialEq> PartialEq<T> for Named<T> {
     }
 }
 
-/// By the words, so that words which this build does not know have their place among the others.
+/// Orders by the words, so that unknown words are sorted among the known ones.
 impl<T: Word + Eq> Ord for Named<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.text().cmp(&other.text())
@@ -135,7 +135,7 @@ impl<T> JsonSchema for Named<T> {
     }
 }
 
-/// A word that may be left out: the record writes an empty text then.
+/// A word that may be absent, written as an empty string.
 pub(super) mod or_empty {
     use super::{Cow, Deserialize, Deserializer, Named, Serializer, Word};
 

@@ -1,12 +1,12 @@
-//! The closed sets of answers that cells and claims have, and their letters in the record.
+//! The possible answers of cells and claims, and their letters in the record.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Letter in the record for a cell that was not asked.
+/// Letter for a cell that was not queried.
 pub(super) const NOT_ASKED: char = '.';
 
-/// A closed set of answers with a letter and a word each.
+/// An enum of answers with a letter and a word each.
 macro_rules! answers {
     ($(#[$doc:meta])* $name:ident { $($(#[$item:meta])* $variant:ident $letter:literal $word:literal,)* }) => {
         $(#[$doc])*
@@ -14,22 +14,22 @@ macro_rules! answers {
         pub enum $name { $($(#[$item])* $variant,)* }
 
         impl $name {
-            /// Every answer, in the order of the documentation.
+            /// Every answer, in declaration order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The letter that stands for it in the record.
+            /// Returns its letter in the record.
             #[must_use]
             pub const fn letter(self) -> char {
                 match self { $(Self::$variant => $letter,)* }
             }
 
-            /// The word that stands for it in CSV and reports.
+            /// Returns its word in CSV and reports.
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
 
-            /// The answer of a letter.
+            /// Returns the answer with this letter.
             #[must_use]
             pub fn from_letter(letter: char) -> Option<Self> {
                 Self::ALL.iter().copied().find(|a| a.letter() == letter)
@@ -39,33 +39,33 @@ macro_rules! answers {
 }
 
 answers! {
-    /// What an assembler did with a cell.
+    /// How an assembler responded to a cell.
     Outcome {
-        /// It made code.
+        /// It generated code.
         Accepted 'A' "accepted",
-        /// It refused, with a diagnostic.
+        /// It refused the form with a diagnostic.
         Rejected 'R' "rejected",
         /// It does not know the target or the `-arch`.
         UnknownTarget 'U' "unknown_target",
         /// It does not know the PTX version.
         UnsupportedIsa 'I' "unsupported_isa",
-        /// It ended by a signal, or without code and without a diagnostic.
+        /// It was killed by a signal, or ended with neither code nor a diagnostic.
         Crashed 'C' "crashed",
-        /// It did not end in time.
+        /// It exceeded its time limit.
         TimedOut 'T' "timed_out",
     }
 }
 
 answers! {
-    /// What the machine code of an accepted cell shows.
+    /// The verdict on the machine code of an accepted cell.
     Native {
-        /// The hardware instruction, once.
+        /// The hardware instruction, as often as the text requests it.
         Native 'N' "native",
-        /// Several hardware instructions of the kind.
+        /// More hardware instructions of this kind than the text requests.
         Split 'S' "split",
-        /// None: ptxas expanded it, or calls a helper.
+        /// No hardware instruction: ptxas expanded it or calls a helper.
         Emulated 'E' "emulated",
-        /// Not known: no disassembler, or the snippet names no opcode.
+        /// Unknown: no disassembler, or the snippet names no opcode.
         Unknown '?' "unknown",
     }
 }
@@ -83,7 +83,7 @@ pub enum Expect {
 }
 
 impl Expect {
-    /// The words that stand for it in reports.
+    /// Returns its words in reports.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -108,7 +108,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// The word that stands for it in reports.
+    /// Returns its word in reports.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

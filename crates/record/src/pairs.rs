@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct PairSet(Vec<(usize, usize)>);
 
 impl PairSet {
-    /// Adds `index`, which is above every index added before.
+    /// Adds `index`, which must exceed every index added before.
     pub fn push(&mut self, index: usize) {
         match self.0.last_mut() {
             Some((_, last)) if *last + 1 == index => *last = index,
@@ -26,12 +26,12 @@ impl PairSet {
         self.0.get(at).is_some_and(|(first, _)| *first <= index)
     }
 
-    /// The indices, ascending.
+    /// Iterates over the indices in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         self.0.iter().flat_map(|(first, last)| *first..=*last)
     }
 
-    /// The highest index.
+    /// Returns the highest index.
     #[must_use]
     pub fn last(&self) -> Option<usize> {
         self.0.last().map(|(_, last)| *last)

@@ -1,4 +1,4 @@
-//! What a run of the pipeline says: stages, verdicts and the first place that is wrong.
+//! Results of a pipeline run: stages, verdicts and the first wrong element.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ words! {
 }
 
 impl Verdict {
-    /// Whether a run with this verdict conforms; a skip does only where nothing required it.
+    /// Whether a run with this verdict conforms; a skip conforms only if nothing required the run.
     #[must_use]
     pub const fn conforms(self) -> bool {
         matches!(
@@ -119,7 +119,7 @@ pub struct StageResult {
 }
 
 impl StageResult {
-    /// A stage that was not judged, and why.
+    /// Creates the result of a stage that was not judged, with the reason.
     #[must_use]
     pub fn skipped(stage: Stage, reason: impl Into<String>) -> Self {
         Self {
@@ -133,7 +133,7 @@ impl StageResult {
     }
 }
 
-/// JSON has no infinity: it is the word `inf`.
+/// JSON has no infinity; it is written as the word `inf`.
 mod infinite {
     use schemars::JsonSchema;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};

@@ -1,4 +1,4 @@
-//! A profile of a decode step in the record: kernels by class, and what their shares decide.
+//! A profile of a decode step in the record: time by kernel class, and the resulting decision.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The word in tables.
+    /// Returns its word in tables.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl Decision {
         }
     }
 
-    /// What it means.
+    /// Returns its meaning.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Runs of variants on a device in the record, check by check.
+//! Runs of variants on a device in the record, one result per check.
 
 use ptx::arch::Target;
 use schemars::JsonSchema;
@@ -50,7 +50,7 @@ pub struct VariantRun {
 }
 
 impl VariantRun {
-    /// The first check that does not conform.
+    /// Returns the first check that does not conform.
     #[must_use]
     pub fn first_wrong(&self) -> Option<&CheckResult> {
         self.checks.iter().find(|check| !check.verdict.conforms())

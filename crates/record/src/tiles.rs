@@ -1,4 +1,4 @@
-//! Tiles in the record: what each needs, whether it may run, what peers support; and what tile policies choose.
+//! Tiles in the record: requirements, admission, support by peers, and the choices of tile policies.
 
 use ptx::arch::{Target, ToolkitVersion};
 use schemars::JsonSchema;
@@ -51,7 +51,7 @@ pub struct TileRow {
 words! {
     /// Whether a project has a kernel for a tile.
     PeerAnswer {
-        /// It has one, or would build one.
+        /// It has or would generate one.
         Offered "offered",
         /// It has one for another architecture.
         Elsewhere "elsewhere",
@@ -77,7 +77,7 @@ pub struct PeerRow {
 }
 
 impl TileTable {
-    /// What other projects have for the tile and side of `row`.
+    /// Returns the kernels of other projects for the tile and operand order of `row`.
     pub fn peers_of<'a>(&'a self, row: &'a TileRow) -> impl Iterator<Item = &'a PeerRow> {
         let key = &row.configuration;
         self.peers.iter().filter(move |p| p.swap_ab == key.swap_ab && p.tile == key.tile)

@@ -1,4 +1,4 @@
-//! Times of the pipeline on a GPU: each stage of each tile for each number of tokens, beside what the GPU can do at most.
+//! Times of the pipeline on a GPU by stage, tile and number of tokens, compared with measured peak rates.
 
 use ptx::arch::Target;
 use schemars::JsonSchema;
@@ -45,16 +45,16 @@ pub struct BenchTable {
     pub regrets: Vec<RegretRow>,
 }
 
-/// What tables mean that do not say how tokens choose.
+/// The routing of tables that do not name it.
 fn by_random() -> String {
     "random".to_owned()
 }
 
 impl BenchTable {
-    /// The table as JSON, one line per row so that differences can be read.
+    /// Serialises the table as JSON with one line per row, so that differences are readable.
     ///
     /// # Errors
-    /// Only when serialisation itself fails.
+    /// Only if serialisation itself fails.
     pub fn to_json(&self) -> serde_json::Result<String> {
         Ok(object(serde_json::to_value(self)?)? + "\n")
     }
@@ -123,7 +123,7 @@ pub struct RegretRow {
 }
 
 impl RegretRow {
-    /// How much longer than the best, 0 for as long.
+    /// Returns the excess over the best time as a fraction; 0 if equal.
     #[must_use]
     pub fn regret(&self) -> Option<f64> {
         self.microseconds.map(|own| own / self.best_microseconds - 1.0)

@@ -1,4 +1,4 @@
-//! Trials of the pipeline in the record: a case, a tile and how it was compiled, with what every stage got.
+//! Trials of the pipeline in the record: a case, a tile and its compilation, with the result of every stage.
 
 use ptx::arch::Target;
 use schemars::JsonSchema;
@@ -32,7 +32,7 @@ words! {
     }
 }
 
-/// What trials call the emulator.
+/// The name of the emulator as a device of trials.
 pub const EMULATOR: &str = "emulator";
 
 /// The result of a check.
@@ -78,27 +78,27 @@ pub struct TrialRow {
 }
 
 impl TrialRow {
-    /// The first stage that does not conform.
+    /// Returns the first stage that does not conform.
     #[must_use]
     pub fn first_wrong(&self) -> Option<&StageResult> {
         self.results.iter().find(|r| !r.verdict.conforms())
     }
 
-    /// The first check that does not conform although every stage does.
+    /// Returns the first check that does not conform although every stage does.
     #[must_use]
     pub fn wrong_check(&self) -> Option<&CheckResult> {
         let check = self.checks.iter().find(|r| !r.verdict.conforms());
         check.filter(|_| self.first_wrong().is_none())
     }
 
-    /// Whether neither a stage nor a check is wrong.
+    /// Whether every stage and every check conforms.
     #[must_use]
     pub fn conforms(&self) -> bool {
         self.first_wrong().is_none() && self.wrong_check().is_none()
     }
 
-    /// The trial in one word: that of the first stage or check that does not conform, else `known_fail` where one failed as reported,
-    /// else `pass` where anything passed, else that of the first stage.
+    /// Returns the verdict of the trial: that of the first stage or check that does not conform, else `known_fail` if a stage failed
+    /// as reported, else `pass` if a stage passed, else that of the first stage.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let any = |verdict: Verdict| self.results.iter().any(|r| r.verdict == verdict).then_some(verdict);
@@ -110,7 +110,7 @@ impl TrialRow {
             .unwrap_or_else(|| self.results.first().map_or(Verdict::Skipped, |r| r.verdict))
     }
 
-    /// Whether it ran and something was judged.
+    /// Whether it ran and was judged.
     #[must_use]
     pub fn is_judged(&self) -> bool {
         matches!(self.verdict(), Verdict::Pass | Verdict::KnownFail) || !self.conforms()
@@ -138,7 +138,7 @@ mod tests {
             assert_eq!(before, after);
             assert_eq!(row.configuration.load.known().is_some(), text == known);
         }
-        // A check that this build does not know is an error, as before.
+        // A check that this build does not know remains an error.
         let error =
             serde_json::from_str::<TrialRow>(&known.replace("loads", "flies")).unwrap_err().to_string();
         assert!(error.contains("unknown variant `flies`"), "{error}");

@@ -1,6 +1,6 @@
-//! Closed sets of words: unit enums with one word each in files, records, metadata and reports.
+//! Enums whose variants have one word each in files, records, metadata and reports.
 
-/// An enum with a word for each variant. What else it derives is said with `#[derive(…)]` among its attributes.
+/// Defines an enum with a word for each variant. Additional derives are given as `#[derive(…)]` among its attributes.
 #[macro_export]
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$item:meta])* $variant:ident $word:literal,)* }) => {
@@ -9,16 +9,16 @@ macro_rules! words {
         pub enum $name { $($(#[$item])* #[serde(rename = $word)] $variant,)* }
 
         impl $name {
-            /// Every one, in the order of the documentation.
+            /// Every value, in declaration order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Its word.
+            /// Returns its word.
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
 
-            /// The value of a word.
+            /// Returns the value of a word.
             #[must_use]
             pub fn from_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|w| w.word() == word)

@@ -17,8 +17,7 @@ pub enum Event {
         /// Bytes on disk so far.
         done: u64,
     },
-    /// The download of `what` ended: it is installed, or the call that started it returns the
-    /// error.
+    /// The download of `what` ended: it is installed, or the call that started it returns the error.
     FetchFinished {
         /// Tool and version.
         what: String,

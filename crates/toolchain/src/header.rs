@@ -1,8 +1,7 @@
 //! Parses YAML into typed structs; every error names file, line and column.
 //!
 //! YAML appears in two places: whole files, and the `//@` comment block at the top of a snippet or
-//! kernel.
-//! Only this module uses `serde_yaml`.
+//! kernel. Only this module uses `serde_yaml`.
 
 mod entries;
 

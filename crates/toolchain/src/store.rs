@@ -3,7 +3,6 @@
 //! An entry is a file with a checksum: a damaged or half-written one is a miss, never a wrong answer. Writers hold
 //! a file lock, so of several processes that need the same entry, one makes it. Keys contain no paths, so the folder
 //! can be moved or copied to another machine. `SM121PROBE_CACHE` names the folder; the default is the XDG cache folder.
-//! may be moved or carried to another machine. `SM121PROBE_CACHE` names the folder; without it the XDG cache folder is used.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -1,12 +1,12 @@
-//! How to build code that runs on a device: as nvcc, CMake and PyTorch spell it.
+//! Build settings for code that runs on a device, in the notation of nvcc, CMake and PyTorch.
 //!
-//! `compute_120f` is compiled from CUDA 12.9 on and runs on 12.0 and 12.1 (PTX ISA, "Architecture Families"); CMake hands
-//! `120f-real` through to nvcc (used by rapids-cmake, `cuda/set_architectures.cmake`); PyTorch's list knows `12.0a` and `12.1a` and
-//! refuses `12.0f` (torch/utils/cpp_extension.py, `_get_cuda_arch_flags`).
+//! `compute_120f` compiles with CUDA 12.9 and later and runs on 12.0 and 12.1 (PTX ISA, "Architecture Families"); CMake passes
+//! `120f-real` through to nvcc (used by rapids-cmake, `cuda/set_architectures.cmake`); PyTorch's list accepts `12.0a` and `12.1a`
+//! and rejects `12.0f` (torch/utils/cpp_extension.py, `_get_cuda_arch_flags`).
 
 use super::{Suffix, Target};
 
-/// The spellings.
+/// The settings for the three tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rebuild {
     /// Options of nvcc.
@@ -15,11 +15,11 @@ pub struct Rebuild {
     pub cmake: String,
     /// The value of `TORCH_CUDA_ARCH_LIST`.
     pub torch: String,
-    /// The first CUDA version that can, as `12.9`; none where every one in use can.
+    /// The first CUDA version that supports it, such as `12.9`; `None` if every version in use does.
     pub cuda: Option<&'static str>,
 }
 
-/// The target that covers a device and later ones of its family: `sm_120f` for 12.1, `sm_90a` for 9.0, `sm_89` for 8.9.
+/// The target that covers a device and later devices of its family: `sm_120f` for 12.1, `sm_90a` for 9.0, `sm_89` for 8.9.
 fn covering(number: u16) -> Target {
     match number {
         0..90 => Target { number, suffix: Suffix::Base },
@@ -28,7 +28,7 @@ fn covering(number: u16) -> Target {
     }
 }
 
-/// What machine code for all of these architectures is built with.
+/// Returns the settings that build machine code for all of these architectures.
 #[must_use]
 pub fn rebuild(numbers: &[u16]) -> Rebuild {
     let mut targets: Vec<Target> = numbers.iter().map(|n| covering(*n)).collect();

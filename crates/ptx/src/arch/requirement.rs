@@ -1,11 +1,11 @@
-//! Ranges of toolkits, as claims write them: `>=12.9,<13.1`.
+//! Ranges of toolkits, as written in claims: `>=12.9,<13.1`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::ToolkitVersion;
 
-/// How a clause compares.
+/// The comparison of a clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Comparison {
     AtLeast,
@@ -17,14 +17,14 @@ enum Comparison {
 
 /// A range of toolkits: clauses such as `>=12.9`, joined by commas.
 ///
-/// A clause compares only as many parts as it names: `=12.9` holds for 12.9.86, `>12.8` does not hold for 12.8.93.
+/// A clause compares only the components it names: `=12.9` matches 12.9.86, `>12.8` does not match 12.8.93.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
     clauses: Vec<(Comparison, Vec<u16>)>,
     text: String,
 }
 
-/// A requirement that cannot be read.
+/// A text that is not a toolkit range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a toolkit range; write clauses such as `>=12.9` or `>=12.9,<13.1`")]
 pub struct BadRequirement(String);

@@ -1,4 +1,4 @@
-//! Targets: number, suffix, family, and what may be assembled for what.
+//! Targets: number, suffix, family, and compatibility between targets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// The suffix of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Suffix {
-    /// No suffix: features every later architecture keeps.
+    /// No suffix: features that every later architecture keeps.
     Base,
     /// `a`: features of this architecture only.
     Arch,
@@ -25,21 +25,21 @@ pub struct Target {
     pub suffix: Suffix,
 }
 
-/// One line per target the tool can ask about.
+/// A row of the table of known targets.
 struct Known {
     number: u16,
     suffix: Suffix,
     group: Group,
 }
 
-/// Which request selects a target.
+/// The selection that includes a target.
 #[derive(PartialEq)]
 enum Group {
-    /// Asked when nothing is said.
+    /// Included by default.
     Default,
-    /// Added by `--target all`.
+    /// Included by `--target all`.
     All,
-    /// Only when named.
+    /// Included only by name.
     Named,
 }
 
@@ -47,7 +47,7 @@ const fn known(number: u16, suffix: Suffix, group: Group) -> Known {
     Known { number, suffix, group }
 }
 
-/// Every target the tool knows by name; a new target is one line here.
+/// Every target known by name; a new target is one line here.
 const KNOWN: &[Known] = &[
     known(75, Suffix::Base, Group::Named),
     known(80, Suffix::Base, Group::All),
@@ -80,7 +80,7 @@ const KNOWN: &[Known] = &[
     known(121, Suffix::Family, Group::Default),
 ];
 
-/// A text that names no target.
+/// A text that names no known target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown target `{0}`; known targets: {list}", list = names(KNOWN))]
 pub struct UnknownTarget(pub String);
@@ -96,7 +96,7 @@ fn select(keep: impl Fn(&Group) -> bool) -> Vec<Target> {
 }
 
 impl Target {
-    /// Reads `sm_121a`, as PTX and images write it; targets that the tool does not know, too.
+    /// Parses `sm_121a`, as in PTX and images; accepts targets that the tool does not know.
     #[must_use]
     pub fn written(text: &str) -> Option<Self> {
         Self::numbered(text.strip_prefix("sm_")?)
@@ -111,13 +111,13 @@ impl Target {
         Some(Self { number: digits.parse().ok()?, suffix })
     }
 
-    /// The six SM12x targets: asked when no target is named.
+    /// Returns the six SM12x targets, which are used if no target is named.
     #[must_use]
     pub fn default_set() -> Vec<Self> {
         select(|g| *g == Group::Default)
     }
 
-    /// The targets of `--target all`: the default set and its relatives from Ampere to Blackwell.
+    /// Returns the targets of `--target all`: the default set and related targets from Ampere to Blackwell.
     #[must_use]
     pub fn all_set() -> Vec<Self> {
         select(|g| *g != Group::Named)
@@ -129,24 +129,24 @@ impl Target {
         self.number / 10 == 12
     }
 
-    /// Whether both belong to one architecture family, by the PTX ISA's table of families.
+    /// Whether both belong to the same architecture family, according to the table of families in the PTX ISA.
     ///
-    /// sm_110 is the later name of sm_101.
+    /// sm_110 is the new name of sm_101.
     #[must_use]
     pub fn same_family(self, other: Self) -> bool {
         let family = |n: u16| if n == 101 { 11 } else { n / 10 };
         family(self.number) == family(other.number)
     }
 
-    /// Every target that has a name here.
+    /// Returns every target known by name.
     #[must_use]
     pub fn known_set() -> Vec<Self> {
         select(|_| true)
     }
 
-    /// Whether machine code for `self` runs on a GPU of the architecture `gpu`: without a suffix on those of its major
-    /// version that are not older, with `f` on those of its family that are not older, with `a` on that one alone (CUDA
-    /// Programming Guide, binary compatibility).
+    /// Whether machine code for `self` runs on a GPU of the architecture `gpu`. Without a suffix, it runs on the same
+    /// or a later architecture of its major version; with `f`, on the same or a later one of its family; with `a`, on
+    /// that architecture only (CUDA Programming Guide, binary compatibility).
     #[must_use]
     pub fn cubin_runs_on(self, gpu: Self) -> bool {
         match self.suffix {
@@ -156,8 +156,8 @@ impl Target {
         }
     }
 
-    /// Whether the driver of a GPU of the architecture `gpu` compiles PTX for `self`: as [`Target::cubin_runs_on`], but
-    /// without a suffix on every later GPU (PTX ISA, `.target`).
+    /// Whether the driver of a GPU of the architecture `gpu` compiles PTX for `self`: like [`Target::cubin_runs_on`],
+    /// but without a suffix also on every later GPU (PTX ISA, `.target`).
     #[must_use]
     pub fn ptx_runs_on(self, gpu: Self) -> bool {
         match self.suffix {
@@ -166,7 +166,7 @@ impl Target {
         }
     }
 
-    /// Whether PTX for `self` may be assembled for `arch`, by the rule that `ptxas --help` states.
+    /// Whether PTX for `self` may be assembled for `arch`, by the rule in `ptxas --help`.
     #[must_use]
     pub fn may_assemble_for(self, arch: Self) -> bool {
         match self.suffix {
@@ -184,7 +184,7 @@ impl fmt::Display for Target {
             Suffix::Arch => "a",
             Suffix::Family => "f",
         };
-        // `pad`, so that tables may align targets.
+        // `pad` lets tables align targets.
         f.pad(&format!("sm_{}{suffix}", self.number))
     }
 }
@@ -192,7 +192,7 @@ impl fmt::Display for Target {
 impl FromStr for Target {
     type Err = UnknownTarget;
 
-    /// Reads `sm_121a` or `121a`; only targets the tool knows.
+    /// Parses `sm_121a` or `121a`; accepts only known targets.
     fn from_str(text: &str) -> Result<Self, UnknownTarget> {
         let unknown = || UnknownTarget(text.to_owned());
         let target = Self::numbered(text.strip_prefix("sm_").unwrap_or(text)).ok_or_else(unknown)?;

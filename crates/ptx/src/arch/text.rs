@@ -1,8 +1,8 @@
-//! Targets and versions are strings in every format we write.
+//! Targets and versions are strings in every format that is written.
 
 use super::{PtxIsa, Target, ToolkitVersion};
 
-/// Serialises a type by its `Display` and `FromStr`: targets and versions are strings in every format we write.
+/// Serialises a type through `Display` and `FromStr`: targets and versions are strings in every format that is written.
 macro_rules! as_text {
     ($($type:ty => $example:literal),*) => {$(
         impl serde::Serialize for $type {

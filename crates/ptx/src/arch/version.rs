@@ -6,24 +6,24 @@ use std::str::FromStr;
 /// A PTX ISA version, as in `.version 9.5`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PtxIsa {
-    /// 9 of 9.5.
+    /// Major version: 9 of 9.5.
     pub major: u16,
-    /// 5 of 9.5.
+    /// Minor version: 5 of 9.5.
     pub minor: u16,
 }
 
 /// A toolkit version, named by its ptxas: 13.5.37.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolkitVersion {
-    /// 13 of 13.5.37.
+    /// Major version: 13 of 13.5.37.
     pub major: u16,
-    /// 5 of 13.5.37.
+    /// Minor version: 5 of 13.5.37.
     pub minor: u16,
-    /// 37 of 13.5.37.
+    /// Patch version: 37 of 13.5.37.
     pub patch: u16,
 }
 
-/// A text that is no version number of the wanted form.
+/// A text that is not a version number of the required form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {wanted}")]
 pub struct BadVersion {
@@ -57,7 +57,7 @@ impl fmt::Display for PtxIsa {
 }
 
 impl PtxIsa {
-    /// The version that CUDA `12.9` brings (PTX ISA, Release Notes: from 13.0 on the minor numbers are the same).
+    /// Returns the version that CUDA `12.9` introduces (PTX ISA, Release Notes: from 13.0 on the minor numbers are equal).
     #[must_use]
     pub fn of_cuda(cuda: &str) -> Option<Self> {
         let [major, minor] = numbers(cuda, "a CUDA version such as 13.0").ok()?;
@@ -72,13 +72,14 @@ impl PtxIsa {
 }
 
 impl PtxIsa {
-    /// The first CUDA version that brings it, as `12.9`; none for a PTX version before 7.0 (PTX ISA, Release Notes).
+    /// Returns the first CUDA version that supports it, such as `12.9`; `None` for a PTX version before 7.0 (PTX
+    /// ISA, Release Notes).
     #[must_use]
     pub fn cuda(self) -> Option<String> {
         let (major, minor) = match (self.major, self.minor) {
             (7, minor @ 0..=8) => (11, minor),
             (8, minor @ 0..=5) => (12, minor),
-            // 8.6 came with 12.7, which was released with drivers alone.
+            // 8.6 came with 12.7, which was released only with drivers.
             (8, minor @ 6..=8) => (12, minor + 1),
             (9, minor) => (13, minor),
             _ => return None,
@@ -88,13 +89,13 @@ impl PtxIsa {
 }
 
 impl ToolkitVersion {
-    /// `13.5` of 13.5.37: how people name a toolkit.
+    /// Returns the usual short form: `13.5` for 13.5.37.
     #[must_use]
     pub fn short(self) -> String {
         format!("{}.{}", self.major, self.minor)
     }
 
-    /// Whether `name` (`13`, `13.5` or `13.5.37`) names this version.
+    /// Whether `name` (`13`, `13.5` or `13.5.37`) denotes this version.
     #[must_use]
     pub fn is_named(self, name: &str) -> bool {
         let full = self.to_string();

@@ -1,4 +1,4 @@
-//! A module that leaves nothing open: chosen pairs as `fma.rn`, every other product and sum with `.rn`.
+//! Writes out every choice of contraction: chosen pairs as `fma.rn`, all other products and sums with `.rn`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,20 +8,20 @@ use crate::ast::{
 };
 use crate::registers::{each, names};
 
-/// The prefix of the registers that are added.
+/// The prefix of added registers.
 const PREFIX: &str = "%contracted";
 
-/// The module with the sums of `chosen` contracted: `fma.rn` in place of the sum, with the span of the sum. The product remains for
-/// whoever else reads it. All other unqualified products and sums get `.rn`, so that an assembler may change none of them.
+/// Returns the module with the sums of `chosen` contracted: `fma.rn` replaces the sum and keeps its span. The product remains for
+/// other readers. All other unqualified products and sums get `.rn`, so that an assembler may not contract them.
 ///
-/// Of two pairs with one sum, the first one counts.
+/// If two pairs share a sum, the first one counts.
 #[must_use]
 pub fn explicit(module: &Module, chosen: &[Pair]) -> Module {
     rewritten(module, chosen, &|_| None)
 }
 
-/// As [`explicit`], but a sum with no source that may be a product keeps its form, since nothing can be contracted with it. ptxas derives
-/// ranges from sums without a rounding modifier, and drops the scaling of a division by one.
+/// Like [`explicit`], but a sum without a source that may be a product keeps its form, since nothing can be contracted with it. ptxas
+/// derives ranges from sums without a rounding modifier, and then drops the scaling of a division by one.
 #[must_use]
 pub fn explicit_where_needed(module: &Module, chosen: &[Pair]) -> Module {
     rewritten(module, chosen, &|body| Some(may_be_products(body)))
@@ -42,7 +42,7 @@ fn rewritten(
     out
 }
 
-/// Registers that some instruction of the function makes a product, or a copy of one: an assembler may have its last step contracted.
+/// Registers to which some instruction of the function assigns a product, or a copy of one; an assembler may contract its last step.
 fn may_be_products(body: &[Statement]) -> HashSet<String> {
     let mut found: HashSet<String> = HashSet::new();
     loop {
@@ -50,7 +50,7 @@ fn may_be_products(body: &[Statement]) -> HashSet<String> {
         each(body, &mut |i| {
             let is_product = match i.opcode.as_str() {
                 "mul" | "div" | "rcp" | "sqrt" | "rsqrt" | "lg2" | "sin" | "cos" | "tanh" | "call" => true,
-                // A zero that is added leaves a product.
+                // Adding a zero yields a product.
                 "fma" => matches!(i.operands.last(), Some(Operand::Immediate(_))),
                 "mov" | "neg" | "abs" | "copysign" | "selp" | "slct" => {
                     let mut of_product = false;
@@ -90,15 +90,15 @@ fn rewrite(function: &mut Function, chosen: &[Pair], may_be_products: Option<Has
 }
 
 struct Rewriter<'a> {
-    /// The number of the instruction in the function.
+    /// The index of the instruction in the function.
     at: usize,
-    /// The chosen pair of a sum.
+    /// The chosen pair of each sum.
     sums: HashMap<usize, &'a Pair>,
     /// Products of chosen pairs, and whether a factor is overwritten before a sum.
     products: HashMap<usize, bool>,
     /// Their factors, each a number or a copy of the register.
     factors: HashMap<usize, [Operand; 2]>,
-    /// Where only what may be contracted is made explicit: registers that may hold products.
+    /// Registers that may hold products, if only sums that can be contracted are made explicit.
     may_be_products: Option<HashSet<String>>,
     /// Registers for copies and negated values.
     added: Vec<Variable>,
@@ -121,7 +121,7 @@ impl Rewriter<'_> {
         *body = out;
     }
 
-    /// Changes an instruction; what must run in front of it goes to `out`.
+    /// Rewrites an instruction; instructions that must precede it are added to `out`.
     fn instruction(&mut self, i: &mut Instruction, out: &mut Vec<Statement>) {
         if !matches!(i.opcode.as_str(), "mul" | "add" | "sub") {
             return;
@@ -156,7 +156,7 @@ impl Rewriter<'_> {
         match (i.opcode.as_str(), source) {
             ("sub", Source::First) => addend = self.negated(&ty, addend, i, out),
             ("sub", Source::Second) if matches!(b, Operand::Immediate(Immediate::F32(_))) => b = negative(b),
-            // A register, since a product of two numbers is no pair.
+            // Negate the register, since a product of two numbers is not a pair.
             ("sub", Source::Second) if matches!(a, Operand::Name(_)) => a = self.negated(&ty, a, i, out),
             ("sub", Source::Second) => b = self.negated(&ty, b, i, out),
             _ => {}
@@ -165,7 +165,7 @@ impl Rewriter<'_> {
         i.operands = vec![Operand::Name(to), a, b, addend];
     }
 
-    /// The register with the negative of a source, which an instruction under the guard of `near` makes.
+    /// Returns a register with the negated value of a source, computed under the guard of `near`.
     fn negated(&mut self, ty: &str, of: Operand, near: &Instruction, out: &mut Vec<Statement>) -> Operand {
         if ty != "f32x2" {
             return self.made("neg", ty, ty, of, near, out);
@@ -178,7 +178,7 @@ impl Rewriter<'_> {
         to
     }
 
-    /// A new register with the result of `opcode.word` of a source.
+    /// Returns a new register with the result of `opcode.word` applied to a source.
     fn made(
         &mut self,
         opcode: &str,
@@ -201,7 +201,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// The negative of a number.
+/// Negates a number.
 fn negative(of: Operand) -> Operand {
     match of {
         Operand::Immediate(Immediate::F32(x)) => Operand::Immediate(Immediate::F32(-x)),
@@ -209,7 +209,7 @@ fn negative(of: Operand) -> Operand {
     }
 }
 
-/// The type word by which a register of `ty` is copied.
+/// The type word for copying a register of type `ty`.
 fn copied(ty: &str) -> &'static str {
     match bits(ty) {
         Type::B16 => "b16",
@@ -218,7 +218,7 @@ fn copied(ty: &str) -> &'static str {
     }
 }
 
-/// The untyped register for a float type.
+/// The untyped register type for a floating-point type.
 fn bits(ty: &str) -> Type {
     match ty {
         "f16" | "bf16" => Type::B16,

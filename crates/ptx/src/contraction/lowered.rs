@@ -1,5 +1,6 @@
-//! What ptxas makes of a function before it contracts: divisions as products with a reciprocal, pairs of f32 as two numbers, no copies,
-//! and no negative of a product in front of a sum. Machine code shows it: ptxas makes the same code of the lowered text.
+//! Lowers a function as ptxas does before it contracts: divisions become products with a reciprocal, packed f32 operations become
+//! scalar, copies
+//! and negated products before a sum disappear. Machine code confirms it: ptxas generates the same code for the lowered text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,11 +10,11 @@ use crate::ast::{Function, Immediate, Instruction, Item, Module, Operand, Statem
 use crate::folding::{Products, fold};
 use crate::registers::{definitions, each, each_mut, names_mut, reads, writes_first};
 
-/// The prefix of the registers that are added.
+/// The prefix of added registers.
 const PREFIX: &str = "%lowered";
 
-/// The module as ptxas sees it when it contracts. Divisions by constants are folded ([`fold`]); every other `div.full.f32` and
-/// `div.approx.f32` without a guard is written out; packed sums and products are two scalar ones; copies are gone.
+/// Returns the module as ptxas sees it when it contracts. Divisions by constants are folded ([`fold`]); every other unguarded
+/// `div.full.f32` and `div.approx.f32` is written out; packed sums and products become two scalar ones; copies are removed.
 #[must_use]
 pub fn lowered(module: &Module) -> Module {
     let mut out = module.clone();
@@ -39,7 +40,7 @@ fn of_function(function: &mut Function) {
     body.splice(0..0, writer.added.into_iter().map(Statement::Variable));
 }
 
-/// Whether a copy or a negative may stand between a product and a sum.
+/// Whether a copy or a negation may occur between a product and a sum.
 fn has_copies(body: &[Statement]) -> bool {
     let mut found = false;
     each(body, &mut |i| found |= matches!(i.opcode.as_str(), "mov" | "neg"));
@@ -47,7 +48,7 @@ fn has_copies(body: &[Statement]) -> bool {
 }
 
 struct Writer {
-    /// New registers.
+    /// Added registers.
     added: Vec<Variable>,
 }
 
@@ -65,7 +66,7 @@ impl Writer {
         *body = out;
     }
 
-    /// Writes what takes the place of an instruction to `out`; whether anything does.
+    /// Writes the replacement of an instruction to `out`; returns whether there is one.
     fn written(&mut self, i: &Instruction, out: &mut Vec<Statement>) -> bool {
         if i.guard.is_some() {
             return false;
@@ -83,7 +84,7 @@ impl Writer {
         Operand::Name(name)
     }
 
-    /// A quotient of f32 as ptxas computes it, in its order.
+    /// Writes an f32 quotient as ptxas computes it, in the same order.
     fn division(&mut self, i: &Instruction, out: &mut Vec<Statement>) -> Option<()> {
         let (full, ftz) = (i.has("full"), i.has("ftz"));
         let [Operand::Name(to), a, b] = i.operands.as_slice() else { return None };
@@ -108,7 +109,7 @@ impl Writer {
             put("setp.geu.f32", vec![normal.clone(), size, float(0x0080_0000)]);
         }
         let (mut divisor, mut dividend) = (b.clone(), a.clone());
-        // The last selection of the dividend stands behind the reciprocal.
+        // The last selection of the dividend comes after the reciprocal.
         let mut last = None;
         let mut scale = |by: u32, condition: &Operand, is_scaled: bool, is_last: bool| {
             let (x, mut y) = (self.register(Type::B32), self.register(Type::B32));
@@ -151,7 +152,7 @@ impl Writer {
         Some(())
     }
 
-    /// A packed sum or product as two of f32.
+    /// Writes a packed sum or product as two f32 operations.
     fn packed(&mut self, i: &Instruction, out: &mut Vec<Statement>) -> Option<()> {
         let float = Unqualified::of(i).filter(|float| float.ty == "f32x2")?;
         let mut halves = |of: &Operand, out: &mut Vec<Statement>| {
@@ -175,7 +176,7 @@ impl Writer {
     }
 }
 
-/// An instruction in place of `of`.
+/// Creates an instruction with the span of `of`.
 fn made(opcode: &str, operands: Vec<Operand>, of: &Instruction) -> Instruction {
     let mut words = opcode.split('.').map(str::to_owned);
     Instruction {
@@ -187,7 +188,7 @@ fn made(opcode: &str, operands: Vec<Operand>, of: &Instruction) -> Instruction {
     }
 }
 
-/// The registers with one definition that all of the function sees.
+/// Registers with a single definition that is visible in the whole function.
 fn defined_once(body: &[Statement]) -> impl Fn(&str) -> bool + use<> {
     let mut hidden = Vec::new();
     for statement in body {
@@ -205,7 +206,7 @@ fn defined_once(body: &[Statement]) -> impl Fn(&str) -> bool + use<> {
     move |name| found.contains(name)
 }
 
-/// The names of all variables of a block.
+/// Collects the names of all variables declared in a block.
 fn declared<'a>(body: &'a [Statement], names: &mut Vec<&'a str>) {
     for statement in body {
         match statement {
@@ -216,14 +217,14 @@ fn declared<'a>(body: &'a [Statement], names: &mut Vec<&'a str>) {
     }
 }
 
-/// What an unguarded `mov` of a whole word copies.
+/// Whether this is an unguarded `mov` of a whole word.
 fn is_move(i: &Instruction) -> bool {
     let word =
         |ty: &String| matches!(ty.as_str(), "b32" | "f32" | "b64" | "f64" | "u32" | "s32" | "u64" | "s64");
     i.opcode == "mov" && i.guard.is_none() && i.modifiers.len() == 1 && i.modifiers.iter().all(word)
 }
 
-/// Reads of copies become reads of what was copied; so do reads of a half of a pair.
+/// Replaces reads of copies, and of the halves of a pair, by reads of the original.
 fn without_copies(body: &mut [Statement]) {
     let once = defined_once(body);
     let mut copies: HashMap<String, String> = HashMap::new();
@@ -273,7 +274,7 @@ fn without_copies(body: &mut [Statement]) {
     });
 }
 
-/// A sum with the negative of a register becomes a difference, and the other way round.
+/// Turns the addition of a negated register into a subtraction, and vice versa.
 fn subtract_negatives(body: &mut [Statement]) {
     let once = defined_once(body);
     let mut negatives: HashMap<String, (String, String)> = HashMap::new();
@@ -309,7 +310,7 @@ fn subtract_negatives(body: &mut [Statement]) {
     });
 }
 
-/// Drops copies, pairs and negatives that nobody reads.
+/// Removes copies, pairs and negations that are never read.
 fn without_unread(body: &mut Vec<Statement>) {
     loop {
         let read: HashSet<String> = reads(body).into_keys().map(str::to_owned).collect();

@@ -1,18 +1,18 @@
-//! Numbers and constant expressions, folded as they are read.
+//! Numbers and constant expressions, folded during parsing.
 
 use super::super::ast::Immediate;
 use super::super::lexer::{Kind, Token};
 use super::{Parsed, Parser};
 
-/// The 64 bits of a signed constant.
+/// A signed constant as 64 bits.
 fn signed(value: i64) -> Immediate {
     Immediate::Integer { bits: value.cast_unsigned(), unsigned: false }
 }
 
-/// The one name that is a number: how many threads a warp has.
+/// The only name that is a number: the number of threads per warp.
 pub(super) const WARP_SIZE: &str = "WARP_SZ";
 
-/// How tight a binary operator binds, as in C; the ternary binds looser than all.
+/// The precedence of a binary operator, as in C; the ternary operator binds weakest.
 pub(super) fn binding(kind: Kind) -> Option<u8> {
     Some(match kind {
         Kind::Or => 1,
@@ -30,7 +30,7 @@ pub(super) fn binding(kind: Kind) -> Option<u8> {
 }
 
 impl Parser<'_> {
-    /// A constant expression.
+    /// Parses a constant expression.
     pub(super) fn constant(&mut self) -> Parsed<Immediate> {
         self.nested(|p| {
             let condition = p.binary(1)?;
@@ -45,7 +45,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The whole number of a constant expression, as bits.
+    /// Parses a constant expression whose value is an integer, as bits.
     pub(super) fn integer(&mut self, what: &str) -> Parsed<u64> {
         let at = self.token();
         match self.constant()? {
@@ -54,7 +54,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A number that fits into 32 bits.
+    /// Parses a number that fits into 32 bits.
     pub(super) fn small(&mut self, what: &str) -> Parsed<u32> {
         let at = self.token();
         if at.kind != Kind::Number {
@@ -67,7 +67,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `+4`, `+-4`, `+2*4` behind a symbol; 0 when nothing follows.
+    /// Parses `+4`, `+-4`, `+2*4` after a symbol; 0 if there is no offset.
     pub(super) fn offset(&mut self) -> Parsed<i64> {
         if self.is(b'-') {
             return Err(self.wrong("`+`; a negative offset is written `+-4`"));
@@ -81,13 +81,13 @@ impl Parser<'_> {
         Ok(self.integer("an offset in whole bytes")?.cast_signed())
     }
 
-    /// Whether [`WARP_SIZE`] stands here.
+    /// Whether the current token is [`WARP_SIZE`].
     pub(super) fn at_warp_size(&self) -> bool {
         let token = self.token();
         token.kind == Kind::Word && self.slice(token.span) == WARP_SIZE
     }
 
-    /// Operators that bind as tight as `least` or tighter. Loops on chains, so only brackets nest.
+    /// Parses operators of at least precedence `least`. Chains are parsed in a loop, so only brackets nest.
     fn binary(&mut self, least: u8) -> Parsed<Immediate> {
         let mut left = self.unary()?;
         while let Some(tight) = binding(self.kind()).filter(|b| *b >= least) {
@@ -108,7 +108,7 @@ impl Parser<'_> {
             }
             Kind::Mark(b'-') => {
                 self.next();
-                // The literal alone exceeds i64 and would be unsigned.
+                // The literal alone would exceed i64 and be unsigned.
                 if self.slice(self.token().span) == "9223372036854775808" {
                     self.next();
                     return Ok(signed(i64::MIN));
@@ -147,7 +147,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows `(`: a cast of what stands behind it, or an expression.
+    /// Parses after `(`: the operand of a cast, or an expression.
     fn parenthesis(&mut self) -> Parsed<Immediate> {
         let Some(cast) = self.dotted() else {
             let inner = self.constant()?;
@@ -195,7 +195,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One number.
+    /// Parses one number.
     pub(super) fn literal(&mut self) -> Parsed<Immediate> {
         let token = self.next();
         let text = self.slice(token.span);
@@ -209,7 +209,8 @@ impl Parser<'_> {
     }
 }
 
-/// Integer operators, by PTX ISA 4.5.5: unsigned as soon as one side is, comparisons are signed. None: a division by 0.
+/// Integer operators (PTX ISA 4.5.5): the result is unsigned if either operand is; comparisons yield signed results.
+/// `None` for a division by 0.
 fn integers(operator: Kind, (a, u): (u64, bool), (b, v): (u64, bool)) -> Option<Immediate> {
     let unsigned = u || v;
     let (x, y) = (a.cast_signed(), b.cast_signed());
@@ -227,7 +228,7 @@ fn integers(operator: Kind, (a, u): (u64, bool), (b, v): (u64, bool)) -> Option<
         Kind::Mark(b'>') => return truth(order.is_gt()),
         Kind::LessEqual => return truth(order.is_le()),
         Kind::GreaterEqual => return truth(order.is_ge()),
-        // A shift has the type of its left side.
+        // A shift has the type of its left operand.
         Kind::ShiftLeft => {
             return Some(Immediate::Integer { bits: a.checked_shl(shift).unwrap_or(0), unsigned: u });
         }
@@ -265,7 +266,7 @@ fn floats(operator: Kind, a: f64, b: f64) -> Option<Immediate> {
     }))
 }
 
-/// A number of the text: PTX ISA 4.5.1 and 4.5.2.
+/// Parses a literal (PTX ISA 4.5.1 and 4.5.2).
 fn read(text: &str) -> Option<Immediate> {
     let hex = |digits: &str, length: usize| {
         let good = digits.len() == length && digits.bytes().all(|b| b.is_ascii_hexdigit());
@@ -289,7 +290,7 @@ fn read(text: &str) -> Option<Immediate> {
             return if text.bytes().all(float) { text.parse().ok().map(Immediate::F64) } else { None };
         }
     };
-    // `from_str_radix` would take a sign.
+    // `from_str_radix` would accept a sign.
     let bits = if digits.starts_with('+') { None } else { u64::from_str_radix(digits, radix).ok() }?;
     Some(Immediate::Integer { bits, unsigned: body.len() < text.len() || i64::try_from(bits).is_err() })
 }

@@ -1,15 +1,15 @@
-//! Items at the top level: variables, functions, files, sections, aliases.
+//! Items at module level: variables, functions, files, sections, aliases.
 
 use super::super::ast::{Directive, Function, Item, Linkage, Span};
 use super::super::lexer::Kind;
 use super::variables::{linkage, space};
 use super::{Parsed, Parser};
 
-/// What is legal at the top level, for errors.
+/// The syntax expected at module level, for errors.
 const ITEM: &str = "a function, a variable or a directive of the module";
 
 impl Parser<'_> {
-    /// The next item; a declaration of several names is several.
+    /// Parses the next item; a declaration of several names yields several items.
     pub(super) fn item(&mut self, items: &mut Vec<Item>) -> Parsed<()> {
         let Some(word) = self.dotted() else {
             return Err(self.wrong(ITEM));
@@ -46,7 +46,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `.visible` and the like, when it stands here.
+    /// Parses `.visible` and similar directives, if present.
     pub(super) fn linkage(&mut self) -> Option<Linkage> {
         let found = linkage(self.dotted()?)?;
         self.next();
@@ -111,14 +111,14 @@ impl Parser<'_> {
                 self.next();
                 None
             }
-            // ptxas does without the semicolon of a declaration.
+            // ptxas accepts a declaration without its semicolon.
             Kind::Dotted | Kind::End => None,
             _ => return Err(self.wrong("`{`, `;` or a directive of the function")),
         };
         Ok(Function { linkage, entry, name, returns, params, directives, body, span })
     }
 
-    /// `.attribute(.unified(1,2))`, which stands before a function's name.
+    /// Parses `.attribute(.unified(1,2))` before a function's name.
     fn attributes(&mut self) -> Parsed<Vec<Directive>> {
         let mut out = Vec::new();
         while self.dotted() == Some("attribute") {
@@ -131,7 +131,7 @@ impl Parser<'_> {
         Ok(out)
     }
 
-    /// `.maxntid 128, 1, 1 .noreturn …`, which stand behind the parameters.
+    /// Parses `.maxntid 128, 1, 1 .noreturn …` after the parameters.
     pub(super) fn directives(&mut self) -> Parsed<Vec<Directive>> {
         let mut out = Vec::new();
         while let Some(name) = self.dotted() {
@@ -142,7 +142,7 @@ impl Parser<'_> {
             self.next();
             let mut directive = Directive { name: name.to_owned(), values: Vec::new(), words: Vec::new() };
             match self.kind() {
-                // Here too a pragma ends with a semicolon, and it alone.
+                // A pragma ends with a semicolon here as well; no other directive does.
                 _ if name == "pragma" => {
                     directive.words = self.strings()?;
                     self.expect(b';')?;

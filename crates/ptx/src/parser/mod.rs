@@ -1,4 +1,4 @@
-//! Tokens into the tree: the reader that the other files of this folder share, and a module's header.
+//! Parses tokens into the tree: the parser shared by the files of this folder, and the module header.
 
 mod constants;
 mod items;
@@ -10,16 +10,16 @@ use super::ast::{Module, Span};
 use super::error::SyntaxError;
 use super::lexer::{Kind, Token, Tokens, tokens};
 
-/// How deep blocks, vectors and parentheses may nest: far deeper than code is written, far shallower than the stack.
+/// Maximum nesting depth of blocks, vectors and parentheses: far deeper than real code, far from exhausting the stack.
 const DEPTH: u32 = 128;
 
-/// The result of a part.
+/// The result of parsing one construct.
 type Parsed<T> = Result<T, SyntaxError>;
 
-/// Reads a module.
+/// Parses a module.
 ///
 /// # Errors
-/// The first place at which the text is not PTX.
+/// The first position at which the text is not PTX.
 pub fn parse(text: &str) -> Result<Module, SyntaxError> {
     if u32::try_from(text.len()).is_err() {
         return Err(SyntaxError::at("", Span::default(), "a text of less than 4 GiB", "a longer one"));
@@ -34,7 +34,7 @@ struct Parser<'t> {
     depth: u32,
 }
 
-/// A token as an error shows it: on one line and not endless.
+/// A token as shown in an error: on one line, and truncated.
 fn shown(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars().take(48) {
@@ -50,7 +50,7 @@ fn shown(text: &str) -> String {
 }
 
 impl<'t> Parser<'t> {
-    /// The token `ahead` places on; the last one when there are not so many.
+    /// The token `ahead` positions ahead, or the last one.
     fn ahead(&self, ahead: usize) -> Token {
         let end = Token { kind: Kind::End, span: Span::default() };
         self.tokens.list.get(self.at + ahead).or(self.tokens.list.last()).copied().unwrap_or(end)
@@ -64,7 +64,7 @@ impl<'t> Parser<'t> {
         self.token().kind
     }
 
-    /// Passes a token; the last one stays.
+    /// Consumes and returns a token; the last one is never consumed.
     fn next(&mut self) -> Token {
         let token = self.token();
         if self.at + 1 < self.tokens.list.len() {
@@ -81,7 +81,7 @@ impl<'t> Parser<'t> {
         self.kind() == Kind::Mark(mark)
     }
 
-    /// Passes a mark if it is there.
+    /// Consumes a punctuation mark if it is next.
     fn eat(&mut self, mark: u8) -> bool {
         let there = self.is(mark);
         if there {
@@ -94,13 +94,13 @@ impl<'t> Parser<'t> {
         if self.is(mark) { Ok(self.next()) } else { Err(self.wrong(format!("`{}`", mark as char))) }
     }
 
-    /// The word behind the dot of a directive, when one stands here.
+    /// The word of a directive without its dot, if the current token is one.
     fn dotted(&self) -> Option<&'t str> {
         let token = self.token();
         if token.kind == Kind::Dotted { self.slice(token.span).get(1..) } else { None }
     }
 
-    /// A name.
+    /// Parses a name.
     fn name(&mut self, what: &str) -> Parsed<(String, Span)> {
         if self.kind() != Kind::Word {
             return Err(self.wrong(what));
@@ -109,7 +109,7 @@ impl<'t> Parser<'t> {
         Ok((self.slice(token.span).to_owned(), token.span))
     }
 
-    /// Names with commas between them.
+    /// Parses names separated by commas.
     fn names(&mut self, what: &str) -> Parsed<Vec<String>> {
         let mut names = vec![self.name(what)?.0];
         while self.eat(b',') {
@@ -118,7 +118,7 @@ impl<'t> Parser<'t> {
         Ok(names)
     }
 
-    /// A string, without its quotes and with its backslashes.
+    /// Parses a string; returns it without its quotes and with its backslashes.
     fn string(&mut self) -> Parsed<String> {
         if self.kind() != Kind::Text {
             return Err(self.wrong("a string"));
@@ -128,7 +128,7 @@ impl<'t> Parser<'t> {
         Ok(text.get(1..text.len() - 1).unwrap_or_default().to_owned())
     }
 
-    /// Strings with commas between them.
+    /// Parses strings separated by commas.
     fn strings(&mut self) -> Parsed<Vec<String>> {
         let mut strings = vec![self.string()?];
         while self.eat(b',') {
@@ -137,12 +137,12 @@ impl<'t> Parser<'t> {
         Ok(strings)
     }
 
-    /// `read` until `close`, with commas between, or nothing; the opening mark is passed already.
+    /// Parses a possibly empty list of `read`, separated by commas and ended by `close`; the opening mark is already consumed.
     fn list<T>(&mut self, close: u8, read: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         if self.eat(close) { Ok(Vec::new()) } else { self.some(close, read) }
     }
 
-    /// [`Self::list`] of at least one.
+    /// [`Self::list`] with at least one element.
     fn some<T>(&mut self, close: u8, mut read: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut out = Vec::new();
         loop {
@@ -156,7 +156,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads one level deeper.
+    /// Parses one level deeper.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= DEPTH {
             return Err(self.wrong(format!("at most {DEPTH} levels of nesting")));
@@ -191,7 +191,7 @@ impl<'t> Parser<'t> {
         }
         self.next();
         let targets = self.names("a target such as `sm_121a`")?;
-        // The manual says 32 when it is left out; ptxas takes 64, and knows no 32 from sm_90 on.
+        // The manual gives 32 as the default; ptxas uses 64, and rejects 32 from sm_90 on.
         let mut address_size = 64;
         if self.dotted() == Some("address_size") {
             self.next();

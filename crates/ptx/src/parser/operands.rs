@@ -6,7 +6,7 @@ use super::constants::{WARP_SIZE, binding};
 use super::{Parsed, Parser};
 
 impl Parser<'_> {
-    /// An operand; in a call a parenthesis opens a group, elsewhere a constant expression.
+    /// Parses an operand; in a call a parenthesis opens a group, elsewhere a constant expression.
     pub(super) fn operand(&mut self, call: bool) -> Parsed<Operand> {
         let first = self.single(call)?;
         if self.eat(b'|') {
@@ -48,7 +48,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A name, with what a dot adds to it: `%tid.x`, `r.b0`.
+    /// Parses a name with its dotted suffixes: `%tid.x`, `r.b0`.
     pub(super) fn dotted_name(&mut self, what: &str) -> Parsed<String> {
         let (mut name, _) = self.name(what)?;
         while self.kind() == Kind::Dotted {
@@ -59,7 +59,7 @@ impl Parser<'_> {
     }
 
     fn named(&mut self) -> Parsed<Operand> {
-        // Alone it is a name; as part of an expression a number.
+        // Alone it is a name; in an expression it is a number.
         let next = self.ahead(1).kind;
         if self.at_warp_size() && (binding(next).is_some() || next == Kind::Mark(b'?')) {
             return self.constant().map(Operand::Immediate);
@@ -83,7 +83,7 @@ impl Parser<'_> {
         Ok(Operand::Name(name))
     }
 
-    /// What stands behind `[`.
+    /// Parses an address after `[`.
     fn address(&mut self) -> Parsed<Operand> {
         let address = match self.kind() {
             Kind::Word if !self.at_warp_size() => {

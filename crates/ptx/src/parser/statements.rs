@@ -6,7 +6,7 @@ use super::variables::space;
 use super::{Parsed, Parser};
 
 impl Parser<'_> {
-    /// Statements up to the `}` that closes them; the opening brace is passed already.
+    /// Parses statements up to the closing `}`; the opening brace is already consumed.
     pub(super) fn statements(&mut self) -> Parsed<Vec<Statement>> {
         self.nested(|p| {
             let mut out = Vec::new();
@@ -52,7 +52,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `.loc 1 2 3, function_name $name+4, inlined_at 1 2 3`
+    /// Parses `.loc 1 2 3, function_name $name+4, inlined_at 1 2 3`.
     fn loc(&mut self) -> Parsed<Statement> {
         self.next();
         let file = self.small("the number of a file")?;
@@ -84,7 +84,7 @@ impl Parser<'_> {
         Ok(Statement::Loc { file, line, column, rest })
     }
 
-    /// `name:` and the table behind it, if one is.
+    /// Parses `name:` and the table that follows it, if any.
     fn labelled(&mut self) -> Parsed<Statement> {
         let (name, span) = self.name("a label")?;
         self.expect(b':')?;

@@ -4,7 +4,7 @@ use super::super::ast::{Immediate, Init, Linkage, Space, Span, Type, Variable};
 use super::super::lexer::Kind;
 use super::{Parsed, Parser};
 
-/// The linkage of a directive.
+/// The linkage that a directive names.
 pub(super) fn linkage(word: &str) -> Option<Linkage> {
     Some(match word {
         "extern" => Linkage::Extern,
@@ -15,7 +15,7 @@ pub(super) fn linkage(word: &str) -> Option<Linkage> {
     })
 }
 
-/// The state space of a directive.
+/// The state space that a directive names.
 pub(super) fn space(word: &str) -> Option<Space> {
     Some(match word {
         "reg" => Space::Reg,
@@ -30,7 +30,7 @@ pub(super) fn space(word: &str) -> Option<Space> {
 }
 
 impl Parser<'_> {
-    /// `.global .align 4 .b8 a[4] = {…}, b;` from the state space to the semicolon: one variable a name.
+    /// Parses `.global .align 4 .b8 a[4] = {…}, b;` from the state space to the semicolon: one variable per name.
     pub(super) fn declaration(
         &mut self,
         linkage: Option<Linkage>,
@@ -49,7 +49,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `(.param .u64 a, …)` behind its `(`.
+    /// Parses `(.param .u64 a, …)` after its `(`.
     pub(super) fn parameters(&mut self) -> Parsed<Vec<Variable>> {
         self.list(b')', |p| {
             let common = p.specifiers()?;
@@ -57,7 +57,7 @@ impl Parser<'_> {
         })
     }
 
-    /// State space, alignment, vector, type and attributes, up to the name.
+    /// Parses state space, alignment, vector, type and attributes, up to the name.
     fn specifiers(&mut self) -> Parsed<Variable> {
         let Some(space) = self.dotted().and_then(space) else {
             return Err(self.wrong("a state space such as `.param` or `.reg`"));
@@ -87,7 +87,7 @@ impl Parser<'_> {
                     if !bytes.is_power_of_two() {
                         return Err(self.wrong_at(at, "an alignment that is a power of two"));
                     }
-                    // Behind `.ptr` it is the alignment of what is pointed at.
+                    // After `.ptr`, this is the alignment of the pointed-to object.
                     if pointer {
                         variable.attributes.push(format!("align {bytes}"));
                     } else {
@@ -115,7 +115,7 @@ impl Parser<'_> {
         Ok(variable)
     }
 
-    /// `attribute(.unified(1,2))`, from the parenthesis on, with blanks where words would run together.
+    /// Parses `attribute(.unified(1,2))` from the parenthesis on; blanks separate words that would otherwise merge.
     pub(super) fn attribute(&mut self) -> Parsed<String> {
         let mut text = String::from("attribute(");
         let mut depth = 1_u32;
@@ -140,7 +140,7 @@ impl Parser<'_> {
         Ok(text)
     }
 
-    /// A name with its count, dimensions and initialiser.
+    /// Parses a name with its count, dimensions and initialiser.
     fn declared(&mut self, mut variable: Variable) -> Parsed<Variable> {
         (variable.name, variable.span) = self.name("a name")?;
         if self.eat(b'<') {
@@ -186,7 +186,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `symbol+4`, `generic(symbol)+4`.
+    /// Parses `symbol+4`, `generic(symbol)+4`.
     fn symbol(&mut self, mask: Option<u64>) -> Parsed<Init> {
         let (mut symbol, _) = self.name("a symbol")?;
         let generic = symbol == "generic" && self.eat(b'(');

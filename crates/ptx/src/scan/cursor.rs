@@ -1,39 +1,39 @@
-//! A place in PTX text, which moves by words, comments and strings.
+//! A position in PTX text that moves by words, comments and strings.
 
-/// A place in the bytes of PTX text, which need not be UTF-8.
+/// A position in the bytes of PTX text, which need not be UTF-8.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
     text: &'a [u8],
-    /// The place, in bytes.
+    /// The position in bytes.
     pub at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// At the start of a text.
+    /// Creates a cursor at the start of a text.
     #[must_use]
     pub const fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0 }
     }
 
-    /// What follows.
+    /// Returns the text from the position on.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// What lies from `start` to here.
+    /// Returns the text from `start` to the position.
     #[must_use]
     pub fn since(&self, start: usize) -> &'a [u8] {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// The byte in front of this place.
+    /// Returns the byte before the position.
     #[must_use]
     pub fn before(&self) -> Option<u8> {
         self.at.checked_sub(1).and_then(|i| self.text.get(i)).copied()
     }
 
-    /// Goes behind the next `end`, or to the end of the text.
+    /// Moves past the next `end`, or to the end of the text.
     pub fn behind(&mut self, end: &[u8]) {
         let Some((first, others)) = end.split_first() else { return };
         while let Some(i) = self.rest().iter().position(|b| b == first) {
@@ -46,7 +46,7 @@ impl<'a> Cursor<'a> {
         self.at = self.text.len();
     }
 
-    /// Goes behind spaces and comments.
+    /// Moves past whitespace and comments.
     pub fn blank(&mut self) {
         loop {
             self.take_while(|b| b.is_ascii_whitespace());
@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes behind the bytes that are wanted: those bytes.
+    /// Moves past the bytes that are `wanted` and returns them.
     pub fn take_while(&mut self, wanted: impl Fn(u8) -> bool) -> &'a [u8] {
         let rest = self.rest();
         let length = rest.iter().take_while(|b| wanted(**b)).count();
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         &rest[..length]
     }
 
-    /// The next word, without what follows it; empty where there is none.
+    /// Moves past the next word and returns it; empty if there is none.
     pub fn word(&mut self) -> &'a str {
         self.blank();
         let word = self.take_while(|b| b.is_ascii_alphanumeric() || b"_$.%".contains(&b));

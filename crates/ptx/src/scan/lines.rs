@@ -1,13 +1,13 @@
-//! PTX line by line, as far as comments and strings go.
+//! Scans PTX line by line, recognising only comments and strings.
 
-/// Reads lines, one after the other; a comment may be open between them.
+/// Reads consecutive lines; a comment may extend across them.
 #[derive(Debug, Default)]
 pub struct CodeLines {
     comment: bool,
 }
 
 impl CodeLines {
-    /// The code of the next line: comments are blanks, strings are `""`.
+    /// Returns the code of the next line: comments become blanks, strings become `""`.
     pub fn code(&mut self, line: &str) -> String {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;

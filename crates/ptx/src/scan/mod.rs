@@ -1,6 +1,6 @@
-//! PTX as far as its lexical grammar goes: for text that is newer than the parser, damaged, 50 MB long, or only partly PTX.
+//! Scans PTX lexically, for text that is newer than the parser, damaged, 50 MB long, or only partly PTX.
 //!
-//! Nothing here judges: text that is not understood stays as it is, for ptxas to speak about.
+//! Nothing is judged here: text that is not understood is kept, so that ptxas reports it.
 
 mod cursor;
 mod lines;

@@ -5,26 +5,26 @@ use std::ops::Range;
 use super::cursor::Cursor;
 use crate::arch::Target;
 
-/// A token: a word, a string or one character of punctuation.
+/// A token: a word, a string or one punctuation character.
 struct Token<'a> {
     text: &'a str,
     range: Range<usize>,
 }
 
-/// What may be rewritten in a module, as ranges of bytes.
+/// The parts of a module that may be rewritten, as byte ranges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outline {
     /// The version of `.version`.
     pub version: Option<Range<usize>>,
     /// The first word of `.target`.
     pub target: Option<Range<usize>>,
-    /// The directives `.version`, `.target` and `.address_size`, whole.
+    /// The complete directives `.version`, `.target` and `.address_size`.
     pub directives: Vec<Range<usize>>,
-    /// The name of the entry, when one entry is all that the module has and it can share a file with others.
+    /// The name of the entry, if the module consists of one entry that can share a file with others.
     pub lone_entry: Option<Range<usize>>,
 }
 
-/// Reads the top level of `text`.
+/// Scans the top level of `text`.
 #[must_use]
 pub fn outline(text: &str) -> Outline {
     let tokens = tokens(text);
@@ -73,7 +73,7 @@ fn item(tokens: &[Token<'_>], start: usize) -> (usize, Option<Range<usize>>) {
             ".entry" | ".func" if depth == 0 => function = true,
             "{" => depth += 1,
             "}" => {
-                // A stray brace ends the item; ptxas will say more.
+                // A stray brace ends the item; ptxas will report it.
                 depth = depth.saturating_sub(1);
                 if depth == 0 && function {
                     return (i + 1, entry_name(&tokens[start..=i]));
@@ -91,7 +91,7 @@ fn entry_name(item: &[Token<'_>]) -> Option<Range<usize>> {
     let plain = item[..entry].iter().all(|t| matches!(t.text, ".visible" | ".weak"));
     let name = item.get(entry + 1)?;
     let is_name = name.text.starts_with(|c: char| c.is_ascii_alphabetic() || "_$%".contains(c));
-    // A name that occurs again would have to be renamed there too.
+    // A name that occurs again would have to be renamed there as well.
     let once = item.iter().filter(|t| t.text == name.text).count() == 1;
     (plain && is_name && once).then(|| name.range.clone())
 }
@@ -116,11 +116,11 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     }
 }
 
-/// The first word of `.target`, when it is a known target.
+/// Returns the first word of `.target`, if it is a known target.
 #[must_use]
 pub fn target(text: &str) -> Option<Target> {
     let mut cursor = Cursor::new(text.as_bytes());
-    // Only the header comes in front of it.
+    // Only the rest of the header precedes it.
     loop {
         match cursor.word() {
             ".target" => return cursor.word().parse().ok(),

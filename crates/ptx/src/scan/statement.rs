@@ -1,23 +1,24 @@
-//! Instructions of a text, by opcode and modifiers.
+//! The instructions in a text, by opcode and modifiers.
 
 use super::lines::CodeLines;
 
-/// Lines that one instruction may be spread over.
+/// Maximum number of lines of one instruction.
 const LINES: usize = 64;
 
-/// Every instruction of a text, with its modifiers and without operands.
+/// Returns every instruction of a text, with its modifiers and without operands.
 #[must_use]
 pub fn instructions(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     (0..lines.len()).flat_map(|n| forms_on(&lines, n)).collect()
 }
 
-/// The instructions that begin on line `number` (from 0) of `lines`, as [`instructions`] gives them; none behind the last line.
+/// Returns the instructions that begin on line `number` (from 0) of `lines`, in the form of [`instructions`]; none after the
+/// last line.
 #[must_use]
 pub fn forms_on(lines: &[&str], number: usize) -> Vec<String> {
     let mut scanner = CodeLines::default();
     let Some(line) = lines.get(number) else { return Vec::new() };
-    // No comment is expected to be open for long.
+    // A comment is assumed not to span more lines than this.
     let mut before = String::new();
     for line in &lines[number.saturating_sub(LINES)..number] {
         let code = scanner.code(line);
@@ -43,7 +44,7 @@ pub fn forms_on(lines: &[&str], number: usize) -> Vec<String> {
             break;
         }
         start += piece.len() + 1;
-        // The line may begin within an instruction of the line above.
+        // The line may begin inside an instruction of the previous line.
         if n == 0 && open && !directive {
             continue;
         }
@@ -55,8 +56,8 @@ pub fn forms_on(lines: &[&str], number: usize) -> Vec<String> {
     out
 }
 
-/// What stands behind the braces of blocks, and behind the head of a function or what another directive opens one with; the
-/// braces of operands stay.
+/// The text after the braces of blocks, and after the head of a function or another directive that opens one; braces
+/// of operands are kept.
 fn after_braces(piece: &str) -> &str {
     let mut rest = piece;
     loop {
@@ -68,7 +69,7 @@ fn after_braces(piece: &str) -> &str {
     }
 }
 
-/// Opcode and modifiers of a statement, spread over lines or not.
+/// Opcode and modifiers of a statement, which may span several lines.
 fn form(statement: &str) -> String {
     let mut words = statement.split_whitespace();
     let mut out = String::new();

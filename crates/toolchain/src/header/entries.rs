@@ -74,8 +74,7 @@ pub fn read_text(path: &Path, what: &'static str) -> Result<String, EntriesError
     std::fs::read_to_string(path).map_err(fail)
 }
 
-/// Parses the entries of `text`; `list` extracts them from the parsed file, in file order. `path` appears
-/// in errors.
+/// Parses the entries of `text`; `list` extracts them from the parsed file, in file order. `path` appears in errors.
 ///
 /// # Errors
 /// [`EntriesError::Header`] with the position.
@@ -89,8 +88,7 @@ pub fn parse_entries<F: DeserializeOwned, T>(
     Ok(entries.into_iter().map(|entry| Placed { entry, line: lines.next().unwrap_or(1) }).collect())
 }
 
-/// The lines on which entries of block-style lists begin: lines with a dash at the same indentation as the
-/// first dash.
+/// The lines on which entries of block-style lists begin: lines with a dash at the same indentation as the first dash.
 fn beginnings(text: &str) -> Vec<usize> {
     let dash = |line: &str| {
         let rest = line.trim_start();

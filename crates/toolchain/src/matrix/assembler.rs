@@ -42,8 +42,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The limit for `n` variants in one file: each further variant adds 1/400 of the limit for
-    /// one.
+    /// The limit for `n` variants in one file: each further variant adds 1/400 of the limit for one.
     pub(super) fn of_batch(self, n: usize) -> Duration {
         self.single + self.single.mul_f64(n.saturating_sub(1) as f64 / 400.0)
     }

@@ -1,15 +1,13 @@
 //! Assembles many variants in one run of ptxas and attributes a separate answer to each.
 //!
-//! ptxas reports nearly all refusals before it generates code. [`Pass::Check`] therefore has ptxas read every entry but
-//! generate
-//! code for an empty one only, at a tenth of the cost. [`Pass::Generate`] generates the code of the entries that passed.
+//! ptxas reports nearly all refusals before it generates code. [`Pass::Check`] therefore has ptxas read every
+//! entry but generate code for an empty one only, at a tenth of the cost. [`Pass::Generate`] generates the code of
+//! the entries that passed.
 //!
 //! An error belongs to the entry that contains its line or that it names. After a fatal error, the status of the entries
-//! that
-//! follow is unknown. So the offenders are settled and the rest is assembled again, until ptxas produces a cubin of what
-//! is left.
-//! A failure that cannot be attributed (a crash, a timeout, an error outside every entry) is bisected, never charged to
-//! all entries.
+//! that follow is unknown. So the offenders are settled and the rest is assembled again, until ptxas produces a cubin of
+//! what is left. A failure that cannot be attributed (a crash, a timeout, an error outside every entry) is bisected,
+//! never charged to all entries.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -36,8 +34,7 @@ pub(super) enum Pass {
 
 impl Pass {
     /// Entries per file: few enough that a crash loses little, enough that process start-up is negligible. The cost of
-    /// code
-    /// per entry hardly changes between 160 and 1024.
+    /// code per entry hardly changes between 160 and 1024.
     pub(super) fn chunk(self) -> usize {
         match self {
             Self::Check => 2560,

@@ -31,8 +31,7 @@ pub(super) fn parse(output: &str) -> Vec<Diagnostic> {
     output.lines().filter_map(parse_line).collect()
 }
 
-/// `ptxas <file>, line <n>; error   : <words>` or `ptxas fatal   : <words>`. The file name is ours and may contain
-/// anything.
+/// `ptxas <file>, line <n>; error   : <words>` or `ptxas fatal   : <words>`. The file name is ours and may contain anything.
 static FORM: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:ptxas .*?, line (\d+); |ptxas )(error|fatal) *: ?(.*)$").ok());
 

@@ -169,8 +169,7 @@ impl Asked<'_> {
 
 impl Context<'_> {
     /// Judges all pairs of one toolkit. The toolkit is locked while cells are missing, so that of several processes that
-    /// need the same cells, one assembles and the others read. A process holds at most one of these locks, so it cannot
-    /// deadlock.
+    /// need the same cells, one assembles and the others read. A process holds at most one of these locks, so it cannot deadlock.
     #[expect(
         clippy::too_many_arguments,
         reason = "the parts of a run that change are passed, not hidden in the context"
@@ -294,10 +293,8 @@ impl Context<'_> {
     }
 
     /// Returns the verdicts on the missing cells of a pair. Entries are assembled in batches; modules that cannot share a
-    /// file,
-    /// alone. Entries that ptxas may refuse late are assembled with code at once, in separate files, so that the others are
-    /// not
-    /// read again because of them.
+    /// file, alone. Entries that ptxas may refuse late are assembled with code at once, in separate files, so that the
+    /// others are not read again because of them.
     fn check(&self, asked: &Asked<'_>, toolkit: &Toolkit) -> Vec<Answer> {
         let (mut early, mut late, mut alone) = (Vec::new(), Vec::new(), Vec::new());
         for position in 0..asked.missing.len() {

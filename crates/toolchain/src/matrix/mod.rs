@@ -1,9 +1,8 @@
 //! The capability matrix: selects cells, judges them in batches, and interprets the answers.
 //!
 //! ptxas reports every offending line of a file in one run. One file per (toolkit, target, arch) therefore holds many
-//! variants
-//! as entries; offenders are identified by line, and the rest is assembled again until ptxas accepts it. An acceptance is
-//! always observed, never inferred. Answers are cached per cell, so one new variant costs one assembly.
+//! variants as entries; offenders are identified by line, and the rest is assembled again until ptxas accepts it. An
+//! acceptance is always observed, never inferred. Answers are cached per cell, so one new variant costs one assembly.
 
 mod assembler;
 mod batch;

@@ -1,8 +1,7 @@
 //! Cached answers: one entry of the store per (ptxas, target, arch), holding one line per cell.
 //!
 //! A cell's key is the hash of the text that is assembled: a changed snippet is a new cell, and an added snippet
-//! adds cells.
-//! Outcomes that the machine may have caused (crashed, timed out) are never cached.
+//! adds cells. Outcomes that the machine may have caused (crashed, timed out) are never cached.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -21,8 +21,7 @@ type Instruction = [u8; 16];
 type Key = [u8; 16];
 
 /// Bits 105 to 125 of an instruction control when it issues: stalls, barriers, reuse (Jia et al., "Dissecting the NVIDIA Volta
-/// GPU
-/// Architecture via Microbenchmarking", section 2.1). They do not affect the opcode, but nvdisasm requires them to be
+/// GPU Architecture via Microbenchmarking", section 2.1). They do not affect the opcode, but nvdisasm requires them to be
 /// valid, so it reads a real instruction of each key.
 const SCHEDULING: u128 = ((1 << 21) - 1) << 105;
 

@@ -13,8 +13,7 @@ pub struct Filter(Regex);
 
 impl Filter {
     /// Compiles `glob`. Without `*` or `?`, the glob matches as a prefix that ends at a dot or at the end, so that a
-    /// stem or
-    /// family selects everything below it.
+    /// stem or family selects everything below it.
     ///
     /// # Errors
     /// [`FilterError`] when the glob is too large to compile.

@@ -278,8 +278,7 @@ impl Library {
     }
 
     fn as_written(&mut self, path: &Path, text: &str) -> Option<AsWritten> {
-        // A file without `.target` cannot be assembled as written; the cells with a rewritten `.target` cover
-        // it.
+        // A file without `.target` cannot be assembled as written; the cells with a rewritten `.target` cover it.
         let place = outline(text).target?;
         match text[place.clone()].parse::<Target>() {
             Ok(target) => Some(AsWritten { text: text.to_owned(), target }),

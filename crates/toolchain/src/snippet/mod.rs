@@ -2,8 +2,7 @@
 //!
 //! A snippet is one file `ptx_snippets/<family>/<stem>.ptx`. A `//@` header names its axes; a variant's id is the stem
 //! followed by one value per axis, joined by dots. A file without a header is also a snippet, with one variant that is
-//! judged as
-//! written and with `.version` and `.target` rewritten. CONTRIBUTING.md documents the format.
+//! judged as written and with `.version` and `.target` rewritten. CONTRIBUTING.md documents the format.
 
 mod axes;
 mod claim;

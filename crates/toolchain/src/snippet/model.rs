@@ -229,8 +229,7 @@ impl Code {
     }
 
     /// Returns a body as an entry `v0` for grids of one warp per CTA, in which every lane has its own [`LANE_BYTES`] of `in`
-    /// and `out`;
-    /// `None` for whole files.
+    /// and `out`; `None` for whole files.
     #[must_use]
     pub fn per_lane(&self, isa: PtxIsa, target: Target) -> Option<String> {
         let Self::Entry { before, after, first_line: None } = self else { return None };

@@ -1,8 +1,7 @@
 //! Templates: text with `${…}` placeholders.
 //!
 //! `${axis}` is the axis value. `${table[axis]}` and `${table[a,b]}` look up a text, which may contain placeholders
-//! itself.
-//! `${%r0..%r3}` expands to `%r0, %r1, %r2, %r3`. Modules also have `${isa}` and `${target}`.
+//! itself. `${%r0..%r3}` expands to `%r0, %r1, %r2, %r3`. Modules also have `${isa}` and `${target}`.
 
 use std::collections::BTreeSet;
 

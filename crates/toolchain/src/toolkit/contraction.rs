@@ -181,11 +181,9 @@ fn functions(module: &Module) -> impl Iterator<Item = &Function> {
 }
 
 /// Determines what `toolkit` contracts in the entries of `text` when it assembles it for `arch`. This takes two to seven runs of
-/// ptxas,
-/// each limited to `limit` and cached in `store`.
+/// ptxas, each limited to `limit` and cached in `store`.
 ///
 /// # Errors
-/// [`ContractionError`].
 /// [`ContractionError`].
 pub fn contracted(
     toolkit: &Toolkit,

@@ -59,8 +59,7 @@ pub fn assemblies() -> u64 {
 }
 
 /// Returns the machine code of the module `ptx` for `arch` (`ptxas -arch`), from the cache or by one run of ptxas.
-/// Concurrent
-/// requests for the same code wait for that run. `limit` is the time limit of ptxas.
+/// Concurrent requests for the same code wait for that run. `limit` is the time limit of ptxas.
 ///
 /// # Errors
 /// [`CubinError`]; a refusal is never cached.

@@ -121,8 +121,7 @@ pub fn discover(store: Option<&Store>, places: &Places) -> Discovery {
 
 type Answer<'a> = (&'a Place, PathBuf, Result<Identity, String>);
 
-/// Every place with its real path and answer, in the order of `places`; each file is queried once, several in
-/// parallel.
+/// Every place with its real path and answer, in the order of `places`; each file is queried once, several in parallel.
 fn ask_all<'a>(
     store: Option<&Store>,
     places: &'a [Place],

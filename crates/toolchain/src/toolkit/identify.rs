@@ -62,8 +62,7 @@ pub(super) fn identify(
     if !meta.is_file() {
         return Err("it is not a file".to_owned());
     }
-    // The key is a hash, so the cache does not reveal the path; a file of the same name on another machine
-    // is a miss.
+    // The key is a hash, so the cache does not reveal the path; a file of the same name on another machine is a miss.
     let key = store::sha256(
         format!(
             "{expected:?} {} {} {} {} {}",

@@ -132,8 +132,7 @@ pub enum RemoveError {
 }
 
 /// Removes the tools that `names` denote from the cache, and nothing else: `13.5` denotes every installed ptxas 13.5,
-/// `nvrtc` or
-/// `nvrtc:13.0` that tool, `all` everything. Returns tools and versions.
+/// `nvrtc` or `nvrtc:13.0` that tool, `all` everything. Returns tools and versions.
 ///
 /// # Errors
 /// [`RemoveError`]; tools before the failing one stay removed.

@@ -1,8 +1,7 @@
 //! Finds every ptxas, nvdisasm and NVRTC of a machine, installs pinned ones and runs them. It judges nothing.
 //!
 //! [`discover`] reads candidates from [`Places`] and queries each once for its identity; the answers are cached, so a
-//! later run
-//! starts no process. [`install`] fetches the wheels of [`Pins`] through pip, verifies them and moves the
+//! later run starts no process. [`install`] fetches the wheels of [`Pins`] through pip, verifies them and moves the
 //! unpacked folder into place in one step:
 //!
 //! ```text

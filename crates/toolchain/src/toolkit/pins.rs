@@ -217,9 +217,8 @@ impl Pins {
     }
 
     /// Returns the pins that `names` denote, each once. `13.5` is the newest ptxas 13.5, `13.5.37` exactly that one, `latest`
-    /// the newest and
-    /// `all` every ptxas; each adds the newest nvdisasm, which reads the code of all of them. The name of a tool denotes its
-    /// newest version (`cuobjdump`); a version can be added (`nvrtc:13.0`), or `all`.
+    /// the newest and `all` every ptxas; each adds the newest nvdisasm, which reads the code of all of them. The name of a
+    /// tool denotes its newest version (`cuobjdump`); a version can be added (`nvrtc:13.0`), or `all`.
     ///
     /// # Errors
     /// [`PinError::Unknown`] with all pinned names.

@@ -136,8 +136,7 @@ impl Places {
         places
     }
 
-    /// Adds those `names` that contain a `/`, as files. A ptxas named by its path must be added before it can be
-    /// selected.
+    /// Adds those `names` that contain a `/`, as files. A ptxas named by its path must be added before it can be selected.
     pub fn add_named(&mut self, names: &[String]) {
         let files = names.iter().filter(|name| name.contains('/'));
         let named = files.map(|name| Place { origin: Origin::Named, path: name.into(), sha256: None });

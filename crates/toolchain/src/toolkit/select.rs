@@ -36,9 +36,9 @@ pub enum SelectError {
 }
 
 impl Discovery {
-    /// Selects the toolkits of `names`, ascending and each version once: `13.5` (its newest patch), `13.5.37`, `all`, or
-    /// the path
-    /// of a ptxas added by [`super::Places::add_named`]. Without names: the newest, and the newest 12.9 for comparison.
+    /// Selects the toolkits of `names`, ascending and each version once: `13.5` (its newest patch), `13.5.37`,
+    /// `all`, or the path of a ptxas added by [`super::Places::add_named`]. Without names: the newest, and the
+    /// newest 12.9 for comparison.
     ///
     /// # Errors
     /// [`SelectError`] with the versions available and the command that fetches one.

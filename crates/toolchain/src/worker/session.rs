@@ -33,8 +33,7 @@ impl Session {
         let (socket, theirs) = UnixStream::pair()?;
         let said = tempfile::tempfile()?;
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(said.try_clone()?).process_group(0);
-        // `spawned` drops the command, which holds the other end of the socket; otherwise the end of the child would go
-        // unnoticed.
+        // `spawned` drops the command, which holds the other end of the socket; otherwise the end of the child would go unnoticed.
         let child = spawned(command)?;
         Ok(Self { child, socket, said })
     }

@@ -73,9 +73,8 @@ impl Binding {
     /// Loads the library at `path`, after the built-ins that it looks up by name.
     pub(super) fn load(path: &Path, builtins: Option<&Path>) -> Result<Self, String> {
         let open = |path: &Path| {
-            // SAFETY: loading runs the library's initialisers. Both files are NVIDIA's: either we installed them and
-            // verified their hash, or
-            // every CUDA program of this machine would load them; this process exists for them alone.
+            // SAFETY: loading runs the library's initialisers. Both files are NVIDIA's: either we installed them
+            // and verified their hash, or every CUDA program of this machine would load them; this process exists for them alone.
             unsafe { Library::new(path) }.map_err(|error| format!("it cannot be loaded: {error}"))
         };
         let builtins = builtins.map(open).transpose()?;

@@ -49,8 +49,7 @@ pub struct Include {
     pub text: String,
 }
 
-/// Returns the options of every compilation: PTX for `target`, no contraction unless the source requests it, and line
-/// numbers.
+/// Returns the options of every compilation: PTX for `target`, no contraction unless the source requests it, and line numbers.
 #[must_use]
 pub fn options_for(target: Target) -> Vec<String> {
     let arch = target.to_string().replacen("sm_", "compute_", 1);
