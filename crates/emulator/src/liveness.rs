@@ -99,15 +99,27 @@ impl Slots {
             let at = (0..free.len()).find(fits).unwrap_or(free.len());
             free.resize(free.len().max(at + width), 0);
             free[at..at + width].fill(to.saturating_add(1));
-            planned[n] = u32::try_from(at).ok();
+            planned[n] = Some(at);
         }
-        // Requests that no instruction names get a spare slot, wide enough for all.
+        // Requests that no instruction names share a spare slot, wide enough for all of them.
         let spare = free_from.map(|free| free.len());
-        let slot = |(slot, wish): (Option<u32>, &Wish)| {
-            slot.unwrap_or_else(|| u32::try_from(spare[number(wish.bank)]).unwrap_or(u32::MAX))
-        };
-        let planned = planned.into_iter().zip(&self.wishes).map(slot).collect();
-        Self { wishes: Vec::new(), counts: spare.map(|n| n + 2), planned: Some(planned) }
+        let mut counts = spare;
+        for (wish, _) in self.wishes.iter().zip(&planned).filter(|(_, slot)| slot.is_none()) {
+            let n = number(wish.bank);
+            counts[n] = counts[n].max(spare[n] + wish.width);
+        }
+        // Gaps too narrow for a 128-bit register can make a plan longer than no plan.
+        let mut unshared = [0; 3];
+        for (slot, wish) in planned.iter_mut().zip(&self.wishes) {
+            let n = number(wish.bank);
+            let own = unshared[n];
+            unshared[n] += wish.width;
+            let at = if counts[n] > self.counts[n] { own } else { slot.unwrap_or(spare[n]) };
+            *slot = Some(at);
+        }
+        let counts = std::array::from_fn(|n| counts[n].min(self.counts[n]));
+        let planned = planned.into_iter().flatten().map(|at| u32::try_from(at).unwrap_or(u32::MAX)).collect();
+        Self { wishes: Vec::new(), counts, planned: Some(planned) }
     }
 
     /// The first and the last step at which each request is live; `None` if no step names it.

@@ -242,6 +242,20 @@ fn a_chain_of_registers_needs_few_slots() {
     assert!(narrow <= 16, "{narrow} slots");
 }
 
+/// Nothing to share: every register is live at once, and the 128-bit ones need two slots side by side.
+#[test]
+fn sharing_never_needs_more_slots_than_there_are_registers() {
+    let text = ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n\
+        .reg .b64 out, d<3>; .reg .b128 q<2>; .reg .pred never;\n\
+        ld.param.u64 out, [p];\n\
+        mov.u64 d0, 1; mov.u64 d1, 2; mov.b128 q0, {d0, d1}; mov.u64 d2, 3; mov.b128 q1, {d1, d2};\n\
+        add.u64 d0, d0, d1; add.u64 d0, d0, d2; mov.b128 {d1, d2}, q0; add.u64 d0, d0, d1;\n\
+        mov.b128 {d1, d2}, q1; add.u64 d0, d0, d2; st.global.u64 [out], d0;\nret;\n}\n";
+    let slots = |registers| load_with(text, registers).unwrap().kernel("k").unwrap().register_slots();
+    let (own, shared) = (slots(Registers::Own), slots(Registers::Shared));
+    assert!(shared.iter().zip(own).all(|(shared, own)| *shared <= own), "{shared:?} slots of {own:?}");
+}
+
 /// Kernels from NVRTC: how many slots a warp has, before and after.
 #[test]
 fn kernels_from_a_compiler_need_a_fraction_of_their_registers() {
