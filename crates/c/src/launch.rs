@@ -178,7 +178,7 @@ pub unsafe extern "C" fn sm121probe_run(
             // SAFETY: the header requires a string that ends with a zero byte.
             match unsafe { CStr::from_ptr(launch.kernel) }.to_str() {
                 Ok(name) => Some(name),
-                Err(_) => return (Status::Usage, failed(Status::Usage, "the kernel's name is no UTF-8")),
+                Err(_) => return (Status::Usage, failed(Status::Usage, "the kernel's name is not UTF-8")),
             }
         };
         let at_least_one = |dims: [u32; 3]| dims.map(|n| n.max(1));

@@ -70,7 +70,9 @@ pub unsafe extern "C" fn ptx_run(
             return usage("a null pointer");
         }
         // SAFETY: the caller promises a string that ends with a zero byte.
-        let Ok(text) = (unsafe { CStr::from_ptr(ptx) }).to_str() else { return usage("the PTX is no UTF-8") };
+        let Ok(text) = (unsafe { CStr::from_ptr(ptx) }).to_str() else {
+            return usage("the PTX is not UTF-8");
+        };
         let count = usize::try_from(count).unwrap_or_default();
         // SAFETY: the caller promises `count` arguments.
         let args = if count == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(args, count) } };

@@ -81,7 +81,7 @@ pub unsafe extern "C" fn sm121probe_load(
     // SAFETY: as promised to this function.
     let read = match unsafe { text(ptx, bytes) } {
         Some(text) => Module::read(text.to_owned()).map_err(|stop| stop.to_string()),
-        None => Err("the PTX is null, or no UTF-8".to_owned()),
+        None => Err("the PTX is null, or not UTF-8".to_owned()),
     };
     let (module, why) = match read {
         Ok(module) => (Box::into_raw(Box::new(module)), None),

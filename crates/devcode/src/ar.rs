@@ -22,8 +22,9 @@ pub(super) fn members(source: &Source, each: &mut dyn FnMut(String, Source)) -> 
         if header[58..] != *b"`\n" {
             return Err(Trouble::Damaged(format!("no member of the archive starts at {at:#x}")));
         }
-        let size = number(&header[48..58])
-            .ok_or_else(|| Trouble::Damaged(format!("the member at {at:#x} has a size that is no number")))?;
+        let size = number(&header[48..58]).ok_or_else(|| {
+            Trouble::Damaged(format!("the member at {at:#x} has a size that is not a number"))
+        })?;
         let start = at + HEADER;
         if start.checked_add(size).is_none_or(|end| end > source.len()) {
             let have = source.len() - start;

@@ -164,7 +164,7 @@ impl<'a> Scanner<'a> {
             Form::Zip => (Format::Zip, self.zip(name, source, depth)),
             Form::ThinAr => (
                 Format::Ar,
-                Err(Trouble::Unsupported("a thin archive: its members lie beside it".to_owned())),
+                Err(Trouble::Unsupported("a thin archive, whose members are separate files".to_owned())),
             ),
         };
         let (entries, needs) = result.unwrap_or_else(|trouble| {
@@ -213,7 +213,7 @@ impl<'a> Scanner<'a> {
         let mut index = 0;
         for host::Section { name: section, at, len, dedicated } in host.sections {
             if at.checked_add(len).is_none_or(|end| end > source.len()) {
-                let what = format!("its section {section} ends behind the end of the file");
+                let what = format!("its section {section} ends after the end of the file");
                 self.problem(Place::of(name.clone()), Trouble::Truncated(what));
             }
             let section: Arc<str> = section.into();
@@ -316,7 +316,7 @@ impl<'a> Scanner<'a> {
         if depth < self.limits.depth {
             return Ok(());
         }
-        Err(Trouble::TooLarge(format!("archives lie more than {} deep in each other", self.limits.depth)))
+        Err(Trouble::TooLarge(format!("archives are nested more than {} deep", self.limits.depth)))
     }
 }
 

@@ -153,7 +153,7 @@ pub(super) fn members(
         };
         let (size, packed, crc) = (file.size(), file.compressed_size(), file.crc32());
         if start.checked_add(packed).is_none_or(|end| end > source.len()) {
-            each(&name, Err(Trouble::Truncated("it ends behind the end of its archive".to_owned())));
+            each(&name, Err(Trouble::Truncated("it ends after the end of its archive".to_owned())));
             continue;
         }
         if !deflated && size != packed {

@@ -77,10 +77,10 @@ pub(super) fn of_entry(function: &Function, arch: u32) -> Option<(String, String
         return refused(".reqnctapercluster", "clusters require sm_90 or later");
     }
     if find(function, "reqntid").is_some() && find(function, "maxntid").is_some() {
-        return refused(".maxntid", "ptxas refuses it beside .reqntid");
+        return refused(".maxntid", "ptxas refuses it together with .reqntid");
     }
     if cluster.required.is_some() && cluster.most.is_some() {
-        return refused(".maxclusterrank", "ptxas refuses it beside .reqnctapercluster");
+        return refused(".maxclusterrank", "ptxas refuses it together with .reqnctapercluster");
     }
     of_function(function)
 }

@@ -141,7 +141,7 @@ impl Machine<'_> {
                 if unwritten != 0 {
                     self.reads_unwritten(lane, unwritten);
                 }
-                bytes.ok_or_else(|| Fault::new(Rule::OutOfBounds, "bytes behind shared memory"))
+                bytes.ok_or_else(|| Fault::new(Rule::OutOfBounds, "bytes beyond the end of shared memory"))
             }
             _ => self.load(space, address, lane),
         }
@@ -161,7 +161,9 @@ impl Machine<'_> {
             );
             return Err(Fault::new(Rule::Uninitialised, what));
         }
-        peer.shared.get::<N>(at).ok_or_else(|| Fault::new(Rule::OutOfBounds, "bytes behind shared memory"))
+        peer.shared
+            .get::<N>(at)
+            .ok_or_else(|| Fault::new(Rule::OutOfBounds, "bytes beyond the end of shared memory"))
     }
 
     /// Writes bytes to another CTA's shared memory.

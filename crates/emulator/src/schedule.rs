@@ -320,7 +320,7 @@ pub(super) fn run<O: Observer>(
             continue;
         }
         if world.apart.is_some() && !residents.iter().any(waits_for_company) {
-            return Err(Stop::Launch("nothing can go on but what another cluster may do".to_owned()));
+            return Err(Stop::Launch("no warp can proceed unless another cluster does".to_owned()));
         }
         let unblocked = unblock(&mut residents, world).map_err(|(f, n)| {
             let cta = &residents[n].cta;

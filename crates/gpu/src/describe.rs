@@ -1,10 +1,10 @@
-//! What a GPU is: the facts that reports and admission need.
+//! A description of a GPU: the facts that reports and admission need.
 
 use ptx::arch::{Suffix, Target};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// In place of the driver's version: a GPU that `exec` simulates.
+/// Replaces the driver version if `exec` simulates the GPU.
 pub(super) const SIMULATED: &str = "simulated by sm121probe exec";
 
 /// A GPU and its driver.
@@ -47,19 +47,19 @@ pub struct Description {
 }
 
 impl Description {
-    /// All that its architecture has: `sm_121a`.
+    /// Returns the architecture-specific target, such as `sm_121a`.
     #[must_use]
     pub const fn target(&self) -> Target {
         Target { number: 10 * self.capability.0 + self.capability.1, suffix: Suffix::Arch }
     }
 
-    /// Whether it is no hardware: `exec` simulates it, and runs PTX alone.
+    /// Whether `exec` simulates this GPU, which then runs PTX only.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.driver == SIMULATED
     }
 
-    /// `sm_121`.
+    /// Returns the base architecture, such as `sm_121`.
     #[must_use]
     pub fn architecture(&self) -> String {
         format!("sm_{}{}", self.capability.0, self.capability.1)

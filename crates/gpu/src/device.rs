@@ -1,4 +1,4 @@
-//! A GPU as a device: everything that touches CUDA happens in its worker process.
+//! A GPU as a [`Device`]: its worker process makes every CUDA call.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use record::CodeBy;
 use toolchain::store::Store;
 use toolchain::toolkit::{self, Toolkit};
 
-/// How long ptxas may take for one module.
+/// The time limit of ptxas for one module.
 const ASSEMBLY_LIMIT: Duration = Duration::from_secs(300);
 
-/// Who makes machine code of PTX.
+/// The tool that assembles PTX, and its cache.
 #[derive(Debug, Clone, Default)]
 pub struct Chain {
-    /// The ptxas; the driver's own compiler where there is none.
+    /// The toolkit whose ptxas is used; the driver's JIT compiler if `None`.
     pub toolkit: Option<Toolkit>,
-    /// Where code is kept.
+    /// Caches assembled code.
     pub store: Option<Store>,
 }
 
 impl Chain {
-    /// As the record has it.
+    /// Returns the tool as the record names it.
     #[must_use]
     pub fn code_by(&self) -> CodeBy {
         self.toolkit.as_ref().map_or(CodeBy::Jit, |toolkit| CodeBy::Ptxas(toolkit.version))
     }
 
-    /// What the driver is given of this PTX: a cubin, or the text itself where the driver compiles.
+    /// Returns the image that the driver loads for this PTX: a cubin, or the PTX itself if the driver compiles it.
     pub(super) fn image(&self, ptx: &str) -> Result<Vec<u8>, Failure> {
         let Some(toolkit) = &self.toolkit else { return Ok(ptx.as_bytes().to_vec()) };
         let target = ptx::scan::target(ptx)
@@ -42,21 +42,21 @@ impl Chain {
     }
 }
 
-/// A GPU in a worker process. What a kernel breaks costs the worker; [`Device::reset`] goes on with a fresh one.
+/// A GPU in a worker process. A kernel that corrupts its context ends only the worker; [`Device::reset`] starts a new one.
 pub struct GpuDevice {
     link: RefCell<Link>,
     about: Description,
     chain: Chain,
     modules: Vec<Vec<Entry>>,
-    /// Milliseconds of the last run or replay, by the device's events.
+    /// Duration of the last run or replay in milliseconds, measured with CUDA events.
     pub milliseconds: f32,
 }
 
 impl GpuDevice {
-    /// The GPU that `launcher` names.
+    /// Opens the GPU that `launcher` names.
     ///
     /// # Errors
-    /// [`Failure::DeviceLost`] with the reason when there is no driver, no such GPU, or it may not be used.
+    /// [`Failure::DeviceLost`] with the reason if there is no driver or no such GPU, or if the GPU may not be used.
     pub fn open(launcher: Launcher, chain: Chain) -> Result<Self, Failure> {
         let mut link = Link::new(launcher);
         let about = match link.ask(&Request::Describe, &[]).map_err(|refused| refused.failure)? {
@@ -66,35 +66,35 @@ impl GpuDevice {
         Ok(Self { link: RefCell::new(link), about, chain, modules: Vec::new(), milliseconds: 0.0 })
     }
 
-    /// The same, with code made by `chain`; a simulated GPU takes the PTX itself.
+    /// Returns this device with `chain` assembling its code; a simulated GPU always loads the PTX itself.
     #[must_use]
     pub fn with_chain(self, chain: Chain) -> Self {
         let chain = if self.about.is_simulated() { Chain { toolkit: None, ..chain } } else { chain };
         Self { chain, ..self }
     }
 
-    /// What it is.
+    /// Returns the description of the GPU.
     #[must_use]
     pub const fn about(&self) -> &Description {
         &self.about
     }
 
-    /// Who makes its code.
+    /// Returns the tool that assembles its code.
     #[must_use]
     pub const fn chain(&self) -> &Chain {
         &self.chain
     }
 
-    /// Worker processes that were started for it.
+    /// Returns the number of worker processes started so far.
     #[must_use]
     pub fn workers(&self) -> u64 {
         self.link.borrow().started
     }
 
-    /// Loads a cubin or PTX as it is; the module and its kernels.
+    /// Loads a cubin or PTX unchanged and returns the module and its kernels.
     ///
     /// # Errors
-    /// [`Failure::Unsupported`] with the driver's words where it refuses the image.
+    /// [`Failure::Unsupported`] with the driver's message if it rejects the image.
     pub fn load_image(&mut self, image: &[u8]) -> Result<(Module, Vec<Entry>), Failure> {
         match self.ask(&Request::Load, image).map_err(|refused| refused.failure)? {
             (Reply::Loaded { module, entries }, _) => {
@@ -195,7 +195,7 @@ impl Device for GpuDevice {
 
     fn parameters(&self, module: Module, entry: &str) -> Option<Vec<(String, usize)>> {
         let entry = self.modules.get(module.0)?.iter().find(|e| e.name == entry)?;
-        // A cubin keeps no names of parameters.
+        // A cubin does not store parameter names.
         let named = |(n, (_, size)): (usize, &(usize, usize))| (format!("{n}"), *size);
         Some(entry.parameters.iter().enumerate().map(named).collect())
     }

@@ -1,8 +1,8 @@
-//! The CUDA driver through cudarc's bindings: the one place that calls it. Runs in a worker process only, which ends with
-//! whatever a kernel breaks; one thread, one context, one stream.
+//! The CUDA driver through cudarc's bindings: the one module that calls it. It runs only in a worker process, which ends when a
+//! kernel corrupts its context. There is one thread, one context and one stream.
 //!
-//! cudarc looks functions up when they are first called and panics where the driver lacks one; [`Driver::open`] refuses
-//! drivers older than the youngest function used here. A result that cudarc's headers do not know is carried as a number.
+//! cudarc resolves a function on its first call and panics if the driver lacks it, so [`Driver::open`] rejects drivers older than
+//! the newest function used here. A result missing from cudarc's headers is kept as a number.
 
 #![expect(unsafe_code, reason = "the CUDA driver is a C library, found at run time")]
 
@@ -23,12 +23,12 @@ use super::describe::{Description, SIMULATED};
 use super::status::CudaError;
 use super::wire::Entry;
 
-/// cuModuleEnumerateFunctions, cuFuncGetName and cuFuncGetParamInfo came with CUDA 12.4.
+/// cuModuleEnumerateFunctions, cuFuncGetName and cuFuncGetParamInfo were added in CUDA 12.4.
 const OLDEST: c_int = 12_040;
-/// The library that a driver brings.
+/// The driver library.
 const LIBRARY: &str = "libcuda.so.1";
 
-/// What [`CudaError::code`] holds where no driver call failed: there is no driver, or it is too old.
+/// The value of [`CudaError::code`] if no driver call failed: the driver is missing or too old.
 const NO_DRIVER: u32 = 100;
 
 /// `CUDA_ERROR_NOT_SUPPORTED`.
@@ -43,7 +43,7 @@ pub(super) struct Driver {
     marks: [CUevent; 2],
     modules: Vec<(CUmodule, Vec<CUfunction>)>,
     graphs: Vec<CUgraphExec>,
-    /// The driver's CUDA version, as 13000.
+    /// The driver's CUDA version; 13000 is CUDA 13.0.
     version: c_int,
 }
 
@@ -65,7 +65,7 @@ fn error(call: &'static str, result: CUresult) -> CudaError {
 }
 
 impl Driver {
-    /// The GPU of this number, with its primary context current on this thread.
+    /// Opens the GPU with this ordinal and makes its primary context current on this thread.
     pub(super) fn open(ordinal: usize) -> Result<Self, CudaError> {
         let absent = |name: String| CudaError {
             code: NO_DRIVER,
@@ -112,7 +112,7 @@ impl Driver {
         Ok(Self { gpus, ordinal, device, stream, marks, modules: Vec::new(), graphs: Vec::new(), version })
     }
 
-    /// An attribute of the device; -1 where the driver does not know it.
+    /// Returns a device attribute, or -1 if the driver does not know it.
     fn attribute(&self, attribute: Attribute) -> i32 {
         let mut value = -1;
         // SAFETY: the device is valid and the pointer is to a live integer; an unknown attribute is rejected by the driver.
@@ -120,7 +120,7 @@ impl Driver {
         if result == CUresult::CUDA_SUCCESS { value } else { -1 }
     }
 
-    /// Whether it is the GPU that `exec` simulates.
+    /// Whether this is the GPU that `exec` simulates.
     fn is_simulated(&self) -> bool {
         let mut uuid = sys::CUuuid { bytes: [0; 16] };
         // SAFETY: the device is valid and the pointer is to a live struct of the library's own type.
@@ -135,7 +135,7 @@ impl Driver {
         check("cuModuleGetFunctionCount", unsafe { sys::cuModuleGetFunctionCount(&raw mut count, module) })?;
         let mut functions: Vec<CUfunction> = vec![ptr::null_mut(); count as usize];
         if count > 0 {
-            // SAFETY: the array has as many places as is said.
+            // SAFETY: the array has `count` elements.
             check("cuModuleEnumerateFunctions", unsafe {
                 sys::cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, module)
             })?;
@@ -150,7 +150,7 @@ impl Driver {
             let mut parameters = Vec::new();
             let (mut offset, mut size) = (0, 0);
             loop {
-                // SAFETY: the function is the module's; the call refuses a number past the last parameter as an invalid value.
+                // SAFETY: the function is the module's; past the last parameter the call returns an invalid-value error.
                 let result = unsafe {
                     sys::cuFuncGetParamInfo(*function, parameters.len(), &raw mut offset, &raw mut size)
                 };
@@ -189,7 +189,7 @@ impl Driver {
             });
         };
         let shared = c_int::try_from(launch.shared).unwrap_or(c_int::MAX);
-        // SAFETY: the function is a loaded module's; the driver refuses sizes that the GPU has not.
+        // SAFETY: the function is a loaded module's; the driver rejects sizes that the GPU does not support.
         check("cuFuncSetAttribute", unsafe {
             sys::cuFuncSetAttribute(
                 function,
@@ -231,7 +231,7 @@ impl Driver {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as c_uint,
         };
-        // The driver copies the values during the call. A map needs the alignment of its type, the others none.
+        // The driver copies the values during the call. Only a tensor map needs an aligned pointer.
         let maps: Vec<Option<CUtensorMap>> = launch
             .values
             .iter()
@@ -247,8 +247,8 @@ impl Driver {
                 (Value::Map(opaque), None) => opaque.as_ptr().cast_mut().cast(),
             })
             .collect();
-        // SAFETY: there is one pointer for each parameter, to as many bytes as the parameter has: the session has compared
-        // both with the kernel's own list. All of it lives until the call has returned, and the driver only reads it.
+        // SAFETY: there is one pointer for each parameter, and it points to as many bytes as the parameter has: the session checked
+        // both against the kernel's own list. Everything lives until the call returns, and the driver only reads it.
         check("cuLaunchKernelEx", unsafe {
             sys::cuLaunchKernelEx(&raw const config, function, pointers.as_mut_ptr(), ptr::null_mut())
         })
@@ -259,7 +259,7 @@ impl Backend for Driver {
     fn describe(&mut self) -> Result<Description, CudaError> {
         let mut name = [0u8; 256];
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the buffer has the length that is said; the other pointers are to live integers; a context is current.
+        // SAFETY: the buffer has the given length; the other pointers are to live integers; a context is current.
         unsafe {
             check("cuDeviceGetName", sys::cuDeviceGetName(name.as_mut_ptr().cast(), 256, self.device))?;
             check("cuMemGetInfo", sys::cuMemGetInfo_v2(&raw mut free, &raw mut total))?;
@@ -307,30 +307,30 @@ impl Backend for Driver {
     }
 
     fn release(&mut self, address: u64) -> Result<(), CudaError> {
-        // SAFETY: the session gives back what `allocate` gave, once, and nothing runs on it.
+        // SAFETY: the session releases each address returned by `allocate` once, while nothing runs on it.
         check("cuMemFree", unsafe { sys::cuMemFree_v2(address) })
     }
 
     fn fill(&mut self, address: u64, byte: u8, bytes: usize) -> Result<(), CudaError> {
-        // SAFETY: the session keeps to the inside of one allocation.
+        // SAFETY: the session stays within one allocation.
         check("cuMemsetD8", unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.stream) })
     }
 
     fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<(), CudaError> {
-        // SAFETY: the session keeps to the insides of allocations, and to parts that do not overlap.
+        // SAFETY: the session stays within allocations, and the ranges do not overlap.
         check("cuMemcpyDtoD", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream) })
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), CudaError> {
-        // In the stream, behind fills that still run. SAFETY: the session keeps to the inside of one allocation; the source is
-        // pageable memory, which the driver has copied when the call returns.
+        // Stream-ordered, after pending fills. SAFETY: the session stays within one allocation; the source is pageable memory,
+        // which the driver has copied when the call returns.
         check("cuMemcpyHtoD", unsafe {
             sys::cuMemcpyHtoDAsync_v2(address, bytes.as_ptr().cast(), bytes.len(), self.stream)
         })
     }
 
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), CudaError> {
-        // SAFETY: the session keeps to the inside of one allocation; the target has the length that is said.
+        // SAFETY: the session stays within one allocation; the destination has the given length.
         check("cuMemcpyDtoH", unsafe {
             sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), address, bytes.len(), self.stream)
         })?;
@@ -346,8 +346,8 @@ impl Backend for Driver {
         let mut options =
             [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log.len())];
-        // SAFETY: the image ends in NUL, both arrays have two entries, and the log's buffer has the size that is said. A cubin
-        // is parsed by the driver: a damaged one may end this process, which exists for that.
+        // SAFETY: the image ends in NUL, both arrays have two entries, and the log buffer has the given size. The driver parses a
+        // cubin, and a damaged one may end this process, which is why it is a separate process.
         let result = unsafe {
             sys::cuModuleLoadDataEx(
                 &raw mut module,
@@ -449,7 +449,7 @@ impl Backend for Driver {
         check("cuStreamBeginCapture", unsafe { sys::cuStreamBeginCapture_v2(self.stream, mode) })?;
         let put = launches.iter().try_for_each(|launch| self.put(launch));
         let mut graph: CUgraph = ptr::null_mut();
-        // SAFETY: the capture began above and ends here whatever the launches said.
+        // SAFETY: the capture began above and ends here even if a launch failed.
         let ended =
             check("cuStreamEndCapture", unsafe { sys::cuStreamEndCapture(self.stream, &raw mut graph) });
         put?;
@@ -493,10 +493,10 @@ impl Backend for Driver {
     }
 }
 
-/// The first compute capability whose copy engine expands packed FP4 into shared memory (PTX ISA, `.b4x16_p64`).
+/// The first major compute capability whose copy engine expands packed FP4 into shared memory (PTX ISA, `.b4x16_p64`).
 const EXPANDS: c_int = 10;
 
-/// A driver calls an element that the GPU has no hardware for an invalid value, as if the call were wrong.
+/// Turns the driver's error for an element type that the GPU has no hardware for, "invalid value", into "not supported".
 fn lacking(element: MapElement, major: c_int, error: CudaError) -> CudaError {
     if element != MapElement::U4Unpacked || major >= EXPANDS || error.code != 1 {
         return error;
@@ -510,14 +510,14 @@ fn lacking(element: MapElement, major: c_int, error: CudaError) -> CudaError {
     }
 }
 
-/// The version in what the kernel module says of itself.
+/// Returns the driver version that the kernel module reports.
 fn kernel_module() -> Option<String> {
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
     let words = text.lines().next()?.split_whitespace();
     words.map(str::to_owned).find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.'))
 }
 
-/// By what GPUs of one family differ: GB10 shares memory with its host and lacks RDMA (mod#6961), for one.
+/// Attributes in which GPUs of one family differ. GB10, for example, shares memory with its host and lacks RDMA (mod#6961).
 const ATTRIBUTES: [(&str, Attribute); 16] = [
     ("gpu_direct_rdma_supported", Attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED),
     (

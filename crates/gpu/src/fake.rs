@@ -1,4 +1,4 @@
-//! A GPU made of host memory, for tests of the worker where there is none. Its kernels are words, one for each way to end.
+//! A GPU simulated in host memory, for worker tests on machines without one. Each of its kernels ends in one particular way.
 
 use std::io;
 use std::io::Write as _;
@@ -12,10 +12,10 @@ use super::describe::Description;
 use super::status::CudaError;
 use super::wire::Entry;
 
-/// Where its memory begins.
+/// The address of its memory.
 const BASE: u64 = 0x7000_0000_0000;
 
-/// The kernels of every module; each takes an address.
+/// The kernels of every module; each takes one address.
 const KERNELS: [&str; 7] = ["increment", "hang", "die", "overrun", "illegal_address", "ecc", "drift"];
 
 /// A GPU of host memory.
@@ -23,15 +23,15 @@ const KERNELS: [&str; 7] = ["increment", "hang", "die", "overrun", "illegal_addr
 pub(super) struct Fake {
     memory: Vec<u8>,
     graphs: Vec<Vec<(usize, u64)>>,
-    /// What `drift` stores next.
+    /// A counter; `drift` stores a quarter of it, so that the stored value changes every four runs.
     drift: u8,
-    /// Whether no memory is left.
+    /// Whether allocations fail.
     pub(super) full: bool,
-    /// The result that every later call reports.
+    /// The error that every later call returns.
     broken: Option<(u32, &'static str)>,
 }
 
-/// What `plan` asks for: `gpu`, `absent`, or a worker that misbehaves before it serves.
+/// Opens the device for `plan`: a working GPU, or a worker that misbehaves before it serves.
 pub(super) fn open(plan: &str, socket: &mut UnixStream) -> io::Result<Fake> {
     match plan {
         "garbage" => {
@@ -74,7 +74,7 @@ impl Fake {
             }
             Some("hang") => std::thread::sleep(Duration::from_secs(600)),
             Some("die") => std::process::abort(),
-            // One byte past a buffer of 64.
+            // One byte past a 64-byte buffer.
             Some("overrun") => self.range(address + 64, 1)?[0] = 0,
             Some("illegal_address") => self.broken = Some((700, "CUDA_ERROR_ILLEGAL_ADDRESS")),
             Some("ecc") => self.broken = Some((214, "CUDA_ERROR_ECC_UNCORRECTABLE")),

@@ -1,19 +1,20 @@
-//! Reads many places of the device at once: every read waits for the stream, a copy on the device does not.
+//! Reads many device ranges at once: each read waits for the stream, but a copy on the device does not.
 
 use super::backend::Backend;
 use super::status::CudaError;
 
-/// Bytes of the device that places are copied to before they are read.
+/// Size in bytes of the device buffer that ranges are copied to before they are read.
 const SCRATCH: usize = 4 << 20;
 
-/// Where places are copied to, once there was need of it.
+/// The device buffer that ranges are copied to, allocated on first use.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
     scratch: Option<u64>,
 }
 
 impl Gather {
-    /// The bytes at `places`, address and length, one after the other. Where memory is too full for a copy, each is read alone.
+    /// Reads `places` (address and length) and concatenates their bytes. If the scratch buffer cannot be allocated, it reads each
+    /// place separately.
     pub(super) fn read<B: Backend>(
         &mut self,
         backend: &mut B,
@@ -70,7 +71,7 @@ mod tests {
             want.extend(held);
         }
         let (mut gather, mut bytes) = (Gather::default(), vec![1; 7]);
-        // Without memory for a copy first, then by way of one.
+        // First without memory for the scratch buffer, then with it.
         fake.full = true;
         gather.read(&mut fake, &places, &mut bytes).unwrap();
         assert!(bytes == want && gather.scratch.is_none());

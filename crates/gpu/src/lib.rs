@@ -1,17 +1,19 @@
-//! CUDA GPUs. The only crate that uses `cudarc`; nothing of CUDA is needed to build or to start.
+//! CUDA GPUs. This is the only crate that uses `cudarc`; building and starting it need no CUDA.
 //!
-//! Everything that touches the driver happens in a worker process, which this tool starts of itself with a hidden verb. Parent
-//! and worker speak over a socket, one request after the other, each with a time limit:
+//! A worker process, which this tool starts from its own binary through a hidden verb, makes every driver call. Parent and worker
+//! exchange one request at a time over a socket, and each request has a time limit:
 //!
-//! | what happens | what the device says |
+//! | event | failure reported by the device |
 //! |---|---|
-//! | the worker does not answer in time; it is killed with its process group | `timed_out` |
-//! | a kernel breaks its context (illegal address, misaligned, illegal instruction, …) | `crashed`, with the result's name |
-//! | the worker dies by itself | `crashed`, with its status and its last words |
-//! | the GPU is gone (ECC, NVLink, contained) | `device_lost`, with the result's name |
-//! | a byte beside a buffer is overwritten | a trap `out_of_bounds`, with the address |
+//! | the worker does not reply in time and is killed with its process group | `timed_out` |
+//! | a kernel corrupts its context (illegal address, misaligned address, illegal instruction, …) | `crashed`, with the name of the
+//! CUDA result |
+//! | the worker exits by itself | `crashed`, with its exit status and last output |
+//! | the GPU is lost (ECC, NVLink, contained error) | `device_lost`, with the name of the CUDA result |
+//! | a byte of a buffer's guard zone is overwritten | an `out_of_bounds` trap, with the address |
 //!
-//! After each of these [`emulator::device::Device::reset`] goes on, with a fresh worker where the old one is gone.
+//! After each of these, [`emulator::device::Device::reset`] makes the device usable again, and starts a new worker if the old one
+//! is gone.
 //!
 #![doc = include_str!("../README.md")]
 

@@ -1,4 +1,4 @@
-//! The parent's side of a worker: starts it, asks with a time limit, and says how it ended.
+//! The parent's side of a worker: starts it, sends requests with a time limit, and reports how it ended.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,25 +10,25 @@ use emulator::device::{Failure, LaunchFailure};
 use super::wire::{self, Refusal, Reply, Request};
 use toolchain::worker::{self, Session};
 
-/// The word after the worker verb.
+/// The argument after the worker verb that selects a GPU worker.
 pub const GPU_WORKER: &str = "gpu";
 
-/// How workers are started.
+/// How to start workers.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    /// This tool, whose hidden verb serves.
+    /// This tool's binary, whose hidden verb serves requests.
     pub program: PathBuf,
-    /// The GPU's number.
+    /// The GPU's CUDA ordinal.
     pub ordinal: String,
-    /// How long one request may take.
+    /// The time limit of one request.
     pub limit: Duration,
 }
 
-/// A worker, started when it is first asked, and again when it is asked after a [`Link::renew`].
+/// A worker, started by the first request and again by the first request after [`Link::renew`].
 pub(super) struct Link {
     launcher: Launcher,
     live: Option<Session>,
-    /// Why nothing more is answered.
+    /// The failure that ended the worker; repeated for every request until [`Link::renew`].
     dead: Option<Failure>,
     /// Workers started so far.
     pub(super) started: u64,
@@ -39,7 +39,7 @@ impl Link {
         Self { launcher, live: None, dead: None, started: 0 }
     }
 
-    /// Asks the worker; a failure that it does not survive is repeated until [`Link::renew`].
+    /// Sends a request. A failure that the worker does not survive is repeated until [`Link::renew`].
     pub(super) fn ask(
         &mut self,
         request: &Request,
@@ -67,7 +67,7 @@ impl Link {
         }
     }
 
-    /// Forgets what ended the worker before; the next question starts a fresh one. A worker that lives stays.
+    /// Clears the recorded failure, so that the next request starts a new worker. A live worker is kept.
     pub(super) fn renew(&mut self) {
         self.dead = None;
     }
@@ -86,7 +86,7 @@ impl Link {
         wire::receive(&mut timed)
     }
 
-    /// What became of a worker that did not answer; it is gone afterwards.
+    /// Returns the failure of a worker that did not reply, and removes the worker.
     fn ended(&mut self, error: &io::Error) -> Failure {
         let limit = self.launcher.limit.as_secs_f32();
         let Some(live) = self.live.take() else {
@@ -98,7 +98,7 @@ impl Link {
         if error.kind() == io::ErrorKind::InvalidData {
             return Failure::Broken(format!("the GPU's worker process sent an invalid reply: {error}"));
         }
-        // It closed its end: it is dead or about to be.
+        // The worker closed its end: it is dead or about to be.
         Failure::Crashed(format!("the GPU's worker process {}", live.last_words()))
     }
 }

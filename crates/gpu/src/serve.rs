@@ -1,4 +1,4 @@
-//! The worker's side: one request after the other on its socket, buffers between guard zones, until the parent is gone.
+//! The worker: serves requests from its socket one at a time, with buffers between guard zones, until the parent closes it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,15 +16,15 @@ use super::wire::{self, Entry, Kind, Refusal, Reply, Request};
 
 /// Bytes before and after every buffer that no kernel may write.
 const GUARD: usize = 4096;
-/// What guards hold. Neither what memory is poisoned with nor a value that kernels store.
+/// The byte that fills guard zones. It differs from the poison and from the values that kernels store.
 const GUARD_BYTE: u8 = 0xA9;
-/// What memory holds that nobody has written: as bf16 and f32 a NaN, as a code and a scale one too.
+/// The byte that fills unwritten memory: a NaN in bf16, f32, e4m3 and ue8m0.
 const POISON: u8 = 0xFF;
 
-/// At most so many bytes are kept for later buffers.
+/// The most bytes kept for later buffers.
 const SPARE: usize = 1 << 30;
 
-/// A buffer: where its guard begins, and its bytes without guards.
+/// A buffer: the start of its leading guard, and its length without guards.
 struct Held {
     base: u64,
     len: usize,
@@ -35,25 +35,25 @@ impl Held {
         self.base + GUARD as u64
     }
 
-    /// The guard behind begins with the first byte after the last, so that no write hides in a gap.
+    /// Returns the start of the trailing guard. It follows the last byte directly, so that no write can hide in a gap.
     const fn after(&self) -> u64 {
         self.address() + self.len as u64
     }
 }
 
-/// A worker's state.
+/// The state of a worker.
 struct Session<B> {
     backend: B,
     buffers: Vec<Held>,
-    /// Memory of earlier buffers by its bytes, guards included: to give it back and to ask for it costs more than a small kernel.
+    /// Freed memory by its size in bytes, guards included: freeing and allocating it costs more than a small kernel.
     spare: BTreeMap<usize, Vec<u64>>,
-    /// Bytes of all of it.
+    /// Total bytes in `spare`.
     spared: usize,
     modules: Vec<(usize, Vec<Entry>)>,
     gather: Gather,
 }
 
-/// Serves the GPU `word` on standard input, which is a socket; the process's exit code.
+/// Serves the GPU `word` on standard input, which is a socket, and returns the exit code of the process.
 #[must_use]
 pub fn serve_gpu(word: &str) -> u8 {
     let Ok(Some(mut socket)) = socket() else { return 2 };
@@ -68,10 +68,10 @@ pub fn serve_gpu(word: &str) -> u8 {
     }
 }
 
-/// Standard input as a socket, if it is one.
+/// Returns standard input as a socket if it is one.
 fn socket() -> io::Result<Option<UnixStream>> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // What is no socket has no address.
+    // Only a socket has a local address.
     Ok(socket.local_addr().is_ok().then_some(socket))
 }
 
@@ -79,14 +79,14 @@ fn finished(served: io::Result<()>) -> u8 {
     match served {
         Ok(()) => 0,
         Err(error) => {
-            // The parent keeps what is said here and shows it.
+            // The parent captures standard error and shows it.
             let _ = io::Write::write_all(&mut io::stderr(), format!("{error}\n").as_bytes());
             1
         }
     }
 }
 
-/// Why there is no such device, with what helps.
+/// Returns the reason why the device cannot be opened, with a hint.
 fn absent(error: &CudaError) -> Refusal {
     let hint = match error.code {
         2 => "; the GPU has no memory left for a context: end other processes on it",
@@ -106,7 +106,7 @@ fn refuse_all(refusal: &Refusal, socket: &mut UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// The next request; none when the parent has closed its end.
+/// Returns the next request, or `None` after the parent has closed its end.
 fn next(socket: &mut UnixStream) -> io::Result<Option<(Request, Vec<u8>)>> {
     match wire::receive(socket) {
         Ok(request) => Ok(Some(request)),
@@ -115,7 +115,7 @@ fn next(socket: &mut UnixStream) -> io::Result<Option<(Request, Vec<u8>)>> {
     }
 }
 
-/// Answers until the parent is gone.
+/// Answers requests until the parent closes its end.
 fn serve<B: Backend>(backend: B, socket: &mut UnixStream) -> io::Result<()> {
     let mut session = Session {
         backend,
@@ -213,7 +213,7 @@ impl<B: Backend> Session<B> {
         }
     }
 
-    /// A buffer of random bytes: one period comes from here, the rest is copied there.
+    /// Allocates a buffer of random bytes: one period is generated on the host, the rest is copied on the device.
     fn random(&mut self, len: u64, seed: u64, (least, most): (u8, u8)) -> Result<usize, Refusal> {
         let made = self.allocate(len, &[])?;
         let (address, len) = self.place(made)?;
@@ -221,7 +221,7 @@ impl<B: Backend> Session<B> {
         self.backend.write(address, &first).map_err(refused(0))?;
         let mut written = first.len();
         while written < len {
-            // What is copied begins anew where what is written ends.
+            // The copied bytes continue the sequence: `written` is a multiple of the period until the last copy.
             let more = written.min(len - written);
             self.backend.copy(address, address + written as u64, more).map_err(refused(0))?;
             written += more;
@@ -229,8 +229,8 @@ impl<B: Backend> Session<B> {
         Ok(made)
     }
 
-    /// Replays a graph `times` times; the first replay after which a buffer of `fresh` does not hold what it held after the first.
-    /// Guards are compared once, after the last.
+    /// Replays a graph `times` times and returns the number of the first replay after which a buffer of `fresh` differs from its
+    /// contents after the first replay. Guards are checked once, at the end.
     fn often(&mut self, graph: usize, times: usize, fresh: &[usize]) -> Result<Option<usize>, Refusal> {
         let places: Vec<(u64, usize)> = fresh.iter().map(|b| self.place(*b)).collect::<Result<_, _>>()?;
         let (mut first, mut bytes) = (Vec::new(), Vec::new());
@@ -253,7 +253,7 @@ impl<B: Backend> Session<B> {
         Ok(differs)
     }
 
-    /// Milliseconds of each launch; `before` runs in front of each, so that the stream is never empty when a time begins.
+    /// Returns the milliseconds of each launch; `before` runs ahead of each, so that the stream is busy when a measurement starts.
     fn times(
         &mut self,
         launches: &[Launch],
@@ -296,7 +296,8 @@ impl<B: Backend> Session<B> {
         Ok(())
     }
 
-    /// Memory for a buffer and its guards: spare, or new; spare memory of other sizes is given back where there is no other.
+    /// Returns memory for a buffer and its guards: spare memory of this size if there is any, otherwise a new allocation. If that
+    /// fails, all spare memory is freed first.
     fn memory(&mut self, bytes: usize) -> Result<u64, CudaError> {
         if let Some(base) = self.spare.get_mut(&bytes).and_then(Vec::pop) {
             self.spared -= bytes;
@@ -319,7 +320,7 @@ impl<B: Backend> Session<B> {
         Ok((held.address(), held.len))
     }
 
-    /// The address of byte `at` of a buffer, behind which `len` bytes are.
+    /// Returns the address of byte `at` of a buffer, after checking that `len` bytes follow it.
     fn inside(&self, buffer: usize, at: usize, len: usize) -> Result<u64, Refusal> {
         let (address, held) = self.place(buffer)?;
         if at.checked_add(len).is_none_or(|end| end > held) {
@@ -347,7 +348,7 @@ impl<B: Backend> Session<B> {
         Ok(self.buffers.len() - 1)
     }
 
-    /// Launches with everything found, and compared with what the kernels take.
+    /// Resolves launches and checks their arguments against the parameters of the kernels.
     fn prepared(&mut self, launches: &[Launch]) -> Result<Vec<Prepared>, Refusal> {
         let mut out = Vec::new();
         for (n, launch) in launches.iter().enumerate() {
@@ -406,7 +407,8 @@ impl<B: Backend> Session<B> {
         })
     }
 
-    /// Runs a stream to its end. Between launches that do not overlap it waits, so that a failure has its launch.
+    /// Runs launches to completion. It synchronizes between launches that do not overlap, so that a failure is attributed to its
+    /// launch.
     fn run(&mut self, launches: &[Launch]) -> Result<f32, Refusal> {
         let prepared = self.prepared(launches)?;
         self.backend.mark(0).map_err(refused(0))?;
@@ -429,7 +431,7 @@ impl<B: Backend> Session<B> {
         self.backend.elapsed().map_err(refused(launch))
     }
 
-    /// Compares every guard zone; the first byte that is not as it was, and mends it so that it is reported once.
+    /// Checks every guard zone, reports the first overwritten byte, and refills its zone so that it is reported once.
     fn guards(&mut self) -> Result<(), Refusal> {
         let zones: Vec<(u64, usize)> =
             self.buffers.iter().flat_map(|held| [(held.base, GUARD), (held.after(), GUARD)]).collect();

@@ -1,26 +1,26 @@
-//! What a CUDA result means for a worker: the kernel's fault, the GPU's, the caller's.
+//! Classifies CUDA results for a worker: the fault of the kernel, the GPU or the caller.
 
 use super::wire::Kind;
 
-/// A driver call that did not succeed.
+/// A driver call that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {name}{}", if detail.is_empty() { String::new() } else { format!(" ({detail})") })]
 pub(super) struct CudaError {
-    /// The result's number.
+    /// The number of the result.
     pub(super) code: u32,
-    /// Its name, as `CUDA_ERROR_ILLEGAL_ADDRESS`.
+    /// The name of the result, such as `CUDA_ERROR_ILLEGAL_ADDRESS`.
     pub(super) name: String,
-    /// The call.
+    /// The driver call.
     pub(super) call: &'static str,
-    /// What the driver said beyond that.
+    /// Further details from the driver.
     pub(super) detail: String,
 }
 
-/// Results of a driver call (`CUresult` in cuda.h): number, and what they mean when a launch or a synchronisation reports them.
+/// Results of driver calls (`CUresult` in cuda.h) by number, and what each means if a launch or a synchronization reports it.
 const KNOWN: [(u32, Kind); 28] = [
     (1, Kind::Launch),     // INVALID_VALUE
     (2, Kind::Launch),     // OUT_OF_MEMORY
-    (46, Kind::Absent),    // DEVICE_UNAVAILABLE: somebody holds it in exclusive mode
+    (46, Kind::Absent),    // DEVICE_UNAVAILABLE: another process holds it in exclusive mode
     (100, Kind::Absent),   // NO_DEVICE
     (101, Kind::Absent),   // INVALID_DEVICE
     (200, Kind::Image),    // INVALID_IMAGE
@@ -49,7 +49,7 @@ const KNOWN: [(u32, Kind); 28] = [
 ];
 
 impl CudaError {
-    /// What it means. Of a result that nobody knows nothing good is assumed: the worker is replaced.
+    /// Returns the kind of failure. An unknown result counts as a crash: the worker is replaced.
     pub(super) fn kind(&self) -> Kind {
         KNOWN.iter().find(|(code, _)| *code == self.code).map_or(Kind::Crashed, |(_, kind)| *kind)
     }

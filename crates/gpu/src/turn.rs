@@ -1,4 +1,4 @@
-//! One GPU for several at once: each has it from a reset until it rests.
+//! Shares one GPU between several users: each holds it from the first use after a reset until it rests.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,28 +7,28 @@ use emulator::device::{Buffer, Device, Failure, Graph, Launch, LaunchFailure, Mo
 
 use super::device::{Chain, GpuDevice};
 
-/// A GPU that others want too.
+/// A share of a GPU that other users need too.
 pub struct Turn<'a> {
     gpu: &'a Mutex<GpuDevice>,
     name: &'a str,
     chain: &'a Chain,
     state: State<'a>,
-    /// What the chain made of PTX.
+    /// Images assembled so far, by their PTX.
     images: HashMap<String, Vec<u8>>,
 }
 
-/// Whose turn it is.
+/// Who holds the GPU.
 enum State<'a> {
-    /// Somebody else's.
+    /// Another user, or nobody.
     Rests,
-    /// This one's, once there is something to do: code is assembled while others have the GPU.
+    /// Nobody through this share yet: it takes the GPU on first use, so that code is assembled while others have it.
     Waits,
-    /// This one's.
+    /// This share.
     Has(MutexGuard<'a, GpuDevice>),
 }
 
 impl<'a> Turn<'a> {
-    /// The GPU of this name, whose code this chain makes.
+    /// Creates a share of the GPU called `name`, whose code `chain` assembles.
     #[must_use]
     pub fn of(gpu: &'a Mutex<GpuDevice>, name: &'a str, chain: &'a Chain) -> Self {
         Self { gpu, name, chain, state: State::Rests, images: HashMap::new() }
@@ -47,7 +47,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// What was made before a rest is gone.
+/// Buffers, modules and graphs do not survive a rest.
 fn not_held() -> Failure {
     Failure::Broken("the GPU was released and has not been reset since".to_owned())
 }

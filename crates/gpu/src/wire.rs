@@ -1,4 +1,4 @@
-//! What parent and worker say to each other: a frame is two lengths, a JSON header and raw bytes.
+//! The protocol between parent and worker. A frame is a magic number, two lengths, a JSON header and raw bytes.
 
 use std::io::{self, Read, Write};
 
@@ -7,43 +7,43 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::describe::Description;
 
-/// A header longer than this is no header.
+/// The longest valid header.
 const HEADER_LIMIT: u32 = 16 << 20;
-/// No buffer is larger than this: 256 GiB.
+/// The longest valid payload: 256 GiB.
 const PAYLOAD_LIMIT: u64 = 1 << 38;
-/// What every frame begins with.
+/// The first bytes of every frame.
 const MAGIC: [u8; 4] = *b"s12x";
 
-/// What the parent asks; the payload is named where there is one.
+/// A request of the parent. A frame has a payload only where the variant names one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// Who is there.
+    /// Describes the GPU.
     Describe,
-    /// Give everything back: buffers, modules, graphs.
+    /// Releases all buffers, modules and graphs.
     Reset,
-    /// A buffer of `len` bytes; the payload is what it holds, poison without one.
+    /// Allocates a buffer of `len` bytes and fills it with the payload, or with poison if there is none.
     Allocate { len: u64 },
-    /// The payload into the buffer, from byte `at` on.
+    /// Writes the payload to the buffer, starting at byte `at`.
     Write { buffer: usize, at: usize },
-    /// The first byte from `at` on that differs from the payload.
+    /// Finds the first byte, from `at` on, that differs from the payload.
     Differs { buffer: usize, at: usize },
-    /// The bytes of a buffer.
+    /// Reads a buffer.
     Read { buffer: usize },
-    /// Poison into a buffer.
+    /// Fills a buffer with poison.
     Forget { buffer: usize },
-    /// The payload is a cubin or PTX.
+    /// Loads the payload, a cubin or PTX.
     Load,
-    /// Runs launches as one stream.
+    /// Runs launches in one stream.
     Run { launches: Vec<Launch> },
-    /// Captures them.
+    /// Captures launches as a graph.
     Capture { launches: Vec<Launch> },
     /// Replays a graph.
     Replay { graph: usize },
-    /// A buffer of `len` random bytes.
+    /// Allocates a buffer of `len` random bytes from `least` to `most`.
     Random { len: u64, seed: u64, least: u8, most: u8 },
-    /// Replays a graph often, with these buffers unwritten before each, and compares what they hold.
+    /// Replays a graph `times` times. Before each replay it poisons the buffers of `fresh`; after each it compares their contents.
     Often { graph: usize, times: usize, fresh: Vec<usize> },
-    /// Times launches, each behind another one.
+    /// Times launches, each queued behind `before`.
     Time { launches: Vec<Launch>, before: Launch, warm_up: usize, samples: usize },
 }
 
@@ -52,75 +52,75 @@ pub(super) enum Request {
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// Offset and bytes of its parameters.
+    /// Offset and size of each parameter in bytes.
     pub parameters: Vec<(usize, usize)>,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: i32,
-    /// Bytes of a thread's local memory.
+    /// Bytes of local memory per thread.
     pub local: i32,
     /// Bytes of static shared memory.
     pub shared: i32,
-    /// Threads of a CTA at most.
+    /// Most threads per CTA.
     pub threads: i32,
 }
 
-/// What the worker answers.
+/// A reply of the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Reply {
-    /// It is done.
+    /// The request succeeded and has no result.
     Done,
-    /// Who is there.
+    /// The description of the GPU.
     Described(Box<Description>),
-    /// A buffer or a graph.
+    /// The number of a new buffer or graph.
     Made(usize),
-    /// The payload is the buffer's.
+    /// The payload is the buffer's contents.
     Bytes,
-    /// A module, its kernels, and what the driver said.
+    /// A module and its kernels.
     Loaded { module: usize, entries: Vec<Entry> },
-    /// Milliseconds between two events around the work.
+    /// Milliseconds between the two events around the work.
     Ran { milliseconds: f32 },
-    /// The first replay that stored something else, or the first byte that differs.
+    /// The first replay with different contents (from 1), or the first differing byte; `None` if there is none.
     Compared { differs: Option<usize> },
     /// Milliseconds of every sample of every launch.
     Timed(Vec<Vec<f32>>),
-    /// It is not done.
+    /// The request failed.
     Refused(Refusal),
 }
 
-/// What kind of failure a worker reports.
+/// The kind of failure that a worker reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
-    /// No driver, no such GPU, or it may not be used.
+    /// There is no driver or no such GPU, or the GPU may not be used.
     Absent,
-    /// The driver does not take the image, or the GPU lacks what is asked.
+    /// The driver rejects the image, or the GPU lacks a required feature.
     Image,
-    /// The launch cannot be made.
+    /// The launch is invalid.
     Launch,
-    /// The kernel wrote where it may not.
+    /// The kernel wrote to a guard zone.
     Guard,
-    /// The kernel broke its context.
+    /// The kernel corrupted its context.
     Crashed,
-    /// It ran past the driver's own limit.
+    /// The kernel exceeded the driver's time limit.
     TimedOut,
-    /// The GPU is gone.
+    /// The GPU is lost.
     Lost,
-    /// We, or the driver, are wrong.
+    /// This tool or the driver is at fault.
     Broken,
 }
 
-/// Why it is not done.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Refusal {
-    /// What kind.
+    /// The kind of failure.
     pub(super) kind: Kind,
-    /// The story, with the name of the CUDA result.
+    /// The message, with the name of the CUDA result.
     pub(super) what: String,
-    /// Which of the launches.
+    /// The index of the launch that failed.
     pub(super) launch: usize,
 }
 
 impl Refusal {
-    /// As the device trait says it.
+    /// Converts it to a failure of the device trait.
     pub(super) fn failure(self) -> Failure {
         match self.kind {
             Kind::Absent | Kind::Lost => Failure::DeviceLost(self.what),
@@ -133,7 +133,7 @@ impl Refusal {
         }
     }
 
-    /// Whether nothing more can be had of the worker.
+    /// Whether the worker cannot serve further requests.
     pub(super) const fn ends_worker(&self) -> bool {
         matches!(self.kind, Kind::Absent | Kind::Crashed | Kind::TimedOut | Kind::Lost)
     }
@@ -153,7 +153,7 @@ pub(super) fn send(to: &mut impl Write, header: &impl Serialize, payload: &[u8])
     to.flush()
 }
 
-/// Reads one frame. [`io::ErrorKind::InvalidData`] where it is none.
+/// Reads one frame; [`io::ErrorKind::InvalidData`] if the bytes are not a frame.
 pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<(T, Vec<u8>)> {
     let mut front = [0; 16];
     from.read_exact(&mut front)?;
@@ -169,7 +169,7 @@ pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<(
     Ok((value, exactly(from, payload)?))
 }
 
-/// Memory is taken as bytes come, not as a length promises.
+/// Reads `len` bytes. The buffer grows as bytes arrive, so a wrong length does not allocate much memory.
 fn exactly(from: &mut impl Read, len: u64) -> io::Result<Vec<u8>> {
     const STEP: u64 = 64 << 20;
     let mut bytes = Vec::new();

@@ -1,10 +1,10 @@
-//! Checks on a device: run in order until one does not pass, and the verdict on a launch that did not finish.
+//! Runs checks on a device in order until one does not pass, and maps a failed launch to a verdict.
 
 use emulator::device::{Failure, LaunchFailure};
 
 use record::{Check, CheckResult, Verdict};
 
-/// The verdict on a launch that failed so. A launch that the device refuses counts against the kernel, which asks for more than
+/// Returns the verdict on a failed launch. A launch that the device rejects is a failure of the kernel, which requests more than
 /// the device has; `Broken` is a fault of the device's software or of this tool.
 #[must_use]
 pub const fn verdict(failure: &Failure) -> Verdict {
@@ -21,20 +21,20 @@ pub const fn verdict(failure: &Failure) -> Verdict {
 /// Why a check did not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotPassed {
-    /// Its verdict.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What was found.
+    /// The finding.
     pub note: String,
 }
 
 impl NotPassed {
-    /// With this verdict, because of what `note` says.
+    /// Creates a result with this verdict and note.
     #[must_use]
     pub fn new(verdict: Verdict, note: impl Into<String>) -> Self {
         Self { verdict, note: note.into() }
     }
 
-    /// The same with `place: ` in front of its note.
+    /// Returns the same result with `place: ` in front of its note.
     #[must_use]
     pub fn at(self, place: impl std::fmt::Display) -> Self {
         Self { note: format!("{place}: {}", self.note), ..self }
@@ -53,8 +53,8 @@ impl From<LaunchFailure> for NotPassed {
     }
 }
 
-/// Runs checks in order; `one` returns the note of a check that passed. After a check that does not conform or that is blocked, the
-/// rest are skipped. What PTX leaves open, or what nothing requires, does not stop them.
+/// Runs checks in order; `one` returns the note of a check that passed. After a check that does not conform or is blocked, the rest
+/// are skipped. A verdict about behaviour that PTX leaves open, or that nothing requires, does not stop them.
 ///
 /// # Errors
 /// The first error of `one`.

@@ -310,7 +310,7 @@ fn number(object: &Bound<'_, PyAny>, param: &Parameter) -> PyResult<Vec<u8>> {
         None => bytes_of(object).map_err(|_| {
             let ty = object.get_type();
             PyTypeError::new_err(format!(
-                "{ty} is no argument; pass an array, a number, bytes or a TensorMap"
+                "{ty} cannot be an argument; pass an array, a number, bytes or a TensorMap"
             ))
         })?,
     };

@@ -268,7 +268,7 @@ fn of_name(name: &str) -> PyResult<ElementType> {
         "float4_e2m1fn" | "int4" | "uint4" => Element::U8,
         _ => {
             return Err(PyTypeError::new_err(format!(
-                "arrays of {name} are no arguments; view them as bytes"
+                "arrays of {name} cannot be arguments; view them as bytes"
             )));
         }
     };
@@ -296,7 +296,7 @@ fn of_dlpack_type(tensor: &dlpack::Tensor) -> PyResult<ElementType> {
         (17, 4, 2) => return Ok(ElementType { element: Element::U8, bytes: 1 }),
         (code, bits, lanes) => {
             let what = format!(
-                "DLPack type {code} of {bits} bits and {lanes} lanes is no argument; view it as bytes"
+                "DLPack type {code} of {bits} bits and {lanes} lanes cannot be an argument; view it as bytes"
             );
             return Err(PyTypeError::new_err(what));
         }

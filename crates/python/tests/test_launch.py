@@ -188,7 +188,7 @@ class OnGpu(Foreign):
         (lambda x: [x, x, x, np.float64(1)], ValueError, "8 bytes for a parameter of 4"),
         (lambda x: [x[::2], x, x, 1], ValueError, "not contiguous"),
         (lambda x: [x[::-1], x, x, 1], ValueError, "negative stride"),
-        (lambda x: ["x", x, x, 1], TypeError, "is no argument"),
+        (lambda x: ["x", x, x, 1], TypeError, "cannot be an argument"),
         (lambda x: [x, x, x, x], TypeError, "the parameter has 4 bytes"),
         (lambda x: [x.astype(complex), x, x, 1], TypeError, "complex128"),
         (lambda x: [x.astype(">f4"), x, x, 1], TypeError, "no arguments"),

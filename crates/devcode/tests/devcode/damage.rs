@@ -69,7 +69,7 @@ fn what_is_not_read_says_why() {
         ("x.tar.gz", b"\x1f\x8b\x08", "uses the archive form .tar.gz, which is not read"),
         ("x.so", &no_sections, "uses a form without section headers, which is not read"),
         ("x.so", &packed, "uses the packer UPX, which is not read"),
-        ("x.a", b"!<thin>\nabc", "uses a thin archive: its members lie beside it, which is not read"),
+        ("x.a", b"!<thin>\nabc", "uses a thin archive, whose members are separate files, which is not read"),
         ("x.whl", &encrypted, "is encrypted"),
         ("x.cubin", &other_abi, "uses an image of OS ABI 0x77, which is not read"),
     ] {
@@ -155,7 +155,7 @@ fn archives_in_archives_end_at_the_limit() {
     }
     assert_eq!(of_bytes("x.zip", nested.clone()).entries.len(), 1);
     nested = zip(&[("x.zip", &nested)], true);
-    assert_eq!(trouble("x.zip", &nested), "is left out: archives lie more than 4 deep in each other");
+    assert_eq!(trouble("x.zip", &nested), "is left out: archives are nested more than 4 deep");
 }
 
 #[test]

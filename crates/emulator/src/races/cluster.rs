@@ -199,7 +199,7 @@ impl Races {
         };
         let who = users.into_iter().find(|who| !known(who))?;
         let what = format!(
-            "the CTA ends, and nothing orders that behind the access of warp {} of CTA rank {} to its shared memory",
+            "the CTA ends, and nothing orders its end after the access of warp {} of CTA rank {} to its shared memory",
             who.warp(),
             within.rank_of(self.id, who.cta())
         );

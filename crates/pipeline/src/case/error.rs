@@ -1,11 +1,11 @@
-//! What can be wrong with a case file or a folder of them.
+//! Errors in case files and folders of them.
 
 use std::io;
 use std::path::PathBuf;
 
 use toolchain::header::HeaderError;
 
-/// Why a case, or a folder of them, cannot be used.
+/// Why a case, or a folder of cases, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
     /// The folder cannot be read.
@@ -13,10 +13,10 @@ pub enum CaseError {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The folder holds no case.
+    /// The folder contains no case.
     #[error("{}: no .yaml file in this folder; copy one of the built-in cases there (`sm121probe moe --list`)", .0.display())]
     Empty(PathBuf),
     /// The file cannot be read.
@@ -24,33 +24,33 @@ pub enum CaseError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The file is no YAML, or not of our form.
+    /// The file is not valid YAML, or its fields are wrong.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// Something in the file is impossible.
+    /// A value in the file is invalid.
     #[error("{}:{line}: {message}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong and what to do.
+        /// The problem and its remedy.
         message: String,
     },
-    /// Two files have one name.
+    /// Two files have the same name.
     #[error("{}: the case `{name}` is in {} too; rename one of them", path.display(), first.display())]
     Duplicate {
         /// The name.
         name: String,
-        /// The second file; it is left out.
+        /// The second file, which is ignored.
         path: PathBuf,
-        /// The first.
+        /// The first file.
         first: PathBuf,
     },
-    /// A name that is no file's stem.
+    /// A name that cannot be a file stem.
     #[error("`{0}` is not a case's name; write letters, digits, `.`, `_`, `-`")]
     Name(String),
     /// A file cannot be written.
@@ -64,9 +64,9 @@ pub enum CaseError {
     /// No case has this name.
     #[error("no case `{name}`; {hint}")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// Similar names, or how to list them.
         hint: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A case file as it is written, and what has to hold before it is a [`Case`].
+//! The format of a case file, and the checks that make it a [`Case`].
 
 use std::path::Path;
 
@@ -18,13 +18,13 @@ use toolchain::header;
 /// Elements that share one scale (OCP MX 1.0).
 const BLOCK: usize = 32;
 
-/// Experts of a token, one a lane of a warp.
+/// The most experts of a token: one per lane of a warp.
 const MOST_SLOTS: usize = 32;
 
-/// Tiles that a minimum may ask for.
+/// The most tiles that a `minimum` may require.
 const MOST_TILES: usize = 16;
 
-/// gpt-oss's activation, which cases without a model take.
+/// The parameters of gpt-oss's activation, the default of cases without a model.
 const ALPHA: f32 = 1.702;
 const BETA: f32 = 1.0;
 const LIMIT: f32 = 7.0;
@@ -87,7 +87,7 @@ struct CaseFile {
     known_failures: Vec<KnownFailure>,
 }
 
-/// Reads the case in `text`; `path` names it.
+/// Parses the case in `text`; `path` supplies its name.
 ///
 /// # Errors
 /// [`CaseError::Header`] and [`CaseError::Invalid`], with the line and a remedy.
@@ -100,7 +100,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Case, CaseError> {
     })
 }
 
-/// What is wrong, with the key at fault.
+/// The key at fault, and the message.
 type Fault = (&'static str, String);
 
 fn resolve(path: &Path, file: CaseFile) -> Result<Case, Fault> {
@@ -260,7 +260,7 @@ fn check(case: &Case) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What the planner makes larger must be its own to choose.
+/// `minimum` lets the planner enlarge dimensions, so the case must not fix them.
 fn check_minimum(case: &Case) -> Result<(), Fault> {
     let Some(Minimum { rounds, n_tiles, m_tiles }) = case.minimum else { return Ok(()) };
     let fault = |message: String| Err(("minimum", message));
@@ -284,7 +284,7 @@ fn check_minimum(case: &Case) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A slot is an i32 on the device, and three experts have to be spread.
+/// `slots: spread` moves three experts to distant slots, so it needs at least four.
 fn check_slots(case: &Case) -> Result<(), Fault> {
     const SPREAD: usize = 4;
     if case.slots == Slots::Spread && case.experts < SPREAD {

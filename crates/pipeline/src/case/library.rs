@@ -1,4 +1,4 @@
-//! Loads cases from the binary or a folder; one bad file costs that file only.
+//! Loads cases from the binary or a folder; an invalid file does not prevent the others from loading.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,16 +9,16 @@ use super::error::CaseError;
 use super::file;
 use super::model::Case;
 
-/// Cases, and files that are none.
+/// Cases, and the files that are not valid cases.
 #[derive(Debug, Default)]
 pub struct Library {
-    /// The cases, by path.
+    /// The cases, sorted by path.
     pub cases: Vec<Case>,
-    /// Files that could not be used.
+    /// Why the other files cannot be used.
     pub problems: Vec<CaseError>,
 }
 
-/// The cases that the binary carries.
+/// Returns the built-in cases.
 #[must_use]
 pub fn library() -> Library {
     let mut library = Library::default();
@@ -28,18 +28,18 @@ pub fn library() -> Library {
     library
 }
 
-/// The built-in case called `name`.
+/// Returns the built-in case called `name`.
 ///
 /// # Errors
-/// [`CaseError::Unknown`] with names that come near.
+/// [`CaseError::Unknown`] with similar names.
 pub fn find(name: &str) -> Result<Case, CaseError> {
     library().find(name).cloned()
 }
 
-/// A case of the dimensions and the settings of a model, one token of real values.
+/// Returns a case with the dimensions and settings of a model, and one token of the `real` regime.
 ///
 /// # Errors
-/// [`CaseError::Invalid`] with the models that are known.
+/// [`CaseError::Invalid`] with the known models.
 pub fn of_model(name: &str) -> Result<Case, CaseError> {
     let text = format!("about: Dimensions of a model.\nmodel: {name:?}\ntokens: 1\nregime: real\n");
     file::parse(Path::new(&format!("{name}.yaml")), &text)
@@ -48,7 +48,7 @@ pub fn of_model(name: &str) -> Result<Case, CaseError> {
 impl Library {
     /// Every `.yaml` file below `folder`.
     ///
-    /// # Errors
+    /// [`CaseError::Folder`] and [`CaseError::Empty`]. Errors in single files are collected in `problems`.
     /// [`CaseError::Folder`] and [`CaseError::Empty`]; what is wrong with single files is in `problems`.
     pub fn load(folder: &Path) -> Result<Self, CaseError> {
         let mut files = Vec::new();
@@ -68,7 +68,7 @@ impl Library {
         Ok(library)
     }
 
-    /// Reads one case from `text`; `path` names it.
+    /// Adds the case in `text`, or its error; `path` supplies its name.
     pub fn add(&mut self, path: &Path, text: &str) {
         let names: BTreeMap<&str, &Path> =
             self.cases.iter().map(|c| (c.name.as_str(), c.path.as_path())).collect();
@@ -86,7 +86,7 @@ impl Library {
 
     /// The case called `name`.
     ///
-    /// # Errors
+    /// [`CaseError::Unknown`] with similar names.
     /// [`CaseError::Unknown`] with names that come near.
     pub fn find(&self, name: &str) -> Result<&Case, CaseError> {
         self.cases.iter().find(|c| c.name == name).ok_or_else(|| {

@@ -1,7 +1,7 @@
-//! Cases: problems of the pipeline, one YAML file each, with model dimensions by name.
+//! Cases: problems for the pipeline, one YAML file each, with model dimensions by name.
 //!
-//! A case is one file `cases/**/<name>.yaml`; its name is the file's stem. It says dimensions (or a model), how tokens
-//! choose experts, which values the tensors hold and which rules the kernels follow. CONTRIBUTING.md documents the format.
+//! A case is one file `cases/**/<name>.yaml`; its name is the file stem. It sets the dimensions (or a model), how tokens choose
+//! experts, the values of the tensors and the rules that the kernels follow. CONTRIBUTING.md documents the format.
 
 mod error;
 mod file;

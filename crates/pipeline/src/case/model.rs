@@ -1,4 +1,4 @@
-//! A case: what it asks, with every default filled in.
+//! A case with every default filled in.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,18 @@ use super::router::Router;
 use record::{Stage, Tile, words};
 
 words! {
-    /// Which values the tensors hold.
+    /// The kind of values in the tensors.
     #[derive(Default)]
     Regime {
         /// Small integers times powers of two: every sum is exact, in any order, and is compared bit for bit.
         #[default]
         Exact "exact",
-        /// One non-zero block per row, so that a single scale byte or code shows in what is stored.
+        /// One non-zero block per row, so that a single scale byte or code is visible in the output.
         Impulse "impulse",
-        /// Values as a model has them.
+        /// Values as in a model.
         Real "real",
-        /// As `real`, with NaN, infinities, extreme scales, zero blocks, negative zeros, ties of rounding and thresholds of scale rules in known
-        /// places.
+        /// As `real`, with NaN, infinities, extreme scales, zero blocks, negative zeros, rounding ties and thresholds of scale
+        /// rules in known places.
         Special "special",
     }
 }
@@ -36,40 +36,41 @@ words! {
         Balanced "balanced",
         /// Every token the same k experts.
         Same "same",
-        /// As many rows per expert as `expert_rows` says.
+        /// As many rows per expert as `expert_rows` lists.
         Rows "rows",
-        /// By logits of which many are equal, some of them zeros of either sign.
+        /// By logits of which many are equal, including zeros of both signs.
         Ties "ties",
     }
 }
 
 words! {
-    /// How the scale of a block follows from its largest magnitude.
+    /// How the scale of a block is derived from its largest magnitude.
     #[derive(Default)]
     ScaleRule {
-        /// The smallest that loses nothing: ⌈log2(amax/448)⌉ (FlashInfer, TensorRT-LLM, Triton's default).
+        /// The smallest that does not saturate: ⌈log2(amax/448)⌉ (FlashInfer, TensorRT-LLM, Triton's default).
         #[default]
         Ceil "ceil",
         /// ⌊log2 amax⌋ − 8 (OCP MX 1.0).
         Floor "floor",
         /// ⌊log2 of amax rounded to 3 mantissa bits⌋ − 8 (Quark's `even`, for e4m3).
         Even "even",
-        /// The power of two nearest to amax/448, the midpoint up (CUDA's `e8m0` to nearest).
+        /// The power of two nearest to amax/448, with ties away from zero (CUDA's `e8m0` to nearest).
         Nearest "nearest",
         /// ⌊log2(amax/448)⌋ (PTX `cvt.rz`).
         Rz "rz",
         /// Always one: e4m3 without scales.
         Identity "identity",
-        /// NVFP4 alone: the largest magnitude of a block becomes 4 or 6, whichever errs less in the sum of magnitudes
+        /// NVFP4 only: the largest magnitude of a block maps to 4 or 6, depending on which has the smaller sum of absolute errors
         /// (FlashInfer's default for 4over6).
         FourOverSixMae "four_over_six_mae",
-        /// The same by the sum of squares.
+        /// As `four_over_six_mae`, with the sum of squared errors.
         FourOverSixMse "four_over_six_mse",
     }
 }
 
 impl ScaleRule {
-    /// Whether activations of this format may have it. Rules of shared exponents say nothing about NVFP4, whose only other rule is 6.
+    /// Whether the rule applies to activations of this format. The four-over-six rules need NVFP4; any other rule maps the largest
+    /// magnitude of an NVFP4 block to 6.
     #[must_use]
     pub fn suits(self, format: Format) -> bool {
         !matches!(self, Self::FourOverSixMae | Self::FourOverSixMse) || format == Format::Nvfp4
@@ -77,15 +78,15 @@ impl ScaleRule {
 }
 
 words! {
-    /// Where gate and up stand among the 2·I columns of the first GEMM.
+    /// The order of gate and up among the 2·I columns of the first GEMM.
     #[derive(Default)]
     GateUp {
-        /// Even columns are gates, odd ones ups (gpt-oss checkpoints).
+        /// Even columns are gate, odd columns are up (gpt-oss checkpoints).
         #[default]
         Interleaved "interleaved",
-        /// The first half is gates.
+        /// The first half is gate.
         GateFirst "gate_first",
-        /// The first half is ups (FlashInfer's CUTLASS backend).
+        /// The first half is up (FlashInfer's CUTLASS backend).
         UpFirst "up_first",
     }
 }
@@ -94,28 +95,28 @@ words! {
     /// Where a bias is added.
     #[derive(Default)]
     BiasPlace {
-        /// Before the GEMM stores.
+        /// By the GEMM, before it stores.
         #[default]
         Epilogue "epilogue",
-        /// By the kernel that reads what the GEMM stored.
+        /// By the kernel that reads the GEMM's output.
         NextStage "next_stage",
     }
 }
 
 words! {
-    /// What a GEMM does where K is no multiple of 128.
+    /// How a GEMM treats a K that is not a multiple of 128.
     #[derive(Default)]
     KTail {
-        /// It stops behind the last block; what lies behind may be anything.
+        /// It stops after the last block; the padding may hold anything.
         #[default]
         Stop "stop",
-        /// It multiplies the padding, which its producers keep at zero with finite scales.
+        /// It multiplies the padding, which the producers fill with zeros and finite scales.
         Padded "padded",
     }
 }
 
 words! {
-    /// Where the scales lie.
+    /// The layout of the scales.
     #[derive(Default)]
     ScaleTiles {
         /// Tiles of 128 rows and 4 columns (CUTLASS, FlashInfer).
@@ -127,13 +128,13 @@ words! {
 }
 
 words! {
-    /// Where the device keeps the weights of its experts.
+    /// The placement of the experts' weights in device memory.
     #[derive(Default)]
     Slots {
-        /// One after the other.
+        /// Contiguous.
         #[default]
         Packed "packed",
-        /// Three of them at offsets beyond 2^31, 2^32 and 2^33 elements, with nothing in between.
+        /// Three experts at offsets beyond 2^31, 2^32 and 2^33 elements, with nothing in between.
         Spread "spread",
     }
 }
@@ -154,10 +155,10 @@ words! {
     /// How the rows of a token are added.
     #[derive(Default)]
     Finalize {
-        /// In the order of the slots.
+        /// In slot order.
         #[default]
         Slots "slots",
-        /// By atomic additions of f32, in any order.
+        /// By f32 atomics, in any order.
         AtomicF32 "atomic_f32",
     }
 }
@@ -166,82 +167,82 @@ words! {
     /// Which kernel configurations (load and MMA path) of a case's tiles the default set runs.
     #[derive(Default)]
     Configurations {
-        /// Each load and each path, in pairs that change from case to case.
+        /// Every load and every path, in pairs that vary between cases.
         #[default]
         Paired "paired",
         /// Every load with every path.
         All "all",
-        /// A single one: the case is about the stages beside the GEMM.
+        /// One only: the case tests stages other than the GEMM.
         One "one",
     }
 }
 
 words! {
-    /// Where the global scales of NVFP4 activations come from.
+    /// The source of the global scales of NVFP4 activations.
     #[derive(Default)]
     GlobalScale {
-        /// From calibration: one for each expert, an input.
+        /// From calibration: an input, one per expert.
         #[default]
         Calibrated "calibrated",
-        /// From the largest magnitude of each row, by the kernel that quantizes it.
+        /// From the largest magnitude of each row, computed by the kernel that quantizes it.
         Token "token",
     }
 }
 
 words! {
-    /// How far the arguments of e^x reach: router logits against the largest of their token, and gates.
+    /// The range of the arguments of e^x: router logits relative to the largest of their token, and gates.
     #[derive(Default)]
     Arguments {
-        /// As a model has them.
+        /// As in a model.
         #[default]
         Usual "usual",
-        /// To the ends of f32: results from subnormals to the largest finite number, and beyond.
+        /// To the limits of f32: results range from subnormals to the largest finite number, and overflow.
         Wide "wide",
     }
 }
 
-/// What each kernel configuration has to meet in a case. The planner makes the case's dimensions larger for a configuration until
-/// it does.
+/// The tile counts that a case must reach in each kernel configuration. The planner enlarges the dimensions of the case for a
+/// configuration until it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Minimum {
-    /// How often the ring of stages is filled. K has that many times the stages in tiles, at least two more than the stages,
-    /// and a ragged one. With 0 it has one full tile and a ragged one.
+    /// How many times the ring of pipeline stages is filled: K has `rounds` times as many full tiles as there are stages, at least
+    /// two more than the stages, and a partial tile. With 0, K has one full tile and a partial one.
     pub rounds: usize,
-    /// Full tiles of N in front of a ragged one.
+    /// Full tiles along N before a partial one.
     pub n_tiles: usize,
-    /// Full tiles of M in front of a ragged one, of one expert.
+    /// Full tiles along M of one expert before a partial one.
     pub m_tiles: usize,
 }
 
-/// A failure that is known and reported; it is asserted both ways.
+/// A known, reported failure. If the stage passes after all, that is an error too.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnownFailure {
-    /// Where it is reported.
+    /// The URL of the report.
     pub url: String,
-    /// The stage that is wrong.
+    /// The stage that fails.
     pub stage: Stage,
-    /// The device on which it is; every one when left out.
+    /// The device on which it fails; every device if `None`.
     pub device: Option<String>,
-    /// The tile with which it is, as `MxNxK`; every one when left out.
+    /// The tile, as `MxNxK`, with which it fails; every tile if `None`.
     pub tile: Option<Tile>,
 }
 
-/// One problem of the pipeline.
+/// One problem for the pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// Its name: the file's stem.
+    /// The name: the file stem.
     pub name: String,
     /// The file.
     pub path: PathBuf,
-    /// What it asks, in one sentence.
+    /// One sentence on what the case tests.
     pub about: String,
-    /// The model whose dimensions it takes.
+    /// The model that supplies the dimensions.
     pub model: Option<String>,
-    /// Tokens T.
+    /// Number of tokens T.
     pub tokens: usize,
-    /// How activations and weights are stored.
+    /// The formats of activations and weights.
     pub pair: FormatPair,
     /// Width H of hidden states, a multiple of 32.
     pub hidden: usize,
@@ -249,60 +250,60 @@ pub struct Case {
     pub inter: usize,
     /// Experts that the router chooses from.
     pub experts: usize,
-    /// Experts that it chooses for one token.
+    /// Experts that the router chooses for one token.
     pub top_k: usize,
-    /// Experts beside these that every token visits with weight 1.
+    /// Further experts that every token visits with weight 1.
     pub shared_experts: usize,
-    /// From logits to choices and weights.
+    /// How logits become choices and weights.
     pub router: Router,
-    /// The seed that is used unless a run names one.
+    /// The seed, unless a run sets another.
     pub seed: u64,
-    /// Which values.
+    /// The kind of values in the tensors.
     pub regime: Regime,
-    /// How tokens choose.
+    /// How tokens choose experts.
     pub routing: Routing,
-    /// Rows of each expert, where `routing` is `rows`; empty otherwise.
+    /// Rows of each expert if `routing` is `rows`; empty otherwise.
     pub expert_rows: Vec<usize>,
-    /// How scales are chosen.
+    /// How scales are derived.
     pub scale_rule: ScaleRule,
-    /// Where global scales of activations come from, in formats that have some.
+    /// The source of the activations' global scales, in formats that have them.
     pub global_scale: GlobalScale,
-    /// Where gates stand.
+    /// The order of gate and up.
     pub gate_up: GateUp,
-    /// Factor inside the sigmoid.
+    /// The factor inside the sigmoid.
     pub alpha: f32,
-    /// What is added to up.
+    /// The constant added to up.
     pub beta: f32,
-    /// Where gate and up are clamped; infinite for nowhere.
+    /// The bound that gate and up are clamped to; infinite for none.
     pub limit: f32,
-    /// Whether the experts have biases; zeros stand for them when not.
+    /// Whether the experts have biases; without them, zeros are added.
     pub bias: bool,
     /// Where the first GEMM's bias is added.
     pub fc1_bias: BiasPlace,
     /// Where the second GEMM's bias is added.
     pub fc2_bias: BiasPlace,
-    /// What the GEMMs do behind the last block of K.
+    /// How the GEMMs treat the padding of K.
     pub k_tail: KTail,
-    /// Where the scales lie.
+    /// The layout of the scales.
     pub scale_tiles: ScaleTiles,
-    /// Where the device keeps the weights of its experts.
+    /// The placement of the experts' weights in device memory.
     pub slots: Slots,
-    /// Whether every kernel may begin before the one in front of it has ended (programmatic dependent launch).
+    /// Whether a kernel may start before the one ahead of it has ended (programmatic dependent launch).
     pub pdl: bool,
     /// How the kernels compute e^x.
     pub exp: Exp,
     /// How the rows of a token are added.
     pub finalize: Finalize,
-    /// Schedules of warps and CTAs that must all give the same; a run may ask for more.
+    /// The number of warp and CTA schedules that must produce the same result; a run may use more.
     pub schedules: u64,
-    /// The tiles it is run with, as `MxNxK`; empty for those that the tile policy chooses.
+    /// The tiles to run, as `MxNxK`; empty for those that the tile policy chooses.
     pub tiles: Vec<Tile>,
-    /// What every kernel configuration has to meet; the dimensions are then the least.
+    /// The tile counts that every kernel configuration must reach; the dimensions are then lower bounds.
     pub minimum: Option<Minimum>,
-    /// Which configurations the default set runs.
+    /// The configurations that the default set runs.
     pub configurations: Configurations,
-    /// How far the arguments of e^x reach.
+    /// The range of the arguments of e^x.
     pub arguments: Arguments,
-    /// What is known to fail.
+    /// Known failures.
     pub known_failures: Vec<KnownFailure>,
 }

@@ -12,44 +12,44 @@ use toolchain::header::{self, HeaderError};
 
 const TABLE: &str = include_str!("models.yaml");
 
-/// The mixture of experts of one model.
+/// The mixture-of-experts layer of one model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Its name, as published.
+    /// The published name.
     pub name: String,
-    /// Width of hidden states.
+    /// Width of the hidden states.
     pub hidden: usize,
-    /// Width of one expert.
+    /// Intermediate width of one expert.
     pub inter: usize,
-    /// Experts of a layer.
+    /// Experts per layer.
     pub experts: usize,
-    /// Experts of a token.
+    /// Experts per token.
     pub top_k: usize,
-    /// Factor inside the sigmoid.
+    /// The factor inside the sigmoid.
     pub alpha: f32,
-    /// What is added to up.
+    /// The constant added to up.
     pub beta: f32,
-    /// Where gate and up are clamped; infinite for nowhere.
+    /// The bound that gate and up are clamped to; infinite for none.
     pub limit: f32,
     /// Whether the experts have biases.
     pub bias: bool,
     /// Experts that every token visits.
     #[serde(default)]
     pub shared_experts: usize,
-    /// From logits to choices and weights.
+    /// How logits become choices and weights.
     #[serde(default)]
     pub router: Router,
-    /// The formats in which it runs on SM12x.
+    /// The operand formats in which the model runs on SM12x.
     #[serde(default)]
     pub format: FormatPair,
-    /// Where the checkpoint has the gates.
+    /// The order of gate and up in the checkpoint.
     pub gate_up: GateUp,
-    /// Who says so.
+    /// The source of these values.
     pub source: String,
 }
 
-/// Every model of the table, in its order; none when the table is damaged, which a test excludes.
+/// Returns every model of the table in its order; empty if the table is invalid, which a test rules out.
 pub fn models() -> &'static [Model] {
     static MODELS: OnceLock<Vec<Model>> = OnceLock::new();
     MODELS.get_or_init(|| parse().unwrap_or_default())

@@ -1,16 +1,16 @@
-//! The operand formats of the GEMMs: what activations and weights are stored as.
+//! The operand formats of the GEMMs: how activations and weights are stored.
 
 use record::words;
 
 words! {
-    /// How an operand of a GEMM is stored.
+    /// The storage format of a GEMM operand.
     #[derive(PartialOrd, Ord)]
     Format {
-        /// e4m3, a ue8m0 scale per 32.
+        /// e4m3 with a ue8m0 scale per 32 elements.
         Mxfp8 "mxfp8",
-        /// e2m1, a ue8m0 scale per 32.
+        /// e2m1 with a ue8m0 scale per 32 elements.
         Mxfp4 "mxfp4",
-        /// e2m1, a ue4m3 scale per 16, an f32 scale per expert.
+        /// e2m1 with a ue4m3 scale per 16 elements and a global f32 scale per expert.
         Nvfp4 "nvfp4",
         /// bf16 without scales.
         Bf16 "bf16",
@@ -18,7 +18,7 @@ words! {
 }
 
 words! {
-    /// Activations and weights of both GEMMs.
+    /// The formats of activations and weights in both GEMMs.
     #[derive(Default, PartialOrd, Ord)]
     FormatPair {
         /// MXFP8 activations, MXFP4 weights.
@@ -38,7 +38,7 @@ words! {
 }
 
 impl FormatPair {
-    /// How activations are stored.
+    /// Returns the format of the activations.
     #[must_use]
     pub const fn activation(self) -> Format {
         match self {
@@ -49,7 +49,7 @@ impl FormatPair {
         }
     }
 
-    /// How weights are stored.
+    /// Returns the format of the weights.
     #[must_use]
     pub const fn weight(self) -> Format {
         match self {
@@ -59,7 +59,7 @@ impl FormatPair {
         }
     }
 
-    /// Every pair's word, for messages.
+    /// Returns the words of all pairs, for messages.
     #[must_use]
     pub fn listed() -> String {
         Self::ALL.iter().map(|pair| pair.word()).collect::<Vec<_>>().join(", ")

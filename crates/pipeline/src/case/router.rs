@@ -5,10 +5,10 @@ use serde::Deserialize;
 use record::words;
 
 words! {
-    /// What a router makes of its logits before it weighs experts.
+    /// How a router turns logits into scores.
     #[derive(Default)]
     Scores {
-        /// The logits choose; softmax over the chosen ones weighs (gpt-oss).
+        /// Experts are chosen by logit; a softmax over the chosen ones weights them (gpt-oss).
         #[default]
         SoftmaxChosen "softmax_chosen",
         /// Softmax over all experts (Qwen3-MoE, DeepSeek-V2).
@@ -19,43 +19,43 @@ words! {
 }
 
 words! {
-    /// By what groups of experts are compared.
+    /// How groups of experts are ranked.
     #[derive(Default)]
     GroupScore {
-        /// The sum of the two greatest keys (DeepSeek-V3).
+        /// By the sum of the two greatest keys (DeepSeek-V3).
         #[default]
         TopTwo "top_two",
-        /// The greatest key (DeepSeek-V2).
+        /// By the greatest key (DeepSeek-V2).
         Max "max",
     }
 }
 
-/// Experts in groups of neighbours, of which only some may be chosen from.
+/// Groups of consecutive experts, of which only some may be chosen from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Groups {
-    /// Groups (`n_group`).
+    /// The number of groups (`n_group`).
     pub count: usize,
-    /// How many of them experts are chosen from (`topk_group`).
+    /// The number of groups that experts are chosen from (`topk_group`).
     pub kept: usize,
-    /// By what they are compared.
+    /// How groups are ranked.
     #[serde(default)]
     pub score: GroupScore,
 }
 
-/// From logits to choices and weights (docs/numerics.md, 3).
+/// How logits become choices and weights (docs/numerics.md, 3).
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Router {
-    /// What logits become.
+    /// How logits become scores.
     pub scores: Scores,
-    /// Whether a bias for each expert is added to its score for the choice, not for the weight (`e_score_correction_bias`).
+    /// Whether a per-expert bias is added to the score for the choice but not for the weight (`e_score_correction_bias`).
     pub correction_bias: bool,
-    /// The groups, where there are any.
+    /// The groups of experts, if any.
     pub groups: Option<Groups>,
     /// Whether the weights of a token are divided by their sum (`norm_topk_prob`).
     pub renormalise: bool,
-    /// What the weights are multiplied with in the end (`routed_scaling_factor`).
+    /// The factor applied to the weights at the end (`routed_scaling_factor`).
     pub scaling: f32,
 }
 
@@ -65,11 +65,11 @@ impl Default for Router {
     }
 }
 
-/// Groups that a warp can compare, one a lane.
+/// The most groups that a warp can rank, one per lane.
 const MOST_GROUPS: usize = 32;
 
 impl Router {
-    /// Softmax over the chosen logits.
+    /// gpt-oss: softmax over the chosen logits.
     pub const GPT_OSS: Self = Self {
         scores: Scores::SoftmaxChosen,
         correction_bias: false,
@@ -78,10 +78,10 @@ impl Router {
         scaling: 1.0,
     };
 
-    /// Why it cannot choose `top_k` of `experts`.
+    /// Checks that it can choose `top_k` of `experts`.
     ///
     /// # Errors
-    /// The reason.
+    /// The reason why it cannot.
     pub fn check(&self, experts: usize, top_k: usize) -> Result<(), String> {
         let plain = !self.correction_bias && self.groups.is_none() && self.renormalise;
         if self.scores == Scores::SoftmaxChosen && !plain {

@@ -1,4 +1,4 @@
-//! Writes case files: a new one to be filled in, and one for a case that a program made.
+//! Writes case files: a template to fill in, or an existing [`Case`].
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,10 +28,10 @@ regime: exact
 routing: random
 ";
 
-/// Writes `<folder>/<name>.yaml` and returns its path. It is rejected by the loader until it says what it asks.
+/// Writes `<folder>/<name>.yaml` and returns its path. The loader rejects the file until its `about` is filled in.
 ///
 /// # Errors
-/// [`CaseError::Name`] and [`CaseError::Write`]; an existing file is never touched.
+/// [`CaseError::Name`] and [`CaseError::Write`]; an existing file is never overwritten.
 pub fn create(folder: &Path, name: &str) -> Result<PathBuf, CaseError> {
     let usable = |s: &str| {
         s.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -49,7 +49,7 @@ pub fn create(folder: &Path, name: &str) -> Result<PathBuf, CaseError> {
     Ok(path)
 }
 
-/// The case as a file that reads back as the same case.
+/// Returns the text of a file that parses as the same case.
 #[must_use]
 pub fn to_yaml(case: &Case) -> String {
     let mut out = String::new();

@@ -1,11 +1,12 @@
-//! Launch geometry as expressions over numbers that the host knows: `ceil_div(n, tile_n) * 2`.
+//! Launch geometry as expressions over values that the host knows: `ceil_div(n, tile_n) * 2`.
 //!
-//! u64, `+ - * / %`, parentheses, `ceil_div(a, b)`, `min(a, b)`, `max(a, b)`. What overflows, goes below zero or divides by zero is
-//! an error. How many rows an expert has is not among the names: the host does not know it without a synchronisation.
+//! Expressions have u64 numbers, `+ - * / %`, parentheses, `ceil_div(a, b)`, `min(a, b)` and `max(a, b)`. Overflow, a negative
+//! difference and division by zero are errors. There is no name for the rows of an expert: the host would have to synchronize to
+//! know them.
 
 use std::collections::BTreeMap;
 
-/// The values of names.
+/// Values by name.
 pub type Names = BTreeMap<&'static str, u64>;
 
 /// Every name an expression may use, with its meaning.
@@ -30,22 +31,22 @@ pub const NAMES: [(&str, &str); 18] = [
     ("choices", "tokens * top_k, as the length of the list of choices"),
 ];
 
-/// An expression that has no value.
+/// An expression that cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}`, column {column}: {message}")]
 pub struct ExpressionError {
     /// The expression.
     pub text: String,
-    /// Where, from 1.
+    /// The column of the error, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
-/// The value of `text`.
+/// Evaluates `text`.
 ///
 /// # Errors
-/// [`ExpressionError`] for what is no expression, unknown names, overflow and division by zero.
+/// [`ExpressionError`] for invalid syntax, unknown names, overflow, negative differences and division by zero.
 pub fn evaluate(text: &str, names: &Names) -> Result<u64, ExpressionError> {
     let mut parser = Parser { text, at: 0, names };
     let value = parser.sum()?;
@@ -73,7 +74,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The next character if it is one of `any`.
+    /// Consumes and returns the next character if it is one of `any`.
     fn take(&mut self, any: &[char]) -> Option<char> {
         self.skip_space();
         let next = self.text[self.at..].chars().next().filter(|c| any.contains(c))?;

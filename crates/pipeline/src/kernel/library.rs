@@ -1,4 +1,4 @@
-//! Reads kernels and what they include, from the binary or from a folder.
+//! Loads kernels and their include files from the binary or a folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,60 +9,60 @@ use crate::case::FormatPair;
 use crate::kernel::KernelStage;
 use toolchain::header::{self, HeaderError};
 
-/// A folder of kernels that cannot be used.
+/// Why kernels cannot be loaded or found.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
-    /// It cannot be read.
+    /// A file or folder cannot be read.
     #[error("{} cannot be read: {source}", path.display())]
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
-    /// A header does not fit.
+    /// A header cannot be parsed.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// A header says something impossible.
+    /// A header is inconsistent.
     #[error("{}:1: {message}", path.display())]
     Meaning {
         /// The file.
         path: PathBuf,
-        /// What.
+        /// The problem and its remedy.
         message: String,
     },
-    /// There is no kernel for a stage.
+    /// No kernel implements a stage.
     #[error("no kernel for {what}{there}; write one whose header names the stage (CONTRIBUTING)")]
     Missing {
         /// The stage and variant.
         what: String,
-        /// What there is.
+        /// The available kernels of the stage.
         there: String,
     },
 }
 
-/// Kernels and what they include.
+/// Kernels and their include files.
 #[derive(Debug, Clone, Default)]
 pub struct Library {
-    /// By file name, sorted.
+    /// Kernels in search order: the user's first, each group sorted by file name.
     pub kernels: Vec<Kernel>,
-    /// `.cuh` files: name and text.
+    /// `.cuh` files by name.
     pub includes: BTreeMap<String, String>,
 }
 
-/// Which of several kernels of a stage is run.
+/// Selects one of several kernels of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant {
-    /// How e^x is computed, where it is.
+    /// How e^x is computed, if the kernel computes it.
     pub exp: ExpKind,
     /// How the rows of a token are added.
     pub atomics: Atomics,
-    /// How operands are stored.
+    /// The operand formats.
     pub pair: FormatPair,
 }
 
 impl Variant {
-    /// e^x by FMA, sums in the order of the slots.
+    /// e^x by FMA, and sums in slot order.
     pub const OURS: Self = Self { exp: ExpKind::Fma, atomics: Atomics::None, pair: FormatPair::Mxfp8Mxfp4 };
 
     fn is_of(self, kernel: &Kernel) -> bool {
@@ -85,15 +85,15 @@ impl Library {
         Ok(library)
     }
 
-    /// Whether any text mentions the target it is compiled for (`__CUDA_ARCH__` and its relatives).
+    /// Whether any source tests the compilation target (`__CUDA_ARCH__` and related macros).
     #[must_use]
     pub fn asks_for_target(&self) -> bool {
         let texts = self.kernels.iter().map(|kernel| &kernel.text).chain(self.includes.values());
         texts.into_iter().any(|text| text.contains("__CUDA_ARCH"))
     }
 
-    /// The kernels of the binary, those of `folder` in the place of ours for the same stage, path and load, and its `.cuh` files
-    /// in the place of ours of the same name.
+    /// Loads the built-in kernels and those of `folder`. A kernel of the folder replaces the built-in one of the same stage, path
+    /// and load; a `.cuh` file replaces the built-in one of the same name.
     ///
     /// # Errors
     /// [`KernelError`] with the file and line.
@@ -170,11 +170,12 @@ impl Library {
         Ok(())
     }
 
-    /// The kernel of a stage that is no GEMM: the user's own, of several the one with these atomics and this exp; else ours with
-    /// these. A stage without variants has one kernel for all.
+    /// Returns the kernel of a stage other than a GEMM. The user's kernels come first: the one that matches the variant, otherwise
+    /// any that supports the formats. Then follow the built-in kernels that match the variant. A stage without variants has one
+    /// kernel for all.
     ///
     /// # Errors
-    /// [`KernelError::Missing`].
+    /// [`KernelError::Missing`] if there is none.
     pub fn of_stage(&self, stage: KernelStage, variant: Variant) -> Result<&Kernel, KernelError> {
         let of_stage = || self.kernels.iter().filter(|k| k.stage == stage);
         let own = || of_stage().filter(|k| k.own);
@@ -183,10 +184,10 @@ impl Library {
         found.ok_or_else(|| self.missing(format!("the stage {stage:?}").to_lowercase(), stage))
     }
 
-    /// The GEMM of a path and a load for operands of these formats.
+    /// Returns the GEMM for a path, a load and these operand formats.
     ///
     /// # Errors
-    /// [`KernelError::Missing`].
+    /// [`KernelError::Missing`] if there is none.
     pub fn gemm(&self, pair: FormatPair, path: MmaPath, load: Load) -> Result<&Kernel, KernelError> {
         let fits = |k: &&Kernel| k.load == Some(load) && k.paths.contains(&path) && k.takes(pair);
         self.kernels.iter().find(fits).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Loads `kernels/`: CUDA C++ files whose `//@` header is the plug between a kernel and the pipeline.
+//! Loads `kernels/`: CUDA C++ files whose `//@` header tells the pipeline how to compile and launch them.
 
 mod expression;
 mod library;

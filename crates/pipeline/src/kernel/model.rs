@@ -1,4 +1,4 @@
-//! What a kernel's header says.
+//! The data model of a kernel's header.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,32 @@ use crate::case::FormatPair;
 
 pub use record::{Load, MmaPath};
 
-/// The stage of the pipeline that a kernel does.
+/// A stage of the pipeline that one kernel implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelStage {
-    /// Top-k and softmax.
+    /// Top-k and expert weights.
     Route,
-    /// Rows by expert.
+    /// Sorts rows by expert.
     Permute,
-    /// Hidden states to MXFP8.
+    /// Quantizes the hidden states to the activation format.
     Quantize,
-    /// FC1 and FC2.
+    /// The GEMMs FC1 and FC2.
     Gemm,
-    /// SwiGLU and MXFP8.
+    /// Applies SwiGLU and quantizes the result to the activation format.
     Activation,
-    /// Rows back to tokens.
+    /// Adds the rows of each token.
     Finalize,
 }
 
-/// The order in which a GEMM adds along K.
+/// The order in which a GEMM accumulates along K.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KOrder {
-    /// Ascending, one mma after the other.
+    /// Ascending K, one MMA after another.
     Ascending,
-    /// Exact sums of 32, rounded onto `tile_k / 32` accumulators in turn; then the second half of these is added to the first,
-    /// until one is left.
+    /// Exact sums of 32 products are added, with rounding, to `tile_k / 32` accumulators in turn; then the second half of the
+    /// accumulators is added to the first, until one is left.
     Partials,
     /// Not declared.
     #[default]
@@ -44,7 +44,7 @@ pub enum KOrder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpKind {
-    /// It does not.
+    /// It computes none.
     #[default]
     None,
     /// Multiplications and FMAs: the same bits on every device.
@@ -57,17 +57,17 @@ pub enum ExpKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Atomics {
-    /// With no atomics: in the order of the slots.
+    /// Without atomics, in slot order.
     #[default]
     None,
-    /// By additions of f32 in any order, rounded to bf16 once.
+    /// With f32 atomics in any order, and one rounding to bf16.
     F32,
-    /// By additions of bf16 in any order.
+    /// With bf16 atomics in any order.
     Bf16,
 }
 
 impl Atomics {
-    /// The word in cases and headers.
+    /// Returns its word in cases and headers.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -78,42 +78,42 @@ impl Atomics {
     }
 }
 
-/// What a kernel promises about its numbers.
+/// The numerical contract that a kernel declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contract {
-    /// The order along K.
+    /// The accumulation order along K.
     #[serde(default)]
     pub k_order: KOrder,
-    /// Whether it multiplies the padding of K too, which the producer then keeps at zero with finite scales.
+    /// Whether it also multiplies the padding of K; the producers then store zeros with finite scales there.
     #[serde(default)]
     pub reads_k_pad: bool,
-    /// Whether two runs give the same bits.
+    /// Whether every run produces the same bits.
     pub deterministic: bool,
     /// How it computes `e^x`.
     #[serde(default)]
     pub exp: ExpKind,
-    /// With which atomic additions it sums.
+    /// The atomic additions that it sums with.
     #[serde(default)]
     pub atomics: Atomics,
 }
 
-/// What a kernel needs for operands of other formats than MXFP8 by MXFP4.
+/// The capabilities that a kernel needs for operand formats other than MXFP8 by MXFP4.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FormatNeeds {
-    /// On every path.
+    /// Needed on every path.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// On the native path besides.
+    /// Also needed on the native path.
     #[serde(default)]
     pub native: Vec<String>,
-    /// On the portable path besides.
+    /// Also needed on the portable path.
     #[serde(default)]
     pub portable: Vec<String>,
 }
 
-/// The header as it is written.
+/// The header as written in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
@@ -146,49 +146,49 @@ pub(super) struct Header {
     pub(super) contract: Contract,
 }
 
-/// A kernel: a source and what the pipeline must know to launch it.
+/// A kernel: its source and all that the pipeline needs to compile and launch it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// File name, `quantize.cu`.
+    /// File name, such as `quantize.cu`.
     pub file: String,
-    /// CUDA C++, header included, so that lines count as in the file.
+    /// CUDA C++ source. It includes the header, so that line numbers match the file.
     pub text: String,
-    /// One sentence.
+    /// One sentence on the kernel.
     pub about: String,
-    /// What it does.
+    /// The stage that it implements.
     pub stage: KernelStage,
-    /// The entry's name.
+    /// The name of the entry function.
     pub entry: String,
-    /// The MMA paths it has; none for stages that multiply no matrices.
+    /// The MMA paths that it supports; empty for stages without a matrix product.
     pub paths: Vec<MmaPath>,
-    /// How tiles reach shared memory, for GEMMs.
+    /// How a GEMM loads its tiles; `None` for other stages.
     pub load: Option<Load>,
-    /// Capabilities it needs on every path.
+    /// Capabilities needed on every path.
     pub needs: Vec<String>,
-    /// Capabilities it needs on one path besides.
+    /// Capabilities also needed on one path.
     pub needs_of: BTreeMap<MmaPath, Vec<String>>,
-    /// The formats of operands that it can be compiled for besides MXFP8 by MXFP4, and what it needs then.
+    /// Operand formats other than MXFP8 by MXFP4 that it can be compiled for, and the capabilities they need.
     pub formats: BTreeMap<FormatPair, FormatNeeds>,
-    /// Paths on which weights take four bits in shared memory.
+    /// Paths on which weights occupy four bits per element in shared memory.
     pub packed: Vec<MmaPath>,
-    /// Macros it wants as they are.
+    /// Macros to define, and their values, passed to the compiler unchanged.
     pub defines: BTreeMap<String, String>,
     /// CTAs in x, y and z, as expressions.
     pub grid: [String; 3],
-    /// Threads in x.
+    /// Threads in x, as an expression.
     pub block: String,
-    /// Dynamic shared memory in bytes.
+    /// Bytes of dynamic shared memory, as an expression.
     pub smem: String,
     /// Names of the arguments, in order.
     pub args: Vec<String>,
-    /// What it promises.
+    /// The numerical contract that it declares.
     pub contract: Contract,
-    /// Whether it came from a folder of the user's: then it is taken for its stage, whatever variant a case asks for.
+    /// Whether it comes from a user's folder. It is then preferred for its stage, even if the case requests another variant.
     pub own: bool,
 }
 
 impl Kernel {
-    /// The capabilities that it needs on `path` for operands of these formats.
+    /// Returns the capabilities that it needs on `path` with operands of these formats.
     #[must_use]
     pub fn needs_on(&self, pair: FormatPair, path: MmaPath) -> Vec<&str> {
         let special = self.formats.get(&pair);
@@ -199,13 +199,13 @@ impl Kernel {
             (Some(of), MmaPath::Native) => (&of.needs, &of.native),
             (Some(of), MmaPath::Portable) => (&of.needs, &of.portable),
             (Some(of), MmaPath::Gemv) => (&of.needs, &[]),
-            // A stage that touches no operand.
+            // The stage has no operand in these formats.
             (None, _) => (&self.needs, &[]),
         };
         common.iter().chain(special).map(String::as_str).collect()
     }
 
-    /// Whether it can be compiled for operands of these formats; stages that touch no operand take any.
+    /// Whether it can be compiled for operands of these formats. Stages without such operands support all formats.
     #[must_use]
     pub fn takes(&self, pair: FormatPair) -> bool {
         let touches =

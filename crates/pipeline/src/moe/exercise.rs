@@ -129,10 +129,10 @@ impl Exercise {
             out.push(format!("{} of 3 N tiles", self.n_tiles));
         }
         if config.tile.n as usize > N_MULTIPLE && self.full_n_before_ragged < 2 {
-            out.push("a ragged N tile behind two full ones".to_owned());
+            out.push("a ragged N tile after two full ones".to_owned());
         }
         if self.full_m_before_ragged < 1 {
-            out.push("a ragged M tile behind a full one".to_owned());
+            out.push("a ragged M tile after a full one".to_owned());
         }
         if !self.empty_expert {
             out.push("an expert without rows".to_owned());

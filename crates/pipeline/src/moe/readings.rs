@@ -98,7 +98,7 @@ pub(super) fn compared(chosen: Outcome, other: &Outcome) -> (Vec<StageResult>, S
         if here == there_conforms && !differing.contains(&result.stage) {
             continue;
         }
-        let mut note = format!("{UNDETERMINED}: what is stored depends on whether mul and add round once");
+        let mut note = format!("{UNDETERMINED}: the stored values depend on whether mul and add round once");
         if here != there_conforms {
             note = format!(
                 "{note}; {} in this reading, {} in the other",
@@ -114,7 +114,7 @@ pub(super) fn compared(chosen: Outcome, other: &Outcome) -> (Vec<StageResult>, S
     let words: Vec<&str> = differing.iter().map(|stage| stage.word()).collect();
     let said = match words.as_slice() {
         [] => "; no stage stores other bits in the other reading".to_owned(),
-        words => format!("; {UNDETERMINED}: what is stored by {}", words.join(", ")),
+        words => format!("; {UNDETERMINED}: the values stored by {}", words.join(", ")),
     };
     (stages, said)
 }

@@ -48,7 +48,7 @@ impl Inputs<'_> {
                 };
                 tally.wrong(token, slot, f64::INFINITY, || match wanted {
                     Some(wanted) => format!("expert {found} instead of {wanted}"),
-                    None => format!("expert {found}, which is impossible beside the other choices"),
+                    None => format!("expert {found}, which is impossible together with the other choices"),
                 });
             }
             for (at, found) in shared.iter().enumerate() {
