@@ -1,4 +1,4 @@
-//! What may be typed.
+//! The command line's arguments: commands and options.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -45,7 +45,7 @@ Exit codes: 0 conforms, 1 internal error, 2 usage or unusable input file, 4 noth
 120 a toolkit is missing, 121 a device is missing.
 The cache is SM121PROBE_CACHE, or sm121probe in the XDG cache folder.";
 
-/// The verbs by purpose, as `--help` lists them.
+/// The commands by purpose, as `--help` lists them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Machine and toolkits", &["doctor", "toolkit"]),
     ("Kernels and binaries", &["lint", "audit", "emulate", "exec", "ops", "assumptions"]),
@@ -66,13 +66,13 @@ pub(super) enum Verb {
     Lint(super::lint::LintArgs),
     /// List GPU code in files, wheels and Python environments, and whether it runs on SM12x
     Audit(super::audit::AuditArgs),
-    /// Run a PTX or CUDA C++ kernel on the CPU, by the documented meaning of PTX
+    /// Run a PTX or CUDA C++ kernel on the CPU, according to the PTX ISA
     Emulate(EmulateArgs),
-    /// Run a CUDA program on a simulated GPU, every launch checked by the rules of PTX
+    /// Run a CUDA program on a simulated GPU, and check every launch against the rules of PTX
     Exec(super::exec::ExecArgs),
     /// List the emulated instructions
     Ops(OpsArgs),
-    /// List what the emulator takes on trust, and run a snippet for each
+    /// List the facts that the emulator takes on trust, and run a snippet for each
     Assumptions(AssumptionsArgs),
     /// Assemble snippets with every toolkit for every target, and write the cells
     Matrix(MatrixArgs),
@@ -85,7 +85,7 @@ pub(super) enum Verb {
     New(NewVerb),
     /// Run the fused-MoE pipeline, tile by tile, against its reference
     Moe(super::moe::MoeArgs),
-    /// Judge tensors of any stack by the pipeline's reference
+    /// Judge tensors from any stack against the pipeline's reference
     Judge(super::judge::JudgeArgs),
     /// Show what each tile of the grouped GEMM needs, whether it may run, and what peers support
     Tiles(super::tiles::TilesArgs),
@@ -300,7 +300,7 @@ pub(super) enum NewVerb {
     },
 }
 
-/// The whole command, its verbs in groups.
+/// Returns the whole command, with its subcommands in groups.
 #[must_use]
 pub fn command() -> clap::Command {
     let command = Cli::command();
@@ -319,7 +319,7 @@ pub fn command() -> clap::Command {
     command.help_template(template)
 }
 
-/// What was typed, or the help or the mistake to print.
+/// Parses the command line. The error is the help or the mistake to print.
 pub(super) fn parse(typed: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = command();
     let mut matches = command.try_get_matches_from_mut(typed)?;

@@ -1,4 +1,4 @@
-//! `assumptions`: what the emulator takes on trust, each with a snippet that shows it.
+//! `assumptions`: facts that the emulator takes on trust, each with a snippet that tests it.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ pub(super) struct AssumptionsArgs {
     name: Option<String>,
 }
 
-/// On what each part of each hardware model rests.
+/// The evidence for each part of each hardware model.
 fn models() -> String {
     let mut text = String::from("hardware models (--model)\n");
     for model in Model::ALL {
@@ -27,7 +27,7 @@ fn models() -> String {
     text
 }
 
-/// `assumptions`.
+/// Runs `assumptions`.
 pub(super) fn assumptions(args: &AssumptionsArgs) -> Result<(), CliError> {
     let mut text = String::new();
     let (mut open, mut shown, mut wrong) = (0, 0, 0);

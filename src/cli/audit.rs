@@ -1,4 +1,4 @@
-//! `audit`: what device code files hold, and what becomes of it on a device.
+//! `audit`: the device code in files, and how it runs on a device.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -52,7 +52,7 @@ pub(super) struct AuditArgs {
     output: OutputArgs,
 }
 
-/// A device as it is typed.
+/// Parses a device name.
 #[derive(Debug, Clone, Copy)]
 struct Asked(u16);
 
@@ -73,7 +73,6 @@ enum Require {
     Runs,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[
     (Format::Text, "For the terminal: the essentials, on a few screens"),
     (Format::Md, "Markdown, complete"),
@@ -93,7 +92,7 @@ enum Opcodes {
     None,
 }
 
-/// `audit`.
+/// Runs `audit`.
 pub(super) fn audit(args: &AuditArgs, context: &Context<'_>) -> Result<(), CliError> {
     let default =
         || Environment::of_process().path("SM121PROBE_PYTHON").unwrap_or_else(|| PathBuf::from("python3"));
@@ -145,7 +144,7 @@ fn rendered(args: &AuditArgs, record: &Record) -> Result<String, CliError> {
     })
 }
 
-/// Whether every kernel meets what is required. What was not read meets nothing, and neither does code without a kernel.
+/// Checks that every kernel meets the requirement. Code that was not read does not meet it, nor do files without a kernel.
 fn required(table: &AuditTable, require: Require) -> Result<(), CliError> {
     let meets = |verdict: &AuditVerdict| match require {
         Require::Native => verdict.is_native(),

@@ -1,4 +1,4 @@
-//! `bench`: where the time of a decode step goes, and how long the pipeline takes.
+//! `bench`: analyses the time of a decode step, and measures the pipeline.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,6 @@ pub(super) struct BenchArgs {
     output: OutputArgs,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[
     (Format::Text, "For the terminal: the classes and the decision, or the tables of times"),
     (Format::Md, "The same as Markdown"),
@@ -44,7 +43,7 @@ const FORMATS: &Formats = &[
     (Format::Svg, "For times: a plot over the tokens of a batch"),
 ];
 
-/// `bench`.
+/// Runs `bench`.
 pub(super) fn bench(args: &BenchArgs, context: &Context<'_>) -> Result<(), CliError> {
     let text = match (&args.profile, &args.from) {
         (Some(path), _) => profiled(args, path)?,

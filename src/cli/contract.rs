@@ -16,12 +16,12 @@ pub(super) struct ContractArgs {
 }
 
 impl ContractArgs {
-    /// The reading; off where none was asked for.
+    /// Returns the chosen contraction; off by default.
     pub(super) fn contract(self) -> Contract {
         self.contract.unwrap_or_default()
     }
 
-    /// The reading that was asked for.
+    /// Returns the contraction that was given, if any.
     pub(super) const fn asked(self) -> Option<Contract> {
         self.contract
     }

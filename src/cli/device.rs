@@ -1,4 +1,4 @@
-//! `--device`: what runs kernels, and the GPU behind its name.
+//! `--device`: the device that runs kernels.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use super::error::CliError;
 use crate::gpu::GpuDevice;
 use crate::job::{self, Context};
 
-/// What runs kernels.
+/// A device that runs kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum DeviceName {
-    /// This crate, on the CPU.
+    /// The emulator, on the CPU.
     #[default]
     Emulator,
-    /// A CUDA GPU, by its number.
+    /// A CUDA GPU, by number.
     Gpu(usize),
 }
 
@@ -31,7 +31,7 @@ impl FromStr for DeviceName {
     }
 }
 
-/// Seconds that one launch may take where nothing is said.
+/// The default time limit of one launch, in seconds.
 const LAUNCH_LIMIT: u64 = 60;
 
 /// Which device, and how long it may take.
@@ -46,12 +46,12 @@ pub(super) struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// This GPU, with the limits of one that is named without any.
+    /// The GPU of this number, with default limits.
     pub(super) const fn of_gpu(number: usize) -> Self {
         Self { device: DeviceName::Gpu(number), launch_limit: LAUNCH_LIMIT }
     }
 
-    /// The GPU, if one is asked for.
+    /// Opens the GPU; `None` for the emulator.
     pub(super) fn gpu(&self, context: &Context<'_>) -> Result<Option<GpuDevice>, CliError> {
         let DeviceName::Gpu(number) = self.device else { return Ok(None) };
         Ok(Some(job::open(&context.program, number, Duration::from_secs(self.launch_limit))?))

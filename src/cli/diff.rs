@@ -1,4 +1,4 @@
-//! `diff`: what changed between two records.
+//! `diff`: prints the changes between two records.
 
 use std::path::PathBuf;
 
@@ -25,14 +25,13 @@ pub(super) struct DiffArgs {
     output: OutputArgs,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[
     (Format::Text, "For the terminal; long lists are truncated"),
     (Format::Md, "Markdown"),
     (Format::Json, "Groups of cells and every other changed answer as JSON"),
 ];
 
-/// `diff`.
+/// Runs `diff`.
 pub(super) fn diff(args: &DiffArgs) -> Result<(), CliError> {
     let (old, new) = rayon::join(|| gate::read(&args.old), || gate::read(&args.new));
     let (old, new) = (old?, new?);

@@ -1,4 +1,4 @@
-//! `doctor`: what this machine can run, each answer backed by something that was run.
+//! `doctor`: what this machine can run, each answer obtained by running it.
 
 use std::fmt::Write as _;
 
@@ -25,10 +25,9 @@ pub(super) struct DoctorArgs {
     json: bool,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[(Format::Text, "For the terminal"), (Format::Json, "Everything as JSON")];
 
-/// `doctor`.
+/// Runs `doctor`.
 pub(super) fn doctor(args: &DoctorArgs, context: &Context<'_>) -> Result<(), CliError> {
     let store = Store::open(None).ok();
     let places = Places::from_environment(store.as_ref().map(Store::root));
@@ -77,7 +76,7 @@ fn text(findings: &Findings) -> String {
     out
 }
 
-/// What a Python would import, and where compiled kernels are kept.
+/// The kernel packages that a Python would import, and the caches of compiled kernels.
 fn imports(findings: &Findings, out: &mut String) {
     if let Some(python) = &findings.python {
         let _ = writeln!(out, "Python {} ({}) would import", python.python, python.executable.display());

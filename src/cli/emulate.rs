@@ -20,7 +20,6 @@ use crate::job::launch::{
 };
 use crate::report::Format;
 
-/// The formats of the results.
 const FORMATS: &Formats = &[
     (Format::Text, "Changed buffers, with their first elements"),
     (Format::Json, "Launches, buffers, violations and comparisons"),
@@ -66,21 +65,21 @@ pub(super) struct EmulateArgs {
     /// Run the schedules 0 to N-1 and require equal outputs
     #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: Option<u64>,
-    /// Run N times, each with other contents of memory and registers that nobody wrote, the second time zeros, and require equal outputs
-    /// [default: 1; 2 with --judge values]
+    /// Run N times, each time with different contents of unwritten memory and registers, the second time zeros, and require equal
+    /// outputs [default: 1; 2 with --judge values]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     poison: Option<u8>,
-    /// strict: the first violation ends it. values: go on behind races and undefined values, list them, and fail where the outputs of 4
-    /// schedules and 2 contents of unwritten memory differ
+    /// strict: the first violation ends the launch. values: continue after races and undefined values, list them, and fail if the
+    /// outputs of 4 schedules and 2 contents of unwritten memory differ
     #[arg(long, value_enum, default_value_t = Judge::Strict)]
     judge: Judge,
-    /// Compare each buffer with the tensor of its name in FILE
+    /// Compare each buffer with the tensor of the same name in FILE
     #[arg(long, value_name = "FILE.safetensors")]
     expect: Option<PathBuf>,
-    /// With --expect: how far results may lie apart, as a part of the expected value
+    /// With --expect: the relative tolerance, as a fraction of the expected value
     #[arg(long, value_name = "X", default_value = "0", requires = "expect", value_parser = tolerance)]
     rtol: f64,
-    /// With --expect: how far results may lie apart beside --rtol
+    /// With --expect: the absolute tolerance, in addition to --rtol
     #[arg(long, value_name = "X", default_value = "0", requires = "expect", value_parser = tolerance)]
     atol: f64,
     /// Maximum number of warp instructions per launch
@@ -96,7 +95,7 @@ pub(super) struct EmulateArgs {
     /// NVRTC for a .cu file: 13.5 or 13.5.37 [default: the newest]
     #[arg(long, value_name = "V")]
     toolkit: Option<String>,
-    /// Print remarks: what breaks no rule and deserves a look, such as one value stored by two warps without order
+    /// Print remarks: findings that violate no rule but deserve attention, such as one value stored by two unordered warps
     #[arg(long)]
     strict: bool,
     /// Print the address of every buffer
@@ -140,7 +139,7 @@ fn tolerance(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("`{text}` is not 0 or a positive number"))
 }
 
-/// `emulate`.
+/// Runs `emulate`.
 pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
     if args.format == Format::Json && (args.trace || args.profile) {
         return Err(lacks(Format::Json, &FORMATS[..1]));
@@ -162,7 +161,7 @@ pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), C
         model: args.hardware.model,
     };
     let judged = session.judge(&trials, |first, step, memory, options| {
-        // What threads print is the same in all schedules but for its order.
+        // Threads print the same text in all schedules, only in another order.
         launched(args, first && args.format == Format::Text, step, memory, options)
             .map_err(|error| Failed::Cli(Box::new(error)))
     });
@@ -171,7 +170,7 @@ pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), C
         Err(Ended { error: Failed::Cli(error), .. }) => return Err(*error),
         Err(Ended { error: Failed::Launch(error), findings }) => {
             if args.format != Format::Json {
-                // What was found on the way may say why.
+                // Findings from before the failure may explain it.
                 output::print(&listed(&findings.0))?;
             } else if error.is_finding() {
                 output::print(&json(&launch::failure(&session, &trials, &findings, &error))?)?;
@@ -209,11 +208,11 @@ pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), C
     }
 }
 
-/// Why trials did not all end, or do not agree.
+/// The reason why a trial did not end, or why trials disagree.
 enum Failed {
-    /// A launch ended badly, or outputs differ.
+    /// A launch failed, or outputs differ.
     Launch(Box<LaunchError>),
-    /// What was heard of a launch cannot be written.
+    /// The output of a launch could not be written.
     Cli(Box<CliError>),
 }
 
@@ -228,7 +227,7 @@ fn json(results: &LaunchResults) -> Result<String, CliError> {
     Ok(text + "\n")
 }
 
-/// What is launched.
+/// Reads the launches from the file, or from the arguments.
 fn session(args: &EmulateArgs, context: &Context<'_>) -> Result<Session, CliError> {
     let (file, triton) = match (&args.triton, &args.file) {
         (Some(folder), _) => (folder.clone(), true),
@@ -268,7 +267,7 @@ fn session(args: &EmulateArgs, context: &Context<'_>) -> Result<Session, CliErro
     Ok(launch::from_command_line(&call, context)?)
 }
 
-/// One launch, traced and profiled where that is wanted.
+/// Runs one launch, with a trace and a profile if requested.
 fn launched(
     args: &EmulateArgs,
     prints: bool,
@@ -298,7 +297,7 @@ fn launched(
     Ok((counts, ear.heard))
 }
 
-/// A reader who has seen enough is no problem.
+/// Ignores a closed pipe: the reader has seen enough.
 fn check(problem: Option<std::io::Error>) -> Result<(), CliError> {
     match problem.filter(|e| e.kind() != std::io::ErrorKind::BrokenPipe) {
         Some(error) => Err(CliError::Output(error)),

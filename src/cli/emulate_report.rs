@@ -1,4 +1,4 @@
-//! What `emulate` prints behind its launches.
+//! The report that `emulate` prints after its launches.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use emulator::Violation;
 use crate::job::launch::{Checked, Judged, Session, Sums, Trials, Undetermined};
 use crate::store;
 
-/// Elements of an output that are printed.
+/// Number of elements of an output that are printed.
 const SHOWN: usize = 8;
 
-/// The violations, a line each.
+/// Formats the violations, one per line.
 pub(super) fn listed(violations: &[Violation]) -> String {
     let line = |v: &Violation| format!("violation: {}; {} times\n", v.trap, v.times);
     violations.iter().map(line).collect()
@@ -21,12 +21,12 @@ pub(super) struct Report<'a> {
     pub(super) session: &'a Session,
     pub(super) judged: &'a Judged,
     pub(super) trials: &'a Trials,
-    /// Results that the file of expected tensors lacks.
+    /// Results for which the file of expected tensors has no tensor.
     pub(super) not_compared: &'a [String],
 }
 
 impl Report<'_> {
-    /// In words; with remarks and addresses where they are wanted.
+    /// Formats the report as text, with remarks and addresses if requested.
     pub(super) fn text(&self, remarks: bool, addresses: bool) -> String {
         let Self { session, judged, .. } = self;
         let outcome = &judged.outcome;
@@ -76,7 +76,7 @@ impl Report<'_> {
         format!(" in schedule {}; {schedules} schedules{with}, equal outputs", self.judged.outcome.trial.seed)
     }
 
-    /// A buffer that has changed.
+    /// Prints a buffer, if it has changed.
     fn buffer(&self, n: usize, text: &mut String) {
         let buffer = &self.session.buffers[n];
         if buffer.scratch || !self.session.changed(n, &self.judged.outcome) {
@@ -97,7 +97,7 @@ impl Report<'_> {
     }
 }
 
-/// What contraction changes.
+/// Prints the elements that depend on contraction.
 fn undetermined(found: &Undetermined, text: &mut String) {
     let Undetermined { buffer, differing, elements, separate, contracted, .. } = found;
     let index: Vec<String> = found.index.iter().map(ToString::to_string).collect();
@@ -109,7 +109,7 @@ fn undetermined(found: &Undetermined, text: &mut String) {
         writeln!(text, "  the first is {buffer}[{}]: {separate}, contracted {contracted}", index.join(","));
 }
 
-/// What became of a comparison.
+/// Prints the result of a comparison.
 fn expectation(checked: &Checked, text: &mut String) {
     let Checked { buffer, elements, wrong, largest, tolerance, .. } = checked;
     let limits = format!("rtol {:e}, atol {:e}", tolerance.relative, tolerance.absolute);

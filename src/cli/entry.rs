@@ -1,4 +1,4 @@
-//! From arguments to exit code.
+//! The entry point: from arguments to an exit code.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -20,17 +20,17 @@ pub fn main() -> ExitCode {
     ExitCode::from(command_line(std::env::args_os().collect(), None))
 }
 
-/// This command as another program has it.
+/// The location of this command if another program embeds it.
 #[derive(Debug)]
 pub struct Embedded {
-    /// Runs this command.
+    /// The executable that runs this command.
     pub program: PathBuf,
-    /// The folder of its libraries.
+    /// The folder with its libraries.
     pub libraries: PathBuf,
 }
 
-/// Runs a command line, which begins with the program's name, and returns its exit code. `embedded` says where this command is when
-/// the process's own executable is another.
+/// Runs a command line, which begins with the program's name, and returns its exit code. `embedded` is needed if the process's
+/// executable is not this command.
 #[must_use]
 pub fn command_line(typed: Vec<OsString>, embedded: Option<Embedded>) -> u8 {
     if let Some(code) = worker_job(&typed) {
@@ -42,7 +42,7 @@ pub fn command_line(typed: Vec<OsString>, embedded: Option<Embedded>) -> u8 {
     let cli = match args::parse(typed) {
         Ok(cli) => cli,
         Err(error) => {
-            // `--help` and `--version` are no mistakes.
+            // `--help` and `--version` are not mistakes.
             let code = match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => exit::CONFORMS,
                 _ => exit::USAGE,
@@ -51,7 +51,7 @@ pub fn command_line(typed: Vec<OsString>, embedded: Option<Embedded>) -> u8 {
             return code;
         }
     };
-    // Rust's own exit code for a panic is 101; ours says "internal error" like every other defect.
+    // Rust's exit code for a panic is 101; a panic must exit as an internal error, like every other defect.
     let code = std::panic::catch_unwind(|| match run(cli, embedded) {
         Ok(()) => exit::CONFORMS,
         Err(error) => {
@@ -63,11 +63,11 @@ pub fn command_line(typed: Vec<OsString>, embedded: Option<Embedded>) -> u8 {
     code.unwrap_or(exit::INTERNAL)
 }
 
-/// Acts as the ptxas of a program under `exec`.
+/// Acts as ptxas for a program under `exec`.
 fn assembler(arguments: &[OsString]) -> u8 {
     match job::assemble(arguments) {
         Ok(done) => {
-            // A reader that has gone away needs no answer.
+            // Nothing to do if the reader has gone.
             let _ = std::io::stdout().write_all(&done.stdout);
             let _ = std::io::stderr().write_all(&done.stderr);
             done.code
@@ -79,7 +79,7 @@ fn assembler(arguments: &[OsString]) -> u8 {
     }
 }
 
-/// Does a worker's job when this process was started as one.
+/// Runs the job of a worker, if this process was started as one.
 fn worker_job(typed: &[OsString]) -> Option<u8> {
     let mut words = typed.iter().skip(1);
     if words.next()? != worker::VERB {
@@ -137,7 +137,7 @@ fn run(cli: Cli, embedded: Option<Embedded>) -> Result<(), CliError> {
     }
 }
 
-/// For the test that a panic gives exit code 1.
+/// Panics, for the test that a panic exits with 1.
 #[cfg(debug_assertions)]
 #[expect(clippy::panic, reason = "planted")]
 fn plant_a_panic() {

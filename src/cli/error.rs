@@ -1,4 +1,4 @@
-//! Errors as people see them: the sentence, the help, the exit code.
+//! Errors as users see them: the message, the help, the exit code.
 
 use emulator::device::Failure;
 use miette::Diagnostic;
@@ -14,7 +14,7 @@ use crate::snippet::{FilterError, NewSnippetError, SnippetError};
 use crate::store::StoreError;
 use crate::toolkit::{CubinError, InstallError, NvrtcError, PinError, RemoveError, SelectError};
 
-/// Anything that ends a verb.
+/// An error that ends a command.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub(super) enum CliError {
     #[error(transparent)]
@@ -58,8 +58,8 @@ pub(super) enum CliError {
     NothingToLint,
     #[error("no source below {0}: C++, CUDA, Python, CMake and Bazel files are read")]
     NoSources(String),
-    #[error("architecture tests that contradict what SM12x has: {0}")]
-    #[diagnostic(help("the lines above name each with what to write"))]
+    #[error("architecture tests that contradict what SM12x supports: {0}")]
+    #[diagnostic(help("the lines above list each one with its replacement"))]
     Gates(usize),
     #[error("{0} files cannot be used")]
     #[diagnostic(help("the lines above name them; the other files were linted"))]
@@ -109,7 +109,7 @@ pub(super) enum CliError {
     Violations(usize),
     #[error(transparent)]
     Launch(crate::job::launch::LaunchError),
-    #[error("{0} is not for a launch file, which says that itself")]
+    #[error("{0} cannot be used with a launch file, which specifies it itself")]
     #[diagnostic(help("write it into the file; docs/emulator.md lists the fields"))]
     InLaunchFile(&'static str),
     #[error(transparent)]
@@ -137,7 +137,7 @@ pub(super) enum CliError {
     #[error("{0} results contradict the architecture rules")]
     #[diagnostic(help("please report them: finding such results is the purpose of this tool"))]
     Doctor(usize),
-    #[error("nothing was run: no selected variant says how to run it")]
+    #[error("nothing was run: no selected variant specifies how it is run")]
     NothingToRun,
     #[error("{0} variants do not conform")]
     Runs(usize),
@@ -253,7 +253,7 @@ impl CliError {
             | Self::Matrix(_) => exit::USAGE,
             Self::Launch(error) if error.is_finding() => exit::DOES_NOT_CONFORM,
             Self::Launch(_) | Self::InLaunchFile(_) | Self::Nvrtc(NvrtcError::Rejected { .. }) => exit::USAGE,
-            // A folder of kernels brought what does not compile.
+            // A kernel of the user's folder does not compile.
             Self::Cubin(CubinError::Refused { .. })
             | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
             Self::TableForm
@@ -263,7 +263,7 @@ impl CliError {
             | Self::NoClock
             | Self::NoPlot
             | Self::BenchTable(..) => exit::USAGE,
-            // What a kernel does wrong on the GPU is a finding; a case that is too large is not.
+            // A kernel's fault on the GPU is a finding; a case that is too large is not.
             Self::Timing(crate::bench::TimingError::Moe(_) | crate::bench::TimingError::Pipeline(_)) => {
                 exit::USAGE
             }

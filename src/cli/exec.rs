@@ -17,7 +17,7 @@ pub(super) struct ExecArgs {
     /// The GPU to simulate
     #[arg(long, value_name = "GPU", default_value = "gb10", value_parser = ["gb10", "rtx5090", "rtxpro6000", "h100"])]
     gpu: String,
-    /// Report violations and let the program go on
+    /// Report violations and let the program continue
     #[arg(long)]
     keep_going: bool,
     /// Run each launch under the schedules 0 to N-1 from the same memory, and require equal results
@@ -43,7 +43,6 @@ pub(super) struct ExecArgs {
     command: Vec<OsString>,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[
     (Format::Text, "Launches by kernel, violations, what is missing"),
     (Format::Md, "Markdown"),
@@ -52,7 +51,7 @@ const FORMATS: &Formats = &[
     (Format::Sarif, "SARIF 2.1.0: a result for each violation"),
 ];
 
-/// `exec`. Ends the process with the program's exit code where that is not 0 and no rule was violated.
+/// Runs `exec`. Exits with the program's exit code if it is not 0 and no rule was violated.
 pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliError> {
     let Some((program, arguments)) = args.command.split_first() else { return Ok(()) };
     let execution = Execution {
@@ -81,7 +80,7 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
     }
     match (done.violations.len(), done.code) {
         (0, 0) => Ok(()),
-        // The program's own exit code, as if it had run alone.
+        // The program's own exit code, as without `exec`.
         (0, code) => std::process::exit(code.into()),
         (count, _) => Err(CliError::Violations(count)),
     }

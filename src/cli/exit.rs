@@ -1,23 +1,23 @@
 //! Exit codes, in one place.
 //!
-//! A code says what the run found, not how it felt about it: 110 is a finding about documents, 2 is a mistake in the call.
+//! A code names the kind of result: 110 is a finding about documents, 2 is a mistake in the call.
 
-/// Everything asked was answered, and nothing contradicts what is recorded.
+/// The run is complete, and nothing contradicts the records.
 pub const CONFORMS: u8 = 0;
-/// A defect of sm121probe, a panic included.
+/// A defect of sm121probe, including a panic.
 pub const INTERNAL: u8 = 1;
 /// The call or an input file is wrong.
 pub const USAGE: u8 = 2;
 /// The call selects nothing.
 pub const NOTHING_SELECTED: u8 = 4;
 /// The run does not conform: a verdict is wrong, an expectation does not hold, records disagree, batch and isolated verdicts
-/// differ, or an emulated kernel broke a rule of PTX.
+/// differ, or an emulated kernel violated a rule of PTX.
 pub const DOES_NOT_CONFORM: u8 = 100;
-/// A claim stands otherwise than recorded.
+/// A claim's status differs from its recorded status.
 pub const CLAIMS_CONTRADICTED: u8 = 110;
-/// An answer is worse than in the baseline, or gone.
+/// An answer is worse than in the baseline, or missing.
 pub const BASELINE_CONTRADICTED: u8 = 111;
-/// A toolkit that was asked for is not there and cannot be fetched.
+/// A requested toolkit is missing and cannot be fetched.
 pub const TOOLKIT_MISSING: u8 = 120;
-/// A device that was asked for is not there or cannot be used.
+/// A requested device is missing or cannot be used.
 pub const DEVICE_MISSING: u8 = 121;

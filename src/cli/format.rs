@@ -1,11 +1,11 @@
-//! `--format`: a verb lists those formats that it has, and clap refuses the others with that list.
+//! `--format`: each command lists its formats, and clap refuses others and prints this list.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::error::CliError;
 use crate::report::Format;
 
-/// The formats of a verb, each with what it contains.
+/// The formats of a command, each with a description.
 pub(super) type Formats = [(Format, &'static str)];
 
 /// The formats of a record.
@@ -18,7 +18,7 @@ pub(super) const OF_RECORD: &Formats = &[
     (Format::Html, "One self-contained page with search"),
 ];
 
-/// Parses a format of the verb.
+/// Returns the parser for the formats of a command.
 pub(super) fn parser(formats: &'static Formats) -> impl TypedValueParser<Value = Format> {
     let values = formats.iter().map(|(format, help)| PossibleValue::new(format.word()).help(help));
     PossibleValuesParser::new(values).try_map(move |word| {
@@ -26,7 +26,7 @@ pub(super) fn parser(formats: &'static Formats) -> impl TypedValueParser<Value =
     })
 }
 
-/// That a part of a verb lacks a format which another part has.
+/// The error for a format that only another part of the command supports.
 pub(super) fn lacks(format: Format, formats: &'static Formats) -> CliError {
     CliError::NoFormat(format.word(), formats.iter().map(|(f, _)| f.word()).collect::<Vec<_>>().join(", "))
 }

@@ -1,4 +1,4 @@
-//! `gate`: a run against its baseline and what is expected of it.
+//! `gate`: compares a run with its baseline and its expectations.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(super) struct GateArgs {
     /// Baseline: a record written by `--format json` or `gate --bless`
     #[arg(long, value_name = "FILE", required_unless_present = "kernels")]
     baseline: Option<PathBuf>,
-    /// Check the kernels in DIR, in place of the built-in ones, against the pipeline's reference on the emulator
+    /// Check the kernels in DIR, instead of the built-in ones, against the pipeline's reference on the emulator
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "bless"])]
     kernels: Option<PathBuf>,
     /// With --kernels: a changed file; only what it can affect is run (repeatable, takes a list)
@@ -75,14 +75,13 @@ pub(super) struct GateReports {
     pub(super) output: OutputArgs,
 }
 
-/// The formats.
 pub(super) const FORMATS: &Formats = &[
     (Format::Text, "One line per finding"),
     (Format::Md, "A Markdown table, as for the summary of a CI step"),
     (Format::Sarif, "SARIF 2.1.0"),
 ];
 
-/// `gate`.
+/// Runs `gate`.
 pub(super) fn gate(args: &GateArgs, context: &Context<'_>) -> Result<(), CliError> {
     let expectations = match &args.expectations {
         Some(path) => gate::read_expectations(path)?,
@@ -114,7 +113,7 @@ pub(super) fn gate(args: &GateArgs, context: &Context<'_>) -> Result<(), CliErro
     let path = args.baseline.as_deref().unwrap_or(Path::new(""));
     let mut baseline = match gate::read(path) {
         Ok(record) => Some(record),
-        // The first blessing makes the file.
+        // The first `--bless` creates the file.
         Err(crate::record::RecordError::Read { source, .. })
             if args.bless && source.kind() == std::io::ErrorKind::NotFound =>
         {
@@ -145,7 +144,7 @@ pub(super) fn gate(args: &GateArgs, context: &Context<'_>) -> Result<(), CliErro
     deliver(&judgement, &run, &args.reports)
 }
 
-/// Runs what the baseline holds, or what the arguments name of it.
+/// Re-runs the baseline, or the part of it that the arguments name.
 fn ran(args: &GateArgs, baseline: Option<&Record>, context: &Context<'_>) -> Result<Record, CliError> {
     let mut asked = args.job.options();
     if let Some(baseline) = baseline {
@@ -158,7 +157,7 @@ fn ran(args: &GateArgs, baseline: Option<&Record>, context: &Context<'_>) -> Res
     }
     let job = Job::prepare(&asked, context)?;
     if args.job.toolkits.is_empty() && baseline.is_some() {
-        // What is not here is a finding of the gate, beside what can be judged.
+        // A missing toolkit is a finding of the gate; the others are still judged.
         let here = |name: &String| job.discovery.toolkits.iter().any(|t| t.version.is_named(name));
         if asked.toolkits.iter().any(here) {
             asked.toolkits.retain(here);
@@ -176,7 +175,7 @@ fn ran(args: &GateArgs, baseline: Option<&Record>, context: &Context<'_>) -> Res
     Ok(record)
 }
 
-/// Leaves of the baseline what the arguments ask for.
+/// Reduces the baseline to the part that the arguments select.
 fn narrow(baseline: &mut Record, args: &JobArgs) -> Result<(), CliError> {
     let filters = args.options().selection()?.filters;
     if filters.is_empty() {
@@ -191,7 +190,7 @@ fn narrow(baseline: &mut Record, args: &JobArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Rewrites the baseline with what the run says, and prints what that changes.
+/// Updates the baseline with the results of the run, and prints the changes.
 fn bless(path: &Path, baseline: Option<Record>, run: Record, to: &OutputArgs) -> Result<(), CliError> {
     let (blessed, text) = match baseline {
         Some(old) => {
@@ -209,7 +208,7 @@ fn bless(path: &Path, baseline: Option<Record>, run: Record, to: &OutputArgs) ->
     output::write(&(text + &format!("{} is written\n", path.display())), to)
 }
 
-/// Writes the verdict in every form that is asked, and says by exit code what weighs most.
+/// Writes the verdict in all requested formats. The most severe finding determines the error, and so the exit code.
 pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> Result<(), CliError> {
     let sarif = || report::findings_sarif(&judgement.findings).map_err(|e| CliError::Output(e.into()));
     let text = match to.format {
@@ -237,12 +236,12 @@ pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> 
     }
 }
 
-/// Annotations and the summary of the step, where GitHub runs it.
+/// On GitHub Actions, prints annotations and appends to the step's summary.
 pub(super) fn on_github(findings: &[Finding], summary: &str) -> Result<(), CliError> {
     if std::env::var_os("GITHUB_ACTIONS").is_none_or(|v| v != "true") {
         return Ok(());
     }
-    // On standard error too they are read; standard output may be a report that somebody parses.
+    // GitHub also reads annotations on standard error; standard output may be a report that another program parses.
     eprint!("{}", report::annotations(findings));
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|p| !p.is_empty()) else { return Ok(()) };
     append(Path::new(&path), summary).map_err(CliError::Output)
@@ -253,7 +252,7 @@ fn append(path: &Path, text: &str) -> std::io::Result<()> {
     std::io::Write::write_all(&mut file, text.as_bytes())
 }
 
-/// The exit code of what weighs most.
+/// The exit code for the most severe kind of finding.
 pub(super) fn exit_code(ground: Ground) -> u8 {
     use super::exit;
     match ground {

@@ -1,4 +1,4 @@
-//! `gate --kernels DIR --mutants`: which mutants are made, and what survives.
+//! `gate --kernels DIR --mutants`: the mutants that are created, and those that survive.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub(super) struct MutantArgs {
 }
 
 impl MutantArgs {
-    /// The options; none where no mutants are asked for.
+    /// The options; `None` without `--mutants`.
     pub(super) fn options(&self) -> Option<MutantOptions> {
         self.mutants.then(|| MutantOptions {
             operators: self.operators.clone(),
@@ -46,7 +46,7 @@ impl MutantArgs {
     }
 }
 
-/// Writes what survives in every format that is asked for, and says by exit code whether something does.
+/// Writes the survivors in all requested formats; the exit code says whether there are any.
 pub(super) fn deliver(survey: &Survey, folder: &Path, to: &GateReports) -> Result<(), CliError> {
     let findings = gate::survivors(survey, folder);
     let text = report::survivors_text(survey, &findings);

@@ -1,4 +1,4 @@
-//! `judge`: the reference applied to tensors that any other stack produced.
+//! `judge`: applies the reference to tensors that another stack produced.
 
 use std::path::PathBuf;
 
@@ -24,14 +24,13 @@ pub(super) struct JudgeArgs {
     output: OutputArgs,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[
     (Format::Text, "Every stage, in words"),
     (Format::Csv, "The rows of `moe --format csv`"),
     (Format::Json, "The trial as JSON"),
 ];
 
-/// `judge`.
+/// Runs `judge`.
 pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
     let dump = tensors::read(&args.file)?;
     let contract = Contract::of_dump(&dump.tensors, &dump.metadata)?;

@@ -1,4 +1,4 @@
-//! `kernels build`: compiles ahead what `moe` would compile on its way, to PTX or on to machine code.
+//! `kernels build`: compiles the kernels of `moe` ahead of time, to PTX or to machine code.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::moe::sources::{self, KernelSource};
 use crate::store::Store;
 use crate::toolkit;
 
-/// How long ptxas may take for one kernel.
+/// Time limit of ptxas for one kernel.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// `--cubin` without an architecture: each kernel's own target.
@@ -44,10 +44,10 @@ pub(super) struct BuildArgs {
     cubin: Option<String>,
 }
 
-/// What identifies a source: two that are equal here are one kernel.
+/// The identity of a source: sources with equal keys are one kernel.
 type Key = (String, Vec<(String, String)>);
 
-/// `kernels`.
+/// Runs `kernels`.
 pub(super) fn kernels(verb: &KernelsVerb, context: &Context<'_>) -> Result<(), CliError> {
     let KernelsVerb::Build(args) = verb;
     let library = case::library();
@@ -92,7 +92,7 @@ pub(super) fn kernels(verb: &KernelsVerb, context: &Context<'_>) -> Result<(), C
     if wanted == 0 { Err(CliError::NothingRan) } else { Ok(()) }
 }
 
-/// Every distinct source of the trials, and how many of those are blocked.
+/// Returns every distinct source of the trials, and the number of blocked trials.
 fn of_trials<'k>(
     trials: &[Trial<'_>],
     kernels: &'k Library,

@@ -1,4 +1,4 @@
-//! `lint`: any PTX over toolkits and targets.
+//! `lint`: checks any PTX with toolkits and targets.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,10 +20,10 @@ use crate::lint::{self, Asked, Assemblers, Lint, ProblemRow, Require, STDIN, Sou
 use crate::record::Record;
 use crate::report::{self, Format};
 
-/// Folders below folders that are looked into.
+/// How many levels of folders are searched.
 const DEPTH: usize = 32;
 
-/// Bytes of a line beside the one that is meant, to be shown.
+/// The maximum length, in bytes, of the lines around the underlined one; longer ones are not shown.
 const LINE: usize = 1000;
 
 /// Arguments of `lint`.
@@ -36,7 +36,7 @@ pub(super) struct LintArgs {
     #[arg(long)]
     stdin: bool,
     /// Check the architecture tests in the C++, CUDA, Python, CMake and Bazel sources below DIR instead: which SM12x targets
-    /// each admits and shuts out
+    /// each admits and excludes
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "stdin"])]
     gates: Option<PathBuf>,
     /// Toolkit: 13.5, 13.5.37, `all`, or the path of a ptxas (repeatable) [default: all]
@@ -83,7 +83,6 @@ enum Demand {
     Rewritten,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[
     (Format::Text, "For the terminal"),
     (Format::Md, "Markdown"),
@@ -92,7 +91,7 @@ const FORMATS: &Formats = &[
     (Format::Sarif, "SARIF 2.1.0"),
 ];
 
-/// `lint`.
+/// Runs `lint`.
 pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliError> {
     if let Some(folder) = &args.gates {
         return gates(folder, args);
@@ -138,7 +137,7 @@ pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliErro
     deliver(&result, &sources, args)
 }
 
-/// Architecture tests in sources.
+/// Runs `lint --gates`: checks architecture tests in sources.
 fn gates(folder: &Path, args: &LintArgs) -> Result<(), CliError> {
     let result = lint::lint_gates(folder);
     for line in &result.unusable {
@@ -169,7 +168,7 @@ fn gates(folder: &Path, args: &LintArgs) -> Result<(), CliError> {
     }
 }
 
-/// Writes the result in every form that is asked, and says by exit code what it is.
+/// Writes the result in all requested formats; the exit code summarises it.
 fn deliver(result: &Lint, sources: &[Source], args: &LintArgs) -> Result<(), CliError> {
     let findings = report::lint_findings(result);
     let sarif = || report::findings_sarif(&findings).map_err(|e| CliError::Output(e.into()));
@@ -199,7 +198,7 @@ fn deliver(result: &Lint, sources: &[Source], args: &LintArgs) -> Result<(), Cli
     }
 }
 
-/// Every file that is named, or lies below a folder that is named; and those that cannot be used, in words.
+/// Reads every named file and every file below a named folder. Also returns the errors of unusable files.
 fn read(args: &LintArgs) -> (Vec<Source>, Vec<String>) {
     let (mut sources, mut unusable) = (Vec::new(), Vec::new());
     let mut take = |source: Result<Source, lint::SourceError>| match source {
@@ -233,7 +232,7 @@ fn read(args: &LintArgs) -> (Vec<Source>, Vec<String>) {
     (sources, unusable)
 }
 
-/// The .ptx files below a folder. Links to folders are not followed: they may lead in circles.
+/// Collects the .ptx files below a folder. Links to folders are not followed, since they may form cycles.
 fn below(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -253,9 +252,9 @@ fn below(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// A problem with its line underlined, and whether the line is shown.
+/// Draws a problem with its line underlined. Also returns whether the line is shown.
 fn drawn(source: &Source, problem: &ProblemRow, message: &str, to_file: bool) -> (String, bool) {
-    // Of a line that is longer than anybody reads, a part is shown.
+    // Of a very long line, only a part is shown.
     let at = if problem.excerpt_from == 1 { span(&source.text, problem) } else { None };
     let told = Told { message: message.to_owned(), at, source };
     let theme = if !to_file && output::may_colour(&std::io::stdout()) {
@@ -274,7 +273,7 @@ fn drawn(source: &Source, problem: &ProblemRow, message: &str, to_file: bool) ->
     (out, at.is_some())
 }
 
-/// A problem as miette draws it.
+/// A problem in the form that miette draws.
 #[derive(Debug)]
 struct Told<'a> {
     message: String,
@@ -321,7 +320,7 @@ impl SourceCode for Told<'_> {
     }
 }
 
-/// Where the underlined part lies in the file.
+/// The location of the underlined part in the file.
 fn span(text: &str, problem: &ProblemRow) -> Option<SourceSpan> {
     let line = problem.line?;
     let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();

@@ -1,4 +1,4 @@
-//! `merge`: records of many machines, or of the shards of one job, as one.
+//! `merge`: combines records of many machines, or of the shards of one job, into one.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::gate::{self, Disagreement, Merger};
 use crate::record::{Record, RecordError};
 use crate::report::{self, Format};
 
-/// Records that are read at once, so that a fleet's do not lie in memory together.
+/// Number of records read at a time, so that those of a fleet are not in memory all at once.
 const AT_ONCE: usize = 8;
 
 /// Arguments of `merge`.
@@ -30,14 +30,13 @@ pub(super) struct MergeArgs {
     output: OutputArgs,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[
     (Format::Text, "For the terminal: devices by model, driver and toolkit, and conflicts"),
     (Format::Md, "The same as Markdown"),
     (Format::Json, "The merged record, with its conflicts"),
 ];
 
-/// `merge`.
+/// Runs `merge`.
 pub(super) fn merge(args: &MergeArgs) -> Result<(), CliError> {
     let mut files: VecDeque<PathBuf> = files(&args.records)?.into();
     let mut merger = Merger::new(Disagreement::Shown);
@@ -63,7 +62,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<(), CliError> {
     }
 }
 
-/// The files named, and those of the folders named, in order.
+/// The named files and the files in named folders, in order.
 fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut out = Vec::new();
     for path in named {

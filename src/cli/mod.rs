@@ -1,4 +1,4 @@
-//! The command line: arguments, progress, printing and exit codes. What verbs do, [`crate::job`] does.
+//! The command line: arguments, progress, printing and exit codes. [`crate::job`] does the work of the commands.
 
 mod args;
 mod assumptions;

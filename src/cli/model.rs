@@ -15,6 +15,6 @@ pub(super) struct ModelArgs {
 fn model(text: &str) -> Result<Model, String> {
     Model::parse(text).ok_or_else(|| {
         let names: Vec<&str> = Model::ALL.iter().map(|model| model.name()).collect();
-        format!("`{text}` is no model; there are {}", names.join(", "))
+        format!("`{text}` is not a model; the models are {}", names.join(", "))
     })
 }

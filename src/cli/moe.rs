@@ -1,4 +1,4 @@
-//! `moe`: the pipeline, tile by tile, against its reference.
+//! `moe`: runs the pipeline, tile by tile, and compares it with its reference.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -70,15 +70,14 @@ pub(super) struct MoeArgs {
     /// detects
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     faults: Option<u64>,
-    /// Output format [default: text], or operand formats of the GEMMs (repeatable): only the cases of these or, with --case, that
-    /// case with each of them
+    /// Output format [default: text], or operand formats of the GEMMs (repeatable): only the cases with these or, with --case,
+    /// that case with each of them
     #[arg(long, value_name = "FORM", value_parser = moe_formats::parser(FORMATS))]
     format: Vec<Word>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[
     (Format::Text, "What does not conform, and the counts"),
     (Format::Csv, "One row per trial and stage"),
@@ -86,7 +85,7 @@ const FORMATS: &Formats = &[
     (Format::Md, "One row per trial, as Markdown"),
 ];
 
-/// The cases that `--list` shows.
+/// Formats the cases for `--list`.
 fn listed(cases: &[&Case], format: Format) -> Result<String, CliError> {
     const HEAD: [&str; 2] = ["case", "about"];
     let rows: Vec<report::Named<'_>> = cases.iter().map(|c| (c.name.as_str(), c.about.as_str())).collect();
@@ -103,7 +102,8 @@ fn listed(cases: &[&Case], format: Format) -> Result<String, CliError> {
     })
 }
 
-/// The cases with operands of these formats; those that are `named` take the formats, of others only those that have them.
+/// Selects cases by operand formats. Cases that were `named` run in each of the formats; otherwise only cases that have one of them
+/// are selected.
 fn of_pairs<'a>(cases: &[&'a Case], pairs: &[FormatPair], named: bool) -> Vec<Cow<'a, Case>> {
     if pairs.is_empty() {
         return cases.iter().map(|case| Cow::Borrowed(*case)).collect();
@@ -117,7 +117,7 @@ fn of_pairs<'a>(cases: &[&'a Case], pairs: &[FormatPair], named: bool) -> Vec<Co
         false => Cow::Owned(Case {
             pair,
             name: format!("{}-{}", case.name, pair.word()),
-            // Only NVFP4 activations have one.
+            // Only NVFP4 activations have some of the rules and a global scale.
             scale_rule: if case.scale_rule.suits(pair.activation()) {
                 case.scale_rule
             } else {
@@ -134,7 +134,7 @@ fn of_pairs<'a>(cases: &[&'a Case], pairs: &[FormatPair], named: bool) -> Vec<Co
     cases.iter().flat_map(|case| pairs.iter().map(move |pair| of(case, *pair))).collect()
 }
 
-/// `moe`.
+/// Runs `moe`.
 pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError> {
     let library = match &args.folder {
         Some(folder) => case::Library::load(folder)?,
@@ -228,7 +228,7 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     if !library.problems.is_empty() {
         return Err(CliError::UnusableCases(library.problems.len()));
     }
-    // Nothing but blocked trials proves nothing.
+    // A run with only blocked trials proves nothing.
     if !rows.iter().any(TrialRow::is_judged) {
         return Err(CliError::NothingRan);
     }
@@ -238,7 +238,7 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     }
 }
 
-/// Prints the smallest case that fails as the first failing trial does.
+/// Prints the smallest case that fails at the same stage as the first failing trial.
 fn shrink(runner: &Runner<'_>, ran: &Ran<'_>, output: &OutputArgs) -> Result<(), CliError> {
     let failed = ran
         .rows
@@ -268,7 +268,7 @@ fn shrink(runner: &Runner<'_>, ran: &Ran<'_>, output: &OutputArgs) -> Result<(),
     Err(CliError::Trials(1))
 }
 
-/// Runs a trial and writes all its tensors.
+/// Runs a trial and writes all of its tensors.
 fn dump(runner: &Runner<'_>, trial: &Trial<'_>, target: Target, path: &Path) -> Result<(), CliError> {
     let Ok(config) = trial.config else { return Ok(()) };
     let outcome = runner.outcome(trial, config, target)?;

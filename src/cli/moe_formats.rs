@@ -1,4 +1,4 @@
-//! `--format` of `moe`: the format of the output and, in the same option, operand formats of the GEMMs.
+//! `--format` of `moe`: the output format and, with the same option, the operand formats of the GEMMs.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -7,12 +7,12 @@ use super::format::Formats;
 use crate::case::FormatPair;
 use crate::report::Format;
 
-/// One `--format`.
+/// The value of one `--format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word {
-    /// Of the output.
+    /// An output format.
     Output(Format),
-    /// Of operands.
+    /// A pair of operand formats.
     Operands(FormatPair),
 }
 
@@ -27,7 +27,7 @@ const fn help(pair: FormatPair) -> &'static str {
     }
 }
 
-/// Parses an output format of the verb or a pair of operand formats.
+/// Returns the parser for an output format of the command or a pair of operand formats.
 pub(super) fn parser(formats: &'static Formats) -> impl TypedValueParser<Value = Word> {
     let outputs = formats.iter().map(|(format, help)| PossibleValue::new(format.word()).help(help));
     let pairs = FormatPair::ALL.iter().map(|pair| PossibleValue::new(pair.word()).help(help(*pair)));
@@ -47,7 +47,7 @@ impl Word {
     }
 }
 
-/// The output format, text without one, and the operand formats.
+/// Splits the values into the output format, text by default, and the operand formats.
 ///
 /// # Errors
 /// [`CliError::FormatTwice`] for two output formats.

@@ -1,4 +1,4 @@
-//! The GPU of the whole job.
+//! The GPU that the command without a verb uses.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use super::error::CliError;
 use crate::gpu::GpuDevice;
 use crate::job::Context;
 
-/// Which GPU the whole job uses.
+/// The choice of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// The first, where there is one.
+    /// The first one, if any.
     Any,
-    /// None.
+    /// No GPU.
     No,
-    /// This one.
+    /// The GPU of this number.
     Gpu(usize),
 }
 
@@ -48,17 +48,17 @@ pub(super) struct GpuArgs {
 }
 
 impl GpuArgs {
-    /// Whether a GPU is named: then it must be there.
+    /// Whether a GPU was named, so that it must exist.
     pub(super) fn is_named(&self) -> bool {
         matches!(self.device, Wanted::Gpu(_))
     }
 
-    /// How long trials may be started on it.
+    /// The time within which trials may be started on it.
     pub(super) const fn time(&self) -> Duration {
         Duration::from_secs(self.gpu_time)
     }
 
-    /// The GPU, or the reason why there is none; a GPU that is named must be there.
+    /// Opens the GPU, or returns the reason why there is none. It is an error if a named GPU is missing.
     pub(super) fn open(&self, context: &Context<'_>) -> Result<Result<GpuDevice, String>, CliError> {
         let number = match self.device {
             Wanted::No => return Ok(Err("no GPU: --device none".to_owned())),

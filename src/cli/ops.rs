@@ -1,4 +1,4 @@
-//! `ops`: which instructions are emulated.
+//! `ops`: lists the emulated instructions.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::output;
 use crate::report::{self, Format, InstructionForm, InstructionState, Instructions};
 use crate::snippet::Library;
 
-/// The target and PTX version that the snippets are decoded for.
+/// The target and PTX version for which the snippets are decoded.
 const TARGET: &str = "sm_121a";
 const ISA: &str = "9.5";
 
@@ -29,14 +29,13 @@ pub(super) struct OpsArgs {
     output: OutputArgs,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[
     (Format::Text, "For the terminal"),
     (Format::Csv, "One row per row of the table"),
     (Format::Md, "Markdown"),
 ];
 
-/// `ops`.
+/// Runs `ops`.
 pub(super) fn ops(args: &OpsArgs) -> Result<(), CliError> {
     let text = match args.format {
         Format::Csv => report::instructions_csv(&forms()),

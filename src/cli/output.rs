@@ -1,4 +1,4 @@
-//! Where results go, and when they are coloured.
+//! Writes results to a file or to standard output, and decides on colours.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -10,17 +10,17 @@ use crate::record::Record;
 use crate::report::{self, Format, Styles};
 use crate::snippet::Library;
 
-/// Whether a stream may be coloured: a terminal, and nobody said NO_COLOR (no-color.org).
+/// Whether a stream may be coloured: it is a terminal, and NO_COLOR (no-color.org) is not set.
 pub(super) fn may_colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
-/// The colours of standard output, or of a file, which has none.
+/// The styles for standard output, or for a file, which is not coloured.
 pub(super) fn styles(to_file: bool) -> Styles {
     if !to_file && may_colour(&io::stdout()) { Styles::colored() } else { Styles::plain() }
 }
 
-/// Renders a record of the snippets of `library`.
+/// Renders a record made with the snippets of `library`.
 pub(super) fn render(
     record: &Record,
     library: &Library,
@@ -33,14 +33,14 @@ pub(super) fn render(
     })
 }
 
-/// A part of a record for other tools.
+/// Exports a part of a record for other tools.
 pub(super) fn export(record: &Record, part: Export) -> Result<String, CliError> {
     match part {
         Export::Tactics => report::tactics(record).map_err(|e| CliError::Output(e.into())),
     }
 }
 
-/// Writes `text` to the file of `-o`, whole or not at all, or to standard output.
+/// Writes `text` to the file of `-o`, atomically, or to standard output.
 pub(super) fn write(text: &str, output: &OutputArgs) -> Result<(), CliError> {
     match &output.output {
         Some(path) => Ok(Record::write_report(path, text)?),
@@ -48,7 +48,7 @@ pub(super) fn write(text: &str, output: &OutputArgs) -> Result<(), CliError> {
     }
 }
 
-/// Writes to standard output; a reader who has seen enough (`| head`) is no error.
+/// Writes to standard output; a closed pipe (`| head`) is not an error.
 pub(super) fn print(text: &str) -> Result<(), CliError> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -57,14 +57,14 @@ pub(super) fn print(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Tells the cost of a run where `--figures` asks for it.
+/// Prints the cost of a run with `--figures`.
 pub(super) fn figures(args: &JobArgs, figures: &Figures) {
     if args.figures {
         eprintln!("{}", cost(figures));
     }
 }
 
-/// The cost of a run, on one line.
+/// Formats the cost of a run on one line.
 pub(super) fn cost(f: &Figures) -> String {
     format!(
         "{} cells, {} from the cache, {} processes; verdicts {:.2} s, opcodes {:.2} s ({} instructions named)",

@@ -1,4 +1,4 @@
-//! What a page shows beside its record: the text of each form, whether the emulator runs it, and what SM12x has in its place.
+//! Data of the page that is not in the record: the text of each form, whether the emulator runs it, and what SM12x accepts instead.
 
 use super::error::CliError;
 use crate::lint;
@@ -10,10 +10,10 @@ use crate::snippet::{Code, Library};
 const TARGET: &str = "sm_121a";
 const ISA: &str = "9.5";
 
-/// The texts of a library's forms, and benches.
+/// Returns the texts of a library's forms, together with the benches.
 pub(super) fn beside(library: &Library, benches: Vec<BenchTable>) -> Result<Beside, CliError> {
     let (isa, target) = (ISA.parse().map_err(super::ops::version)?, TARGET.parse()?);
-    // A damaged table advises nothing, and a test says so.
+    // A damaged table yields no advice; a test checks the table.
     let table = lint::instead_table().unwrap_or_default();
     let of = |code: &Code| {
         let ptx = code.standalone(isa, target);
@@ -33,7 +33,7 @@ pub(super) fn beside(library: &Library, benches: Vec<BenchTable>) -> Result<Besi
     Ok(Beside { forms, benches })
 }
 
-/// The statements that a body is about: what declares, loads operands or stores results is left out, unless nothing else is there.
+/// The statements that a body is about: without declarations, loads of operands and stores of results, unless there is nothing else.
 fn subject(body: &str) -> String {
     let statements = || body.split_inclusive(';').map(str::trim).filter(|s| s.ends_with(';'));
     let frames = |s: &str| {

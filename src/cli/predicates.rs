@@ -1,4 +1,4 @@
-//! `predicates`: what the SM12x targets have, as a C header, a Python module or a Rust module.
+//! `predicates`: feature tests for the SM12x targets as a C header, a Python module or a Rust module.
 
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ fn range(text: &str) -> Result<Requirement, String> {
     requirement.parse().map_err(|_| format!("`{text}` is not a range such as 12.9.. or 12.9..13.2"))
 }
 
-/// `predicates`.
+/// Runs `predicates`.
 pub(super) fn predicates(args: &PredicatesArgs, context: &Context<'_>) -> Result<(), CliError> {
     let record = match &args.from {
         Some(path) => Record::read(path)?,

@@ -1,4 +1,4 @@
-//! Progress on standard error: bars on a terminal, elsewhere a line now and then; notices and warnings always.
+//! Progress on standard error: bars on a terminal, otherwise occasional lines; notices and warnings always.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -9,10 +9,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::event::{Event, Sink};
 
-/// Where standard error is no terminal, lines of one piece of work are at least this far apart.
+/// The minimum time between two lines about the same work, if standard error is not a terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
-/// What takes long.
+/// A piece of work that takes long.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Work {
     Fetch(String),
@@ -21,7 +21,7 @@ enum Work {
     Functions,
 }
 
-/// How far it is.
+/// The progress of a piece of work.
 struct State {
     bar: Option<ProgressBar>,
     done: u64,
@@ -29,9 +29,9 @@ struct State {
     told: Instant,
 }
 
-/// Shows events to a person.
+/// Shows events to the user.
 pub(super) struct Progress {
-    /// Bars, where standard error is a terminal.
+    /// Bars, if standard error is a terminal.
     bars: Option<MultiProgress>,
     running: Mutex<HashMap<Work, State>>,
 }
@@ -48,7 +48,7 @@ impl Progress {
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<Work, State>> {
-        // A panic elsewhere must not silence the rest.
+        // A panic in another thread must not suppress later messages.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -67,7 +67,7 @@ impl Progress {
         }
     }
 
-    /// Sets how much is done to what `of` makes of it.
+    /// Updates the amount done with `of`.
     fn step(&self, work: &Work, of: impl FnOnce(u64) -> u64) {
         let mut running = self.running();
         let Some(state) = running.get_mut(work) else { return };

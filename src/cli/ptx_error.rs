@@ -1,11 +1,11 @@
-//! How a launch ended badly, with the line of the PTX underlined.
+//! The error of a failed launch, with the line of the PTX underlined.
 
 use emulator::Stop;
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
 use super::exit;
 
-/// A [`Stop`] and the PTX it speaks of.
+/// A [`Stop`] and the PTX to which it refers.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{message}")]
 pub(super) struct PtxError {
@@ -48,7 +48,7 @@ impl PtxError {
     }
 }
 
-/// The line without its indentation.
+/// The span of a line without its indentation.
 fn span(text: &str, line: usize) -> Option<SourceSpan> {
     let number = line.checked_sub(1)?;
     let row = text.split_inclusive('\n').nth(number)?;

@@ -1,4 +1,4 @@
-//! `run`: snippets on a device, check by check.
+//! `run`: executes snippets on a device, check by check.
 
 use clap::Args;
 
@@ -39,14 +39,13 @@ pub(super) struct RunArgs {
     output: OutputArgs,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[
     (Format::Text, "What is wrong, and the counts of each check"),
     (Format::Csv, "One row per variant and check"),
     (Format::Json, "Everything as JSON"),
 ];
 
-/// `run`.
+/// Runs `run`.
 pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError> {
     let library = job::snippets(args.snippets.as_deref(), context.sink)?;
     let filters: Vec<Filter> = args.filters.iter().map(|f| Filter::new(f)).collect::<Result<_, _>>()?;
@@ -76,7 +75,7 @@ pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError>
     };
     output::write(&text, &args.output)?;
     match runs.iter().filter(|run| run.first_wrong().is_some()).count() {
-        // A check that is blocked says nothing of the variant.
+        // A blocked check says nothing about the variant.
         0 if !runs.iter().any(|run| run.checks.iter().any(|check| check.verdict == Verdict::Pass)) => {
             Err(CliError::NothingRan)
         }

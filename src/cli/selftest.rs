@@ -1,4 +1,4 @@
-//! `selftest`: recorded answers against the emulator.
+//! `selftest`: compares recorded results with the emulator.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(super) struct SelftestArgs {
     /// Use the recording in this folder or zip archive instead of the built-in ones (repeatable)
     #[arg(long, value_name = "DIR")]
     vectors: Vec<PathBuf>,
-    /// Compare the special functions on all their inputs, by digests: of this file, of --device gpu:N, or the built-in ones of an H200
+    /// Compare digests of the special functions for all inputs: those of this file, of --device gpu:N, or the built-in ones of an H200
     #[arg(long, value_name = "FILE.json", num_args = 0..=1, conflicts_with_all = ["vectors", "model"])]
     exhaustive: Option<Option<PathBuf>>,
     #[command(flatten)]
@@ -36,11 +36,10 @@ pub(super) struct SelftestArgs {
     output: OutputArgs,
 }
 
-/// The formats.
 const FORMATS: &Formats =
     &[(Format::Text, "What is not bit-exact, and a summary"), (Format::Csv, "One row per instruction")];
 
-/// `selftest --exhaustive`.
+/// Runs `selftest --exhaustive`.
 fn exhaustive(args: &SelftestArgs, file: Option<&Path>, context: &Context<'_>) -> Result<(), CliError> {
     let recorded = match file {
         _ if args.fresh.asks_a_gpu() => args.fresh.digests(context)?.0,

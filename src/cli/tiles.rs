@@ -1,4 +1,4 @@
-//! `tiles`: what every tile needs, whether it may run, and what others offer; or what tile policies choose.
+//! `tiles`: what every tile needs, whether it may run, and which tiles peers support; or the choices of tile policies.
 
 use clap::Args;
 
@@ -37,14 +37,13 @@ pub(super) struct TilesArgs {
     output: OutputArgs,
 }
 
-/// The formats.
 const FORMATS: &Formats = &[
     (Format::Text, "A block per tile"),
     (Format::Md, "A table"),
     (Format::Csv, "One row per tile, path and load"),
 ];
 
-/// `tiles`.
+/// Runs `tiles`.
 pub(super) fn tiles(args: &TilesArgs, context: &Context<'_>) -> Result<(), CliError> {
     let text = if args.policies { compared(args)? } else { listed(args, context)? };
     output::write(&text, &args.output)

@@ -1,4 +1,4 @@
-//! `bench --device`: how long every stage takes on a GPU, tile by tile.
+//! `bench --device`: measures every stage on a GPU, tile by tile.
 
 use std::path::Path;
 
@@ -19,15 +19,15 @@ use crate::record::BenchTable;
 use crate::store::Store;
 use crate::toolkit::{self, Environment};
 
-/// Tokens of the batches where nothing is said: 1, 2, 4 … 2048.
+/// Log2 of the largest default number of tokens of a batch: 1, 2, 4 … 2048.
 const MOST_TOKENS: u32 = 11;
-/// Channels of the tiles that are timed where none is named, and their K.
+/// N and K of the tiles that are timed by default.
 const TILE: ([u32; 2], u32) = ([64, 128], 128);
-/// Bytes that are read to measure the bandwidth: many times any cache.
+/// Bytes that are read to measure the bandwidth: many times the size of any cache.
 const READ: usize = 1 << 30;
-/// Rounds of the product that measures the tensor cores: some milliseconds.
+/// Rounds of the product that measures the tensor cores: a few milliseconds.
 const ROUNDS: u32 = 20_000;
-/// CTAs of 256 threads of a multiprocessor that hide the latency of memory.
+/// CTAs of 256 threads per multiprocessor that are enough to hide the latency of memory.
 const CTAS: u32 = 8;
 
 /// How the tokens of a batch choose experts.
@@ -90,7 +90,7 @@ impl TimingArgs {
         tokens
     }
 
-    /// The tiles and loads that are named, else each M with two N and one K, copied and by TMA.
+    /// Plans the named tiles and loads; by default each M with two N and one K, copied and by TMA.
     fn plan<'a>(&self, case: &'a Case) -> Vec<plan::Trial<'a>> {
         let (channels, k) = TILE;
         let tiles: Vec<Tile> = if self.ways.tiles.is_empty() {
@@ -108,7 +108,7 @@ impl TimingArgs {
         trials
     }
 
-    /// Opens the GPU and times.
+    /// Opens the GPU and measures the times.
     pub(super) fn time(&self, context: &Context<'_>) -> Result<BenchTable, CliError> {
         let Some(DeviceName::Gpu(number)) = self.device else { return Err(CliError::NoClock) };
         let case = self.case()?;
@@ -170,7 +170,7 @@ impl TimingArgs {
     }
 }
 
-/// A table that `bench --format json` wrote.
+/// Reads a table that `bench --format json` wrote.
 pub(super) fn read(path: &Path) -> Result<BenchTable, CliError> {
     let wrong = |why: String| CliError::BenchTable(path.display().to_string(), why);
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;

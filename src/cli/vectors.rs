@@ -1,4 +1,4 @@
-//! `vectors record`, and fresh answers of a GPU for `selftest --device`.
+//! `vectors record`, and new results of a GPU for `selftest --device`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(super) enum VectorsVerb {
         /// Run the instructions of this recording instead of the built-in ones (repeatable)
         #[arg(long, value_name = "DIR")]
         like: Vec<PathBuf>,
-        /// Also record digests of the special functions' answers to all inputs in FILE, for `selftest --exhaustive`
+        /// Also record digests of the special functions' results for all inputs in FILE, for `selftest --exhaustive`
         #[arg(long, value_name = "FILE.json")]
         exhaustive: Option<PathBuf>,
         #[command(flatten)]
@@ -52,26 +52,26 @@ pub(super) struct FreshArgs {
 }
 
 impl FreshArgs {
-    /// Whether a GPU is to answer.
+    /// Whether a GPU is to compute results.
     pub(super) fn asks_a_gpu(&self) -> bool {
         self.device.device != DeviceName::Emulator
     }
 
-    /// The GPU's answers, and the GPU.
+    /// Records the GPU's results; also returns the opened GPU.
     pub(super) fn record(&self, forms: &[WarpOp], context: &Context<'_>) -> Result<(Fresh, Asked), CliError> {
         let mut asked = self.open(context)?;
         let fresh = selftest::record(&mut asked.gpu, forms, &asked.ask, &asked.who)?;
         Ok((fresh, asked))
     }
 
-    /// The GPU's digests of the special functions, and the GPU.
+    /// Records the GPU's digests of the special functions; also returns the opened GPU.
     pub(super) fn digests(&self, context: &Context<'_>) -> Result<(Digests, Asked), CliError> {
         let mut asked = self.open(context)?;
         let digests = asked.digests(context.sink)?;
         Ok((digests, asked))
     }
 
-    /// The GPU, ready to answer.
+    /// Opens the GPU.
     fn open(&self, context: &Context<'_>) -> Result<Asked, CliError> {
         let Some(gpu) = self.device.gpu(context)? else { return Err(CliError::NoGpuNamed) };
         let store = Store::open(None).ok();
@@ -89,7 +89,7 @@ impl FreshArgs {
     }
 }
 
-/// The GPU that answered, and what it was asked.
+/// The GPU that computes results, and the request.
 pub(super) struct Asked {
     gpu: GpuDevice,
     ask: Ask,
@@ -105,13 +105,13 @@ impl Asked {
     }
 }
 
-/// 13000 of `13.0`, as cuDriverGetVersion counts.
+/// Converts `13.0` to 13000, the number of cuDriverGetVersion.
 fn driver_number(cuda: &str) -> u64 {
     let mut numbers = cuda.split('.').map(|n| n.parse::<u64>().unwrap_or(0));
     1000 * numbers.next().unwrap_or(0) + 10 * numbers.next().unwrap_or(0)
 }
 
-/// Says which instructions have no answer.
+/// Warns about instructions without a result.
 pub(super) fn tell(fresh: &Fresh, sink: &dyn Sink) {
     if let Some((op, words)) = fresh.lacking.first() {
         let text = format!(
@@ -125,7 +125,7 @@ pub(super) fn tell(fresh: &Fresh, sink: &dyn Sink) {
     }
 }
 
-/// `vectors`.
+/// Runs `vectors`.
 pub(super) fn vectors(verb: &VectorsVerb, context: &Context<'_>) -> Result<(), CliError> {
     let VectorsVerb::Record { path, like, exhaustive, fresh } = verb;
     let recordings = if like.is_empty() {
@@ -159,7 +159,7 @@ pub(super) fn vectors(verb: &VectorsVerb, context: &Context<'_>) -> Result<(), C
     }
 }
 
-/// What the GPU says to each assumption of the emulator.
+/// Tests each assumption of the emulator on the GPU.
 fn settled(asked: &mut Asked) -> String {
     let mut out = String::from("assumptions of the emulator:\n");
     let Asked { gpu, ask, .. } = asked;

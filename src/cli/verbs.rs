@@ -1,4 +1,4 @@
-//! What each verb does.
+//! The whole job, and the commands for the matrix, records, templates and toolkits.
 
 use std::fmt::Write as _;
 
@@ -17,18 +17,18 @@ use crate::snippet::{self, Library};
 use crate::store::Store;
 use crate::toolkit::{self, InstallOptions, Pins, Places};
 
-/// Differing cells that `--verify` prints.
+/// Maximum number of differing cells that `--verify` prints.
 const DIFFERENCES_SHOWN: usize = 20;
 
-/// Bare `sm121probe`.
+/// Runs `sm121probe` without a command.
 pub(super) fn whole_job(cli: &Cli, context: &Context<'_>) -> Result<(), CliError> {
     let (args, gpu, to) = (&cli.job, &cli.gpu, &cli.output);
     let options = args.options();
-    // Somebody who asks about snippets or variants asks about nothing else, but for a GPU that is named.
+    // A selection of snippets or variants excludes the GPU, unless one is named.
     let device = if options.is_whole() || gpu.is_named() { Some(gpu.open(context)?) } else { None };
     let job = Job::prepare(&options, context)?;
     let format = cli.format.unwrap_or_default();
-    // A reader gets the matrix while the pipeline runs.
+    // Print the matrix while the pipeline still runs.
     let early = format == Format::Text && cli.export.is_none() && to.output.is_none();
     let mut shown = Ok(());
     let first = |record: &Record| {
@@ -47,7 +47,7 @@ pub(super) fn whole_job(cli: &Cli, context: &Context<'_>) -> Result<(), CliError
     deliver(&job, &record, &text, to)
 }
 
-/// `matrix`.
+/// Runs `matrix`.
 pub(super) fn matrix(args: &MatrixArgs, context: &Context<'_>) -> Result<(), CliError> {
     if args.list {
         return list(args, context);
@@ -63,7 +63,7 @@ pub(super) fn matrix(args: &MatrixArgs, context: &Context<'_>) -> Result<(), Cli
     deliver(&job, &record, &text, &args.output)
 }
 
-/// Writes the text, then says by exit code what is wrong with the run.
+/// Writes the text; the error, and so the exit code, names what is wrong with the run.
 fn deliver(job: &Job<'_>, record: &Record, text: &str, to: &OutputArgs) -> Result<(), CliError> {
     output::write(text, to)?;
     let unusable = job.library.problems.len();
@@ -129,7 +129,7 @@ fn verify(job: &mut Job<'_>, args: &MatrixArgs, context: &Context<'_>) -> Result
     }
 }
 
-/// `explain`.
+/// Runs `explain`.
 pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), CliError> {
     let record = match &args.from {
         Some(path) => Record::read(path)?,
@@ -140,7 +140,7 @@ pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), C
                 asked.targets = vec!["all".to_owned()];
             }
             let job = Job::prepare(&asked, context)?;
-            // One variant costs little: ask every toolkit there is.
+            // One variant costs little, so every toolkit is queried.
             if asked.toolkits.is_empty() {
                 asked.toolkits = vec!["all".to_owned()];
             }
@@ -156,7 +156,7 @@ pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), C
     output::print(&report::explain(&record, &args.variant, &output::styles(false))?)
 }
 
-/// `report`.
+/// Runs `report`.
 pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
     let mut record = Record::read(&args.from)?;
     if args.private {
@@ -185,7 +185,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
     output::write(&text, &args.output)
 }
 
-/// `new`.
+/// Runs `new`.
 pub(super) fn new(verb: &NewVerb) -> Result<(), CliError> {
     let (path, how, folder) = match verb {
         NewVerb::Snippet { name, snippets } => {
@@ -200,7 +200,7 @@ pub(super) fn new(verb: &NewVerb) -> Result<(), CliError> {
     ))
 }
 
-/// `toolkit`.
+/// Runs `toolkit`.
 pub(super) fn toolkit(verb: &ToolkitVerb, context: &Context<'_>) -> Result<(), CliError> {
     match verb {
         ToolkitVerb::List => list_toolkits(),

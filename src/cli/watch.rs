@@ -1,4 +1,4 @@
-//! What `emulate` prints while or after it watches a launch: the trace and the profile.
+//! The trace and the profile of a launch, as `emulate` prints them.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -7,10 +7,10 @@ use emulator::{Executed, Listed, Observer, Profile, Remark, SpaceTraffic, Violat
 
 use crate::job::launch::Heard;
 
-/// Lines with bank conflicts that are printed.
+/// Maximum number of lines with bank conflicts that are printed.
 const CONFLICTS_SHOWN: usize = 10;
 
-/// Prints what is executed, as it is.
+/// Prints every instruction as it is executed.
 pub(super) struct Trace {
     pub(super) listing: Vec<Listed>,
     pub(super) problem: Option<std::io::Error>,
@@ -23,10 +23,10 @@ pub(super) struct Watcher {
     pub(super) ear: Ear,
 }
 
-/// Hears what a launch says of itself: text of `vprintf`, violations, remarks.
+/// Collects the output of a launch: text of `vprintf`, violations, remarks.
 #[derive(Default)]
 pub(super) struct Ear {
-    /// Whether text is printed, as it comes.
+    /// Whether text is printed immediately.
     pub(super) prints: bool,
     pub(super) problem: Option<std::io::Error>,
     pub(super) heard: Heard,
@@ -87,7 +87,7 @@ impl Observer for Watcher {
     }
 }
 
-/// The profile in words.
+/// Formats the profile as text.
 pub(super) fn show_profile(profile: &Profile) -> String {
     let mut text = String::from("executions      lanes  instruction\n");
     for (name, executions, lanes) in profile.histogram() {

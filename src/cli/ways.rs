@@ -1,4 +1,4 @@
-//! Arguments that the verbs of the pipeline share: tiles and how they are compiled, cases, targets, kernels.
+//! Arguments that the pipeline's commands share: tiles and how they are compiled, cases, targets, kernels.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ const LOAD_HELP: &[(Load, &str)] = &[
     (Load::Direct, "Weights are loaded to registers"),
 ];
 
-/// Parses one of the values by its word.
+/// Returns the parser for one of the values, by its word.
 fn parser<T: Copy + Send + Sync>(
     values: &'static [(T, &'static str)],
     word: fn(T) -> &'static str,
@@ -56,17 +56,17 @@ fn parser<T: Copy + Send + Sync>(
 }
 
 impl WayArgs {
-    /// The loads asked for.
+    /// The selected loads.
     pub(super) fn loads(&self) -> Vec<Load> {
         self.load.map_or_else(|| LOADS.to_vec(), |load| vec![load])
     }
 
-    /// Whether a load is asked for.
+    /// Whether a load was named.
     pub(super) const fn names_load(&self) -> bool {
         self.load.is_some()
     }
 
-    /// The paths asked for.
+    /// The selected paths.
     pub(super) fn paths(&self) -> Vec<MmaPath> {
         self.kernel_path.map_or_else(|| PATHS.to_vec(), |path| vec![path])
     }
@@ -105,7 +105,7 @@ pub(super) struct KernelArgs {
 }
 
 impl KernelArgs {
-    /// Ours, or with those of the folder.
+    /// The built-in kernels, with those of the folder instead of the ones that they replace.
     pub(super) fn library(&self) -> Result<Library, CliError> {
         Ok(match &self.kernels {
             Some(folder) => Library::with_folder(folder)?,
@@ -115,7 +115,7 @@ impl KernelArgs {
 }
 
 impl TrialArgs {
-    /// The cases of the library that are asked for.
+    /// The selected cases of the library.
     pub(super) fn cases<'a>(&self, library: &'a crate::case::Library) -> Result<Vec<&'a Case>, CliError> {
         if self.cases.is_empty() {
             return Ok(library.cases.iter().collect());
@@ -123,17 +123,17 @@ impl TrialArgs {
         Ok(self.cases.iter().map(|name| library.find(name)).collect::<Result<_, _>>()?)
     }
 
-    /// The kernels: ours, or with those of the folder.
+    /// The kernels, including those of the folder.
     pub(super) fn kernels(&self) -> Result<Library, CliError> {
         self.folder.library()
     }
 
-    /// Whether the targets are left to the verb.
+    /// Whether no target was named, so that the command chooses.
     pub(super) fn names_no_target(&self) -> bool {
         self.targets.is_empty()
     }
 
-    /// The targets asked for.
+    /// The selected targets.
     pub(super) fn targets(&self) -> Result<Vec<Target>, CliError> {
         if self.targets.is_empty() {
             return Ok(TARGETS.iter().map(|t| t.parse()).collect::<Result<_, _>>()?);
@@ -141,7 +141,7 @@ impl TrialArgs {
         Ok(self.targets.iter().map(|t| t.parse()).collect::<Result<_, _>>()?)
     }
 
-    /// The trials of these cases, target by target: what is named, and the default set where nothing is.
+    /// The trials of these cases for each target: the named ones, or the default set.
     pub(super) fn trials<'a>(
         &self,
         cases: &[&'a Case],

@@ -117,7 +117,10 @@ pub(super) fn survey(
         compiled.insert(name, first.iter().flat_map(|p| p.sources(kernels)).collect());
         let before: Vec<Trial<'_>> = first.iter().map(|p| p.trial.clone()).collect();
         let trials = trials_of(question, name, &before, options.most_trials, toolchain.as_ref())?;
-        notice(format!("{name}: {} trials more for what survives or is the same so far", trials.len()));
+        notice(format!(
+            "{name}: {} more trials for mutants that have survived or are equivalent so far",
+            trials.len()
+        ));
         let (ready, wrong) = bench.prepare(&trials)?;
         unfit.extend(wrong);
         further.insert(name, ready);

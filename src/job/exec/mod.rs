@@ -90,7 +90,7 @@ pub struct Executed {
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// The library is not where the command is.
-    #[error("{LIBRARY} is not beside {}; copy it there from the folder that `cargo build --release` made the command in", .0.display())]
+    #[error("{LIBRARY} is not beside {}; copy it there from the folder of the command that `cargo build --release` built", .0.display())]
     NoLibrary(PathBuf),
     /// The folder of libraries cannot be made, or the results cannot be read.
     #[error("{what}: {error}")]

@@ -202,7 +202,7 @@ pub enum LaunchError {
     #[error(transparent)]
     Contraction(#[from] ContractionError),
     /// Results differ from what is expected.
-    #[error("{0} of the compared buffers differ from what is expected")]
+    #[error("{0} of the compared buffers differ from the expected values")]
     Expected(usize),
 }
 

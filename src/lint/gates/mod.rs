@@ -140,9 +140,9 @@ pub fn lint_gates(folder: &Path) -> GateLint {
 enum ReadError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    #[error("is no file")]
+    #[error("is not a file")]
     NoFile,
-    #[error("is no C++, CUDA, Python, CMake or Bazel source")]
+    #[error("is not a C++, CUDA, Python, CMake or Bazel source")]
     NoSource,
     #[error("is larger than {} MiB", SIZE_LIMIT >> 20)]
     Large,

@@ -122,7 +122,7 @@ fn what_is_not_as_expected_is_named() {
     let text = launch(&wrong, 100, &[]);
     assert!(text.contains("y: 1 of 8 elements are not as expected"), "{text}");
     assert!(text.contains("the first is y[1,0]: 25.5, expected 25"), "{text}");
-    assert!(text.contains("1 of the compared buffers differ from what is expected"), "{text}");
+    assert!(text.contains("1 of the compared buffers differ from the expected values"), "{text}");
     launch(&wrong.replace("37.5, 7.5]", "37.5, 7.5], rtol: 0.02"), 0, &[]);
     launch(&wrong.replace("37.5, 7.5]", "37.5, 7.5], rtol: 0.019"), 100, &[]);
     launch(&wrong.replace("37.5, 7.5]", "37.5, 7.5], atol: 0.5"), 0, &[]);
@@ -239,7 +239,7 @@ fn a_file_is_refused_with_its_line_and_a_remedy() {
     let text = launch(&FILE.replace("at: 4, value", "at: 5, value"), 2, &[]);
     assert!(text.contains("variable `step` has 8 bytes; 4 do not fit at byte 5"), "{text}");
     let text = launch(FILE, 2, &["--grid", "2"]);
-    assert!(text.contains("--grid is not for a launch file"), "{text}");
+    assert!(text.contains("--grid cannot be used with a launch file"), "{text}");
     let text = launch("modules: {}\nlaunches: []\n", 2, &[]);
     assert!(text.contains("there is no launch"), "{text}");
 }

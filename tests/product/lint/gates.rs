@@ -409,7 +409,9 @@ fn what_is_no_source_is_named_and_links_do_not_lead_in_circles() {
     let large = at("large.py");
     fs::File::create(&large).unwrap().set_len(40 << 20).unwrap();
     assert!(lint_gates(dir.path()).unusable[0].ends_with("large.py: is larger than 32 MiB"));
-    for (name, why) in [("n.txt", "is no C++"), ("/dev/zero", "is no file"), ("nowhere", "No such file")] {
+    for (name, why) in
+        [("n.txt", "is not a C++"), ("/dev/zero", "is not a file"), ("nowhere", "No such file")]
+    {
         let found = lint_gates(&at(name));
         assert!(found.unusable[0].contains(why) && found.files == 0, "{name}: {found:?}");
     }

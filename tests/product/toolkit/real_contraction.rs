@@ -111,7 +111,7 @@ fn real_moe_says_which_reading_ran_and_what_depends_on_it() {
         let text = moe(false, &["--kernels", &folder, "--contract", word]);
         let line = text.lines().find(|line| line.starts_with("remark")).unwrap();
         assert!(line.contains(&format!("--contract {word}")), "{line}");
-        assert!(line.contains("undetermined by PTX: what is stored by finalize"), "{line}");
+        assert!(line.contains("undetermined by PTX: the values stored by finalize"), "{line}");
         let verdicts = format!("{here} in this reading, {there} in the other");
         assert!(text.contains("finalize fail") && text.contains(&verdicts), "{text}");
     }

@@ -128,7 +128,7 @@ impl Reader {
             ("raw", entry.raw.is_some()),
         ];
         if given.iter().filter(|(_, there)| *there).count() != 1 {
-            let what = "what is expected is exactly one of `fill`, `values`, `file` with `tensor`, and `raw`";
+            let what = "`expect` needs exactly one of `fill`, `values`, `file` with `tensor`, and `raw`";
             return fault(path.to_vec(), what);
         }
         for (key, value) in [("rtol", entry.rtol), ("atol", entry.atol)] {
