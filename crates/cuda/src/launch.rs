@@ -122,17 +122,19 @@ impl Device {
                 Err(status_of(trap.rule, &trap.what))
             }
             Some(stop) => {
-                let status = if matches!(stop, Stop::Launch(_)) {
+                // What the launch violated before it stopped is reported too.
+                self.results.violated(violations);
+                let why = refusal(stop).unwrap_or_default();
+                let refused = self.refuse(&function.name, why);
+                return Err(if matches!(stop, Stop::Launch(_)) {
                     Status::INVALID_CONFIGURATION
                 } else {
-                    Status::NOT_SUPPORTED
-                };
-                let why = refusal(stop).unwrap_or_default();
-                self.refuse(&function.name, why);
-                return Err(status);
+                    refused
+                });
             }
         };
-        self.results.launched(&function.name, instructions, violations);
+        self.results.launched(&function.name, instructions);
+        self.results.violated(violations);
         match status {
             Err(status) if !self.keep_going => {
                 self.sticky = Some(status);
@@ -207,8 +209,9 @@ impl Device {
                 let mut again = before.clone();
                 let options = Options { seed, ..options.clone() };
                 let mut other = Heard::default();
-                emulator::launch_with(&step, &mut again, &options, &mut other)?;
+                let ended = emulator::launch_with(&step, &mut again, &options, &mut other);
                 heard.violations.append(&mut other.violations);
+                ended?;
                 let differs = self.allocations.iter().find_map(|(at, a)| {
                     let (one, two) = (self.memory.range(*at, a.len)?, again.range(*at, a.len)?);
                     let byte = emulator::device::first_difference(one, two)?;

@@ -70,12 +70,7 @@ impl Results {
     }
 
     /// Records that a launch has ended.
-    pub(crate) fn launched(
-        &mut self,
-        kernel: &Arc<str>,
-        instructions: u64,
-        violations: Vec<ViolationRecord>,
-    ) {
+    pub(crate) fn launched(&mut self, kernel: &Arc<str>, instructions: u64) {
         let slot = match self.kernels.get(kernel) {
             Some(slot) => *slot,
             None => {
@@ -87,6 +82,10 @@ impl Results {
             }
         };
         self.count(slot, [1, instructions]);
+    }
+
+    /// Records the violations of a launch; each instruction is reported once and counted every time.
+    pub(crate) fn violated(&mut self, violations: Vec<ViolationRecord>) {
         for violation in violations {
             let times = violation.times;
             let place = (violation.rule.clone(), violation.kernel.clone(), violation.ptx_line);

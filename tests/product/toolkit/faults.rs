@@ -172,6 +172,18 @@ fn one_bad_wheel_does_not_stop_the_others() {
     let error = error.to_string();
     assert!(error.lines().count() == 2 && error.contains("13.0.48") && error.contains("13.0.88"), "{error}");
     assert_eq!(installed(&bench.store()).len(), 3);
+    // A failed download hides no bad wheel, whichever comes first.
+    let no_others = "case \"$wheel\" in *13.0*) ;; *) echo 'ERROR: No route' >&2; exit 1 ;; esac";
+    let error = install(
+        &Bench::stocked().store(),
+        &bench.pins(),
+        &names(&["all"]),
+        &bench.pip(no_others, ""),
+        &Kept::default(),
+    )
+    .unwrap_err();
+    let InstallError::Several(all) = &error else { panic!("{error}") };
+    assert_eq!(all.len(), 3, "{error}");
     // No pip for one is no pip for all: it is told once.
     let bench = Bench::stocked();
     let error =

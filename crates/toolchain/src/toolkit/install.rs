@@ -124,17 +124,17 @@ pub fn install(
         joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
     let mut done = Vec::new();
-    let mut failures = Vec::new();
+    let mut failures: Vec<InstallError> = Vec::new();
     for installed in all {
         match installed {
             Ok(installed) => done.push(installed),
-            Err(error) => {
-                let go_on = error.concerns_one_wheel();
+            // What stops every download, such as a missing network, is reported once.
+            Err(error)
+                if error.concerns_one_wheel() || failures.iter().all(InstallError::concerns_one_wheel) =>
+            {
                 failures.push(error);
-                if !go_on {
-                    break;
-                }
             }
+            Err(_) => {}
         }
     }
     match failures.pop() {
