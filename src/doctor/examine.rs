@@ -1,9 +1,8 @@
-//! Looks at the whole machine.
+//! Examines the whole machine.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use emulator::device::Failure;
 use ptx::arch::{Suffix, Target, ToolkitVersion};
 use serde::Serialize;
 
@@ -11,51 +10,51 @@ use super::caches::{CacheFolder, caches};
 use super::known_bad::{KnownBad, known_bad};
 use super::probe::{self, Asked};
 use super::python::{Packages, packages};
-use crate::gpu::{Chain, Description, GpuDevice, Launcher};
+use crate::gpu::{Description, GpuDevice, Launcher};
 use crate::store::Store;
 use crate::toolkit::{Environment, Nvrtc, Toolkit};
 
-/// How long one question to a GPU may take.
+/// The time limit of one request to a GPU.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A machine.
+/// The findings about a machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
-    /// Every GPU that CUDA shows.
+    /// Every GPU visible to CUDA.
     pub gpus: Vec<GpuFindings>,
-    /// Why there is none, or why the last of them cannot be used.
+    /// Why there is no GPU, or why some cannot be used.
     pub no_gpu: Option<String>,
     /// Every ptxas.
     pub toolkits: Vec<ToolkitLine>,
-    /// Every NVRTC, by version.
+    /// The version of every NVRTC.
     pub nvrtcs: Vec<String>,
-    /// What a Python would import; none where it says nothing.
+    /// The packages that Python would import; `None` if it does not answer.
     pub python: Option<Packages>,
-    /// Why it says nothing.
+    /// Why Python does not answer.
     pub no_python: Option<String>,
-    /// Where JIT compilers keep kernels.
+    /// The cache folders of JIT compilers.
     pub caches: Vec<CacheFolder>,
-    /// Combinations on this machine that are reported to go wrong.
+    /// Combinations on this machine that are reported not to work.
     pub known_bad: Vec<KnownBad>,
 }
 
 /// A GPU.
 #[derive(Debug, Clone, Serialize)]
 pub struct GpuFindings {
-    /// What it says of itself.
+    /// Its description by the driver.
     pub about: Description,
-    /// The highest PTX version of which a module was compiled and run; empty when none was.
+    /// The highest PTX version of which a module ran; empty if none did.
     pub highest_ptx: String,
-    /// Modules of every PTX version.
+    /// The result of a module of each PTX version.
     pub versions: Vec<Asked>,
-    /// PTX for every target.
+    /// The result of PTX for each target.
     pub ptx: Vec<Asked>,
-    /// Cubins of every toolkit, for every target that it knows.
+    /// The results of every toolkit's cubins, one per target that the toolkit supports.
     pub cubins: Vec<Asked>,
 }
 
 impl GpuFindings {
-    /// Answers that are not what the rules say.
+    /// Iterates over the answers that contradict the documented rules.
     pub fn against_the_rules(&self) -> impl Iterator<Item = &Asked> {
         self.ptx.iter().chain(&self.cubins).filter(|asked| !asked.as_ruled())
     }
@@ -66,16 +65,16 @@ impl GpuFindings {
 pub struct ToolkitLine {
     /// Its version.
     pub version: String,
-    /// The highest PTX version it accepts.
+    /// The highest PTX version that it accepts.
     pub isa: String,
-    /// Whether it knows every target of SM12x.
+    /// Whether it supports every SM12x target.
     pub knows_sm12x: bool,
-    /// Where it lies.
+    /// Its path.
     pub path: String,
 }
 
-/// Looks at every GPU, and asks each what it runs; asks the Python of `environment` (`SM121PROBE_PYTHON`, or `python3` of the path)
-/// what it would import. `program` is this tool, whose hidden verb talks to CUDA.
+/// Examines every GPU and tests which code runs on it. Lists the packages that the Python of `environment` would import
+/// (`SM121PROBE_PYTHON`, or `python3` from `PATH`). `program` is this tool's executable, whose hidden verb calls CUDA.
 #[must_use]
 pub fn examine(
     toolkits: &[Toolkit],
@@ -84,19 +83,14 @@ pub fn examine(
     program: &Path,
     environment: &Environment,
 ) -> Findings {
-    let (mut gpus, mut no_gpu) = (Vec::new(), None);
-    let mut count = 1;
-    let mut ordinal = 0;
-    while ordinal < count {
-        let launcher = Launcher { program: program.to_owned(), ordinal: ordinal.to_string(), limit: LIMIT };
-        match GpuDevice::open(launcher, Chain::default()) {
-            Ok(mut gpu) => {
-                count = gpu.about().gpus;
-                gpus.push(look(&mut gpu, toolkits, store));
-            }
-            Err(failure) => no_gpu = Some(reason(ordinal, &failure)),
+    let (mut gpus, mut no_gpu) = (Vec::new(), Vec::new());
+    let launcher =
+        |ordinal: usize| Launcher { program: program.to_owned(), ordinal: ordinal.to_string(), limit: LIMIT };
+    for (ordinal, opened) in GpuDevice::each(launcher) {
+        match opened {
+            Ok(mut gpu) => gpus.push(look(&mut gpu, toolkits, store)),
+            Err(failure) => no_gpu.push(format!("gpu:{ordinal}: {failure}")),
         }
-        ordinal += 1;
     }
     let versions: Vec<ToolkitVersion> = toolkits.iter().map(|t| t.version).collect();
     let driver = gpus.first().and_then(|g| g.about.driver.parse().ok());
@@ -110,16 +104,12 @@ pub fn examine(
         python,
         no_python,
         caches: caches(environment),
-        no_gpu,
+        no_gpu: (!no_gpu.is_empty()).then(|| no_gpu.join("; ")),
         toolkits: toolkits.iter().map(line).collect(),
         nvrtcs: nvrtcs.iter().map(|n| n.version.to_string()).collect(),
         known_bad: known_bad(&versions, driver, &architectures).into_iter().cloned().collect(),
         gpus,
     }
-}
-
-fn reason(ordinal: usize, failure: &Failure) -> String {
-    format!("gpu:{ordinal}: {failure}")
 }
 
 fn line(toolkit: &Toolkit) -> ToolkitLine {
@@ -137,7 +127,7 @@ fn look(gpu: &mut GpuDevice, toolkits: &[Toolkit], store: Option<&Store>) -> Gpu
     let versions = probe::versions(gpu);
     let highest = probe::highest(&versions);
     let ptx = highest.map(|isa| probe::targets(gpu, isa)).unwrap_or_default();
-    // A simulated GPU runs PTX alone.
+    // A simulated GPU runs only PTX.
     let toolkits = if gpu.about().is_simulated() { &[] } else { toolkits };
     let cubins = toolkits.iter().flat_map(|t| probe::cubins(gpu, t, store)).collect();
     GpuFindings {

@@ -1,4 +1,4 @@
-//! A run against its baseline and what is expected of it: conforms, or the list of what does not.
+//! Compares a run with its baseline and its expectations: it conforms, or there is a list of findings.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,53 +12,54 @@ use super::places::refused_line;
 use super::subject::{Kind, Lane, Subject};
 use crate::record::{ConfigurationKey, Finding, Ground, Pair, Record, Stage, Verdict};
 
-/// What the gate compares, and with what.
+/// The input of the gate.
 pub struct Question<'a> {
-    /// The baseline; none where the run is judged by its own verdicts alone.
+    /// The baseline; `None` to judge the run only by its own verdicts.
     pub baseline: Option<&'a Record>,
     /// The run.
     pub run: &'a Record,
-    /// What is expected although it is wrong.
+    /// The known failures.
     pub expectations: &'a [Expectation],
-    /// The file of the expectations, for places.
+    /// The path of the expectations file, for the locations of findings.
     pub expectations_file: &'a str,
-    /// The day by which expectations expire.
+    /// The date on which expiry is checked.
     pub today: Date,
-    /// Whether the caller asked for less than the baseline holds: lanes that the run was not asked for are then no finding.
+    /// Whether the caller selected only a part of the baseline. Missing lanes are then not findings.
     pub narrowed: bool,
 }
 
-/// What the gate says.
+/// The result of the gate.
 #[derive(Debug, Default)]
 pub struct Judgement {
-    /// What does not conform.
+    /// The violations.
     pub findings: Vec<Finding>,
-    /// What is new or better, and what was left out: sentences.
+    /// Sentences about new, better and omitted answers.
     pub notes: Vec<String>,
-    /// Cells compared with the baseline.
+    /// The number of cells compared with the baseline.
     pub cells: usize,
-    /// Other answers compared with the baseline or judged by themselves.
+    /// The number of other answers that were compared with the baseline, or judged without one.
     pub facts: usize,
     /// Trials by verdict.
     pub trials: BTreeMap<Verdict, usize>,
-    /// Expectations that hold.
+    /// The number of expectations that are met.
     pub expected: usize,
 }
 
 impl Judgement {
-    /// Whether nothing was compared with anything.
+    /// Whether nothing was compared.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cells == 0 && self.facts == 0
     }
 
-    /// What the run ends with: of its findings the one that weighs most; none where it conforms.
+    /// Returns the most severe ground of the findings; `None` if the run conforms.
     #[must_use]
     pub fn ground(&self) -> Option<Ground> {
         self.findings.iter().map(|f| f.ground).min()
     }
 
-    /// `conforms: 1,264 cells as in the baseline, 3 trials (2 pass, 1 blocked), 1 expectation holds`.
+    /// Summarizes the result: `conforms; 1264 cells, 3 trials (2 pass, 1 blocked), 0 other answers, 1 expectations
+    /// met`.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut counts = vec![format!("{} cells", self.cells)];
@@ -69,23 +70,28 @@ impl Judgement {
             counts.push(format!("{trials} trials ({})", each.join(", ")));
         }
         counts.push(format!("{} other answers", self.facts.saturating_sub(trials)));
-        counts.push(format!("{} expectations met", self.expected));
+        counts.push(format!(
+            "{} expectation{} met",
+            self.expected,
+            if self.expected == 1 { "" } else { "s" }
+        ));
         let word = match self.findings.len() {
             0 if self.is_empty() => "nothing was judged".to_owned(),
             0 => "conforms".to_owned(),
+            1 => "does not conform: 1 finding".to_owned(),
             n => format!("does not conform: {n} findings"),
         };
         format!("{word}; {}", counts.join(", "))
     }
 }
 
-/// What expectations speak of, and which of them hold.
+/// The cells and other answers that an expectation excuses, with its index.
 struct Excused {
     cells: HashMap<(usize, usize), usize>,
     facts: BTreeMap<Subject, usize>,
 }
 
-/// GPUs and drivers that the baseline does not know: their answers are compared with those of the ones it knows.
+/// Describes the GPUs and drivers that the baseline lacks. Their answers are compared with those of the ones it has.
 fn drivers<'a>(baseline: &'a Record, run: &'a Record) -> impl Iterator<Item = String> + 'a {
     run.devices.iter().filter_map(|row| {
         let known: BTreeSet<&str> =
@@ -110,7 +116,7 @@ fn listed(names: &BTreeSet<&str>) -> String {
     names.iter().copied().collect::<Vec<_>>().join(", ")
 }
 
-/// Judges a run.
+/// Judges a run: collects its findings and notes.
 #[must_use]
 pub fn judge(question: &Question<'_>) -> Judgement {
     let run = question.run;
@@ -182,13 +188,14 @@ fn not_conforming(subject: &Subject, fact: &Fact) -> Finding {
     finding
 }
 
-/// Of a trial: its configuration, and the stage that is wrong.
+/// Returns the configuration of a trial and its wrong stage.
 fn wrong_stage(subject: &Subject, fact: Option<&Fact>) -> Option<(ConfigurationKey, Stage)> {
     let Subject::Trial(key) = subject else { return None };
     Some((key.configuration.clone(), fact?.at?))
 }
 
-/// Matches expectations with the answers of the run; what is wrong with one is a finding.
+/// Matches expectations with the answers of the run. An expectation that expired, matches nothing, overlaps another
+/// or is no longer true is a finding.
 fn expectations(question: &Question<'_>, now: &super::Facts, out: &mut Judgement) -> Excused {
     let mut excused = Excused { cells: HashMap::new(), facts: BTreeMap::new() };
     let matrix = &question.run.matrix;
@@ -269,11 +276,11 @@ fn expectations(question: &Question<'_>, now: &super::Facts, out: &mut Judgement
     excused
 }
 
-/// What the baseline was asked and the run was not.
+/// Reports lanes that the baseline covers and the run does not.
 fn lanes(question: &Question<'_>, found: &Diff<'_>, out: &mut Judgement) {
     let mut missing: Vec<&Lane> = found.not_asked_again.iter().collect();
     if question.run.matrix.pairs.is_empty() {
-        // Without a toolkit no target can be asked: one reason is enough.
+        // Without a toolkit no target can be queried, and the missing toolkit is already reported.
         missing.retain(|lane| !matches!(lane, Lane::Target(_)));
     }
     if question.narrowed {
@@ -335,7 +342,7 @@ fn against_baseline(
         .iter()
         .map(|v| (v.id.as_str(), matrix.snippets.get(v.snippet).map_or("", |s| s.file.as_str())))
         .collect();
-    // The line that ptxas names there, else the top of the file.
+    // The line in ptxas's message, or else the first line of the file.
     let place = |variants: &[String], speaks: &dyn Fn(&Pair) -> bool| {
         let id = variants.first()?.as_str();
         let row = &matrix.variants[*variants_by_id.get(id)?];
@@ -360,7 +367,8 @@ fn against_baseline(
     found.cells.retain(|c| !known.contains(&(c.variant, c.toolkit, c.target, c.arch)));
     for group in groups(found) {
         let text = format!("{} {} ({}): {}", group.count(), group.when(), group.words, group.names.join(" "));
-        // An assembler of one version does not change its mind: whatever it says otherwise contradicts the baseline.
+        // The same version of an assembler always gives the same answer, so even a better answer contradicts the
+        // baseline.
         let same_toolkit = group.before.is_none() && matches!(group.direction, Direction::Better);
         if group.direction.is_bad() || same_toolkit {
             let mut finding = Finding::new(Ground::Baseline, group.places.join(" "), text);

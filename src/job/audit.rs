@@ -12,7 +12,7 @@ use crate::audit::{self, Collector, Device, Installed, Naming, Which};
 use crate::doctor;
 use crate::event::Sink;
 use crate::gate::Glob;
-use crate::gpu::{Chain, Description, GpuDevice, Launcher};
+use crate::gpu::{Description, GpuDevice, Launcher};
 use crate::record::{AuditTable, Matrix, Record};
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Places};
@@ -108,18 +108,16 @@ struct Here {
 impl Here {
     fn look(context: &Context<'_>) -> Self {
         let mut out = Self::default();
-        let (mut count, mut ordinal) = (1, 0);
-        while ordinal < count {
-            let launcher =
-                Launcher { program: context.program.clone(), ordinal: ordinal.to_string(), limit: LIMIT };
-            match GpuDevice::open(launcher, Chain::default()) {
-                Ok(gpu) => {
-                    count = gpu.about().gpus;
-                    out.gpus.push(gpu.about().clone());
-                }
+        let launcher = |ordinal: usize| Launcher {
+            program: context.program.clone(),
+            ordinal: ordinal.to_string(),
+            limit: LIMIT,
+        };
+        for (ordinal, opened) in GpuDevice::each(launcher) {
+            match opened {
+                Ok(gpu) => out.gpus.push(gpu.about().clone()),
                 Err(failure) => out.others.push(format!("gpu:{ordinal}: {failure}")),
             }
-            ordinal += 1;
         }
         out
     }

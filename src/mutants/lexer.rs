@@ -1,17 +1,18 @@
-//! CUDA C++ as tokens with their places: enough to change one of them, without types or macros.
+//! Splits CUDA C++ into tokens with their positions: enough to edit a token, without types or macros.
 //!
-//! Comments are no tokens, a string is one, and of preprocessor lines only the body of a `#define` has tokens.
+//! Comments are not tokens, a string is one token, and of preprocessor lines only the body of a `#define` has
+//! tokens.
 
 use std::ops::Range;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An identifier or a keyword.
     Word,
     /// A number, with its suffix.
     Number,
-    /// A string or a character, quotes included.
+    /// A string or character literal, including its quotes.
     Text,
     /// `(`, `[` or `{`.
     Open,
@@ -19,25 +20,25 @@ pub(super) enum Kind {
     Close,
     /// Any other operator or separator.
     Sign,
-    /// The beginning or the end of a preprocessor line: no expression crosses it.
+    /// The beginning or end of a preprocessor line, which no expression crosses.
     Boundary,
 }
 
-/// A token and its place.
+/// A token and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
-    /// Bytes of the text.
+    /// The byte range in the text.
     pub(super) at: Range<usize>,
 }
 
-/// Signs of more than one character, the longest first.
-const SIGNS: [&str; 22] = [
+/// Operators of more than one character, longest first.
+const SIGNS: [&str; 23] = [
     "<<=", ">>=", "...", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "++", "--", "->", "::", "+=", "-=",
-    "*=", "/=", "%=", "|=", "&=",
+    "*=", "/=", "%=", "|=", "&=", "^=",
 ];
 
-/// The text with spaces in the place of comments: every other byte stays where it is.
+/// Replaces comments with spaces; all other bytes keep their position.
 #[must_use]
 pub fn without_comments(text: &str) -> String {
     let bytes = text.as_bytes();
@@ -65,11 +66,11 @@ pub fn without_comments(text: &str) -> String {
         }
         at = end;
     }
-    // Whole comments became spaces, so what is left is as it was.
+    // Only whole comments were replaced, so the text is still valid UTF-8.
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// The end of a line; a backslash in front of it continues it.
+/// Returns the end of a line; a trailing backslash continues it.
 fn end_of_line(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while at < bytes.len() && (bytes[at] != b'\n' || at > 0 && bytes[at - 1] == b'\\') {
@@ -78,7 +79,8 @@ fn end_of_line(bytes: &[u8], from: usize) -> usize {
     at
 }
 
-/// Behind the closing quote of the text that begins at `from`; an apostrophe between digits opens nothing.
+/// Returns the position after the closing quote of the literal at `from`. An apostrophe after a digit is a
+/// digit separator.
 fn end_of_text(bytes: &[u8], from: usize, quote: u8) -> usize {
     if quote == b'\'' && from > 0 && bytes[from - 1].is_ascii_hexdigit() {
         return from + 1;
@@ -90,14 +92,14 @@ fn end_of_text(bytes: &[u8], from: usize, quote: u8) -> usize {
     (at + 1).min(bytes.len())
 }
 
-/// The tokens of a text.
+/// Splits a text into tokens.
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     let code = without_comments(text);
     let bytes = code.as_bytes();
     let mut out = Vec::new();
     let mut at = 0;
     let mut line_begins = true;
-    // The end of the preprocessor line that we are in.
+    // The end of the current preprocessor line.
     let mut directive_ends = None;
     while at < bytes.len() {
         if directive_ends.is_some_and(|end| at >= end) {
@@ -130,7 +132,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
     out
 }
 
-/// Where the body of `#define NAME(parameters) body` begins; none for every other directive.
+/// Returns the position of the body of `#define NAME(parameters) body`; `None` for any other directive.
 fn body_of_define(line: &str) -> Option<usize> {
     let rest = line.strip_prefix('#')?.trim_start().strip_prefix("define")?.trim_start();
     let name = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
@@ -164,7 +166,7 @@ fn token(code: &str, at: usize) -> Token {
     Token { kind, at: at..end }
 }
 
-/// The length of a number: digits, letters and points, and a sign behind an exponent.
+/// Returns the length of a number: digits, letters and points, and the sign of an exponent.
 fn number(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let hex = rest.starts_with("0x") || rest.starts_with("0X");
@@ -200,8 +202,8 @@ mod tests {
     #[test]
     fn signs_are_as_long_as_they_can_be() {
         assert_eq!(
-            words("a<<=b>>1<=c->d::e++"),
-            ["a", "<<=", "b", ">>", "1", "<=", "c", "->", "d", "::", "e", "++"]
+            words("a<<=b>>1<=c->d::e++^=f^g"),
+            ["a", "<<=", "b", ">>", "1", "<=", "c", "->", "d", "::", "e", "++", "^=", "f", "^", "g"]
         );
         assert_eq!(words("0x7FFFu-1.5e-3f+1'000"), ["0x7FFFu", "-", "1.5e-3f", "+", "1'000"]);
         assert_eq!(words("f(\"a\\\"b\", 'c')"), ["f", "(", "\"a\\\"b\"", ",", "'c'", ")"]);
@@ -211,7 +213,7 @@ mod tests {
     fn of_directives_only_the_body_of_a_define_is_code() {
         let text = "#if A < 1\n#define F(X) \\\n    g(X + 1)\n#include \"h\"\n  # pragma once\nx = 1 # 2;\n";
         assert_eq!(words(text), ["g", "(", "X", "+", "1", ")", "x", "=", "1", "#", "2", ";"]);
-        // A boundary keeps the body apart from what follows.
+        // A boundary separates the body from the following text.
         let kinds: Vec<Kind> = tokens("#define A 1\nb").into_iter().map(|t| t.kind).collect();
         assert_eq!(kinds, [Kind::Boundary, Kind::Number, Kind::Boundary, Kind::Word, Kind::Boundary]);
     }

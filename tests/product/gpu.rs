@@ -211,6 +211,18 @@ fn a_worker_killed_from_outside_has_crashed() {
 }
 
 #[test]
+fn a_gpu_that_cannot_be_opened_hides_no_other() {
+    let plans = ["fake:busy:3", "fake:gpu", "fake:exit"];
+    let seen: Vec<_> = GpuDevice::each(|n| launcher(plans[n], 60.0)).map(|(n, gpu)| (n, gpu.err())).collect();
+    let [(0, Some(busy)), (1, None), (2, Some(Failure::Crashed(_)))] = seen.as_slice() else {
+        panic!("{seen:?}")
+    };
+    assert!(matches!(busy, Failure::DeviceLost(what) if what.contains("exclusive mode")), "{busy:?}");
+    // Without a driver the number is not known.
+    assert_eq!(GpuDevice::each(|_| launcher("fake:busy:0", 60.0)).count(), 1);
+}
+
+#[test]
 fn where_there_is_no_driver_the_device_says_so() {
     if std::path::Path::new("/proc/driver/nvidia/version").exists() {
         return;

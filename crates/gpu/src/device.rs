@@ -59,11 +59,33 @@ impl GpuDevice {
     /// [`Failure::DeviceLost`] with the reason if there is no driver or no such GPU, or if the GPU may not be used.
     pub fn open(launcher: Launcher, chain: Chain) -> Result<Self, Failure> {
         let mut link = Link::new(launcher);
-        let about = match link.ask(&Request::Describe, &[]).map_err(|refused| refused.failure)? {
-            (Reply::Described(about), _) => *about,
-            (other, _) => return Err(unexpected(&other)),
-        };
-        Ok(Self { link: RefCell::new(link), about, chain, modules: Vec::new(), milliseconds: 0.0 })
+        let about = describe(&mut link)?;
+        Ok(Self::of(link, about, chain))
+    }
+
+    /// Opens every GPU of this machine, one after the other; `launcher` names the GPU of an ordinal. A GPU that cannot be opened
+    /// hides no other. Without a driver, the only item is the reason.
+    pub fn each(
+        launcher: impl Fn(usize) -> Launcher,
+    ) -> impl Iterator<Item = (usize, Result<Self, Failure>)> {
+        // One is tried before the number is known.
+        let mut gpus = 1;
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let ordinal = next;
+            if ordinal >= gpus {
+                return None;
+            }
+            next += 1;
+            let mut link = Link::new(launcher(ordinal));
+            let about = describe(&mut link);
+            gpus = gpus.max(about.as_ref().map_or(link.others, |about| about.gpus));
+            Some((ordinal, about.map(|about| Self::of(link, about, Chain::default()))))
+        })
+    }
+
+    fn of(link: Link, about: Description, chain: Chain) -> Self {
+        Self { link: RefCell::new(link), about, chain, modules: Vec::new(), milliseconds: 0.0 }
     }
 
     /// Returns this device with `chain` assembling its code; a simulated GPU always loads the PTX itself.
@@ -138,6 +160,13 @@ impl GpuDevice {
 
 fn unexpected(reply: &Reply) -> Failure {
     Failure::Broken(format!("the GPU's worker process sent an unexpected reply: {reply:?}"))
+}
+
+fn describe(link: &mut Link) -> Result<Description, Failure> {
+    match link.ask(&Request::Describe, &[]).map_err(|refused| refused.failure)? {
+        (Reply::Described(about), _) => Ok(*about),
+        (other, _) => Err(unexpected(&other)),
+    }
 }
 
 impl Device for GpuDevice {

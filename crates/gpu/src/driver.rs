@@ -64,37 +64,54 @@ fn error(call: &'static str, result: CUresult) -> CudaError {
     CudaError { code: result as u32, name, call, detail: String::new() }
 }
 
+/// The error of a machine without a usable driver or GPU.
+fn absent(name: String) -> CudaError {
+    CudaError { code: NO_DRIVER, name, call: "the CUDA driver", detail: String::new() }
+}
+
+/// Returns the driver's CUDA version; 13000 is CUDA 13.0.
+fn version() -> Result<c_int, CudaError> {
+    let mut version = 0;
+    // SAFETY: the pointer is to a live integer.
+    check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&raw mut version) })?;
+    Ok(version)
+}
+
 impl Driver {
-    /// Opens the GPU with this ordinal and makes its primary context current on this thread.
-    pub(super) fn open(ordinal: usize) -> Result<Self, CudaError> {
-        let absent = |name: String| CudaError {
-            code: NO_DRIVER,
-            name,
-            call: "the CUDA driver",
-            detail: String::new(),
-        };
+    /// Loads the driver and returns the number of GPUs.
+    pub(super) fn count() -> Result<usize, CudaError> {
         // SAFETY: loading runs the initialisers of NVIDIA's driver library, as every CUDA program does; this process is ours.
         if let Err(error) = unsafe { libloading::Library::new(LIBRARY) } {
             return Err(absent(format!("cannot be loaded: {error}")));
         }
-        let (mut version, mut count, mut device) = (0, 0, 0);
+        let version = version()?;
+        if version < OLDEST {
+            return Err(absent(format!(
+                "supports CUDA {}.{}; at least 12.4 is required",
+                version / 1000,
+                version % 1000 / 10
+            )));
+        }
+        let mut count = 0;
+        // SAFETY: the pointer is to a live integer.
+        unsafe {
+            check("cuInit", sys::cuInit(0))?;
+            check("cuDeviceGetCount", sys::cuDeviceGetCount(&raw mut count))?;
+        }
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// Opens one of `gpus` GPUs, which [`Driver::count`] has found, and makes its primary context current on this thread.
+    pub(super) fn open(ordinal: usize, gpus: usize) -> Result<Self, CudaError> {
+        if ordinal >= gpus {
+            return Err(absent(format!("finds {gpus} GPUs: there is no gpu:{ordinal}")));
+        }
+        let version = version()?;
+        let number = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
+        let mut device = 0;
         let mut context: CUcontext = ptr::null_mut();
         // SAFETY: every pointer is to a live local of the type that the call stores.
         unsafe {
-            check("cuDriverGetVersion", sys::cuDriverGetVersion(&raw mut version))?;
-            if version < OLDEST {
-                return Err(absent(format!(
-                    "supports CUDA {}.{}; at least 12.4 is required",
-                    version / 1000,
-                    version % 1000 / 10
-                )));
-            }
-            check("cuInit", sys::cuInit(0))?;
-            check("cuDeviceGetCount", sys::cuDeviceGetCount(&raw mut count))?;
-            let number = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
-            if number >= count {
-                return Err(absent(format!("finds {count} GPUs: there is no gpu:{ordinal}")));
-            }
             check("cuDeviceGet", sys::cuDeviceGet(&raw mut device, number))?;
             check("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&raw mut context, device))?;
             check("cuCtxSetCurrent", sys::cuCtxSetCurrent(context))?;
@@ -108,7 +125,6 @@ impl Driver {
                 check("cuEventCreate", sys::cuEventCreate(mark, 0))?;
             }
         }
-        let gpus = usize::try_from(count).unwrap_or(0);
         Ok(Self { gpus, ordinal, device, stream, marks, modules: Vec::new(), graphs: Vec::new(), version })
     }
 

@@ -45,6 +45,12 @@ pub(super) fn open(plan: &str, socket: &mut UnixStream) -> io::Result<Fake> {
     Ok(Fake::default())
 }
 
+/// Returns why the device of `plan` cannot be opened, and the number of devices that the driver finds.
+pub(super) fn unusable(plan: &str) -> Option<(CudaError, usize)> {
+    let gpus = plan.strip_prefix("busy:")?.parse().ok()?;
+    Some((fail(46, "CUDA_ERROR_DEVICE_UNAVAILABLE"), gpus))
+}
+
 fn fail(code: u32, name: &str) -> CudaError {
     CudaError { code, name: name.to_owned(), call: "cuStreamSynchronize", detail: String::new() }
 }

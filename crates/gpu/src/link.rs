@@ -32,11 +32,13 @@ pub(super) struct Link {
     dead: Option<Failure>,
     /// Workers started so far.
     pub(super) started: u64,
+    /// The number of GPUs that the driver found when this one could not be opened; 0 if that is not known.
+    pub(super) others: usize,
 }
 
 impl Link {
     pub(super) fn new(launcher: Launcher) -> Self {
-        Self { launcher, live: None, dead: None, started: 0 }
+        Self { launcher, live: None, dead: None, started: 0, others: 0 }
     }
 
     /// Sends a request. A failure that the worker does not survive is repeated until [`Link::renew`].
@@ -51,6 +53,7 @@ impl Link {
         match self.exchange(request, payload) {
             Ok((Reply::Refused(refusal), _)) => {
                 let (ends, launch) = (refusal.ends_worker(), refusal.launch);
+                self.others = refusal.gpus;
                 let failure = Refusal::failure(refusal);
                 if ends {
                     self.live = None;

@@ -59,12 +59,19 @@ pub fn serve_gpu(word: &str) -> u8 {
     let Ok(Some(mut socket)) = socket() else { return 2 };
     #[cfg(debug_assertions)]
     if let Some(plan) = word.strip_prefix("fake:") {
+        if let Some((error, gpus)) = super::fake::unusable(plan) {
+            return finished(refuse_all(&absent(&error, gpus), &mut socket));
+        }
         return finished(super::fake::open(plan, &mut socket).and_then(|fake| serve(fake, &mut socket)));
     }
     let Ok(ordinal) = word.parse() else { return 2 };
-    match Driver::open(ordinal) {
+    let gpus = match Driver::count() {
+        Ok(gpus) => gpus,
+        Err(error) => return finished(refuse_all(&absent(&error, 0), &mut socket)),
+    };
+    match Driver::open(ordinal, gpus) {
         Ok(driver) => finished(serve(driver, &mut socket)),
-        Err(error) => finished(refuse_all(&absent(&error), &mut socket)),
+        Err(error) => finished(refuse_all(&absent(&error, gpus), &mut socket)),
     }
 }
 
@@ -86,8 +93,8 @@ fn finished(served: io::Result<()>) -> u8 {
     }
 }
 
-/// Returns the reason why the device cannot be opened, with a hint.
-fn absent(error: &CudaError) -> Refusal {
+/// Returns the reason why one of `gpus` devices cannot be opened, with a hint.
+fn absent(error: &CudaError, gpus: usize) -> Refusal {
     let hint = match error.code {
         2 => "; the GPU has no memory left for a context: end other processes on it",
         46 => "; another process uses the GPU in exclusive mode, or its use is prohibited",
@@ -96,7 +103,7 @@ fn absent(error: &CudaError) -> Refusal {
         804 => "; the driver's compatibility package does not fit this GPU",
         _ => "; `nvidia-smi` says more",
     };
-    Refusal { kind: Kind::Absent, what: format!("{error}{hint}"), launch: 0 }
+    Refusal { kind: Kind::Absent, what: format!("{error}{hint}"), launch: 0, gpus }
 }
 
 fn refuse_all(refusal: &Refusal, socket: &mut UnixStream) -> io::Result<()> {
@@ -135,11 +142,11 @@ fn serve<B: Backend>(backend: B, socket: &mut UnixStream) -> io::Result<()> {
 }
 
 fn refused(launch: usize) -> impl Fn(CudaError) -> Refusal {
-    move |error| Refusal { kind: error.kind(), what: error.to_string(), launch }
+    move |error| Refusal { kind: error.kind(), what: error.to_string(), launch, gpus: 0 }
 }
 
 fn wrong(what: String) -> Refusal {
-    Refusal { kind: Kind::Launch, what, launch: 0 }
+    Refusal { kind: Kind::Launch, what, launch: 0, gpus: 0 }
 }
 
 impl<B: Backend> Session<B> {
@@ -447,6 +454,6 @@ impl<B: Backend> Session<B> {
             "the guard of buffer {n} was overwritten: 0x{found:02X} at address 0x{address:x}, offset {offset} of a buffer of {} bytes",
             held.len
         );
-        Err(Refusal { kind: Kind::Guard, what, launch: 0 })
+        Err(Refusal { kind: Kind::Guard, what, launch: 0, gpus: 0 })
     }
 }

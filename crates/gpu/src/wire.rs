@@ -117,6 +117,8 @@ pub(super) struct Refusal {
     pub(super) what: String,
     /// The index of the launch that failed.
     pub(super) launch: usize,
+    /// The number of GPUs that the driver finds, if this one cannot be opened; 0 if that is not known.
+    pub(super) gpus: usize,
 }
 
 impl Refusal {

@@ -18,7 +18,7 @@ fn expectations_are_asserted_both_ways() {
             "excuses",
             format!("{{{fails}, {TAIL}, expires: 2027-01-01}}"),
             0,
-            vec!["conforms", "1 expectations met"],
+            vec!["conforms", "1 expectation met"],
         ),
         ("last day", format!("{{{fails}, {TAIL}, expires: {TODAY}}}"), 0, vec!["conforms"]),
         (

@@ -250,7 +250,7 @@ fn github_gets_annotations_and_a_summary() {
     assert!(text.contains("::error file=ptx_snippets/sync/griddepcontrol.ptx,line=1,title=sm121probe%3A griddepcontrol on sm_120::REGRESSION within a toolkit line: 13.1.115"), "{text}");
     let summary = fs::read_to_string(desk.path("summary.md")).unwrap();
     assert!(
-        summary.starts_with("before\n### sm121probe: does not conform: 1 findings")
+        summary.starts_with("before\n### sm121probe: does not conform: 1 finding;")
             && summary.contains("griddepcontrol.ptx:1"),
         "{summary}"
     );
