@@ -1,7 +1,7 @@
-//! The assumption ledger: what the emulator takes on trust, each fact with a snippet that shows it.
+//! The assumption ledger: hardware behaviour that the emulator assumes, each assumption with a snippet that tests it.
 //!
-//! A snippet has one entry `probe(out)`, or `probe(map, out)` where its header says so, runs with one warp and leaves its answer as 32-bit words in `out`. On an SM12x GPU
-//! the same file gives the GPU's own answer.
+//! A snippet has one entry, `probe(out)`, or `probe(map, out)` if its header sets `tensor_map`. It runs with one warp and stores its answer
+//! as 32-bit words in `out`. On an SM12x GPU the same file yields the hardware's answer.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::header;
 
-/// The snippets; a test compares the list with the folder.
+/// The snippets. A test compares this list with the folder.
 const FILES: &[(&str, &str)] = &[
     ("container_bits", include_str!("assumptions/container_bits.ptx")),
     ("container_bits_6", include_str!("assumptions/container_bits_6.ptx")),
@@ -42,21 +42,21 @@ const FILES: &[(&str, &str)] = &[
     ("ue4m3_sign", include_str!("assumptions/ue4m3_sign.ptx")),
 ];
 
-/// Words of `out`.
+/// The number of 32-bit words in `out`.
 const WORDS: usize = 32;
 
-/// Whether hardware has answered.
+/// Whether an assumption has been confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Not yet.
+    /// Not confirmed yet.
     Open,
-    /// Hardware or the manual's own words say so.
+    /// Confirmed by hardware or by the text of the manual.
     Settled,
 }
 
 impl Status {
-    /// The status in one word.
+    /// Returns the word for the status: `open` or `settled`.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -74,50 +74,51 @@ struct Header {
     source: String,
     status: Status,
     expect: Vec<String>,
-    /// Whether the entry's first parameter is a map of 8 rows of 128 elements of `b4x16_p64`.
+    /// Whether the entry's first parameter is a tensor map of 8 rows of 128 `b4x16_p64` elements.
     #[serde(default)]
     tensor_map: bool,
-    /// Rows of a box of that map; all when left out.
+    /// Rows of that map's box; all 8 if omitted.
     #[serde(default)]
     rows: Option<u32>,
-    /// Its swizzle: `128B` or `128B_ATOM_32B`; none when left out.
+    /// The map's swizzle mode: `128B` or `128B_ATOM_32B`; none if omitted.
     #[serde(default)]
     swizzle: Option<String>,
 }
 
-/// A fact taken on trust.
+/// An assumption about hardware behaviour.
 #[derive(Debug, Clone)]
 pub struct Assumption {
-    /// Its name, the file's stem.
+    /// The name, which is the stem of its file.
     pub name: &'static str,
-    /// What is assumed, in a sentence.
+    /// The assumption, in one sentence.
     pub assume: String,
     /// Why it matters.
     pub why: String,
-    /// Where it comes from.
+    /// The source it is derived from.
     pub source: String,
-    /// Whether hardware has answered.
+    /// Whether it has been confirmed.
     pub status: Status,
-    /// The words that the snippet leaves if the assumption holds.
+    /// The words that the snippet stores if the assumption holds.
     pub expect: Vec<u32>,
-    /// The snippet, header and all.
+    /// The snippet, including its header.
     pub text: &'static str,
-    /// The map that the entry's first parameter is: of 8 rows of 128 elements, without its buffer.
+    /// The tensor map of 8 rows of 128 elements passed as the first parameter, without its buffer; `None` if the entry has no such
+    /// parameter.
     map: Option<Map>,
 }
 
-/// A map of an assumption: rows of its box, and its swizzle.
+/// The rows of a tensor map's box, and its swizzle mode.
 #[derive(Debug, Clone, Copy)]
 struct Map {
     rows: u32,
     swizzle: MapSwizzle,
 }
 
-/// Every assumption, by name.
+/// Returns every assumption, sorted by name.
 #[must_use]
 pub fn assumptions() -> &'static [Assumption] {
     static ALL: LazyLock<Vec<Assumption>> = LazyLock::new(|| {
-        // A file that cannot be read is left out; a test counts them.
+        // Files that cannot be parsed are skipped; a test checks that all of them can be.
         FILES.iter().filter_map(|(name, text)| Assumption::read(name, text).ok()).collect()
     });
     &ALL
@@ -152,7 +153,7 @@ impl Assumption {
     /// Runs the snippet in the emulator.
     ///
     /// # Errors
-    /// What it leaves instead, or why it does not run.
+    /// The words it stores instead of the expected ones, or why it does not run.
     pub fn check(&self) -> Result<(), String> {
         let got = self.answer()?;
         let expect = &self.expect;
@@ -162,19 +163,19 @@ impl Assumption {
         Err(format!("{:08x?} instead of {expect:08x?}", &got[..expect.len()]))
     }
 
-    /// What the snippet leaves in the emulator; words that it does not write are 0.
+    /// Runs the snippet in the emulator and returns the words of `out`; words that it does not write are 0.
     ///
     /// # Errors
-    /// Why it does not run.
+    /// The reason why the snippet does not run.
     pub fn answer(&self) -> Result<Vec<u32>, String> {
         let mut emulator = EmulatorDevice::new(Arc::new(Programs::default()), Options::default());
         self.run(&mut emulator, self.text).map_err(|failure| failure.to_string())
     }
 
-    /// What the snippet leaves on a device that code for `target` is made for, by an assembler that knows `isa`.
+    /// Runs the snippet on `device`, with `.version` set to `isa` and `.target` set to `target`, and returns the words of `out`.
     ///
     /// # Errors
-    /// [`Failure`]; [`Failure::Unsupported`] where the device has no such instruction.
+    /// [`Failure`]; [`Failure::Unsupported`] if the device lacks an instruction.
     pub fn answer_on(
         &self,
         device: &mut dyn Device,
@@ -195,7 +196,7 @@ impl Assumption {
         let out = device.allocate(vec![0; 4 * WORDS])?;
         let mut arguments = Vec::new();
         if let Some(map) = self.map {
-            // Byte `i` of the rows is `i`, and 256 begins again.
+            // Byte `i` of the rows is `i % 256`.
             let rows = device.allocate((0..512).map(|i| i as u8).collect())?;
             arguments.push(Argument::Map(TensorMapSpec {
                 buffer: rows,

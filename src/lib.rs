@@ -1,20 +1,21 @@
 //! sm121probe: what an SM12x GPU's toolchain really does, with evidence.
 //!
-//! Most of the work is done by the crates below it, whose modules it shows as its own: `record`, `toolchain`, `gpu`, `pipeline`; `ptx`, `numerics`,
-//! `emulator`, `vectors`, `devcode`. Its own modules, in order; a module uses earlier ones only (`tests/product/tidy.rs` enforces it):
+//! Most of the work is done by the workspace crates `record`, `toolchain`, `gpu`, `pipeline`, `ptx`, `numerics`, `emulator`, `vectors` and
+//! `devcode`; modules of the first four are re-exported here. The modules of this crate follow, in order. Each uses only the modules above
+//! it (enforced by `tests/product/tidy.rs`):
 //!
 //! | module | duty |
 //! |---|---|
-//! | [`assumptions`] | what the emulator takes on trust, each with a snippet that a GPU can answer |
-//! | [`selftest`] | recorded answers against the emulator |
-//! | [`lint`] | any PTX over toolkits and targets: what is refused, where, and what would be accepted |
-//! | [`doctor`] | what this machine can run, tried |
-//! | [`execute`] | variants of snippets on a device, check by check |
-//! | [`mutants`] | faults of one line planted into kernels, and what the cases say of each |
-//! | [`mod@bench`] | where the time goes: profiles, what they decide, and times on a GPU |
-//! | [`audit`] | what becomes of device code in files on a device |
-//! | [`gate`] | records compared, baselines, expectations, fleets |
-//! | [`job`] | what verbs do: typed options in, typed results out |
+//! | [`assumptions`] | hardware behaviour that the emulator assumes, each with a snippet that tests it |
+//! | [`selftest`] | compares the emulator with recorded answers |
+//! | [`lint`] | checks PTX against toolkits and targets: what is rejected, where, and what would be accepted |
+//! | [`doctor`] | tests what this machine can run |
+//! | [`execute`] | runs variants of snippets on a device |
+//! | [`mutants`] | mutation testing of kernels: whether the cases detect planted one-line faults |
+//! | [`mod@bench`] | performance: decode profiles, what they decide, and timings on a GPU |
+//! | [`audit`] | whether and how the device code in files runs on a device |
+//! | [`gate`] | compares records with baselines and expectations, and merges records of fleets |
+//! | [`job`] | the work of each verb: typed options in, typed results out |
 //! | [`report`] | renderers, each a pure function of a record or of one result |
 //! | [`cli`] | verbs, error printing, exit codes |
 

@@ -1,4 +1,4 @@
-//! The command; everything lives in the library.
+//! The `sm121probe` command, a wrapper of `sm121probe::cli::main`.
 
 use std::process::ExitCode;
 

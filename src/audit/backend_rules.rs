@@ -1,4 +1,4 @@
-//! The rules of `backends.yaml`: which packages compile when they are used, and what each MoE backend of a serving engine needs.
+//! Parses `backends.yaml`: JIT compilers in packages, and the requirements of serving engines' MoE backends.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ use crate::header::{self, EntriesError, Placed};
 
 const TABLE: &str = include_str!("backends.yaml");
 
-/// The rules.
+/// The compilers and backends of the rule file.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) compilers: Vec<Compiler>,
@@ -25,19 +25,19 @@ struct File {
     backends: Vec<Backend>,
 }
 
-/// A package that compiles when it is used.
+/// A package that compiles kernels just in time.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Compiler {
     pub(super) package: String,
-    /// Files that tell the version; the first that exists counts.
+    /// Files that contain the compiler's version, relative to site-packages; the first that exists is read.
     #[serde(default)]
     pub(super) tools: Vec<String>,
-    /// The version of the tool that SM12x needs.
+    /// The tool version that SM12x requires.
     pub(super) needs: Option<Requirement>,
-    /// What it compiles with, in words.
+    /// The compiler it uses, as shown in reports.
     pub(super) with: String,
-    /// Where this is read.
+    /// The source of the rule.
     #[expect(dead_code, reason = "every rule cites its source; reports show those of backends")]
     source: String,
 }
@@ -48,22 +48,22 @@ pub(super) struct Compiler {
 pub(super) struct Backend {
     pub(super) backend: String,
     pub(super) about: String,
-    /// Packages that bring it, all of them needed.
+    /// The packages that provide it; all are required.
     pub(super) packages: Vec<String>,
-    /// One architecture of each family for which the engine takes it.
+    /// One architecture of each family on which the engine selects it.
     pub(super) gate: Vec<u16>,
-    /// Names of the kernels that it launches.
+    /// Matches the names of the kernels that it launches.
     pub(super) kernels: Option<Pattern>,
-    /// Paths of files that hold them.
+    /// Matches the paths of the files that contain them.
     pub(super) files: Option<Pattern>,
-    /// Whether only kernels count whose opcodes are block-scaled, where opcodes are known.
+    /// Whether kernels whose opcodes are known count only if these are block-scaled.
     #[serde(default)]
     pub(super) scaled: bool,
-    /// A file that shows that it is compiled when it is used.
+    /// A file whose presence shows that the backend is compiled just in time.
     pub(super) jit: Option<String>,
     /// The package that compiles it.
     pub(super) compiler: Option<String>,
-    /// Where this is read.
+    /// The source of the rule.
     pub(super) source: String,
 }
 
@@ -72,13 +72,13 @@ enum Item {
     Backend(Backend),
 }
 
-/// The rules of this build; none when they are damaged, which a test excludes.
+/// Returns the built-in rules; `None` if the file is invalid, which a test rules out.
 pub(super) fn rules() -> Option<&'static Rules> {
     static ALL: OnceLock<Option<Rules>> = OnceLock::new();
     ALL.get_or_init(|| parse(Path::new("src/audit/backends.yaml"), TABLE).ok()).as_ref()
 }
 
-/// Reads rules; `path` is for errors.
+/// Parses rules; `path` is used in error messages.
 fn parse(path: &Path, text: &str) -> Result<Rules, EntriesError> {
     let list = |file: File| -> Vec<Item> {
         let compilers = file.compilers.into_iter().map(Item::Compiler);
@@ -98,7 +98,7 @@ fn parse(path: &Path, text: &str) -> Result<Rules, EntriesError> {
 }
 
 impl Rules {
-    /// What is wrong with a backend, given the compilers.
+    /// Checks a backend against the compilers; the error says what is wrong with it.
     fn check(&self, backend: &Backend) -> Result<(), String> {
         if let Some(name) = &backend.compiler
             && !self.compilers.iter().any(|c| c.package == *name)

@@ -1,5 +1,4 @@
-//! What compiles kernels when it is used, and which MoE backend of a serving engine can work: rules of `backends.yaml` over the
-//! kernels that an environment holds.
+//! Applies the rules of `backends.yaml` to an environment: its JIT compilers and MoE backends.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,16 +12,16 @@ use crate::record::{
     AuditBackend, AuditKernel, AuditPackage, AuditProblem, AuditTable, Shown, Support, readable_kernel,
 };
 
-/// What every tool of a CUDA toolkit says of itself.
+/// The version text that every CUDA tool contains.
 const RELEASE: &[u8] = b"Cuda compilation tools, release ";
 
-/// Characters of a name in evidence.
+/// The longest name shown in evidence, in characters.
 const NAME: usize = 60;
 
-/// Bytes of a tool that are held at once.
+/// Bytes read from a tool at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Says of every file whose package it is, of every package what it compiles with, and of every backend whether it can work.
+/// Adds to `table` the package of every file, the compiler of every package, and whether each backend can work.
 pub fn describe(table: &mut AuditTable, installed: &Installed) {
     let devices: Vec<u16> =
         table.devices.iter().filter_map(|d| d.architecture()).map(|target| target.number).collect();
@@ -48,7 +47,7 @@ pub fn describe(table: &mut AuditTable, installed: &Installed) {
     }
 }
 
-/// Names the owner of files of a JIT compiler's cache: `(owner, folder)`.
+/// Assigns the files in JIT compilers' caches to their owners. Each of `caches` is `(owner, folder)`.
 pub fn describe_caches(table: &mut AuditTable, caches: &[(String, PathBuf)]) {
     for (owner, folder) in caches {
         for file in table.files.iter_mut().filter(|f| f.package.is_none()) {
@@ -59,7 +58,7 @@ pub fn describe_caches(table: &mut AuditTable, caches: &[(String, PathBuf)]) {
     }
 }
 
-/// Gives files their packages, by `RECORD` or by the wheel that they lie in.
+/// Assigns files to packages, by `RECORD` or by the name of the wheel that contains them.
 fn own(table: &mut AuditTable, installed: &Installed) {
     for file in &mut table.files {
         let outer = file.path.split('!').next().unwrap_or_default();
@@ -72,9 +71,9 @@ fn own(table: &mut AuditTable, installed: &Installed) {
     }
 }
 
-/// The row of a package, which is made where it is not there.
+/// Returns the row of a package, which is appended if missing.
 fn package(rows: &mut Vec<AuditPackage>, name: String, version: String) -> usize {
-    // The last is the likeliest: files of a package come together.
+    // Searches from the end, since files of a package are adjacent.
     if let Some(row) = rows.iter().rposition(|p| p.name == name && p.version == version) {
         return row;
     }
@@ -82,7 +81,7 @@ fn package(rows: &mut Vec<AuditPackage>, name: String, version: String) -> usize
     rows.len() - 1
 }
 
-/// What a package compiles with, and for each device whether that knows it.
+/// Returns the compiler that a package uses, and whether it supports each device.
 fn compiled_with(compiler: &Compiler, site: &Path, devices: &[u16]) -> (String, Vec<Support>) {
     let tool = compiler.tools.iter().map(|t| (t, site.join(t))).find(|(_, path)| path.is_file());
     let Some((tool, path)) = tool else {
@@ -92,7 +91,7 @@ fn compiled_with(compiler: &Compiler, site: &Path, devices: &[u16]) -> (String, 
     };
     let version = release(&path);
     let of = |number: &u16| match (&compiler.needs, version) {
-        // Older architectures are older than any tool in use.
+        // Every tool in use supports architectures older than SM12x.
         _ if *number < 120 => Support::Compiles,
         (Some(needs), Some(version)) if needs.allows(version) => Support::Compiles,
         (Some(_), Some(_)) => Support::Absent,
@@ -110,7 +109,7 @@ fn compiled_with(compiler: &Compiler, site: &Path, devices: &[u16]) -> (String, 
     (format!("{}: {name} {said}{lacks}", compiler.with), knows)
 }
 
-/// The version that a CUDA tool holds as text; the tool is not run.
+/// Reads the version text of a CUDA tool without running the tool.
 fn release(path: &Path) -> Option<ToolkitVersion> {
     let mut file = File::open(path).ok()?;
     let mut held: Vec<u8> = Vec::new();
@@ -133,7 +132,7 @@ fn release(path: &Path) -> Option<ToolkitVersion> {
         if taken == 0 || held.len() == old {
             return None;
         }
-        // A text may lie across two chunks.
+        // The text may span two chunks.
         let kept = held.len().saturating_sub(RELEASE.len() + 64);
         held.drain(..kept);
     }
@@ -143,7 +142,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|w| w == what)
 }
 
-/// Whether a backend can work on each device, and what shows it.
+/// Decides whether a backend can work on each device, with the evidence.
 fn standing(backend: &Backend, table: &AuditTable, installed: &Installed, devices: &[u16]) -> AuditBackend {
     let Backend { kernels, files, .. } = backend;
     let in_files: Vec<bool> =
@@ -161,7 +160,7 @@ fn standing(backend: &Backend, table: &AuditTable, installed: &Installed, device
             let row = &table.kernels[k];
             row.images[row.by[device]].shown
         };
-        // Not known is no reproach; known and otherwise is.
+        // Kernels with unknown opcodes count; those known not to be block-scaled do not.
         let counts = |k: &usize| !backend.scaled || matches!(shown(*k), None | Some(Shown::Native));
         let worth =
             |k: &usize| (!counts(k), table.kernels[*k].verdicts[device], shown(*k) != Some(Shown::Native));
@@ -222,7 +221,7 @@ fn standing(backend: &Backend, table: &AuditTable, installed: &Installed, device
     }
 }
 
-/// A name, cut in its middle where it is long: names of generated kernels tell their tile at the end.
+/// Shortens a long name in the middle: generated names end with the tile.
 fn cut(name: &str) -> String {
     let length = name.chars().count();
     if length <= NAME {
@@ -232,7 +231,7 @@ fn cut(name: &str) -> String {
     head.chain(['…']).chain(name.chars().skip(length - NAME / 2)).collect()
 }
 
-/// The opcodes of the image that a device takes, where they are known.
+/// The opcodes of the image that the driver selects for a device, or an empty string if they are unknown.
 fn opcodes(table: &AuditTable, kernel: &AuditKernel, device: usize) -> String {
     let known = kernel.images[kernel.by[device]].opcodes.map(|o| table.opcodes[o].as_str());
     match known {

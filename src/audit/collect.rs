@@ -1,4 +1,4 @@
-//! Takes what a scan finds, piece by piece, and answers for each: entries by the rules, kernels by the best of their entries.
+//! Collects the findings of a scan and judges each: entries by the rules, kernels by their best entry.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,47 +16,47 @@ use crate::record::{
 use crate::store::Store;
 use crate::toolkit::Disassembler;
 
-/// Whose opcodes are named.
+/// The kernels whose opcodes are disassembled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// Nobody's.
+    /// No kernels.
     None,
-    /// Of kernels whose name promises block-scaled or FP4 arithmetic, where they run as machine code on an asked device.
+    /// Kernels whose name promises block-scaled or FP4 arithmetic and that run as machine code on a queried device.
     Promising,
-    /// Of every kernel that runs as machine code on an asked device.
+    /// Every kernel that runs as machine code on a queried device.
     All,
 }
 
-/// What names opcodes.
+/// How opcodes are disassembled.
 #[derive(Clone, Copy)]
 pub struct Naming<'a> {
     /// The disassembler.
     pub disassembler: &'a Disassembler,
-    /// Where names are kept.
+    /// The cache of opcode counts.
     pub store: Option<&'a Store>,
-    /// A folder for its files.
+    /// A folder for temporary files.
     pub scratch: &'a Path,
-    /// Whose.
+    /// The kernels to disassemble.
     pub which: Which,
-    /// Takes warnings.
+    /// Receives warnings.
     pub sink: &'a dyn Sink,
 }
 
-/// An audit that is being made.
+/// An audit under construction.
 pub struct Collector<'a> {
     devices: Vec<Device>,
     table: AuditTable,
     reasons: IndexSet<String>,
     opcodes: IndexSet<String>,
-    /// The file that entries come from, as the table names it.
+    /// The index in the table of the file being scanned.
     file: Option<usize>,
-    /// Its kernels by name.
+    /// The kernels of that file, by name.
     known: HashMap<String, usize>,
     namer: Option<(Which, Namer<'a, Image>)>,
     instead: Instead,
 }
 
-/// What the opcodes of a kernel's images say against their targets: the image, the verdict and the reason.
+/// For each kernel, the images whose opcodes contradict their target, with the verdict and its reason.
 type Instead = HashMap<usize, Vec<(usize, (AuditVerdict, String))>>;
 
 /// A kernel and one of its images.
@@ -67,7 +67,8 @@ struct Image {
 }
 
 impl<'a> Collector<'a> {
-    /// Nothing found yet. `names` says, device by device, what of this machine is one: its GPU.
+    /// Creates an empty audit. `names` holds, for each device, the name of this machine's GPU of that architecture, or an
+    /// empty string.
     #[must_use]
     pub fn new(devices: Vec<Device>, names: &[String], naming: Option<Naming<'a>>) -> Self {
         let row = |(device, gpu): (&Device, &String)| AuditDevice {
@@ -96,7 +97,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Takes what was found.
+    /// Adds a finding of the scan.
     pub fn take(&mut self, found: Found<'_>) {
         match found {
             Found::Entry { entry, code } => self.entry(&entry, code),
@@ -176,7 +177,7 @@ impl<'a> Collector<'a> {
         for kernel in &entry.kernels {
             let code = codes.get(kernel.name.as_str()).copied();
             let image = self.kernel(file, index, kernel, code);
-            // PTX names its instructions itself.
+            // PTX needs no disassembler: its text lists the instructions.
             if compiles && classes().is_some_and(|c| c.promises(&kernel.name)) {
                 let counts = kernel.instructions.iter().map(|(class, n)| ((*class).to_owned(), *n)).collect();
                 self.judge(image, CodeKind::Ptx, counts);
@@ -190,7 +191,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Notes what these opcodes, or these instructions of PTX, show.
+    /// Records what the opcodes of an image, or its PTX instructions, show.
     fn judge(&mut self, of: Image, kind: CodeKind, counts: Vec<(String, u32)>) {
         let Some(classes) = classes() else { return };
         let kernel = &mut self.table.kernels[of.kernel];
@@ -230,7 +231,7 @@ impl<'a> Collector<'a> {
         Image { kernel: number, image: images.len() - 1 }
     }
 
-    /// The audit.
+    /// Disassembles the remaining kernels and returns the audit with the verdict of every kernel.
     #[must_use]
     pub fn finish(mut self) -> AuditTable {
         for (of, counts) in self.namer.take().map(|(_, namer)| namer.finish()).unwrap_or_default() {
@@ -278,7 +279,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Section and offset of an entry in its file.
+/// Formats the section and offset of an entry.
 fn place(entry: &Entry) -> String {
     match &entry.place.section {
         Some(section) => format!("{section}+{:#x}", entry.place.offset),
@@ -286,8 +287,7 @@ fn place(entry: &Entry) -> String {
     }
 }
 
-/// The image that the driver takes for a device: the best verdict, of these the newest target. Where none runs, the nearest:
-/// of the device's own family first, then the newest.
+/// Returns the image that the driver selects for a device: the one with the best verdict, and of these the newest target.
 fn best(entries: &[AuditEntry], images: &[AuditImage], device: usize) -> usize {
     let rank = |image: &AuditImage| {
         let entry = &entries[image.entry];
@@ -296,13 +296,13 @@ fn best(entries: &[AuditEntry], images: &[AuditImage], device: usize) -> usize {
     (0..images.len()).max_by_key(|i| rank(&images[*i])).unwrap_or(0)
 }
 
-/// 121 of `sm_121a`.
+/// Parses the number of a target: 121 for `sm_121a`.
 fn number(target: &str) -> u16 {
     let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f', '?']);
     digits.parse().unwrap_or(0)
 }
 
-/// Whether a library comes with CUDA.
+/// Whether a library is part of CUDA, or PyTorch's CUDA backend.
 fn is_cuda(library: &str) -> bool {
     [
         "libcuda.",

@@ -1,4 +1,4 @@
-//! Opcodes of kernels: their machine code out of a cubin, named by nvdisasm in batches, kept by content.
+//! Opcodes of kernels: nvdisasm disassembles machine code in batches, and the counts are cached by content.
 
 use std::path::Path;
 
@@ -7,16 +7,17 @@ use crate::matrix::Dictionary;
 use crate::store::{self, Store};
 use crate::toolkit::Disassembler;
 
-/// Kind of the entries in the store: a line for each opcode, `HMMA.16816.F32 16`.
+/// The kind of the store's entries, which have a line per opcode: `HMMA.16816.F32 16`.
 const KIND: &str = "audit-opcodes-1";
 
-/// Bytes of machine code that are named together: every distinct instruction of them is held with its name.
+/// Bytes of machine code in a batch. It bounds memory: every distinct instruction of a batch is held with its
+/// name.
 const BATCH: usize = 32 << 20;
 
 /// Opcodes with their counts.
 pub(super) type Counts = Vec<(String, u32)>;
 
-/// A kernel that waits for its opcodes.
+/// A kernel waiting to be disassembled.
 struct Waiting<T> {
     of: T,
     arch: u16,
@@ -24,7 +25,7 @@ struct Waiting<T> {
     code: Vec<u8>,
 }
 
-/// Names opcodes in batches; `T` says whose they are.
+/// Disassembles kernels in batches; `T` identifies a kernel.
 pub(super) struct Namer<'a, T> {
     disassembler: &'a Disassembler,
     store: Option<&'a Store>,
@@ -45,7 +46,7 @@ impl<'a, T> Namer<'a, T> {
         Self { disassembler, store, scratch, sink, waiting: Vec::new(), bytes: 0, done: Vec::new() }
     }
 
-    /// Takes the machine code of a kernel of the architecture `arch`.
+    /// Adds the machine code of a kernel for the architecture `arch`.
     pub(super) fn add(&mut self, of: T, arch: u16, code: &[u8]) {
         let mut text = format!("{} {arch}\n", self.disassembler.sha256).into_bytes();
         text.extend_from_slice(code);
@@ -61,7 +62,8 @@ impl<'a, T> Namer<'a, T> {
         }
     }
 
-    /// Opcodes of everything that was added; none where nvdisasm could not name them all.
+    /// Returns the opcode counts of every kernel added; `None` for a kernel that nvdisasm could not
+    /// disassemble completely.
     pub(super) fn finish(mut self) -> Vec<(T, Option<Counts>)> {
         self.name();
         self.done
@@ -73,7 +75,7 @@ impl<'a, T> Namer<'a, T> {
         if waiting.is_empty() {
             return;
         }
-        // Without a store: distinct instructions of foreign code are many, and rarely met again.
+        // No store: other people's code has many distinct instructions, which rarely recur.
         let mut dictionary = Dictionary::new(self.disassembler, None);
         let codes: Vec<(u16, &[u8])> = waiting.iter().map(|w| (w.arch, w.code.as_slice())).collect();
         dictionary.learn(&codes, self.scratch, self.sink);
@@ -81,7 +83,7 @@ impl<'a, T> Namer<'a, T> {
             let counts = dictionary.opcodes(w.arch, &w.code);
             if let (Some(store), Some(counts)) = (self.store, &counts) {
                 let lines: String = counts.iter().map(|(o, n)| format!("{o} {n}\n")).collect();
-                // A cache that cannot be written costs time, not the answer.
+                // A failed write to the cache only costs time.
                 let _ = store.put(KIND, &w.key, lines.as_bytes());
             }
             self.done.push((w.of, counts));

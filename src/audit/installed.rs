@@ -1,4 +1,4 @@
-//! Python packages: which distribution owns a file, by the `RECORD` that pip leaves, or by the name of the wheel.
+//! Python packages: which distribution owns a file, by pip's `RECORD` or by the name of the wheel.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,61 +8,62 @@ use std::time::Duration;
 
 use crate::worker::{self, Ended};
 
-/// How deep below a given folder site-packages is looked for: `.venv/lib/python3.12/site-packages` is three.
+/// How deep below a given folder to search for site-packages; in `.venv`, `lib/python3.12/site-packages` is at
+/// depth three.
 const DEPTH: usize = 4;
 
-/// Bytes of a METADATA or RECORD beyond which it is not read: a RECORD of 200,000 files has 25 MB.
+/// The largest METADATA or RECORD that is read, in bytes; a RECORD of 200,000 files has 25 MB.
 const LARGEST: u64 = 64 << 20;
 
-/// How long Python may take to say where it imports from.
+/// The time limit for Python to print its import paths.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Where a Python imports from, without the standard library.
+/// Prints the folders that Python imports from, without the standard library.
 const SCRIPT: &str =
     "import sys\nfor p in sys.path:\n  if p.endswith(('site-packages', 'dist-packages')): print(p)\n";
 
 /// An installed distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distribution {
-    /// Its name as it writes it.
+    /// The name as spelled in its metadata.
     pub name: String,
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// The folder that it is installed in.
+    /// The site-packages folder that contains it.
     pub site: PathBuf,
 }
 
-/// The distributions of some folders.
+/// The distributions installed in a set of folders.
 #[derive(Debug, Clone, Default)]
 pub struct Installed {
-    /// In the order of folders and names.
+    /// The distributions, sorted by folder and name.
     pub distributions: Vec<Distribution>,
-    /// Files by path, with the distribution that owns them.
+    /// The index of the distribution that owns a file, by path.
     files: HashMap<String, usize>,
-    /// `RECORD` and `METADATA` that cannot be read: where, and why.
+    /// The `RECORD` and `METADATA` files that cannot be read, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
-/// Why a Python does not say where it imports from.
+/// Why the import paths of a Python are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum SitesError {
-    /// It cannot be started, or fails.
+    /// Python cannot be started, or fails.
     #[error("{} does not say where it imports from: {said}", python.display())]
     Python {
         /// The interpreter.
         python: PathBuf,
-        /// Its last words.
+        /// The last line of its output, or the error of starting it.
         said: String,
     },
-    /// It has no folder of packages.
+    /// Python has no site-packages folder.
     #[error("{} imports from no site-packages", .0.display())]
     None(PathBuf),
 }
 
-/// The folders of packages that a Python imports from; it runs, and imports nothing of them.
+/// Runs a Python to list its site-packages folders, without importing anything from them.
 ///
 /// # Errors
-/// [`SitesError`] when it cannot be run, or has none.
+/// [`SitesError`] if Python cannot be run or has no such folder.
 pub fn sites_of(python: &Path) -> Result<Vec<PathBuf>, SitesError> {
     let failed = |said: String| SitesError::Python { python: python.to_owned(), said };
     let output = worker::run(Command::new(python).args(["-c", SCRIPT]), LIMIT)
@@ -77,12 +78,13 @@ pub fn sites_of(python: &Path) -> Result<Vec<PathBuf>, SitesError> {
 }
 
 impl Installed {
-    /// The distributions of every folder of packages at, below or above `paths`; links to folders are not followed.
+    /// Finds the distributions of every site-packages folder at, below or above `paths`. Symbolic links to folders
+    /// are not followed.
     #[must_use]
     pub fn below(paths: &[PathBuf]) -> Self {
         let mut sites = Vec::new();
         for path in paths {
-            // A part of an environment: its distributions are above it.
+            // `path` is inside site-packages, so its distributions are in the folder above.
             let above = path.ancestors().skip(1).find(|folder| {
                 folder.file_name().is_some_and(|name| name == "site-packages" || name == "dist-packages")
             });
@@ -101,20 +103,20 @@ impl Installed {
         out
     }
 
-    /// The distribution that owns a file.
+    /// Returns the index of the distribution that owns a file.
     #[must_use]
     pub fn owner(&self, file: &str) -> Option<usize> {
         self.files.get(file).copied()
     }
 
-    /// The first distribution of a name, as pip compares names.
+    /// Returns the first distribution called `name`, with names compared as pip does.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Distribution> {
         let wanted = normal(name);
         self.distributions.iter().find(|d| normal(&d.name) == wanted)
     }
 
-    /// An owned file whose path ends in `tail`, in the folder of any distribution.
+    /// Returns the existing file at the relative path `tail` in the site-packages folder of any distribution.
     #[must_use]
     pub fn file(&self, tail: &str) -> Option<PathBuf> {
         let candidate = |d: &Distribution| Some(d.site.join(tail)).filter(|path| path.is_file());
@@ -138,7 +140,7 @@ impl Installed {
                     .find(|(key, _)| *key == name)
                     .map(|(_, v)| v.trim())
             };
-            // The folder's own name says the same, with some signs replaced.
+            // The folder name also contains name and version, with some characters replaced.
             let stem = info.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
             let (name, version) = stem.rsplit_once('-').unwrap_or((&stem, ""));
             let number = self.distributions.len();
@@ -171,7 +173,7 @@ impl Installed {
     }
 }
 
-/// Folders of packages at or below `folder`: those that hold a `.dist-info`.
+/// Finds the site-packages folders at or below `folder`: those that contain a `.dist-info`.
 fn find(folder: &Path, depth: usize, sites: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut below = Vec::new();
@@ -192,7 +194,7 @@ fn find(folder: &Path, depth: usize, sites: &mut Vec<PathBuf>) {
     }
 }
 
-/// A field of CSV up to the first comma, quotes removed: `RECORD` quotes a path with a comma.
+/// Returns the first CSV field without quotes: `RECORD` quotes a path that contains a comma.
 fn first_field(line: &str) -> String {
     match line.strip_prefix('"') {
         Some(rest) => {
@@ -214,7 +216,7 @@ fn first_field(line: &str) -> String {
     }
 }
 
-/// A path without `.` and `..`, by its text alone.
+/// Removes `.` and `..` from a path lexically.
 fn normalised(path: &Path) -> String {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -230,12 +232,13 @@ fn normalised(path: &Path) -> String {
     out.display().to_string()
 }
 
-/// A distribution's name as pip compares it (PEP 503).
+/// Normalizes a distribution's name as pip does (PEP 503).
 fn normal(name: &str) -> String {
     name.to_lowercase().replace(['_', '.'], "-")
 }
 
-/// Name and version of the wheel that a member lies in: `x/foo_bar-1.2-py3-none-any.whl!lib.so` is foo-bar 1.2.
+/// Returns the name and version of the wheel that contains a file: foo-bar 1.2 for
+/// `x/foo_bar-1.2-py3-none-any.whl!lib.so`.
 #[must_use]
 pub(super) fn of_wheel(path: &str) -> Option<(String, String)> {
     let wheel = &path[..path.find(".whl")?];
@@ -268,7 +271,7 @@ mod tests {
         assert_eq!(owner("lib/python3.12/site-packages/foo/b,\"c\".so"), Some(1));
         assert_eq!((owner("bin/foo"), owner("bin/other")), (Some(1), None));
         assert_eq!(found.find("foo-bar").map(|d| d.version.as_str()), Some("1.2"));
-        // What pip left half is said.
+        // An incomplete installation is reported.
         assert_eq!(found.unreadable.len(), 2);
     }
 

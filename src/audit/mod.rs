@@ -1,7 +1,8 @@
-//! What becomes of device code on a device: the rules of architectures, PTX versions and drivers, and what machine code shows.
+//! Predicts how device code runs on a device, by the rules of architectures, PTX versions and drivers and by its machine code.
 //!
-//! [`answer`] is the rule for one piece of code. [`Collector`] takes what [`devcode::scan`] finds and makes the record's table of it: a
-//! kernel is answered by the best of its entries in its file, and where its opcodes are known they may say less than its target.
+//! [`answer`] applies the rules to one piece of code. [`Collector`] turns the findings of [`devcode::scan`] into the record's table.
+//! The verdict of a kernel is that of the best entry in its file; if its opcodes are known, they can lower the verdict that its target
+//! implies.
 
 mod backend_rules;
 mod backends;

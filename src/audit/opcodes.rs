@@ -1,4 +1,4 @@
-//! What a kernel's name promises and its opcodes show, by the tables of `opcodes.yaml`.
+//! Compares what a kernel's name promises with what its opcodes show, by the tables of `opcodes.yaml`.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -12,16 +12,16 @@ use crate::record::{AuditVerdict, Shown, readable_kernel};
 
 const TABLE: &str = include_str!("opcodes.yaml");
 
-/// Most opcodes that one kernel's list names.
+/// The most opcodes listed for one kernel.
 const LISTED: usize = 12;
 
-/// Bytes of machine code of a product that is more than a shell; an empty kernel has 128 or 256.
+/// A matrix product with less machine code than this, in bytes, is an empty shell; an empty kernel has 128 or 256.
 const SHELL_BYTES: u64 = 384;
 
-/// What an empty product says.
+/// The reason given for an empty matrix product.
 const COMPILED_OUT: &str = "its body was compiled out for this target";
 
-/// Instructions of a product that is more than a shell: a loop with one matrix instruction has more.
+/// A matrix product with fewer instructions than this is an empty shell: a loop with one matrix instruction has more.
 const SHELL_INSTRUCTIONS: u32 = 48;
 
 /// The tables of `opcodes.yaml`.
@@ -40,17 +40,17 @@ pub(super) struct Classes {
     architectures: Pattern,
 }
 
-/// What is known of a kernel's machine code.
+/// The judgement of a kernel's machine code.
 pub(super) struct Judged {
-    /// The opcodes that matter, counted: `QMMA.SF 64, LDSM.U4x16P64TO8 16`.
+    /// The relevant opcodes with their counts: `QMMA.SF 64, LDSM.U4x16P64TO8 16`.
     pub(super) list: String,
-    /// What they show of what the name promises.
+    /// Whether they deliver what the name promises.
     pub(super) shown: Shown,
-    /// What becomes of a kernel that loads; none where it simply runs.
+    /// The verdict that replaces the one of its target, with the reason; `None` if the kernel simply runs.
     pub(super) instead: Option<(AuditVerdict, String)>,
 }
 
-/// The tables of this build; none when they are damaged, which a test excludes.
+/// Returns the built-in tables; `None` if they are invalid, which a test rules out.
 pub(super) fn classes() -> Option<&'static Classes> {
     static ALL: OnceLock<Option<Classes>> = OnceLock::new();
     ALL.get_or_init(|| parse().ok()).as_ref()
@@ -61,17 +61,18 @@ fn parse() -> Result<Classes, HeaderError> {
 }
 
 impl Classes {
-    /// Whether the opcodes of a kernel of this name say something that its target does not.
+    /// Whether a kernel of this name promises block-scaled or FP4 arithmetic, so that its opcodes matter.
     pub(super) fn promises(&self, name: &str) -> bool {
         self.promises.is_match(name)
     }
 
-    /// Whether a kernel of this name is a matrix product: by its own name, whatever its template arguments are called.
+    /// Whether a kernel of this name is a matrix product. Kernels whose own name says that they move data are not, even if
+    /// a template argument is named after a product.
     fn product(&self, name: &str) -> bool {
         self.products.is_match(name) && !self.moves.is_match(&readable_kernel(name))
     }
 
-    /// Of a kernel whose machine code is `bytes` long, without a disassembler: whether it is a shell.
+    /// Judges a kernel by the size of its machine code, without a disassembler; `Some` if it is an empty shell.
     pub(super) fn shell(&self, name: &str, bytes: u64) -> Option<(AuditVerdict, String)> {
         (bytes < SHELL_BYTES && self.product(name)).then(|| {
             let said =
@@ -80,8 +81,8 @@ impl Classes {
         })
     }
 
-    /// The architecture that an empty kernel is for by its name, where that is none of the device's family: it is empty on
-    /// purpose.
+    /// Returns the architecture in the name of an empty kernel, unless the name includes one of the device's family. Such
+    /// a kernel is empty on purpose.
     pub(super) fn meant_for(&self, name: &str, device: u16) -> Option<u16> {
         let named =
             self.architectures.captures_iter(name).filter_map(|c| c.get(1)?.as_str().parse::<u16>().ok());
@@ -89,7 +90,7 @@ impl Classes {
         if named.iter().any(|n| n / 10 == device / 10) { None } else { named.first().copied() }
     }
 
-    /// Of a kernel with these opcodes, or of PTX with these instructions.
+    /// Judges a kernel by its opcodes, or by its PTX instructions.
     pub(super) fn judge(&self, name: &str, kind: CodeKind, opcodes: &[(String, u32)]) -> Judged {
         let count = |classes: &[String]| -> u32 {
             opcodes.iter().filter(|(o, _)| classes.iter().any(|c| starts(o, c))).map(|(_, n)| n).sum()
@@ -152,7 +153,7 @@ impl Classes {
         opcodes.iter().filter(|(o, _)| both(o)).map(|(_, n)| n).sum()
     }
 
-    /// The matrix instructions by name alone, so that kernels with more and fewer of them share a reason.
+    /// Lists the matrix instructions without counts, so that kernels with different counts share a reason.
     fn matrix_names(&self, opcodes: &[(String, u32)]) -> String {
         let of = grouped(opcodes, &self.matrix);
         of.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
@@ -181,7 +182,7 @@ fn counted(traps: u32) -> String {
     }
 }
 
-/// Opcodes by the class that they begin with, in the order of the classes.
+/// Sums opcodes by the class that they start with, in the order of the classes.
 fn grouped(opcodes: &[(String, u32)], classes: &[String]) -> Vec<(String, u32)> {
     let mut left: Vec<&(String, u32)> = opcodes.iter().collect();
     let mut out = Vec::new();
@@ -200,7 +201,7 @@ fn listed(opcodes: &[(String, u32)]) -> String {
     opcodes.iter().map(|(o, n)| format!("{o} {n}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether an opcode begins with a class, part by part.
+/// Whether an opcode starts with a class, compared by whole `.`-separated parts.
 fn starts(opcode: &str, class: &str) -> bool {
     opcode.strip_prefix(class).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -229,7 +230,7 @@ mod tests {
     fn other_matrix_instructions_are_a_fall_back() {
         let got = judge("moe_gemm_mxfp4", &[("HMMA.16816.F32", 16), ("EXIT", 1)]);
         assert_eq!((got.0, got.1), (Shown::Emulated, Some(AuditVerdict::Fallback)));
-        // QMMA without .SF multiplies FP8 without block scales.
+        // QMMA without `.SF` multiplies FP8 without block scales.
         assert_eq!(judge("gemm_mxfp8", &[("QMMA.16832.F32.E4M3.E4M3", 4)]).1, Some(AuditVerdict::Fallback));
         assert_eq!(judge("marlin_mxfp4", &[("HMMA.16816.F32", 16)]).1, Some(AuditVerdict::Fallback));
     }
@@ -239,10 +240,10 @@ mod tests {
         assert_eq!(judge("cvt_fp16_to_fp4", &[("F2FP", 16), ("STG", 1)]).1, None);
         assert_eq!(judge("gemm_mxfp4", &[("BPT.TRAP", 1), ("EXIT", 1)]).1, Some(AuditVerdict::Stub));
         assert_eq!(judge("gemm_mxfp4", &[("EXIT", 1)]).1, Some(AuditVerdict::Stub));
-        // vLLM 0.33.0: a product for tcgen05, compiled for sm_120f.
+        // vLLM 0.33.0: a matrix product for tcgen05, compiled for sm_120f.
         let traps = [("BPT.TRAP", 14), ("UTMALDG.2D", 10), ("IADD3", 4000), ("CALL.REL.NOINC", 2)];
         assert_eq!(judge("cutlass_gemm_float_e2m1_t", &traps).1, Some(AuditVerdict::Stub));
-        // What it calls may do it.
+        // A called function may contain the matrix instructions.
         assert_eq!(judge("gemm_mxfp4", &[("CALL.ABS.NOINC", 1), ("EXIT", 1)]).1, None);
         assert_eq!(
             judge("plain_gemm", &[("HMMA.16816.F32", 4)]),

@@ -1,9 +1,9 @@
-//! Regular expressions in the rule files, case ignored.
+//! Case-insensitive regular expressions in rule files.
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// A compiled expression; one that does not compile is an error of its file, with the place.
+/// A compiled expression. An invalid one is a deserialization error with its position in the file.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern(Regex);
 

@@ -1,32 +1,33 @@
-//! What becomes of a piece of device code on a device, by the documented rules alone.
+//! Decides how a piece of device code runs on a device, by the documented rules only.
 //!
-//! Machine code: `Target::cubin_runs_on`. PTX: `Target::ptx_runs_on`, and a driver that knows its `.version` (CUDA
-//! Programming Guide, binary and PTX compatibility; PTX ISA, `.target` and `.version`).
+//! Machine code must satisfy `Target::cubin_runs_on`. PTX must satisfy `Target::ptx_runs_on` and needs a driver
+//! that supports its `.version` (CUDA Programming Guide, binary and PTX compatibility; PTX ISA, `.target` and
+//! `.version`).
 
 use devcode::{CodeKind, Entry};
 use ptx::arch::{PtxIsa, Suffix, Target};
 
 use crate::record::AuditVerdict;
 
-/// A device that is asked about.
+/// A device to audit for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Its architecture, without suffix.
+    /// The architecture number, without suffix.
     pub number: u16,
-    /// The CUDA version of its driver, where the device is at hand.
+    /// The CUDA version of its driver, if the device is in this machine.
     pub cuda: Option<String>,
-    /// The newest PTX that the driver compiles.
+    /// The newest PTX version that the driver compiles.
     pub isa: Option<PtxIsa>,
 }
 
 impl Device {
-    /// A device that is not at hand.
+    /// Creates a device that is not in this machine.
     #[must_use]
     pub const fn of(number: u16) -> Self {
         Self { number, cuda: None, isa: None }
     }
 
-    /// `sm_121`.
+    /// Returns the target name, such as `sm_121`.
     #[must_use]
     pub fn name(&self) -> String {
         self.target().to_string()
@@ -37,7 +38,7 @@ impl Device {
     }
 }
 
-/// What becomes of `entry` on `device`, and why, in one sentence.
+/// Returns the verdict for `entry` on `device`, and the reason in one sentence.
 #[must_use]
 pub fn answer(entry: &Entry, device: &Device) -> (AuditVerdict, String) {
     let text = entry.target_text();
@@ -75,7 +76,7 @@ pub fn answer(entry: &Entry, device: &Device) -> (AuditVerdict, String) {
     }
 }
 
-/// What `rule` says of every target that the entry may be for; none where they differ.
+/// Applies `rule` to every target that the entry may be for; `None` if the results differ.
 fn each(entry: &Entry, rule: impl Fn(Target) -> bool) -> Option<bool> {
     let of = |suffix| rule(Target { number: entry.number, suffix });
     match entry.suffix {
@@ -85,7 +86,7 @@ fn each(entry: &Entry, rule: impl Fn(Target) -> bool) -> Option<bool> {
     }
 }
 
-/// `12.1` of 121.
+/// Formats 121 as `12.1`.
 fn capability(number: u16) -> String {
     format!("{}.{}", number / 10, number % 10)
 }
@@ -166,7 +167,7 @@ fn ptx(entry: &Entry, device: &Device, text: &str) -> (AuditVerdict, String) {
     }
 }
 
-/// The driver that a PTX version needs.
+/// Describes the driver that a PTX version needs.
 fn driver(isa: PtxIsa) -> String {
     match isa.cuda() {
         Some(cuda) => format!("it needs a driver of CUDA {cuda} or later"),

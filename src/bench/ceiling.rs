@@ -1,4 +1,4 @@
-//! What a GPU can do at most, measured: bytes per second from memory, operations per second of its tensor cores.
+//! Measures a GPU's peak rates: bytes per second from memory, operations per second of its tensor cores.
 
 use emulator::device::{Argument, Failure, Launch, Timer};
 use ptx::arch::{PtxIsa, Target};
@@ -11,32 +11,32 @@ const MX: &str = include_str!("multiply_mx.ptx");
 
 /// Threads of a CTA.
 const BLOCK: u32 = 256;
-/// Bytes that a thread of the reader reads in a round.
+/// Bytes that a thread of the reader kernel reads per round.
 const PER_ROUND: usize = 64;
-/// Products of one warp in a round: eight of the instruction.
+/// Matrix instructions that one warp issues per round.
 const PRODUCTS: u64 = 8;
 
-/// How much is read and multiplied to find out.
+/// How much work a measurement does.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
     /// Bytes to read.
     pub bytes: usize,
-    /// Rounds to multiply.
+    /// Rounds of matrix instructions per launch.
     pub rounds: u32,
-    /// CTAs of a launch.
+    /// CTAs per launch.
     pub ctas: u32,
-    /// Timed rounds that are not counted.
+    /// Warm-up runs, which are not timed.
     pub warm_up: usize,
-    /// Timed rounds of which the median is taken.
+    /// Timed runs, of which the median is taken.
     pub samples: usize,
 }
 
-/// The text of a kernel for a target.
+/// Returns the PTX of a kernel for a PTX version and target.
 fn text(source: &str, isa: PtxIsa, target: Target) -> String {
     source.replace("${isa}", &isa.to_string()).replace("${target}", &target.to_string())
 }
 
-/// The middle of some times; infinite of none.
+/// Returns the median of `times`; infinity if there are none.
 #[must_use]
 pub fn median(times: &[f32]) -> f64 {
     let mut sorted: Vec<f64> = times.iter().map(|t| f64::from(*t)).collect();
@@ -63,10 +63,10 @@ fn launch(entry: &str, module: emulator::device::Module, ctas: u32, arguments: V
     }
 }
 
-/// A launch that reads a buffer of its own of at least `bytes` bytes, and how many it reads.
+/// Creates a launch that reads a new buffer of at least `bytes` bytes. Returns it with the number of bytes that it reads.
 ///
 /// # Errors
-/// [`Failure`] when the device cannot take it.
+/// [`Failure`] if the device cannot load the kernel or allocate the buffer.
 pub fn reader(
     device: &mut dyn Timer,
     (isa, target): (PtxIsa, Target),
@@ -84,10 +84,10 @@ pub fn reader(
     Ok((launch("read_all", module, ctas, arguments), bytes))
 }
 
-/// Bytes per second of reading memory.
+/// Measures the read bandwidth of device memory, in bytes per second.
 ///
 /// # Errors
-/// [`Failure`] when the device cannot do it.
+/// [`Failure`] if the device cannot run the kernel.
 pub fn bandwidth(device: &mut dyn Timer, code: (PtxIsa, Target), effort: Effort) -> Result<f64, Failure> {
     device.reset()?;
     let (launch, bytes) = reader(device, code, effort.bytes, effort.ctas)?;
@@ -101,7 +101,8 @@ fn timed(device: &mut dyn Timer, launch: &Launch, effort: Effort) -> Result<Vec<
     Ok(times.into_iter().next().unwrap_or_default())
 }
 
-/// The instruction that a path multiplies with, its kernel and its operations; none for a path without tensor cores.
+/// Returns the MMA instruction of a path, the source and entry of the kernel that measures it, and the operations per
+/// instruction; `None` for a path without tensor cores.
 fn product(path: MmaPath) -> Option<(&'static str, &'static str, &'static str, u64)> {
     let operations = |k: u64| 2 * 16 * 8 * k;
     match path {
@@ -113,10 +114,11 @@ fn product(path: MmaPath) -> Option<(&'static str, &'static str, &'static str, u
     }
 }
 
-/// Operations per second of the instruction that a path multiplies with, and its name; none for a path without tensor cores.
+/// Measures the throughput of a path's MMA instruction. Returns its name and operations per second; `None` for a path
+/// without tensor cores.
 ///
 /// # Errors
-/// [`Failure`] when the device cannot do it.
+/// [`Failure`] if the device cannot run the kernel.
 pub fn rate(
     device: &mut dyn Timer,
     (isa, target): (PtxIsa, Target),

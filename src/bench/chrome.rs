@@ -1,4 +1,4 @@
-//! Chrome traces as `torch.profiler` exports them (`export_chrome_trace`, also compressed): events of category `kernel`.
+//! Parses Chrome traces of `torch.profiler` (`export_chrome_trace`): events of category `kernel`.
 
 use std::fmt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use super::error::BenchError;
 use super::profile::{Kernels, Timed};
 
-/// One event, as far as it matters; durations are microseconds (Trace Event Format, "Complete Events").
+/// The relevant fields of an event; durations are in microseconds (Trace Event Format, "Complete Events").
 #[derive(Deserialize)]
 struct Event {
     #[serde(default)]
@@ -22,7 +22,7 @@ struct Event {
     dur: Option<f64>,
 }
 
-/// The kernels among the events of a list, added up while it is read: traces have gigabytes.
+/// The kernels among a list of events, summed while parsing, since traces can have gigabytes.
 struct Events(Kernels);
 
 impl<'de> Deserialize<'de> for Events {
@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for Events {
     }
 }
 
-/// The object that holds the list.
+/// The object that contains the list of events.
 struct Trace(Option<Events>);
 
 impl<'de> Deserialize<'de> for Trace {
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for Trace {
     }
 }
 
-/// The kernels of a trace.
+/// Parses the kernels of a trace.
 pub(super) fn read(path: &Path, text: &str) -> Result<Kernels, BenchError> {
     let wrong = |message: String| BenchError::Form { path: path.to_owned(), message };
     let damaged = |e: serde_json::Error| wrong(format!("not a Chrome trace: {e}"));

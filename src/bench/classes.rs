@@ -1,4 +1,4 @@
-//! Classes of kernels, by patterns over their names, from a data file that cites its sources.
+//! Classes of kernels, defined by name patterns in a data file that cites its sources.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::header;
 
 const TABLE: &str = include_str!("data/kernel_classes.yaml");
 
-/// Where kernels go that no pattern names.
+/// The class of kernels that match no pattern.
 pub(super) const OTHER: &str = "other";
 
 #[derive(Debug, Deserialize)]
@@ -25,7 +25,7 @@ struct File {
 struct Entry {
     class: String,
     about: String,
-    /// Whether its time is what a tile of the grouped GEMM can change.
+    /// Whether the tile of the grouped GEMM affects its time.
     #[serde(default)]
     tiles_matter: bool,
     /// Whether it is part of the MoE layer.
@@ -40,34 +40,34 @@ struct Entry {
 pub struct Class {
     /// Its name.
     pub name: String,
-    /// What belongs to it.
+    /// A description of its kernels.
     pub about: String,
-    /// Whether its time is what a tile of the grouped GEMM can change.
+    /// Whether the tile of the grouped GEMM affects its time.
     pub tiles_matter: bool,
     /// Whether it is part of the MoE layer.
     pub moe: bool,
-    /// Where the names are from.
+    /// The source of the names.
     pub source: String,
     patterns: Vec<Regex>,
 }
 
-/// All classes; the first that matches a name takes it.
+/// All classes; the first with a matching pattern wins.
 #[derive(Debug, Clone)]
 pub struct Classes(Vec<Class>);
 
 impl Classes {
-    /// The built-in file.
+    /// Parses the built-in file.
     ///
     /// # Errors
-    /// [`BenchError`] when it is damaged, which a test excludes.
+    /// [`BenchError`] if it is invalid, which a test rules out.
     pub fn built_in() -> Result<Self, BenchError> {
         Self::parse(Path::new("kernel_classes.yaml"), TABLE)
     }
 
-    /// A file of the same form.
+    /// Parses a file of the same format.
     ///
     /// # Errors
-    /// [`BenchError`] with the file and what is wrong in it.
+    /// [`BenchError`] with the file and its mistake.
     pub fn load(path: &Path) -> Result<Self, BenchError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| BenchError::Read { path: path.to_owned(), source })?;
@@ -109,13 +109,13 @@ impl Classes {
         Ok(Self(classes))
     }
 
-    /// The class of a kernel; none for the rest.
+    /// Returns the class of a kernel; `None` if no pattern matches.
     #[must_use]
     pub fn of(&self, kernel: &str) -> Option<&Class> {
         self.0.iter().find(|class| class.patterns.iter().any(|p| p.is_match(kernel)))
     }
 
-    /// Every class, in the order in which they are tried.
+    /// Iterates over the classes in matching order.
     pub fn iter(&self) -> impl Iterator<Item = &Class> {
         self.0.iter()
     }

@@ -1,4 +1,4 @@
-//! What a stage must move and multiply, counted: each input read once, each output written once, padding as stored.
+//! The minimum traffic and arithmetic of a stage: inputs read once, outputs written once, padding as stored.
 
 use numerics::scale_layout::ScaleLayout;
 
@@ -12,15 +12,15 @@ use crate::record::Stage;
 pub struct Work {
     /// Bytes read or written.
     pub bytes: u64,
-    /// Of these, weights and their scales.
+    /// The part of `bytes` that is weights and their scales.
     pub weights: u64,
-    /// Multiplications and additions.
+    /// Multiplications and additions of real rows.
     pub operations: u64,
-    /// The same with the rows that fill tiles up.
+    /// Multiplications and additions including the rows that pad tiles.
     pub multiplied: u64,
 }
 
-/// The work of a stage where `counts` are the rows of every expert, multiplied in tiles of `tile_m` rows.
+/// Returns the work of a stage. `counts` is the number of rows of each expert; GEMMs use tiles of `tile_m` rows.
 #[must_use]
 pub fn work(stage: Stage, pair: FormatPair, dims: Dims, counts: &[usize], tile_m: usize) -> Work {
     let (t, rows) = (dims.tokens, counts.iter().sum::<usize>());
@@ -30,9 +30,9 @@ pub fn work(stage: Stage, pair: FormatPair, dims: Dims, counts: &[usize], tile_m
     let quantized = |k: usize| rows * (format.bytes(padded(k)) + format.scales(padded(k)));
     let plain = |bytes: usize| Work { bytes: bytes as u64, ..Work::default() };
     match stage {
-        // Logits, then an id and a weight for each choice.
+        // Logits; then an expert id and a weight per choice.
         Stage::Route => plain(4 * t * dims.routed() + 8 * rows),
-        // Ids, then token, expert and place of each row.
+        // Expert ids; then token, expert and position of each row, and the offsets of experts.
         Stage::Permute => plain(4 * rows + 12 * rows + 4 * (dims.experts + 1)),
         Stage::Quantize => plain(2 * t * h + 4 * rows + quantized(h)),
         Stage::Activation | Stage::Requantize => plain(2 * rows * n + quantized(i)),
@@ -50,7 +50,7 @@ fn gemm(format: Format, counts: &[usize], tile_m: usize, (n, k): (usize, usize),
     let weights = active * expert;
     let operations = |rows: usize| 2 * rows as u64 * n as u64 * k as u64;
     Work {
-        // Weights and scales, biases, activations, and what is stored as bf16.
+        // Weights and scales, f32 biases, activations and the bf16 output.
         bytes: (weights + 4 * active * n + tokens + 2 * rows * n) as u64,
         weights: weights as u64,
         operations: operations(rows),
@@ -67,15 +67,15 @@ mod tests {
 
     #[test]
     fn a_decode_step_of_gpt_oss_is_its_weights() {
-        // 64 rows, each of an expert of its own.
+        // 64 rows, each for a different expert.
         let counts: Vec<usize> = (0..128).map(|e| usize::from(e < 64)).collect();
         let fc1 = work(Stage::Fc1, PAIR, OSS, &counts, 8);
-        // 5760 rows of 2944 codes of four bits, and 5760 (45 tiles of 128) rows of 92 scales.
+        // 5760 rows of 2944 four-bit codes, and 5760 rows (45 tiles of 128) of 92 scales.
         assert_eq!(fc1.weights, 64 * (5760 * 1472 + 5760 * 92));
         assert_eq!(fc1.bytes, fc1.weights + 64 * 5760 * 4 + 64 * (2944 + 92) + 64 * 5760 * 2);
         assert_eq!(fc1.operations, 2 * 64 * 5760 * 2880);
         assert_eq!(fc1.multiplied, 8 * fc1.operations);
-        // 2880 rows of scales are 23 tiles of 128.
+        // 2880 rows of scales fill 23 tiles of 128.
         assert_eq!(work(Stage::Fc2, PAIR, OSS, &counts, 8).weights, 64 * (2880 * 1472 + 2944 * 92));
         let route = work(Stage::Route, PAIR, OSS, &counts, 8);
         assert_eq!((route.bytes, route.operations), (16 * 128 * 4 + 64 * 8, 0));

@@ -1,14 +1,14 @@
-//! Whether work on the tiles of the MoE GEMMs can pay: the rule of the seed document, by their share of a decode step.
+//! Decides by their share of a decode step whether tuning the MoE GEMMs can pay (rule of the seed document).
 
 use crate::record::Decision;
 
-/// Below this share of the time there is nothing to win.
+/// Below this share of the time, tuning cannot pay.
 pub const CAUTIOUS_FROM: f64 = 0.10;
 
-/// Above this share the work is worthwhile.
+/// Above this share of the time, tuning is worthwhile.
 pub const GO_ABOVE: f64 = 0.30;
 
-/// The decision for a share of 0 to 1: `stop` below 10 %, `cautious` from 10 to 30 %, `go` above.
+/// Returns the decision for a share of 0 to 1: `stop` below 10 %, `cautious` from 10 to 30 %, `go` above.
 #[must_use]
 pub fn decision(share: f64) -> Decision {
     if share < CAUTIOUS_FROM {

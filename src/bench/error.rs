@@ -1,10 +1,10 @@
-//! What is wrong with a profile or with the file of classes.
+//! Errors in profiles and in the file of kernel classes.
 
 use std::path::PathBuf;
 
 use crate::header::HeaderError;
 
-/// Why a profile is not judged.
+/// Why a profile cannot be summarized.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The file cannot be read.
@@ -12,15 +12,15 @@ pub enum BenchError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// The file is neither of the forms, or is damaged.
+    /// The file has neither of the supported formats, or is damaged.
     #[error("{}: {message}", path.display())]
     Form {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what would be right.
+        /// The mistake, and the expected form.
         message: String,
     },
     /// A line of a table is damaged.
@@ -28,30 +28,30 @@ pub enum BenchError {
     Line {
         /// The file.
         path: PathBuf,
-        /// From 1.
+        /// The line, from 1.
         line: u64,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
-    /// The file of classes does not fit its type.
+    /// The file of classes cannot be parsed.
     #[error(transparent)]
     Classes(#[from] HeaderError),
-    /// A pattern of the file of classes is no regular expression.
+    /// A pattern in the file of classes is not a regular expression.
     #[error("{}: class `{class}`: {source}", path.display())]
     Pattern {
         /// The file.
         path: PathBuf,
         /// The class.
         class: String,
-        /// What is wrong with it.
+        /// The error of the regular expression.
         source: regex::Error,
     },
-    /// The file of classes says something twice or leaves it out.
+    /// The file of classes has a duplicate class, or lacks something required.
     #[error("{}: {message}", path.display())]
     ClassList {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
 }

@@ -1,10 +1,10 @@
-//! Where the time goes: profiles that other tools took, and times of the pipeline on a GPU.
+//! Performance analysis: profiles recorded by other tools, and timings of the pipeline on a GPU.
 //!
-//! A profile of a decode step ([`summary`]) is divided into classes of kernels by a data file ([`Classes`]); the share of
-//! the MoE GEMMs decides whether work on their tiles can pay ([`decision`]).
+//! [`summary`] divides the profile of a decode step into classes of kernels, defined by a data file ([`Classes`]). The share
+//! of the MoE GEMMs decides whether tuning their tiles can pay ([`decision`]).
 //!
-//! [`Bench`] times every stage for every tile and number of tokens, beside what the GPU reads and multiplies at most
-//! ([`bandwidth`], [`rate`]) and what each stage must read and multiply ([`work`]); [`regrets`] says what tile policies cost.
+//! [`Bench`] times every stage for every tile and number of tokens. The times are compared with the GPU's peak rates
+//! ([`bandwidth`], [`rate`]) and the minimum work of each stage ([`work`]); [`regrets`] computes the cost of tile policies.
 
 mod ceiling;
 mod chrome;

@@ -1,15 +1,16 @@
-//! CSV of `nsys stats`: `cuda_gpu_kern_sum`, `cuda_gpu_kern_gb_sum` and `cuda_gpu_trace` (Nsight Systems, Post-Collection
-//! Analysis Guide, "Statistical Reports Shipped With Nsight Systems").
+//! Parses CSV of `nsys stats`: `cuda_gpu_kern_sum`, `cuda_gpu_kern_gb_sum` and `cuda_gpu_trace`.
 //!
-//! What nsys prints before the table is skipped, and the table ends at an empty line, so that its standard output can be read
-//! as it is. Units are taken from the column names (`--timeunit`).
+//! Source: Nsight Systems, Post-Collection Analysis Guide, "Statistical Reports Shipped With Nsight Systems".
+//!
+//! Lines before the table are skipped, and the table ends at an empty line, so that the standard output of nsys can be read
+//! unchanged. Units are taken from the column names (`--timeunit`).
 
 use std::path::Path;
 
 use super::error::BenchError;
 use super::profile::{Kernels, Timed};
 
-/// Columns of a table, by place.
+/// The indices of a table's columns, and its time unit.
 struct Columns {
     name: usize,
     time: usize,
@@ -50,7 +51,7 @@ fn record(line: &str) -> Option<csv::StringRecord> {
     csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes()).records().next()?.ok()
 }
 
-/// The kernels of a table; `None` when the text holds none of the three.
+/// Parses the kernels of a table; `None` if the text contains none of the three tables.
 pub(super) fn read(path: &Path, text: &str) -> Option<Result<Kernels, BenchError>> {
     let (at, columns) =
         text.lines().enumerate().find_map(|(n, line)| Some((n, Columns::of(&record(line)?)?)))?;
@@ -58,7 +59,7 @@ pub(super) fn read(path: &Path, text: &str) -> Option<Result<Kernels, BenchError
 }
 
 fn rows(path: &Path, text: &str, header_line: usize, columns: &Columns) -> Result<Kernels, BenchError> {
-    // Names may hold line ends inside quotes in theory only; an empty line ends the table.
+    // An empty line ends the table; quoted line breaks in kernel names do not occur in practice.
     let table: Vec<&str> =
         text.lines().skip(header_line + 1).take_while(|line| !line.trim().is_empty()).collect();
     let joined = table.join("\n");
@@ -93,7 +94,7 @@ fn rows(path: &Path, text: &str, header_line: usize, columns: &Columns) -> Resul
             None => 1,
         };
         let percent = columns.percent.map(|n| number(n, "Time (%)")).transpose()?;
-        // Copies and fills of a trace are no kernels.
+        // Skips memory copies and fills of a trace.
         if !name.starts_with("[CUDA ") {
             kernels.add(name, Timed { nanoseconds: time, launches, percent });
         }

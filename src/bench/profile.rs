@@ -1,4 +1,4 @@
-//! Profiles: reading one in whatever form it has, and adding it up by class.
+//! Reads profiles of any supported format and sums them by class.
 
 use std::fs;
 use std::io::Read as _;
@@ -15,31 +15,31 @@ use crate::record::{ClassTime, ProfileRow};
 /// First bytes of a gzip file (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1F, 0x8B];
 
-/// A compressed trace may become this long, bytes: more is an attack or a mistake.
+/// The largest decompressed trace, in bytes; anything larger is an attack or a mistake.
 const MOST: u64 = 8 << 30;
 
-/// Half of the last digit of nsys's percentages.
+/// The rounding error of nsys's percentages: half of the last digit.
 const ROUNDING: f64 = 0.05;
 
 /// Time of one kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timed {
-    /// Of all its launches.
+    /// The total of all launches.
     pub nanoseconds: f64,
-    /// How often it ran.
+    /// The number of launches.
     pub launches: u64,
-    /// Its share of everything in percent, where the file says it.
+    /// The share of total time in percent, if the file contains it.
     pub percent: Option<f64>,
 }
 
 /// Kernels by name, in the order of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kernels {
-    /// The form of the file: `nsys` or `chrome`.
+    /// The format of the file: `nsys` or `chrome`.
     pub form: &'static str,
-    /// Name and time.
+    /// The time of each kernel, by name.
     pub by_name: IndexMap<String, Timed>,
-    /// Lines that were added, each with a rounded percentage.
+    /// The number of lines summed, each with a rounded percentage.
     lines: usize,
 }
 
@@ -66,7 +66,7 @@ impl Kernels {
 /// Reads a profile: CSV of `nsys stats`, or a Chrome trace, compressed or not.
 ///
 /// # Errors
-/// [`BenchError`] with the file, the line where there is one, and what is wrong.
+/// [`BenchError`] with the file, the line if known, and the mistake.
 pub fn read(path: &Path) -> Result<Kernels, BenchError> {
     let failed = |source| BenchError::Read { path: path.to_owned(), source };
     let wrong = |message: &str| BenchError::Form { path: path.to_owned(), message: message.to_owned() };
@@ -101,13 +101,13 @@ pub fn read(path: &Path) -> Result<Kernels, BenchError> {
     Ok(kernels)
 }
 
-/// Adds a profile up by class.
+/// Sums a profile by class.
 ///
-/// Shares are of the time of all kernels. Where a file holds percentages that cannot add up to 100, its end was cut off, and the
-/// percentages themselves are the shares: what is missing counts as no class.
+/// Shares are relative to the time of all kernels. If the percentages in a file sum to less than 100, the table was truncated;
+/// the percentages are then the shares, and the missing part belongs to no class.
 ///
 /// # Errors
-/// [`BenchError::Form`] when the percentages are above 100 together.
+/// [`BenchError::Form`] if the percentages sum to more than 100.
 pub fn summary(path: &Path, kernels: &Kernels, classes: &Classes) -> Result<ProfileRow, BenchError> {
     let total: f64 = kernels.by_name.values().map(|t| t.nanoseconds).sum();
     let percents: Option<f64> = kernels.by_name.values().map(|t| t.percent).sum();

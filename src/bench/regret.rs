@@ -1,17 +1,17 @@
-//! What each tile policy's choice costs against the best tile that was measured.
+//! Computes what the choice of each tile policy costs compared with the best measured tile.
 
 use std::collections::BTreeMap;
 
 use crate::moe::policy::{ExpertCounts, HostKnown, POLICIES};
 use crate::record::{BenchRow, MmaPath, Named, RegretRow, Stage};
 
-/// Microseconds of both GEMMs, and their tokens and kernel.
+/// The total time of both GEMMs, and the row with their tokens and configuration.
 struct Both<'a> {
     row: &'a BenchRow,
     microseconds: f64,
 }
 
-/// Both GEMMs of every kernel and number of tokens.
+/// Sums FC1 and FC2 for every configuration and number of tokens.
 fn both(rows: &[BenchRow]) -> Vec<Both<'_>> {
     let of = |row: &BenchRow, stage| {
         let same = |r: &&BenchRow| {
@@ -25,8 +25,8 @@ fn both(rows: &[BenchRow]) -> Vec<Both<'_>> {
         .collect()
 }
 
-/// Every policy for every number of tokens, path by path; a GEMV is no tile that policies know. `counts` are the rows of every
-/// expert by tokens, `top_k` the experts of a token.
+/// Returns the regret of every policy for every MMA path and number of tokens. GEMV is omitted, since policies do not choose
+/// it. `counts` holds the rows of every expert by number of tokens; `top_k` is the number of experts per token.
 #[must_use]
 pub fn regrets(rows: &[BenchRow], counts: &BTreeMap<usize, Vec<usize>>, top_k: usize) -> Vec<RegretRow> {
     let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Times every stage of the pipeline for every kernel and number of tokens.
+//! Times every stage of the pipeline for every configuration and number of tokens.
 
 use std::collections::BTreeMap;
 
@@ -16,81 +16,81 @@ use crate::moe::plan::{self, Trial};
 use crate::moe::{MoeError, Problem, Settings, problem};
 use crate::record::{BenchRow, RateRow, Stage};
 
-/// Why nothing was timed.
+/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TimingError {
-    /// The problem cannot be made.
+    /// The input data cannot be generated.
     #[error(transparent)]
     Moe(#[from] MoeError),
-    /// The pipeline cannot begin.
+    /// The pipeline cannot be set up.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
-    /// The device cannot do what is measured beside the pipeline.
+    /// The device's peak rates cannot be measured.
     #[error("the device cannot be measured: {0}")]
     Device(#[from] Failure),
-    /// A kernel did not end well.
+    /// A kernel failed.
     #[error("{kernel} with {tokens} tokens: {stage}: {failure}", stage = stage.word())]
     Stage {
-        /// The kernel.
+        /// The configuration.
         kernel: String,
         /// Tokens of the batch.
         tokens: usize,
         /// The stage.
         stage: Stage,
-        /// What happened.
+        /// The device's error.
         failure: Failure,
     },
 }
 
-/// What is timed.
+/// A benchmark: everything that is timed, and how.
 #[derive(Debug)]
 pub struct Bench<'a> {
-    /// Dimensions and settings; its tokens and routing give way to those of the batches.
+    /// The dimensions and settings; `tokens` and `routing` below override its own.
     pub case: &'a Case,
-    /// Tokens of the batches.
+    /// The number of tokens of each batch.
     pub tokens: &'a [usize],
-    /// How they choose experts.
+    /// The routing of the batches.
     pub routing: Routing,
-    /// The kernels, as they are admitted; those that are blocked are left out.
+    /// The trials whose configurations are timed; blocked trials are skipped.
     pub trials: &'a [Trial<'a>],
-    /// Kernels.
+    /// The kernel library.
     pub library: &'a Library,
-    /// Compiles them.
+    /// The compiler of the kernels.
     pub compiler: &'a Compiler<'a>,
-    /// The PTX version and target of what is measured beside them.
+    /// The PTX version and target of the kernels that measure peak rates.
     pub code: (PtxIsa, Target),
-    /// Bytes to read in front of every launch: more than caches hold.
+    /// Bytes to read before every launch, to flush the caches; must exceed their size.
     pub flush: usize,
-    /// How much is done to know a time.
+    /// The warm-up runs, samples and problem sizes of a measurement.
     pub effort: Effort,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug)]
 pub struct Measured {
-    /// Bytes that were read in front of every launch.
+    /// Bytes read before every launch to flush the caches.
     pub flushed: usize,
-    /// Bytes per second from memory.
+    /// The measured read bandwidth, in bytes per second.
     pub bandwidth: f64,
-    /// Operations per second by path.
+    /// The measured MMA throughput of each path, in operations per second.
     pub rates: Vec<RateRow>,
-    /// The times.
+    /// The time of every stage.
     pub rows: Vec<BenchRow>,
-    /// Rows of every expert, by tokens.
+    /// The rows of every expert, by number of tokens.
     pub counts: BTreeMap<usize, Vec<usize>>,
 }
 
-/// A batch: its problem and the rows of every expert.
+/// A batch: its input data and the rows of every expert.
 struct Batch {
     problem: Problem,
     counts: Vec<usize>,
 }
 
 impl Bench<'_> {
-    /// Measures the device, then every kernel with every batch.
+    /// Measures the peak rates of the device, then times every configuration with every batch.
     ///
     /// # Errors
-    /// [`TimingError`] at the first that cannot be measured.
+    /// [`TimingError`] of the first measurement that fails.
     pub fn on(&self, device: &mut dyn Timer) -> Result<Measured, TimingError> {
         let bandwidth = ceiling::bandwidth(device, self.code, self.effort)?;
         let mut rates: Vec<RateRow> = Vec::new();
@@ -118,7 +118,7 @@ impl Bench<'_> {
             rows: Vec::new(),
             counts: batches.iter().map(|(tokens, batch)| (*tokens, batch.counts.clone())).collect(),
         };
-        // Compiled side by side; timed one after the other.
+        // Compiles in parallel; times sequentially.
         let all: Vec<(&Trial<'_>, Setup)> = free().filter_map(|t| Some((t, self.setup(t)?))).collect();
         let settings = Settings::of(self.case);
         let compiled: Vec<Compiled<'_>> = all
@@ -133,13 +133,14 @@ impl Bench<'_> {
         Ok(measured)
     }
 
-    /// How a kernel is run: one after the other.
+    /// Returns the setup of a trial, with packed slots and without programmatic dependent launch; `None` if
+    /// the trial is blocked.
     fn setup(&self, trial: &Trial<'_>) -> Option<Setup> {
         let config = trial.config.as_ref().ok()?;
         Some(Setup { pdl: false, slots: Slots::Packed, ..plan::setup(self.case, *config) })
     }
 
-    /// One kernel with one batch.
+    /// Times one configuration with one batch.
     fn one(
         &self,
         device: &mut dyn Timer,
@@ -159,7 +160,7 @@ impl Bench<'_> {
             stage: stages.get(launch).copied().unwrap_or(Stage::Route),
             failure,
         };
-        // In order once, so that every stage has its inputs.
+        // Runs the whole pipeline once, so that every stage has its inputs.
         device.run(&launches).map_err(failed)?;
         let times =
             device.time(&launches, &before, self.effort.warm_up, self.effort.samples).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Folders in which JIT compilers keep kernels: what an owner deletes after a change of driver or toolkit, and an audit reads.
+//! Cache folders of JIT compilers: users delete them after a change of driver or toolkit, and an audit reads them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,37 +7,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::toolkit::Environment;
 
-/// Entries that are looked at in one folder: beyond, the count is a lower bound and says so.
+/// The most entries counted below one folder; if there are more, the count is a lower bound and marked as such.
 const MOST: usize = 200_000;
 
 /// A cache of compiled kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheFolder {
-    /// Whose it is.
+    /// The program that owns it.
     pub owner: String,
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// The variable that says so; none for the default place.
+    /// The environment variable that sets the path; `None` for the default path.
     pub variable: Option<String>,
-    /// Files in it; none where it is not there.
+    /// The number of files in it; `None` if the folder does not exist.
     pub files: Option<u64>,
-    /// Their bytes.
+    /// The total size of the files, in bytes.
     pub bytes: u64,
-    /// Whether there are more than were counted.
+    /// Whether there are more files than were counted.
     pub more: bool,
 }
 
-/// Where a program keeps its kernels.
+/// The location of a program's cache.
 struct Place {
     owner: &'static str,
-    /// Variables, the first that is set counts; each with what is below it.
+    /// Environment variables and the subfolder of each; the first that is set is used.
     variables: &'static [(&'static str, &'static str)],
-    /// Below the home folder, when no variable is set.
+    /// The path below the home folder, used if no variable is set.
     home: &'static str,
 }
 
-/// From the programs' own sources: flashinfer/jit/env.py, triton/knobs.py, torch/utils/cpp_extension.py, vllm/envs.py, and the
-/// CUDA Programming Guide (environment variables).
+/// Sources: flashinfer/jit/env.py, triton/knobs.py, torch/utils/cpp_extension.py, vllm/envs.py, and the CUDA Programming Guide
+/// (environment variables).
 const PLACES: [Place; 5] = [
     Place {
         owner: "FlashInfer",
@@ -66,7 +66,7 @@ const PLACES: [Place; 5] = [
     },
 ];
 
-/// The caches of this user, whether they are there or not.
+/// Returns the cache folders of this user, including those that do not exist.
 #[must_use]
 pub fn caches(environment: &Environment) -> Vec<CacheFolder> {
     let mut folders: Vec<CacheFolder> = PLACES
@@ -81,7 +81,8 @@ pub fn caches(environment: &Environment) -> Vec<CacheFolder> {
             Some(measured(place.owner, path, variable))
         })
         .collect();
-    // Inductor's default is named after the user, below the temporary folder (torch/_inductor/runtime/cache_dir_utils.py).
+    // Inductor's default is a folder in the temporary directory, named after the user
+    // (torch/_inductor/runtime/cache_dir_utils.py).
     let inductor = environment.path("TORCHINDUCTOR_CACHE_DIR").map(|p| (p, Some("TORCHINDUCTOR_CACHE_DIR")));
     let default = || {
         let user = environment.path("USER").or_else(|| environment.path("LOGNAME"))?;
@@ -110,7 +111,7 @@ fn measured(owner: &str, path: PathBuf, variable: Option<&str>) -> CacheFolder {
     folder
 }
 
-/// Files below a folder and their bytes; links are not followed.
+/// Counts the files below a folder and their bytes, and tells whether the limit was reached. Symbolic links are not followed.
 fn count(root: &Path) -> (u64, u64, bool) {
     let (mut files, mut bytes, mut seen) = (0, 0, 0);
     let mut left = vec![root.to_owned()];

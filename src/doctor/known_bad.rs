@@ -1,4 +1,4 @@
-//! Combinations of toolkit, driver and GPU that are reported to go wrong, from a data file that cites its sources.
+//! Combinations of toolkit, driver and GPU that are reported not to work, from a data file that cites its sources.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -10,28 +10,28 @@ use crate::header::{self, HeaderError};
 
 const TABLE: &str = include_str!("known_bad.yaml");
 
-/// One combination. What it leaves out, it does not ask for.
+/// One combination. An omitted field matches any machine.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnownBad {
-    /// Versions of a toolkit on the machine.
+    /// The toolkit versions; one toolkit on the machine must match.
     #[serde(default, skip_serializing)]
     toolkit: Option<Requirement>,
-    /// Versions of the driver.
+    /// The driver versions.
     #[serde(default, skip_serializing)]
     driver: Option<Requirement>,
-    /// Architectures of a GPU, as `sm_121`.
+    /// The GPU architectures, such as `sm_121`.
     #[serde(default)]
     pub gpus: Vec<String>,
-    /// What goes wrong.
+    /// The failure.
     pub effect: String,
-    /// What helps.
+    /// The remedy.
     pub remedy: String,
-    /// Who says so.
+    /// The source of the report.
     pub source: String,
 }
 
-/// Every combination of the table; none when the table is damaged, which a test excludes.
+/// Returns every combination of the table; none if the table is invalid, which a test rules out.
 fn table() -> &'static [KnownBad] {
     static ALL: OnceLock<Vec<KnownBad>> = OnceLock::new();
     ALL.get_or_init(|| parse().unwrap_or_default())
@@ -41,8 +41,8 @@ fn parse() -> Result<Vec<KnownBad>, HeaderError> {
     header::parse_file(Path::new("src/doctor/known_bad.yaml"), TABLE)
 }
 
-/// The combinations that this machine has: every toolkit, the driver and the architecture of each GPU. A combination that asks
-/// for a driver or a GPU does not apply on a machine without one.
+/// Returns the combinations that apply to a machine with these toolkits, driver and GPU architectures. A combination that
+/// names a driver or GPU does not apply to a machine without one.
 #[must_use]
 pub fn known_bad(
     toolkits: &[ToolkitVersion],

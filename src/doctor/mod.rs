@@ -1,6 +1,7 @@
-//! What this machine can run: every GPU, its driver, every toolkit, and what runs on what. Each answer on a GPU was had by
-//! loading code and running it, and is shown beside the rule that says what it should be. Beside that, which packages of kernels a
-//! Python would import, and where JIT compilers keep what they made.
+//! Finds out what this machine can run: its GPUs, driver and toolkits, and which code runs on which GPU.
+//!
+//! Each answer on a GPU comes from loading code and running it, and is compared with the documented rule. The findings include the
+//! kernel packages that a Python would import, and the cache folders of JIT compilers.
 
 mod caches;
 mod examine;

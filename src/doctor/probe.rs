@@ -1,4 +1,4 @@
-//! One question to a GPU: does this code load, and does its kernel do what it says.
+//! Tests whether code loads on a GPU and whether its kernel stores the right value.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::gpu::GpuDevice;
 use crate::store::Store;
 use crate::toolkit::{self, Toolkit};
 
-/// What the probe's kernel stores.
+/// The value that the probe kernel stores.
 const ANSWER: u32 = 0x1CED_C0DE;
-/// How long ptxas may take for it.
+/// The time limit for ptxas to compile it.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// PTX versions of CUDA 11.8 to 13.5, ascending (PTX ISA, release history), and one that is still to come.
+/// The PTX versions of CUDA 11.8 to 13.5 (PTX ISA, release history) and the next one, ascending.
 const ISAS: [(u16, u16); 17] = [
     (7, 8),
     (8, 0),
@@ -36,49 +36,49 @@ const ISAS: [(u16, u16); 17] = [
     (9, 6),
 ];
 
-/// In which form code comes.
+/// The form of device code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// PTX that the driver compiles.
+    /// PTX, compiled by the driver.
     Ptx,
-    /// A cubin by the ptxas of this version.
+    /// A cubin compiled by ptxas of this version.
     Cubin(String),
 }
 
-/// What became of it.
+/// The result of running code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It loads, and its kernel stores what it should.
+    /// The code loads, and its kernel stores the right value.
     Runs,
-    /// It loads, and its kernel stores something else.
+    /// The code loads, but its kernel stores another value.
     Wrong(String),
-    /// The driver does not take it, in its words.
+    /// The driver rejects the code, with this message.
     Refused(String),
-    /// The kernel, or its worker, did not come to an end.
+    /// The kernel failed, or its worker process died.
     Died(String),
-    /// There is no code to try: the ptxas makes none.
+    /// There is no code to run, since ptxas rejects it.
     NoCode(String),
 }
 
-/// A question, and its answer.
+/// A test on a GPU, and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Asked {
-    /// What the code is for, as `sm_121a`.
+    /// The target of the code, such as `sm_121a`.
     pub target: String,
     /// The PTX version.
     pub isa: String,
-    /// Its form.
+    /// The form of the code.
     pub form: Form,
-    /// What became of it.
+    /// The result.
     pub answer: Answer,
-    /// Whether it should run by the documented rule; none where no rule says it.
+    /// Whether the code should run by the documented rule; `None` if no rule applies.
     pub rule: Option<bool>,
 }
 
 impl Asked {
-    /// Whether the answer is what the rule says.
+    /// Whether the result agrees with the rule.
     #[must_use]
     pub fn as_ruled(&self) -> bool {
         match (self.rule, &self.answer) {
@@ -88,7 +88,7 @@ impl Asked {
     }
 }
 
-/// A module whose one kernel stores [`ANSWER`].
+/// Returns a PTX module whose only kernel stores [`ANSWER`].
 fn module(isa: PtxIsa, target: Target) -> String {
     format!(
         ".version {isa}\n.target {target}\n.address_size 64\n\
@@ -126,7 +126,7 @@ fn tried(gpu: &mut GpuDevice, image: &[u8]) -> Result<Vec<u8>, Failure> {
     gpu.read(out)
 }
 
-/// Every PTX version, in a module that every GPU since sm_80 compiles.
+/// Tests every PTX version with a module for sm_80, which every later GPU can run.
 pub(super) fn versions(gpu: &mut GpuDevice) -> Vec<Asked> {
     let target = Target { number: 80, suffix: Suffix::Base };
     let mut out = Vec::new();
@@ -144,12 +144,12 @@ pub(super) fn versions(gpu: &mut GpuDevice) -> Vec<Asked> {
     out
 }
 
-/// The highest PTX version that ran.
+/// Returns the highest PTX version that ran.
 pub(super) fn highest(asked: &[Asked]) -> Option<PtxIsa> {
     asked.iter().rev().find(|a| a.answer == Answer::Runs).and_then(|a| a.isa.parse().ok())
 }
 
-/// PTX for every target, compiled by the driver.
+/// Tests PTX for every target, compiled by the driver.
 pub(super) fn targets(gpu: &mut GpuDevice, isa: PtxIsa) -> Vec<Asked> {
     let own = gpu.about().target();
     let ask = |target: Target| Asked {
@@ -162,7 +162,7 @@ pub(super) fn targets(gpu: &mut GpuDevice, isa: PtxIsa) -> Vec<Asked> {
     Target::known_set().into_iter().map(ask).collect()
 }
 
-/// Code by one ptxas for every target that it knows, in the highest PTX version that it accepts.
+/// Tests cubins of one ptxas for every target that it supports, in the highest PTX version that it accepts.
 pub(super) fn cubins(gpu: &mut GpuDevice, toolkit: &Toolkit, store: Option<&Store>) -> Vec<Asked> {
     let own = gpu.about().target();
     let mut out = Vec::new();

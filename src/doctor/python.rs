@@ -1,4 +1,4 @@
-//! Which kernels' packages a Python would import, and from where: found without importing any of them.
+//! Finds the kernel packages that a Python would import and their locations, without importing any of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::worker::{self, Ended};
 
-/// How long Python may take; a slow network folder is slow.
+/// The time limit for Python, which allows for slow network folders.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Looks every package up as `import` would, and asks the installed metadata for its version. Nothing is imported: importing
-/// torch takes seconds, and importing a broken package fails.
+/// Looks up every package as `import` would, and reads its version from the installed metadata. Nothing is imported:
+/// importing torch takes seconds, and importing a broken package fails.
 const SCRIPT: &str = r#"
 import importlib.metadata as metadata, importlib.util as util, json, sys
 found = []
@@ -35,7 +35,7 @@ for module, names in json.loads(sys.argv[1]):
 print(json.dumps({"python": sys.version.split()[0], "executable": sys.executable, "packages": found}))
 "#;
 
-/// Modules that hold or compile SM12x kernels, and the distributions that bring them.
+/// Modules that contain or compile SM12x kernels, and the distributions that provide them.
 const MODULES: [(&str, &[&str]); 14] = [
     ("torch", &["torch"]),
     ("triton", &["triton"]),
@@ -56,50 +56,50 @@ const MODULES: [(&str, &[&str]); 14] = [
 /// A package as `import` finds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Package {
-    /// What is imported.
+    /// The name of the module.
     pub module: String,
-    /// The installed distribution's version; none where the module has no metadata.
+    /// The version of the installed distribution; `None` if it has no metadata.
     pub version: Option<String>,
-    /// The file or folder that would be imported; none where metadata is left of a package that is gone.
+    /// The file or folder that would be imported; `None` if only the metadata of a removed package is left.
     pub location: Option<PathBuf>,
 }
 
-/// What a Python has.
+/// The packages of a Python.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packages {
-    /// Its version.
+    /// The Python version.
     pub python: String,
-    /// Its interpreter.
+    /// The path of the interpreter.
     pub executable: PathBuf,
-    /// The packages that are there, in a fixed order.
+    /// The packages found, in a fixed order.
     pub packages: Vec<Package>,
 }
 
-/// Why a Python said nothing.
+/// Why the packages of a Python are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum PythonError {
-    /// It cannot be started.
+    /// Python cannot be started.
     #[error("cannot start Python at {}: {source}; set SM121PROBE_PYTHON to the Python that runs your models", python.display())]
     Start {
         /// The interpreter.
         python: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// It failed, or answered something else.
+    /// Python failed, or its output is invalid.
     #[error("{} did not report what it would import: {said}", python.display())]
     Failed {
         /// The interpreter.
         python: PathBuf,
-        /// Its last line, or how it ended.
+        /// The last line of its error output, or how it ended.
         said: String,
     },
 }
 
-/// Asks `python` what it would import.
+/// Lists the packages that `python` would import.
 ///
 /// # Errors
-/// [`PythonError`] when it cannot be started, fails or takes longer than half a minute.
+/// [`PythonError`] if Python cannot be started, fails or takes longer than 30 seconds.
 pub fn packages(python: &Path) -> Result<Packages, PythonError> {
     let failed = |said: String| PythonError::Failed { python: python.to_owned(), said };
     let modules = serde_json::to_string(&MODULES).map_err(|error| failed(error.to_string()))?;
@@ -125,7 +125,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A Python that sees one folder of packages more.
+    /// Writes a Python that has an additional folder of packages.
     fn python_with(folder: &Path) -> PathBuf {
         let script = folder.join("python");
         let text = format!("#!/bin/sh\nPYTHONPATH='{}' exec python3 \"$@\"\n", folder.join("site").display());
@@ -159,7 +159,7 @@ mod tests {
         let of = |module: &str| got.packages.iter().find(|p| p.module == module).cloned().unwrap();
         assert_eq!(of("flashinfer").version.as_deref(), Some("0.7.2"));
         assert_eq!(of("flashinfer").location, Some(site.join("flashinfer/__init__.py")));
-        // Metadata that outlived its package.
+        // Only metadata is left of this package.
         assert_eq!((of("triton").version.as_deref(), of("triton").location), (Some("3.5.0"), None));
         assert!(!imported.exists());
     }

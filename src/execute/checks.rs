@@ -14,27 +14,28 @@ use crate::checks::{self, NotPassed};
 use crate::record::{Check, CodeBy, VariantRun, Verdict};
 use crate::snippet::{LANE_BYTES, Variant};
 
-/// Replays that have to store the same bits.
+/// The number of graph replays that must store the same bits.
 const REPLAYS: usize = 100;
 
 /// The checks of a variant.
 const CHECKS: [Check; 5] = [Check::Loads, Check::Runs, Check::Correct, Check::Deterministic, Check::Graph];
 
-/// How variants are asked.
+/// The parameters of a run of variants.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// What the device's code is compiled for.
+    /// The target that the code is compiled for.
     pub target: Target,
     /// The PTX version of the text.
     pub isa: PtxIsa,
-    /// Decides the inputs.
+    /// The seed of the inputs.
     pub seed: u64,
 }
 
-/// What the emulator stores for two sets of inputs.
+/// Returns the emulator's outputs for two sets of inputs.
 ///
 /// # Errors
-/// What it lacks, or the rule that the body violates.
+/// [`Failure`] if the variant cannot be executed, the emulator lacks an instruction, or the body violates a PTX
+/// rule.
 pub fn emulated(variant: &Variant, asked: Asked) -> Result<[Vec<u8>; 2], Failure> {
     let (Some(kinds), Some(text)) = (&variant.execute, variant.code.per_lane(asked.isa, asked.target)) else {
         return Err(Failure::Broken(format!("{} is only assembled", variant.id)));
@@ -49,19 +50,19 @@ pub fn emulated(variant: &Variant, asked: Asked) -> Result<[Vec<u8>; 2], Failure
     Ok([answer(asked.seed)?, answer(other(asked.seed))?])
 }
 
-/// The seed of the second set.
+/// Returns the seed of the second set of inputs.
 const fn other(seed: u64) -> u64 {
     !seed
 }
 
-/// A variant on the emulator: whether it runs there, and gives the same bits again and with other data.
+/// Runs the checks of a variant on the emulator.
 #[must_use]
 pub fn on_emulator(variant: &Variant, asked: Asked) -> VariantRun {
     let mut device = EmulatorDevice::new(Arc::new(Programs::default()), Options::default());
     run(&mut device, &CodeBy::Nobody, variant, asked, emulated(variant, asked))
 }
 
-/// Runs the checks in order ([`checks::in_order`]). `want` is what the emulator stores.
+/// Runs the checks in order ([`checks::in_order`]). `want` holds the emulator's outputs.
 pub fn run(
     device: &mut dyn Device,
     code: &CodeBy,
@@ -95,7 +96,7 @@ impl VariantChecks<'_> {
         device.reset()?;
         if check == Check::Loads {
             return device.load(&text).map(|_| String::new()).map_err(|failure| match failure {
-                // Whoever refuses the code says so: the device has no such instruction, and nobody promised it.
+                // A rejection of the code is not a failure: the device lacks the instruction.
                 Failure::Unsupported(words) => NotPassed::new(Verdict::Blocked, words),
                 failure => failure.into(),
             });
@@ -133,7 +134,7 @@ impl VariantChecks<'_> {
     }
 }
 
-/// A body on a device, with its buffers.
+/// A loaded body and its buffers.
 struct On<'d> {
     device: &'d mut dyn Device,
     module: Module,
@@ -173,7 +174,7 @@ impl<'d> On<'d> {
         Ok(self.device.run(&[launch])?)
     }
 
-    /// Whether all outputs are those bits; else the first place where they are not.
+    /// Compares the outputs bit by bit; the error names the first difference.
     fn compare(&self, want: &[u8]) -> Result<(), NotPassed> {
         let got = self.device.read(self.output)?;
         if got == want {

@@ -6,16 +6,16 @@ use vectors::LANES;
 
 use crate::snippet::LANE_BYTES;
 
-/// Warps, one for each regime.
+/// The number of warps, one per regime.
 pub(super) const WARPS: usize = Regime::ALL.len();
 
-/// Bytes of all inputs, and of all outputs.
+/// The size of the inputs of all lanes, and of their outputs, in bytes.
 pub(super) const BYTES: usize = WARPS * LANES * LANE_BYTES;
 
-/// What outputs hold that nobody has written.
+/// The initial value of output bytes.
 pub(super) const POISON: u8 = 0xA5;
 
-/// Inputs of all lanes: words of the kinds in order, and from the first again.
+/// Generates the inputs of all lanes. The words of a lane cycle through `kinds`.
 pub(super) fn inputs(variant: &str, kinds: &[OperandKind], seed: u64) -> Vec<u8> {
     let key = variant.bytes().fold(mix(seed.wrapping_add(GOLDEN)), |key, byte| mix(key ^ u64::from(byte)));
     let words = LANE_BYTES / 4;

@@ -1,7 +1,9 @@
-//! Variants of snippets on a device, check by check: does the code load, run, give what the emulator gives, give it a hundred
-//! times, and in a graph with other data?
+//! Runs variants of snippets on a device and checks them against the emulator.
 //!
-//! Every lane of eight warps has inputs of its own, one regime per warp ([`numerics::Regime`]).
+//! The checks are that the code loads, runs, matches the emulator, repeats its result in a hundred graph replays, and
+//! matches the emulator in a replay with other data.
+//!
+//! Every lane has different inputs, drawn from one regime per warp ([`numerics::Regime`]).
 
 mod checks;
 mod data;

@@ -1,5 +1,7 @@
-//! The cells of two records side by side: what changed in the same cell, what a new toolkit says otherwise than the one before
-//! it, and where a later toolkit refuses what an earlier one accepted.
+//! Compares the cells of two records.
+//!
+//! It finds changes of a cell, differences between a new toolkit and its predecessor, and regressions, where a later toolkit
+//! rejects what an earlier one accepted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,7 +10,8 @@ use ptx::arch::{Target, ToolkitVersion};
 use super::direction::Direction;
 use crate::record::{CellAnswer, Matrix, Native, Outcome, Pair, VariantRow};
 
-/// How much a kernel's author gets: 3 the hardware instruction, 2 code that is not known or in pieces, 1 an expansion, 0 nothing.
+/// Ranks an answer by its value to a kernel author: 3 for the hardware instruction, 2 for unknown or split code, 1 for emulation,
+/// 0 for nothing.
 const fn worth(answer: CellAnswer) -> u8 {
     match (answer.outcome, answer.native) {
         (Outcome::Accepted, Some(Native::Native)) => 3,
@@ -18,14 +21,14 @@ const fn worth(answer: CellAnswer) -> u8 {
     }
 }
 
-/// The change from `old` to `new`. Opcodes that nobody named are no change for the worse or the better.
+/// Returns the direction of a change. Unknown opcodes make it neither better nor worse.
 fn direction(old: CellAnswer, new: CellAnswer) -> Direction {
     let unnamed = |a: CellAnswer| a.native.is_none_or(|n| n == Native::Unknown);
     if old.outcome == new.outcome && (unnamed(old) || unnamed(new)) {
         return Direction::Other;
     }
     match (old.outcome, new.outcome) {
-        // Dying is worse than refusing.
+        // A crash is worse than a rejection.
         (Outcome::Rejected, Outcome::Crashed | Outcome::TimedOut) => Direction::Worse,
         (Outcome::Crashed | Outcome::TimedOut, Outcome::Rejected) => Direction::Better,
         _ => match worth(old).cmp(&worth(new)) {
@@ -36,24 +39,24 @@ fn direction(old: CellAnswer, new: CellAnswer) -> Direction {
     }
 }
 
-/// One cell that is not what it was.
+/// A cell whose answer changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CellChange<'a> {
     /// The variant.
     pub variant: &'a str,
-    /// The toolkit whose answer it is.
+    /// The toolkit that gave the new answer.
     pub toolkit: ToolkitVersion,
-    /// The toolkit before it, where that gave the old answer: the old record does not hold `toolkit`.
+    /// The earlier toolkit that gave the old answer, if the old record does not contain `toolkit`.
     pub before: Option<ToolkitVersion>,
     /// The PTX `.target`.
     pub target: Target,
     /// The `-arch`.
     pub arch: Target,
-    /// The old answer; none where it was not queried.
+    /// The old answer; `None` if it was not queried.
     pub old: Option<CellAnswer>,
-    /// The new answer; none where it was not queried.
+    /// The new answer; `None` if it was not queried.
     pub new: Option<CellAnswer>,
-    /// How they stand to each other.
+    /// How the new answer compares with the old one.
     pub direction: Direction,
 }
 
@@ -62,7 +65,7 @@ pub struct CellChange<'a> {
 pub struct Regression<'a> {
     /// The last toolkit that accepts it.
     pub accepted: ToolkitVersion,
-    /// The first after it that does not.
+    /// The next toolkit that answers, which does not.
     pub refused: ToolkitVersion,
     /// The PTX `.target`.
     pub target: Target,
@@ -72,7 +75,7 @@ pub struct Regression<'a> {
     pub variant: &'a str,
 }
 
-/// A matrix addressed by names.
+/// A matrix, indexed by pair and variant name.
 pub(super) struct Cells<'a> {
     pub(super) matrix: &'a Matrix,
     pairs: HashMap<Pair, usize>,
@@ -95,14 +98,15 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Every cell that is not what it was. A toolkit that the old record does not hold is compared with the newest before it that
-/// either record holds; cells of toolkits and targets that only the old record holds are left out, since nobody asked them again.
+/// Returns every cell whose answer changed. A toolkit missing from the old record is compared with the newest earlier toolkit in
+/// either record. For other toolkits, a pair of target and `-arch` that only one record contains is skipped, since it was not
+/// queried twice.
 pub(super) fn changes<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<CellChange<'a>> {
     let mut out = Vec::new();
     let same_pairs = old.matrix.pairs == new.matrix.pairs;
     let all: BTreeSet<ToolkitVersion> = old.toolkits.union(&new.toolkits).copied().collect();
     let lanes: BTreeSet<Pair> = old.pairs.keys().chain(new.pairs.keys()).copied().collect();
-    // Where the answers of a lane lie: in the old record, in the new one, and whom the old answer is from.
+    // A pair of the new record, the pair that gave its old answers, and the earlier toolkit if these are from one.
     struct Lane {
         pair: Pair,
         was: Option<Pair>,
@@ -144,7 +148,7 @@ pub(super) fn changes<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<CellChange<'a
                 None => of(old, then, &was),
                 Some(_) => of(new, now, &was).or_else(|| of(old, then, &was)),
             };
-            // A snippet that the old record does not hold has no past with an older toolkit either.
+            // A snippet missing from the old record has no old answer from an earlier toolkit either.
             if then_said == now_says || (lane.before.is_some() && (then.is_none() || then_said.is_none())) {
                 continue;
             }
@@ -168,8 +172,8 @@ pub(super) fn changes<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<CellChange<'a
     out
 }
 
-/// Where a later toolkit refuses what an earlier one accepted, by both records together (the new one first), and not already by
-/// the old record alone.
+/// Returns the regressions in both records combined (answers of the new one take precedence) that are not in the old record
+/// alone.
 pub(super) fn regressions<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<Regression<'a>> {
     let same_pairs = old.matrix.pairs == new.matrix.pairs;
     let (both, alone) = (Lines::of(&[new, old]), Lines::of(&[old]));
@@ -189,17 +193,17 @@ pub(super) fn regressions<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<Regressio
     out
 }
 
-/// The regressions of a matrix alone: earlier accepted, later refused.
+/// Returns the regressions within one matrix: variants that a later toolkit rejects after an earlier one accepted them.
 #[must_use]
 pub fn regressions_of(matrix: &Matrix) -> Vec<Regression<'_>> {
     let lines = Lines::of(&[&Cells::new(matrix)]);
     matrix.variants.iter().flat_map(|v| lines.regressions(&v.id, &[Some(v)])).collect()
 }
 
-/// Of each (target, arch) the toolkits, ascending, with the index of the pair in each record.
+/// For each (target, arch), the toolkits in ascending order with the index of the pair in each record.
 struct Lines(BTreeMap<(Target, Target), Line>);
 
-/// Of each toolkit the index of the pair in each record.
+/// For each toolkit, the index of the pair in each record.
 type Line = BTreeMap<ToolkitVersion, Vec<Option<usize>>>;
 
 impl Lines {
@@ -214,7 +218,7 @@ impl Lines {
         Self(lines)
     }
 
-    /// The regressions of a variant by the first of its `rows`, one per record, that answers each cell.
+    /// Returns the regressions of a variant. `rows` has one row per record; the first row that answers a cell is used.
     fn regressions<'a>(&self, variant: &'a str, rows: &[Option<&VariantRow>]) -> Vec<Regression<'a>> {
         let mut out = Vec::new();
         for ((target, arch), line) in &self.0 {

@@ -1,4 +1,4 @@
-//! What a change of files can affect: which kernels, and which trials run them.
+//! Determines which kernels a change of source files can affect, and which trials run them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -12,62 +12,62 @@ use crate::moe::plan::{self, Configuration, Trial};
 use crate::moe::{Settings, sources};
 use crate::mutants;
 
-/// Where fewer trials of the default set run what changed, others take their number up to this.
+/// The target number of GEMM trials for a change that affects only some configurations.
 const ENOUGH: usize = 24;
 
-/// What the files were before.
+/// The previous contents of the changed files.
 #[derive(Debug, Clone, Default)]
 pub enum Base {
-    /// As the binary has the file of the same name. A file that is the same as ours, or that we have not, changed as a whole.
+    /// The built-in file of the same name. If a file equals it, or there is none, every line of the file counts as changed.
     #[default]
     Ours,
-    /// These texts, by path; a file without one is new.
+    /// These texts, by path. A file without a text is new.
     Texts(BTreeMap<PathBuf, String>),
 }
 
 /// The kernels that changed files affect, and why.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Affected {
-    /// File and whether it is of the folder.
+    /// File names, with whether the kernel is from the user's folder.
     kernels: BTreeSet<(String, bool)>,
-    /// What changed, where something did and its lines are known.
+    /// The changed lines of each file.
     changes: Vec<Change>,
-    /// Whether a file is gone: then every configuration is affected.
+    /// Whether a file was removed; if so, every configuration is affected.
     gone: bool,
-    /// A sentence for each changed file.
+    /// One sentence per changed file.
     pub reasons: Vec<String>,
 }
 
-/// Trials that show a change.
+/// Trials that exercise a change.
 #[derive(Debug, Default)]
 pub struct Selection<'a> {
     /// The trials.
     pub trials: Vec<Trial<'a>>,
-    /// A sentence for each changed file: its lines, and what they are compiled for.
+    /// One sentence per changed file: the changed lines, and the configurations that compile them.
     pub reasons: Vec<String>,
 }
 
 impl Affected {
-    /// Every kernel of the folder: nothing is said of what changed.
+    /// Selects every kernel of the folder, for an unspecified change.
     #[must_use]
     pub fn all(library: &Library) -> Self {
         let own = library.kernels.iter().filter(|k| k.own);
         let mut out = Self { kernels: own.map(key).collect(), ..Self::default() };
-        // A folder of .cuh files alone takes the place of ours in our kernels.
+        // A folder with only `.cuh` files replaces those of the built-in kernels.
         if out.kernels.is_empty() {
             out.kernels = library.kernels.iter().map(key).collect();
         }
         out
     }
 
-    /// The kernels that a file can affect, whatever its lines: the kernel itself, and what includes the file.
+    /// Selects the kernels that any change of a file can affect: the kernel itself, or the kernels that include it.
     #[must_use]
     pub fn by_file(library: &Library, name: &str) -> Self {
         Self { kernels: holders(library, name).into_iter().map(key).collect(), ..Self::default() }
     }
 
-    /// The kernels that the changed files can affect: a kernel itself, and what includes a changed `.cuh`, directly or not.
-    /// Files that are not in the folder affect nothing, nor do comments.
+    /// Selects the kernels that the changed files can affect: changed kernels, and kernels that include a changed `.cuh`
+    /// directly or indirectly. Files outside the folder and changes of comments affect nothing.
     #[must_use]
     pub fn by(library: &Library, folder: &Path, changed: &[PathBuf], base: &Base) -> Self {
         let mut out = Self::default();
@@ -81,7 +81,7 @@ impl Affected {
             }
             let affected = holders(library, &name);
             if affected.is_empty() {
-                // A removed file served some stage: ours may serve it now.
+                // A stage whose kernel was removed may now use a built-in kernel.
                 let gone = !folder.join(&name).is_file();
                 let why = if gone {
                     "was removed: every kernel is run"
@@ -99,7 +99,7 @@ impl Affected {
                 out.reasons.push(format!("{shown}: no code changed, affects nothing"));
                 continue;
             };
-            // A kernel of the folder and ours that it replaces have one name.
+            // A kernel of the folder has the same name as the built-in kernel that it replaces.
             let names: BTreeSet<&str> = affected.iter().map(|k| k.file.as_str()).collect();
             let names: Vec<&str> = names.into_iter().collect();
             out.reasons.push(format!("{shown}: affects {}", names.join(" ")));
@@ -121,16 +121,16 @@ impl Affected {
         self.kernels.is_empty()
     }
 
-    /// The lines of a file, from 1, that changed: none where the file did not, or nothing is known of its lines.
+    /// Returns the changed lines of a file, from 1; `None` if the file did not change or its previous text is unknown.
     #[must_use]
     pub fn lines(&self, file: &str) -> Option<&BTreeSet<usize>> {
         let of_file = self.changes.iter().find(|c| c.file == file && c.old.is_some());
         of_file.map(|c| &c.lines.new)
     }
 
-    /// The trials that show what is affected: of the default set all that run a GEMM which the change makes another, and of each
-    /// case one that runs another such kernel, since tiles are nothing to it. Where a change is compiled for some tiles only and
-    /// the default set has few of these, others of them besides.
+    /// Selects the trials that exercise the affected kernels: every trial of the default set that runs a GEMM whose code
+    /// changes, and one trial per case for other changed kernels, which do not depend on tiles. If a change affects only some
+    /// configurations of the GEMM and the default set has few of these, trials of such configurations are added.
     ///
     /// # Errors
     /// [`KernelError`] when a stage has no kernel.
@@ -165,7 +165,7 @@ impl Affected {
         Ok(out)
     }
 
-    /// The trials of [`Affected::select`].
+    /// Returns the trials of [`Affected::select`].
     ///
     /// # Errors
     /// As [`Affected::select`].
@@ -192,7 +192,8 @@ impl Affected {
         Ok(out)
     }
 
-    /// Every configuration of an affected GEMM and every case with an affected kernel, and which of them each change reaches.
+    /// Finds every configuration of an affected GEMM and every case with another affected kernel, and which of them each
+    /// change reaches.
     fn configurations<'a>(
         &self,
         library: &Library,
@@ -236,28 +237,28 @@ impl Affected {
     }
 }
 
-/// Which kernels of a trial a change makes others.
+/// Whether the code of a trial's GEMM or other kernels changes.
 #[derive(Default)]
 struct Wanted {
     gemm: bool,
     other: bool,
-    /// Of each affected kernel: whether it is the GEMM, and for each change whether it is reached.
+    /// For each affected kernel: whether it is the GEMM, and which changes reach it.
     by: Vec<(bool, Vec<bool>)>,
 }
 
-/// What changes reach among all that could be compiled.
+/// The configurations and cases that exist, and those that each change reaches.
 #[derive(Default)]
 struct Configurations<'a> {
     all: BTreeSet<Configuration>,
     reached: Vec<BTreeSet<Configuration>>,
     all_cases: BTreeSet<&'a str>,
     reached_cases: Vec<BTreeSet<&'a str>>,
-    /// Trials of the configurations that are reached.
+    /// Trials of the reached configurations.
     trials: Vec<Trial<'a>>,
 }
 
 impl Configurations<'_> {
-    /// Whether some change is compiled for a part of the GEMM's configurations only.
+    /// Whether some change reaches only a part of the GEMM's configurations.
     fn is_partial(&self) -> bool {
         self.reached.iter().any(|r| !r.is_empty() && r.len() < self.all.len())
     }
@@ -302,7 +303,7 @@ impl Configurations<'_> {
     }
 }
 
-/// What sets some configurations apart from all: `K tile 256 and 512`, `the side swap_ab`.
+/// Describes what distinguishes some configurations from all: `K tile 256 and 512`, `side swap_ab`.
 fn dimensions(some: &BTreeSet<Configuration>, all: &BTreeSet<Configuration>) -> Vec<String> {
     type Of = fn(&Configuration) -> (u32, String);
     let dimensions: [(&str, Of); 6] = [
@@ -313,7 +314,7 @@ fn dimensions(some: &BTreeSet<Configuration>, all: &BTreeSet<Configuration>) -> 
         ("path", |w| (0, w.path.word().to_owned())),
         ("load", |w| (0, w.load.word().to_owned())),
     ];
-    // What leaves least comes first; what leaves no less than those before it says nothing new.
+    // Greedy: each step adds the dimension that leaves the fewest configurations, until none excludes more.
     let filter = |left: &BTreeSet<Configuration>, of: Of| -> BTreeSet<Configuration> {
         let values: BTreeSet<_> = some.iter().map(of).collect();
         left.iter().filter(|w| values.contains(&of(w))).copied().collect()
@@ -335,9 +336,9 @@ fn dimensions(some: &BTreeSet<Configuration>, all: &BTreeSet<Configuration>) -> 
     out
 }
 
-/// Of the cases that compile kernels alike two: those that exercise each configuration first, then those that cost least.
+/// Picks two of the cases that compile kernels with the same options: swept cases first, then the cheapest.
 fn representatives<'a>(cases: &[&'a Case]) -> Vec<&'a Case> {
-    // Whether it is not swept, what it costs, and the case; by how its kernels are compiled.
+    // Whether the case is not swept, its cost, and the case.
     type Ranked<'a> = (bool, u64, &'a Case);
     let mut of: BTreeMap<String, Vec<Ranked<'a>>> = BTreeMap::new();
     for case in cases.iter().filter(|c| c.model.is_none()) {
@@ -359,7 +360,7 @@ fn representatives<'a>(cases: &[&'a Case]) -> Vec<&'a Case> {
     out
 }
 
-/// What changed in a file that is there; none where no code did.
+/// Returns the change of an existing file; `None` if no code changed.
 fn change(library: &Library, path: &Path, name: &str, base: &Base) -> Option<Change> {
     let new = library
         .includes
@@ -369,7 +370,7 @@ fn change(library: &Library, path: &Path, name: &str, base: &Base) -> Option<Cha
         Base::Texts(texts) => texts.get(path).cloned(),
         Base::Ours => Library::embedded().ok().and_then(|ours| {
             let kernel = ours.kernels.iter().find(|k| k.file == name).map(|k| k.text.clone());
-            // What is as we have it changed from something else.
+            // A file equal to the built-in one was changed from an unknown text.
             ours.includes.get(name).cloned().or(kernel).filter(|text| text != new)
         }),
     };
@@ -385,7 +386,7 @@ fn key(kernel: &Kernel) -> (String, bool) {
     (kernel.file.clone(), kernel.own)
 }
 
-/// The kernels that are this file or include it.
+/// Returns the kernels that are this file or include it.
 fn holders<'l>(library: &'l Library, name: &str) -> Vec<&'l Kernel> {
     let holds = |k: &&Kernel| {
         (k.own && k.file == name) || compile::included(library, &k.text).iter().any(|i| i.name == name)
@@ -393,7 +394,7 @@ fn holders<'l>(library: &'l Library, name: &str) -> Vec<&'l Kernel> {
     library.kernels.iter().filter(holds).collect()
 }
 
-/// Whether a path names a file of a folder; both as the caller's place sees them.
+/// Whether `path` is a file directly in `folder`. Relative paths are resolved against the working directory.
 fn is_in(path: &Path, folder: &Path) -> bool {
     let parts = |p: &Path| -> Vec<std::ffi::OsString> {
         let absolute = std::path::absolute(p).unwrap_or_else(|_| p.to_owned());

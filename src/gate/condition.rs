@@ -1,15 +1,15 @@
-//! Conditions of the preprocessor: integer expressions over macros.
+//! Evaluates preprocessor conditions: integer expressions over macros.
 
 use std::collections::BTreeMap;
 
-/// Why a condition has no value here.
+/// The value of a condition is unknown, or the condition is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unknown;
 
 /// Macros by name.
 #[derive(Debug, Default)]
 pub(super) struct Macros {
-    /// The body; none of a macro with parameters.
+    /// The body of each macro; `None` for a function-like macro.
     of: BTreeMap<String, Option<String>>,
 }
 
@@ -26,7 +26,7 @@ impl Macros {
         self.of.remove(name);
     }
 
-    /// Whether a name is defined. Names of the compiler, which begin with two underscores, are not known.
+    /// Whether a name is defined. Predefined names, which begin with two underscores, are unknown.
     pub(super) fn is_defined(&self, name: &str) -> Result<bool, Unknown> {
         match self.of.contains_key(name) {
             false if name.starts_with("__") => Err(Unknown),
@@ -35,7 +35,7 @@ impl Macros {
     }
 }
 
-/// The value of a condition.
+/// Evaluates a condition.
 pub(super) fn evaluate(text: &str, macros: &Macros) -> Result<i64, Unknown> {
     let mut tokens = Vec::new();
     expand(text, macros, &mut Vec::new(), &mut tokens)?;
@@ -55,7 +55,7 @@ const SIGNS: [&str; 23] = [
     "~", "?", ":", "(",
 ];
 
-/// Tokens with every macro replaced; `open` are those that are being replaced, which do not expand again.
+/// Tokenizes `text` and expands macros. `open` holds the macros being expanded, which are not expanded again.
 fn expand<'t>(
     text: &'t str,
     macros: &'t Macros,
@@ -99,7 +99,7 @@ fn expand<'t>(
     Ok(())
 }
 
-/// The name behind `defined`, with or without brackets, and what follows it.
+/// Splits off the name after `defined`, with or without parentheses.
 fn defined(rest: &str) -> Result<(&str, &str), Unknown> {
     let word =
         |text: &str| text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
@@ -128,7 +128,7 @@ struct Parser<'t> {
     at: usize,
 }
 
-/// Binary operators, the loosest first.
+/// Binary operators, lowest precedence first.
 const LEVELS: [&[&str]; 10] = [
     &["||"],
     &["&&"],
@@ -231,7 +231,7 @@ mod tests {
             ("TILE_K == 256", Ok(1)),
             ("TILE_K > 128 && !defined(NONE)", Ok(1)),
             ("defined TILE_K || 0", Ok(1)),
-            // The body takes the place of the name as it is.
+            // The body is substituted as text.
             ("SUM * 2", Ok(5)),
             ("(SUM) * 2", Ok(6)),
             ("SELF", Ok(1)),

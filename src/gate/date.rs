@@ -1,4 +1,4 @@
-//! Days of the calendar, for expectations that end.
+//! Calendar dates, for expectations that expire.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// A day of the Gregorian calendar, as `2026-11-30`.
+/// A date of the Gregorian calendar, written as `2026-11-30`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Date {
     year: u16,
@@ -15,14 +15,14 @@ pub struct Date {
 }
 
 impl Date {
-    /// The day it is, in UTC.
+    /// Returns the current date in UTC.
     #[must_use]
     pub fn today() -> Self {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         Self::of_days(seconds / 86_400)
     }
 
-    /// The day this many days after 1970-01-01.
+    /// Returns the date `days` after 1970-01-01.
     #[must_use]
     pub fn of_days(days: u64) -> Self {
         let (mut year, mut left) = (1970_u16, days);

@@ -1,4 +1,4 @@
-//! Two records compared: cells, then everything else, and the lanes that only one of them has.
+//! Compares two records: cells, then all other answers, and the lanes that only one of them has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,23 +8,23 @@ use super::facts::{Fact, FactAnswer, Facts, facts};
 use super::subject::{Kind, Lane, Subject};
 use crate::record::{CodeBy, Record, Standing, VariantRow};
 
-/// An answer that is no cell and is not what it was.
+/// A changed answer that is not a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FactChange {
-    /// What it is about.
+    /// The subject of the answer.
     pub subject: Subject,
-    /// Who made the code before, where that gave the old answer.
+    /// The earlier code generator that gave the old answer, if the new one is missing from the old record.
     pub before: Option<CodeBy>,
-    /// The old answer; none where it was not queried.
+    /// The old answer; `None` if it was not queried.
     pub old: Option<Fact>,
-    /// The new answer; none where it was not queried.
+    /// The new answer; `None` if it was not queried.
     pub new: Option<Fact>,
-    /// How they stand to each other.
+    /// How the new answer compares with the old one.
     pub direction: Direction,
 }
 
 impl FactChange {
-    /// `pass → fail at fc1: expert=2 row=7 col=11: …`.
+    /// Describes the change: `pass → fail at fc1: expert=2 row=7 col=11: …`.
     #[must_use]
     pub fn words(&self) -> String {
         let of = |fact: &Option<Fact>| fact.as_ref().map_or_else(|| "no answer".to_owned(), Fact::words);
@@ -40,7 +40,7 @@ impl FactChange {
     }
 }
 
-/// What one record covers and the other does not.
+/// The lanes that a record covers.
 pub type Lanes = BTreeSet<Lane>;
 
 fn lanes_of(record: &Record) -> Lanes {
@@ -60,39 +60,39 @@ fn lanes_of(record: &Record) -> Lanes {
     lanes
 }
 
-/// What is different between two records.
+/// The differences between two records.
 #[derive(Debug)]
 pub struct Diff<'a> {
-    /// Cells.
+    /// Changed cells.
     pub cells: Vec<CellChange<'a>>,
-    /// Variants that a later toolkit refuses although an earlier one accepted them, new in the new record.
+    /// New regressions: variants that a later toolkit rejects although an earlier one accepted them.
     pub regressions: Vec<Regression<'a>>,
-    /// Everything else.
+    /// All other changed answers.
     pub facts: Vec<FactChange>,
-    /// What only the old record was asked.
+    /// The lanes that only the old record covers.
     pub not_asked_again: Lanes,
-    /// What only the new record was asked.
+    /// The lanes that only the new record covers.
     pub asked_anew: Lanes,
-    /// Cells that both records answer, or that a new toolkit answers after an older one.
+    /// The number of answered cells in the new record.
     pub compared: usize,
     /// The snippet of each variant, for grouping.
     pub snippets: BTreeMap<&'a str, &'a str>,
 }
 
 impl Diff<'_> {
-    /// Whether nothing is different.
+    /// Whether there are no differences.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty() && self.facts.is_empty() && self.regressions.is_empty()
     }
 
-    /// How many answers are worse or gone.
+    /// Counts the answers that are worse or gone.
     #[must_use]
     pub fn worse(&self) -> usize {
         self.count(Direction::is_bad)
     }
 
-    /// How many answers are of directions that `wanted` accepts.
+    /// Counts the answers whose direction `wanted` accepts.
     pub fn count(&self, wanted: impl Fn(Direction) -> bool) -> usize {
         self.cells.iter().filter(|c| wanted(c.direction)).count()
             + self.facts.iter().filter(|f| wanted(f.direction)).count()
@@ -123,7 +123,7 @@ pub fn diff<'a>(old: &'a Record, new: &'a Record) -> Diff<'a> {
     }
 }
 
-/// The makers of the code of each kind of answer.
+/// Returns the code generators of each kind of answer.
 fn makers(facts: &Facts) -> BTreeMap<Kind, BTreeSet<&CodeBy>> {
     let mut out: BTreeMap<Kind, BTreeSet<&CodeBy>> = BTreeMap::new();
     for subject in facts.keys() {
@@ -147,7 +147,7 @@ fn fact_changes(old: &Facts, new: &Facts, lanes: &Lanes) -> Vec<FactChange> {
         let (old, new) = (a.cloned(), b.cloned());
         out.push(FactChange { subject: subject.clone(), before, old, new, direction });
     };
-    // A claim is judged on the lanes that were asked: with others it may be untested, which is no change of what it says.
+    // A claim is judged on the lanes queried. On other lanes it may be untested, which is not a change of its status.
     let untested =
         |fact: Option<&Fact>| fact.is_none_or(|f| f.answer == FactAnswer::Standing(Standing::Untested));
     let open = |subject: &Subject, a: Option<&Fact>, b: Option<&Fact>| {
@@ -157,7 +157,7 @@ fn fact_changes(old: &Facts, new: &Facts, lanes: &Lanes) -> Vec<FactChange> {
     for (subject, now) in new {
         let of_kind = known.get(&subject.kind());
         let is_new = subject.code().is_some_and(|code| of_kind.is_some_and(|set| !set.contains(code)));
-        // A new toolkit is compared with the newest that the old record holds.
+        // A new toolkit is compared with the newest one in the old record.
         let newest = || of_kind?.iter().max_by_key(|code| code.version()).map(|code| (*code).clone());
         let before = is_new.then(newest).flatten();
         let key = before.clone().map_or_else(|| subject.clone(), |code| subject.with_code(code));

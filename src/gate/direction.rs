@@ -1,22 +1,22 @@
-//! For the worse or for the better.
+//! The direction of a change: for the better or for the worse.
 
-/// How a new answer stands to the old one.
+/// How a new answer compares with the old one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// It is worse: what worked does not, or less of it.
+    /// It is worse: something that worked fails, or works less well.
     Worse,
-    /// It was asked, and is not answered any more.
+    /// It was answered, and is no longer.
     Gone,
     /// It is better.
     Better,
-    /// It was not asked before.
+    /// It was not queried before.
     New,
-    /// It is another, neither better nor worse.
+    /// It is different, but neither better nor worse.
     Other,
 }
 
 impl Direction {
-    /// The word in reports and JSON.
+    /// Returns the word used in reports and JSON.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Direction {
         }
     }
 
-    /// Whether something is lost.
+    /// Whether the change is a loss.
     #[must_use]
     pub const fn is_bad(self) -> bool {
         matches!(self, Self::Worse | Self::Gone)

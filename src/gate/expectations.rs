@@ -1,4 +1,4 @@
-//! What is expected of a run although it is wrong: a YAML file with scopes, verdicts, reasons, addresses and days of expiry.
+//! Known failures: a YAML file of expectations with scope, verdict, reason, URL and expiry date.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,7 +30,7 @@ struct Entry {
     expires: Date,
 }
 
-/// What an expectation speaks of; what is left out is any.
+/// The scope of an expectation. An omitted field matches anything.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Where {
@@ -44,21 +44,20 @@ struct Where {
     check: Option<Glob>,
 }
 
-/// The answer that an expectation names. One word may name several: `crashed` is what an assembler does and what a trial ends
-/// with.
+/// The expected answer. One word can name several answers: `crashed` is an outcome of an assembler and a verdict of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExpectedAnswer {
     word: &'static str,
-    /// Of a cell: what the assembler did.
+    /// The outcome of the assembler, for cells.
     outcome: Option<Outcome>,
-    /// Of a cell: what the code shows.
+    /// The implementation in machine code, for cells.
     native: Option<Native>,
-    /// Of a tile, a trial or a check.
+    /// The answer for a tile, trial or check.
     fact: Option<FactAnswer>,
 }
 
 impl ExpectedAnswer {
-    /// Every word that may be written.
+    /// Returns every accepted word.
     fn words() -> impl Iterator<Item = &'static str> {
         let mut seen = BTreeSet::new();
         let outcomes = Outcome::ALL.iter().map(|o| o.word());
@@ -80,7 +79,7 @@ impl ExpectedAnswer {
     }
 }
 
-/// What code is expected to show: that it is not known is not an expectation.
+/// The implementations that can be expected; `unknown` cannot.
 const NATIVES: [Native; 3] = [Native::Native, Native::Split, Native::Emulated];
 
 impl fmt::Display for ExpectedAnswer {
@@ -99,24 +98,24 @@ impl<'de> Deserialize<'de> for ExpectedAnswer {
     }
 }
 
-/// One expectation.
+/// An expectation.
 #[derive(Debug, Clone)]
 pub struct Expectation {
     scope: Where,
-    /// The answer expected.
+    /// The expected answer.
     pub verdict: ExpectedAnswer,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Where it is reported.
+    /// The URL of the report.
     pub url: String,
-    /// The last day on which it is believed.
+    /// The last day on which it is valid.
     pub expires: Date,
-    /// The line of the file on which it begins; the first line where that cannot be told.
+    /// The line of the file on which it begins; 1 if unknown.
     pub line: usize,
 }
 
 impl Expectation {
-    /// Whether it speaks of a cell.
+    /// Whether its scope includes a cell.
     #[must_use]
     pub fn speaks_of_cell(&self, variant: &str, toolkit: ToolkitVersion, target: Target) -> bool {
         let s = &self.scope;
@@ -127,7 +126,7 @@ impl Expectation {
             && is(s.target.as_ref(), &target.to_string())
     }
 
-    /// Whether a cell is as expected.
+    /// Whether a cell has the expected answer.
     #[must_use]
     pub fn holds_of_cell(&self, answer: CellAnswer) -> bool {
         let Self { verdict: expected, .. } = self;
@@ -135,13 +134,13 @@ impl Expectation {
             || (expected.native.is_some() && expected.native == answer.native)
     }
 
-    /// Whether it speaks of another answer.
+    /// Whether its scope includes an answer other than a cell.
     #[must_use]
     pub fn speaks_of(&self, subject: &Subject) -> bool {
         let s = &self.scope;
         let may_run = Some(FactAnswer::MayRun);
         let of_kind = match subject {
-            // Whether a tile may run is another question than what its trials give.
+            // Whether a tile may run is independent of the verdicts of its trials.
             Subject::Tile(_) => {
                 s.case.is_none()
                     && s.device.is_none()
@@ -164,13 +163,13 @@ impl Expectation {
             && is(s.check.as_ref(), subject.check().map_or("", Check::word))
     }
 
-    /// Whether an answer is as expected.
+    /// Whether an answer is the expected one.
     #[must_use]
     pub fn holds_of(&self, fact: &Fact) -> bool {
         self.verdict.fact == Some(fact.answer)
     }
 
-    /// What it speaks of, as it was written: `variant: mma.*, target: sm_121a`.
+    /// Returns the scope as written: `variant: mma.*, target: sm_121a`.
     #[must_use]
     pub fn about(&self) -> String {
         let s = &self.scope;
@@ -192,14 +191,14 @@ fn is(glob: Option<&Glob>, name: &str) -> bool {
     glob.is_none_or(|g| g.matches(name))
 }
 
-/// 13.5 is every release of 13.5, as everywhere.
+/// Matches a toolkit; `13.5` matches every release of 13.5.
 fn is_toolkit(glob: Option<&Glob>, version: &str) -> bool {
     glob.is_none_or(|g| {
         g.matches(version) || version.strip_prefix(g.text()).is_some_and(|r| r.starts_with('.'))
     })
 }
 
-/// The expectations of a file.
+/// Reads the expectations of a file.
 ///
 /// # Errors
 /// [`EntriesError`] with file and line.
@@ -207,7 +206,7 @@ pub fn read(path: &Path) -> Result<Vec<Expectation>, EntriesError> {
     parse(path, &header::read_text(path, "an expectations file")?)
 }
 
-/// The expectations of a text; `path` is for errors.
+/// Parses expectations; `path` is used in error messages.
 ///
 /// # Errors
 /// As [`read`].

@@ -1,4 +1,4 @@
-//! The answers of a record other than cells, by what they are about.
+//! The answers of a record other than cells, by subject.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use crate::record::{
     CheckResult, Record, Stage, StageResult, Standing, TileRow, TrialRow, VariantRun, Verdict,
 };
 
-/// An answer in one word.
+/// An answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactAnswer {
     /// A tile may run.
     MayRun,
-    /// A verdict; of a tile that may not run `blocked`.
+    /// A verdict; `blocked` for a tile that may not run.
     Verdict(Verdict),
-    /// The standing of a claim.
+    /// The status of a claim.
     Standing(Standing),
 }
 
 impl FactAnswer {
-    /// The word in files of expectations and in JSON.
+    /// Returns the word used in expectation files and JSON.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -31,22 +31,22 @@ impl FactAnswer {
     }
 }
 
-/// One answer.
+/// An answer with its details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
     /// The answer.
     pub answer: FactAnswer,
-    /// The stage that is wrong. Part of the answer.
+    /// The stage that is wrong; part of the answer.
     pub at: Option<Stage>,
-    /// Numbers or a sentence beside it.
+    /// Additional numbers or a sentence.
     pub detail: String,
-    /// Whether a run with it conforms.
+    /// Whether a run with this answer conforms.
     pub conforms: bool,
-    /// Whether it proves something.
+    /// Whether the answer is evidence: for example a pass, but not a skipped trial.
     pub proven: bool,
 }
 
-/// The answers by what they are about.
+/// Answers by subject.
 pub type Facts = BTreeMap<Subject, Fact>;
 
 impl Fact {
@@ -60,18 +60,18 @@ impl Fact {
         }
     }
 
-    /// `fail at fc1`, `pass`.
+    /// Describes the answer: `fail at fc1`, `pass`.
     #[must_use]
     pub fn words(&self) -> String {
         let answer = self.answer.word().replace('_', " ");
         self.at.map_or_else(|| answer.clone(), |stage| format!("{answer} at {}", stage.word()))
     }
 
-    /// The change from `self` to `new`; none where they are the same.
+    /// Returns the direction of the change from `self` to `new`; `None` if they are equal.
     #[must_use]
     pub fn to(&self, new: &Self) -> Option<Direction> {
         let same = self.answer == new.answer && self.at == new.at;
-        // What a tile costs is part of its answer; a sentence beside a verdict is not.
+        // The cost of a tile is part of its answer; the sentence of a verdict is not.
         if same && (self.detail == new.detail || self.answer != FactAnswer::MayRun) {
             return None;
         }
@@ -83,7 +83,7 @@ impl Fact {
     }
 }
 
-/// All answers of a record but its cells.
+/// Returns all answers of a record except its cells.
 #[must_use]
 pub fn facts(record: &Record) -> Facts {
     let mut out = Facts::new();
@@ -111,7 +111,7 @@ pub fn facts(record: &Record) -> Facts {
             conforms: !claim.is_finding(),
             proven: claim.standing != Standing::Untested,
         };
-        // Of claims that say the same, one that is contradicted is not lost.
+        // Of identical claims, one that does not conform takes precedence.
         let subject = Subject::Claim(ClaimKey::of(&record.matrix, claim));
         match out.get(&subject) {
             Some(known) if !known.conforms => {}
@@ -121,18 +121,18 @@ pub fn facts(record: &Record) -> Facts {
     out
 }
 
-/// The checks of a run in words: equal where two devices say the same.
+/// Describes the checks of a run; equal if two devices agree.
 pub(super) fn run_words(run: &VariantRun) -> String {
     run.checks.iter().map(check_words).collect::<Vec<_>>().join(", ")
 }
 
-/// A tile's answer in words.
+/// Describes the answer of a tile.
 pub(super) fn tile_words(row: &TileRow) -> String {
     let fact = tile(row);
     if fact.detail.is_empty() { fact.words() } else { format!("{}: {}", fact.words(), fact.detail) }
 }
 
-/// A trial with its checks in words: equal where two devices say the same.
+/// Describes a trial and its checks; equal if two devices agree.
 pub(super) fn trial_words(row: &TrialRow) -> String {
     let fact = trial(row);
     let mut out = fact.words();
@@ -176,7 +176,7 @@ fn trial(row: &TrialRow) -> Fact {
         format!("{place}{}", r.note)
     };
     let blocked = || row.results.first().filter(|r| r.verdict != Verdict::Pass).map(sentence);
-    // A check that is wrong has a finding of its own.
+    // A failed check is reported as a separate answer.
     let verdict = wrong.map_or_else(
         || if row.wrong_check().is_some() { Verdict::Pass } else { row.verdict() },
         |r| r.verdict,

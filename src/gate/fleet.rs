@@ -1,4 +1,4 @@
-//! Whose records were merged: devices by model, driver and toolkit, and what they disagree about.
+//! The origin of merged records: GPU models with their drivers, and toolkits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,36 +6,36 @@ use ptx::arch::ToolkitVersion;
 
 use crate::record::{CodeBy, DeviceRow, EMULATOR, Record, Verdict};
 
-/// What runs kernels: a model of GPU with a driver, or the emulator.
+/// A GPU model with a driver, or the emulator, with the generator of its code.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Model {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The driver's version; empty for the emulator and where it is not known.
+    /// The driver version; empty for the emulator or if unknown.
     pub driver: String,
-    /// Who made the code.
+    /// The tool that generated the code.
     pub code: CodeBy,
 }
 
-/// What a model was seen to do.
+/// The results of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Devices, by what tells one from another. Records that do not say count as one device together.
+    /// The identifiers of its devices. Devices without an identifier count as one.
     pub devices: BTreeSet<String>,
-    /// Records that hold trials of it.
+    /// The number of records with trials or runs on it.
     pub records: usize,
-    /// Its trials by verdict, of all records together.
+    /// Its trials in all records, by verdict.
     pub trials: BTreeMap<Verdict, usize>,
 }
 
 /// The records that were merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fleet {
-    /// How many.
+    /// The number of records.
     pub records: usize,
-    /// What ran kernels.
+    /// The models that ran kernels.
     pub models: BTreeMap<Model, Seen>,
-    /// How many records asked each toolkit's assembler.
+    /// The number of records that queried each toolkit.
     pub toolkits: BTreeMap<ToolkitVersion, usize>,
 }
 
@@ -65,7 +65,7 @@ impl Fleet {
     }
 }
 
-/// The model of a device of a record, and what tells this one from others; none for the emulator.
+/// Returns the model of a device, and the device's identifier (`None` for the emulator).
 fn model(record: &Record, device: &str, code: &CodeBy) -> (Model, Option<String>) {
     let row = record.devices.iter().find(|d| d.device == device);
     let named = |f: fn(&DeviceRow) -> &String| row.map(f).cloned().unwrap_or_default();

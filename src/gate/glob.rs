@@ -1,4 +1,4 @@
-//! Globs over names: `*` is any run of characters, `?` is one, everything else is itself. What other globs mean by more is refused.
+//! Globs over names: `*` matches any characters, `?` matches one. Other special characters of globs are rejected.
 
 use serde::{Deserialize, Deserializer, de::Error};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Deserializer, de::Error};
 pub struct Glob(String);
 
 impl Glob {
-    /// Reads a glob.
+    /// Parses a glob.
     ///
     /// # Errors
-    /// A sentence, for an empty one and for signs that mean something in other globs.
+    /// A message, for an empty glob and for characters that are special in other globs.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("an empty glob matches nothing; omit the key to match everything".to_owned());
@@ -29,7 +29,7 @@ impl Glob {
     /// Whether the glob matches all of `name`.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
-        // The classic walk with one place to come back to: at most pattern times name steps.
+        // Greedy matching that backtracks to the last `*`: at most pattern length times name length steps.
         let (glob, name) = (self.0.as_bytes(), name.as_bytes());
         let (mut g, mut n, mut star) = (0, 0, None);
         while n < name.len() {
@@ -51,7 +51,7 @@ impl Glob {
         glob[g..].iter().all(|c| *c == b'*')
     }
 
-    /// As it was written.
+    /// Returns the glob as written.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0

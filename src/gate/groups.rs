@@ -1,4 +1,4 @@
-//! Changed cells as a person reads them: `sm_121f: +2 forms since 13.1: mma.mxf4nvf4.4X.ue8m0`.
+//! Groups changed cells for display: `sm_121f: +2 forms since 13.1: mma.mxf4nvf4.4X.ue8m0`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,27 +9,27 @@ use super::diff::Diff;
 use super::direction::Direction;
 use crate::record::CellAnswer;
 
-/// Cells that changed alike.
+/// Cells with the same change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// For the worse or for the better.
+    /// The direction of the change.
     pub direction: Direction,
-    /// `rejected → accepted`.
+    /// The change in words: `rejected → accepted`.
     pub words: String,
-    /// `sm_120f`, or `sm_120f for -arch sm_121f`.
+    /// The targets: `sm_120f`, or `sm_120f for -arch sm_121f`.
     pub places: Vec<String>,
-    /// The toolkits that answer so.
+    /// The toolkits that gave the new answer.
     pub toolkits: Vec<ToolkitVersion>,
-    /// The toolkit before, whose answer was the old one; none where the toolkits themselves answered otherwise.
+    /// The earlier toolkit that gave the old answer; `None` if the toolkits themselves gave it.
     pub before: Option<ToolkitVersion>,
     /// The variants.
     pub variants: Vec<String>,
-    /// The variants in few names: `mma.mxf4.* (all 12)`.
+    /// The variants, abbreviated: `mma.mxf4.* (all 12)`.
     pub names: Vec<String>,
 }
 
 impl Group {
-    /// `+2 forms`, `-1 form`, `~3 forms`.
+    /// Describes the number of variants: `+2 forms`, `-1 form`, `~3 forms`.
     #[must_use]
     pub fn count(&self) -> String {
         let sign = match self.direction {
@@ -40,7 +40,7 @@ impl Group {
         format!("{sign}{} form{}", self.variants.len(), if self.variants.len() == 1 { "" } else { "s" })
     }
 
-    /// `since 13.1`, or `with 13.1.80 13.1.115`.
+    /// Describes the toolkits: `since 13.1`, or `with 13.1.80 13.1.115`.
     #[must_use]
     pub fn when(&self) -> String {
         match (self.before, self.toolkits.first()) {
@@ -53,7 +53,7 @@ impl Group {
     }
 }
 
-/// What all cells of a group have in common, but for the places.
+/// What the cells of a group have in common, except for their targets.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
     direction: Direction,
@@ -64,23 +64,23 @@ struct Key<'a> {
     variants: BTreeSet<&'a str>,
 }
 
-/// A place and how it changed there.
+/// A target, an `-arch` and the change there.
 type Where = (Target, Target, Direction, Option<CellAnswer>, Option<CellAnswer>, Option<ToolkitVersion>);
 
-/// The changed cells in groups: what is worse first.
+/// Groups the changed cells, worse changes first.
 #[must_use]
 pub fn groups(diff: &Diff<'_>) -> Vec<Group> {
-    // Toolkits of each variant, place and change.
+    // The toolkits of each variant, target and change.
     let mut toolkits: BTreeMap<(Where, &str), BTreeSet<ToolkitVersion>> = BTreeMap::new();
     for c in &diff.cells {
         toolkits.entry((place(c), c.variant)).or_default().insert(c.toolkit);
     }
-    // Variants of each place, change and set of toolkits.
+    // The variants of each target, change and set of toolkits.
     let mut variants: BTreeMap<(Where, BTreeSet<ToolkitVersion>), BTreeSet<&str>> = BTreeMap::new();
     for ((at, variant), set) in toolkits {
         variants.entry((at, set)).or_default().insert(variant);
     }
-    // Places of each change, set of toolkits and set of variants.
+    // The targets of each change, set of toolkits and set of variants.
     let mut out: BTreeMap<Key<'_>, Vec<(Target, Target)>> = BTreeMap::new();
     for (((target, arch, direction, old, new, before), toolkits), variants) in variants {
         out.entry(Key { direction, old, new, before, toolkits, variants }).or_default().push((target, arch));
@@ -107,7 +107,7 @@ fn place(c: &CellChange<'_>) -> Where {
     (c.target, c.arch, c.direction, c.old, c.new, c.before)
 }
 
-/// Targets, then crossings by `-arch`.
+/// Names the targets: first those assembled for themselves, then the others by `-arch`.
 fn named(places: &[(Target, Target)]) -> Vec<String> {
     let mut out: Vec<String> = places.iter().filter(|(t, a)| t == a).map(|(t, _)| t.to_string()).collect();
     let mut crossed: BTreeMap<Target, Vec<String>> = BTreeMap::new();
@@ -118,7 +118,7 @@ fn named(places: &[(Target, Target)]) -> Vec<String> {
     out
 }
 
-/// All variants of a snippet are its stem and a star.
+/// Abbreviates variants: those of a snippet become its stem and a star.
 fn short(
     variants: &BTreeSet<&str>,
     snippets: &BTreeMap<&str, &str>,

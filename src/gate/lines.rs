@@ -1,13 +1,14 @@
-//! Which lines of a file changed: code alone, comments, blank lines and indentation aside.
+//! Finds the changed lines of a file, ignoring comments, blank lines and indentation.
 
 use std::collections::BTreeSet;
 
 use crate::mutants::without_comments;
 
-/// Beyond so many pairs of lines the whole middle of two texts counts as changed.
+/// The most pairs of lines to compare; beyond it, everything between the common start and end of two texts counts as changed.
 const MOST_PAIRS: usize = 1 << 24;
 
-/// Lines that differ, from 1: of the new text those that the old one lacks, and of the old one those that the new one lacks.
+/// The numbers of changed lines, from 1: lines of the new text missing from the old one, and lines of the old text missing from
+/// the new one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Changed {
     pub(super) new: BTreeSet<usize>,
@@ -20,7 +21,7 @@ impl Changed {
     }
 }
 
-/// The code of a text: each line that holds any, with its number, words one space apart. Lines of a kernel's header count as code.
+/// Returns the lines with code and their numbers, with white space normalized. The lines of a kernel's `//@` header count as code.
 pub(super) fn code(text: &str) -> Vec<(usize, String)> {
     let plain = without_comments(text);
     let of = |(n, (plain, written)): (usize, (&str, &str))| {
@@ -31,7 +32,7 @@ pub(super) fn code(text: &str) -> Vec<(usize, String)> {
     plain.lines().zip(text.lines()).enumerate().filter_map(of).collect()
 }
 
-/// What changed between two texts, by their longest common sequence of lines.
+/// Compares two texts by the longest common subsequence of their lines.
 pub(super) fn changed(old: &str, new: &str) -> Changed {
     let (old, new) = (code(old), code(new));
     let mut a = old.as_slice();
@@ -50,7 +51,7 @@ pub(super) fn changed(old: &str, new: &str) -> Changed {
     let (mut i, mut j) = (0, 0);
     if a.len() * b.len() <= MOST_PAIRS {
         let width = b.len() + 1;
-        // The longest common sequence of what begins at each pair of lines.
+        // The length of the longest common subsequence of the suffixes at each pair of lines.
         let mut longest = vec![0u32; (a.len() + 1) * width];
         for i in (0..a.len()).rev() {
             for j in (0..b.len()).rev() {
@@ -78,7 +79,7 @@ pub(super) fn changed(old: &str, new: &str) -> Changed {
     out
 }
 
-/// `line 31`, `lines 3, 7 to 9 and 12`.
+/// Formats line numbers: `line 31`, `lines 3, 7 to 9 and 12`.
 pub(super) fn words(lines: &BTreeSet<usize>) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for line in lines {
@@ -93,7 +94,7 @@ pub(super) fn words(lines: &BTreeSet<usize>) -> String {
     format!("{word} {}", listed(&shown))
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Formats a list: `a`, `a and b`, `a, b and c`.
 pub(super) fn listed(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -117,9 +118,9 @@ mod tests {
         assert_eq!(of("a;\nb;\nc;\n", "a;\nc;\n"), (vec![], vec![2]));
         assert_eq!(of("a;\nc;\n", "a;\n// why\n\nb;\nc;\nd;\n"), (vec![4, 6], vec![]));
         assert_eq!(of("a; // x\n\n  b;", "a; /* y */\nb;\n// z\n"), (vec![], vec![]));
-        // A line that moved is at its new place.
+        // A moved line is reported at its old and new positions.
         assert_eq!(of("a;\nb;\nc;\n", "b;\nc;\na;\n"), (vec![3], vec![1]));
-        // The header says how a kernel is launched.
+        // The header determines how the kernel is launched.
         assert_eq!(of("//@ grid: [1]\n// x\n", "//@ grid: [2]\n// y\n"), (vec![1], vec![1]));
         assert!(changed("", "").is_empty());
     }

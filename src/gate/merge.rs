@@ -1,4 +1,4 @@
-//! Records of many machines, or of the shards of one job, as one record. What they disagree about is shown, not averaged.
+//! Merges the records of many machines, or of the shards of a job. Contradictory answers are reported as conflicts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Display;
@@ -15,42 +15,42 @@ use crate::record::{
     VariantRow, VariantRun, claims,
 };
 
-/// Who wins where two records answer the same question differently.
+/// What to do if records contradict each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disagreement {
-    /// Nobody: it is a conflict.
+    /// Report a conflict.
     Shown,
-    /// The record added last: a baseline that is blessed.
+    /// Use the answer of the record added last, as when a baseline is blessed.
     LastWins,
 }
 
-/// A row of a variant as some records have it: the same answers over the same pairs.
+/// A row of a variant that some records share: the same answers for the same pairs.
 struct Version {
     pairs: usize,
     row: VariantRow,
     sources: Vec<usize>,
 }
 
-/// What is known of a variant.
+/// The rows of a variant in all records.
 struct Known {
     snippet: usize,
     expects: Vec<String>,
     versions: Vec<Version>,
 }
 
-/// One answer other than a cell, with the row that holds it.
+/// An answer other than a cell, with its row.
 struct Answered<T> {
     words: String,
     row: T,
     sources: Vec<usize>,
 }
 
-/// Answers in words, and the records that give them.
+/// The records that gave each answer, by its description.
 type Answers = BTreeMap<String, BTreeSet<usize>>;
 
 type Rows<K, T> = BTreeMap<K, Vec<Answered<T>>>;
 
-/// Takes records one by one.
+/// Merges records incrementally.
 pub struct Merger {
     disagreement: Disagreement,
     sources: Vec<String>,
@@ -73,7 +73,7 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// No record yet.
+    /// Creates a merger without records.
     #[must_use]
     pub fn new(disagreement: Disagreement) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl Merger {
         }
     }
 
-    /// Adds a record; `source` names it where it disagrees.
+    /// Adds a record; `source` names it in conflicts.
     pub fn add(&mut self, source: &str, mut record: Record) {
         self.fleet.add(&record);
         if self.disagreement == Disagreement::Shown {
@@ -189,23 +189,23 @@ impl Merger {
         }
     }
 
-    /// Whose records were added so far.
+    /// Returns the origin of the records added so far.
     #[must_use]
     pub fn fleet(&self) -> Fleet {
         self.fleet.clone()
     }
 
-    /// The merged record, its claims judged on the merged cells, its conflicts listed.
+    /// Returns the merged record with its conflicts. Claims are judged on the merged cells.
     #[must_use]
     pub fn finish(mut self) -> Record {
         let mut pairs: Vec<Pair> =
             self.pairs.iter().flatten().copied().collect::<BTreeSet<_>>().into_iter().collect();
-        // As a run orders them: those with `-arch` = `.target` first.
+        // The order of a run: pairs whose `-arch` equals their `.target` first.
         pairs.sort_by_key(|p| (p.target != p.arch, *p));
         let index: HashMap<Pair, usize> = pairs.iter().enumerate().map(|(n, p)| (*p, n)).collect();
         let places: Vec<Vec<usize>> =
             self.pairs.iter().map(|list| list.iter().map(|p| index[p]).collect()).collect();
-        // Snippets in the order of their files, as a run has them.
+        // The order of a run: snippets by file name.
         let mut order: Vec<usize> = (0..self.snippet_rows.len()).collect();
         order.sort_by(|a, b| self.snippet_rows[*a].file.cmp(&self.snippet_rows[*b].file));
         let mut now_at = vec![0; order.len()];
@@ -251,14 +251,14 @@ impl Merger {
         out.pipeline = settled(Kind::Trial, self.trials, self.disagreement, &self.sources, &mut conflicts);
         out.runs = settled(Kind::Run, self.runs, self.disagreement, &self.sources, &mut conflicts);
         if !out.pipeline.is_empty() {
-            // Another record did what this one had to skip.
+            // Another record contains what this one skipped.
             out.skipped.retain(|s| s.part != PIPELINE);
         }
         out.conflicts = conflicts;
         out
     }
 
-    /// The cells of a variant by all its versions.
+    /// Merges the cells of a variant's versions.
     fn row(&self, versions: &[Version], places: &[Vec<usize>], pairs: usize) -> Row {
         let mut row = Row {
             answers: vec![None; pairs],
@@ -297,7 +297,7 @@ impl Merger {
                 row.answers[n] = None;
                 (row.messages[n], row.sass[n]) = (None, None);
             }
-            // Only what was refused has words, only what was accepted has opcodes.
+            // Only rejected cells have messages, and only accepted cells have opcodes.
             if row.answers[n].is_some_and(|a| a.outcome == Outcome::Accepted) {
                 row.messages[n] = None;
             } else {
@@ -307,7 +307,8 @@ impl Merger {
         row
     }
 
-    /// The conflicts of a variant: toolkits one by one, the places where the same records say the same together.
+    /// Lists the conflicts of a variant: per toolkit, with one row for all targets on which the same records gave the same
+    /// answers.
     fn cell_conflicts(
         &self,
         id: &str,
@@ -346,12 +347,12 @@ impl Merger {
     }
 }
 
-/// Whether the code of an accepted cell is known.
+/// Whether the implementation of an accepted cell is known.
 fn is_named(answer: CellAnswer) -> bool {
     answer.native.is_some_and(|native| native != Native::Unknown)
 }
 
-/// Whether two answers to one question cannot both be true.
+/// Whether two answers for the same cell contradict each other.
 fn contradict(a: CellAnswer, b: CellAnswer) -> bool {
     a.outcome != b.outcome || (is_named(a) && is_named(b) && a.native != b.native)
 }
@@ -371,7 +372,7 @@ fn add_row<K: Ord, T>(rows: &mut Rows<K, T>, key: K, words: String, row: T, sour
     }
 }
 
-/// The rows about which all agree; the others are conflicts, or the last one's.
+/// Returns the rows on which all records agree. The others become conflicts, or the last record wins.
 fn settled<K: Display, T>(
     kind: Kind,
     rows: Rows<K, T>,
@@ -413,7 +414,8 @@ fn place(rows: &mut Vec<KindRow>, row: KindRow) -> usize {
     })
 }
 
-/// Calls devices by model and driver: `gpu:0` of two records are two GPUs, and an answer about a model covers all of them.
+/// Renames devices by model and driver: `gpu:0` in two records are different GPUs, and an answer about a model covers all
+/// GPUs of that model.
 fn by_model(record: &mut Record) {
     let label = |d: &DeviceRow| {
         if d.driver.is_empty() { d.name.clone() } else { format!("{}, driver {}", d.name, d.driver) }
@@ -430,7 +432,7 @@ fn by_model(record: &mut Record) {
     record.devices.iter_mut().for_each(|d| rename(&mut d.device));
 }
 
-/// Which thing in which pairs, from the thing of each pair.
+/// Inverts a list with an index per pair into the pairs of each index.
 fn spreads(of: &[Option<usize>]) -> Vec<Spread> {
     let mut out: BTreeMap<usize, PairSet> = BTreeMap::new();
     for (pair, index) in of.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The gate: two records compared, a run against its baseline and what is expected of it, records of many machines.
+//! The gate: compares two records, or a run with its baseline and expectations, and merges the records of many machines.
 //!
 //! An answer is a cell of the matrix ([`CellChange`]) or a [`Fact`] about a [`Subject`]: a tile, a trial, a check, a claim.
 

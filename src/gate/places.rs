@@ -1,12 +1,12 @@
-//! Where in a kernel's source a finding lies: the line that the compiler or the emulator names, else the kernel's entry.
+//! Locates findings in kernel sources: the line named by the compiler or the emulator, or else the kernel's entry.
 
 use std::path::Path;
 
 use crate::kernel::{Kernel, KernelStage, Library};
 use crate::record::{Finding, Matrix, MessageRow, Pair, Stage, VariantRow};
 
-/// Gives findings about trials the place in the folder's kernels: the line named in the message, else the entry of the kernel
-/// whose stage is wrong. Kernels of ours have no place in the caller's repository.
+/// Adds to findings about trials their location in the folder's kernels: the line named in the message, or else the entry of the
+/// kernel whose stage is wrong. Built-in kernels have no location, since they are not in the caller's repository.
 pub fn locate(findings: &mut [Finding], library: &Library, folder: &Path) {
     for finding in findings.iter_mut().filter(|f| f.place.is_none()) {
         let place = named(&finding.message, folder).or_else(|| {
@@ -33,7 +33,7 @@ const fn stage_of(stage: Stage) -> KernelStage {
     }
 }
 
-/// The line on which the kernel's entry is declared, from 1.
+/// Returns the line, from 1, that declares the kernel's entry.
 fn entry_line(kernel: &Kernel) -> usize {
     let declares = |line: &str| {
         let at = line.find(&kernel.entry);
@@ -43,8 +43,8 @@ fn entry_line(kernel: &Kernel) -> usize {
     kernel.text.lines().position(declares).map_or(1, |n| n + 1)
 }
 
-/// The line of a variant's file that ptxas refuses in the newest pair that `speaks`: from `line 12: words`, as the matrix has it for
-/// files whose users know them by their lines.
+/// Returns the line of a variant's file that ptxas rejects, from a message like `line 12: words`. Of the pairs that `speaks`
+/// selects, the newest toolkit with such a message counts.
 pub(super) fn refused_line(
     matrix: &Matrix,
     variant: &VariantRow,
@@ -56,7 +56,7 @@ pub(super) fn refused_line(
     pairs.into_iter().rev().find_map(of)
 }
 
-/// The first `NAME.cu(LINE)` or `NAME.cu:LINE` of a text, for a file of the folder.
+/// Finds the first `NAME.cu(LINE)` or `NAME.cu:LINE` in a text that names a file of the folder.
 pub fn named(text: &str, folder: &Path) -> Option<(String, usize)> {
     text.split([' ', ',', ';', '\n']).find_map(|word| {
         let end = word.find(".cuh").map(|n| n + 4).or_else(|| word.find(".cu").map(|n| n + 3))?;

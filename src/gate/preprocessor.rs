@@ -1,7 +1,7 @@
-//! Which lines of a file a compilation keeps: the preprocessor's conditionals for one set of macros.
+//! Finds the lines of a file that a compilation keeps, by evaluating preprocessor conditionals for a set of macros.
 //!
-//! What cannot be evaluated here (macros with parameters, names that the compiler defines) keeps both sides: a line too many costs a
-//! trial, a line too few would miss a change.
+//! A condition that cannot be evaluated here (function-like macros, names predefined by the compiler) keeps both branches: an extra
+//! line costs a trial, a missing line would miss a change.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -12,10 +12,10 @@ use super::condition::{self, Macros};
 use crate::kernel::{Kernel, Library};
 use crate::mutants::without_comments;
 
-/// Includes that deep are a circle.
+/// The maximum include depth; deeper includes are circular.
 const DEEPEST: usize = 32;
 
-/// The lines of texts without their comments: a text is read once for all sets of macros.
+/// A cache of the lines of texts without comments, so that each text is processed once for all sets of macros.
 #[derive(Default)]
 pub(super) struct Plain(RefCell<HashMap<String, Rc<[String]>>>);
 
@@ -31,8 +31,8 @@ impl Plain {
     }
 }
 
-/// The lines of `file`, from 1, that a compilation of `kernel` with these macros keeps and that hold more than comments: also none
-/// where the file is not included. Directives of conditions are no lines.
+/// Returns the lines of `file`, from 1, that a compilation of `kernel` with these macros keeps; empty if the file is not included.
+/// Blank lines, comments and conditional directives are excluded.
 pub(super) fn kept(
     plain: &Plain,
     library: &Library,
@@ -54,13 +54,13 @@ pub(super) fn kept(
     pass.kept
 }
 
-/// A `#if` with its branches so far.
+/// The state of an `#if` group.
 struct Group {
-    /// Whether what is around it is kept.
+    /// Whether the enclosing code is kept.
     outer: bool,
     /// Whether this branch is kept.
     live: bool,
-    /// Whether a branch before was kept for certain.
+    /// Whether the condition of an earlier branch is known to be true.
     taken: bool,
 }
 
@@ -82,7 +82,7 @@ impl Pass<'_> {
         let mut groups: Vec<Group> = Vec::new();
         let mut lines = code.iter().zip(text.lines()).enumerate();
         while let Some((n, (line, written))) = lines.next() {
-            // A backslash at its end joins a line with the next.
+            // A trailing backslash joins a line with the next.
             let mut whole = Cow::Borrowed(line.as_str());
             let mut last = n;
             while whole.ends_with('\\')
@@ -106,7 +106,7 @@ impl Pass<'_> {
                 continue;
             }
             if name == self.file {
-                // A header's line is a comment to the compiler, and says how the kernel is launched.
+                // A line of the `//@` header is a comment to the compiler, but determines how the kernel is launched.
                 let counts =
                     |at: usize| code.get(at).is_some_and(|l| !l.is_empty()) || written.starts_with("//@");
                 self.kept.extend((n..=last).filter(|at| counts(*at)).map(|at| at + 1));
@@ -117,7 +117,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Opens, changes or closes a group; whether the directive does.
+    /// Processes a conditional directive. Returns `false` for any other directive.
     fn conditional(&self, word: &str, rest: &str, groups: &mut Vec<Group>) -> bool {
         let outer = groups.last().is_none_or(|g| g.live);
         let value = |outer: bool| match word {
@@ -183,7 +183,7 @@ impl Pass<'_> {
 mod tests {
     use super::*;
 
-    /// The kept lines of a header that `permute.cu` includes.
+    /// Returns the kept lines of a header that a kernel includes twice.
     fn kept_of(text: &str, defines: &[(&str, &str)]) -> Vec<usize> {
         let mut library = Library::embedded().unwrap();
         library.includes.insert("h.cuh".to_owned(), text.to_owned());
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(kept_of(text, &[("K", "64")]), [1, 3, 9]);
         assert_eq!(kept_of(text, &[("K", "128"), ("N", "1")]), [1, 5, 9]);
         assert_eq!(kept_of(text, &[("K", "128")]), [1, 7, 9]);
-        // A name that nobody defines is 0.
+        // An undefined name is 0.
         assert_eq!(kept_of("#if K\na;\n#else\nb;\n#endif\n", &[]), [4]);
     }
 

@@ -1,4 +1,4 @@
-//! A record without what names a machine or a person, so that it can be shown to others.
+//! Removes the names of machines and persons from a record, so that it can be published.
 
 use std::path::Path;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use crate::record::{Record, RecordError};
 
-/// What names this machine and its user; empty words name nobody.
+/// The names of this machine and its user; empty names are ignored.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// The host's name.
+    /// The host name.
     pub host: String,
     /// The user's home folder.
     pub home: String,
-    /// The user.
+    /// The user name.
     pub user: String,
 }
 
 impl Names {
-    /// Those of this process: HOME, USER, and the host's name as the kernel says it.
+    /// Returns the names of this process: `HOME`, `USER`, and the kernel's host name.
     #[must_use]
     pub fn of_process() -> Self {
         let variable = |name: &str| std::env::var(name).unwrap_or_default();
@@ -28,26 +28,28 @@ impl Names {
     }
 }
 
-/// Names that are too short or too common to be taken out of words.
+/// The shortest name that is replaced, in bytes; shorter ones are too common.
 const LEAST: usize = 4;
 
-/// The record without folders of files, names of host, home and user, and serials and UUIDs of GPUs.
+/// Returns the record without the folders of paths, the names of host, home folder and user, and the serial
+/// numbers and UUIDs of GPUs.
 ///
 /// # Errors
-/// [`RecordError::Damaged`] when what is left is no record; a test shows that it is.
+/// [`RecordError::Damaged`] if the result is not a valid record, which a test rules out for the committed
+/// one.
 pub fn private(record: &Record, names: &Names) -> Result<Record, RecordError> {
     let damaged = |message: String| RecordError::Damaged { path: "the record".into(), message };
     let mut value = serde_json::to_value(record).map_err(|e| damaged(e.to_string()))?;
     let patterns = patterns(names).map_err(|e| damaged(e.to_string()))?;
     clean(&mut value, &patterns);
-    // As text, which every record is read from: a reader of values would be a second one in the binary.
+    // Parses text, as for every record: deserializing from a `Value` would add a second reader to the binary.
     Record::parse(Path::new("the record"), &value.to_string())
 }
 
-/// What is looked for, and what replaces it.
+/// Returns the patterns and their replacements.
 fn patterns(names: &Names) -> Result<Vec<(Regex, &'static str)>, regex::Error> {
     let mut out = vec![
-        // A path from the root: its last part stays.
+        // Of an absolute path, the last component is kept.
         (Regex::new(r#"(^|[\s"'(=,:])/(?:[^\s/:"'(),;]+/)+([^\s/:"'(),;]+)"#)?, "$1$2"),
         (Regex::new(r"\b(GPU|MIG)-[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b")?, "$1-?"),
         (Regex::new(r"(?i)\b(serial( number)?|s/n)(\s*[:=#]\s*|\s+)[0-9A-Z]{6,}\b")?, "$1 ?"),

@@ -1,4 +1,4 @@
-//! What changed lines can reach: whether a kernel, compiled with given macros, is another one.
+//! Determines whether changed lines alter a kernel compiled with given macros.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,26 +13,26 @@ use crate::moe::sources::KernelSource;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) file: String,
-    /// The text before; none where nobody knows it, and then every line changed.
+    /// The previous text; `None` if unknown, in which case every line counts as changed.
     pub(super) old: Option<String>,
     pub(super) lines: Changed,
 }
 
-/// Lines of code with their numbers.
+/// Lines of code and their numbers.
 type Code = Vec<(usize, String)>;
 
-/// A kernel's file and the macros that it is compiled with.
+/// A kernel and the macros that it is compiled with.
 type Compiled = (String, Vec<(String, String)>);
 
-/// Configurations of kernels and what the changes do to them.
+/// Determines the effect of changes on compiled kernels.
 pub(super) struct Reach<'l> {
     now: &'l Library,
     before: Library,
     changes: &'l [Change],
-    /// By kernel and macros: for each change whether it makes another kernel.
+    /// Whether each change alters the kernel, by kernel and macros.
     known: RefCell<BTreeMap<Compiled, Vec<bool>>>,
     plain: Plain,
-    /// The code of texts.
+    /// The code of each text.
     code: RefCell<HashMap<String, Rc<Code>>>,
 }
 
@@ -58,7 +58,7 @@ impl<'l> Reach<'l> {
         }
     }
 
-    /// For each change whether the source, compiled as it is asked, is another one by it.
+    /// Returns, for each change, whether it alters the code of `source` compiled with its macros.
     pub(super) fn of(&self, source: &KernelSource<'_>) -> Vec<bool> {
         let kernel = source.kernel;
         let key = (format!("{} {}", kernel.file, kernel.own), source.defines.clone());
@@ -84,7 +84,7 @@ impl<'l> Reach<'l> {
         found
     }
 
-    /// The code of a text, read once for all configurations.
+    /// Returns the code of a text, which is cached for all configurations.
     fn code(&self, text: &str) -> Rc<Code> {
         if let Some(known) = self.code.borrow().get(text) {
             return Rc::clone(known);
@@ -95,7 +95,7 @@ impl<'l> Reach<'l> {
     }
 }
 
-/// The kept lines of code.
+/// Iterates over the kept lines of code.
 fn lines_of<'a>(code: &'a Code, kept: &'a BTreeSet<usize>) -> impl Iterator<Item = &'a str> {
     code.iter().filter(|(n, _)| kept.contains(n)).map(|(_, line)| line.as_str())
 }

@@ -1,13 +1,13 @@
-//! Records for the gate: read, and checked for consistency.
+//! Reads records for the gate and checks their consistency.
 
 use std::path::Path;
 
 use crate::record::{Record, RecordError, claims};
 
-/// Reads a record and checks that its cells bear out its claims.
+/// Reads a record and checks that its claims agree with its cells.
 ///
 /// # Errors
-/// [`RecordError`]; `Damaged` for one that somebody edited.
+/// [`RecordError`]; `Damaged` if the record was edited.
 pub fn read(path: &Path) -> Result<Record, RecordError> {
     let record = Record::read(path)?;
     match claims::edited(&record.matrix) {

@@ -1,4 +1,4 @@
-//! A part of the work: shards that are disjoint, together everything, and the same on every machine with the same build.
+//! Shards of the work: they are disjoint, cover everything, and are the same on every machine with the same build.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::moe::plan::{Configuration, Trial};
 use crate::snippet::Library;
 
-/// The `index`th of `of` parts, from 0.
+/// Part `index`, from 0, of `of` parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     index: usize,
@@ -14,14 +14,14 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether it is the first: what is not divided is done there.
+    /// Whether it is the first shard, which does the work that is not divided.
     #[must_use]
     pub const fn is_first(self) -> bool {
         self.index == 0
     }
 
-    /// Leaves the variants of its snippets. A snippet is never divided, so that its claims are judged whole; the fullest come
-    /// first, each into the shard that has least.
+    /// Retains the variants of this shard's snippets. A snippet is never divided, so that its claims are judged as a whole.
+    /// Snippets are assigned largest first, each to the shard with the fewest variants.
     pub fn of_snippets(self, library: &mut Library) {
         let mut sizes = vec![0_usize; library.snippets.len()];
         for variant in &library.variants {
@@ -41,7 +41,8 @@ impl Shard {
         library.variants.retain(|v| mine.contains(&v.snippet));
     }
 
-    /// Leaves its trials. Trials of one kernel stay together, since what their data show is said of the kernel.
+    /// Retains the trials of this shard. Trials of the same configuration stay together, since fault coverage is computed
+    /// per kernel.
     pub fn of_trials(self, trials: &mut Vec<Trial<'_>>) {
         let all: BTreeSet<Configuration> = trials.iter().map(Trial::configuration).collect();
         let mine: BTreeSet<Configuration> =
@@ -49,7 +50,7 @@ impl Shard {
         trials.retain(|t| mine.contains(&t.configuration()));
     }
 
-    /// Leaves its rows of a table.
+    /// Retains this shard's rows of a table.
     pub fn of_rows<T>(self, rows: &mut Vec<T>) {
         let mut n = 0;
         rows.retain(|_| {
@@ -109,7 +110,7 @@ mod tests {
             assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), all.len());
             rows.sort_unstable();
             assert_eq!(rows, (0..10).collect::<Vec<_>>());
-            // No shard is left with the work.
+            // No shard gets much more than its share.
             assert!(most <= expected.len() / of + 60, "{most} of {} in one of {of}", expected.len());
         }
         for text in ["0/3", "4/3", "1", "a/b", "1/0", "-1/3", "1/1000000"] {

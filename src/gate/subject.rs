@@ -1,4 +1,4 @@
-//! What answers other than cells are about: their order, and how they are named.
+//! The subjects of answers other than cells: their order and their names.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::record::{
     Check, ClaimRow, CodeBy, ConfigurationKey, EMULATOR, Expect, Matrix, Named, TileRow, TrialRow, VariantRun,
 };
 
-/// What kind of answer.
+/// The kind of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Whether a tile may run, and what it costs.
@@ -20,12 +20,12 @@ pub enum Kind {
     Check,
     /// A check of a variant on a device.
     Run,
-    /// The standing of a claim.
+    /// The status of a claim.
     Claim,
 }
 
 impl Kind {
-    /// Its name in reports and JSON (docs/reference.md).
+    /// Returns the name used in reports and JSON (docs/reference.md).
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -38,14 +38,14 @@ impl Kind {
     }
 }
 
-/// A kernel of the grouped GEMM, assembled.
+/// An assembled kernel of the grouped GEMM.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TileKey {
     /// The configuration.
     pub configuration: ConfigurationKey,
-    /// What it is compiled for.
+    /// The target that it is compiled for.
     pub target: Named<Target>,
-    /// Who assembled it.
+    /// The tool that assembled it.
     pub code: CodeBy,
 }
 
@@ -56,11 +56,11 @@ pub struct TrialKey {
     pub case: String,
     /// The configuration of its GEMMs.
     pub configuration: ConfigurationKey,
-    /// What its kernels are compiled for.
+    /// The target that its kernels are compiled for.
     pub target: Named<Target>,
-    /// Who made the code.
+    /// The tool that generated the code.
     pub code: CodeBy,
-    /// What ran it.
+    /// The device that ran it.
     pub device: String,
 }
 
@@ -69,34 +69,34 @@ pub struct TrialKey {
 pub struct RunKey {
     /// The variant.
     pub variant: String,
-    /// What it is compiled for.
+    /// The target that it is compiled for.
     pub target: Named<Target>,
-    /// Who made the code.
+    /// The tool that generated the code.
     pub code: CodeBy,
-    /// What ran it.
+    /// The device that ran it.
     pub device: String,
 }
 
-/// A claim: everything that it says.
+/// A claim, identified by all its fields.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimKey {
     /// The name of its snippet.
     pub snippet: String,
-    /// Who says it.
+    /// Its source.
     pub source: String,
-    /// What it says.
+    /// The outcome that it states.
     pub expect: Expect,
     /// The targets that it covers.
     pub targets: Vec<Target>,
-    /// The `-arch`s that it covers; none for the targets themselves.
+    /// The `-arch` values that it covers; empty if they equal the targets.
     pub archs: Vec<Target>,
-    /// The toolkits that it covers; none for all.
+    /// The toolkits that it covers; `None` for all.
     pub toolkits: Option<Named<Requirement>>,
-    /// The variants that it covers; none for all of the snippet.
+    /// The variants that it covers; empty for all of the snippet.
     pub variants: Vec<String>,
 }
 
-/// What an answer is about.
+/// The subject of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// Whether a tile may run.
@@ -112,7 +112,7 @@ pub enum Subject {
 }
 
 impl TileKey {
-    /// What a row of the tile table is about.
+    /// Returns the key of a row of the tile table.
     #[must_use]
     pub fn of(row: &TileRow) -> Self {
         let code = match &row.toolkit {
@@ -126,7 +126,7 @@ impl TileKey {
 }
 
 impl TrialKey {
-    /// What a trial is about.
+    /// Returns the key of a trial.
     #[must_use]
     pub fn of(row: &TrialRow) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl TrialKey {
 }
 
 impl RunKey {
-    /// What a run of a variant is about.
+    /// Returns the key of a run of a variant.
     #[must_use]
     pub fn of(run: &VariantRun) -> Self {
         Self {
@@ -153,7 +153,7 @@ impl RunKey {
 }
 
 impl ClaimKey {
-    /// What a claim of a matrix says.
+    /// Returns the key of a claim of `matrix`.
     #[must_use]
     pub fn of(matrix: &Matrix, claim: &ClaimRow) -> Self {
         Self {
@@ -173,7 +173,7 @@ impl ClaimKey {
 }
 
 impl Subject {
-    /// What kind of answer it has.
+    /// Returns the kind of its answer.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -185,7 +185,7 @@ impl Subject {
         }
     }
 
-    /// The case; empty where there is none, as with the parts below.
+    /// Returns the case; empty if there is none, as for the parts below.
     #[must_use]
     pub fn case(&self) -> &str {
         match self {
@@ -194,7 +194,7 @@ impl Subject {
         }
     }
 
-    /// The variant, or the snippet of a claim.
+    /// Returns the variant, or the snippet of a claim.
     #[must_use]
     pub fn variant(&self) -> &str {
         match self {
@@ -204,7 +204,7 @@ impl Subject {
         }
     }
 
-    /// The tile.
+    /// Returns the tile.
     #[must_use]
     pub fn tile(&self) -> Cow<'_, str> {
         match self {
@@ -214,7 +214,7 @@ impl Subject {
         }
     }
 
-    /// What the code is compiled for.
+    /// Returns the target that the code is compiled for.
     #[must_use]
     pub fn target(&self) -> Cow<'_, str> {
         match self {
@@ -225,7 +225,7 @@ impl Subject {
         }
     }
 
-    /// The toolkit: `13.5.37`; of a claim the toolkits that it covers.
+    /// Returns the toolkit, such as `13.5.37`, or the toolkits that a claim covers.
     #[must_use]
     pub fn toolkit(&self) -> Cow<'_, str> {
         match self {
@@ -234,7 +234,7 @@ impl Subject {
         }
     }
 
-    /// What ran it.
+    /// Returns the device that ran it.
     #[must_use]
     pub fn device(&self) -> &str {
         match self {
@@ -244,7 +244,7 @@ impl Subject {
         }
     }
 
-    /// The check.
+    /// Returns the check.
     #[must_use]
     pub const fn check(&self) -> Option<Check> {
         match self {
@@ -253,7 +253,7 @@ impl Subject {
         }
     }
 
-    /// Who made the code; none for a claim.
+    /// Returns the tool that generated the code; `None` for a claim.
     #[must_use]
     pub const fn code(&self) -> Option<&CodeBy> {
         match self {
@@ -264,7 +264,7 @@ impl Subject {
         }
     }
 
-    /// The same with code of another maker.
+    /// Returns the same subject with code from another tool.
     #[must_use]
     pub(super) fn with_code(&self, code: CodeBy) -> Self {
         match self.clone() {
@@ -276,7 +276,7 @@ impl Subject {
         }
     }
 
-    /// The lanes without which it has no answer.
+    /// Returns the lanes that a run must cover to answer it.
     pub(super) fn lanes(&self) -> Vec<Lane> {
         let (target, device) = match self {
             Self::Trial(key) | Self::Check(key, _) => (&key.target, &key.device),
@@ -291,7 +291,7 @@ fn listed(targets: &[Target]) -> String {
     targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// The parts that are not empty, with a space between them.
+/// Writes the non-empty parts, separated by spaces.
 fn write_parts(f: &mut fmt::Formatter<'_>, parts: &[&str]) -> fmt::Result {
     for (n, part) in parts.iter().filter(|part| !part.is_empty()).enumerate() {
         write!(f, "{}{part}", if n == 0 { "" } else { " " })?;
@@ -353,16 +353,16 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Something that a run is asked to cover.
+/// A part of the work that a run can cover.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
     /// A device that runs kernels.
     Device(String),
-    /// A target of kernels that run.
+    /// A target of kernels that were run.
     Kernels(Named<Target>),
     /// A target of the matrix.
     Target(Target),
-    /// The table of tiles.
+    /// The tile table.
     Tiles,
     /// A toolkit of the matrix.
     Toolkit(ToolkitVersion),

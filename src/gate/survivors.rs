@@ -1,12 +1,12 @@
-//! What mutants of kernels leave, as findings.
+//! Turns the results of mutation testing into findings.
 
 use std::path::Path;
 
 use crate::mutants::{FILE, Fate, Survey};
 use crate::record::{Finding, Ground};
 
-/// Survivors that nobody explains, entries that explain nothing or what a trial notices, and trials that the kernels do not pass
-/// even unchanged.
+/// Reports unexplained survivors, entries that explain nothing or are refuted by a trial, kernels that no trial runs, and trials
+/// that fail with the unchanged kernels.
 #[must_use]
 pub fn survivors(survey: &Survey, folder: &Path) -> Vec<Finding> {
     let place = |file: &str, line: usize| Some((folder.join(file).display().to_string(), line));

@@ -1,4 +1,4 @@
-//! A few trials that together have every feature that many have, cheap ones first.
+//! Chooses a few cheap trials that together cover the features of many.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,15 @@ use crate::case::{Format, KTail};
 use crate::kernel::MmaPath;
 use crate::moe::plan::Trial;
 
-/// How the features begin that have a trial whatever it costs: each K of a tile, each power of two that K reaches, each pair
-/// of formats, and an `mma` of which K fills only the first half.
+/// Prefixes of the features that must be covered at any cost: each K of a tile, each power of two that K reaches, each pair of
+/// formats, and an `mma` of which K fills only the first half.
 const REQUIRED: [&str; 4] = ["tile of K ", "K of 2^", "formats ", "half an mma of "];
 
-/// The same of further trials: what else quantizers are compiled for, and each power of two of K whose last tile ends a word of scales
-/// early or more.
+/// The same for further trials: the other options of quantizers, and each power of two of K whose last tile ends at least one word of
+/// scales early.
 const REQUIRED_FURTHER: [&str; 2] = ["scales by ", "words behind K of 2^"];
 
-/// What a trial has that another may lack: a word for each rule, dimension and way, and for pairs of what a GEMM is compiled for.
+/// Returns the features of a trial: its rules and dimensions, and pairs of the options that its GEMM is compiled with.
 #[must_use]
 pub fn features(trial: &Trial<'_>) -> BTreeSet<String> {
     let mut out = features_beside(trial);
@@ -22,7 +22,7 @@ pub fn features(trial: &Trial<'_>) -> BTreeSet<String> {
     out
 }
 
-/// What kernels beside the GEMM see of a trial.
+/// Returns the features of a trial that affect kernels other than the GEMM.
 #[must_use]
 pub fn features_beside(trial: &Trial<'_>) -> BTreeSet<String> {
     let c = &trial.case;
@@ -96,7 +96,7 @@ fn features_of_gemm(trial: &Trial<'_>) -> BTreeSet<String> {
         format!("tail {} {path} {load}", c.k_tail.word()),
         format!("scales {} {path}", c.scale_tiles.word()),
         format!("pdl {} {load}", c.pdl),
-        // Where a loop ends within a warp, a tile or a block.
+        // Loops that end within a warp, a tile or a block.
         format!("ragged K {path}: {}", !c.hidden.is_multiple_of(128)),
         format!("ragged N {path}: {}", !c.hidden.is_multiple_of(tile.n as usize)),
         format!("blocks of K {path} K {}: {}", tile.k, (c.hidden / 32).next_power_of_two()),
@@ -119,8 +119,8 @@ fn features_of_gemm(trial: &Trial<'_>) -> BTreeSet<String> {
     out
 }
 
-/// Where K ends in the middle of an `mma` of 64 elements, which then masks the second half: in which of the two that share a word of
-/// scales, and whether scales are of 16 or 32 elements.
+/// Returns the features of a K that ends in the middle of an `mma` of 64 elements, whose second half is then masked: the formats,
+/// which decide whether a scale covers 16 or 32 elements, and which of the two `mma` that share a word of scales it is.
 fn half_filled(trial: &Trial<'_>) -> BTreeSet<String> {
     let c = &trial.case;
     let masks = trial.path == MmaPath::Native
@@ -130,7 +130,7 @@ fn half_filled(trial: &Trial<'_>) -> BTreeSet<String> {
     ends.map(|k| format!("{}{} {}: {} of 128", REQUIRED[3], c.pair.word(), trial.swap_ab, k % 128)).collect()
 }
 
-/// What a trial costs, roughly: multiplications of the padded problem, and a constant.
+/// Estimates the cost of a trial: the multiplications of the padded problem, its weights and a constant.
 #[must_use]
 pub fn cost(trial: &Trial<'_>) -> u64 {
     let c = &trial.case;
@@ -143,10 +143,10 @@ pub fn cost(trial: &Trial<'_>) -> u64 {
     c.schedules.max(1) * (rows * products + 20 * weights + 20_000_000)
 }
 
-/// At most `most` of these trials, in the order in which they pay: each next one has the most features per cost that those
-/// before it lack. Two thirds of the list are of different cases, as far as there are so many: tiles are more than cases, and would
-/// crowd out the data. The list ends early where nothing is left to have; what the trials `before` have is had, and what they lack of
-/// the features that must have a trial comes first.
+/// Chooses at most `most` trials, each with the most new features per cost. The first two thirds of the list prefer trials of
+/// different cases, since tiles outnumber cases and would crowd out the data. Required features come first in the last third, or from
+/// the start if `before` is not empty. The features of the trials `before` count as covered. The list ends early if no trial has a
+/// new feature.
 #[must_use]
 pub fn choose<'a>(
     trials: &[Trial<'a>],
@@ -226,11 +226,11 @@ mod tests {
         }
         let met: BTreeSet<&str> = few.iter().map(|t| t.case.name.as_str()).collect();
         assert!(met.len() >= 16, "{met:?}");
-        // What costs ten times as much as the others is not among the first.
+        // The first trials cost less than a tenth of the most expensive one.
         let dearest = all.iter().map(cost).max().unwrap();
         assert!(few[..8].iter().all(|t| cost(t) * 10 < dearest));
         assert_eq!(choose(&all, &[], 3, features).len(), 3);
-        // Trials that are all alike are one.
+        // Identical trials are chosen once.
         let same = vec![all[0].clone(), all[0].clone()];
         assert_eq!(choose(&same, &[], 9, features).len(), 1);
     }

@@ -1,4 +1,4 @@
-//! `mutants.yaml` in a folder of kernels: mutants that change nothing anybody can see, each with the reason.
+//! Parses `mutants.yaml` in a folder of kernels: mutants without an observable effect, each with the reason.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 use super::model::{Mutant, Operator};
 use crate::header::{self, EntriesError, Placed};
 
-/// The file's name.
+/// The name of the file.
 pub const FILE: &str = "mutants.yaml";
 
 #[derive(Debug, Deserialize)]
@@ -30,18 +30,18 @@ impl<'de> Deserialize<'de> for Word {
     }
 }
 
-/// One entry: the mutants of a line that nothing can notice.
+/// An entry: mutants of a line that nothing can detect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The file of the mutants.
     pub file: String,
-    /// The line as it is, without the space around it.
+    /// The original line, trimmed.
     pub line: String,
-    /// The line of the mutant; any when none.
+    /// The line of the mutant; `None` matches any.
     pub becomes: Option<String>,
-    /// The operator; any when none.
+    /// The operator; `None` matches any.
     pub operator: Option<Operator>,
-    /// Why nothing can notice.
+    /// Why nothing can detect the mutants.
     pub reason: String,
     /// The line of the YAML file on which the entry begins.
     pub at: usize,
@@ -58,7 +58,7 @@ impl Entry {
     }
 }
 
-/// The entries of a folder; none where it has no such file.
+/// Reads the entries of a folder; an empty list if it has no such file.
 ///
 /// # Errors
 /// [`EntriesError`] with file and line.
@@ -71,7 +71,7 @@ pub fn read(folder: &Path) -> Result<Vec<Entry>, EntriesError> {
     }
 }
 
-/// The entries of a text; `path` is for errors.
+/// Parses entries; `path` is used in error messages.
 ///
 /// # Errors
 /// As [`read`].

@@ -1,39 +1,39 @@
-//! Expressions in tokens: what an operator's operands are, which brackets belong together, what is a call.
+//! Finds expressions in tokens: the operands of an operator, matching brackets, and calls.
 
 use std::ops::{Range, RangeInclusive};
 
 use super::lexer::{Kind, Token, tokens};
 
-/// A text, its tokens, and the partner of each bracket.
+/// A text, its tokens, and the matching bracket of each bracket.
 pub(super) struct Code<'t> {
     pub(super) text: &'t str,
     pub(super) tokens: Vec<Token>,
     partner: Vec<Option<usize>>,
 }
 
-/// A call: the name, and the tokens of each argument.
+/// A call: its name, closing bracket and arguments, as token indices.
 pub(super) struct Call {
     pub(super) name: usize,
     pub(super) close: usize,
     pub(super) arguments: Vec<RangeInclusive<usize>>,
 }
 
-/// Names that are followed by a bracket and are no calls.
+/// Names before a parenthesis that are not calls.
 const NO_CALLS: [&str; 10] =
     ["if", "for", "while", "switch", "return", "sizeof", "asm", "volatile", "__launch_bounds__", "__align__"];
 
-/// Types that a cast to a pointer or a number may name.
+/// Types in casts to a pointer or a number.
 const TYPES: [&str; 22] = [
     "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "int", "unsigned", "signed", "long", "short",
     "char", "float", "double", "size_t", "uint32_t", "int32_t", "uint64_t", "int64_t", "const",
 ];
 
-/// Assignments bind least.
+/// The precedence of assignments, the lowest.
 const ASSIGNMENT: u8 = 0;
-/// `?` and `:`.
+/// The precedence of `?` and `:`.
 pub(super) const CONDITIONAL: u8 = 1;
 
-/// How tightly a binary operator binds.
+/// Returns the precedence of a binary operator.
 pub(super) fn precedence(sign: &str) -> Option<u8> {
     Some(match sign {
         "=" | "+=" | "-=" | "*=" | "/=" | "%=" | "|=" | "&=" | "^=" | "<<=" | ">>=" => ASSIGNMENT,
@@ -66,7 +66,7 @@ impl<'t> Code<'t> {
                         partner[n] = Some(first);
                     }
                 }
-                // Brackets of a macro's body end with it.
+                // A bracket opened in a macro's body is not closed outside.
                 Kind::Boundary => open.retain(|first| text[tokens[*first].at.clone()] == *"{"),
                 _ => {}
             }
@@ -74,7 +74,7 @@ impl<'t> Code<'t> {
         Self { text, tokens, partner }
     }
 
-    /// The text of a token; nothing beyond the last.
+    /// Returns the text of a token; empty beyond the last.
     pub(super) fn word(&self, n: usize) -> &'t str {
         self.tokens.get(n).map_or("", |t| &self.text[t.at.clone()])
     }
@@ -87,19 +87,19 @@ impl<'t> Code<'t> {
         self.partner.get(n).copied().flatten()
     }
 
-    /// The bytes of tokens.
+    /// Returns the byte range of tokens.
     pub(super) fn bytes(&self, tokens: &RangeInclusive<usize>) -> Range<usize> {
         self.tokens[*tokens.start()].at.start..self.tokens[*tokens.end()].at.end
     }
 
-    /// The text of tokens, in brackets where there are several.
+    /// Returns the text of tokens, in parentheses if there are several.
     pub(super) fn grouped(&self, tokens: &RangeInclusive<usize>) -> String {
         let text = &self.text[self.bytes(tokens)];
         let is_one = tokens.start() == tokens.end() || self.partner(*tokens.start()) == Some(*tokens.end());
         if is_one { text.to_owned() } else { format!("({text})") }
     }
 
-    /// Whether the sign has no operand in front of it.
+    /// Whether the operator has no left operand.
     pub(super) fn is_unary(&self, n: usize) -> bool {
         let Some(before) = n.checked_sub(1) else { return true };
         match self.kind(before) {
@@ -111,7 +111,7 @@ impl<'t> Code<'t> {
         }
     }
 
-    /// Whether the bracket closes a cast.
+    /// Whether the parenthesis closes a cast.
     fn is_cast(&self, close: usize) -> bool {
         let Some(open) = self.partner(close).filter(|_| self.word(close) == ")") else { return false };
         let inside = open + 1..close;
@@ -119,7 +119,7 @@ impl<'t> Code<'t> {
         !inside.is_empty() && inside.clone().all(of_type)
     }
 
-    /// The operands of the binary operator `n`; none where one of them is missing.
+    /// Returns the operands of the binary operator `n`; `None` if one is missing.
     pub(super) fn operands(&self, n: usize) -> Option<(RangeInclusive<usize>, RangeInclusive<usize>)> {
         if self.is_unary(n) {
             return None;
@@ -129,7 +129,8 @@ impl<'t> Code<'t> {
         (first < n && last > n).then(|| (first..=n - 1, n + 1..=last))
     }
 
-    /// The first token of the operand in front of `n`, whose operators bind at least as tightly as `binds`.
+    /// Returns the first token of the operand left of `n`, whose operators have at least the precedence
+    /// `binds`.
     pub(super) fn left(&self, n: usize, binds: u8) -> usize {
         let mut at = n;
         while let Some(before) = at.checked_sub(1) {
@@ -153,7 +154,8 @@ impl<'t> Code<'t> {
         at
     }
 
-    /// The last token of the operand behind `n`, whose operators bind more tightly than `binds`.
+    /// Returns the last token of the operand right of `n`, whose operators have a higher precedence than
+    /// `binds`.
     fn right(&self, n: usize, binds: u8) -> usize {
         let mut at = n;
         loop {
@@ -178,7 +180,7 @@ impl<'t> Code<'t> {
         at
     }
 
-    /// Condition, first arm and second arm of the conditional whose `?` is token `n`.
+    /// Returns the condition, first arm and second arm of the conditional whose `?` is token `n`.
     pub(super) fn arms(&self, n: usize) -> Option<[RangeInclusive<usize>; 3]> {
         let first = self.left(n, CONDITIONAL + 1);
         let mut colon = None;
@@ -204,10 +206,10 @@ impl<'t> Code<'t> {
         (first < n && colon > n + 1 && at > colon).then(|| [first..=n - 1, n + 1..=colon - 1, colon + 1..=at])
     }
 
-    /// The call whose name is token `n`.
+    /// Returns the call whose name is token `n`.
     pub(super) fn call(&self, n: usize) -> Option<Call> {
         let is_name = self.kind(n) == Kind::Word && !NO_CALLS.contains(&self.word(n));
-        // Behind another word it is declared.
+        // A name after another word is being declared.
         let declared =
             n > 0 && self.kind(n - 1) == Kind::Word && !["return", "else"].contains(&self.word(n - 1));
         if !is_name || declared || self.word(n + 1) != "(" {
@@ -231,7 +233,7 @@ impl<'t> Code<'t> {
         Some(Call { name: n, close, arguments })
     }
 
-    /// Whether the call is a statement of its own.
+    /// Whether the call is a whole statement.
     pub(super) fn is_statement(&self, call: &Call) -> bool {
         let before = call.name.checked_sub(1);
         let begins = before.is_none_or(|n| {
@@ -245,7 +247,7 @@ impl<'t> Code<'t> {
 mod tests {
     use super::*;
 
-    /// The operands of the first `sign` of a text.
+    /// Returns the operands of the first binary `sign` in a text.
     fn operands(text: &str, sign: &str) -> Option<(String, String)> {
         let code = Code::new(text);
         let n = (0..code.tokens.len()).find(|n| code.word(*n) == sign && code.operands(*n).is_some())?;

@@ -1,7 +1,7 @@
-//! Mutation testing of kernels: faults of one line, planted one at a time, and what the cases say of each.
+//! Mutation testing of kernels: plants one-line faults one at a time and finds out whether the cases detect them.
 //!
-//! A mutant that every trial passes is either the same kernel in other words, which [`FILE`] then says with the reason, or a
-//! fault that no case would notice.
+//! A mutant that passes every trial is either equivalent to the kernel, which [`FILE`] then states with the reason, or a
+//! fault that no case detects.
 
 mod choose;
 mod explained;

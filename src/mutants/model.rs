@@ -1,49 +1,49 @@
-//! A mutant: one changed line of a kernel's file, and the operator that changed it.
+//! Mutants: a mutant is one changed line of a kernel's file, with the operator that changed it.
 
 use std::ops::Range;
 
 use crate::record::words;
 
 words! {
-    /// A kind of fault that is planted.
+    /// A mutation operator: a kind of planted fault.
     #[derive(PartialOrd, Ord)]
     Operator {
-        /// An integer constant, one greater.
+        /// An integer constant is increased by one.
         ConstantUp "constant_up",
-        /// An integer constant, one smaller.
+        /// An integer constant is decreased by one.
         ConstantDown "constant_down",
-        /// `<` for `<=`, `>` for `>=`, `==` for `!=`, and the reverse.
+        /// `<` and `<=`, `>` and `>=`, or `==` and `!=` are exchanged.
         Comparison "comparison",
-        /// Operands of an operator or arguments of a call in the other order.
+        /// The operands of an operator or the arguments of a call are exchanged.
         Swap "swap",
-        /// No barrier.
+        /// A barrier is removed.
         Barrier "barrier",
-        /// No fence.
+        /// A fence is removed.
         Fence "fence",
-        /// No wait.
+        /// A wait is removed.
         Wait "wait",
-        /// A weaker memory order.
+        /// A memory order is weakened.
         Order "order",
-        /// A narrower scope.
+        /// A scope is narrowed.
         Scope "scope",
-        /// The index of another axis.
+        /// An index uses another axis.
         Axis "axis",
-        /// No shift.
+        /// A shift is removed.
         Shift "shift",
-        /// Another sign.
+        /// A sign is changed.
         Sign "sign",
-        /// No saturation, no bound of a minimum or maximum.
+        /// Saturation, or a bound of a minimum or maximum, is removed.
         Saturation "saturation",
-        /// One side of `&&` or `||` only.
+        /// Only one side of `&&` or `||` is kept.
         Condition "condition",
-        /// One arm of `?:`, always.
+        /// One arm of `?:` is always taken.
         Arm "arm",
-        /// No cast to 64 bits.
+        /// A cast to 64 bits is removed.
         Cast "cast",
     }
 }
 
-/// Words that name no operator.
+/// A word that is not the name of an operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a mutation operator; use one of {known}", known = Operator::known())]
 pub struct UnknownOperator(String);
@@ -62,7 +62,7 @@ impl std::str::FromStr for Operator {
     }
 }
 
-/// Bytes of a text and what takes their place.
+/// A byte range of a text and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edit {
     pub(super) operator: Operator,
@@ -73,22 +73,22 @@ pub(super) struct Edit {
 /// A file with one line changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutant {
-    /// The file's name.
+    /// The name of the file.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What changed it.
+    /// The operator that changed it.
     pub operator: Operator,
-    /// The line as it is, without the space around it.
+    /// The original line, trimmed.
     pub before: String,
-    /// The line of the mutant.
+    /// The mutated line, trimmed.
     pub after: String,
     /// The whole text of the mutant's file.
     pub text: String,
 }
 
 impl Mutant {
-    /// The mutant that an edit of one line makes; none where it spans lines or changes nothing.
+    /// Applies an edit; `None` if it spans several lines or changes nothing.
     pub(super) fn of(file: &str, text: &str, edit: &Edit) -> Option<Self> {
         if text[edit.at.clone()].contains('\n') || text[edit.at.clone()] == edit.new {
             return None;

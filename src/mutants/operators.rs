@@ -1,4 +1,4 @@
-//! The operators: every fault of one line that a file can have.
+//! The mutation operators: generates every one-line fault of a file.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::lexer::Kind;
 use super::model::{Edit, Mutant, Operator};
 use super::ptx;
 
-/// Calls whose arguments may be exchanged: the result is the same.
+/// Functions with commutative arguments, which are not exchanged.
 const SYMMETRIC: [&str; 12] = [
     "min",
     "max",
@@ -23,13 +23,13 @@ const SYMMETRIC: [&str; 12] = [
     "__hmul",
 ];
 
-/// Types of 64 bits that a cast may name.
+/// 64-bit types in casts.
 const WIDE: [&str; 8] = ["u64", "i64", "size_t", "uint64_t", "int64_t", "uintptr_t", "long", "ptrdiff_t"];
 
-/// Built-in indices and sizes with axes.
+/// Built-in indices and sizes with an axis.
 const INDICES: [&str; 4] = ["threadIdx", "blockIdx", "blockDim", "gridDim"];
 
-/// Every mutant of a file, by line. Two edits that give the same line are one.
+/// Returns every mutant of a file, sorted by line. Edits with the same resulting line are one mutant.
 #[must_use]
 pub fn mutants(file: &str, text: &str) -> Vec<Mutant> {
     let code = Code::new(text);
@@ -38,7 +38,7 @@ pub fn mutants(file: &str, text: &str) -> Vec<Mutant> {
     for n in 0..code.tokens.len() {
         match code.kind(n) {
             Kind::Word => {
-                // Bounds and alignments are no arithmetic.
+                // The constants of launch bounds and alignments are not mutated.
                 if ["__launch_bounds__", "__align__"].contains(&code.word(n)) {
                     attribute_ends = code.partner(n + 1).unwrap_or(n);
                 }
@@ -61,7 +61,7 @@ pub fn mutants(file: &str, text: &str) -> Vec<Mutant> {
     out
 }
 
-/// An integer in the form it has, one greater and one smaller.
+/// Returns an integer literal plus and minus one, in the same notation.
 pub(super) fn neighbours(word: &str) -> Vec<(Operator, String)> {
     let plain = word.replace('\'', "");
     let is_hex = plain.starts_with("0x") || plain.starts_with("0X");
@@ -136,7 +136,7 @@ fn of_sign(code: &Code<'_>, n: usize, out: &mut Vec<Edit>) {
     }
 }
 
-/// Whether `<` or `>` brackets parameters or arguments of a template: `template <bool A>`, `name<word>(`, `Name<word>&`.
+/// Whether `<` or `>` delimits template parameters or arguments: `template <bool A>`, `name<word>(`, `Name<word>&`.
 fn is_template(code: &Code<'_>, n: usize) -> bool {
     let opens_at = |open: usize| {
         let name = open.checked_sub(1).map_or("", |m| code.word(m));
@@ -207,7 +207,7 @@ fn of_cast(code: &Code<'_>, n: usize, out: &mut Vec<Edit>) {
     }
 }
 
-/// The strings of an `asm` statement that are PTX: those in front of its first colon.
+/// Mutates the PTX of an `asm` statement: the strings before its first colon.
 fn of_asm(code: &Code<'_>, n: usize, out: &mut Vec<Edit>) {
     let open = (n + 1..=n + 2).find(|m| code.word(*m) == "(");
     let Some((open, close)) = open.and_then(|open| Some((open, code.partner(open)?))) else { return };
@@ -303,7 +303,7 @@ mod tests {
         let up = &all[0];
         assert_eq!((up.line, up.before.as_str(), up.after.as_str()), (2, "b = c[1];", "b = c[2];"));
         assert_eq!(up.text, "a;\n  b = c[2];\nd;\n");
-        // What spans lines is no change of one line.
+        // An edit that spans lines is not made.
         assert_eq!(after("x = a -\n    b;", Operator::Swap), Vec::<String>::new());
     }
 }

@@ -1,11 +1,11 @@
-//! Operators inside the quoted PTX of an `asm` statement: modifiers, immediates, coordinates, whole instructions.
+//! Mutates the quoted PTX of an `asm` statement: modifiers, immediates, coordinates, whole instructions.
 
 use std::ops::Range;
 
 use super::model::{Edit, Operator};
 use super::operators::neighbours;
 
-/// Where a modifier becomes a weaker one, or nothing.
+/// Modifiers and their replacements; an empty replacement removes the modifier.
 const MODIFIERS: [(&str, &str, Operator); 9] = [
     ("acq_rel", "relaxed", Operator::Order),
     ("acquire", "relaxed", Operator::Order),
@@ -18,7 +18,8 @@ const MODIFIERS: [(&str, &str, Operator); 9] = [
     ("NaN", "", Operator::Saturation),
 ];
 
-/// The edits of one string of an `asm` statement; `at` is where its content begins, `whole` all strings of the statement.
+/// Adds the edits of one string of an `asm` statement. `at` is the position of its content, `whole` the concatenated
+/// strings of the statement.
 pub(super) fn edits(content: &str, at: usize, whole: &str, out: &mut Vec<Edit>) {
     let mut edit = |operator, range: Range<usize>, new: String| {
         out.push(Edit { operator, at: at + range.start..at + range.end, new });
@@ -51,7 +52,7 @@ pub(super) fn edits(content: &str, at: usize, whole: &str, out: &mut Vec<Edit>) 
         for part in word.split('.') {
             for (_, new, operator) in MODIFIERS.iter().filter(|(old, ..)| *old == part && from > range.start)
             {
-                // What becomes nothing takes its point with it.
+                // A removed modifier is removed with its point.
                 let begin = if new.is_empty() { from - 1 } else { from };
                 edit(*operator, begin..from + part.len(), (*new).to_owned());
             }
@@ -60,7 +61,7 @@ pub(super) fn edits(content: &str, at: usize, whole: &str, out: &mut Vec<Edit>) 
     }
 }
 
-/// The instructions that begin and end in this string, semicolon included.
+/// Returns the instructions that begin and end in this string, including the semicolon.
 fn instructions(content: &str) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     let mut begin = 0;
@@ -74,7 +75,7 @@ fn instructions(content: &str) -> Vec<Range<usize>> {
     out
 }
 
-/// What is lost without this instruction, if it is one that orders or waits.
+/// Returns the operator that removes this instruction, if it is a fence, a barrier or a wait.
 fn drops(instruction: &str, whole: &str) -> Option<Operator> {
     let text = instruction.trim_start();
     let waits =
@@ -86,13 +87,13 @@ fn drops(instruction: &str, whole: &str) -> Option<Operator> {
     } else if waits.iter().any(|w| text.starts_with(w)) {
         Some(Operator::Wait)
     } else {
-        // The branch back is what makes a loop of a try.
+        // Without its backward branch, a loop around `try_wait` does not wait.
         let tries = whole.contains("try_wait") || whole.contains("test_wait");
         (tries && text.starts_with('@') && text.contains(" bra ")).then_some(Operator::Wait)
     }
 }
 
-/// The first two coordinates of a tensor copy, exchanged: `{%2, %3`.
+/// Exchanges the first two coordinates of a tensor copy, `{%2, %3`.
 fn coordinates(instruction: &str) -> Option<(Range<usize>, String)> {
     let begin = instruction.find('{')? + 1;
     let end = begin + instruction[begin..].find('}')?;
@@ -103,7 +104,7 @@ fn coordinates(instruction: &str) -> Option<(Range<usize>, String)> {
     Some((begin..end, new.join(", ")))
 }
 
-/// Words of PTX, modifiers included, and numbers; `%0` is an operand of the statement and no number.
+/// Finds words of PTX, including modifiers, and numbers. `%0` is an operand of the statement, not a number.
 fn words(content: &str) -> Vec<Range<usize>> {
     let is_word = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'.' | b'%' | b'$' | b':');
     let bytes = content.as_bytes();

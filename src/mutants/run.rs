@@ -1,4 +1,4 @@
-//! Runs mutants: compiled first, emulated only where the PTX is another, until the first trial that does not conform.
+//! Runs mutants: compiles each, and emulates it only if its PTX differs, until the first trial that does not conform.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,59 +19,59 @@ use crate::record::{Stage, Verdict};
 use crate::store::Store;
 use crate::toolkit::{Nvrtc, NvrtcError};
 
-/// How many times the instructions of the unchanged kernels a mutant may execute: what needs more does not end.
+/// A mutant may execute this many times the instructions of the unchanged kernels; if it needs more, it is assumed not to terminate.
 const FUEL: u64 = 4;
-/// Instructions that even the smallest trial may execute.
+/// Instructions added to the limit, for small trials.
 const LEAST_FUEL: u64 = 200_000;
-/// After so many mutants their decoded programs and verdicts are let go.
+/// The memo of decoded programs and verdicts is dropped after this many mutants, to bound memory.
 const KEPT: usize = 40;
 
-/// What became of a mutant.
+/// The fate of a mutant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     /// It does not compile, or the emulator cannot load it.
     Unbuilt(String),
-    /// Its PTX is that of the unchanged kernels in every configuration.
+    /// Its PTX equals that of the unchanged kernels in every configuration.
     Equivalent,
     /// A trial does not conform.
     Killed {
-        /// The trial, in words.
+        /// The name of the trial.
         trial: String,
-        /// The first stage that is wrong; none where what was stored cannot even be judged.
+        /// The first wrong stage; `None` if the outputs cannot be judged.
         stage: Option<Stage>,
-        /// How.
+        /// The verdict.
         verdict: Verdict,
     },
-    /// Every trial conforms: how many ran another PTX.
+    /// Every trial conforms; the number of trials whose PTX differs.
     Survived(usize),
 }
 
 impl Fate {
-    /// What becomes of a mutant that further trials met, too.
+    /// Combines the fates of a mutant on its first and on further trials.
     #[must_use]
     pub fn and(self, further: Self) -> Self {
         match (self, further) {
             (Self::Survived(first), Self::Survived(more)) => Self::Survived(first + more),
             (Self::Survived(_), killed @ Self::Killed { .. }) => killed,
-            // Other configurations compile it to something else, or not at all.
+            // In other configurations its PTX may differ, or it may not compile.
             (Self::Equivalent, further) => further,
             (fate, _) => fate,
         }
     }
 }
 
-/// A trial that the unchanged kernels do not pass.
+/// A trial that fails with the unchanged kernels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfit {
-    /// The trial, in words.
+    /// The name of the trial.
     pub trial: String,
-    /// The first stage that is wrong.
+    /// The first wrong stage.
     pub stage: Stage,
-    /// How, in words.
+    /// A description of the difference.
     pub note: String,
 }
 
-/// Why nothing was run.
+/// Why mutants cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum MutantError {
     /// The unchanged kernels cannot be run.
@@ -82,21 +82,21 @@ pub enum MutantError {
     Kernel(#[from] KernelError),
 }
 
-/// What mutants are compiled and run with.
+/// Everything that a run of mutants needs.
 pub struct Bench<'a> {
-    /// The kernels as they are.
+    /// The unchanged kernels.
     pub library: &'a Library,
-    /// The NVRTC.
+    /// The NVRTC that compiles them.
     pub nvrtc: &'a Nvrtc,
-    /// Where the PTX of the unchanged kernels is kept; that of mutants is not.
+    /// The cache of the unchanged kernels' PTX; that of mutants is not cached.
     pub store: Option<&'a Store>,
-    /// This tool, whose hidden verb compiles.
+    /// This tool's executable, whose hidden verb compiles.
     pub program: std::path::PathBuf,
-    /// What the PTX is for.
+    /// The target of the PTX.
     pub target: Target,
 }
 
-/// A trial with everything that does not change from mutant to mutant.
+/// A trial with everything that is the same for all mutants.
 pub struct Prepared<'a> {
     /// The trial.
     pub trial: Trial<'a>,
@@ -104,25 +104,25 @@ pub struct Prepared<'a> {
     setup: Setup,
     contract: Contract,
     problem: Arc<Problem>,
-    /// The PTX of each kernel.
+    /// The PTX of each unchanged kernel.
     ptx: Vec<String>,
-    /// The same without what an edit may change though the code is the same.
+    /// The same without source locations and comments, which an edit changes even if the code stays the same.
     plain: Vec<String>,
     fuel: u64,
 }
 
-/// A kernel's file and what it is compiled with.
+/// A kernel's file and the macros that it is compiled with.
 pub type Source = (String, Vec<(String, String)>);
 
 impl Prepared<'_> {
-    /// What the trial compiles.
+    /// Returns the sources that the trial compiles.
     #[must_use]
     pub fn sources(&self, library: &Library) -> BTreeSet<Source> {
         let used = sources::of_run(library, &self.settings, &self.setup);
         used.into_iter().flatten().map(|s| (s.kernel.file.clone(), s.defines)).collect()
     }
 
-    /// Case and way: `tiny-exact 8x64x128 swap_ab native cp_async`.
+    /// Returns the case and configuration: `tiny-exact 8x64x128 swap_ab native cp_async`.
     #[must_use]
     pub fn name(&self) -> String {
         name(&self.trial)
@@ -139,10 +139,10 @@ impl<'a> Bench<'a> {
         Compiler { nvrtc: self.nvrtc, store, program: self.program.clone(), target: self.target }
     }
 
-    /// Runs the unchanged kernels: the trials that they pass, ready for mutants, and those that they do not.
+    /// Runs the unchanged kernels. Returns the trials that pass, ready for mutants, and those that fail.
     ///
     /// # Errors
-    /// [`MutantError`].
+    /// [`MutantError`] if the unchanged kernels cannot be run.
     pub fn prepare(&self, trials: &[Trial<'a>]) -> Result<(Vec<Prepared<'a>>, Vec<Unfit>), MutantError> {
         let problems: Mutex<BTreeMap<String, Arc<Problem>>> = Mutex::default();
         let memo = Memo::default();
@@ -169,7 +169,7 @@ impl<'a> Bench<'a> {
         let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
         let contract = trial::contract(self.library, Dims::of(&trial.case), settings, &setup, None)
             .map_err(TrialError::from)?;
-        // A case is as large as its configuration needs it: its name alone does not tell the data.
+        // The dimensions of a case depend on the configuration, so its name does not identify the data.
         let key = format!("{:?}", trial.case);
         let known = problems.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let problem = match known {
@@ -195,8 +195,8 @@ impl<'a> Bench<'a> {
         Ok(Some(Ok(Prepared { trial: trial.clone(), settings, setup, contract, problem, ptx, plain, fuel })))
     }
 
-    /// What becomes of each mutant on these trials, in order. `same` are sources whose PTX it is known to leave as it is, and `told` hears of
-    /// each as it is known.
+    /// Returns the fate of each mutant on its trials, in the order of `mutants`. `same` returns the sources whose PTX a mutant is known to
+    /// leave unchanged; `told` is called as soon as a fate is known.
     pub fn run(
         &self,
         mutants: &[Mutant],
@@ -218,7 +218,7 @@ impl<'a> Bench<'a> {
             told(n, &fate);
             fate
         };
-        // Single mutants are taken in turn: what one costs says nothing of its neighbours.
+        // Distributes single mutants, since their costs vary widely.
         mutants.par_iter().enumerate().with_max_len(1).map(one).collect()
     }
 
@@ -269,7 +269,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What a trial says of kernels that are not as they were; nothing where it conforms.
+/// Runs a trial with changed kernels; `None` if it conforms.
 fn on(prepared: &Prepared<'_>, compiled: &Compiled<'_>, memo: &Memo) -> Option<Fate> {
     let killed = |stage, verdict| Some(Fate::Killed { trial: prepared.name(), stage, verdict });
     let options = Options { fuel: prepared.fuel, ..Options::default() };
@@ -279,7 +279,7 @@ fn on(prepared: &Prepared<'_>, compiled: &Compiled<'_>, memo: &Memo) -> Option<F
         Ok(outcome) => {
             let wrong = outcome.first_wrong()?;
             match wrong.verdict {
-                // An instruction that does not exist is no fault of arithmetic.
+                // A mutant with an unsupported instruction is not a wrong result.
                 Verdict::Unsupported => Some(Fate::Unbuilt(wrong.note.clone())),
                 verdict => killed(Some(wrong.stage), verdict),
             }
@@ -287,7 +287,7 @@ fn on(prepared: &Prepared<'_>, compiled: &Compiled<'_>, memo: &Memo) -> Option<F
         Err(TrialError::Pipeline(PipelineError::Device { failure, .. })) => {
             Some(Fate::Unbuilt(failure.to_string()))
         }
-        // What it stored is no tensor of the pipeline.
+        // The stored data are not valid tensors of the pipeline.
         Err(_) => killed(None, Verdict::Fail),
     }
 }
@@ -301,12 +301,12 @@ fn key(kernel: &Kernel) -> (&str, bool) {
     (&kernel.file, kernel.own)
 }
 
-/// Whether a kernel is this file or includes it.
+/// Whether a kernel is `file` or includes it.
 fn holds(library: &Library, kernel: &Kernel, file: &str) -> bool {
     (kernel.own && kernel.file == file) || included(library, &kernel.text).iter().any(|i| i.name == file)
 }
 
-/// The library with the mutant's file in place of its own.
+/// Returns the library with the mutant's text of its file.
 fn changed(library: &Library, mutant: &Mutant) -> Library {
     let mut out = library.clone();
     if let Some(text) = out.includes.get_mut(&mutant.file) {
@@ -318,14 +318,14 @@ fn changed(library: &Library, mutant: &Mutant) -> Library {
     out
 }
 
-/// The first line of what the compiler said.
+/// Returns the first line of the compiler's message.
 fn unbuilt(error: &NvrtcError) -> String {
     let text = error.to_string();
     let mut lines = text.lines().skip(usize::from(matches!(error, NvrtcError::Rejected { .. })));
     lines.find(|l| !l.trim().is_empty()).unwrap_or(&text).to_owned()
 }
 
-/// PTX without the lines and columns of the source: an edit moves columns even where the code stays the same.
+/// Removes source locations and comments from PTX: an edit moves columns even if the code stays the same.
 fn without_places(ptx: &str) -> String {
     let stays = |line: &&str| {
         let line = line.trim_start();

@@ -1,4 +1,4 @@
-//! What a run of mutants says: each with its fate and its explanation, and counts by file and operator.
+//! The results of a run of mutants: the fate and explanation of each, and counts by file and operator.
 
 use std::collections::BTreeMap;
 
@@ -7,58 +7,58 @@ use super::model::{Mutant, Operator};
 use super::run::{Fate, Unfit};
 use crate::record::{Stage, Verdict};
 
-/// A mutant and what became of it.
+/// A mutant and its fate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
     /// The mutant.
     pub mutant: Mutant,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
-    /// The entry that explains it.
+    /// The index of the entry that explains it.
     pub entry: Option<usize>,
 }
 
 impl Judged {
-    /// Whether every trial passes it and nobody says why.
+    /// Whether it passes every trial and no entry explains it.
     #[must_use]
     pub fn is_survivor(&self) -> bool {
         matches!(self.fate, Fate::Survived(_)) && self.entry.is_none()
     }
 }
 
-/// All mutants of a run.
+/// The results of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// The mutants that were run, in order.
+    /// The mutants run, in order.
     pub judged: Vec<Judged>,
-    /// What is explained.
+    /// The entries of explained mutants.
     pub entries: Vec<Entry>,
-    /// Mutants that the operators made of the files; more than were run where a sample was.
+    /// The number of mutants generated; if only a sample was run, it is larger than the number run.
     pub made: usize,
-    /// Entries that speak of the files and match no mutant.
+    /// The indices of entries for these files that match no mutant.
     pub stray: Vec<usize>,
-    /// Trials that the unchanged kernels do not pass: no mutant was run on them.
+    /// Trials that fail with the unchanged kernels; no mutant was run on them.
     pub unfit: Vec<Unfit>,
-    /// Files that none of the chosen trials runs.
+    /// Files that no selected trial runs.
     pub idle: Vec<String>,
 }
 
-/// Counts of a file and an operator.
+/// The counts of a file and an operator.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Mutants that were run.
+    /// Mutants run.
     pub run: usize,
-    /// Those that do not compile.
+    /// Mutants that do not compile.
     pub unbuilt: usize,
-    /// Those whose PTX is the same.
+    /// Mutants with unchanged PTX.
     pub equivalent: usize,
-    /// Those that a trial noticed.
+    /// Mutants detected by a trial.
     pub killed: usize,
-    /// Those that are explained.
+    /// Mutants that survive and are explained.
     pub explained: usize,
-    /// The others.
+    /// Mutants that survive and are not explained.
     pub survivors: usize,
-    /// How often a stage noticed, by its first wrong verdict.
+    /// The number of mutants killed, by the first wrong stage and its verdict.
     by: BTreeMap<String, usize>,
 }
 
@@ -77,7 +77,8 @@ impl Row {
         }
     }
 
-    /// What noticed most of them: `fc1 fail`.
+    /// Returns the stage and verdict that detected most mutants: `fc1`, or `fc1 crashed` for a verdict other
+    /// than `fail`.
     #[must_use]
     pub fn mostly(&self) -> &str {
         self.by.iter().max_by_key(|(_, n)| **n).map_or("", |(words, _)| words)
@@ -90,7 +91,8 @@ fn words(stage: Option<Stage>, verdict: Verdict) -> String {
 }
 
 impl Survey {
-    /// A survey of mutants that were run, with what explains each.
+    /// Creates the survey of `mutants` with their `fates`, explained by `entries`. `made` are all generated
+    /// mutants.
     #[must_use]
     pub fn new(
         mutants: Vec<Mutant>,
@@ -111,7 +113,7 @@ impl Survey {
         Self { judged, entries, made: made.len(), stray, unfit, idle: Vec::new() }
     }
 
-    /// The counts by file and operator.
+    /// Returns the counts by file and operator.
     #[must_use]
     pub fn rows(&self) -> BTreeMap<(String, Operator), Row> {
         let mut out: BTreeMap<(String, Operator), Row> = BTreeMap::new();
@@ -121,7 +123,7 @@ impl Survey {
         out
     }
 
-    /// All counts.
+    /// Returns the total counts.
     #[must_use]
     pub fn total(&self) -> Row {
         let mut out = Row::default();
@@ -129,12 +131,12 @@ impl Survey {
         out
     }
 
-    /// Mutants that survive and that nobody explains.
+    /// Iterates over the mutants that survive without an explanation.
     pub fn survivors(&self) -> impl Iterator<Item = &Judged> {
         self.judged.iter().filter(|j| j.is_survivor())
     }
 
-    /// Entries that call a mutant unnoticeable that a trial notices, each with such a mutant.
+    /// Returns the entries that explain a mutant which a trial detects, each with the first such mutant.
     #[must_use]
     pub fn refuted(&self) -> Vec<(&Entry, &Judged)> {
         let is_refuted = |n: usize| {
@@ -144,7 +146,7 @@ impl Survey {
     }
 }
 
-/// `count` of the items, chosen by the seed; all where there are no more. Their order stays.
+/// Chooses `count` of the items by `seed`, or all if there are fewer, and keeps their order.
 #[must_use]
 pub fn sample<T>(items: Vec<T>, count: usize, seed: u64) -> Vec<T> {
     let mut keyed: Vec<(u64, usize)> = (0..items.len()).map(|n| (mixed(seed, n as u64), n)).collect();

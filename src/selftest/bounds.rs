@@ -1,34 +1,34 @@
-//! What PTX promises of the approximated functions (PTX ISA 9.4).
+//! The error bounds of approximate functions (PTX ISA 9.4).
 
-/// How far an answer may be from the true value.
+/// The largest error of an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// Units of the last place.
+    /// In units in the last place.
     Ulp(u64),
-    /// A fraction of the true value: this power of two.
+    /// Relative to the true value: two to this power.
     Relative(f64),
-    /// An absolute difference: this power of two.
+    /// An absolute error: two to this power.
     Absolute(f64),
-    /// The manual gives no bound here.
+    /// The manual states no bound.
     None,
 }
 
-/// A function's bound.
+/// The bound of a function.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
-    /// The same everywhere.
+    /// The same for all operands.
     Everywhere(Limit),
-    /// `lg2`: absolute between one half and two, relative elsewhere.
+    /// `lg2`: an absolute error between one half and two, a relative error elsewhere.
     Logarithm,
-    /// `sin` and `cos`: absolute, wider beyond 2π, none beyond 100π.
+    /// `sin` and `cos`: an absolute error, larger above 2π; no bound above 100π.
     Angle,
-    /// `div.approx`: in units of the last place while the divisor's magnitude is from 2^-126 to 2^126; above that exactly the
-    /// values that the manual names; below, no bound.
+    /// `div.approx`: in units in the last place if the divisor's magnitude is 2^-126 to 2^126. For larger or zero divisors,
+    /// exactly the values in the manual; for other smaller ones, no bound.
     Quotient,
 }
 
 impl Bound {
-    /// The limit for these operands.
+    /// Returns the limit for these operands.
     #[must_use]
     pub fn limit(self, operands: &[f64]) -> Limit {
         let first = operands.first().copied().unwrap_or(0.0);
@@ -55,16 +55,16 @@ impl Bound {
     }
 }
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct BoundRow {
-    /// Instructions whose name begins with this,
+    /// The prefix of the instruction's name.
     pub begins: &'static str,
-    /// of one of these types.
+    /// The types of the instruction.
     pub types: &'static [&'static str],
-    /// Section of the manual.
+    /// The section of the manual.
     pub section: &'static str,
-    /// In the manual's words.
+    /// A summary of the bound.
     pub words: &'static str,
     /// The bound.
     pub bound: Bound,
@@ -80,7 +80,7 @@ const fn row(
     BoundRow { begins, types, section, words, bound }
 }
 
-/// Every instruction that may differ from the recorded answers, and by how much.
+/// Every instruction whose answers may differ from the recorded ones, with its bound.
 pub const BOUNDS: &[BoundRow] = &[
     row("div.approx", &["f32"], "9.7.3.8 div", "2 ulp for |b| in [2^-126, 2^126]", Bound::Quotient),
     row("div.full", &["f32"], "9.7.3.8 div", "2 ulp", Bound::Everywhere(Limit::Ulp(2))),
@@ -148,7 +148,7 @@ pub const BOUNDS: &[BoundRow] = &[
     row("rsqrt.approx", &["f64"], "9.7.3.16 and 9.7.3.17 rsqrt", "no bound", Bound::Everywhere(Limit::None)),
 ];
 
-/// The row of an instruction.
+/// Returns the row of an instruction.
 pub fn of(name: &str) -> Option<&'static BoundRow> {
     let ty = name.rsplit('.').next().unwrap_or_default();
     BOUNDS.iter().find(|row| name.starts_with(row.begins) && row.types.contains(&ty))

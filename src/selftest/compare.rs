@@ -1,4 +1,4 @@
-//! Comparing outputs: bit for bit, and where bits differ by how many units of the last place.
+//! Compares outputs bit by bit, and measures differences in units in the last place.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use vectors::{LANES, WarpOp};
 use super::Verdict;
 use super::bounds::{self, BoundRow, Limit};
 
-/// What an output register holds.
+/// The type of an output register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Element {
-    /// Something without a distance.
+    /// A value without a floating-point distance.
     Word,
     F32,
-    /// A pair of a 16-bit format.
+    /// Two values of a 16-bit format.
     Pair(Format),
-    /// Two registers hold one `f64`.
+    /// Half of an `f64`, which takes two registers.
     F64,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Comparison {
     bound: Option<&'static BoundRow>,
 }
 
-/// What the comparison found.
+/// The result of a comparison.
 pub(super) struct Outcome {
     pub(super) mismatches: usize,
     pub(super) distances: BTreeMap<u64, usize>,
@@ -34,19 +34,20 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Nothing could be compared.
+    /// Creates an outcome without a comparison.
     pub(super) fn stopped(verdict: Verdict) -> Self {
         Self { mismatches: 0, distances: BTreeMap::new(), verdict }
     }
 }
 
-/// The type of a result, as far as the name tells. It decides how differences are counted, not whether there are any.
+/// Derives the type of a result from the instruction's name. The type decides how differences are counted, not
+/// whether there are any.
 fn element(name: &str, op: &WarpOp) -> Element {
     let words: Vec<&str> = name.split('.').collect();
     let is = |word: &str| words.contains(&word);
-    // A register of one half and zeros counts as a pair where halves are counted at all.
+    // For these instructions, a register with one 16-bit value and zeros counts as a pair.
     let many = ["mma", "tanh", "ex2"].iter().any(|n| words[0].starts_with(n)) || name.starts_with("m16n8");
-    // `cvt.rn.f16x2.f32`, `mma.….f32.f16.f16.f32`: the result's type stands first.
+    // The type of the result comes first: `cvt.rn.f16x2.f32`, `mma.….f32.f16.f16.f32`.
     let first = words.iter().find_map(|w| {
         Some(match *w {
             "f32" => Element::F32,
@@ -68,7 +69,7 @@ fn element(name: &str, op: &WarpOp) -> Element {
     first.unwrap_or(Element::Word)
 }
 
-/// The place of a number among all numbers of its format; `None` for a NaN.
+/// Returns the rank of a number among all numbers of its format; `None` for a NaN.
 fn rank(bits: u64, magnitude_bits: u32, infinity: u64) -> Option<i128> {
     let magnitude = bits & ((1 << magnitude_bits) - 1);
     if magnitude > infinity {
@@ -78,7 +79,8 @@ fn rank(bits: u64, magnitude_bits: u32, infinity: u64) -> Option<i128> {
     Some(if bits >> magnitude_bits & 1 == 1 { -magnitude } else { magnitude })
 }
 
-/// The distance of two unequal bit patterns in units of the last place.
+/// Returns the distance of two unequal bit patterns in units in the last place; `None` if there is none, as
+/// for a NaN.
 fn distance(a: u64, b: u64, element: Element) -> Option<u64> {
     let (bits, infinity) = match element {
         Element::Word => return None,
@@ -91,7 +93,7 @@ fn distance(a: u64, b: u64, element: Element) -> Option<u64> {
     u64::try_from(distance).ok()
 }
 
-/// The value of an element, and half a unit of its last place.
+/// Returns the value of an element, and half a unit in its last place.
 fn value(bits: u64, element: Element) -> (f64, f64) {
     let (x, next) = match element {
         Element::Word => return (0.0, 0.0),
@@ -113,7 +115,7 @@ impl Comparison {
         Self { element: element(name, op), bound: bounds::of(name) }
     }
 
-    /// Elements in so many words of output.
+    /// Returns the number of elements in this many output words.
     pub(super) fn elements(&self, words: usize) -> usize {
         match self.element {
             Element::Word | Element::F32 => words,
@@ -163,7 +165,7 @@ impl Comparison {
         outcome
     }
 
-    /// The elements of one lane's output registers.
+    /// Splits the output registers of a lane into elements.
     fn split(&self, words: &[u32]) -> Vec<u64> {
         match self.element {
             Element::Word | Element::F32 => words.iter().map(|w| u64::from(*w)).collect(),
@@ -176,7 +178,7 @@ impl Comparison {
         }
     }
 
-    /// Whether the manual allows this difference.
+    /// Whether the difference is within the manual's bound.
     fn allows(&self, want: u64, have: u64, distance: Option<u64>, inputs: &[u32], part: usize) -> bool {
         let Some(row) = self.bound else { return false };
         let operands: Vec<f64> = inputs
@@ -186,7 +188,8 @@ impl Comparison {
                 _ => f64::from(f32::from_bits(*x)),
             })
             .collect();
-        // The recorded answer may be off by the bound, and ours is the true value rounded.
+        // The recorded answer may differ from the true value by the bound; the emulator's is the rounded true
+        // value.
         let ((w, _), (h, half)) = (value(want, self.element), value(have, self.element));
         match row.bound.limit(&operands) {
             Limit::None => true,

@@ -1,4 +1,4 @@
-//! Special functions over all their inputs: digests of what a device answers, against those of the emulator's model.
+//! Compares special functions for all inputs: digests of a device's answers with those of the emulator's model.
 
 use emulator::device::{Argument, Device, Failure, Launch};
 use numerics::{float, special};
@@ -12,24 +12,24 @@ use crate::event::{Event, Sink};
 pub struct Function {
     /// The instruction.
     pub name: &'static str,
-    /// Its type.
+    /// The type of its operand.
     operand: Operand,
-    /// What the emulator computes: the answer's bits for the operand's.
+    /// The emulator's model: maps the bits of the operand to those of the answer.
     model: fn(u32) -> u32,
 }
 
-/// How an input becomes an operand, and a result an answer.
+/// The mapping of 32-bit inputs to operands, and of results to answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operand {
     /// All 32 bits.
     Single,
-    /// The upper word of a double; the lower is zero.
+    /// The upper word of a double, whose lower word is zero.
     Upper,
     /// The lower 16 bits.
     Half,
 }
 
-/// Inputs of a block of a function with 2^32.
+/// Inputs per block, for functions with 2^32 inputs.
 const BLOCK: u64 = 1 << 22;
 
 const fn function(name: &'static str, operand: Operand, model: fn(u32) -> u32) -> Function {
@@ -62,7 +62,7 @@ pub const FUNCTIONS: [Function; 21] = [
 ];
 
 impl Function {
-    /// Inputs of a block, and blocks of all inputs.
+    /// Returns the inputs per block and the number of blocks.
     #[must_use]
     pub const fn blocks(&self) -> (u64, u32) {
         match self.operand {
@@ -71,17 +71,18 @@ impl Function {
         }
     }
 
-    /// The emulator's digest of inputs of this range.
+    /// Returns the emulator's digest of a range of inputs.
     #[must_use]
     pub fn digest(&self, inputs: std::ops::Range<u64>) -> u64 {
         let one = |input: u64| term(input as u32, (self.model)(input as u32));
         inputs.map(one).fold(0, u64::wrapping_add)
     }
 
-    /// The device's digests of the first `blocks` blocks of `block` inputs, as code for `target` of this PTX version gives them.
+    /// Runs PTX of version `isa` for `target` on a device and returns the digests of the first `blocks` blocks of `block`
+    /// inputs.
     ///
     /// # Errors
-    /// [`Failure`]; [`Failure::Unsupported`] where the device has no such instruction.
+    /// [`Failure`]; [`Failure::Unsupported`] if the device lacks the instruction.
     pub fn answers(
         &self,
         device: &mut dyn Device,
@@ -107,7 +108,7 @@ impl Function {
         Ok(digests.iter().map(|d| u64::from_le_bytes(*d)).collect())
     }
 
-    /// The kernel: a CTA for each block, of which each thread takes every [`THREADS`]th input.
+    /// Generates the kernel: a CTA per block, in which each thread computes every [`THREADS`]th input.
     fn text(&self, target: Target, isa: PtxIsa, block: u64) -> String {
         let name = self.name;
         let compute = match self.operand {
@@ -137,10 +138,10 @@ impl Function {
 /// Threads of a CTA.
 const THREADS: u32 = 256;
 
-/// Asks a device for the digests of every function that it has.
+/// Records a device's digests of every function that it supports.
 ///
 /// # Errors
-/// The function that did not end well, with what happened.
+/// The function that failed, and the failure.
 pub fn record_digests(
     device: &mut dyn Device,
     code: (Target, PtxIsa),
@@ -163,23 +164,23 @@ pub fn record_digests(
     Ok(functions)
 }
 
-/// How a recorded function compares with the emulator's.
+/// The comparison of a recorded function with the emulator's model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compared {
-    /// The device that answered.
+    /// The device that was recorded.
     pub device: String,
     /// The instruction.
     pub name: String,
-    /// Inputs.
+    /// The number of inputs.
     pub inputs: u64,
-    /// Blocks of inputs.
+    /// The number of blocks.
     pub blocks: usize,
-    /// The first inputs of the blocks in which answers differ.
+    /// The first input of each block in which answers differ.
     pub differ: Vec<u32>,
 }
 
-/// Compares every recorded function with the emulator's, block by block; functions that the emulator does not know, or that are
-/// recorded in part, are left out.
+/// Compares every recorded function with the emulator's model, block by block. Functions that the emulator lacks, or that were
+/// recorded only in part, are skipped.
 #[must_use]
 pub fn compare(recorded: &Digests, sink: &dyn Sink) -> Vec<Compared> {
     let of = |function: &'static Function| Some((function, recorded.of(function.name)?));
@@ -235,7 +236,7 @@ mod tests {
         for function in &FUNCTIONS {
             let digests = recorded.of(function.name).unwrap();
             assert_eq!((digests.block, digests.digests.len() as u32), function.blocks(), "{}", function.name);
-            // Zeros and subnormal numbers, both halves of [1, 2), a negative number, NaNs.
+            // Zeros and subnormals, both halves of [1, 2), a negative number, NaNs.
             for first in [0, 0x3F80_0000, 0x3FC0_0000, 0xC1C0_0000, 0xFFC0_0000_u64] {
                 let block = first / digests.block;
                 let Some(digest) = digests.digests.get(block as usize) else { continue };

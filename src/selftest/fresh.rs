@@ -1,4 +1,4 @@
-//! Fresh answers: a device executes the recorded instructions on new inputs.
+//! Records new answers: a device executes the recorded instructions on new inputs.
 
 use emulator::device::{Argument, Device, Failure, Launch};
 use numerics::random::{GOLDEN, at, mix};
@@ -8,48 +8,49 @@ use vectors::{LANES, Op, Recording, Source, WarpOp};
 
 use super::{kernel, matrices};
 
-/// How the words of a fresh recording lie.
+/// The layout of the words of a recording.
 const LAYOUT: &str = "per op at offset: inputs u32[cases][n_in][32 lanes], then outputs u32[cases][n_out][32 lanes], little-endian";
 
-/// What outputs hold that no instruction has written.
+/// The initial value of output bytes.
 const POISON: u8 = 0xA5;
 
-/// What is asked.
+/// The parameters of a recording.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// What the device is compiled for.
+    /// The target that code is compiled for.
     pub target: Target,
-    /// The PTX version of the text, which whoever assembles it must know.
+    /// The PTX version, which the assembler must support.
     pub isa: PtxIsa,
     /// Warps that execute each instruction.
     pub cases: usize,
-    /// Decides the inputs.
+    /// The seed of the inputs.
     pub seed: u64,
 }
 
-/// Who answers.
+/// The device that is recorded.
 #[derive(Debug, Clone)]
 pub struct Answerer {
-    /// The device's name.
+    /// The name of the device.
     pub device: String,
-    /// Its compute capability, `9.0`.
+    /// Its compute capability, such as `9.0`.
     pub capability: String,
     /// The CUDA version of its driver, such as 13000.
     pub driver: u64,
 }
 
-/// What a device answered.
+/// The answers of a device.
 #[derive(Debug, Clone)]
 pub struct Fresh {
-    /// The answers.
+    /// The recorded answers.
     pub recording: Recording,
-    /// Instructions that this device does not have, with the words of who refuses them.
+    /// Instructions that the device lacks, each with the message that rejects it.
     pub lacking: Vec<(String, String)>,
-    /// Instructions that did not end well, with what happened.
+    /// Instructions that failed, each with its failure.
     pub failed: Vec<(String, Failure)>,
 }
 
-/// Every instruction of the recordings once, by name; matrices as warps, and without answers.
+/// Returns each instruction of the recordings once, identified by name. Matrix operations are converted to
+/// warp operations.
 #[must_use]
 pub fn forms(recordings: &[Recording]) -> Vec<WarpOp> {
     let mut forms: Vec<WarpOp> = Vec::new();
@@ -67,7 +68,7 @@ pub fn forms(recordings: &[Recording]) -> Vec<WarpOp> {
 /// Runs every form on `device`.
 ///
 /// # Errors
-/// [`UnknownKind`] when a form's inputs are of no kind; what the device does is part of the answer.
+/// [`UnknownKind`] if a form has an input of an unknown kind. Failures of the device are part of the result.
 pub fn record(
     device: &mut dyn Device,
     forms: &[WarpOp],
@@ -93,7 +94,7 @@ pub fn record(
     Ok(Fresh { recording, lacking, failed })
 }
 
-/// The form with new inputs, and no answers.
+/// Returns the form with new inputs and without answers.
 fn asked(form: &WarpOp, ask: &Ask) -> Result<WarpOp, UnknownKind> {
     let kinds: Vec<OperandKind> = form.kinds.iter().map(|kind| kind.parse()).collect::<Result<_, _>>()?;
     let key = form.name.bytes().fold(mix(ask.seed.wrapping_add(GOLDEN)), |key, b| mix(key ^ u64::from(b)));
@@ -104,7 +105,7 @@ fn asked(form: &WarpOp, ask: &Ask) -> Result<WarpOp, UnknownKind> {
         for (register, kind) in kinds.iter().enumerate() {
             let high = *kind == OperandKind::F64 && halves % 2 == 1;
             halves += usize::from(*kind == OperandKind::F64);
-            // Both halves of a number come from the same random bits.
+            // Both halves of an `f64` come from the same random bits.
             let of = register - usize::from(high);
             for lane in 0..LANES {
                 let index = (case * form.n_in + of) * LANES + lane;

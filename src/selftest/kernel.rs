@@ -5,20 +5,20 @@ use std::fmt::Write as _;
 use ptx::arch::PtxIsa;
 use vectors::WarpOp;
 
-/// The PTX version that the emulator is given.
+/// The PTX version of the kernels for the emulator.
 pub(super) const ISA: PtxIsa = PtxIsa { major: 9, minor: 2 };
 
-/// The kernel's name.
+/// The name of the kernel.
 pub(super) const NAME: &str = "vectors";
 
-/// The target whose accumulation model and instructions a device of this compute capability has.
+/// Returns the target with the instructions and accumulation model of this compute capability.
 pub(super) fn target(capability: &str) -> String {
     let digits: String = capability.chars().filter(char::is_ascii_digit).collect();
     let suffix = if digits.parse::<u32>().is_ok_and(|n| n >= 90) { "a" } else { "" };
     format!("sm_{digits}{suffix}")
 }
 
-/// The text: loads `i0…`, runs the instruction, stores `o0…`.
+/// Generates the kernel: it loads `i0…`, runs the instruction and stores `o0…`.
 pub(super) fn text(op: &WarpOp, target: &str, isa: PtxIsa) -> String {
     let mut text = format!(
         ".version {isa}\n.target {target}\n.address_size 64\n\

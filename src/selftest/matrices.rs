@@ -1,22 +1,22 @@
-//! Matrices of a tensor-core instruction as fragments of a warp, and the instruction's text on them.
+//! Converts matrices of a tensor-core instruction to warp fragments, and generates the instruction's PTX.
 
 use numerics::Format;
 use numerics::fragment::{self, LANES, Operand};
 use vectors::{MatrixCase, MatrixOp, WarpOp};
 
-/// What bytes of scale registers hold that no selector names: a NaN of either scale format.
+/// The value of scale bytes that no selector reads: a NaN in both scale formats.
 const POISON: u32 = 0xFFFF_FFFF;
 
-/// How the elements of A and B lie in registers.
+/// The storage of the elements of A and B in registers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Storage {
-    /// Side by side.
+    /// Elements are packed without gaps.
     Packed,
-    /// Each in a byte, as `kind::f8f6f4` and `kind::mxf8f6f4` have them.
+    /// Each element has its own byte, as for `kind::f8f6f4` and `kind::mxf8f6f4`.
     Bytes,
 }
 
-/// A recording of matrices as one of warps.
+/// Converts a recorded matrix operation to a warp operation.
 pub(super) fn warps(op: &MatrixOp) -> WarpOp {
     let form = &op.form;
     let storage = if op.name.contains("f8f6f4") { Storage::Bytes } else { Storage::Packed };
@@ -61,11 +61,11 @@ pub(super) fn warps(op: &MatrixOp) -> WarpOp {
     warps
 }
 
-/// What the operand registers hold: A, B, C, and the scales.
+/// Returns the kinds of the operand registers: A, B, C, and the scales.
 fn kinds(op: &MatrixOp, counts: [usize; 3]) -> Vec<String> {
     let form = &op.form;
     let formats = [form.a, form.b, form.accumulator];
-    // Four-bit codes side by side are any bits.
+    // Packed sub-byte codes accept any bits.
     let packed = |format: Format| format.bits() < 8 && !op.name.contains("f8f6f4");
     let name = |format: Format| if packed(format) { "u32" } else { format.name() };
     let mut kinds: Vec<String> = formats
@@ -79,7 +79,7 @@ fn kinds(op: &MatrixOp, counts: [usize; 3]) -> Vec<String> {
     kinds
 }
 
-/// The two scale registers, for selectors of zero.
+/// Returns the two scale registers, for zero selectors.
 fn scales(case: &MatrixCase, chunks: usize) -> [[u32; LANES]; 2] {
     let mut out = [[POISON; LANES]; 2];
     let mut put = |which: usize, (lane, byte): (usize, usize), code: u32| {
@@ -95,7 +95,7 @@ fn scales(case: &MatrixCase, chunks: usize) -> [[u32; LANES]; 2] {
     out
 }
 
-/// The instruction on `i0…` and `o0…`.
+/// Generates the instruction with operands `i0…` and `o0…`.
 fn text(op: &MatrixOp, n_a: usize, n_b: usize, n_c: usize) -> String {
     let list = |letter: char, from: usize, count: usize| {
         let names: Vec<String> = (from..from + count).map(|n| format!("{letter}{n}")).collect();

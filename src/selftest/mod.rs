@@ -1,8 +1,8 @@
-//! Recorded answers against the emulator: every recorded instruction runs as a real kernel, and its outputs are compared.
+//! Compares the emulator with recorded answers: every recorded instruction runs in a kernel, and its outputs are compared.
 //!
-//! A recording of a device holds whole warps and the instruction's text; a model's holds matrices, which are laid out in
-//! fragments and go through the same kernels. Bit for bit is the rule. PTX promises less for the approximated functions:
-//! those may differ within the bounds of the manual, which [`BOUNDS`] lists.
+//! The recording of a device contains whole warps and the instruction's PTX. The recording of a model contains matrices, which
+//! are converted to fragments and run in the same kernels. Outputs must be equal bit for bit, except for approximate functions:
+//! these may differ within the bounds of the manual, listed in [`BOUNDS`].
 
 mod bounds;
 mod compare;
@@ -23,27 +23,27 @@ use rayon::prelude::*;
 use emulator::{GlobalMemory, Launch, Options, Program, Stop, launch, load};
 use vectors::{Op, Recording, Source, WarpOp};
 
-/// What became of one instruction.
+/// The verdict of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Every bit agrees.
     Exact,
-    /// Some answers differ, all of them within what the manual allows.
+    /// Some answers differ, all within the manual's bounds.
     Bounded,
     /// Answers differ, or the kernel failed.
     Fail(String),
-    /// The emulator lacks something the instruction's kernel uses.
+    /// The emulator lacks something that the instruction's kernel uses.
     Unsupported(String),
 }
 
 impl Verdict {
-    /// Whether the instruction counts as right.
+    /// Whether the instruction passes.
     #[must_use]
     pub fn passes(&self) -> bool {
         matches!(self, Self::Exact | Self::Bounded)
     }
 
-    /// The verdict in one word.
+    /// Returns the verdict in one word: `pass`, `fail` or `unsupported`.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -54,28 +54,28 @@ impl Verdict {
     }
 }
 
-/// One instruction's answers.
+/// The result of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpResult {
-    /// Who recorded it.
+    /// The device or model that recorded it.
     pub device: String,
-    /// Its name.
+    /// The name of the instruction.
     pub op: String,
-    /// Recorded warps or matrices.
+    /// The number of recorded warps or matrices.
     pub cases: usize,
-    /// Compared output elements.
+    /// The number of compared output elements.
     pub outputs: usize,
-    /// Elements that differ in any bit.
+    /// The number of elements that differ.
     pub mismatches: usize,
-    /// Floating-point distances of those that differ, in units of the last place, and how often each occurs; without those
-    /// between a number and a NaN.
+    /// The distances of differing floating-point elements in units in the last place, with the number of elements. Elements that
+    /// differ by a NaN have no distance.
     pub distances: BTreeMap<u64, usize>,
     /// The verdict.
     pub verdict: Verdict,
 }
 
 impl OpResult {
-    /// The largest distance; `None` when answers differ in a way that has none.
+    /// Returns the largest distance; `None` if some difference has no distance.
     #[must_use]
     pub fn max_ulp(&self) -> Option<u64> {
         let counted: usize = self.distances.values().sum();
@@ -83,7 +83,8 @@ impl OpResult {
     }
 }
 
-/// Runs every instruction of the recordings, in their order, on this hardware's model or, when none, on that of the recording's.
+/// Runs every instruction of the recordings and returns the results in the same order. `model` selects the accumulation model;
+/// `None` uses that of each recording's device.
 #[must_use]
 pub fn run(recordings: &[Recording], model: Option<Model>) -> Vec<OpResult> {
     let ops: Vec<(&Recording, &Op)> =
@@ -126,7 +127,7 @@ fn one(recording: &Recording, op: &Op, model: Option<Model>) -> OpResult {
     }
 }
 
-/// The emulator's outputs, in the layout of the recorded ones.
+/// Returns the emulator's outputs, in the layout of the recording.
 fn answers(op: &WarpOp, target: &str, model: Option<Model>) -> Result<Vec<u32>, Stop> {
     let program: Program = load(&kernel::text(op, target, kernel::ISA))?;
     let kernel =
