@@ -14,44 +14,45 @@ use crate::snippet::{FilterError, NewSnippetError, SnippetError};
 use crate::store::StoreError;
 use crate::toolkit::{CubinError, InstallError, NvrtcError, PinError, RemoveError, SelectError};
 
+/// A job's error, with help for the command line.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(super) struct JobFailed(pub(super) JobError);
+
+impl Diagnostic for JobFailed {
+    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        let help = match &self.0 {
+            JobError::Offline => {
+                "run `sm121probe toolkit install latest 12.9` on a machine with a network, or set CUDA_HOME to an installed \
+                 CUDA toolkit"
+            }
+            JobError::Device(..) => {
+                "`sm121probe doctor` shows what this machine has; without --device the emulator is used"
+            }
+            _ => return None,
+        };
+        Some(Box::new(help))
+    }
+}
+
 /// An error that ends a command.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub(super) enum CliError {
     #[error(transparent)]
-    Target(#[from] ptx::arch::UnknownTarget),
-    #[error(transparent)]
-    Filter(#[from] FilterError),
-    #[error(transparent)]
-    Snippet(#[from] SnippetError),
+    #[diagnostic(transparent)]
+    Job(Box<JobFailed>),
     #[error(transparent)]
     NewSnippet(#[from] NewSnippetError),
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    #[error(transparent)]
-    Matrix(#[from] MatrixError),
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error(transparent)]
     Explain(#[from] ExplainError),
     #[error(transparent)]
-    Select(#[from] SelectError),
-    #[error(transparent)]
-    Pins(#[from] PinError),
-    #[error(transparent)]
-    Install(#[from] InstallError),
-    #[error(transparent)]
     Remove(#[from] RemoveError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
     #[error(transparent)]
     Vectors(#[from] vectors::VectorsError),
     #[error("{0} recorded instructions fail")]
     Selftest(usize),
-    #[error("no toolkit on this machine, and --offline forbids fetching one")]
-    #[diagnostic(help(
-        "run `sm121probe toolkit install latest 12.9` on a machine with a network, or set CUDA_HOME to an installed CUDA toolkit"
-    ))]
-    Offline,
     #[error("{0} snippet files cannot be used; the others were judged")]
     UnusableFiles(usize),
     #[error("nothing to lint: name PTX files, folders with .ptx files, or --stdin")]
@@ -79,25 +80,17 @@ pub(super) enum CliError {
     Claims(usize),
     #[error("the result cannot be written: {0}")]
     Output(std::io::Error),
-    #[error("the thread pool cannot be created: {0}")]
-    Threads(String),
     #[error(transparent)]
     Report(#[from] ReportError),
     #[error(transparent)]
     Predicates(#[from] crate::report::PredicateError),
     #[error(transparent)]
-    Nvrtc(#[from] NvrtcError),
-    #[error(transparent)]
     Cubin(#[from] CubinError),
-    #[error(transparent)]
-    Code(#[from] CodeError),
     #[error(transparent)]
     Checkpoint(#[from] crate::moe::checkpoint::CheckpointError),
     #[error("no ptxas on this machine, and --cubin needs one")]
     #[diagnostic(help("run `sm121probe toolkit install latest` on a machine with a network"))]
     NoPtxas,
-    #[error("there is no model `{0}`; the models are: {1}")]
-    NoModel(String, String),
     #[error(transparent)]
     Bench(#[from] crate::bench::BenchError),
     #[error(transparent)]
@@ -115,25 +108,10 @@ pub(super) enum CliError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Ptx(#[from] Box<PtxError>),
-    #[error(transparent)]
-    Case(#[from] crate::case::CaseError),
-    #[error(transparent)]
-    Kernel(#[from] crate::kernel::KernelError),
-    #[error(transparent)]
-    Trial(#[from] crate::moe::trial::TrialError),
-    #[error(transparent)]
-    Moe(#[from] crate::moe::MoeError),
     #[error("{0} trials do not conform")]
     Trials(usize),
-    #[error("{0} case files cannot be used; the other cases were run")]
-    UnusableCases(usize),
     #[error("nothing was judged: no stage has both its inputs and its output in the file")]
     NothingJudged,
-    #[error("{0} cannot be used: {1}")]
-    #[diagnostic(help(
-        "`sm121probe doctor` shows what this machine has; without --device the emulator is used"
-    ))]
-    Device(String, Failure),
     #[error("{0} results contradict the architecture rules")]
     #[diagnostic(help("please report them: finding such results is the purpose of this tool"))]
     Doctor(usize),
@@ -159,25 +137,15 @@ pub(super) enum CliError {
     Timing(#[from] crate::bench::TimingError),
     #[error("answers are recorded on a GPU: name it with --device gpu:0")]
     NoGpuNamed,
-    #[error(
-        "no PTX version is known for CUDA {0}; install a toolkit with `sm121probe toolkit install latest`"
-    )]
-    NoPtxIsa(String),
     #[error("{0}: {1}")]
     Answer(String, Failure),
     #[error(transparent)]
     OperandKind(#[from] numerics::UnknownKind),
-    #[error("code for {0} does not run on this GPU ({1})")]
-    DeviceTarget(String, String),
-    #[error("nothing was run: nothing is selected, or everything is blocked")]
-    NothingRan,
     #[error("--dump writes one case: name it with --case")]
     Dump,
     #[error("worse than before: {0}")]
     #[diagnostic(help("the lines above name what is worse or missing"))]
     Worse(String),
-    #[error(transparent)]
-    Entries(#[from] crate::header::EntriesError),
     #[error("{1}")]
     #[diagnostic(help(
         "the lines above name each finding; use `gate --bless` to accept correct answers into the baseline, and \
@@ -190,10 +158,6 @@ pub(super) enum CliError {
         mutants.yaml beside the kernels"
     ))]
     Mutants(String),
-    #[error("--base {0}: {1}")]
-    Base(String, String),
-    #[error(transparent)]
-    Mutant(#[from] crate::mutants::MutantError),
     #[error("the records disagree about {0} answers")]
     #[diagnostic(help("they are listed, and the merged record omits them; find out which record is right"))]
     Conflicts(usize),
@@ -214,8 +178,6 @@ pub(super) enum CliError {
     #[error("the requirement cannot be verified: {0}")]
     #[diagnostic(help("name only the files that matter, or leave out those that cannot be read"))]
     AuditUnread(String),
-    #[error(transparent)]
-    Sites(#[from] crate::audit::SitesError),
     #[error("there is no assumption `{0}`; the assumptions are: {1}")]
     NoAssumption(String, String),
     #[error("{0} assumptions differ from what the emulator does")]
@@ -227,114 +189,143 @@ impl CliError {
     /// The exit code of the error.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::Target(_)
-            | Self::Filter(_)
-            | Self::NewSnippet(_)
+            Self::Job(error) => of_job(&error.0),
+            Self::NewSnippet(_)
             | Self::Record(_)
             | Self::Explain(_)
             | Self::Predicates(_)
             | Self::UnusableFiles(_)
             | Self::UnusableSources(_)
             | Self::Remove(_)
-            | Self::Store(_)
             | Self::Vectors(_)
             | Self::Output(_)
             | Self::NoAssumption(..)
-            | Self::Case(_)
-            | Self::Kernel(_)
-            | Self::Trial(_)
-            | Self::Moe(_)
             | Self::Bench(_)
             | Self::Checkpoint(_)
-            | Self::UnusableCases(_)
             | Self::Dump
-            | Self::DeviceTarget(..)
-            | Self::NoModel(..)
-            | Self::Matrix(_) => exit::USAGE,
-            Self::Launch(error) if error.is_finding() => exit::DOES_NOT_CONFORM,
-            Self::Launch(_) | Self::InLaunchFile(_) | Self::Nvrtc(NvrtcError::Rejected { .. }) => exit::USAGE,
-            // A kernel of the user's folder does not compile.
-            Self::Cubin(CubinError::Refused { .. })
-            | Self::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
-            Self::TableForm
+            | Self::TableForm
             | Self::BenchForm
             | Self::NoFormat(..)
             | Self::FormatTwice(..)
             | Self::NoClock
             | Self::NoPlot
-            | Self::BenchTable(..) => exit::USAGE,
+            | Self::BenchTable(..)
+            | Self::NoGpuNamed
+            | Self::OperandKind(_)
+            | Self::AuditPaths(_)
+            | Self::Exec(_)
+            | Self::InLaunchFile(_) => exit::USAGE,
+            Self::Launch(error) if error.is_finding() => exit::DOES_NOT_CONFORM,
+            Self::Launch(_) => exit::USAGE,
+            // A kernel of the user's folder does not compile.
+            Self::Cubin(CubinError::Refused { .. }) => exit::USAGE,
+            Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,
             // A kernel's fault on the GPU is a finding; a case that is too large is not.
             Self::Timing(crate::bench::TimingError::Moe(_) | crate::bench::TimingError::Pipeline(_)) => {
                 exit::USAGE
             }
-            Self::Timing(_) => exit::DOES_NOT_CONFORM,
-            Self::NoGpuNamed | Self::NoPtxIsa(_) | Self::OperandKind(_) => exit::USAGE,
-            Self::NothingToRun | Self::NothingAudited => exit::NOTHING_SELECTED,
-            Self::AuditPaths(_) | Self::Sites(_) => exit::USAGE,
-            Self::AuditRequire(..) | Self::AuditUnread(_) => exit::DOES_NOT_CONFORM,
-            Self::Exec(_) => exit::USAGE,
-            Self::Violations(_) => exit::DOES_NOT_CONFORM,
-            Self::Answer(..) | Self::Runs(_) => exit::DOES_NOT_CONFORM,
-            Self::Device(..) => exit::DEVICE_MISSING,
-            Self::Nvrtc(_) | Self::Code(_) | Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,
             Self::Ptx(error) => error.exit_code(),
-            Self::Snippet(SnippetError::Empty(_)) | Self::Plan(_) => exit::NOTHING_SELECTED,
-            Self::Snippet(_) => exit::USAGE,
-            Self::Select(_) | Self::Install(_) | Self::Pins(_) | Self::Offline => exit::TOOLKIT_MISSING,
-            Self::NothingToLint
+            Self::NothingToRun
+            | Self::NothingAudited
+            | Self::NothingToLint
             | Self::NoSources(_)
-            | Self::NothingRan
             | Self::NothingJudged
-            | Self::NothingJudgedByGate => exit::NOTHING_SELECTED,
-            Self::Doctor(_)
+            | Self::NothingJudgedByGate
+            | Self::NoRecords(_) => exit::NOTHING_SELECTED,
+            Self::Timing(_)
+            | Self::AuditRequire(..)
+            | Self::AuditUnread(_)
+            | Self::Violations(_)
+            | Self::Answer(..)
+            | Self::Runs(_)
+            | Self::Doctor(_)
             | Self::Lint(_)
             | Self::Gates(_)
             | Self::Trials(_)
             | Self::VerdictsDiffer(_)
-            | Self::Selftest(_) => exit::DOES_NOT_CONFORM,
+            | Self::Selftest(_)
+            | Self::Mutants(_)
+            | Self::Conflicts(_) => exit::DOES_NOT_CONFORM,
             Self::Gate(ground, _) => super::gate::exit_code(*ground),
-            Self::Mutants(_) => exit::DOES_NOT_CONFORM,
-            Self::Entries(_) | Self::Base(..) | Self::Mutant(_) => exit::USAGE,
-            Self::Conflicts(_) => exit::DOES_NOT_CONFORM,
-            Self::NoRecords(_) => exit::NOTHING_SELECTED,
             Self::Worse(_) => exit::BASELINE_CONTRADICTED,
             Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
-            Self::Threads(_) | Self::Report(_) | Self::Assumptions(_) => exit::INTERNAL,
+            Self::Report(_) | Self::Assumptions(_) => exit::INTERNAL,
         }
+    }
+}
+
+/// The exit code of a job's error.
+fn of_job(error: &JobError) -> u8 {
+    match error {
+        JobError::Snippet(SnippetError::Empty(_)) | JobError::Plan(_) | JobError::NothingRan => {
+            exit::NOTHING_SELECTED
+        }
+        // A kernel of the user's folder does not compile.
+        JobError::Nvrtc(NvrtcError::Rejected { .. })
+        | JobError::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,
+        JobError::Nvrtc(_)
+        | JobError::Code(_)
+        | JobError::Select(_)
+        | JobError::Install(_)
+        | JobError::Pins(_)
+        | JobError::Offline => exit::TOOLKIT_MISSING,
+        JobError::Device(..) => exit::DEVICE_MISSING,
+        JobError::Threads(_) => exit::INTERNAL,
+        JobError::Target(_)
+        | JobError::Filter(_)
+        | JobError::Snippet(_)
+        | JobError::Matrix(_)
+        | JobError::Store(_)
+        | JobError::Case(_)
+        | JobError::Kernel(_)
+        | JobError::Trial(_)
+        | JobError::Moe(_)
+        | JobError::UnusableCases(_)
+        | JobError::DeviceTarget(..)
+        | JobError::NoPtxIsa(_)
+        | JobError::NoModel(..)
+        | JobError::Base(..)
+        | JobError::Entries(_)
+        | JobError::Mutant(_)
+        | JobError::Sites(_)
+        | JobError::Scratch(_) => exit::USAGE,
     }
 }
 
 impl From<JobError> for CliError {
     fn from(error: JobError) -> Self {
-        match error {
-            JobError::Target(e) => Self::Target(e),
-            JobError::Filter(e) => Self::Filter(e),
-            JobError::Snippet(e) => Self::Snippet(e),
-            JobError::Plan(e) => Self::Plan(e),
-            JobError::Matrix(e) => Self::Matrix(e),
-            JobError::Select(e) => Self::Select(e),
-            JobError::Pins(e) => Self::Pins(e),
-            JobError::Install(e) => Self::Install(e),
-            JobError::Store(e) => Self::Store(e),
-            JobError::Threads(e) => Self::Threads(e.to_string()),
-            JobError::Nvrtc(e) => Self::Nvrtc(e),
-            JobError::Code(e) => Self::Code(e),
-            JobError::Case(e) => Self::Case(e),
-            JobError::Kernel(e) => Self::Kernel(e),
-            JobError::Trial(e) => Self::Trial(e),
-            JobError::Moe(e) => Self::Moe(e),
-            JobError::UnusableCases(e) => Self::UnusableCases(e),
-            JobError::Entries(e) => Self::Entries(e),
-            JobError::Mutant(e) => Self::Mutant(e),
-            JobError::Sites(e) => Self::Sites(e),
-            JobError::Offline => Self::Offline,
-            JobError::NothingRan => Self::NothingRan,
-            JobError::Device(name, failure) => Self::Device(name, failure),
-            JobError::DeviceTarget(target, architecture) => Self::DeviceTarget(target, architecture),
-            JobError::NoPtxIsa(cuda) => Self::NoPtxIsa(cuda),
-            JobError::NoModel(name, there) => Self::NoModel(name, there),
-            JobError::Base(revision, why) => Self::Base(revision, why),
-            JobError::Scratch(error) => Self::Output(error),
-        }
+        Self::Job(Box::new(JobFailed(error)))
     }
 }
+
+/// Commands meet these errors in jobs and outside them: they are the same to the user.
+macro_rules! through_job {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for CliError {
+            fn from(error: $error) -> Self {
+                JobError::from(error).into()
+            }
+        })*
+    };
+}
+
+through_job!(
+    ptx::arch::UnknownTarget,
+    FilterError,
+    SnippetError,
+    PlanError,
+    MatrixError,
+    SelectError,
+    PinError,
+    InstallError,
+    StoreError,
+    NvrtcError,
+    CodeError,
+    crate::case::CaseError,
+    crate::kernel::KernelError,
+    crate::moe::trial::TrialError,
+    crate::moe::MoeError,
+    crate::header::EntriesError,
+    crate::mutants::MutantError,
+    crate::audit::SitesError,
+);

@@ -11,7 +11,7 @@ use super::error::CliError;
 use super::output;
 use super::ways::TrialArgs;
 use crate::case;
-use crate::job::{self, Context, Toolchain};
+use crate::job::{self, Context, JobError, Toolchain};
 use crate::kernel::Library;
 use crate::moe::compile::Compiler;
 use crate::moe::contract::Settings;
@@ -89,7 +89,7 @@ pub(super) fn kernels(verb: &KernelsVerb, context: &Context<'_>) -> Result<(), C
         output::print(&format!("{line}; {blocked} trials blocked\n"))?;
         wanted += sources.len();
     }
-    if wanted == 0 { Err(CliError::NothingRan) } else { Ok(()) }
+    if wanted == 0 { Err(JobError::NothingRan.into()) } else { Ok(()) }
 }
 
 /// Returns every distinct source of the trials, and the number of blocked trials.

@@ -17,7 +17,7 @@ use super::moe_formats::{self, Word};
 use super::output;
 use super::ways::TrialArgs;
 use crate::case::{self, Case, FormatPair, GlobalScale, ScaleRule};
-use crate::job::{self, Context, Ran, Toolchain};
+use crate::job::{self, Context, JobError, Ran, Toolchain};
 use crate::moe::admission::Limits;
 use crate::moe::checkpoint::Layer;
 use crate::moe::plan::Trial;
@@ -165,7 +165,7 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
             targets = vec![gpu.about().target()];
         }
         if let Some(target) = targets.iter().find(|t| !t.cubin_runs_on(gpu.about().target())) {
-            return Err(CliError::DeviceTarget(target.to_string(), gpu.about().architecture()));
+            return Err(JobError::DeviceTarget(target.to_string(), gpu.about().architecture()).into());
         }
     }
     let limits = gpu.as_ref().map_or(Limits::SM12X, |gpu| job::limits(gpu.about()));
@@ -208,7 +208,7 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     }
     let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, (None, context.sink))?;
     if ran.rows.is_empty() {
-        return Err(CliError::NothingRan);
+        return Err(JobError::NothingRan.into());
     }
     if args.shrink {
         return shrink(&runner, &ran, &args.output);
@@ -226,11 +226,11 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     };
     output::write(&text, &args.output)?;
     if !library.problems.is_empty() {
-        return Err(CliError::UnusableCases(library.problems.len()));
+        return Err(JobError::UnusableCases(library.problems.len()).into());
     }
     // A run with only blocked trials proves nothing.
     if !rows.iter().any(TrialRow::is_judged) {
-        return Err(CliError::NothingRan);
+        return Err(JobError::NothingRan.into());
     }
     match rows.iter().filter(|r| !r.conforms()).count() {
         0 => Ok(()),

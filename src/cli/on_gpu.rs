@@ -8,7 +8,7 @@ use clap::Args;
 use super::device::{DeviceArgs, DeviceName};
 use super::error::CliError;
 use crate::gpu::GpuDevice;
-use crate::job::Context;
+use crate::job::{Context, JobError};
 
 /// The choice of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,10 @@ impl GpuArgs {
         match DeviceArgs::of_gpu(number).gpu(context) {
             Ok(Some(gpu)) => Ok(Ok(gpu)),
             Ok(None) => Err(CliError::NoGpuNamed),
-            Err(CliError::Device(_, failure)) if !self.is_named() => Ok(Err(format!("no GPU: {failure}"))),
+            Err(CliError::Job(error)) if !self.is_named() => match error.0 {
+                JobError::Device(_, failure) => Ok(Err(format!("no GPU: {failure}"))),
+                error => Err(error.into()),
+            },
             Err(error) => Err(error),
         }
     }

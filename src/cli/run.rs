@@ -7,7 +7,7 @@ use super::device::DeviceArgs;
 use super::error::CliError;
 use super::format::{self, Formats};
 use super::output;
-use crate::job::{self, Context, Question};
+use crate::job::{self, Context, JobError, Question};
 use crate::record::Verdict;
 use crate::report::{self, Format};
 use crate::snippet::{self, Filter};
@@ -77,7 +77,7 @@ pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError>
     match runs.iter().filter(|run| run.first_wrong().is_some()).count() {
         // A blocked check says nothing about the variant.
         0 if !runs.iter().any(|run| run.checks.iter().any(|check| check.verdict == Verdict::Pass)) => {
-            Err(CliError::NothingRan)
+            Err(JobError::NothingRan.into())
         }
         0 => Ok(()),
         wrong => Err(CliError::Runs(wrong)),

@@ -10,7 +10,7 @@ use super::error::CliError;
 use super::ways::{KernelArgs, WayArgs};
 use crate::bench::{self, Bench, Effort};
 use crate::case::{self, Case, Routing};
-use crate::job::{self, Context, Toolchain};
+use crate::job::{self, Context, JobError, Toolchain};
 use crate::kernel::{Load, MmaPath};
 use crate::moe::compile::Compiler;
 use crate::moe::plan;
@@ -127,7 +127,7 @@ impl TimingArgs {
         let limits = job::limits(&about);
         let trials = job::admitted(&self.plan(&case), &kernels, toolchain.as_ref(), target, limits)?;
         if trials.iter().all(|t| t.config.is_err()) {
-            return Err(CliError::NothingRan);
+            return Err(JobError::NothingRan.into());
         }
         let compiler = Compiler { nvrtc, store: store.as_ref(), program: context.program.clone(), target };
         let asked = Bench {

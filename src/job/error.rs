@@ -72,7 +72,7 @@ pub enum JobError {
     #[error("{0} case files cannot be used; the other cases were run")]
     UnusableCases(usize),
     /// Nothing was selected.
-    #[error("nothing was run: no case is selected, or every trial is blocked")]
+    #[error("nothing was run: nothing is selected, or everything is blocked")]
     NothingRan,
     /// A device cannot be used: its name, and why.
     #[error("{0} cannot be used: {1}")]

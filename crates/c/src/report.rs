@@ -27,18 +27,10 @@ impl emulator::Observer for Heard {
 }
 
 fn violation(trap: &Trap) -> Value {
-    let place = &trap.place;
-    json!({
-        "rule": trap.rule.word(),
-        "what": trap.what,
-        "kernel": place.kernel,
-        "line": place.line,
-        "instruction": place.instruction,
-        "source": place.source.as_ref().map(|(file, line)| json!([file, line])),
-        "cta": place.cta,
-        "warp": place.warp,
-        "lane": place.lane,
-    })
+    let mut value = json!(trap.place);
+    value["rule"] = json!(trap.rule.word());
+    value["what"] = json!(trap.what);
+    value
 }
 
 /// The report of a successful launch.

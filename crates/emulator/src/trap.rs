@@ -2,10 +2,13 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// Where in the kernel something happened.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// Index of the launch in its stream, from 0.
+    /// Index of the launch in its stream, from 0; not serialized.
+    #[serde(skip)]
     pub launch: usize,
     /// The kernel.
     pub kernel: String,

@@ -1,28 +1,16 @@
 //! Results of launches as JSON for the classes of the package.
 
-use emulator::{Place, Profile, Remark, SpaceTraffic, Stop, Violation};
+use emulator::{Profile, Remark, SpaceTraffic, Stop, Violation};
 use serde_json::{Value, json};
 use sm121probe::job::launch::{Findings, Judged, LaunchError, Session, Trials, Undetermined};
 
-fn place(place: &Place) -> Value {
-    json!({
-        "kernel": place.kernel,
-        "line": place.line,
-        "instruction": place.instruction,
-        "source": place.source.as_ref().map(|(file, line)| json!([file, line])),
-        "cta": place.cta,
-        "warp": place.warp,
-        "lane": place.lane,
-    })
-}
-
 fn violation(found: &Violation) -> Value {
     let trap = &found.trap;
-    json!({"rule": trap.rule.word(), "what": trap.what, "place": place(&trap.place), "times": found.times})
+    json!({"rule": trap.rule.word(), "what": trap.what, "place": trap.place, "times": found.times})
 }
 
 fn remark(remark: &Remark) -> Value {
-    json!({"rule": null, "what": remark.what, "place": place(&remark.place), "times": remark.times})
+    json!({"rule": null, "what": remark.what, "place": remark.place, "times": remark.times})
 }
 
 /// Formats the error of a module or a launch.
