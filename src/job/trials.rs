@@ -1,4 +1,4 @@
-//! Trials of the pipeline: admitted, run, and what they would have noticed.
+//! Runs trials of the pipeline: admission, execution and fault coverage.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
@@ -24,14 +24,14 @@ use crate::record::{ExerciseRow, FaultCoverageRow, PIPELINE, Record, SkippedRow,
 use crate::store::Store;
 use crate::toolkit::Nvrtc;
 
-/// What the pipeline's kernels are compiled for where nothing is said.
+/// The default targets of the pipeline's kernels.
 pub const TARGETS: [&str; 2] = ["sm_121a", "sm_121f"];
 
-/// Faults of one byte that the whole job draws.
+/// The number of single-byte faults that the whole job draws.
 const REPORTED_FAULTS: u64 = 1000;
 
-/// The pipeline of the whole job, filled into `record`: the default set for those of its targets that are SM121's own, what
-/// it would have noticed, and the tiles. Targets that it is not made for are skipped with the reason.
+/// Runs the pipeline part of the whole job and adds it to `record`: the default set for those of [`TARGETS`] that are selected,
+/// its fault coverage, and the tile table. If none of them is selected, the part is skipped with a reason.
 pub(super) fn default_set(
     nvrtc: &Nvrtc,
     store: Option<&Store>,
@@ -62,11 +62,11 @@ pub(super) fn default_set(
     if let Some(shard) = options.shard {
         trials.iter_mut().for_each(|(_, of_target)| shard.of_trials(of_target));
     }
-    // One ptxas run per kernel is enough to say what it costs: the tiles' target is asked, as the report says.
+    // One ptxas run per kernel is enough to determine its cost. The report names the target: that of the tile table.
     let tiles = super::tiles::target()?;
     let assembled = |target| target == tiles;
     let ran = run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, assembled, (None, context.sink))?;
-    // Further targets run a part: their PTX differs in `.target` alone.
+    // The other targets run a subset, because their PTX differs only in `.target`.
     let first = ran.of_target(targets.first());
     record.fault_coverage = first.fault_coverage(&runner)?;
     record.exercised = first.exercised(&runner);
@@ -76,23 +76,23 @@ pub(super) fn default_set(
     if let Some(shard) = options.shard {
         shard.of_rows(&mut record.tiles.rows);
     }
-    // What no part of the work stands for is done by the first part.
+    // Work that belongs to no shard is done by the first one.
     if first {
         record.faults = vec![single_byte::faults(case::FormatPair::default(), REPORTED_FAULTS)?];
     }
     Ok(())
 }
 
-/// What trials gave: the trials as they were admitted, target by target, and their rows.
+/// The trials of a run as they were admitted, grouped by target, and their rows.
 pub struct Ran<'a> {
-    /// The trials, as they were admitted.
+    /// The admitted trials.
     pub trials: Vec<Trial<'a>>,
     /// Their rows, in the same order.
     pub rows: Vec<TrialRow>,
 }
 
 impl<'a> Ran<'a> {
-    /// The trials for one target.
+    /// Returns the trials for one target.
     fn of_target(&self, target: Option<&Target>) -> Self {
         let of = |(_, row): &(&Trial<'a>, &TrialRow)| row.target.known() == target;
         let (trials, rows) =
@@ -100,28 +100,29 @@ impl<'a> Ran<'a> {
         Self { trials, rows }
     }
 
-    /// What the trials put each configuration through.
+    /// Returns what the trials exercise in each configuration.
     #[must_use]
     pub fn exercised(&self, runner: &Runner<'_>) -> Vec<ExerciseRow> {
         let pairs: Vec<_> = self.trials.iter().zip(&self.rows).collect();
         exercise::of_run(&pairs, runner.seed)
     }
 
-    /// What the data would have shown of each kernel.
+    /// Returns the fault coverage of each kernel: the share of its faults that the data expose.
     ///
     /// # Errors
-    /// [`JobError::Moe`] where the reference cannot be computed.
+    /// [`JobError::Moe`] if the reference cannot be computed.
     pub fn fault_coverage(&self, runner: &Runner<'_>) -> Result<Vec<FaultCoverageRow>, JobError> {
         let pairs: Vec<_> = self.trials.iter().zip(&self.rows).collect();
-        Ok(coverage::of_run(runner.library, &pairs, runner.seed)?)
+        Ok(coverage::of_run(runner.library, &pairs, runner.seed, runner.kept())?)
     }
 }
 
-/// Every target's trials, in order, where the toolchain admits it and, for targets that `assembled` names, the code
-/// that ptxas makes of it. Trials that have not begun at the `deadline`, the last in order, are left out.
+/// Runs the trials of every target, in order, if the toolchain admits them. For targets that `assembled` accepts, ptxas also
+/// assembles the kernel and its machine code must be admitted. Trials that have not started at the `deadline` are left out; these
+/// are the last in order.
 ///
 /// # Errors
-/// What a trial meets that is no verdict: a kernel that does not compile, data that cannot be made.
+/// Failures that are not a verdict: a kernel that does not compile, data that cannot be generated.
 pub fn run<'a>(
     runner: &Runner<'_>,
     trials: &[(Target, Vec<Trial<'a>>)],
@@ -169,8 +170,8 @@ pub fn run<'a>(
     };
     let mut work: Vec<_> = work.into_iter().enumerate().collect();
     if deadline.is_none() {
-        // A long trial that begins last leaves the other cores without work. Targets come one after the other: what the first has
-        // run of the same PTX is in the cache.
+        // A long trial that starts last leaves the other cores idle. Targets run one after the other, so that results of the same PTX
+        // for the first target are in the cache.
         work.sort_by_key(|(_, (target, _, trial))| (*target, std::cmp::Reverse(products(trial))));
     }
     let mut done = in_turn(work, deadline, one);
@@ -185,14 +186,13 @@ pub fn run<'a>(
     Ok(ran)
 }
 
-/// Products of both GEMMs of a trial: its length, roughly.
+/// Returns the number of products in both GEMMs of a trial, an estimate of its run time.
 fn products(trial: &Trial<'_>) -> usize {
     let dims = Dims::of(&trial.case);
     3 * dims.tokens * dims.top_k * dims.hidden * dims.inter
 }
 
-/// Does something with all items, side by side: the next in order whenever somebody is free, none after the deadline. What was
-/// done, in order.
+/// Processes items in order on parallel workers and starts none after the deadline. Returns the results in order.
 fn in_turn<T: Send, R: Send>(
     items: Vec<T>,
     deadline: Option<Instant>,
@@ -200,7 +200,7 @@ fn in_turn<T: Send, R: Send>(
 ) -> Vec<R> {
     let left = Mutex::new(items.into_iter().enumerate());
     let over = || deadline.is_some_and(|end| Instant::now() >= end);
-    // The lock is held to take an item, not while it is worked on.
+    // The lock is held only to take an item, not to process it.
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
         let mut done = Vec::new();
@@ -211,7 +211,7 @@ fn in_turn<T: Send, R: Send>(
         }
         done
     };
-    // Threads of their own: one of a pool could, waiting inside an item that holds the GPU, begin another that wants it.
+    // Not rayon's pool: a pool thread that waits inside an item that holds the GPU could start another item that needs the GPU.
     let mut done: Vec<(usize, R)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..rayon::current_num_threads()).map(|_| scope.spawn(work)).collect();
         let joined = |thread: ScopedJoinHandle<'_, Vec<(usize, R)>>| {
@@ -223,7 +223,7 @@ fn in_turn<T: Send, R: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The trial as the code of its GEMM is admitted, and what that costs.
+/// Assembles the trial's GEMM. Returns the trial, blocked if its machine code is not admitted, and a remark on the code's cost.
 fn of_code<'a>(
     assembler: &Assembler<'_>,
     kernels: &Library,
@@ -243,7 +243,7 @@ fn of_code<'a>(
     };
     let Ok(admitted) = admission::admit(&question) else { return Ok((trial, String::new())) };
     let code = match assembler.gemm(kernels, &settings, &setup, &admitted) {
-        // What does not compile is told by the trial itself, with its stage.
+        // The trial itself reports a compilation failure, with its stage.
         Err(CodeError::Nvrtc(_)) => return Ok((trial, String::new())),
         other => other?,
     };
@@ -253,10 +253,10 @@ fn of_code<'a>(
     })
 }
 
-/// The trials as the toolchain admits them for a target.
+/// Returns the trials as the toolchain admits them for a target.
 ///
 /// # Errors
-/// [`JobError::Trial`] where no kernel has the trial's configuration.
+/// [`JobError::Trial`] if no kernel has a trial's configuration.
 pub fn admitted<'a>(
     trials: &[Trial<'a>],
     kernels: &Library,

@@ -1,13 +1,15 @@
 //! Fault coverage of a run: for every kernel of the grouped GEMM that it ran, which bytes the data that the kernel got right
 //! would have shown changed (docs/numerics.md, 7).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ptx::arch::Target;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::contract::{Accumulation, Settings};
 use super::error::MoeError;
+use super::kept::Kept;
 use super::plan::{self, Trial};
 use super::trial::{self, TrialError};
 use super::witness::{Coverage, witness};
@@ -15,6 +17,9 @@ use super::{Dims, problem};
 use crate::case::{Case, FormatPair, Regime};
 use crate::kernel::Library;
 use record::{ConfigurationKey, FaultCoverageRow, Named, TrialRow, Verdict};
+
+/// The kind of cache entry.
+const KIND: &str = "coverage-1";
 
 /// Cases whose coverage can be joined place by place: dimensions and routing.
 type Group = String;
@@ -29,18 +34,22 @@ type Passed<'a> = BTreeMap<Group, Vec<(&'a Case, Key)>>;
 /// are exact in any order and width (docs/numerics.md, 7).
 type Key = (String, Group);
 
-/// One row for each kernel that was judged, from the exact and impulse cases that it passed. Where cases of several
-/// dimensions passed, those of both regimes count, and of them the smallest. `seed` is that of the run.
+/// A case and how its two GEMMs accumulate.
+type Source<'a> = (&'a Case, [Accumulation; 2]);
+
+/// Returns one row for each kernel that was judged, from the exact and impulse cases that it passed. If cases of several dimensions
+/// passed, those of both regimes count, and of them the smallest. `seed` is that of the run.
 ///
 /// # Errors
-/// [`TrialError`] when a case cannot be made again.
+/// [`TrialError`] if a case cannot be generated.
 pub fn of_run(
     library: &Library,
     trials: &[(&Trial<'_>, &TrialRow)],
     seed: Option<u64>,
+    kept: &Kept<'_>,
 ) -> Result<Vec<FaultCoverageRow>, TrialError> {
     let mut kernels: BTreeMap<Kernel, Passed<'_>> = BTreeMap::new();
-    let mut wanted: BTreeMap<Key, (&Case, [Accumulation; 2])> = BTreeMap::new();
+    let mut cases: BTreeMap<Key, Source<'_>> = BTreeMap::new();
     for (trial, row) in trials {
         let Ok(config) = trial.config else { continue };
         let case: &Case = &trial.case;
@@ -51,30 +60,92 @@ pub fn of_run(
         let (settings, setup) = (Settings::of(case), plan::setup(case, config));
         let contract = trial::contract(library, Dims::of(case), settings, &setup, None)?;
         let key = (case.name.clone(), group(case));
-        wanted.entry(key.clone()).or_insert((case, [contract.fc1, contract.fc2]));
-        let cases = groups.entry(group(case)).or_default();
-        if cases.iter().all(|(_, known)| *known != key) {
-            cases.push((case, key));
+        cases.entry(key.clone()).or_insert((case, [contract.fc1, contract.fc2]));
+        let of_group = groups.entry(group(case)).or_default();
+        if of_group.iter().all(|(_, known)| *known != key) {
+            of_group.push((case, key));
         }
     }
-    // Only what is chosen is computed: large cases take seconds.
-    let chosen: BTreeMap<Kernel, Vec<(&Case, Key)>> = kernels
+    let chosen: BTreeMap<Kernel, Vec<Key>> = kernels
         .into_iter()
-        .map(|(kernel, groups)| (kernel, choose(groups.into_values().collect())))
+        .map(|(kernel, groups)| {
+            let chosen = choose(groups.into_values().collect());
+            (kernel, chosen.into_iter().map(|(_, key)| key).collect())
+        })
         .collect();
-    wanted.retain(|key, _| chosen.values().flatten().any(|(_, used)| used == key));
-    let made: BTreeMap<Key, Vec<Coverage>> = wanted
+    let sets: BTreeSet<&Vec<Key>> = chosen.values().collect();
+    let shares = shares(&sets, &cases, seed, kept)?;
+    let row = |((configuration, target, device, _), keys): (Kernel, Vec<Key>)| {
+        let Bytes { exposed, total } = shares.get(&keys).copied().unwrap_or_default();
+        let cases = keys.into_iter().map(|(name, _)| name).collect();
+        FaultCoverageRow { configuration, target, device, cases, exposed, total }
+    };
+    Ok(chosen.iter().map(|(kernel, keys)| row((kernel.clone(), keys.clone()))).collect())
+}
+
+/// Bytes of which a change is exposed, of all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Bytes {
+    exposed: u64,
+    total: u64,
+}
+
+/// Returns what the cases of each set expose together.
+fn shares(
+    sets: &BTreeSet<&Vec<Key>>,
+    cases: &BTreeMap<Key, Source<'_>>,
+    seed: Option<u64>,
+    kept: &Kept<'_>,
+) -> Result<BTreeMap<Vec<Key>, Bytes>, MoeError> {
+    let cache_key = |set: &[Key]| {
+        let parts: Vec<String> = set
+            .iter()
+            .filter_map(|key| cases.get(key))
+            .map(|source| format!("{source:?} {seed:?}"))
+            .collect();
+        kept.key(&parts)
+    };
+    let mut out: BTreeMap<Vec<Key>, Bytes> = BTreeMap::new();
+    for set in sets {
+        if let Some(known) = kept.get(KIND, cache_key(set).as_ref()) {
+            out.insert((*set).clone(), known);
+        }
+    }
+    let missing: Vec<&Vec<Key>> = sets.iter().copied().filter(|set| !out.contains_key(*set)).collect();
+    // Only what is chosen is computed: large cases take seconds.
+    let wanted: BTreeSet<&Key> = missing.iter().copied().flatten().collect();
+    let made: BTreeMap<&Key, Vec<Coverage>> = wanted
         .into_par_iter()
+        .filter_map(|key| cases.get(key).map(|source| (key, source)))
         .map(|(key, (case, [fc1, fc2]))| {
             let problem = problem::generate(case, seed.unwrap_or(case.seed))?;
-            let (first, second) = witness(&problem, fc1, fc2)?;
+            let (first, second) = witness(&problem, *fc1, *fc2)?;
             Ok((key, std::iter::once(first).chain(second).collect()))
         })
         .collect::<Result<_, MoeError>>()?;
-    Ok(chosen
-        .into_iter()
-        .map(|(kernel, cases)| row(kernel, &cases, &made))
-        .collect::<Result<_, MoeError>>()?)
+    for set in missing {
+        let bytes = together(set.iter().filter_map(|key| made.get(key)))?;
+        kept.put(KIND, cache_key(set).as_ref(), &bytes);
+        out.insert(set.clone(), bytes);
+    }
+    Ok(out)
+}
+
+/// Returns what several cases expose together.
+fn together<'a>(cases: impl Iterator<Item = &'a Vec<Coverage>>) -> Result<Bytes, MoeError> {
+    let mut union: Vec<Coverage> = Vec::new();
+    for coverage in cases {
+        if union.is_empty() {
+            union.clone_from(coverage);
+        } else {
+            union.iter_mut().zip(coverage).try_for_each(|(mine, theirs)| mine.join(theirs))?;
+        }
+    }
+    let shares = || union.iter().flat_map(Coverage::shares).map(|(_, share)| share);
+    Ok(Bytes {
+        exposed: shares().map(|s| s.witnessed as u64).sum(),
+        total: shares().map(|s| s.total as u64).sum(),
+    })
 }
 
 fn kernel(row: &TrialRow, pair: FormatPair) -> Kernel {
@@ -96,29 +167,4 @@ fn choose(groups: Vec<Vec<(&Case, Key)>>) -> Vec<(&Case, Key)> {
         (!has(Regime::Exact), !has(Regime::Impulse), !fitted, size)
     };
     groups.into_iter().min_by_key(rank).unwrap_or_default()
-}
-
-fn row(
-    (configuration, target, device, _): Kernel,
-    cases: &[(&Case, Key)],
-    made: &BTreeMap<Key, Vec<Coverage>>,
-) -> Result<FaultCoverageRow, MoeError> {
-    let mut union: Vec<Coverage> = Vec::new();
-    for coverage in cases.iter().filter_map(|(_, key)| made.get(key)) {
-        if union.is_empty() {
-            union.clone_from(coverage);
-        } else {
-            union.iter_mut().zip(coverage).try_for_each(|(mine, theirs)| mine.join(theirs))?;
-        }
-    }
-    let shares = || union.iter().flat_map(Coverage::shares).map(|(_, share)| share);
-    let names = cases.iter().map(|(case, _)| case.name.clone()).collect();
-    Ok(FaultCoverageRow {
-        configuration,
-        target,
-        device,
-        cases: names,
-        exposed: shares().map(|s| s.witnessed as u64).sum(),
-        total: shares().map(|s| s.total as u64).sum(),
-    })
 }

@@ -29,6 +29,7 @@ pub mod fit;
 pub mod format;
 mod generate;
 mod judge;
+pub mod kept;
 pub mod known;
 pub mod layout;
 pub mod peers;

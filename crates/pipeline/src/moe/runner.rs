@@ -1,7 +1,7 @@
 //! Runs trials and keeps their verdicts: what an emulator says of the same PTX and the same data never changes.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use emulator::device::Device as _;
 use emulator::{EmulatorDevice, Options};
@@ -11,6 +11,7 @@ use ptx::arch::Target;
 use super::checkpoint::Layer;
 use super::checks::{self, Checked, TrialChecks};
 use super::compile::Compiler;
+use super::kept::Kept;
 use super::pipeline::{self, Compiled, PipelineError};
 use super::plan::{self, Trial};
 use super::readings::{self, Asked, Readings};
@@ -21,7 +22,7 @@ use crate::case::Regime;
 use crate::kernel::Library;
 use gpu::{Chain, GpuDevice, Turn};
 use record::{Check, CodeBy, EMULATOR, Stage, StageResult, TrialRow, Verdict};
-use toolchain::store::{self, Store};
+use toolchain::store::Store;
 use toolchain::toolkit::Nvrtc;
 
 /// The kind of cache entry; a change of [`StageResult`], or of what a verdict rests on, changes it.
@@ -49,7 +50,7 @@ pub struct Runner<'a> {
     pub contract: Option<Asked>,
     gpu: Option<OnGpu>,
     memo: trial::Memo,
-    build: OnceLock<Option<String>>,
+    kept: Kept<'a>,
 }
 
 /// The GPU that trials run on, one after the other, with what rows call it and who makes its code.
@@ -62,6 +63,12 @@ struct OnGpu {
 }
 
 impl<'a> Runner<'a> {
+    /// Returns the results that are kept from run to run.
+    #[must_use]
+    pub const fn kept(&self) -> &Kept<'a> {
+        &self.kept
+    }
+
     /// Trials run on this GPU instead of the emulator alone. What the emulator stores is computed beside what others have the GPU
     /// for.
     #[must_use]
@@ -88,7 +95,7 @@ impl<'a> Runner<'a> {
             contract: None,
             gpu: None,
             memo: trial::Memo::default(),
-            build: OnceLock::new(),
+            kept: Kept::of(store),
         }
     }
 
@@ -304,15 +311,11 @@ impl<'a> Runner<'a> {
         // Where nothing is open, all readings are one.
         let remark = readings.map(|readings| readings.remark).unwrap_or_default();
         let key = self.key(trial, config, &compiled, &contract);
-        let known = || serde_json::from_slice(&self.store?.get(KIND, key.as_ref()?)?).ok();
-        if let Some(results) = known() {
+        if let Some(results) = self.kept.get(KIND, key.as_ref()) {
             return Ok((results, remark));
         }
         let results = self.emulate(&self.memo, (trial, config), &compiled, &contract)?.stages;
-        if let (Some(store), Some(key), Ok(bytes)) = (self.store, &key, serde_json::to_vec(&results)) {
-            // A cache that cannot be written costs time, not the verdict.
-            let _ = store.put(KIND, key, &bytes);
-        }
+        self.kept.put(KIND, key.as_ref(), &results);
         Ok((results, remark))
     }
 
@@ -329,18 +332,14 @@ impl<'a> Runner<'a> {
         if self.layer.is_some() {
             return None;
         }
-        // A build with another emulator or reference may say otherwise.
-        let read = || Some(store::sha256(&std::fs::read(std::env::current_exe().ok()?).ok()?));
-        let build = self.build.get_or_init(read).as_ref()?;
         let mut parts = vec![
-            build.clone(),
             format!("{:?} {:?} {} {:?}", trial.case, self.seed, self.schedules, self.model),
+            format!("{:?} {contract:?}", plan::setup(&trial.case, config)),
         ];
-        parts.push(format!("{:?} {contract:?}", plan::setup(&trial.case, config)));
         for (kernel, ptx) in &compiled.kernels {
             let text = ptx.lines().filter(|l| !l.starts_with(".target"));
             parts.push(format!("{kernel:?}\n{}", text.collect::<Vec<_>>().join("\n")));
         }
-        Some(store::sha256(parts.join("\0").as_bytes()))
+        self.kept.key(&parts)
     }
 }

@@ -14,6 +14,7 @@ use self::flags::{BOTH, DOWN, Moves, UP};
 use super::contract::Accumulation;
 use super::dims::Dims;
 use super::error::MoeError;
+use super::format::Element;
 use super::problem::Problem;
 use super::reference::expected::Expected;
 use super::reference::formats::bf16;
@@ -191,6 +192,7 @@ pub fn of_gemm(
 ) -> Result<Coverage, MoeError> {
     let gemm = Gemm::new(operands, accumulation, experts, index)?;
     let (cols, blocks, depth) = (gemm.cols(), gemm.blocks(), gemm.depth());
+    let pair = operands.pair;
     let mut present: Vec<usize> = index.keys().copied().collect();
     present.sort_unstable();
     let mut out = Coverage {
@@ -208,6 +210,10 @@ pub fn of_gemm(
             weights: *weights,
             rows,
             lines: rows.iter().map(|row| gemm.row(*row)).collect(),
+            steps: rows
+                .iter()
+                .map(|row| Steps::of(pair.activation().element(), operands.codes.row(*row), depth))
+                .collect(),
             token_scales: rows.iter().map(|row| gemm.token_scale(*row)).collect(),
         };
         let tasks: Vec<usize> = (0..cols).step_by(TASK_COLS).collect();
@@ -250,6 +256,25 @@ struct Rows {
     codes: Vec<u8>,
 }
 
+/// How far a change of ±1 moves the value of each code of a row or column.
+struct Steps {
+    up: Vec<f64>,
+    down: Vec<f64>,
+}
+
+impl Steps {
+    fn of(format: Element, codes: &[u8], depth: usize) -> Self {
+        let step = |k, up| {
+            let code = format.code(codes, k);
+            format.value(format.neighbour(code, up)) - format.value(code)
+        };
+        Self {
+            up: (0..depth).map(|k| step(k, true)).collect(),
+            down: (0..depth).map(|k| step(k, false)).collect(),
+        }
+    }
+}
+
 /// The rows of one expert.
 struct Group<'a> {
     gemm: &'a Gemm<'a>,
@@ -258,6 +283,8 @@ struct Group<'a> {
     weights: usize,
     rows: &'a [usize],
     lines: Vec<Line>,
+    /// Of each row's activations.
+    steps: Vec<Steps>,
     token_scales: Vec<Option<f32>>,
 }
 
@@ -266,7 +293,6 @@ impl Group<'_> {
         let (blocks, depth, n) = (self.gemm.blocks(), self.gemm.depth(), self.rows.len());
         let pair = self.operands.pair;
         let block_len = pair.block();
-        let (of_weight, of_code) = (pair.weight().element(), pair.activation().element());
         let mut of_rows = Rows { scales: vec![0; n * blocks], codes: vec![0; n * depth] };
         let mut columns = Vec::new();
         let mut line = Line::default();
@@ -275,6 +301,7 @@ impl Group<'_> {
             let place = self.weights * self.gemm.cols() + col;
             let weight_scales = self.operands.weight_scales.row(place);
             let weight_codes = self.operands.weights.row(place);
+            let steps = Steps::of(pair.weight().element(), weight_codes, depth);
             let mut column = Column { scales: vec![0; blocks], codes: vec![0; depth] };
             for (at, (row, of)) in self.rows.iter().zip(&self.lines).enumerate() {
                 let epilogue = of_column.of_row(self.token_scales[at]);
@@ -285,7 +312,7 @@ impl Group<'_> {
                 };
                 let moves = Moves::new(value, error);
                 let scales = self.operands.scales.map(|scales| scales.row(*row));
-                let codes = self.operands.codes.row(*row);
+                let of_row = &self.steps[at];
                 let of_scales = &mut of_rows.scales[at * blocks..(at + 1) * blocks];
                 let of_codes = &mut of_rows.codes[at * depth..(at + 1) * depth];
                 for block in 0..blocks {
@@ -300,14 +327,12 @@ impl Group<'_> {
                     for k in block * block_len..(block + 1) * block_len {
                         let (a, w) = (of.values[k], line.values[k]);
                         if column.codes[k] != BOTH {
-                            let code = of_weight.code(weight_codes, k);
-                            let delta = |up| a * (of_weight.value(of_weight.neighbour(code, up)) - w) * power;
-                            column.codes[k] |= moves.seen(delta(true), UP) | moves.seen(delta(false), DOWN);
+                            column.codes[k] |= moves.seen(a * steps.up[k] * power, UP)
+                                | moves.seen(a * steps.down[k] * power, DOWN);
                         }
                         if of_codes[k] != BOTH {
-                            let code = of_code.code(codes, k);
-                            let delta = |up| (of_code.value(of_code.neighbour(code, up)) - a) * w * power;
-                            of_codes[k] |= moves.seen(delta(true), UP) | moves.seen(delta(false), DOWN);
+                            of_codes[k] |= moves.seen(of_row.up[k] * w * power, UP)
+                                | moves.seen(of_row.down[k] * w * power, DOWN);
                         }
                     }
                 }

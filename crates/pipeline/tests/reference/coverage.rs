@@ -1,15 +1,18 @@
 //! Fault coverage of a run, kernel by kernel: whole where the default set passes, and said not to be where it does not.
 
 use std::borrow::Cow;
+use std::fs;
 
 use pipeline::case::{self, Case};
 use pipeline::kernel::{Library, Load, MmaPath};
 use pipeline::moe::fit::fit;
+use pipeline::moe::kept::Kept;
 use pipeline::moe::plan::{self, Trial};
 use pipeline::moe::tile::Config;
 use pipeline::moe::witness::witness;
 use pipeline::moe::{Accumulation, coverage, problem};
 use record::{CodeBy, Stage, StageResult, TrialRow, Verdict};
+use toolchain::store::Store;
 
 fn row(trial: &Trial<'_>, verdict: Verdict) -> TrialRow {
     TrialRow {
@@ -33,7 +36,7 @@ fn the_default_set_leaves_no_kernel_without_a_witness() {
     let trials: Vec<Trial<'_>> = plan::default_set(&swept).into_iter().filter(|t| t.config.is_ok()).collect();
     let rows: Vec<TrialRow> = trials.iter().map(|t| row(t, Verdict::Pass)).collect();
     let pairs: Vec<_> = trials.iter().zip(&rows).collect();
-    let witness = coverage::of_run(&library, &pairs, None).unwrap();
+    let witness = coverage::of_run(&library, &pairs, None, &Kept::of(None)).unwrap();
     assert_eq!(witness.len() * swept.len(), trials.len(), "one row for each kernel");
     let lacking: Vec<_> = witness.iter().filter(|w| !w.is_whole()).collect();
     assert!(lacking.is_empty(), "{} of {}: {lacking:?}", lacking.len(), witness.len());
@@ -44,7 +47,9 @@ fn the_default_set_leaves_no_kernel_without_a_witness() {
         .iter()
         .map(|t| row(t, if t.case.name == "tiny-exact" { Verdict::Fail } else { Verdict::Pass }))
         .collect();
-    let witness = coverage::of_run(&library, &one.iter().zip(&rows).collect::<Vec<_>>(), None).unwrap();
+    let witness =
+        coverage::of_run(&library, &one.iter().zip(&rows).collect::<Vec<_>>(), None, &Kept::of(None))
+            .unwrap();
     assert!(!witness.is_empty());
     for w in &witness {
         assert!(!w.is_whole() && w.exposed > 0 && w.cases == ["tiny-impulse"], "{w:?}");
@@ -53,8 +58,37 @@ fn the_default_set_leaves_no_kernel_without_a_witness() {
     let of_real: Vec<Trial<'_>> =
         one.iter().map(|t| Trial { case: Cow::Borrowed(real), ..t.clone() }).collect();
     let rows: Vec<TrialRow> = of_real.iter().map(|t| row(t, Verdict::Pass)).collect();
-    let witness = coverage::of_run(&library, &of_real.iter().zip(&rows).collect::<Vec<_>>(), None).unwrap();
+    let witness =
+        coverage::of_run(&library, &of_real.iter().zip(&rows).collect::<Vec<_>>(), None, &Kept::of(None))
+            .unwrap();
     assert!(witness.iter().all(|w| w.total == 0 && w.cases.is_empty() && !w.is_whole()), "{witness:?}");
+}
+
+#[test]
+fn kept_coverage_is_that_of_the_same_data() {
+    let (library, cases) = (Library::embedded().unwrap(), case::library().cases);
+    let case = cases.iter().find(|c| c.name == "tiny-exact").unwrap();
+    let config = Config::new("8x64x128".parse().unwrap(), true, Load::Tma, MmaPath::Native).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(Some(folder.path())).unwrap();
+    let kept = Kept::of(Some(&store));
+    let of = |case: &Case, seed: Option<u64>, kept: &Kept<'_>| {
+        let (tile, swap_ab, load, path) = (config.tile, config.swap_ab, config.load, config.path);
+        let trial = Trial { case: Cow::Borrowed(case), tile, swap_ab, load, path, config: Ok(config) };
+        let row = row(&trial, Verdict::Pass);
+        coverage::of_run(&library, &[(&trial, &row)], seed, kept).unwrap().remove(0)
+    };
+    let fresh = of(case, None, &Kept::of(None));
+    assert!(fresh.exposed > 0);
+    assert_eq!([of(case, None, &kept), of(case, None, &kept)], [fresh.clone(), fresh]);
+    let entries = || fs::read_dir(folder.path().join("entries/coverage-1")).unwrap().count();
+    assert_eq!(entries(), 1);
+    // Other data under the same name are not the kept ones.
+    let larger = Case { tokens: 2 * case.tokens, ..case.clone() };
+    for (case, seed) in [(&larger, None), (case, Some(case.seed + 1))] {
+        assert_eq!(of(case, seed, &kept), of(case, seed, &Kept::of(None)));
+    }
+    assert_eq!(entries(), 3);
 }
 
 #[test]
